@@ -1,0 +1,31 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each makes .venv when it
+# is missing or pyproject.toml has changed, and reuses it otherwise.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-slow lint bench docs clean
+
+.venv/installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,lint]"
+	touch $@
+
+demo: .venv/installed
+	$(BIN)/python -m ddefind.demo
+
+test: .venv/installed
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: .venv/installed
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: .venv/installed
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv out

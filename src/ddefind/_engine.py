@@ -1,0 +1,327 @@
+"""The compiled core: march a problem forward, and pull a loss's gradient back.
+
+One constant delay, steps of h = tau / n. A *path* is a buffer of rows (x, x'): first `lag`
+rows of history, then a row for each node. The delayed state of node i then stands in row i,
+whatever tau is. Everything is written for one trajectory; where many run side by side
+(`lanes`), arrays have a last axis more and h, tau and t are vectors over it.
+
+What keeps XLA fast here (a factor of ten and more): one row written a step, buffers read
+only after they were written, and no scatter. So the backward loop *pulls*: step i stores the
+cotangents of its delayed states, and the node that they belong to reads them `lag` steps
+later. The shapes of buffers are fixed; the number of steps is not.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ._hermite import hermite, slope_weights, state_weights
+from ._problem import Problem
+from ._rows import read, write
+from ._solver import AbstractSolver
+
+
+@final
+@dataclass(frozen=True)
+class Grid:
+    """The nodes k h, h = tau / n, as rows of a path.
+
+    Where x(0) differs from the history, slopes jump at tau. Then a step of length zero
+    stands at every multiple of tau, so that each side has a row of its own.
+    """
+
+    n: int
+    jump: bool
+    capacity: int
+
+    @property
+    def lag(self) -> int:
+        """Rows from a node back to the node one delay earlier."""
+        return self.n + 1 if self.jump else self.n
+
+    def step(self, tau):
+        return tau / self.n
+
+    def node(self, i):
+        """The number of steps of length h before row `i`: its time over h."""
+        return i - i // self.lag if self.jump else i
+
+    def length(self, i, h):
+        """The length of the step that begins at row `i`."""
+        return jnp.where(i % self.lag == self.n, 0.0, h) if self.jump else h
+
+    def last(self, T, tau):
+        """The row of the first node at or after `T`."""
+        # A T that is a multiple of h up to rounding must not cost a further step.
+        steps = jnp.ceil(T / self.step(tau) - 1e-9).astype(int)
+        return self.rows(jnp.maximum(steps, 1))
+
+    def rows(self, steps):
+        """The row at which step number `steps` ends."""
+        return steps + (steps - 1) // self.n if self.jump else steps
+
+    def row(self, node):
+        """The row at which the step after node number `node` begins."""
+        return node + node // self.n if self.jump else node
+
+
+class Buffers(NamedTuple):
+    """Memory that the loops reuse from one evaluation to the next; contents are stale."""
+
+    path: jax.Array  # [lag + capacity, 2, d]: states and slopes
+    stages: jax.Array  # [capacity, fractions, d]: cotangents of the past inside the step
+    starts: jax.Array  # [capacity, d]: cotangents of the past at its beginning
+
+
+@final
+@dataclass(frozen=True)
+class System:
+    """A problem's functions, its solver and its grid; `fixed` is what is not learned."""
+
+    fixed: Problem
+    solver: AbstractSolver
+    grid: Grid
+    T: Any
+    dimension: int
+    lanes: int | None = None
+
+    def lift(self, function):
+        """`function` of one trajectory, for all lanes."""
+        if self.lanes is None:
+            return function
+        return jax.vmap(function, in_axes=-1, out_axes=-1)
+
+    def slope(self, rhs, x, y, tau, t):
+        """F(x, y, tau, t)."""
+
+        def one(rhs, x, y, tau, t):
+            return eqx.combine(rhs, self.fixed.rhs)(x, y, tau, t)
+
+        return self.lift(one)(rhs, x, y, tau, t)
+
+    def history(self, history, t):
+        def one(history, t):
+            return eqx.combine(history, self.fixed.history)(t)
+
+        return self.lift(one)(history, t)
+
+    def observe(self, observe, x, t):
+        def one(observe, x, t):
+            function = eqx.combine(observe, self.fixed.observe)
+            return x if function is None else function(x, t)
+
+        return self.lift(one)(observe, x, t)
+
+    def start(self, params: Problem):
+        """x(0)."""
+        if self.grid.jump:
+            return eqx.combine(params.initial, self.fixed.initial)
+        return self.history(params.history, jnp.zeros_like(params.tau))
+
+    def buffers(self) -> Buffers:
+        shape = (self.dimension,) + (() if self.lanes is None else (self.lanes,))
+        rows, dtype = self.grid.capacity, jnp.result_type(float)
+        fractions = len(self.solver.fractions)
+        return Buffers(
+            jnp.zeros((self.grid.lag + rows, 2, *shape), dtype),
+            jnp.zeros((rows, fractions, *shape), dtype),
+            jnp.zeros((rows, *shape), dtype),
+        )
+
+    def past(self, params: Problem):
+        """The history at the first rows of the path, and inside the first steps."""
+        n, h = self.grid.n, self.grid.step(params.tau)
+        inner = [c for c in self.solver.fractions if c != 1]
+
+        def at(k):
+            return self.history(params.history, (k - n) * h)
+
+        rows = jax.vmap(at)(jnp.arange(self.grid.lag, dtype=h.dtype))
+        inside = [jax.vmap(at)(jnp.arange(n, dtype=h.dtype) + c) for c in inner]
+        return rows, dict(zip(inner, inside))
+
+    def delayed(self, i, left, right, inside, h):
+        """The past inside step `i`, for each of the solver's fractions."""
+
+        def at(c):
+            if c == 1:
+                return right[0]
+            before = read(inside[c], jnp.minimum(i, self.grid.n - 1))
+            return jnp.where(i < self.grid.n, before, hermite(c, left, right, h))
+
+        return [at(c) for c in self.solver.fractions]
+
+    def first(self, rhs, tau, x, y, i):
+        """x' at row `i`: the first stage of step `i`, and a slope of the dense output."""
+        h = self.grid.step(tau)
+        return self.slope(rhs, x, y, tau, self.grid.node(i) * h)
+
+    def advance(self, rhs, tau, x, first, delayed, i):
+        """x at row `i + 1`."""
+        h = self.grid.step(tau)
+        pasts = dict(zip(self.solver.fractions, delayed))
+
+        def slope(c, x):
+            return self.slope(rhs, x, pasts[c], tau, (self.grid.node(i) + c) * h)
+
+        return self.solver.step(slope, x, first, self.grid.length(i, h))
+
+
+def march(system: System, params: Problem, path):
+    """Solve forward: the path, whose node rows 0 ... `last` are then filled."""
+    grid = system.grid
+    last = grid.last(system.T, params.tau)
+    rows, inside = system.past(params)
+    rows = jnp.stack([rows, jnp.zeros_like(rows)], 1)
+    path = lax.dynamic_update_slice_in_dim(path, rows, 0, 0)
+    h = grid.step(params.tau)
+
+    def body(i, carry):
+        path, x, y = carry
+        first = system.first(params.rhs, params.tau, x, y, i)
+        path = write(path, i + grid.lag, jnp.stack([x, first]))
+        left, right = read(path, i), read(path, i + 1)
+        delayed = system.delayed(i, left, right, inside, h)
+        after = system.advance(params.rhs, params.tau, x, first, delayed, i)
+        if system.lanes is not None:
+            # A lane past its end rests: were it to explode, 0 * inf would be NaN.
+            after = jnp.where(i < last, after, x)
+        # y is carried, not read at the next step: that would be before the next write.
+        return path, after, right[0]
+
+    carry = path, system.start(params), rows[0, 0]
+    path, *_ = lax.fori_loop(0, jnp.max(last) + 1, body, carry)
+    return path, last
+
+
+def pull(system: System, params: Problem, buffers: Buffers, last, forcing):
+    """Reverse `march`: the loss, its gradient, and the buffers.
+
+    `forcing` says how the loss depends on the path. `forcing.begin(params)` is its state;
+    `forcing.visit(i, state, params, path, last)` returns the new state and the cotangents
+    of row i's state and slope (None for zero), from the last row to the first; the state
+    has the fields `loss` and, for what acts beside the path, the gradients `tau` and
+    `observe`.
+    """
+    grid, solver = system.grid, system.solver
+    path, stages, starts = buffers
+    h = grid.step(params.tau)
+    _, inside = system.past(params)
+    top = jnp.max(last)
+    weights = [(*state_weights(c), *slope_weights(c)) for c in solver.fractions]
+
+    def pulled(stages, i, pick):
+        """What later steps ask of row `i` as part of their past, by `pick` of weights."""
+        left = read(stages, jnp.minimum(i + grid.lag, grid.capacity - 1))
+        right = read(stages, jnp.minimum(i + grid.lag - 1, grid.capacity - 1))
+        total = 0.0
+        for c, w, from_left, from_right in zip(
+            solver.fractions, weights, left, right
+        ):
+            as_left, as_right = w[pick], w[pick + 1]
+            if as_left != 0:
+                total += as_left * jnp.where(i + grid.lag <= top, from_left, 0.0)
+            if as_right != 0:
+                # Inside the first steps the past is the history, not a piece of path.
+                asked = i + grid.lag - 1 <= top
+                asked = asked if c == 1 else asked & (i > 0)
+                total += as_right * jnp.where(asked, from_right, 0.0)
+        return total
+
+    def body(carry):
+        i, cotangent, stages, starts, gradient, state = carry
+        x, first = read(path, i + grid.lag)
+        left, right = read(path, i), read(path, i + 1)
+        delayed = system.delayed(i, left, right, inside, h)
+
+        def advance(rhs, tau, x, first, delayed):
+            return system.advance(rhs, tau, x, first, delayed, i)
+
+        _, back = jax.vjp(advance, params.rhs, params.tau, x, first, delayed)
+        g_rhs, g_tau, g_x, g_first, g_delayed = back(cotangent)
+        for g, (c, (_, _, b0, b1)) in zip(g_delayed, zip(solver.fractions, weights)):
+            if c != 1:
+                moved = jnp.sum(g * (b0 * left[1] + b1 * right[1]), axis=0) / grid.n
+                g_tau += jnp.where(i < grid.n, 0.0, moved)
+        if g_delayed:
+            stages = write(stages, i, jnp.stack(g_delayed))
+
+        state, on_x, on_first = forcing.visit(i, state, params, path, last)
+        g_first = g_first + h * pulled(stages, i, 2)
+        if on_first is not None:
+            g_first = g_first + on_first
+
+        def slope(rhs, tau, x, y):
+            return system.first(rhs, tau, x, y, i)
+
+        _, back = jax.vjp(slope, params.rhs, params.tau, x, left[0])
+        g_rhs_first, g_tau_first, g_x_first, g_start = back(g_first)
+        starts = write(starts, i, g_start)
+        later = read(starts, jnp.minimum(i + grid.lag, grid.capacity - 1))
+        later = jnp.where(i + grid.lag <= top, later, 0.0)
+        cotangent = g_x + g_x_first + on_x + later + pulled(stages, i, 0)
+        gradient = jax.tree.map(
+            lambda total, a, b: total + a + b,
+            gradient,
+            (g_rhs, g_tau),
+            (g_rhs_first, g_tau_first),
+        )
+        return i - 1, cotangent, stages, starts, gradient, state
+
+    zeros = jax.tree.map(jnp.zeros_like, (params.rhs, params.tau))
+    carry = (
+        top,
+        jnp.zeros_like(path[0, 0]),
+        stages,
+        starts,
+        zeros,
+        forcing.begin(params),
+    )
+    carry = lax.while_loop(lambda carry: carry[0] >= 0, body, carry)
+    _, cotangent, stages, starts, (g_rhs, g_tau), state = carry
+    g_history, g_initial, g_tau_past = _pull_past(
+        system, params, cotangent, stages, starts, top
+    )
+    gradient = eqx.tree_at(
+        lambda p: (p.rhs, p.history, p.tau, p.initial, p.observe),
+        params,
+        (g_rhs, g_history, g_tau + g_tau_past + state.tau, g_initial, state.observe),
+        is_leaf=lambda leaf: leaf is None,
+    )
+    return state.loss, gradient, Buffers(path, stages, starts)
+
+
+def _pull_past(system: System, params: Problem, cotangent, stages, starts, top):
+    """The gradients for the history and x(0), from those of the rows that they fill."""
+    grid, fractions = system.grid, system.solver.fractions
+
+    def asked(cotangents):
+        """Those that were stored: no step after the last one asked for anything."""
+        rows = jnp.arange(cotangents.shape[0])
+        return jnp.where(
+            rows.reshape(-1, *(1,) * (cotangents.ndim - 1)) <= top, cotangents, 0.0
+        )
+
+    on_rows = asked(starts[: grid.lag])
+    on_inside = {}
+    for position, c in enumerate(fractions):
+        at_c = asked(stages[: grid.lag, position])
+        if c == 1:
+            shifted = jnp.concatenate([jnp.zeros_like(at_c[:1]), at_c[:-1]])
+            on_rows = on_rows + shifted
+        else:
+            on_inside[c] = at_c[: grid.n]
+
+    def past(history, tau):
+        moved = eqx.tree_at(lambda p: (p.history, p.tau), params, (history, tau))
+        return system.past(moved), None if grid.jump else system.start(moved)
+
+    _, back = jax.vjp(past, params.history, params.tau)
+    on_start = None if grid.jump else cotangent
+    g_history, g_tau = back(((on_rows, on_inside), on_start))
+    g_initial = cotangent if params.initial is not None else None
+    return g_history, g_initial, g_tau

@@ -1,0 +1,342 @@
+"""Losses: how far a trajectory is from the data.
+
+A loss reads the trajectory at fixed times through the dense output, so that it is
+continuously differentiable in the delay. (`Integral(nodes="solver")`, the published
+protocol, reads it at the solver's own nodes, which move with tau: it has kinks.)
+"""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from ._arrays import as_parameter
+from ._data import Data
+from ._engine import System
+from ._hermite import hermite
+from ._problem import Problem
+from ._rows import read, take
+from ._spline import Spline, spline
+
+
+class AbstractCost(eqx.Module):
+    """A distance of two vectors, `cost(x, target)`; any such function will do."""
+
+    @abc.abstractmethod
+    def __call__(self, x: jax.Array, target: jax.Array) -> jax.Array: ...
+
+
+@final
+class L1(AbstractCost):
+    r"""$\sum_i w_i |x_i - \tilde x_i|$, with one weight or one per component.
+
+    >>> float(L1()(np.array([1.0, 2.0]), np.array([0.0, 4.0])))
+    3.0
+    """
+
+    weight: jax.Array = eqx.field(converter=as_parameter, default=1.0)
+
+    def __call__(self, x, target):
+        return jnp.sum(self.weight * jnp.abs(x - target))
+
+
+@final
+class L2(AbstractCost):
+    r"""$\sum_i w_i (x_i - \tilde x_i)^2$, the squared norm.
+
+    >>> float(L2(weight=2.0)(np.array([1.0, 2.0]), np.array([0.0, 4.0])))
+    10.0
+    """
+
+    weight: jax.Array = eqx.field(converter=as_parameter, default=1.0)
+
+    def __call__(self, x, target):
+        return jnp.sum(self.weight * (x - target) ** 2)
+
+
+@final
+class Linf(AbstractCost):
+    r"""$\max_i w_i |x_i - \tilde x_i|$.
+
+    >>> float(Linf()(np.array([1.0, 2.0]), np.array([0.0, 4.0])))
+    2.0
+    """
+
+    weight: jax.Array = eqx.field(converter=as_parameter, default=1.0)
+
+    def __call__(self, x, target):
+        return jnp.max(self.weight * jnp.abs(x - target))
+
+
+class AbstractLoss(eqx.Module):
+    """A loss: `prepare` keeps what it needs of a data set, as a tree of arrays; `value` is
+    the loss of a path, `forcing` its derivative for `pull`."""
+
+    @abc.abstractmethod
+    def prepare(self, data: Data) -> Any: ...
+
+    @abc.abstractmethod
+    def value(self, system: System, params: Problem, path, last, target: Any): ...
+
+    @abc.abstractmethod
+    def forcing(self, system: System, target: Any): ...
+
+
+class Points(NamedTuple):
+    """What is compared where: in order of time."""
+
+    times: Any  # [M]
+    values: Any  # [M, k]
+    weights: Any  # [M, k] or [M, 1]
+
+
+@final
+class SumOfSquares(AbstractLoss):
+    r"""$\sum_{j,i} (\hat x_i(t_j) - x_{ji})^2 / \sigma_{ji}^2$ at the measured times;
+    without `sd` in the data, $\sigma = 1$. Gaps and replicates count as they are."""
+
+    def prepare(self, data: Data) -> Points:
+        measured = np.isfinite(data.x)
+        weights = np.ones_like(data.x) if data.sd is None else data.sd**-2.0
+        return Points(
+            data.t, np.where(measured, data.x, 0.0), np.where(measured, weights, 0.0)
+        )
+
+    def cost(self, x, value, weight, is_last):
+        return jnp.sum(weight * (x - value) ** 2)
+
+    def value(self, system, params, path, last, target):
+        return _point_value(self.cost, system, params, path, last, target)
+
+    def forcing(self, system, target):
+        return PointForcing(self.cost, system, target)
+
+
+@final
+class Integral(AbstractLoss):
+    r"""$\int_0^T \ell(x(t), \tilde x(t))\, dt + G(x(T), \tilde x(T))$, where $\tilde x$ is
+    the cubic spline through the data.
+
+    **Arguments**
+
+    - `running`: $\ell$, and `terminal`: $G$ (none by default): `L1()`, `L2()`, `Linf()` or
+      any function of two vectors.
+    - `nodes`: the integral is Simpson's rule between neighbouring data times, which are cut
+      until there are at least this many intervals. With `"solver"` it is the trapezium
+      rule on the solver's own nodes, beyond T if they end there, as the paper does.
+
+    >>> Integral(L1()).nodes
+    100
+    """
+
+    running: Callable = L2()
+    terminal: Callable | None = None
+    nodes: int | Literal["solver"] = eqx.field(static=True, default=100)
+
+    def __check_init__(self):
+        for name in ("running", "terminal"):
+            value = getattr(self, name)
+            if isinstance(value, type):
+                raise TypeError(
+                    f"`{name}` must be an instance, as `L2()`, but got the class "
+                    f"`{value.__name__}`."
+                )
+            if not callable(value) and not (name == "terminal" and value is None):
+                raise TypeError(f"`{name}` must be a function, but got {value!r}.")
+        if self.nodes != "solver" and not (
+            isinstance(self.nodes, int) and self.nodes >= 1
+        ):
+            raise ValueError(
+                f'`nodes` must be a positive integer or "solver", got {self.nodes!r}.'
+            )
+
+    def prepare(self, data: Data) -> Points | Spline:
+        target = spline(data)
+        if self.nodes == "solver":
+            return target
+        knots = np.union1d(0.0, np.asarray(target.knots))
+        cuts = -(-self.nodes // (len(knots) - 1))
+        fractions = np.arange(2 * cuts) / (2 * cuts)
+        times = (knots[:-1, None] + np.diff(knots)[:, None] * fractions).ravel()
+        pattern = np.tile([2.0, 4.0], cuts)
+        weights = (np.diff(knots)[:, None] / (6 * cuts) * pattern).ravel()
+        times, weights = np.append(times, knots[-1]), np.append(weights, 0.0)
+        # The first of every interval was counted twice: half belongs to the one before.
+        ends = np.diff(knots) / (6 * cuts)
+        weights[:: 2 * cuts][:-1] -= ends
+        weights[:: 2 * cuts][1:] += ends
+        values = _evaluate(target, times)
+        return Points(times, values, weights[:, None])
+
+    def cost(self, x, value, weight, is_last):
+        total = weight[0] * self.running(x, value)
+        if self.terminal is not None:
+            total += jnp.where(is_last, self.terminal(x, value), 0.0)
+        return total
+
+    def value(self, system, params, path, last, target):
+        if self.nodes == "solver":
+            forcing = NodeForcing(self, system, target)
+            return forcing.value(params, path, last)
+        return _point_value(self.cost, system, params, path, last, target)
+
+    def forcing(self, system, target):
+        if self.nodes == "solver":
+            return NodeForcing(self, system, target)
+        return PointForcing(self.cost, system, target)
+
+
+def _evaluate(target: Spline, times: np.ndarray) -> np.ndarray:
+    """The spline at many times in numpy: at set-up JAX would compile for nothing."""
+    knots, c = np.asarray(target.knots), np.asarray(target.coefficients)
+    piece = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, len(c) - 1)
+    u, c = (times - knots[piece])[:, None], c[piece]
+    return c[:, 0] + u * (c[:, 1] + u * (c[:, 2] + u * c[:, 3]))
+
+
+def dense(system: System, params: Problem, path, last, s):
+    """x(s) for one time `s` in [0, T]: the Hermite piece that holds it."""
+    grid = system.grid
+    h = grid.step(params.tau)
+    node = jnp.clip(jnp.floor(s / h).astype(int), 0, grid.node(last) - 1)
+    row = grid.row(node) + grid.lag
+    return hermite(s / h - node, take(path, row), take(path, row + 1), h)
+
+
+def _point_value(cost, system, params, path, last, points: Points):
+    count = points.times.shape[0]
+
+    def at(j, s, value, weight):
+        seen = system.observe(
+            params.observe, dense(system, params, path, last, s), s + 0 * params.tau
+        )
+        is_last = jnp.full(jnp.shape(params.tau), j == count - 1)
+        return system.lift(cost)(seen, value, weight, is_last)
+
+    return jnp.sum(jax.vmap(at)(jnp.arange(count), *points), axis=0)
+
+
+class ForcingState(NamedTuple):
+    loss: Any
+    tau: Any
+    observe: Any
+    more: Any = ()
+
+
+@final
+@dataclass(frozen=True)
+class PointForcing:
+    """The derivative of a sum of costs at fixed times.
+
+    Row i is where the piece from row i - 1 ends: the points on that piece are visited then,
+    last first. What they ask of row i - 1 waits one visit.
+    """
+
+    cost: Callable
+    system: System
+    points: Points
+
+    def begin(self, params: Problem) -> ForcingState:
+        zero = jnp.zeros_like(params.tau)
+        j = jnp.full(zero.shape, self.points.times.shape[0] - 1)
+        waiting = jnp.zeros((2, self.system.dimension, *zero.shape))
+        more = j, take(self.points.times, j), waiting
+        return ForcingState(
+            zero, zero, jax.tree.map(jnp.zeros_like, params.observe), more
+        )
+
+    def visit(self, i, state: ForcingState, params: Problem, path, last):
+        grid, count = self.system.grid, self.points.times.shape[0]
+        node = grid.node(i - 1)
+        begins = node * grid.step(params.tau)
+        row = i + grid.lag
+        pieces = read(path, row - 1), read(path, row)
+        loss, tau, observe, (j, s, waiting) = state
+        lanes = self.system.lanes is not None
+
+        def any_left(carry):
+            return jnp.any(carry[1] >= begins)
+
+        def one(carry):
+            j, s, g_pieces, loss, g_tau, g_observe = carry
+            value, weight = take(self.points.values, j), take(self.points.weights, j)
+
+            def cost(observe, tau, left, right):
+                h = grid.step(tau)
+                x = hermite(s / h - node, left, right, h)
+                seen = self.system.observe(observe, x, s)
+                return self.system.lift(self.cost)(seen, value, weight, j == count - 1)
+
+            found, back = jax.vjp(cost, params.observe, params.tau, *pieces)
+            on_observe, on_tau, left, right = back(jnp.ones_like(found))
+            new = (left, right), found, on_tau, on_observe
+            if lanes:
+                new = jax.tree.map(lambda g: jnp.where(s >= begins, g, 0.0), new)
+            old = g_pieces, loss, g_tau, g_observe
+            before = jnp.where(s >= begins, j - 1, j) if lanes else j - 1
+            next_s = take(self.points.times, jnp.maximum(before, 0))
+            next_s = jnp.where(before < 0, -jnp.inf, next_s)
+            return before, next_s, *jax.tree.map(jnp.add, old, new)
+
+        carry = (j, s, (jnp.zeros_like(waiting), waiting), loss, tau, observe)
+        carry = lax.while_loop(any_left, one, carry)
+        j, s, (waiting, here), loss, tau, observe = carry
+        state = ForcingState(loss, tau, observe, (j, s, waiting))
+        return state, here[0], here[1]
+
+
+@final
+@dataclass(frozen=True)
+class NodeForcing:
+    """The derivative of an integral by the trapezium rule on the solver's nodes."""
+
+    loss: Integral
+    system: System
+    target: Spline
+
+    def begin(self, params: Problem) -> ForcingState:
+        zero = jnp.zeros_like(params.tau)
+        observe = jax.tree.map(jnp.zeros_like, params.observe)
+        return ForcingState(zero, zero, observe)
+
+    def at(self, i, observe, tau, x, last):
+        """The share of row `i` in the loss."""
+        grid = self.system.grid
+        h = grid.step(tau)
+        t = grid.node(i) * h
+        before = jnp.where(i > 0, grid.length(i - 1, h), 0.0)
+        after = jnp.where(i < last, grid.length(i, h), 0.0)
+        seen, target = self.system.observe(observe, x, t), self.target(t)
+        total = 0.5 * (before + after) * self.system.lift(self.loss.running)(
+            seen, target
+        )
+        if self.loss.terminal is not None:
+            end = self.system.lift(self.loss.terminal)(seen, target)
+            total += jnp.where(i == last, end, 0.0)
+        return jnp.where(i <= last, total, 0.0)
+
+    def visit(self, i, state: ForcingState, params: Problem, path, last):
+        x = read(path, i + self.system.grid.lag)[0]
+
+        def share(observe, tau, x):
+            return self.at(i, observe, tau, x, last)
+
+        found, back = jax.vjp(share, params.observe, params.tau, x)
+        on_observe, on_tau, on_x = back(jnp.ones_like(found))
+        old = state.loss, state.tau, state.observe
+        new = jax.tree.map(jnp.add, old, (found, on_tau, on_observe))
+        return ForcingState(*new), on_x, None
+
+    def value(self, params: Problem, path, last):
+        def add(i, total):
+            x = read(path, i + self.system.grid.lag)[0]
+            return total + self.at(i, params.observe, params.tau, x, last)
+
+        start = jnp.zeros_like(params.tau)
+        return lax.fori_loop(0, jnp.max(last) + 1, add, start)

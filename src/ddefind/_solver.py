@@ -1,0 +1,103 @@
+"""One-step methods. A step never knows about delays: the past is inside its slope."""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, final
+
+import equinox as eqx
+import jax
+
+
+@final
+@dataclass(frozen=True)
+class Tableau:
+    """A Butcher tableau: stage i stands at the fraction `c[i]` of the step."""
+
+    a: tuple[tuple[float, ...], ...]
+    b: tuple[float, ...]
+    c: tuple[float, ...]
+
+
+class AbstractSolver(eqx.Module):
+    """An explicit one-step method; a new one needs `order`, `fractions` and `step`.
+
+    `fractions` are the distinct places in (0, 1] of the step at which `step` asks for
+    slopes, beside its beginning.
+    """
+
+    order: eqx.AbstractClassVar[int]
+    fractions: eqx.AbstractClassVar[tuple[float, ...]]
+
+    @abc.abstractmethod
+    def step(
+        self,
+        slope: Callable[[float, jax.Array], jax.Array],
+        x: jax.Array,
+        first: jax.Array,
+        h: jax.Array,
+    ) -> jax.Array:
+        """Advance `x` by `h`. `slope(c, x)` is x' at the fraction `c` of the step, and
+        `first` is `slope(0, x)`, which the caller has stored already."""
+
+
+def _runge_kutta(tableau: Tableau, slope, x, first, h):
+    slopes = [first]
+    for row, c in zip(tableau.a[1:], tableau.c[1:]):
+        slopes.append(slope(c, x + h * _combine(row, slopes)))
+    return x + h * _combine(tableau.b, slopes)
+
+
+def _combine(weights, slopes):
+    return sum(w * k for w, k in zip(weights, slopes) if w != 0)
+
+
+@final
+class Euler(AbstractSolver):
+    """Euler's method: one stage, order 1.
+
+    >>> Euler().order
+    1
+    """
+
+    order: ClassVar[int] = 1
+    fractions: ClassVar[tuple[float, ...]] = ()
+
+    def step(self, slope, x, first, h):
+        return x + h * first
+
+
+@final
+class RK2(AbstractSolver):
+    """Heun's method: two stages, order 2; the paper's solver.
+
+    >>> RK2().order
+    2
+    """
+
+    order: ClassVar[int] = 2
+    fractions: ClassVar[tuple[float, ...]] = (1.0,)
+    tableau: ClassVar[Tableau] = Tableau(a=((), (1.0,)), b=(0.5, 0.5), c=(0.0, 1.0))
+
+    def step(self, slope, x, first, h):
+        return _runge_kutta(self.tableau, slope, x, first, h)
+
+
+@final
+class RK4(AbstractSolver):
+    """The classical Runge-Kutta method: four stages, order 4.
+
+    >>> RK4().order
+    4
+    """
+
+    order: ClassVar[int] = 4
+    fractions: ClassVar[tuple[float, ...]] = (0.5, 1.0)
+    tableau: ClassVar[Tableau] = Tableau(
+        a=((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0)),
+        b=(1 / 6, 1 / 3, 1 / 3, 1 / 6),
+        c=(0.0, 0.5, 0.5, 1.0),
+    )
+
+    def step(self, slope, x, first, h):
+        return _runge_kutta(self.tableau, slope, x, first, h)

@@ -1,0 +1,55 @@
+"""The target trajectory: a not-a-knot cubic spline through the data, evaluated in JAX."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._data import Data
+from ._rows import take
+
+
+@final
+class Spline(eqx.Module):
+    """Cubic pieces between knots, continued by the end pieces outside.
+
+    `coefficients[i, p]` multiplies (t - knots[i])^p; for lanes both have a last axis more.
+    """
+
+    knots: jax.Array
+    coefficients: jax.Array
+    # Equal spacing (the usual case) finds a piece by division instead of by search.
+    uniform: bool = eqx.field(static=True)
+
+    def __call__(self, t):
+        pieces = self.coefficients.shape[0]
+        if self.uniform:
+            spacing = (self.knots[-1] - self.knots[0]) / pieces
+            piece = jnp.floor((t - self.knots[0]) / spacing).astype(int)
+        else:
+            piece = jnp.sum(self.knots <= t, axis=0) - 1
+        piece = jnp.clip(piece, 0, pieces - 1)
+        c, u = take(self.coefficients, piece), t - take(self.knots, piece)
+        return c[0] + u * (c[1] + u * (c[2] + u * c[3]))
+
+
+def spline(data: Data) -> Spline:
+    """The spline through the means of the replicates, as scipy's `CubicSpline`.
+
+    A quantity with gaps has its own knots; its pieces are cut at the others', too.
+    """
+    from scipy.interpolate import CubicSpline
+
+    times, mean = data.mean()
+    coefficients = np.empty((len(times) - 1, 4, mean.shape[1]))
+    for column, values in enumerate(mean.T):
+        here = np.isfinite(values)
+        piece = CubicSpline(times[here], values[here])
+        for power, factorial in enumerate((1, 1, 2, 6)):
+            derivative = piece(times[:-1], nu=power) / factorial
+            coefficients[:, power, column] = derivative
+    spacing = np.diff(times)
+    uniform = bool(np.ptp(spacing) < 1e-9 * times[-1])
+    return Spline(jnp.asarray(times), jnp.asarray(coefficients), uniform)
