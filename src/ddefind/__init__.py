@@ -1,23 +1,52 @@
-"""Learn delay differential equations from noisy, limited data."""
+"""Learn delay differential equations from noisy, limited data.
 
+>>> import ddefind as dd
+"""
+
+# ruff: noqa: E402, I001
 from ._config import configure as _configure
 
 _configure()
 
-from . import models as models  # noqa: E402
-from ._data import Data as Data  # noqa: E402
-from ._history import (  # noqa: E402
+from . import models as models
+from ._check import GradientCheck as GradientCheck, check_gradient as check_gradient
+from ._data import Data as Data
+from ._gradient import (
+    AbstractGradient as AbstractGradient,
+    Discrete as Discrete,
+    Forward as Forward,
+    value_and_grad as value_and_grad,
+)
+from ._history import (
     AbstractHistory as AbstractHistory,
     Affine as Affine,
     Constant as Constant,
     Neural as Neural,
     Periodic as Periodic,
 )
-from ._loss import Integral as Integral, L1 as L1, L2 as L2, Linf as Linf, SumOfSquares as SumOfSquares
-from ._problem import Problem as Problem  # noqa: E402
-from ._solver import (  # noqa: E402
+from ._loss import (
+    L1 as L1,
+    L2 as L2,
+    AbstractCost as AbstractCost,
+    AbstractLoss as AbstractLoss,
+    Integral as Integral,
+    Linf as Linf,
+    SumOfSquares as SumOfSquares,
+)
+from ._parameters import (
+    Fixed as Fixed,
+    Parameter as Parameter,
+    Tied as Tied,
+    parameter_values as parameter_values,
+)
+from ._problem import Problem as Problem
+from ._solve import Solution as Solution, solve as solve
+from ._solver import (
     RK2 as RK2,
     RK4 as RK4,
     AbstractSolver as AbstractSolver,
     Euler as Euler,
 )
+from ._spline import Spline as Spline, spline as spline
+
+__version__ = "0.1.0"

@@ -73,7 +73,9 @@ class Buffers(NamedTuple):
     """Memory that the loops reuse from one evaluation to the next; contents are stale."""
 
     path: jax.Array  # [lag + capacity, 2, d]: states and slopes
-    stages: jax.Array  # [capacity, fractions, d]: cotangents of the past inside the step
+    stages: (
+        jax.Array
+    )  # [capacity, fractions, d]: cotangents of the past inside the step
     starts: jax.Array  # [capacity, d]: cotangents of the past at its beginning
 
 
@@ -171,6 +173,12 @@ class System:
         return self.solver.step(slope, x, first, self.grid.length(i, h))
 
 
+def locate(grid: Grid, s, h, last):
+    """The node before time `s`, and its row in the path: where the piece with `s` begins."""
+    node = jnp.clip(jnp.floor(s / h).astype(int), 0, grid.node(last) - 1)
+    return node, grid.row(node) + grid.lag
+
+
 def march(system: System, params: Problem, path):
     """Solve forward: the path, whose node rows 0 ... `last` are then filled."""
     grid = system.grid
@@ -201,8 +209,8 @@ def march(system: System, params: Problem, path):
 def pull(system: System, params: Problem, buffers: Buffers, last, forcing):
     """Reverse `march`: the loss, its gradient, and the buffers.
 
-    `forcing` says how the loss depends on the path. `forcing.begin(params)` is its state;
-    `forcing.visit(i, state, params, path, last)` returns the new state and the cotangents
+    `forcing` says how the loss depends on the path: `begin(params, path, last)` is its
+    state; `visit(i, state, params, path, last)` returns the new state and the cotangents
     of row i's state and slope (None for zero), from the last row to the first; the state
     has the fields `loss` and, for what acts beside the path, the gradients `tau` and
     `observe`.
@@ -219,9 +227,7 @@ def pull(system: System, params: Problem, buffers: Buffers, last, forcing):
         left = read(stages, jnp.minimum(i + grid.lag, grid.capacity - 1))
         right = read(stages, jnp.minimum(i + grid.lag - 1, grid.capacity - 1))
         total = 0.0
-        for c, w, from_left, from_right in zip(
-            solver.fractions, weights, left, right
-        ):
+        for c, w, from_left, from_right in zip(solver.fractions, weights, left, right):
             as_left, as_right = w[pick], w[pick + 1]
             if as_left != 0:
                 total += as_left * jnp.where(i + grid.lag <= top, from_left, 0.0)
@@ -279,7 +285,7 @@ def pull(system: System, params: Problem, buffers: Buffers, last, forcing):
         stages,
         starts,
         zeros,
-        forcing.begin(params),
+        forcing.begin(params, path, last),
     )
     carry = lax.while_loop(lambda carry: carry[0] >= 0, body, carry)
     _, cotangent, stages, starts, (g_rhs, g_tau), state = carry

@@ -14,9 +14,13 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from ._data import Data
 from ._engine import Buffers, System, march, pull
-from ._loss import AbstractLoss
+from ._errors import check_instance
+from ._loss import AbstractLoss, SumOfSquares
 from ._problem import Problem
+from ._solve import check_steps, make_grid
+from ._solver import RK4, AbstractSolver
 
 
 class AbstractGradient(eqx.Module):
@@ -37,7 +41,7 @@ class AbstractGradient(eqx.Module):
 def loss_value(system: System, loss: AbstractLoss, target, params: Problem, path):
     """The loss alone."""
     path, last = march(system, params, path)
-    return loss.value(system, params, path, last, target), path
+    return loss.forcing(system, target).value(params, path, last), path
 
 
 @final
@@ -62,15 +66,74 @@ class Forward(AbstractGradient):
     """
 
     def __call__(self, system, loss, target, params, buffers):
-        vector, unravel = ravel_pytree(params)
+        # One direction per parameter of one fit; lanes move along it together.
+        shapes = jax.tree.map(
+            lambda a: a if system.lanes is None else a[..., 0], params
+        )
+        vector, unravel = ravel_pytree(shapes)
 
-        def value(vector):
-            return loss_value(system, loss, target, unravel(vector), buffers.path)[0]
+        def value(params):
+            return loss_value(system, loss, target, params, buffers.path)[0]
 
         def along(direction):
-            return jax.jvp(value, (vector,), (direction,))
+            direction = unravel(direction)
+            if system.lanes is not None:
+                direction = jax.tree.map(
+                    lambda d, a: jnp.broadcast_to(d[..., None], a.shape),
+                    direction,
+                    params,
+                )
+            return jax.jvp(value, (params,), (direction,))
 
-        if system.lanes is not None:
-            raise NotImplementedError
         found, slopes = jax.vmap(along, out_axes=(None, 0))(jnp.eye(vector.size))
-        return found, unravel(slopes), buffers
+        if system.lanes is None:
+            return found, unravel(slopes), buffers
+        return found, jax.vmap(unravel, in_axes=-1, out_axes=-1)(slopes), buffers
+
+
+@eqx.filter_jit
+def evaluate(problem, target, T, loss, gradient, solver, grid):
+    """The loss and its gradient of one problem, compiled. Without `gradient`, the loss."""
+    params, fixed = eqx.partition(problem, eqx.is_inexact_array)
+    system = System(fixed, solver, grid, T, problem.dimension)
+    if gradient is None:
+        return loss_value(system, loss, target, params, system.buffers().path)[0]
+    return gradient(system, loss, target, params, system.buffers())[:2]
+
+
+def value_and_grad(
+    problem: Problem,
+    data: Data,
+    *,
+    loss: AbstractLoss = SumOfSquares(),
+    gradient: AbstractGradient = Discrete(),
+    solver: AbstractSolver = RK4(),
+    steps_per_delay: int = 20,
+) -> tuple[jax.Array, Problem]:
+    """The loss, and its gradient for every parameter, in the shape of the problem.
+
+    >>> import ddefind as dd
+    >>> problem = dd.Problem(dd.models.Exponential(0.0, -1.0), dd.Constant(1.0), tau=1.0)
+    >>> loss, gradient = dd.value_and_grad(problem, dd.Data([0.0, 0.5], [1.0, 0.0]))
+    >>> loss.round(6), gradient.rhs.theta_1.round(6), gradient.history.b.round(6)
+    (Array(0.25, dtype=float64), Array(0.5, dtype=float64), Array([0.5], dtype=float64))
+    """
+    check_inputs(problem, data, loss, gradient, solver)
+    n = check_steps(steps_per_delay)
+    grid = make_grid(problem, data.T, n, float(problem.tau))
+    target = loss.prepare(data)
+    return evaluate(problem, target, data.T, loss, gradient, solver, grid)
+
+
+def check_inputs(problem, data, loss, gradient, solver) -> None:
+    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
+    check_instance("data", data, Data, "Data(t, x)")
+    check_instance("loss", loss, AbstractLoss, "SumOfSquares()")
+    check_instance("gradient", gradient, AbstractGradient, "Discrete()")
+    check_instance("solver", solver, AbstractSolver, "RK4()")
+    if data.x.shape[1] != problem.observed:
+        raise ValueError(
+            f"`data` has {data.x.shape[1]} quantities but the problem observes "
+            f"{problem.observed}. Give the problem an `observe(x, t)` that returns what "
+            "was measured."
+        )

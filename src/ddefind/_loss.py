@@ -18,7 +18,7 @@ from jax import lax
 
 from ._arrays import as_parameter
 from ._data import Data
-from ._engine import System
+from ._engine import System, locate
 from ._hermite import hermite
 from ._problem import Problem
 from ._rows import read, take
@@ -75,14 +75,11 @@ class Linf(AbstractCost):
 
 
 class AbstractLoss(eqx.Module):
-    """A loss: `prepare` keeps what it needs of a data set, as a tree of arrays; `value` is
-    the loss of a path, `forcing` its derivative for `pull`."""
+    """A loss: `prepare` keeps what it needs of a data set, as a tree of arrays, and
+    `forcing` is then the loss of a path (`value`) with its derivative for `pull`."""
 
     @abc.abstractmethod
     def prepare(self, data: Data) -> Any: ...
-
-    @abc.abstractmethod
-    def value(self, system: System, params: Problem, path, last, target: Any): ...
 
     @abc.abstractmethod
     def forcing(self, system: System, target: Any): ...
@@ -110,9 +107,6 @@ class SumOfSquares(AbstractLoss):
 
     def cost(self, x, value, weight, is_last):
         return jnp.sum(weight * (x - value) ** 2)
-
-    def value(self, system, params, path, last, target):
-        return _point_value(self.cost, system, params, path, last, target)
 
     def forcing(self, system, target):
         return PointForcing(self.cost, system, target)
@@ -180,12 +174,6 @@ class Integral(AbstractLoss):
             total += jnp.where(is_last, self.terminal(x, value), 0.0)
         return total
 
-    def value(self, system, params, path, last, target):
-        if self.nodes == "solver":
-            forcing = NodeForcing(self, system, target)
-            return forcing.value(params, path, last)
-        return _point_value(self.cost, system, params, path, last, target)
-
     def forcing(self, system, target):
         if self.nodes == "solver":
             return NodeForcing(self, system, target)
@@ -200,28 +188,6 @@ def _evaluate(target: Spline, times: np.ndarray) -> np.ndarray:
     return c[:, 0] + u * (c[:, 1] + u * (c[:, 2] + u * c[:, 3]))
 
 
-def dense(system: System, params: Problem, path, last, s):
-    """x(s) for one time `s` in [0, T]: the Hermite piece that holds it."""
-    grid = system.grid
-    h = grid.step(params.tau)
-    node = jnp.clip(jnp.floor(s / h).astype(int), 0, grid.node(last) - 1)
-    row = grid.row(node) + grid.lag
-    return hermite(s / h - node, take(path, row), take(path, row + 1), h)
-
-
-def _point_value(cost, system, params, path, last, points: Points):
-    count = points.times.shape[0]
-
-    def at(j, s, value, weight):
-        seen = system.observe(
-            params.observe, dense(system, params, path, last, s), s + 0 * params.tau
-        )
-        is_last = jnp.full(jnp.shape(params.tau), j == count - 1)
-        return system.lift(cost)(seen, value, weight, is_last)
-
-    return jnp.sum(jax.vmap(at)(jnp.arange(count), *points), axis=0)
-
-
 class ForcingState(NamedTuple):
     loss: Any
     tau: Any
@@ -232,63 +198,82 @@ class ForcingState(NamedTuple):
 @final
 @dataclass(frozen=True)
 class PointForcing:
-    """The derivative of a sum of costs at fixed times.
+    """A sum of costs at fixed times, and its derivative.
 
-    Row i is where the piece from row i - 1 ends: the points on that piece are visited then,
-    last first. What they ask of row i - 1 waits one visit.
+    Each point depends on the two rows at the ends of its piece. Row i is visited with the
+    points on the piece before it, last first; what they ask of row i - 1 waits one visit.
     """
 
     cost: Callable
     system: System
     points: Points
 
-    def begin(self, params: Problem) -> ForcingState:
-        zero = jnp.zeros_like(params.tau)
-        j = jnp.full(zero.shape, self.points.times.shape[0] - 1)
-        waiting = jnp.zeros((2, self.system.dimension, *zero.shape))
-        more = j, take(self.points.times, j), waiting
-        return ForcingState(
-            zero, zero, jax.tree.map(jnp.zeros_like, params.observe), more
-        )
+    def shares(self, params: Problem, path, last):
+        """For each point a function of (observe, tau, left, right), and those two rows."""
+        grid, count = self.system.grid, self.points.times.shape[0]
+        h = grid.step(params.tau)
+
+        def share(j, s, value, weight):
+            node, row = locate(grid, s, h, last)
+
+            def cost(observe, tau, left, right):
+                h = grid.step(tau)
+                x = hermite(s / h - node, left, right, h)
+                # Times and indices are shared by the lanes, which `lift` maps over.
+                seen = self.system.observe(observe, x, jnp.broadcast_to(s, tau.shape))
+                is_last = jnp.full(tau.shape, j == count - 1)
+                return self.system.lift(self.cost)(seen, value, weight, is_last)
+
+            return cost, (take(path, row), take(path, row + 1)), node
+
+        return share, (jnp.arange(count), *self.points)
+
+    def value(self, params: Problem, path, last):
+        share, points = self.shares(params, path, last)
+
+        def at(*point):
+            cost, pieces, _ = share(*point)
+            return cost(params.observe, params.tau, *pieces)
+
+        return jnp.sum(jax.vmap(at)(*points), axis=0)
+
+    def begin(self, params: Problem, path, last) -> ForcingState:
+        share, points = self.shares(params, path, last)
+
+        def at(*point):
+            cost, pieces, node = share(*point)
+            loss, back = jax.vjp(cost, params.observe, params.tau, *pieces)
+            on_observe, on_tau, left, right = back(jnp.ones_like(loss))
+            return (loss, on_tau, on_observe), jnp.stack([left, right]), node
+
+        totals, asked, nodes = jax.vmap(at)(*points)
+        totals = jax.tree.map(lambda g: jnp.sum(g, axis=0), totals)
+        j = jnp.full(params.tau.shape, self.points.times.shape[0] - 1)
+        more = j, take(nodes, j), jnp.zeros_like(path[0]), asked, nodes
+        return ForcingState(*totals, more)
 
     def visit(self, i, state: ForcingState, params: Problem, path, last):
-        grid, count = self.system.grid, self.points.times.shape[0]
-        node = grid.node(i - 1)
-        begins = node * grid.step(params.tau)
-        row = i + grid.lag
-        pieces = read(path, row - 1), read(path, row)
-        loss, tau, observe, (j, s, waiting) = state
-        lanes = self.system.lanes is not None
+        begins, lanes = self.system.grid.node(i - 1), self.system.lanes is not None
+        j, node, waiting, asked, nodes = state.more
 
         def any_left(carry):
             return jnp.any(carry[1] >= begins)
 
         def one(carry):
-            j, s, g_pieces, loss, g_tau, g_observe = carry
-            value, weight = take(self.points.values, j), take(self.points.weights, j)
-
-            def cost(observe, tau, left, right):
-                h = grid.step(tau)
-                x = hermite(s / h - node, left, right, h)
-                seen = self.system.observe(observe, x, s)
-                return self.system.lift(self.cost)(seen, value, weight, j == count - 1)
-
-            found, back = jax.vjp(cost, params.observe, params.tau, *pieces)
-            on_observe, on_tau, left, right = back(jnp.ones_like(found))
-            new = (left, right), found, on_tau, on_observe
+            j, node, total = carry
+            new = take(asked, jnp.maximum(j, 0))
             if lanes:
-                new = jax.tree.map(lambda g: jnp.where(s >= begins, g, 0.0), new)
-            old = g_pieces, loss, g_tau, g_observe
-            before = jnp.where(s >= begins, j - 1, j) if lanes else j - 1
-            next_s = take(self.points.times, jnp.maximum(before, 0))
-            next_s = jnp.where(before < 0, -jnp.inf, next_s)
-            return before, next_s, *jax.tree.map(jnp.add, old, new)
+                new = jnp.where(node >= begins, new, 0.0)
+                j = jnp.where(node >= begins, j - 1, j)
+            else:
+                j = j - 1
+            node = jnp.where(j < 0, -2, take(nodes, jnp.maximum(j, 0)))
+            return j, node, total + new
 
-        carry = (j, s, (jnp.zeros_like(waiting), waiting), loss, tau, observe)
-        carry = lax.while_loop(any_left, one, carry)
-        j, s, (waiting, here), loss, tau, observe = carry
-        state = ForcingState(loss, tau, observe, (j, s, waiting))
-        return state, here[0], here[1]
+        total = jnp.stack([jnp.zeros_like(waiting), waiting])
+        j, node, total = lax.while_loop(any_left, one, (j, node, total))
+        waiting, here = total
+        return state._replace(more=(j, node, waiting, asked, nodes)), here[0], here[1]
 
 
 @final
@@ -300,7 +285,7 @@ class NodeForcing:
     system: System
     target: Spline
 
-    def begin(self, params: Problem) -> ForcingState:
+    def begin(self, params: Problem, path, last) -> ForcingState:
         zero = jnp.zeros_like(params.tau)
         observe = jax.tree.map(jnp.zeros_like, params.observe)
         return ForcingState(zero, zero, observe)
@@ -313,8 +298,8 @@ class NodeForcing:
         before = jnp.where(i > 0, grid.length(i - 1, h), 0.0)
         after = jnp.where(i < last, grid.length(i, h), 0.0)
         seen, target = self.system.observe(observe, x, t), self.target(t)
-        total = 0.5 * (before + after) * self.system.lift(self.loss.running)(
-            seen, target
+        total = (
+            0.5 * (before + after) * self.system.lift(self.loss.running)(seen, target)
         )
         if self.loss.terminal is not None:
             end = self.system.lift(self.loss.terminal)(seen, target)

@@ -177,7 +177,9 @@ class Structured(AbstractModel):
 
     def __call__(self, x, y, tau, t):
         def total(coefficients, functions):
-            return sum(coefficients[i] * f(x, y, tau, t) for i, f in enumerate(functions))
+            return sum(
+                coefficients[i] * f(x, y, tau, t) for i, f in enumerate(functions)
+            )
 
         rational = total(self.a, self.f)
         if self.g:
