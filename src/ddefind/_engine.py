@@ -92,7 +92,7 @@ class System:
     lanes: int | None = None
 
     def lift(self, function):
-        """`function` of one trajectory, for all lanes."""
+        """A `function` of one trajectory, for all lanes."""
         if self.lanes is None:
             return function
         return jax.vmap(function, in_axes=-1, out_axes=-1)
@@ -124,12 +124,18 @@ class System:
             return eqx.combine(params.initial, self.fixed.initial)
         return self.history(params.history, jnp.zeros_like(params.tau))
 
+    def path(self, grid: Grid | None = None):
+        """An empty path, of this grid or another."""
+        grid = self.grid if grid is None else grid
+        shape = (self.dimension,) + (() if self.lanes is None else (self.lanes,))
+        return jnp.zeros((grid.lag + grid.capacity, 2, *shape), jnp.result_type(float))
+
     def buffers(self) -> Buffers:
         shape = (self.dimension,) + (() if self.lanes is None else (self.lanes,))
         rows, dtype = self.grid.capacity, jnp.result_type(float)
         fractions = len(self.solver.fractions)
         return Buffers(
-            jnp.zeros((self.grid.lag + rows, 2, *shape), dtype),
+            self.path(),
             jnp.zeros((rows, fractions, *shape), dtype),
             jnp.zeros((rows, *shape), dtype),
         )
@@ -146,31 +152,40 @@ class System:
         inside = [jax.vmap(at)(jnp.arange(n, dtype=h.dtype) + c) for c in inner]
         return rows, dict(zip(inner, inside))
 
-    def delayed(self, i, left, right, inside, h):
-        """The past inside step `i`, for each of the solver's fractions."""
-
-        def at(c):
-            if c == 1:
-                return right[0]
-            before = read(inside[c], jnp.minimum(i, self.grid.n - 1))
-            return jnp.where(i < self.grid.n, before, hermite(c, left, right, h))
-
-        return [at(c) for c in self.solver.fractions]
-
     def first(self, rhs, tau, x, y, i):
         """x' at row `i`: the first stage of step `i`, and a slope of the dense output."""
-        h = self.grid.step(tau)
-        return self.slope(rhs, x, y, tau, self.grid.node(i) * h)
+        return self.slope(rhs, x, y, tau, self.grid.node(i) * self.grid.step(tau))
 
     def advance(self, rhs, tau, x, first, delayed, i):
         """x at row `i + 1`."""
+
+        def slope(x, y, t):
+            return self.slope(rhs, x, y, tau, t)
+
         h = self.grid.step(tau)
-        pasts = dict(zip(self.solver.fractions, delayed))
+        return take_step(self.grid, self.solver, slope, h, x, first, delayed, i)
 
-        def slope(c, x):
-            return self.slope(rhs, x, pasts[c], tau, (self.grid.node(i) + c) * h)
 
-        return self.solver.step(slope, x, first, self.grid.length(i, h))
+def delayed_states(grid: Grid, solver: AbstractSolver, i, left, right, inside, h):
+    """The past inside step `i`, for each of the solver's fractions."""
+
+    def at(c):
+        if c == 1:
+            return right[0]
+        before = read(inside[c], jnp.minimum(i, grid.n - 1))
+        return jnp.where(i < grid.n, before, hermite(c, left, right, h))
+
+    return [at(c) for c in solver.fractions]
+
+
+def take_step(grid: Grid, solver: AbstractSolver, slope, h, x, first, delayed, i):
+    """x at row `i + 1`, where x' = slope(x, y, t)."""
+    pasts = dict(zip(solver.fractions, delayed))
+
+    def stage(c, x):
+        return slope(x, pasts[c], (grid.node(i) + c) * h)
+
+    return solver.step(stage, x, first, grid.length(i, h))
 
 
 def locate(grid: Grid, s, h, last):
@@ -179,30 +194,43 @@ def locate(grid: Grid, s, h, last):
     return node, grid.row(node) + grid.lag
 
 
-def march(system: System, params: Problem, path):
-    """Solve forward: the path, whose node rows 0 ... `last` are then filled."""
-    grid = system.grid
-    last = grid.last(system.T, params.tau)
-    rows, inside = system.past(params)
+def integrate(grid, solver, slope, h, past, start, last, path):
+    """Fill a path, whose node rows 0 ... `last` are then x' = slope(x, y, t) solved.
+
+    `past` holds the states of the first `lag` rows, and those inside the first steps.
+    """
+    rows, inside = past
     rows = jnp.stack([rows, jnp.zeros_like(rows)], 1)
     path = lax.dynamic_update_slice_in_dim(path, rows, 0, 0)
-    h = grid.step(params.tau)
 
     def body(i, carry):
         path, x, y = carry
-        first = system.first(params.rhs, params.tau, x, y, i)
+        first = slope(x, y, grid.node(i) * h)
         path = write(path, i + grid.lag, jnp.stack([x, first]))
         left, right = read(path, i), read(path, i + 1)
-        delayed = system.delayed(i, left, right, inside, h)
-        after = system.advance(params.rhs, params.tau, x, first, delayed, i)
-        if system.lanes is not None:
+        delayed = delayed_states(grid, solver, i, left, right, inside, h)
+        after = take_step(grid, solver, slope, h, x, first, delayed, i)
+        if jnp.ndim(last) > 0:
             # A lane past its end rests: were it to explode, 0 * inf would be NaN.
             after = jnp.where(i < last, after, x)
         # y is carried, not read at the next step: that would be before the next write.
         return path, after, right[0]
 
-    carry = path, system.start(params), rows[0, 0]
+    carry = path, start, rows[0, 0]
     path, *_ = lax.fori_loop(0, jnp.max(last) + 1, body, carry)
+    return path
+
+
+def march(system: System, params: Problem, path):
+    """Solve the problem forward: its path, and the row of its end."""
+    grid, tau = system.grid, params.tau
+
+    def slope(x, y, t):
+        return system.slope(params.rhs, x, y, tau, t)
+
+    last = grid.last(system.T, tau)
+    past, start, h = system.past(params), system.start(params), grid.step(tau)
+    path = integrate(grid, system.solver, slope, h, past, start, last, path)
     return path, last
 
 
@@ -242,7 +270,7 @@ def pull(system: System, params: Problem, buffers: Buffers, last, forcing):
         i, cotangent, stages, starts, gradient, state = carry
         x, first = read(path, i + grid.lag)
         left, right = read(path, i), read(path, i + 1)
-        delayed = system.delayed(i, left, right, inside, h)
+        delayed = delayed_states(grid, solver, i, left, right, inside, h)
 
         def advance(rhs, tau, x, first, delayed):
             return system.advance(rhs, tau, x, first, delayed, i)

@@ -27,14 +27,18 @@ class AbstractGradient(eqx.Module):
     """A way to the loss and its gradient, for use inside a compiled program."""
 
     @abc.abstractmethod
+    def buffers(self, system: System) -> Any:
+        """Memory to start with; `__call__` hands it on from one use to the next."""
+
+    @abc.abstractmethod
     def __call__(
         self,
         system: System,
         loss: AbstractLoss,
         target: Any,
         params: Problem,
-        buffers: Buffers,
-    ) -> tuple[jax.Array, Problem, Buffers]:
+        buffers: Any,
+    ) -> tuple[jax.Array, Problem, Any]:
         """The loss, its gradient in the shape of `params`, and the used buffers."""
 
 
@@ -51,6 +55,9 @@ class Discrete(AbstractGradient):
     It costs a few solves, however many parameters there are.
     """
 
+    def buffers(self, system) -> Buffers:
+        return system.buffers()
+
     def __call__(self, system, loss, target, params, buffers):
         path, last = march(system, params, buffers.path)
         buffers = buffers._replace(path=path)
@@ -65,6 +72,9 @@ class Forward(AbstractGradient):
     Its cost grows with the number of parameters.
     """
 
+    def buffers(self, system):
+        return system.path()
+
     def __call__(self, system, loss, target, params, buffers):
         # One direction per parameter of one fit; lanes move along it together.
         shapes = jax.tree.map(
@@ -73,7 +83,7 @@ class Forward(AbstractGradient):
         vector, unravel = ravel_pytree(shapes)
 
         def value(params):
-            return loss_value(system, loss, target, params, buffers.path)[0]
+            return loss_value(system, loss, target, params, buffers)[0]
 
         def along(direction):
             direction = unravel(direction)
@@ -97,8 +107,8 @@ def evaluate(problem, target, T, loss, gradient, solver, grid):
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
     system = System(fixed, solver, grid, T, problem.dimension)
     if gradient is None:
-        return loss_value(system, loss, target, params, system.buffers().path)[0]
-    return gradient(system, loss, target, params, system.buffers())[:2]
+        return loss_value(system, loss, target, params, system.path())[0]
+    return gradient(system, loss, target, params, gradient.buffers(system))[:2]
 
 
 def value_and_grad(

@@ -74,23 +74,56 @@ class Linf(AbstractCost):
         return jnp.max(self.weight * jnp.abs(x - target))
 
 
-class AbstractLoss(eqx.Module):
-    """A loss: `prepare` keeps what it needs of a data set, as a tree of arrays, and
-    `forcing` is then the loss of a path (`value`) with its derivative for `pull`."""
-
-    @abc.abstractmethod
-    def prepare(self, data: Data) -> Any: ...
-
-    @abc.abstractmethod
-    def forcing(self, system: System, target: Any): ...
-
-
 class Points(NamedTuple):
-    """What is compared where: in order of time."""
+    """What is compared where, in order of time."""
 
     times: Any  # [M]
     values: Any  # [M, k]
     weights: Any  # [M, k] or [M, 1]
+
+
+class Target(NamedTuple):
+    """What a loss keeps of a data set: points, the spline through the data, or both."""
+
+    points: Points | None = None
+    spline: Spline | None = None
+
+
+class AbstractForcing:
+    """The loss of a path, and how it pulls at the path's rows (see `pull`)."""
+
+    @abc.abstractmethod
+    def value(self, params: Problem, path, last) -> Any: ...
+
+    @abc.abstractmethod
+    def begin(self, params: Problem, path, last) -> Any: ...
+
+    @abc.abstractmethod
+    def visit(self, i, state, params: Problem, path, last) -> Any: ...
+
+
+class AbstractLoss(eqx.Module):
+    """A loss. It must be a function of the path (`forcing`); for the adjoint equation also
+    a function of the continuous trajectory (`running`, `terminal`, `impulses`)."""
+
+    @abc.abstractmethod
+    def prepare(self, data: Data) -> Target:
+        """What it needs of a data set, as arrays."""
+
+    @abc.abstractmethod
+    def forcing(self, system: System, target: Target) -> AbstractForcing: ...
+
+    @abc.abstractmethod
+    def running_cost(self, system: System, target: Target) -> Callable | None:
+        """The integrand, as a function of (observe, x, t), if there is one."""
+
+    @abc.abstractmethod
+    def terminal_cost(self, system: System, target: Target) -> Callable | None:
+        """The cost at T, as a function of (observe, x), if there is one."""
+
+    @abc.abstractmethod
+    def impulses(self, system: System, target: Target) -> "PointForcing | None":
+        """The costs at single times, if there are any."""
 
 
 @final
@@ -98,18 +131,26 @@ class SumOfSquares(AbstractLoss):
     r"""$\sum_{j,i} (\hat x_i(t_j) - x_{ji})^2 / \sigma_{ji}^2$ at the measured times;
     without `sd` in the data, $\sigma = 1$. Gaps and replicates count as they are."""
 
-    def prepare(self, data: Data) -> Points:
+    def prepare(self, data: Data) -> Target:
         measured = np.isfinite(data.x)
         weights = np.ones_like(data.x) if data.sd is None else data.sd**-2.0
-        return Points(
-            data.t, np.where(measured, data.x, 0.0), np.where(measured, weights, 0.0)
-        )
+        values = np.where(measured, data.x, 0.0)
+        return Target(Points(data.t, values, np.where(measured, weights, 0.0)))
 
     def cost(self, x, value, weight, is_last):
         return jnp.sum(weight * (x - value) ** 2)
 
     def forcing(self, system, target):
-        return PointForcing(self.cost, system, target)
+        return PointForcing(self.cost, system, target.points)
+
+    def running_cost(self, system, target):
+        return None
+
+    def terminal_cost(self, system, target):
+        return None
+
+    def impulses(self, system, target):
+        return PointForcing(self.cost, system, target.points)
 
 
 @final
@@ -150,12 +191,17 @@ class Integral(AbstractLoss):
                 f'`nodes` must be a positive integer or "solver", got {self.nodes!r}.'
             )
 
-    def prepare(self, data: Data) -> Points | Spline:
+    def prepare(self, data: Data) -> Target:
         target = spline(data)
         if self.nodes == "solver":
-            return target
+            return Target(spline=target)
+        return Target(self._points(target, self.nodes), target)
+
+    @staticmethod
+    def _points(target: Spline, nodes: int) -> Points:
+        """Simpson's rule: times and weights, with the target there."""
         knots = np.union1d(0.0, np.asarray(target.knots))
-        cuts = -(-self.nodes // (len(knots) - 1))
+        cuts = -(-nodes // (len(knots) - 1))
         fractions = np.arange(2 * cuts) / (2 * cuts)
         times = (knots[:-1, None] + np.diff(knots)[:, None] * fractions).ravel()
         pattern = np.tile([2.0, 4.0], cuts)
@@ -165,8 +211,7 @@ class Integral(AbstractLoss):
         ends = np.diff(knots) / (6 * cuts)
         weights[:: 2 * cuts][:-1] -= ends
         weights[:: 2 * cuts][1:] += ends
-        values = _evaluate(target, times)
-        return Points(times, values, weights[:, None])
+        return Points(times, _evaluate(target, times), weights[:, None])
 
     def cost(self, x, value, weight, is_last):
         total = weight[0] * self.running(x, value)
@@ -176,8 +221,30 @@ class Integral(AbstractLoss):
 
     def forcing(self, system, target):
         if self.nodes == "solver":
-            return NodeForcing(self, system, target)
-        return PointForcing(self.cost, system, target)
+            return NodeForcing(self, system, target.spline)
+        return PointForcing(self.cost, system, target.points)
+
+    def running_cost(self, system, target):
+        def cost(observe, x, t):
+            seen = system.observe(observe, x, t)
+            return system.lift(self.running)(seen, target.spline(t))
+
+        return cost
+
+    def terminal_cost(self, system, target):
+        terminal = self.terminal
+        if terminal is None:
+            return None
+
+        def cost(observe, x):
+            t = jnp.broadcast_to(system.T, jnp.shape(x)[1:])
+            seen = system.observe(observe, x, t)
+            return system.lift(terminal)(seen, target.spline(t))
+
+        return cost
+
+    def impulses(self, system, target):
+        return None
 
 
 def _evaluate(target: Spline, times: np.ndarray) -> np.ndarray:
@@ -197,7 +264,7 @@ class ForcingState(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class PointForcing:
+class PointForcing(AbstractForcing):
     """A sum of costs at fixed times, and its derivative.
 
     Each point depends on the two rows at the ends of its piece. Row i is visited with the
@@ -237,6 +304,22 @@ class PointForcing:
 
         return jnp.sum(jax.vmap(at)(*points), axis=0)
 
+    def slopes(self, params: Problem, states):
+        """The gradient of each cost for the state there, given the states [M, d]."""
+        count = self.points.times.shape[0]
+
+        def at(j, x, s, value, weight):
+            def cost(x):
+                t = jnp.broadcast_to(s, params.tau.shape)
+                seen = self.system.observe(params.observe, x, t)
+                is_last = jnp.full(params.tau.shape, j == count - 1)
+                return self.system.lift(self.cost)(seen, value, weight, is_last)
+
+            found, back = jax.vjp(cost, x)
+            return back(jnp.ones_like(found))[0]
+
+        return jax.vmap(at)(jnp.arange(count), states, *self.points)
+
     def begin(self, params: Problem, path, last) -> ForcingState:
         share, points = self.shares(params, path, last)
 
@@ -247,10 +330,10 @@ class PointForcing:
             return (loss, on_tau, on_observe), jnp.stack([left, right]), node
 
         totals, asked, nodes = jax.vmap(at)(*points)
-        totals = jax.tree.map(lambda g: jnp.sum(g, axis=0), totals)
+        loss, tau, observe = jax.tree.map(lambda g: jnp.sum(g, axis=0), totals)
         j = jnp.full(params.tau.shape, self.points.times.shape[0] - 1)
         more = j, take(nodes, j), jnp.zeros_like(path[0]), asked, nodes
-        return ForcingState(*totals, more)
+        return ForcingState(loss, tau, observe, more)
 
     def visit(self, i, state: ForcingState, params: Problem, path, last):
         begins, lanes = self.system.grid.node(i - 1), self.system.lanes is not None
@@ -278,7 +361,7 @@ class PointForcing:
 
 @final
 @dataclass(frozen=True)
-class NodeForcing:
+class NodeForcing(AbstractForcing):
     """The derivative of an integral by the trapezium rule on the solver's nodes."""
 
     loss: Integral

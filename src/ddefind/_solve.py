@@ -82,7 +82,7 @@ class Solution(eqx.Module):
             raise ValueError(
                 f"`t` must be a number or a vector; its shape is {t.shape}."
             )
-        if not isinstance(t, jax.core.Tracer) and is_concrete(self.T):
+        if is_concrete(self.T) and is_concrete(t.sum()):
             late = float(np.max(np.asarray(t), initial=-np.inf))
             if not late <= float(self.T) * (1 + 1e-9):
                 raise ValueError(
@@ -201,7 +201,7 @@ def _rows(problem: Problem, T, solver, grid: Grid, differentiate: str):
     system = System(fixed, solver, grid, T, problem.dimension)
 
     def plain(params):
-        return march(system, params, system.buffers().path)
+        return march(system, params, system.path())
 
     def backward(saved, cotangents):
         params, path, last = saved

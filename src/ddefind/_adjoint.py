@@ -1,0 +1,265 @@
+r"""`Adjoint`: the paper's Theorem 1, corrected; first optimise, then discretise.
+
+With the adjoint $\lambda$ of the paper's equation (5),
+
+$\lambda'(t) = \nabla\ell(x(t)) - F_x(t)^T \lambda(t)
+    - [t < T - \tau]\, F_y(t + \tau)^T \lambda(t + \tau), \quad
+    \lambda(T) = -\nabla G(x(T)),$
+
+the gradients are
+
+$dL/d\theta = -\int_0^T F_\theta(t)^T \lambda(t)\, dt,$
+
+$dL/d\tau = \int_0^T \langle F_y(t)^T \lambda(t), x'(t - \tau) \rangle\, dt
+    - \int_0^T \langle F_\tau(t), \lambda(t) \rangle\, dt,$
+
+$dL/d\phi = -X_{0\phi}(0)^T \lambda(0)
+    - \int_0^{\min(\tau, T)} X_{0\phi}(t - \tau)^T F_y(t)^T \lambda(t)\, dt.$
+
+The paper begins the first integral of $dL/d\tau$ at $\tau$ instead of 0: it forgets that
+$x(t - \tau) = X_0(t - \tau)$ depends on $\tau$ there, with derivative $-X_0'(t - \tau)$. Where
+x(0) is not X_0(0), $x(t - \tau)$ jumps at $t = \tau$, which adds
+$\langle \lambda(\tau), F(x(\tau), x(0)) - F(x(\tau), X_0(0)) \rangle$ to $dL/d\tau$.
+
+In the reversed time s = T - t the adjoint equation is itself a delay equation with the delay
+tau, a history of zero and a jump at s = 0; so the solver of every problem solves it, and
+the kinks of lambda at T - k tau are nodes. Costs at single times (least squares) make
+lambda jump there: lambda = mu + J, with J a staircase and mu continuous.
+"""
+
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from ._engine import Grid, System, integrate, locate, march
+from ._gradient import AbstractGradient
+from ._hermite import hermite, hermite_slope
+from ._loss import AbstractLoss, Target
+from ._problem import Problem
+from ._rows import read, take
+
+
+class _Paths(NamedTuple):
+    path: jax.Array
+    adjoint: jax.Array
+
+
+class _Trajectory(NamedTuple):
+    """A solved path as a function of time, for the lanes' own times."""
+
+    grid: Grid
+    path: jax.Array
+    h: Any
+    last: Any
+
+    def __call__(self, t):
+        node, row = locate(self.grid, t, self.h, self.last)
+        pieces = take(self.path, row), take(self.path, row + 1)
+        return hermite(t / self.h - node, *pieces, self.h)
+
+
+@final
+class Adjoint(AbstractGradient):
+    """The corrected Theorem 1: the adjoint equation backwards, then quadrature.
+
+    It converges to the gradient of the continuous loss as the step goes to zero, at second
+    order (first for `L1`, `Linf` and costs at single times, which make lambda rough). The
+    default route, `Discrete()`, is the exact gradient of the discretised loss and cheaper.
+    """
+
+    def buffers(self, system: System) -> _Paths:
+        return _Paths(system.path(), system.path(_adjoint_grid(system)))
+
+    def __call__(self, system, loss, target, params, buffers):
+        path, last = march(system, params, buffers.path)
+        value = loss.forcing(system, target).value(params, path, last)
+        h = system.grid.step(params.tau)
+        x = _Trajectory(system.grid, path, h, last)
+        adjoint, stairs = _solve_adjoint(
+            system, loss, target, params, x, buffers.adjoint
+        )
+
+        def multiplier(t):
+            return adjoint(system.T - t) + stairs(t)
+
+        gradient = _gradients(system, loss, target, params, x, multiplier)
+        return value, gradient, _Paths(path, adjoint.path)
+
+
+def _adjoint_grid(system: System) -> Grid:
+    grid = system.grid
+    return Grid(grid.n, True, grid.capacity + grid.capacity // grid.n + 2)
+
+
+def _stairs(system: System, loss: AbstractLoss, target: Target, params, x):
+    """J(t), minus the sum of the cost gradients at the single times from t on."""
+    forcing = loss.impulses(system, target)
+    if forcing is None:
+        return lambda t: 0.0
+    slopes = forcing.slopes(params, jax.vmap(x)(_lane_times(forcing, params)))
+    after = -jnp.cumsum(slopes[::-1], axis=0)[::-1]
+    after = jnp.concatenate([after, jnp.zeros_like(after[:1])])
+    times = _lane_times(forcing, params)
+
+    def stairs(t):
+        return take(after, jnp.sum(times < t, axis=0))
+
+    return stairs
+
+
+def _lane_times(forcing, params):
+    """The single times, for every lane."""
+    times = jnp.asarray(forcing.points.times)
+    if times.ndim == params.tau.ndim:
+        times = jnp.expand_dims(times, tuple(range(1, params.tau.ndim + 1)))
+    return jnp.broadcast_to(times, (times.shape[0], *params.tau.shape))
+
+
+def _solve_adjoint(system: System, loss, target, params: Problem, x, path):
+    """lambda, less its stairs, as a function of s = T - t; and the stairs."""
+    grid, tau, T = _adjoint_grid(system), params.tau, system.T
+    running = loss.running_cost(system, target)
+    terminal = loss.terminal_cost(system, target)
+    stairs = _stairs(system, loss, target, params, x)
+    h = grid.step(tau)
+
+    def before(t):
+        """x(t) for any t in [-tau, T]."""
+        past = system.history(params.history, jnp.minimum(t, 0.0))
+        return jnp.where(t < 0, past, x(jnp.maximum(t, 0.0)))
+
+    def pull_x(t, cotangent):
+        """F_x(t)^T lambda."""
+        y = before(t - tau)
+        _, back = jax.vjp(lambda x: system.slope(params.rhs, x, y, tau, t), x(t))
+        return back(cotangent)[0]
+
+    def pull_y(t, cotangent):
+        """F_y(t)^T lambda."""
+        now, y = x(t), before(t - tau)
+        _, back = jax.vjp(lambda y: system.slope(params.rhs, now, y, tau, t), y)
+        return back(cotangent)[0]
+
+    def slope(mu, mu_later, s):
+        """d mu / ds, the adjoint equation; `mu_later` is mu(t + tau), zero beyond T."""
+        t = jnp.maximum(T - s, 0.0)
+        later = jnp.minimum(t + tau, T)
+        inside = s >= tau
+        found = pull_x(t, mu + stairs(t))
+        stairs_later = jnp.where(inside, stairs(later), 0.0)
+        found += pull_y(later, mu_later + stairs_later)
+        if running is not None:
+            cost = jax.vjp(lambda x: running(params.observe, x, t), x(t))
+            found -= cost[1](jnp.ones_like(cost[0]))[0]
+        return found
+
+    start = jnp.zeros_like(path[0, 0])
+    if terminal is not None:
+        end = jnp.broadcast_to(T, tau.shape)
+        cost = jax.vjp(lambda x: terminal(params.observe, x), x(end))
+        start = start - cost[1](jnp.ones_like(cost[0]))[0]
+    zeros = jnp.zeros((grid.lag, *start.shape), start.dtype)
+    inside = {c: zeros[: grid.n] for c in system.solver.fractions if c != 1}
+    last = grid.last(T, tau)
+    path = integrate(
+        grid, system.solver, slope, h, (zeros, inside), start, last, path
+    )
+    return _Trajectory(grid, path, h, last), stairs
+
+
+def _gradients(system: System, loss, target, params: Problem, x, multiplier):
+    """The three integrals, by the midpoint rule between neighbouring nodes.
+
+    No cell has the jump of x'(t - tau) at t = tau inside, and a midpoint never meets it.
+    """
+    grid, tau, T = system.grid, params.tau, system.T
+    h, path = x.h, x.path
+    running = loss.running_cost(system, target)
+
+    def piece(node, u):
+        """The state and slope at the fraction `u` of the step after a node."""
+        row = grid.row(node) + grid.lag
+        left, right = read(path, row), read(path, row + 1)
+        return hermite(u, left, right, h), hermite_slope(u, left, right, h)
+
+    def cell(k, total):
+        begin, end = k * h, jnp.minimum((k + 1) * h, T)
+        width = jnp.maximum(end - begin, 0.0)
+        t = begin + 0.5 * width
+        now = piece(k, 0.5 * width / h)[0]
+        early = k < grid.n
+        past, past_slope = jax.jvp(
+            lambda t: system.history(params.history, t),
+            (t - tau,),
+            (jnp.ones_like(t),),
+        )
+        y, y_slope = piece(jnp.maximum(k - grid.n, 0), 0.5 * width / h)
+        y, y_slope = jnp.where(early, past, y), jnp.where(early, past_slope, y_slope)
+        _, back = jax.vjp(
+            lambda rhs, y, tau: system.slope(rhs, now, y, tau, t), params.rhs, y, tau
+        )
+        g_rhs, g_y, g_tau = back(width * multiplier(t))
+        _, back = jax.vjp(
+            lambda history: system.history(history, t - tau), params.history
+        )
+        (g_history,) = back(jnp.where(early, g_y, 0.0))
+        g_tau = jnp.sum(g_y * y_slope, axis=0) - g_tau
+        g_observe = jax.tree.map(jnp.zeros_like, params.observe)
+        if running is not None:
+            _, back = jax.vjp(lambda o: running(o, now, t), params.observe)
+            (g_observe,) = back(width)
+        minus = jax.tree.map(jnp.negative, (g_rhs, g_history))
+        return jax.tree.map(jnp.add, total, (*minus, g_tau, g_observe))
+
+    zeros = jax.tree.map(
+        jnp.zeros_like, (params.rhs, params.history, tau, params.observe)
+    )
+    cells = jnp.max(grid.node(x.last))
+    g_rhs, g_history, g_tau, g_observe = lax.fori_loop(0, cells, cell, zeros)
+    g_history, g_initial = _at_start(system, params, g_history, multiplier)
+    if grid.jump:
+        g_tau += _jump_at_tau(system, params, x, multiplier)
+    g_observe = _beside_path(system, loss, target, params, x, g_observe)
+    return eqx.tree_at(
+        lambda p: (p.rhs, p.history, p.tau, p.initial, p.observe),
+        params,
+        (g_rhs, g_history, g_tau, g_initial, g_observe),
+        is_leaf=lambda leaf: leaf is None,
+    )
+
+
+def _at_start(system: System, params: Problem, g_history, multiplier):
+    """- X0_phi(0)^T lambda(0), or - lambda(0) where x(0) is a parameter of its own."""
+    zero = jnp.zeros_like(params.tau)
+    minus = -multiplier(zero)
+    if system.grid.jump:
+        return g_history, None if params.initial is None else minus
+    _, back = jax.vjp(lambda history: system.history(history, zero), params.history)
+    return jax.tree.map(jnp.add, g_history, back(minus)[0]), None
+
+
+def _jump_at_tau(system: System, params: Problem, x, multiplier):
+    """< lambda(tau), F(x(tau), x(0)) - F(x(tau), X0(0)) >: slopes on both sides of tau."""
+    grid = system.grid
+    before, after = x.path[grid.n + grid.lag, 1], x.path[grid.n + 1 + grid.lag, 1]
+    at_tau = multiplier(jnp.minimum(params.tau, system.T))
+    jump = jnp.sum(at_tau * (after - before), axis=0)
+    return jnp.where(params.tau < system.T, jump, 0.0)
+
+
+def _beside_path(system: System, loss, target, params: Problem, x, g_observe):
+    """What the terminal cost and the single costs ask of the observation's parameters."""
+    terminal = loss.terminal_cost(system, target)
+    if terminal is not None:
+        end = x(jnp.broadcast_to(system.T, params.tau.shape))
+        found, back = jax.vjp(lambda o: terminal(o, end), params.observe)
+        (more,) = back(jnp.ones_like(found))
+        g_observe = jax.tree.map(jnp.add, g_observe, more)
+    forcing = loss.impulses(system, target)
+    if forcing is not None:
+        more = forcing.begin(params, x.path, x.last).observe
+        g_observe = jax.tree.map(jnp.add, g_observe, more)
+    return g_observe
