@@ -9,8 +9,10 @@ from ._config import configure as _configure
 _configure()
 
 from . import models as models
+from ._adjoint import Adjoint as Adjoint
 from ._check import GradientCheck as GradientCheck, check_gradient as check_gradient
 from ._data import Data as Data
+from ._fit import fit as fit, fit_many as fit_many
 from ._gradient import (
     AbstractGradient as AbstractGradient,
     Discrete as Discrete,
@@ -33,6 +35,14 @@ from ._loss import (
     Linf as Linf,
     SumOfSquares as SumOfSquares,
 )
+from ._optimizer import (
+    LBFGS as LBFGS,
+    SGD as SGD,
+    AbstractOptimizer as AbstractOptimizer,
+    Adam as Adam,
+    Cosine as Cosine,
+    RMSProp as RMSProp,
+)
 from ._parameters import (
     Fixed as Fixed,
     Parameter as Parameter,
@@ -40,6 +50,9 @@ from ._parameters import (
     parameter_values as parameter_values,
 )
 from ._problem import Problem as Problem
+from ._progress import Progress as Progress
+from ._published import Published as Published
+from ._result import FitBatch as FitBatch, FitResult as FitResult, Status as Status
 from ._solve import Solution as Solution, solve as solve
 from ._solver import (
     RK2 as RK2,

@@ -100,7 +100,7 @@ def _differences(problem: Problem, data: Data, loss, solver, n: int) -> np.ndarr
     one grid, so that all come from one compiled program."""
     dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
     flat, unravel = ravel_pytree(dynamic)
-    grid = make_grid(problem, data.T, n, 0.9 * float(problem.tau))
+    grid = make_grid(problem.initial is not None, data.T, n, 0.9 * float(problem.tau))
     target = loss.prepare(data)
 
     def at(vector):

@@ -130,7 +130,7 @@ def value_and_grad(
     """
     check_inputs(problem, data, loss, gradient, solver)
     n = check_steps(steps_per_delay)
-    grid = make_grid(problem, data.T, n, float(problem.tau))
+    grid = make_grid(problem.initial is not None, data.T, n, float(problem.tau))
     target = loss.prepare(data)
     return evaluate(problem, target, data.T, loss, gradient, solver, grid)
 

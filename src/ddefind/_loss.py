@@ -88,6 +88,21 @@ class Target(NamedTuple):
     points: Points | None = None
     spline: Spline | None = None
 
+    def pad(self, points: int, pieces: int) -> "Target":
+        """The same target with more points, of no weight, and more pieces of spline."""
+        padded = self
+        if self.points is not None:
+            more = points - len(self.points.times)
+            times, values, weights = (
+                np.pad(a, [(0, more)] + [(0, 0)] * (np.ndim(a) - 1), mode="edge")
+                for a in self.points
+            )
+            weights[len(weights) - more :] = 0.0
+            padded = padded._replace(points=Points(times, values, weights))
+        if self.spline is not None:
+            padded = padded._replace(spline=self.spline.pad(pieces))
+        return padded
+
 
 class AbstractForcing:
     """The loss of a path, and how it pulls at the path's rows (see `pull`)."""

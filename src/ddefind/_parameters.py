@@ -116,30 +116,29 @@ def parameter_values(problem: Problem) -> dict[str, float]:
 class Layout:
     """How a problem's parameters hang on the free vector z.
 
-    Element e of the parameters is `x[source[e]]` of the free values x, or, where `source` is
-    negative, the constant `constants[e]`. The free values are x = z without bounds,
-    lower + exp(z) or upper - exp(-z) with one, lower + (upper - lower) / (1 + exp(-z)) with
-    two.
+    Element e of the parameters is `x[source[e]]` of the free values x, or constant where
+    `source` is negative. The free values are x = z without bounds, lower + exp(z) or
+    upper - exp(-z) with one, lower + (upper - lower) / (1 + exp(-z)) with two.
     """
 
     leaves: tuple[Leaf, ...]
     names: tuple[str, ...]  # of the free values
-    source: np.ndarray
-    constants: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
+    source: tuple[int, ...]
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
 
     def transform(self, z):
         """The free values of the free vector (bounds applied), for one fit or lanes."""
-        below, above = np.isfinite(self.lower), np.isfinite(self.upper)
+        lower, upper = np.array(self.lower), np.array(self.upper)
+        below, above = np.isfinite(lower), np.isfinite(upper)
         if not np.any(below | above):
             return z
 
         def column(array):
             return array.reshape(-1, *(1,) * (jnp.ndim(z) - 1))
 
-        lower = column(np.where(below, self.lower, 0.0))
-        upper = column(np.where(above, self.upper, 0.0))
+        lower = column(np.where(below, lower, 0.0))
+        upper = column(np.where(above, upper, 0.0))
         below, above = column(below), column(above)
         both, one = below & above, below ^ above
         # Each branch sees harmless numbers where it is not chosen: no inf, no NaN.
@@ -150,80 +149,82 @@ class Layout:
 
     def inverse(self, x: np.ndarray) -> np.ndarray:
         """The free vector of given free values, strictly within their bounds."""
-        z = np.array(x, dtype=float)
-        below, above = np.isfinite(self.lower), np.isfinite(self.upper)
-        both = below & above
-        share = (x - self.lower)[both] / (self.upper - self.lower)[both]
+        z, lower, upper = np.array(x, float), np.array(self.lower), np.array(self.upper)
+        below, above = np.isfinite(lower), np.isfinite(upper)
+        both, only_below, only_above = below & above, below & ~above, above & ~below
+        share = (x - lower)[both] / (upper - lower)[both]
         z[both] = np.log(share) - np.log1p(-share)
-        z[below & ~above] = np.log((x - self.lower)[below & ~above])
-        z[above & ~below] = -np.log((self.upper - x)[above & ~below])
+        z[only_below] = np.log((x - lower)[only_below])
+        z[only_above] = -np.log((upper - x)[only_above])
         return z
 
-    def split(self, problem: Problem) -> tuple[Problem, Problem]:
-        """The problem's arrays with something to learn, and tau; and all the rest, with
-        constants in place."""
-        mask, fixed = [], []
-        arrays = jax.tree.leaves(eqx.filter(problem, eqx.is_inexact_array))
-        for leaf, array in zip(self.leaves, arrays):
-            part = slice(leaf.first, leaf.first + leaf.size)
-            mask.append(leaf.name == "tau" or bool(np.any(self.source[part] >= 0)))
-            fixed.append(jnp.asarray(self.constants[part].reshape(leaf.shape)))
-        problem = self.replace(problem, fixed)
-        learned = self.replace(problem, mask)
-        learned = jax.tree.map(lambda m: m is True, learned)
-        return eqx.partition(problem, learned)
+    def learns(self, leaf: Leaf) -> bool:
+        """Whether the array depends on z. That of tau counts always: it sets the grid."""
+        return leaf.name == "tau" or max(self._sources(leaf)) >= 0
 
-    def replace(self, problem: Problem, arrays: list) -> Problem:
-        """The problem with other arrays in the place of its parameters."""
-        dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
-        structure = jax.tree.structure(dynamic)
-        return eqx.combine(jax.tree.unflatten(structure, arrays), static)
+    def split(self, problem: Problem) -> tuple[Problem, Problem]:
+        """The arrays with something to learn, and all the rest."""
+        mask = self._fill(problem, [self.learns(leaf) for leaf in self.leaves])
+        return eqx.partition(problem, mask)
 
     def join(self, z, learned: Problem) -> Problem:
-        """`learned` (the first part of `split`) at the free vector `z`."""
+        """`learned`, the first part of `split`, at the free vector `z`; what is constant in
+        it stays. In lanes z has a last axis more, and so has the result."""
         x = self.transform(z)
         arrays = []
-        for leaf in self.leaves:
-            part = slice(leaf.first, leaf.first + leaf.size)
-            if leaf.name == "tau" or np.any(self.source[part] >= 0):
-                pieces = [self._piece(x, *run) for run in self._runs(part)]
-                flat = pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
-                arrays.append(flat.reshape(leaf.shape + x.shape[1:]))
+        old = iter(jax.tree.leaves(learned))
+        for leaf in filter(self.learns, self.leaves):
+            constants = jnp.ravel(next(old))
+            pieces = [
+                x[source : source + end - begin]
+                if source >= 0
+                else _spread(constants[begin:end], x.shape[1:])
+                for begin, end, source in self._runs(leaf)
+            ]
+            flat = pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
+            arrays.append(flat.reshape(leaf.shape + x.shape[1:]))
         return jax.tree.unflatten(jax.tree.structure(learned), arrays)
 
     def problem(self, z, problem: Problem) -> Problem:
         """The whole problem at the free vector `z` of one fit."""
         learned, fixed = self.split(problem)
-        return eqx.combine(self.join(z, learned), fixed)
+        return eqx.combine(self.join(jnp.asarray(z), learned), fixed)
 
-    def _runs(self, part: slice):
+    def _sources(self, leaf: Leaf) -> tuple[int, ...]:
+        return self.source[leaf.first : leaf.first + leaf.size]
+
+    def _runs(self, leaf: Leaf):
         """Stretches of elements that are neighbours in x, or constant: static slices, whose
         derivative is no scatter."""
-        begin = part.start
-        for e in range(part.start + 1, part.stop + 1):
-            before = self.source[e - 1]
-            follows = e < part.stop and (
-                self.source[e] == before + 1 if before >= 0 else self.source[e] < 0
-            )
-            if not follows:
-                yield begin, e
+        sources, begin = self._sources(leaf), 0
+        for e in range(1, len(sources) + 1):
+            before = sources[e - 1]
+            wanted = before + 1 if before >= 0 else -1
+            if e == len(sources) or sources[e] != wanted:
+                yield begin, e, sources[begin]
                 begin = e
 
-    def _piece(self, x, begin: int, end: int):
-        first = self.source[begin]
-        if first >= 0:
-            return x[first : first + end - begin]
-        constants = self.constants[begin:end].reshape(-1, *(1,) * (x.ndim - 1))
-        return jnp.broadcast_to(constants, (end - begin, *x.shape[1:]))
+    @staticmethod
+    def _fill(problem: Problem, items: list) -> Any:
+        """The problem's tree with `items` at its parameters and False elsewhere."""
+        parameters, rest = eqx.partition(problem, eqx.is_inexact_array)
+        filled = jax.tree.unflatten(jax.tree.structure(parameters), items)
+        return eqx.combine(filled, jax.tree.map(lambda _: False, rest))
+
+
+def _spread(constants, lanes: tuple[int, ...]):
+    columns = constants.reshape(-1, *(1,) * len(lanes))
+    return jnp.broadcast_to(columns, (constants.shape[0], *lanes))
 
 
 def layout(
     problem: Problem,
-    parameters: Mapping[str, Parameter | Fixed | Tied | float] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     *,
     seed: int = 0,
-) -> tuple[Layout, np.ndarray]:
-    """The layout of a problem's free parameters, and the free vector to start from.
+) -> tuple[Layout, Problem, np.ndarray]:
+    """The layout of a problem's free parameters, the problem with all values in place, and
+    the free vector to start from.
 
     What `parameters` does not name is learned, without bounds, from the problem's own
     value. A number stands for `Parameter(start=number)`.
@@ -265,20 +266,25 @@ def layout(
     _check_tau(names, start, role)
     position = np.full(size + 1, -1)
     position[free] = np.arange(len(free))
-    constants = np.where(role >= 0, start[role], start)
-    source = position[role]
-    # Tied to a fixed parameter: a constant of that value.
-    fixed_by = np.where(role >= 0, role, np.arange(size))
-    constants = start[fixed_by]
+    start = np.where(role >= 0, start[role], start)
     result = Layout(
         tuple(found),
         tuple(names[e] for e in free),
-        source,
-        constants,
-        lower[free],
-        upper[free],
+        tuple(position[role].tolist()),
+        tuple(lower[free].tolist()),
+        tuple(upper[free].tolist()),
     )
-    return result, result.inverse(start[free])
+    return result, with_values(problem, start), result.inverse(start[free])
+
+
+def with_values(problem: Problem, vector: np.ndarray) -> Problem:
+    """The problem with every parameter taken from one vector."""
+    parameters, rest = eqx.partition(problem, eqx.is_inexact_array)
+    arrays = [
+        jnp.asarray(vector[leaf.first : leaf.first + leaf.size].reshape(leaf.shape))
+        for leaf in leaves(problem)
+    ]
+    return eqx.combine(jax.tree.unflatten(jax.tree.structure(parameters), arrays), rest)
 
 
 def _find(key: str, found: list[Leaf]) -> np.ndarray:

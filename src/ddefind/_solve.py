@@ -20,9 +20,9 @@ from ._solver import RK4, AbstractSolver
 _ROWS_WHEN_TRACED = 4096
 
 
-def make_grid(problem: Problem, T: float, n: int, tau: float) -> Grid:
+def make_grid(jump: bool, T: float, n: int, tau: float) -> Grid:
     """A grid with room for the steps of `tau`, and for somewhat shorter delays."""
-    grid = Grid(n, problem.initial is not None, 0)
+    grid = Grid(n, jump, 0)
     needed = grid.rows(max(1, math.ceil(T / tau * n - 1e-9))) + 1
     # Powers of two: few different programs, however tau varies.
     capacity = 1 << max(needed, grid.lag + 1, 64).bit_length()
@@ -157,7 +157,7 @@ def solve(
             f'`differentiate` must be "reverse" or "forward", got {differentiate!r}.'
         )
     if is_concrete(problem.tau):
-        grid = make_grid(problem, T, n, float(problem.tau))
+        grid = make_grid(problem.initial is not None, T, n, float(problem.tau))
     else:
         grid = Grid(n, problem.initial is not None, 0)
         rows = _ROWS_WHEN_TRACED if max_steps is None else grid.rows(max_steps) + 1

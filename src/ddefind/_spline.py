@@ -1,9 +1,8 @@
 """The target trajectory: a not-a-knot cubic spline through the data, evaluated in JAX."""
 
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,10 +17,17 @@ class Spline(eqx.Module):
     `coefficients[i, p]` multiplies (t - knots[i])^p; for lanes both have a last axis more.
     """
 
-    knots: jax.Array
-    coefficients: jax.Array
+    knots: Any
+    coefficients: Any
     # Equal spacing (the usual case) finds a piece by division instead of by search.
     uniform: bool = eqx.field(static=True)
+
+    def pad(self, pieces: int) -> "Spline":
+        """The same spline with more pieces, which no time reaches; no longer uniform."""
+        more = pieces - len(self.coefficients)
+        knots = np.concatenate([self.knots, np.full(more, np.inf)])
+        last = np.repeat(self.coefficients[-1:], more, axis=0)
+        return Spline(knots, np.concatenate([self.coefficients, last]), False)
 
     def __call__(self, t):
         pieces = self.coefficients.shape[0]
@@ -29,9 +35,10 @@ class Spline(eqx.Module):
             spacing = (self.knots[-1] - self.knots[0]) / pieces
             piece = jnp.floor((t - self.knots[0]) / spacing).astype(int)
         else:
-            piece = jnp.sum(self.knots <= t, axis=0) - 1
+            piece = jnp.sum(jnp.asarray(self.knots) <= t, axis=0) - 1
         piece = jnp.clip(piece, 0, pieces - 1)
-        c, u = take(self.coefficients, piece), t - take(self.knots, piece)
+        c = take(jnp.asarray(self.coefficients), piece)
+        u = t - take(jnp.asarray(self.knots), piece)
         return c[0] + u * (c[1] + u * (c[2] + u * c[3]))
 
 
@@ -52,4 +59,4 @@ def spline(data: Data) -> Spline:
             coefficients[:, power, column] = derivative
     spacing = np.diff(times)
     uniform = bool(np.ptp(spacing) < 1e-9 * times[-1])
-    return Spline(jnp.asarray(times), jnp.asarray(coefficients), uniform)
+    return Spline(times, coefficients, uniform)

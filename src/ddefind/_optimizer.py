@@ -1,0 +1,128 @@
+"""Optimisers for gradient descent, as records; optax does the work."""
+
+import abc
+from typing import Any, ClassVar, final
+
+import equinox as eqx
+
+
+@final
+class Cosine(eqx.Module):
+    r"""A rate that falls along a half cosine from `rate` to `final * rate` at the last
+    epoch: $r_e = r\,(f + (1 - f)(1 + \cos(\pi e / E)) / 2)$.
+
+    >>> Cosine(0.03).final
+    0.1
+    """
+
+    rate: float = eqx.field(static=True)
+    final: float = eqx.field(static=True, default=0.1)
+
+    def __check_init__(self):
+        _check_rate("rate", self.rate)
+        if not 0 <= self.final <= 1:
+            raise ValueError(f"`final` must lie in [0, 1], but got {self.final}.")
+
+
+class AbstractOptimizer(eqx.Module):
+    """An optimiser; `transformation(epochs)` is its optax form.
+
+    `elementwise` ones treat each number of the free vector for itself, so that many fits
+    can run side by side in one array.
+    """
+
+    elementwise: eqx.AbstractClassVar[bool]
+
+    @abc.abstractmethod
+    def transformation(self, epochs: int) -> Any: ...
+
+
+def _check_rate(name: str, rate: Any) -> None:
+    if not isinstance(rate, (int, float)) or not 0 < rate < float("inf"):
+        raise ValueError(f"`{name}` must be a positive number, but got {rate!r}.")
+
+
+def _check_schedule(rate: Any) -> None:
+    if not isinstance(rate, Cosine):
+        _check_rate("rate", rate)
+
+
+def _schedule(rate: float | Cosine, epochs: int):
+    import optax
+
+    if isinstance(rate, Cosine):
+        return optax.cosine_decay_schedule(rate.rate, max(epochs, 1), rate.final)
+    return optax.constant_schedule(rate)
+
+
+@final
+class Adam(AbstractOptimizer):
+    r"""Adam (Kingma and Ba): steps of about `rate` along the smoothed gradient.
+
+    >>> Adam(0.03).rate
+    0.03
+    """
+
+    rate: float | Cosine = eqx.field(static=True, default=0.03)
+    beta_1: float = eqx.field(static=True, default=0.9)
+    beta_2: float = eqx.field(static=True, default=0.999)
+    elementwise: ClassVar[bool] = True
+
+    def __check_init__(self):
+        _check_schedule(self.rate)
+
+    def transformation(self, epochs):
+        import optax
+
+        return optax.adam(_schedule(self.rate, epochs), self.beta_1, self.beta_2)
+
+
+@final
+class RMSProp(AbstractOptimizer):
+    """RMSProp: the gradient over its root mean square of late."""
+
+    rate: float | Cosine = eqx.field(static=True, default=0.01)
+    decay: float = eqx.field(static=True, default=0.99)
+    elementwise: ClassVar[bool] = True
+
+    def __check_init__(self):
+        _check_schedule(self.rate)
+
+    def transformation(self, epochs):
+        import optax
+
+        return optax.rmsprop(_schedule(self.rate, epochs), self.decay)
+
+
+@final
+class SGD(AbstractOptimizer):
+    """Gradient descent, with momentum if wanted."""
+
+    rate: float | Cosine = eqx.field(static=True, default=1e-3)
+    momentum: float = eqx.field(static=True, default=0.0)
+    elementwise: ClassVar[bool] = True
+
+    def __check_init__(self):
+        _check_schedule(self.rate)
+
+    def transformation(self, epochs):
+        import optax
+
+        momentum = self.momentum or None
+        return optax.sgd(_schedule(self.rate, epochs), momentum)
+
+
+@final
+class LBFGS(AbstractOptimizer):
+    """L-BFGS with a line search: few epochs, several solves each.
+
+    It needs the exact gradient of the loss that it sees: use `Discrete()` or `Forward()`.
+    """
+
+    memory: int = eqx.field(static=True, default=10)
+    elementwise: ClassVar[bool] = False
+
+    def transformation(self, epochs):
+        import optax
+
+        return optax.lbfgs(memory_size=self.memory)

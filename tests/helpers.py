@@ -1,0 +1,152 @@
+"""The paper's five experiments, their data, and points near their true parameters."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+import ddefind as dd
+from ddefind._gradient import evaluate
+from ddefind._solve import make_grid
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What generates the data, and where the paper's fits start."""
+
+    true: dd.Problem
+    start: dd.Problem
+    T: float
+    n: int  # the paper's N_tau
+
+
+def _periodic(A, omega, b):
+    return dd.Periodic(A=A, omega=omega, b=b)
+
+
+EXPERIMENTS = {
+    "exponential": Experiment(
+        dd.Problem(dd.models.Exponential(-2, -2), dd.Affine(1.5, 4), 1.0),
+        dd.Problem(dd.models.Exponential(-1.5, -2.5), dd.Affine(2.25, 2.8), 2.0),
+        T=10.0,
+        n=10,
+    ),
+    "logistic": Experiment(
+        dd.Problem(dd.models.Logistic(2, 1.5), _periodic(-0.5, 3, 2), 1.0),
+        dd.Problem(dd.models.Logistic(1, 1), _periodic(-0.25, 6, 2.6), 0.5),
+        T=10.0,
+        n=10,
+    ),
+    "enso": Experiment(
+        dd.Problem(dd.models.ENSO(1, 1, 0.75), _periodic(-0.25, 1, 1.5), 5.0),
+        dd.Problem(dd.models.ENSO(1.5, 0.8, 1.2), _periodic(-0.3, 0.8, 1.95), 6.0),
+        T=10.0,
+        n=50,
+    ),
+    "cheyne": Experiment(
+        dd.Problem(dd.models.Cheyne(1, 7, 2), dd.Affine(-5, 2), 0.25),
+        dd.Problem(dd.models.Cheyne(2, 12, 1.5), dd.Affine(0, 2), 0.5),
+        T=3.0,
+        n=10,
+    ),
+    "hiv": Experiment(
+        dd.Problem(dd.models.HIV(), _periodic([1, 3, 0], [1, 3, 0], [10, 8, 0]), 1.0),
+        dd.Problem(
+            dd.models.HIV(), _periodic([1, 1, 1], [1.2, 3.6, 0], [10, 8, 0]), 0.25
+        ),
+        T=10.0,
+        n=10,
+    ),
+}
+MODELS = tuple(EXPERIMENTS)
+
+
+@cache
+def paper_data(model: str) -> dd.Data:
+    """The paper's noise-free data: RK2 with its own step."""
+    experiment = EXPERIMENTS[model]
+    solution = dd.solve(experiment.true, experiment.T, dd.RK2(), experiment.n)
+    return dd.Data(solution.t, solution.x)
+
+
+def flatten(problem: dd.Problem):
+    """Every parameter as one vector, and the way back."""
+    dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
+    flat, unravel = ravel_pytree(dynamic)
+    return np.asarray(flat), lambda vector: eqx.combine(unravel(vector), static)
+
+
+def group_sizes(problem: dd.Problem) -> list[int]:
+    """The number of parameters in each of rhs, history, tau, initial and observe, which
+    is the order of `flatten`."""
+    parts = (getattr(problem, name) for name in problem.__dataclass_fields__)
+    sizes = [len(flatten(part)[0]) for part in parts]
+    return [size for size in sizes if size]
+
+
+def near(problem: dd.Problem, count: int, seed: int) -> np.ndarray:
+    """Random parameter vectors within 10% (or 0.1) of a problem's own, tau positive."""
+    centre, _ = flatten(problem)
+    random = np.random.default_rng(seed)
+    spread = 0.1 * np.where(centre == 0, 1.0, np.abs(centre))
+    return centre + spread * random.uniform(-1, 1, (count, len(centre)))
+
+
+def whole_steps(problem: dd.Problem, vectors, T: float, n: int) -> np.ndarray:
+    """The vectors with tau moved to the nearest value for which T / h is an integer."""
+    at = tau_index(problem)
+    moved = np.array(vectors)
+    moved[:, at] = T * n / np.round(T * n / moved[:, at])
+    return moved
+
+
+def tau_index(problem: dd.Problem) -> int:
+    sizes = [len(flatten(part)[0]) for part in (problem.rhs, problem.history)]
+    return sum(sizes)
+
+
+def losses_of(problem, data, loss, solver, n, tau_min):
+    """The compiled loss of many parameter vectors: `[points, p] -> [points]`."""
+    _, rebuild = flatten(problem)
+    grid, target = make_grid(problem, data.T, n, tau_min), loss.prepare(data)
+    T = jnp.asarray(data.T)
+
+    def one(vector):
+        return evaluate(rebuild(vector), target, T, loss, None, solver, grid)
+
+    return jax.jit(lambda vectors: jax.lax.map(one, vectors))
+
+
+def gradients_of(problem, data, loss, solver, n, tau_min, route):
+    """The compiled gradient of many parameter vectors: `[points, p] -> [points, p]`."""
+    _, rebuild = flatten(problem)
+    grid, target = make_grid(problem, data.T, n, tau_min), loss.prepare(data)
+    T = jnp.asarray(data.T)
+
+    def one(vector):
+        value, gradient = evaluate(
+            rebuild(vector), target, T, loss, route, solver, grid
+        )
+        gradient = eqx.filter(gradient, eqx.is_inexact_array)
+        return value, ravel_pytree(gradient)[0]
+
+    return jax.jit(lambda vectors: jax.lax.map(one, vectors))
+
+
+def differences(losses, vectors, steps) -> np.ndarray:
+    """Fourth-order central differences of `losses` at each vector, `[points, p]`.
+
+    `steps` are relative to each parameter (absolute where it is zero), one per parameter.
+    """
+    vectors = np.asarray(vectors)
+    points, p = vectors.shape
+    h = steps * np.where(vectors == 0, 1.0, np.abs(vectors))
+    k = np.array([-2, -1, 1, 2])
+    moves = k[:, None, None, None] * h[None, :, :, None] * np.eye(p)
+    shifted = vectors[None, :, None, :] + moves
+    values = np.asarray(losses(shifted.reshape(-1, p))).reshape(4, points, p)
+    return np.tensordot([1, -8, 8, -1], values, axes=1) / (12 * h)

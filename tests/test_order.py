@@ -1,0 +1,138 @@
+"""Every solver keeps its order with a delay: at the nodes, and between them."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.polynomial import Polynomial
+
+import ddefind as dd
+
+SOLVERS = [dd.Euler(), dd.RK2(), dd.RK4()]
+STEPS = np.array([20, 40, 80, 160])
+
+
+def name(value):
+    return type(value).__name__
+
+
+def growth():
+    """x = e^{at} solves x' = p x + c x(t - tau) with c = (a - p) e^{a tau}."""
+    a, p, tau = 0.8, -0.5, 1.0
+    rhs = dd.models.Exponential(p, (a - p) * np.exp(a * tau))
+    problem = dd.Problem(rhs, lambda t: jnp.exp(a * t).reshape(1), tau)
+    return problem, lambda t: np.exp(a * t)
+
+
+def sine():
+    """x = sin t solves x' = -x(t - pi/2)."""
+    problem = dd.Problem(
+        dd.models.Exponential(0.0, -1.0), dd.Periodic(1.0, 1.0, 0.0), np.pi / 2
+    )
+    return problem, np.sin
+
+
+def by_steps(a, b, past, initial, t):
+    """The solution of x' = a x + b x(t - 1), x = past before 0, x(0) = initial.
+
+    On the k-th unit interval it is e^{as} p_k(s) + q_k, with s the time in it, where
+    p_k' = b p_{k-1} and q_k = -b q_{k-1} / a.
+    """
+    p, q, result = Polynomial([0.0]), past, np.empty_like(t)
+    for k in range(int(np.max(t)) + 1):
+        begin = initial if k == 0 else np.exp(a) * p(1.0) + q
+        q = -b * q / a
+        p = (b * p).integ()
+        p = p + (begin - q - p(0.0))
+        here = (t >= k) & (t <= k + 1)
+        result[here] = np.exp(a * (t[here] - k)) * p(t[here] - k) + q
+    return result
+
+
+def dose(initial, past=1.0, a=-0.4, b=-1.3):
+    """A linear equation whose start may differ from its history."""
+    given = None if initial == past else initial
+    problem = dd.Problem(
+        dd.models.Exponential(a, b), dd.Constant(past), 1.0, initial=given
+    )
+    return problem, lambda t: by_steps(a, b, past, initial, t)
+
+
+CASES = {
+    "growth": growth,
+    "sine": sine,
+    "kinks": lambda: dose(1.0),
+    "jump": lambda: dose(2.5),
+}
+
+
+def order(errors):
+    return -np.polyfit(np.log(STEPS), np.log(errors), 1)[0]
+
+
+def node_error(solution, exact):
+    return np.max(np.abs(solution.x[:, 0] - exact(np.asarray(solution.t))))
+
+
+def dense_error(solution, exact):
+    t = np.linspace(0.0, float(solution.T), 3001)
+    return np.max(np.abs(solution(t)[:, 0] - exact(t)))
+
+
+@pytest.mark.parametrize("error", [node_error, dense_error], ids=["nodes", "between"])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("solver", SOLVERS, ids=name)
+def test_order_on_exact_solutions(solver, case, error):
+    problem, exact = CASES[case]()
+    T = 4 * float(problem.tau)
+    errors = [error(dd.solve(problem, T, solver, int(n)), exact) for n in STEPS]
+    assert order(errors) == pytest.approx(solver.order, abs=0.1)
+
+
+@pytest.mark.parametrize("error", [node_error, dense_error], ids=["nodes", "between"])
+@pytest.mark.parametrize("solver", SOLVERS, ids=name)
+def test_order_on_a_nonlinear_equation(solver, error):
+    problem = dd.Problem(
+        dd.models.Logistic(1.1, 0.8), dd.Periodic(-0.2, 1.0, 0.5), tau=1.0
+    )
+    fine = dd.solve(problem, 4.0, dd.RK4(), 1600)
+    errors = [
+        error(dd.solve(problem, 4.0, solver, int(n)), lambda t: fine(t)[:, 0])
+        for n in STEPS
+    ]
+    assert order(errors) == pytest.approx(solver.order, abs=0.1)
+
+
+def test_order_with_an_explicit_time():
+    # x = e^{-t} + t, with a right-hand side that asks for the time at every stage.
+    def rhs(x, y, tau, t):
+        return -x + (y - t + tau) * jnp.exp(-tau) * 0 + 1 + t
+
+    problem = dd.Problem(rhs, lambda t: jnp.exp(-t).reshape(1) + t, 1.0)
+    errors = [
+        dense_error(dd.solve(problem, 4.0, dd.RK4(), int(n)), lambda t: np.exp(-t) + t)
+        for n in STEPS
+    ]
+    assert order(errors) == pytest.approx(4, abs=0.1)
+
+
+def test_order_where_the_last_step_ends_beyond_T():
+    problem, exact = dose(2.5)
+    T = np.pi
+    errors = [
+        node_error(dd.solve(problem, T, dd.RK4(), int(n)), exact) for n in STEPS
+    ]
+    assert order(errors) == pytest.approx(4, abs=0.1)
+
+
+def test_rk4_is_exact_on_cubics_with_one_step_a_delay():
+    # x' = -x(t - 1), x = 1 before 0 and x(0) = 2: a polynomial of degree k + 1 on the
+    # interval [k, k + 1].
+    problem = dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), 1.0, initial=2.0)
+    solution = dd.solve(problem, 2.5, dd.RK4(), 1)
+    t = np.linspace(0.0, 2.5, 26)
+    s = t - 1
+    first, second = 2 - t, 1 - 2 * s + s**2 / 2
+    u = t - 2
+    third = -0.5 - u + u**2 - u**3 / 6
+    exact = np.select([t <= 1, t <= 2], [first, second], third)
+    np.testing.assert_allclose(solution(t)[:, 0], exact, rtol=0, atol=1e-14)
