@@ -10,8 +10,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
+from ddefind._engine import Grid
 from ddefind._gradient import evaluate
-from ddefind._solve import make_grid
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,15 @@ def flatten(problem: dd.Problem):
     return np.asarray(flat), lambda vector: eqx.combine(unravel(vector), static)
 
 
-def group_sizes(problem: dd.Problem) -> list[int]:
-    """The number of parameters in each of rhs, history, tau, initial and observe, which
-    is the order of `flatten`."""
+def groups(problem: dd.Problem) -> list[slice]:
+    """Where rhs, history, tau, initial and observe stand in the vector of `flatten`."""
     parts = (getattr(problem, name) for name in problem.__dataclass_fields__)
-    sizes = [len(flatten(part)[0]) for part in parts]
-    return [size for size in sizes if size]
+    ends = np.cumsum([0, *(len(flatten(part)[0]) for part in parts)])
+    return [slice(a, b) for a, b in zip(ends, ends[1:]) if a < b]
+
+
+def tau_index(problem: dd.Problem) -> int:
+    return len(flatten(problem.rhs)[0]) + len(flatten(problem.history)[0])
 
 
 def near(problem: dd.Problem, count: int, seed: int) -> np.ndarray:
@@ -104,15 +107,17 @@ def whole_steps(problem: dd.Problem, vectors, T: float, n: int) -> np.ndarray:
     return moved
 
 
-def tau_index(problem: dd.Problem) -> int:
-    sizes = [len(flatten(part)[0]) for part in (problem.rhs, problem.history)]
-    return sum(sizes)
+def grid_for(problem: dd.Problem, T: float, n: int, tau_min: float) -> Grid:
+    """A grid with room for every delay from `tau_min` on."""
+    grid = Grid(n, problem.initial is not None, 0)
+    rows = grid.rows(int(np.ceil(T / tau_min * n)) + 1) + 1
+    return Grid(n, grid.jump, max(rows, grid.lag + 1))
 
 
 def losses_of(problem, data, loss, solver, n, tau_min):
     """The compiled loss of many parameter vectors: `[points, p] -> [points]`."""
     _, rebuild = flatten(problem)
-    grid, target = make_grid(problem, data.T, n, tau_min), loss.prepare(data)
+    grid, target = grid_for(problem, data.T, n, tau_min), loss.prepare(data)
     T = jnp.asarray(data.T)
 
     def one(vector):
@@ -124,7 +129,7 @@ def losses_of(problem, data, loss, solver, n, tau_min):
 def gradients_of(problem, data, loss, solver, n, tau_min, route):
     """The compiled gradient of many parameter vectors: `[points, p] -> [points, p]`."""
     _, rebuild = flatten(problem)
-    grid, target = make_grid(problem, data.T, n, tau_min), loss.prepare(data)
+    grid, target = grid_for(problem, data.T, n, tau_min), loss.prepare(data)
     T = jnp.asarray(data.T)
 
     def one(vector):
@@ -137,16 +142,33 @@ def gradients_of(problem, data, loss, solver, n, tau_min, route):
     return jax.jit(lambda vectors: jax.lax.map(one, vectors))
 
 
-def differences(losses, vectors, steps) -> np.ndarray:
-    """Fourth-order central differences of `losses` at each vector, `[points, p]`.
+def differences(losses, vectors, tau: int) -> np.ndarray:
+    """Central differences of `losses` at each vector, `[points, p] -> [points, p]`.
 
-    `steps` are relative to each parameter (absolute where it is zero), one per parameter.
+    Fourth order, but for parameter number `tau`. In the delay a loss is only C1: its
+    second derivative jumps wherever a node meets a time of the data. There the step is
+    small, and the weights are exact for a jump in the middle (for d |d|, beside d).
     """
     vectors = np.asarray(vectors)
     points, p = vectors.shape
-    h = steps * np.where(vectors == 0, 1.0, np.abs(vectors))
-    k = np.array([-2, -1, 1, 2])
-    moves = k[:, None, None, None] * h[None, :, :, None] * np.eye(p)
+    weights = np.tile(np.array([1, -8, 8, -1])[:, None] / 12, p)
+    weights[:, tau] = [0.25, -1, 1, -0.25]
+    relative = np.where(np.arange(p) == tau, 1e-6, 1e-4)
+    step = relative * np.where(vectors == 0, 1.0, np.abs(vectors))
+    places = np.array([-2, -1, 1, 2])
+    moves = places[:, None, None, None] * step[None, :, :, None] * np.eye(p)
     shifted = vectors[None, :, None, :] + moves
     values = np.asarray(losses(shifted.reshape(-1, p))).reshape(4, points, p)
-    return np.tensordot([1, -8, 8, -1], values, axes=1) / (12 * h)
+    return np.einsum("kj,kij->ij", weights, values) / step
+
+
+def relative_error(found, expected, vectors, groups) -> float:
+    """The largest error, each parameter measured in units of itself, relative to the
+    largest derivative of its group: rhs, history, tau, ..."""
+    size = np.where(vectors == 0, 1.0, np.abs(vectors))
+    error, scale = np.abs(found - expected) * size, np.abs(expected) * size
+    worst = 0.0
+    for group in groups:
+        top = np.max(scale[:, group], axis=1, keepdims=True)
+        worst = max(worst, float(np.max(error[:, group] / top)))
+    return worst

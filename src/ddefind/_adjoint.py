@@ -164,9 +164,7 @@ def _solve_adjoint(system: System, loss, target, params: Problem, x, path):
     zeros = jnp.zeros((grid.lag, *start.shape), start.dtype)
     inside = {c: zeros[: grid.n] for c in system.solver.fractions if c != 1}
     last = grid.last(T, tau)
-    path = integrate(
-        grid, system.solver, slope, h, (zeros, inside), start, last, path
-    )
+    path = integrate(grid, system.solver, slope, h, (zeros, inside), start, last, path)
     return _Trajectory(grid, path, h, last), stairs
 
 

@@ -26,9 +26,6 @@ from ._solver import AbstractSolver
 
 # A fit that would need more rows than this for one delay step back instead.
 MAX_ROWS = 1 << 20
-# Halvings of a step after which a fit gives up.
-_MAX_HALVINGS = 40
-
 RUNNING, FINISHED, REACHED, SETTLED, FAILED, NO_START = range(6)  # State.status
 
 
@@ -99,9 +96,7 @@ def run(
     a delay needs more rows than the grid has. Returns also the delays to be solved next,
     and the number of epochs run."""
     lanes = state.z.shape[1] if state.z.ndim == 2 else None
-    system = System(
-        descent.fixed, descent.solver, grid, T, descent.dimension, lanes
-    )
+    system = System(descent.fixed, descent.solver, grid, T, descent.dimension, lanes)
     buffers = descent.gradient.buffers(system)
     carry = _run(descent, system, state, buffers, target, stop, rows, record)
     state, _, history, row, _ = carry
@@ -162,9 +157,9 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
     tau = _tau(descent, state.z)
     feasible = _feasible(descent, system, tau)
     # Where there is no delay to solve with, the last good point is solved instead.
-    z = jnp.where(feasible, state.z, state.good)
-    rests = ~_feasible(descent, system, _tau(descent, z)) | ~go
-    loss, slope, buffers = _evaluate(descent, system, target, z, buffers, rests)
+    point = jnp.where(feasible, state.z, state.good)
+    rests = ~_feasible(descent, system, _tau(descent, point)) | ~go
+    loss, slope, buffers = _evaluate(descent, system, target, point, buffers, rests)
     running = (state.status == RUNNING) & go
     finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(slope), axis=0)
     ok = running & feasible & finite
@@ -173,24 +168,26 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
     halvings = jnp.where(ok, 0, state.halvings + 1)
     step = jnp.where(ok, update, state.step)
     good = jnp.where(ok, state.z, state.good)
+    z = good + step * 0.5 ** halvings.astype(float)
+    stuck = jnp.all(z == good, axis=0)
     better = ok & (loss < state.best_loss)
     is_last = state.epoch >= descent.epochs
     status = jnp.select(
         [
             ok & (loss < descent.threshold),
             ok & is_last,
-            ok & jnp.all(state.z + update == state.z, axis=0),
+            ok & stuck,
             ok,
             jnp.isinf(state.best_loss),
             is_last,
-            halvings > _MAX_HALVINGS,
+            stuck,
         ],
         [REACHED, FINISHED, SETTLED, RUNNING, NO_START, FINISHED, FAILED],
         RUNNING,
     )
     moves = status == RUNNING
     after = State(
-        z=jnp.where(moves, good + step * 0.5 ** halvings.astype(float), state.z),
+        z=jnp.where(moves, z, state.z),
         good=good,
         step=step,
         halvings=halvings,

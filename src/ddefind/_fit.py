@@ -163,7 +163,9 @@ def _broadcast(problem, data, starts, seed):
     for name, size in sizes.items():
         if size < 1 or size not in (1, fits):
             shown = ", ".join(f"{n}: {s}" for n, s in sizes.items())
-            raise ValueError(f"Give one or {fits} for `{name}`, as for the others ({shown}).")
+            raise ValueError(
+                f"Give one or {fits} for `{name}`, as for the others ({shown})."
+            )
 
     def every(items):
         return items * fits if len(items) == 1 else items
@@ -189,7 +191,9 @@ def _fit(
     began = time.perf_counter()
     loss, optimizer, gradient, solver = choices
     check_instance("optimizer", optimizer, AbstractOptimizer, "Adam(0.03)")
-    for problem, data in {(id(p), id(d)): (p, d) for p, d in zip(problems, sets)}.values():
+    for problem, data in {
+        (id(p), id(d)): (p, d) for p, d in zip(problems, sets)
+    }.values():
         check_inputs(problem, data, loss, gradient, solver)
     n = check_steps(steps_per_delay)
     if not isinstance(epochs, (int, np.integer)) or epochs < 0:
@@ -250,7 +254,9 @@ class _Fits:
     """The states of all fits of a call, kept on the host with a column for each fit, and
     run in blocks, stretch by stretch."""
 
-    def __init__(self, descent: Descent, z, sets: list[Data], tau, n: int, record: bool):
+    def __init__(
+        self, descent: Descent, z, sets: list[Data], tau, n: int, record: bool
+    ):
         self.descent, self.n, self.tau = descent, n, tau
         self.targets, self.T = _stack(descent.loss, sets)
         self.jump = descent.learned.initial is not None or (
@@ -294,11 +300,11 @@ class _Fits:
             pass  # Fits that still run have the status of an interruption.
 
     def _reserve(self, active: np.ndarray) -> None:
-        """Room for the shortest delay, and for half of it."""
-        shortest = np.argmin(self.tau[active] / self.T[active])
-        T, tau = self.T[active][shortest], self.tau[active][shortest]
-        grid = make_grid(self.jump, T, self.n, tau)
-        self.capacity = max(self.capacity, grid.capacity)
+        """Room for the shortest delay; when that grows scarce, for a much shorter one:
+        room costs nothing, but a new program does."""
+        ratio = float(np.max(self.T[active] / self.tau[active]))
+        if make_grid(self.jump, ratio, self.n, 0.5).capacity > self.capacity:
+            self.capacity = make_grid(self.jump, ratio, self.n, 1 / 16).capacity
 
     def _advance(self, block: np.ndarray, stop: int):
         """Run one block's program; the last block is filled up with copies at rest."""

@@ -44,7 +44,9 @@ class Reporter:
     def __enter__(self) -> "Reporter":
         if self.bar is not None:
             self.bar.start()
-            self.task = self.bar.add_task("", total=max(self.epochs, 1), loss="", tau="")
+            self.task = self.bar.add_task(
+                "", total=max(self.epochs, 1), loss="", tau=""
+            )
         return self
 
     def __exit__(self, *_: object) -> None:
