@@ -11,6 +11,7 @@ _configure()
 from . import models as models
 from ._adjoint import Adjoint as Adjoint
 from ._check import GradientCheck as GradientCheck, check_gradient as check_gradient
+from ._cost import L1 as L1, L2 as L2, AbstractCost as AbstractCost, Linf as Linf
 from ._data import Data as Data
 from ._fit import fit as fit, fit_many as fit_many
 from ._gradient import (
@@ -27,12 +28,8 @@ from ._history import (
     Periodic as Periodic,
 )
 from ._loss import (
-    L1 as L1,
-    L2 as L2,
-    AbstractCost as AbstractCost,
     AbstractLoss as AbstractLoss,
     Integral as Integral,
-    Linf as Linf,
     SumOfSquares as SumOfSquares,
 )
 from ._optimizer import (

@@ -16,15 +16,15 @@ $dL/d\tau = \int_0^T \langle F_y(t)^T \lambda(t), x'(t - \tau) \rangle\, dt
 $dL/d\phi = -X_{0\phi}(0)^T \lambda(0)
     - \int_0^{\min(\tau, T)} X_{0\phi}(t - \tau)^T F_y(t)^T \lambda(t)\, dt.$
 
-The paper begins the first integral of $dL/d\tau$ at $\tau$ instead of 0: it forgets that
-$x(t - \tau) = X_0(t - \tau)$ depends on $\tau$ there, with derivative $-X_0'(t - \tau)$. Where
-x(0) is not X_0(0), $x(t - \tau)$ jumps at $t = \tau$, which adds
-$\langle \lambda(\tau), F(x(\tau), x(0)) - F(x(\tau), X_0(0)) \rangle$ to $dL/d\tau$.
+The paper begins the first integral of $dL/d\tau$ at $\tau$ instead of 0: it forgets
+that $x(t - \tau) = X_0(t - \tau)$ depends on $\tau$ there, with derivative $-X_0'(t -
+\tau)$. Where x(0) is not X_0(0), $x(t - \tau)$ jumps at $t = \tau$, which adds $\langle
+\lambda(\tau), F(x(\tau), x(0)) - F(x(\tau), X_0(0)) \rangle$ to $dL/d\tau$.
 
-In the reversed time s = T - t the adjoint equation is itself a delay equation with the delay
-tau, a history of zero and a jump at s = 0; so the solver of every problem solves it, and
-the kinks of lambda at T - k tau are nodes. Costs at single times (least squares) make
-lambda jump there: lambda = mu + J, with J a staircase and mu continuous.
+In the reversed time s = T - t the adjoint equation is itself a delay equation with the
+delay tau, a history of zero and a jump at s = 0; so the solver of every problem solves
+it, and the kinks of lambda at T - k tau are nodes. Costs at single times (least
+squares) make lambda jump there: lambda = mu + J, with J a staircase and mu continuous.
 """
 
 from typing import Any, NamedTuple, final
@@ -65,10 +65,10 @@ class _Trajectory(NamedTuple):
 class Adjoint(AbstractGradient):
     """The corrected Theorem 1: the adjoint equation backwards, then quadrature.
 
-    It converges to the gradient of the continuous loss as the step goes to zero, at second
-    order (first for `L1`, `Linf` and costs at single times, which make lambda rough). The
-    default route, `Discrete()`, is the exact gradient of the discretised loss and cheaper.
-    """
+    It converges to the gradient of the continuous loss as the step goes to zero, at
+    second order (first for `L1`, `Linf` and costs at single times, which make lambda
+    rough). The default route, `Discrete()`, is the exact gradient of the discretised
+    loss and cheaper."""
 
     def buffers(self, system: System) -> _Paths:
         return _Paths(system.path(), system.path(_adjoint_grid(system)))
@@ -171,8 +171,8 @@ def _solve_adjoint(system: System, loss, target, params: Problem, x, path):
 def _gradients(system: System, loss, target, params: Problem, x, multiplier):
     """The three integrals, by the midpoint rule between neighbouring nodes.
 
-    No cell has the jump of x'(t - tau) at t = tau inside, and a midpoint never meets it.
-    """
+    No cell has the jump of x'(t - tau) at t = tau inside, and a midpoint never meets
+    it."""
     grid, tau, T = system.grid, params.tau, system.T
     h, path = x.h, x.path
     running = loss.running_cost(system, target)
@@ -240,7 +240,8 @@ def _at_start(system: System, params: Problem, g_history, multiplier):
 
 
 def _jump_at_tau(system: System, params: Problem, x, multiplier):
-    """< lambda(tau), F(x(tau), x(0)) - F(x(tau), X0(0)) >: slopes on both sides of tau."""
+    """< lambda(tau), F(x(tau), x(0)) - F(x(tau), X0(0)) >: slopes on both sides of
+    tau."""
     grid = system.grid
     before, after = x.path[grid.n + grid.lag, 1], x.path[grid.n + 1 + grid.lag, 1]
     at_tau = multiplier(jnp.minimum(params.tau, system.T))
@@ -249,7 +250,8 @@ def _jump_at_tau(system: System, params: Problem, x, multiplier):
 
 
 def _beside_path(system: System, loss, target, params: Problem, x, g_observe):
-    """What the terminal cost and the single costs ask of the observation's parameters."""
+    """What the terminal cost and the single costs ask of the observation's
+    parameters."""
     terminal = loss.terminal_cost(system, target)
     if terminal is not None:
         end = x(jnp.broadcast_to(system.T, params.tau.shape))

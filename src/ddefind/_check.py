@@ -63,8 +63,8 @@ def check_gradient(
 ) -> GradientCheck:
     """Print every route's gradient beside central differences, for a model of your own.
 
-    Exact routes agree to some 1e-9. Where they do not, the model is not differentiable there
-    (or the loss has a kink, as `L1` and `Integral(nodes="solver")` have).
+    Exact routes agree to some 1e-9. Where they do not, the model is not differentiable
+    there (or the loss has a kink, as `L1` and `Integral(nodes="solver")` have).
 
     >>> import ddefind as dd
     >>> problem = dd.Problem(dd.models.Logistic(2.0, 1.0), dd.Constant(0.5), tau=0.9)
@@ -96,8 +96,8 @@ def check_gradient(
 
 
 def _differences(problem: Problem, data: Data, loss, solver, n: int) -> np.ndarray:
-    """Fourth-order central differences of the discrete loss, with every point evaluated on
-    one grid, so that all come from one compiled program."""
+    """Fourth-order central differences of the discrete loss, with every point evaluated
+    on one grid, so that all come from one compiled program."""
     dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
     flat, unravel = ravel_pytree(dynamic)
     grid = make_grid(problem.initial is not None, data.T, n, 0.9 * float(problem.tau))

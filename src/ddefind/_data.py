@@ -14,8 +14,8 @@ class Data:
 
     - `t`: N times from 0 on, in any order; a repeated time is a replicate.
     - `x`: N values, or an (N, k) array of k quantities; NaN where nothing was measured.
-    - `sd`: the standard deviation of the noise, one number, one per quantity, or one per
-      value. Without it all values count the same.
+    - `sd`: the standard deviation of the noise, one number, one per quantity, or one
+      per value. Without it all values count the same.
     - `names`: the k quantities' names. `label`: the data set's.
 
     Values are kept sorted by time, as float64.
@@ -75,7 +75,8 @@ class Data:
         return f"Data{label}: {len(self)} times in [{self.t[0]:g}, {self.T:g}], {count}"
 
     def mean(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct times, and the mean of the replicates at each (NaN where none)."""
+        """The distinct times, and the mean of the replicates at each (NaN where
+        none)."""
         times, where = np.unique(self.t, return_inverse=True)
         here = np.isfinite(self.x)
         total = np.zeros((len(times), self.x.shape[1]))
@@ -91,7 +92,8 @@ def _numbers(name: str, value: Any) -> np.ndarray:
         return np.array(value, dtype=float)
     except (TypeError, ValueError) as error:
         raise TypeError(
-            f"`{name}` must be an array of numbers, but got {type(value).__name__}: {error}"
+            f"`{name}` must be an array of numbers, but got {type(value).__name__}: "
+            f"{error}"
         ) from None
 
 
@@ -133,8 +135,8 @@ def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:
         sd = np.broadcast_to(sd, x.shape).copy()
     except ValueError:
         raise ValueError(
-            f"`sd` must be a number, one per quantity ({x.shape[1]}), or of the shape of "
-            f"`x`, {x.shape}; it has shape {sd.shape}."
+            f"`sd` must be a number, one per quantity ({x.shape[1]}), or of the shape "
+            f"of `x`, {x.shape}; it has shape {sd.shape}."
         ) from None
     used = sd[np.isfinite(x)]
     if not np.all(np.isfinite(used) & (used > 0)):
@@ -148,6 +150,6 @@ def _names(names: Sequence[str] | None, k: int) -> tuple[str, ...]:
     names = (names,) if isinstance(names, str) else tuple(str(name) for name in names)
     if len(names) != k or len(set(names)) != k:
         raise ValueError(
-            f"`names` must be {k} different names, one per column of `x`; got {names!r}."
+            f"`names` must be {k} different names, one per column; got {names!r}."
         )
     return names

@@ -1,12 +1,12 @@
 """Gradient descent as one compiled program, for one fit or for many side by side.
 
-The program runs a stretch of epochs and returns, so that Python can report, enlarge buffers
-or stop. Its whole state is one `State`; fits side by side have a last axis more in each array.
+The program runs a stretch of epochs and returns, so that Python can report, enlarge
+buffers or stop. Its whole state is one `State`; fits side by side have a last axis more
+in each array.
 
 A point whose loss or gradient is not finite, or whose delay is not positive, is not
-accepted: the fit goes back to the last good point and halves the step, until that works or
-the step has become meaningless.
-"""
+accepted: the fit goes back to the last good point and halves the step, until that works
+or the step has become meaningless."""
 
 from typing import Any, NamedTuple, final
 
@@ -26,11 +26,15 @@ from ._solver import AbstractSolver
 
 # A fit that would need more rows than this for one delay step back instead.
 MAX_ROWS = 1 << 20
+# A loss so many times the best one is on its way to infinity: it counts as non-finite.
+_RUNAWAY = 1e10
+
 RUNNING, FINISHED, REACHED, SETTLED, FAILED, NO_START = range(6)  # State.status
 
 
 class State(NamedTuple):
-    """Where a fit is. `z` is the point to evaluate next; `good` the last accepted one."""
+    """Where a fit is. `z` is the point to evaluate next; `good` the last accepted
+    one."""
 
     z: Any
     good: Any
@@ -72,7 +76,8 @@ class Descent(eqx.Module):
 
 @eqx.filter_jit
 def begin(descent: Descent, z) -> State:
-    """The state before the first epoch, from one free vector or a column for each fit."""
+    """The state before the first epoch, from one free vector or a column for each
+    fit."""
     lanes = z.shape[1:]
     init = descent.transformation.init
     init = jax.vmap(init, in_axes=-1, out_axes=-1) if lanes else init
@@ -92,9 +97,9 @@ def run(
     rows: int,
     record: bool,
 ) -> tuple[State, History, jax.Array, jax.Array]:
-    """Run epochs until every fit is done, `rows` epochs are over, epoch `stop` is reached or
-    a delay needs more rows than the grid has. Returns also the delays to be solved next,
-    and the number of epochs run."""
+    """Run epochs until every fit is done, `rows` epochs are over, epoch `stop` is
+    reached or a delay needs more rows than the grid has. Returns also the delays to be
+    solved next, and the number of epochs run."""
     lanes = state.z.shape[1] if state.z.ndim == 2 else None
     system = System(descent.fixed, descent.solver, grid, T, descent.dimension, lanes)
     buffers = descent.gradient.buffers(system)
@@ -132,7 +137,7 @@ def _run(descent: Descent, system: System, state, buffers, target, stop, rows, r
         row = jnp.where(overflow, row, row + 1)
         return after, buffers, History(loss, z), row, overflow
 
-    carry = (state, buffers, history, 0, False)
+    carry = (state, buffers, history, jnp.asarray(0), jnp.asarray(False))
     return lax.while_loop(going, epoch, carry)
 
 
@@ -162,6 +167,7 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
     loss, slope, buffers = _evaluate(descent, system, target, point, buffers, rests)
     running = (state.status == RUNNING) & go
     finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(slope), axis=0)
+    finite &= ~(loss > _RUNAWAY * state.best_loss)
     ok = running & feasible & finite
 
     update, optimizer = _update(descent, system, target, state, slope, loss, ok)

@@ -1,15 +1,14 @@
 """The compiled core: march a problem forward, and pull a loss's gradient back.
 
-One constant delay, steps of h = tau / n. A *path* is a buffer of rows (x, x'): first `lag`
-rows of history, then a row for each node. The delayed state of node i then stands in row i,
-whatever tau is. Everything is written for one trajectory; where many run side by side
-(`lanes`), arrays have a last axis more and h, tau and t are vectors over it.
+One constant delay, steps of h = tau / n. A *path* is a buffer of rows (x, x'): first
+`lag` rows of history, then a row for each node. The delayed state of node i then stands
+in row i, whatever tau is. Everything is written for one trajectory; where many run side
+by side (`lanes`), arrays have a last axis more and h, tau and t are vectors over it.
 
-What keeps XLA fast here (a factor of ten and more): one row written a step, buffers read
-only after they were written, and no scatter. So the backward loop *pulls*: step i stores the
-cotangents of its delayed states, and the node that they belong to reads them `lag` steps
-later. The shapes of buffers are fixed; the number of steps is not.
-"""
+What keeps XLA fast here (a factor of ten and more): one row written a step, buffers
+read only after they were written, and no scatter. So the backward loop *pulls*: step i
+stores the cotangents of its delayed states, and the node that they belong to reads them
+`lag` steps later. The shapes of buffers are fixed; the number of steps is not."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -70,19 +69,22 @@ class Grid:
 
 
 class Buffers(NamedTuple):
-    """Memory that the loops reuse from one evaluation to the next; contents are stale."""
+    """Memory that the loops use again and again; what it holds before is stale.
 
-    path: jax.Array  # [lag + capacity, 2, d]: states and slopes
-    stages: (
-        jax.Array
-    )  # [capacity, fractions, d]: cotangents of the past inside the step
-    starts: jax.Array  # [capacity, d]: cotangents of the past at its beginning
+    `path` is [lag + capacity, 2, d], states and slopes. `stages`, [capacity, fractions,
+    d], and `starts`, [capacity, d], are the cotangents of the past inside each step and
+    at its beginning."""
+
+    path: jax.Array
+    stages: jax.Array
+    starts: jax.Array
 
 
 @final
 @dataclass(frozen=True)
 class System:
-    """A problem's functions, its solver and its grid; `fixed` is what is not learned."""
+    """A problem's functions, its solver and its grid; `fixed` is what is not
+    learned."""
 
     fixed: Problem
     solver: AbstractSolver
@@ -153,7 +155,8 @@ class System:
         return rows, dict(zip(inner, inside))
 
     def first(self, rhs, tau, x, y, i):
-        """x' at row `i`: the first stage of step `i`, and a slope of the dense output."""
+        """x' at row `i`: the first stage of step `i`, and a slope of the dense
+        output."""
         return self.slope(rhs, x, y, tau, self.grid.node(i) * self.grid.step(tau))
 
     def advance(self, rhs, tau, x, first, delayed, i):
@@ -189,7 +192,8 @@ def take_step(grid: Grid, solver: AbstractSolver, slope, h, x, first, delayed, i
 
 
 def locate(grid: Grid, s, h, last):
-    """The node before time `s`, and its row in the path: where the piece with `s` begins."""
+    """The node before time `s`, and its row in the path: where the piece with `s`
+    begins."""
     node = jnp.clip(jnp.floor(s / h).astype(int), 0, grid.node(last) - 1)
     return node, grid.row(node) + grid.lag
 
@@ -238,11 +242,10 @@ def pull(system: System, params: Problem, buffers: Buffers, last, forcing):
     """Reverse `march`: the loss, its gradient, and the buffers.
 
     `forcing` says how the loss depends on the path: `begin(params, path, last)` is its
-    state; `visit(i, state, params, path, last)` returns the new state and the cotangents
-    of row i's state and slope (None for zero), from the last row to the first; the state
-    has the fields `loss` and, for what acts beside the path, the gradients `tau` and
-    `observe`.
-    """
+    state; `visit(i, state, params, path, last)` returns the new state and the
+    cotangents of row i's state and slope (None for zero), from the last row to the
+    first; the state has the fields `loss` and, for what acts beside the path, the
+    gradients `tau` and `observe`."""
     grid, solver = system.grid, system.solver
     path, stages, starts = buffers
     h = grid.step(params.tau)
@@ -251,7 +254,8 @@ def pull(system: System, params: Problem, buffers: Buffers, last, forcing):
     weights = [(*state_weights(c), *slope_weights(c)) for c in solver.fractions]
 
     def pulled(stages, i, pick):
-        """What later steps ask of row `i` as part of their past, by `pick` of weights."""
+        """What later steps ask of row `i` as part of their past, by `pick` of
+        weights."""
         left = read(stages, jnp.minimum(i + grid.lag, grid.capacity - 1))
         right = read(stages, jnp.minimum(i + grid.lag - 1, grid.capacity - 1))
         total = 0.0

@@ -66,8 +66,9 @@ class Discrete(AbstractGradient):
 
 @final
 class Forward(AbstractGradient):
-    r"""The exact gradient of the discretised loss, by direct sensitivities: the equations
-    of $\partial x / \partial p$ are solved beside that of $x$ (the paper's section 6.1).
+    r"""The exact gradient of the discretised loss, by direct sensitivities: the
+    equations of $\partial x / \partial p$ are solved beside that of $x$ (the paper's
+    section 6.1).
 
     Its cost grows with the number of parameters.
     """
@@ -103,7 +104,8 @@ class Forward(AbstractGradient):
 
 @eqx.filter_jit
 def evaluate(problem, target, T, loss, gradient, solver, grid):
-    """The loss and its gradient of one problem, compiled. Without `gradient`, the loss."""
+    """The loss and its gradient of one problem, compiled. Without `gradient`, the
+    loss."""
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
     system = System(fixed, solver, grid, T, problem.dimension)
     if gradient is None:
@@ -123,10 +125,11 @@ def value_and_grad(
     """The loss, and its gradient for every parameter, in the shape of the problem.
 
     >>> import ddefind as dd
-    >>> problem = dd.Problem(dd.models.Exponential(0.0, -1.0), dd.Constant(1.0), tau=1.0)
+    >>> model = dd.models.Exponential(theta_0=0.0, theta_1=-1.0)
+    >>> problem = dd.Problem(model, dd.Constant(1.0), tau=1.0)
     >>> loss, gradient = dd.value_and_grad(problem, dd.Data([0.0, 0.5], [1.0, 0.0]))
-    >>> loss.round(6), gradient.rhs.theta_1.round(6), gradient.history.b.round(6)
-    (Array(0.25, dtype=float64), Array(0.5, dtype=float64), Array([0.5], dtype=float64))
+    >>> print(loss.round(6), gradient.rhs.theta_1.round(6), gradient.history.b.round(6))
+    0.25 0.5 [0.5]
     """
     check_inputs(problem, data, loss, gradient, solver)
     n = check_steps(steps_per_delay)
@@ -144,6 +147,6 @@ def check_inputs(problem, data, loss, gradient, solver) -> None:
     if data.x.shape[1] != problem.observed:
         raise ValueError(
             f"`data` has {data.x.shape[1]} quantities but the problem observes "
-            f"{problem.observed}. Give the problem an `observe(x, t)` that returns what "
-            "was measured."
+            f"{problem.observed}. Give the problem an `observe(x, t)` that returns "
+            "what was measured."
         )

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 # Below this many weights a layer is multiplied out and summed: XLA then keeps the whole
-# solve in one loop of machine code, which a matrix product (a library call) would break.
+# solve in one loop of machine code, which a matrix product (a library call) would
+# break.
 _SMALL = 512
 
 

@@ -27,9 +27,8 @@ class Cosine(eqx.Module):
 class AbstractOptimizer(eqx.Module):
     """An optimiser; `transformation(epochs)` is its optax form.
 
-    `elementwise` ones treat each number of the free vector for itself, so that many fits
-    can run side by side in one array.
-    """
+    `elementwise` ones treat each number of the free vector for itself, so that many
+    fits can run side by side in one array."""
 
     elementwise: eqx.AbstractClassVar[bool]
 
@@ -116,8 +115,8 @@ class SGD(AbstractOptimizer):
 class LBFGS(AbstractOptimizer):
     """L-BFGS with a line search: few epochs, several solves each.
 
-    It needs the exact gradient of the loss that it sees: use `Discrete()` or `Forward()`.
-    """
+    It needs the exact gradient of the loss that it sees: use `Discrete()` or
+    `Forward()`."""
 
     memory: int = eqx.field(static=True, default=10)
     elementwise: ClassVar[bool] = False

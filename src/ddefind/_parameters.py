@@ -1,8 +1,8 @@
 """Names, bounds, ties: a problem's parameters as one free vector, and back.
 
-Every floating-point array of a problem is a parameter. Its name is its path, with an index
-where it has more than one element: `tau`, `rhs.theta_0`, `history.b[1]`. The shortest ending
-of the path that is unique is shown, and accepted: `theta_0`, `b[1]`.
+Every floating-point array of a problem is a parameter. Its name is its path, with an
+index where it has more than one element: `tau`, `rhs.theta_0`, `history.b[1]`. The
+shortest ending of the path that is unique is shown, and accepted: `theta_0`, `b[1]`.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ from ._problem import Problem
 class Parameter:
     """A parameter that is learned: where it starts and what it may be.
 
-    `start` is a number (by default the problem's own) or `"random"`, uniform between the
-    bounds. Bounds hold by transformation: one bound by a logarithm, two by a logistic
-    curve, so that every step of an optimiser keeps them.
+    `start` is a number (by default the problem's own) or `"random"`, uniform between
+    the bounds. Bounds hold by transformation: one bound by a logarithm, two by a
+    logistic curve, so that every step of an optimiser keeps them.
 
     >>> Parameter(start=1.0, lower=0.1, upper=9.0).upper
     9.0
@@ -116,10 +116,9 @@ def parameter_values(problem: Problem) -> dict[str, float]:
 class Layout:
     """How a problem's parameters hang on the free vector z.
 
-    Element e of the parameters is `x[source[e]]` of the free values x, or constant where
-    `source` is negative. The free values are x = z without bounds, lower + exp(z) or
-    upper - exp(-z) with one, lower + (upper - lower) / (1 + exp(-z)) with two.
-    """
+    Element e of the parameters is `x[source[e]]` of the free values x, or constant
+    where `source` is negative. The free values are x = z without bounds, lower + exp(z)
+    or upper - exp(-z) with one, lower + (upper - lower) / (1 + exp(-z)) with two."""
 
     leaves: tuple[Leaf, ...]
     names: tuple[str, ...]  # of the free values
@@ -159,7 +158,8 @@ class Layout:
         return z
 
     def learns(self, leaf: Leaf) -> bool:
-        """Whether the array depends on z. That of tau counts always: it sets the grid."""
+        """Whether the array depends on z. That of tau counts always: it sets the
+        grid."""
         return leaf.name == "tau" or max(self._sources(leaf)) >= 0
 
     def split(self, problem: Problem) -> tuple[Problem, Problem]:
@@ -168,8 +168,8 @@ class Layout:
         return eqx.partition(problem, mask)
 
     def join(self, z, learned: Problem) -> Problem:
-        """`learned`, the first part of `split`, at the free vector `z`; what is constant in
-        it stays. In lanes z has a last axis more, and so has the result."""
+        """`learned`, the first part of `split`, at the free vector `z`; what is
+        constant in it stays. In lanes z has a last axis more, and so has the result."""
         x = self.transform(z)
         arrays = []
         old = iter(jax.tree.leaves(learned))
@@ -194,8 +194,8 @@ class Layout:
         return self.source[leaf.first : leaf.first + leaf.size]
 
     def _runs(self, leaf: Leaf):
-        """Stretches of elements that are neighbours in x, or constant: static slices, whose
-        derivative is no scatter."""
+        """Stretches of elements that are neighbours in x, or constant: static slices,
+        whose derivative is no scatter."""
         sources, begin = self._sources(leaf), 0
         for e in range(1, len(sources) + 1):
             before = sources[e - 1]
@@ -223,8 +223,8 @@ def layout(
     *,
     seed: int = 0,
 ) -> tuple[Layout, Problem, np.ndarray]:
-    """The layout of a problem's free parameters, the problem with all values in place, and
-    the free vector to start from.
+    """The layout of a problem's free parameters, the problem with all values in place,
+    and the free vector to start from.
 
     What `parameters` does not name is learned, without bounds, from the problem's own
     value. A number stands for `Parameter(start=number)`.
@@ -251,8 +251,8 @@ def layout(
             to = _find(setting.to, found)
             if len(to) not in (1, len(where)) or set(to) & set(where):
                 raise ValueError(
-                    f"`parameters[{key!r}]` cannot be tied to {setting.to!r}: they have "
-                    f"{len(where)} and {len(to)} elements, and must not overlap."
+                    f"`parameters[{key!r}]` cannot be tied to {setting.to!r}: they "
+                    f"have {len(where)} and {len(to)} elements; they must not overlap."
                 )
             role[where] = to
         else:
@@ -308,7 +308,8 @@ def _find(key: str, found: list[Leaf]) -> np.ndarray:
     if matches:
         full = [leaf.name for leaf in found if leaf.name.split(".")[-1] in key]
         raise ValueError(
-            f"`parameters[{key!r}]` could mean any of {', '.join(full)}: give the full name."
+            f"`parameters[{key!r}]` could mean any of {', '.join(full)}: give the full "
+            "name."
         )
     known = [n for leaf in found for n in (leaf.short, leaf.name)]
     known += [n for leaf in found if leaf.size > 1 for n in leaf.elements(leaf.short)]

@@ -14,18 +14,20 @@ from ._arrays import as_parameter, as_vector_parameter, is_concrete
 class Problem(eqx.Module):
     r"""A delay differential equation with its past.
 
-    $x'(t) = F(x(t), x(t - \tau), \tau, t)$ for $t > 0$, and $x(t) = X_0(t)$ for $t \le 0$.
+    $x'(t) = F(x(t), x(t - \tau), \tau, t)$ for $t > 0$, and $x(t) = X_0(t)$ for $t \le
+    0$.
 
     **Arguments**
 
-    - `rhs(x, y, tau, t)`: $F$, an Equinox module or a function; `x` and `y` = $x(t-\tau)$
-      have shape (d,), and so has the result.
+    - `rhs(x, y, tau, t)`: $F$, an Equinox module or a function; `x` and `y` =
+      $x(t-\tau)$ have shape (d,), and so has the result.
     - `history(t)`: $X_0$, of shape (d,).
     - `tau`: the delay, a positive number.
     - `initial`: $x(0)$, where it differs from `history(0)`: a dose given at time zero.
     - `observe(x, t)`: what is measured, of shape (k,). By default the state itself.
 
-    Every floating-point array in it is a parameter; `ddefind.parameter_names` lists them.
+    Every floating-point array in it is a parameter; `ddefind.parameter_names` lists
+    them.
 
     >>> import ddefind as dd
     >>> dd.Problem(dd.models.Logistic(1.0, 1.0), dd.Constant(0.1), tau=0.5).dimension
@@ -76,7 +78,8 @@ def _state(d):
 
 
 def _check(problem: Problem) -> None:
-    """Shapes and types, by abstract evaluation; an error in user code passes unwrapped."""
+    """Shapes and types, by abstract evaluation; an error in user code passes
+    unwrapped."""
     for name in ("rhs", "history", "observe"):
         value = getattr(problem, name)
         if isinstance(value, type):
@@ -102,7 +105,7 @@ def _check(problem: Problem) -> None:
         )
     if problem.initial is not None and problem.initial.shape != (d,):
         raise ValueError(
-            f"`initial` has shape {problem.initial.shape} but the state has shape ({d},)."
+            f"`initial` has shape {problem.initial.shape}, but the state ({d},)."
         )
     if problem.observe is not None:
         seen = jax.eval_shape(problem.observe, _state(d), _time())

@@ -12,8 +12,8 @@ import numpy as np
 @final
 @dataclass(frozen=True)
 class Progress:
-    """What a progress function is told: of several fits, the slowest's epoch, how many are
-    done, and the lowest loss with its delay."""
+    """What a progress function is told: of several fits, the slowest's epoch, how many
+    are done, and the lowest loss with its delay."""
 
     epoch: int
     epochs: int

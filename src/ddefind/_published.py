@@ -4,14 +4,14 @@ It exists to reproduce published numbers and to show what they contain. Against
 `Adjoint` it differs in two ways:
 
 - the formula: $dL/d\tau$ begins its first integral at $\tau$, not at 0, and so misses
-  $\int_0^{\min(\tau,T)} \langle F_y^T \lambda, X_0'(t - \tau) \rangle\, dt$ (and the jump term);
+  $\int_0^{\min(\tau,T)} \langle F_y^T \lambda, X_0'(t - \tau) \rangle\, dt$ (and the
+  jump term);
 - the grids: lambda is solved with Heun's method at $t_m = T - m h$, down to the first
-  $t_N \le 0$, and the integrals are trapezium sums over those nodes; the last cell, which
-  sticks out below 0, is cut there by linear interpolation.
+  $t_N \le 0$, and the integrals are trapezium sums over those nodes; the last cell,
+  which sticks out below 0, is cut there by linear interpolation.
 
-Where the published code puts a spline through the solver's nodes we use the dense output;
-the difference is far below the step error.
-"""
+Where the published code puts a spline through the solver's nodes we use the dense
+output; the difference is far below the step error."""
 
 from typing import NamedTuple, final
 

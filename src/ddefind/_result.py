@@ -39,10 +39,9 @@ class Status(enum.Enum):
 class FitResult:
     """A fit: `problem` is the learned problem, at the best point that was seen.
 
-    `losses[e]` is the loss at epoch e (infinite where it was not finite) and
-    `path[e]` the free parameters there, by `names` (None above 1,000 parameters); `final`
-    are the values after the last step.
-    """
+    `losses[e]` is the loss at epoch e (infinite where it was not finite) and `path[e]`
+    the free parameters there, by `names` (None above 1,000 parameters); `final` are the
+    values after the last step."""
 
     problem: Problem
     start: Problem
@@ -110,8 +109,8 @@ class FitResult:
 class FitBatch:
     """Many fits: indexes and iterates as `FitResult`s, and holds them as arrays.
 
-    `best`, `first` and `final` have a row for each fit and a column for each of `names`.
-    """
+    `best`, `first` and `final` have a row for each fit and a column for each of
+    `names`."""
 
     names: tuple[str, ...]
     best: np.ndarray

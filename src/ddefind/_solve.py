@@ -51,9 +51,9 @@ def check_time(T: Any) -> float:
 class Solution(eqx.Module):
     """A solved problem: `solution(t)` is the state at any time up to T.
 
-    `t` holds the solver's nodes before T, and T; `x` the states there. Inside a compiled
-    program the number of steps is not known: both then repeat their last entry.
-    """
+    `t` holds the solver's nodes before T, and T; `x` the states there. Inside a
+    compiled program the number of steps is not known: both then repeat their last
+    entry."""
 
     problem: Problem
     T: jax.Array
@@ -75,8 +75,8 @@ class Solution(eqx.Module):
         return int(self.grid.node(self.last)) + 1 if is_concrete(self.last) else None
 
     def __call__(self, t: Any) -> jax.Array:
-        """The state at time `t`: (d,) for a number, (len(t), d) for a vector. Cubic Hermite
-        pieces on [0, T], and the history itself before 0."""
+        """The state at time `t`: (d,) for a number, (len(t), d) for a vector. Cubic
+        Hermite pieces on [0, T], and the history itself before 0."""
         t = jnp.asarray(t, jnp.result_type(float))
         if t.ndim > 1:
             raise ValueError(
@@ -86,8 +86,8 @@ class Solution(eqx.Module):
             late = float(np.max(np.asarray(t), initial=-np.inf))
             if not late <= float(self.T) * (1 + 1e-9):
                 raise ValueError(
-                    f"The solution ends at T = {float(self.T):g}, but `t` has {late:g}. "
-                    "Solve with a larger `T`."
+                    f"The solution ends at T = {float(self.T):g}, but `t` has "
+                    f"{late:g}. Solve with a larger `T`."
                 )
         return _evaluate(self, t)
 
@@ -113,7 +113,8 @@ def _dense(solution: Solution, t):
 @eqx.filter_jit
 def _evaluate(solution: Solution, t):
     def one(t):
-        # Each branch gets a time of its own side: the other one must not spoil gradients.
+        # Each branch gets a time of its own side: the other one must not spoil
+        # gradients.
         before = solution.problem.history(jnp.minimum(t, 0.0))
         inside = _dense(solution, jnp.maximum(t, 0.0))
         x = jnp.where(t < 0, before, inside)
@@ -131,15 +132,17 @@ def solve(
     differentiate: Literal["reverse", "forward"] = "reverse",
     max_steps: int | None = None,
 ) -> Solution:
-    r"""Solve $x' = F(x, x(t-\tau), \tau, t)$ on $[0, T]$ with steps of tau / steps_per_delay.
+    r"""Solve $x' = F(x, x(t-\tau), \tau, t)$ on $[0, T]$ with steps of tau /
+    steps_per_delay.
 
     The step divides the delay, so that every kink of the solution, at the multiples of
     tau, falls on a node, and each solver keeps its order.
 
     **Arguments**
 
-    - `differentiate`: solutions can be differentiated by JAX in `"reverse"` mode (`jax.grad`)
-      or in `"forward"` mode (`jax.jvp`, `jax.jacfwd`); JAX wants the choice in advance.
+    - `differentiate`: solutions can be differentiated by JAX in `"reverse"` mode
+      (`jax.grad`) or in `"forward"` mode (`jax.jvp`, `jax.jacfwd`); JAX wants the
+      choice in advance.
     - `max_steps`: the steps to make room for where `tau` is traced by `jax.jit` or
       `jax.vmap` (4095 by default); more are an error, never cut off. Elsewhere the room
       follows `tau`.

@@ -1,4 +1,5 @@
-"""The target trajectory: a not-a-knot cubic spline through the data, evaluated in JAX."""
+"""The target trajectory: a not-a-knot cubic spline through the data, evaluated in
+JAX."""
 
 from typing import Any, final
 
@@ -14,8 +15,8 @@ from ._rows import take
 class Spline(eqx.Module):
     """Cubic pieces between knots, continued by the end pieces outside.
 
-    `coefficients[i, p]` multiplies (t - knots[i])^p; for lanes both have a last axis more.
-    """
+    `coefficients[i, p]` multiplies (t - knots[i])^p; for lanes both have a last axis
+    more."""
 
     knots: Any
     coefficients: Any
@@ -23,7 +24,8 @@ class Spline(eqx.Module):
     uniform: bool = eqx.field(static=True)
 
     def pad(self, pieces: int) -> "Spline":
-        """The same spline with more pieces, which no time reaches; no longer uniform."""
+        """The same spline with more pieces, which no time reaches; no longer
+        uniform."""
         more = pieces - len(self.coefficients)
         knots = np.concatenate([self.knots, np.full(more, np.inf)])
         last = np.repeat(self.coefficients[-1:], more, axis=0)

@@ -11,8 +11,8 @@ import ddefind as dd
 def logistic_data() -> dd.Data:
     """101 noisy values of a solution of the delayed logistic equation.
 
-    theta_0 = 2, theta_1 = 1.5, tau = 1, x = 2 before time 0; RK4, noise of 0.1 times the
-    solution's standard deviation, numpy's generator with seed 1.
+    theta_0 = 2, theta_1 = 1.5, tau = 1, x = 2 before time 0; RK4, noise of 0.1 times
+    the solution's standard deviation, numpy's generator with seed 1.
 
     >>> len(logistic_data())
     101

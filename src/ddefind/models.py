@@ -1,4 +1,5 @@
-"""Right-hand sides F(x(t), x(t - tau), tau, t; theta): the paper's models, and general ones.
+"""Right-hand sides F(x(t), x(t - tau), tau, t; theta): the paper's models, and general
+ones.
 
 In each, `x` is the state and `y` the state one delay ago, both of shape (d,).
 """
@@ -135,12 +136,13 @@ class HIV(AbstractModel):
 
 @final
 class Structured(AbstractModel):
-    r"""The paper's rational form: $\sum_i a_i f_i / \sum_j b_j g_j + \sum_k c_k h_k$, with
-    functions $f_i, g_j, h_k$ of `(x, y, tau, t)` chosen by the user.
+    r"""The paper's rational form: $\sum_i a_i f_i / \sum_j b_j g_j + \sum_k c_k h_k$,
+    with functions $f_i, g_j, h_k$ of `(x, y, tau, t)` chosen by the user.
 
     Without `g` the first term is $\sum_i a_i f_i$; without `f` it is absent.
 
-    >>> model = Structured(h=[lambda x, y, tau, t: x, lambda x, y, tau, t: x * y], c=[2, -3])
+    >>> terms = [lambda x, y, tau, t: x, lambda x, y, tau, t: x * y]
+    >>> model = Structured(h=terms, c=[2, -3])
     >>> model(np.ones(1), np.ones(1), 1.0, 0.0)
     Array([-1.], dtype=float64)
     """
@@ -189,7 +191,8 @@ class Structured(AbstractModel):
 
 @final
 class Neural(AbstractModel):
-    r"""A multilayer perceptron of the state and the delayed state: $x' = N(x, x(t-\tau))$.
+    r"""A multilayer perceptron of the state and the delayed state: $x' = N(x,
+    x(t-\tau))$.
 
     >>> Neural(d=2, width=8, depth=1)(np.ones(2), np.ones(2), 1.0, 0.0).shape
     (2,)

@@ -1,5 +1,5 @@
-"""Figures, with matplotlib. Colours are safe for colour-blind readers, and lines differ in
-style as well, so that they can be told apart in grey."""
+"""Figures, with matplotlib. Colours are safe for colour-blind readers, and lines differ
+in style as well, so that they can be told apart in grey."""
 
 from typing import Any
 
