@@ -86,6 +86,9 @@ class Adjoint(AbstractGradient):
             return adjoint(system.T - t) + stairs(t)
 
         gradient = _gradients(system, loss, target, params, x, multiplier)
+        if system.grid.jump:
+            more = _jump_at_tau(system, params, x, adjoint, stairs)
+            gradient = eqx.tree_at(lambda p: p.tau, gradient, gradient.tau + more)
         return value, gradient, _Paths(path, adjoint.path)
 
 
@@ -126,35 +129,53 @@ def _solve_adjoint(system: System, loss, target, params: Problem, x, path):
     stairs = _stairs(system, loss, target, params, x)
     h = grid.step(tau)
 
-    def before(t):
-        """x(t) for any t in [-tau, T]."""
-        past = system.history(params.history, jnp.minimum(t, 0.0))
-        return jnp.where(t < 0, past, x(jnp.maximum(t, 0.0)))
+    def delayed(t, after_tau):
+        """x(t - tau): from the path after time tau, from the history before it."""
+        past = system.history(params.history, jnp.minimum(t - tau, 0.0))
+        return jnp.where(after_tau, x(jnp.maximum(t - tau, 0.0)), past)
 
-    def pull_x(t, cotangent):
+    def pull_x(t, cotangent, after_tau):
         """F_x(t)^T lambda."""
-        y = before(t - tau)
+        y = delayed(t, after_tau)
         _, back = jax.vjp(lambda x: system.slope(params.rhs, x, y, tau, t), x(t))
         return back(cotangent)[0]
 
-    def pull_y(t, cotangent):
+    def pull_y(t, y, cotangent):
         """F_y(t)^T lambda."""
-        now, y = x(t), before(t - tau)
+        now = x(t)
         _, back = jax.vjp(lambda y: system.slope(params.rhs, now, y, tau, t), y)
         return back(cotangent)[0]
+
+    # Where tau lies on the grid up to rounding, all that ask must find the same side.
+    crossing = (T - tau) / h + 1e-9
 
     def slope(mu, mu_later, s):
         """d mu / ds, the adjoint equation; `mu_later` is mu(t + tau), zero beyond T."""
         t = jnp.maximum(T - s, 0.0)
         later = jnp.minimum(t + tau, T)
-        inside = s >= tau
-        found = pull_x(t, mu + stairs(t))
-        stairs_later = jnp.where(inside, stairs(later), 0.0)
-        found += pull_y(later, mu_later + stairs_later)
+        found = pull_x(t, mu + stairs(t), s / h <= crossing)
+        stairs_later = jnp.where(s >= tau, stairs(later), 0.0)
+        found += pull_y(later, x(t), mu_later + stairs_later)
         if running is not None:
             cost = jax.vjp(lambda x: running(params.observe, x, t), x(t))
             found -= cost[1](jnp.ones_like(cost[0]))[0]
         return found
+
+    def correct(i, mu):
+        """Where x(0) is not X0(0), F_x(t) jumps at t = tau, inside a step. A share u of
+        it is after tau; the solver, whose stages count as `seen`, takes another."""
+        u = crossing - grid.node(i)
+        seen = system.solver.step(
+            lambda c, _: jnp.where(c <= u, 1.0, 0.0),
+            jnp.zeros_like(u),
+            jnp.ones_like(u),
+            1.0,
+        )
+        t = jnp.minimum(tau, T)
+        now = mu + stairs(t)
+        jump = pull_x(t, now, True) - pull_x(t, now, False)
+        inside = (u >= 0) & (u < 1) & (tau < T)
+        return jnp.where(inside, grid.length(i, h) * (u - seen), 0.0) * jump
 
     start = jnp.zeros_like(path[0, 0])
     if terminal is not None:
@@ -164,7 +185,9 @@ def _solve_adjoint(system: System, loss, target, params: Problem, x, path):
     zeros = jnp.zeros((grid.lag, *start.shape), start.dtype)
     inside = {c: zeros[: grid.n] for c in system.solver.fractions if c != 1}
     last = grid.last(T, tau)
-    path = integrate(grid, system.solver, slope, h, (zeros, inside), start, last, path)
+    fix = correct if system.grid.jump else None
+    past = zeros, inside
+    path = integrate(grid, system.solver, slope, h, past, start, last, path, fix)
     return _Trajectory(grid, path, h, last), stairs
 
 
@@ -218,8 +241,6 @@ def _gradients(system: System, loss, target, params: Problem, x, multiplier):
     cells = jnp.max(grid.node(x.last))
     g_rhs, g_history, g_tau, g_observe = lax.fori_loop(0, cells, cell, zeros)
     g_history, g_initial = _at_start(system, params, g_history, multiplier)
-    if grid.jump:
-        g_tau += _jump_at_tau(system, params, x, multiplier)
     g_observe = _beside_path(system, loss, target, params, x, g_observe)
     return eqx.tree_at(
         lambda p: (p.rhs, p.history, p.tau, p.initial, p.observe),
@@ -239,12 +260,17 @@ def _at_start(system: System, params: Problem, g_history, multiplier):
     return jax.tree.map(jnp.add, g_history, back(minus)[0]), None
 
 
-def _jump_at_tau(system: System, params: Problem, x, multiplier):
-    """< lambda(tau), F(x(tau), x(0)) - F(x(tau), X0(0)) >: slopes on both sides of
-    tau."""
+def _jump_at_tau(system: System, params: Problem, x, adjoint, stairs):
+    """< lambda(tau), F(x(tau), x(0)) - F(x(tau), X0(0)) >: slopes on both sides of tau.
+
+    lambda has a kink there, inside a piece of its path: it is continued to tau along
+    its slope at the last node before, on the side of T. """
     grid = system.grid
     before, after = x.path[grid.n + grid.lag, 1], x.path[grid.n + 1 + grid.lag, 1]
-    at_tau = multiplier(jnp.minimum(params.tau, system.T))
+    t = jnp.minimum(params.tau, system.T)
+    node, row = locate(adjoint.grid, system.T - t, adjoint.h, adjoint.last)
+    state, slope = take(adjoint.path, row)
+    at_tau = state + (system.T - t - node * adjoint.h) * slope + stairs(t)
     jump = jnp.sum(at_tau * (after - before), axis=0)
     return jnp.where(params.tau < system.T, jump, 0.0)
 

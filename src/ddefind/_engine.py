@@ -198,10 +198,11 @@ def locate(grid: Grid, s, h, last):
     return node, grid.row(node) + grid.lag
 
 
-def integrate(grid, solver, slope, h, past, start, last, path):
+def integrate(grid, solver, slope, h, past, start, last, path, correct=None):
     """Fill a path, whose node rows 0 ... `last` are then x' = slope(x, y, t) solved.
 
     `past` holds the states of the first `lag` rows, and those inside the first steps.
+    `correct(i, x)`, if given, is added to the state after step `i`.
     """
     rows, inside = past
     rows = jnp.stack([rows, jnp.zeros_like(rows)], 1)
@@ -214,6 +215,8 @@ def integrate(grid, solver, slope, h, past, start, last, path):
         left, right = read(path, i), read(path, i + 1)
         delayed = delayed_states(grid, solver, i, left, right, inside, h)
         after = take_step(grid, solver, slope, h, x, first, delayed, i)
+        if correct is not None:
+            after += correct(i, x)
         if jnp.ndim(last) > 0:
             # A lane past its end rests: were it to explode, 0 * inf would be NaN.
             after = jnp.where(i < last, after, x)

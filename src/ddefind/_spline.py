@@ -27,7 +27,8 @@ class Spline(eqx.Module):
         """The same spline with more pieces, which no time reaches; no longer
         uniform."""
         more = pieces - len(self.coefficients)
-        knots = np.concatenate([self.knots, np.full(more, np.inf)])
+        # The last true piece goes on for ever: its end is out of reach, too.
+        knots = np.concatenate([self.knots[:-1], np.full(more + 1, np.inf)])
         last = np.repeat(self.coefficients[-1:], more, axis=0)
         return Spline(knots, np.concatenate([self.coefficients, last]), False)
 

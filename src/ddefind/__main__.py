@@ -1,0 +1,142 @@
+"""The command line: `ddefind COMMAND`, or `python -m ddefind COMMAND`.
+
+Exit codes: 0 done, 1 an unexpected failure, 2 the input was refused, 130 interrupted.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+REFUSED, INTERRUPTED = 2, 130
+# Options that take several values after one flag, as `--noise 0.1 0.3`.
+_SEVERAL = ("--noise",)
+_CODES = "Exit codes: 0 done, 1 failure, 2 input refused, 130 interrupted."
+
+app = typer.Typer(
+    help="Learn delay differential equations from noisy, limited data.",
+    epilog=_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def _commands() -> None:
+    """Learn delay differential equations from noisy, limited data."""
+
+
+@app.command(epilog=_CODES)
+def paper(
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="exponential, logistic, enso, cheyne, hiv. All by default.",
+            show_default=False,
+        ),
+    ] = None,
+    noise: Annotated[
+        list[float] | None,
+        typer.Option(
+            metavar="LEVEL...",
+            help="Noise levels, in standard deviations of the data. By default 0.1 "
+            "0.3 0.9.",
+            show_default=False,
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Noisy data sets for each level.")] = 20,
+    seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
+    protocol: Annotated[
+        str, typer.Option(help="published, stated or corrected.")
+    ] = "published",
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for results.json, tables.md and figures. One with results of "
+            "the same settings is continued. By default out/paper-PROTOCOL.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Reproduce the tables and figures of the DDE-Find paper."""
+    # Loading JAX takes a second: only a command that computes should wait for it.
+    from rich.console import Console
+
+    from .paper import Interrupted, PaperError, Plan, Results, reproduce
+    from .paper_output import rich_table, write_figures, write_tables
+
+    out = out or Path("out") / f"paper-{protocol}"
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    try:
+        asked = dict(models=models and tuple(models), noise=noise and tuple(noise))
+        given = {name: value for name, value in asked.items() if value}
+        plan = Plan(**given, repeats=repeats, seed=seed, protocol=protocol)
+        results = Results(out, plan)
+        for model, records, kept in reproduce(results):
+            write_tables(results.records, out)
+            write_figures(records, out)
+            took = sum(record.seconds for record in records)
+            note = "kept from before" if kept else f"{took:.1f} s"
+            console.print(f"\n[bold]{model}[/] ({note})")
+            for record in records:
+                console.print(rich_table(record))
+    except PaperError as error:
+        _refuse(str(error))
+    except OSError as error:
+        _refuse(f"Cannot write to {out}: {error}.")
+    except (Interrupted, KeyboardInterrupt) as error:
+        typer.echo(
+            f"\n{error or 'Interrupted.'} Finished models are kept in {out}; the same "
+            "command continues from them.",
+            err=True,
+        )
+        raise typer.Exit(INTERRUPTED) from None
+    else:
+        console.print(f"\nWritten: {out}/results.json, tables.md, figures/")
+
+
+def _refuse(message: str) -> None:
+    typer.echo(f"Error: {message}", err=True)
+    raise typer.Exit(REFUSED)
+
+
+def spread_values(arguments: Sequence[str]) -> list[str]:
+    """Repeat the flag before each further number: `--noise 0.1 0.3` becomes
+    `--noise 0.1 --noise 0.3`, which is what the parser understands.
+
+    >>> spread_values(["paper", "--noise", "0.1", "0.3", "hiv", "--seed", "1"])
+    ['paper', '--noise', '0.1', '--noise', '0.3', 'hiv', '--seed', '1']
+    """
+    result: list[str] = []
+    flag, first = None, False
+    for argument in arguments:
+        if flag and not first and _is_number(argument):
+            result.append(flag)
+        elif not first:
+            flag = argument if argument in _SEVERAL else None
+        first = flag is not None and argument == flag
+        result.append(argument)
+    return result
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; `arguments` are those of the process by default."""
+    app(spread_values(sys.argv[1:] if arguments is None else arguments))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""The DDE-Find paper's experiments and protocols, as data.
+
+An `Experiment` is what one model's tables were made from, a `Protocol` how its
+parameters were learned. `paper.py` runs them.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, ClassVar, final
+from zlib import crc32
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from . import models
+from ._adjoint import Adjoint
+from ._cost import L1, L2, AbstractCost
+from ._data import Data
+from ._gradient import AbstractGradient
+from ._history import Affine, Periodic
+from ._optimizer import AbstractOptimizer, Adam, Cosine
+from ._problem import Problem
+from ._published import Published
+from ._solve import solve
+from ._solver import RK2
+
+# Every level of the paper's tables.
+NOISE = (0.1, 0.3, 0.9)
+REPEATS = 20
+
+
+@cache
+def _printed() -> dict[str, Any]:
+    """What the paper prints, and the limits of what its data can tell."""
+    text = files("ddefind").joinpath("data/paper.json").read_text("utf-8")
+    return json.loads(text)["models"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A printed table: a mean and a standard deviation for each parameter. NaN: not
+    available."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """One of the paper's five models, with its data and its start.
+
+    - `names`: our name of each learned parameter, by the paper's, in the paper's order.
+    - `components`: a label for each component of the state, by its name.
+    - `fixed`: parameters that are known and not learned.
+    - `starts_at_data`: whether the history's offset b starts at the first noisy point.
+    """
+
+    model: str
+    title: str
+    true: Problem
+    start: Problem
+    T: float
+    steps_per_delay: int
+    names: Mapping[str, str]
+    components: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({"x": "$x(t)$"})
+    )
+    fixed: tuple[str, ...] = ()
+    starts_at_data: bool = False
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The learned parameters, as the paper calls and orders them."""
+        return tuple(self.names)
+
+    @cached_property
+    def clean(self) -> Data:
+        """What the noise is added to: RK2 at its own nodes, as published."""
+        solution = solve(self.true, self.T, RK2(), self.steps_per_delay)
+        return Data(solution.t, solution.x, names=tuple(self.components))
+
+    def data(self, noise: float, repeat: int, seed: int = 0) -> Data:
+        """Noisy data: a component's noise is `noise` times its standard deviation.
+
+        The numbers depend on nothing but the arguments and the model, so that a part of
+        the experiments gives the same as all of them.
+        """
+        bits = int(np.float64(noise).view(np.uint64))
+        random = np.random.default_rng([seed, crc32(self.model.encode()), bits, repeat])
+        x = self.clean.x
+        spread = noise * np.std(x, axis=0, ddof=1)
+        noisy = x + spread * random.standard_normal(x.shape)
+        return Data(self.clean.t, noisy, names=self.clean.names)
+
+    def start_for(self, data: Data) -> Problem:
+        """Where the fit of a data set starts."""
+        if not self.starts_at_data:
+            return self.start
+        first = jnp.asarray(data.x[0])
+        return eqx.tree_at(lambda problem: problem.history.b, self.start, first)
+
+    def published(self, noise: float) -> Table | None:
+        """The paper's table for a noise level, if it has one."""
+        found = _printed()[self.model]["tables"].get(f"{noise:g}")
+        if found is None:
+            return None
+        return Table(_floats(found["mean"]), _floats(found["sd"]))
+
+    def cramer_rao(self, noise: float) -> np.ndarray:
+        """The smallest standard deviations that unbiased estimates can have. NaN: the
+        data do not determine the parameter."""
+        return noise * _floats(_printed()[self.model]["cramer_rao"])
+
+
+def _floats(values: list[float | None]) -> np.ndarray:
+    return np.array([np.nan if value is None else value for value in values])
+
+
+def _same(*names: str) -> Mapping[str, str]:
+    return MappingProxyType({name: name for name in names})
+
+
+_CELLS = {"T*": "$T^*(t)$", "V_I": "$V_I(t)$", "V_NI": "$V_{NI}(t)$"}
+_CELL_NAMES = {
+    f"{letter}[{cell}]": f"{letter}[{index}]"
+    for letter in ("A", "omega", "b")
+    for index, cell in enumerate(_CELLS)
+}
+
+EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
+    {
+        experiment.model: experiment
+        for experiment in (
+            Experiment(
+                "exponential",
+                "Delay exponential decay",
+                true=Problem(models.Exponential(-2.0, -2.0), Affine(1.5, 4.0), 1.0),
+                start=Problem(models.Exponential(-1.5, -2.5), Affine(2.25, 2.8), 2.0),
+                T=10.0,
+                steps_per_delay=10,
+                names=_same("theta_0", "theta_1", "tau", "a", "b"),
+            ),
+            Experiment(
+                "logistic",
+                "Delay logistic",
+                true=Problem(models.Logistic(2.0, 1.5), Periodic(-0.5, 3.0, 2.0), 1.0),
+                start=Problem(
+                    models.Logistic(1.0, 1.0), Periodic(-0.25, 6.0, 2.6), 0.5
+                ),
+                T=10.0,
+                steps_per_delay=10,
+                names=_same("theta_0", "theta_1", "tau", "A", "omega", "b"),
+            ),
+            Experiment(
+                "enso",
+                "El Niño / Southern Oscillation",
+                true=Problem(
+                    models.ENSO(1.0, 1.0, 0.75), Periodic(-0.25, 1.0, 1.5), 5.0
+                ),
+                start=Problem(
+                    models.ENSO(1.5, 0.8, 1.2), Periodic(-0.3, 0.8, 1.95), 6.0
+                ),
+                T=10.0,
+                steps_per_delay=50,
+                names=_same("theta_0", "theta_1", "theta_2", "tau", "A", "omega", "b"),
+            ),
+            Experiment(
+                "cheyne",
+                "Cheyne-Stokes respiration",
+                true=Problem(models.Cheyne(1.0, 7.0, 2.0), Affine(-5.0, 2.0), 0.25),
+                start=Problem(models.Cheyne(2.0, 12.0, 1.5), Affine(0.0, 2.0), 0.5),
+                T=3.0,
+                steps_per_delay=10,
+                names=_same("p", "V_0", "alpha", "tau", "a", "b"),
+                starts_at_data=True,
+            ),
+            Experiment(
+                "hiv",
+                "HIV",
+                true=Problem(
+                    models.HIV(), Periodic([1, 3, 0], [1, 3, 0], [10, 8, 0]), 1.0
+                ),
+                start=Problem(
+                    models.HIV(), Periodic([1, 1, 1], [1.2, 3.6, 0], [10, 8, 0]), 0.25
+                ),
+                T=10.0,
+                steps_per_delay=10,
+                names=MappingProxyType({"tau": "tau", **_CELL_NAMES}),
+                components=MappingProxyType(_CELLS),
+                fixed=("k", "m", "delta", "c", "T_0", "n_p", "N"),
+                starts_at_data=True,
+            ),
+        )
+    }
+)
+
+
+@final
+class PublishedAdam(AbstractOptimizer):
+    """Adam with the published code's rule for delays: one that falls below `shortest`
+    is set to `shortest`, and stays there, since the optimiser loses sight of it.
+
+    The delay is the last number of the free vector.
+    """
+
+    rate: Cosine = eqx.field(static=True)
+    shortest: float = eqx.field(static=True, default=0.01)
+    elementwise: ClassVar[bool] = True
+
+    def transformation(self, epochs: int) -> Any:
+        import optax
+
+        adam = Adam(self.rate).transformation(epochs)
+
+        def update(slope, state, z):
+            step, state = adam.update(slope, state, z)
+            is_delay = np.arange(z.shape[0]) == z.shape[0] - 1
+            shortest = jnp.where(is_delay, self.shortest, -jnp.inf)
+            return jnp.where(z > shortest, jnp.maximum(step, shortest - z), 0.0), state
+
+        return optax.GradientTransformation(adam.init, update)
+
+
+@final
+@dataclass(frozen=True)
+class Settings:
+    """How the parameters of one model are learned."""
+
+    cost: AbstractCost
+    rate: float
+    gradient: AbstractGradient
+    epochs: int = 500
+    threshold: float = 0.01
+
+
+@final
+@dataclass(frozen=True)
+class Protocol:
+    """How parameters are learned: `settings` for all models but the `exceptions`."""
+
+    name: str
+    about: str
+    settings: Settings
+    exceptions: Mapping[str, Settings]
+
+    def settings_for(self, model: str) -> Settings:
+        return self.exceptions.get(model, self.settings)
+
+
+PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
+    {
+        protocol.name: protocol
+        for protocol in (
+            Protocol(
+                "published",
+                "what produced the printed tables: L1, rate 0.03 (HIV 0.1), and the "
+                "gradient as printed",
+                Settings(L1(), 0.03, Published()),
+                MappingProxyType({"hiv": Settings(L1(), 0.1, Published())}),
+            ),
+            Protocol(
+                "stated",
+                "what the text says: L2 (HIV L1), rate 0.03, and the gradient as "
+                "printed",
+                Settings(L2(), 0.03, Published()),
+                MappingProxyType({"hiv": Settings(L1(), 0.03, Published())}),
+            ),
+            Protocol(
+                "corrected",
+                "as published, with the right gradient for the delay",
+                Settings(L1(), 0.03, Adjoint()),
+                MappingProxyType({"hiv": Settings(L1(), 0.1, Adjoint())}),
+            ),
+        )
+    }
+)

@@ -1,0 +1,260 @@
+"""Run the paper's experiments: all noise levels and repeats of a model as one batch.
+
+Its results are saved as soon as they are there, so that a run can be interrupted and
+continued.
+"""
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from ._errors import did_you_mean
+from ._fit import fit_many
+from ._loss import Integral
+from ._optimizer import Cosine
+from ._parameters import Fixed
+from ._progress import Progress
+from ._record import Record, rounded
+from ._result import FitBatch, Status
+from ._solver import RK2
+from .experiments import (
+    EXPERIMENTS,
+    PROTOCOLS,
+    REPEATS,
+    Experiment,
+    Protocol,
+    PublishedAdam,
+)
+
+RESULTS = "results.json"
+
+
+@final
+class PaperError(ValueError):
+    """What was asked for cannot be done; the message says what to change."""
+
+
+@final
+class Interrupted(Exception):
+    """Ctrl-C during the fits of `model`."""
+
+    def __init__(self, model: str):
+        super().__init__(f"Interrupted during the fits of {model}.")
+        self.model = model
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """What a run is to do, checked.
+
+    >>> Plan(models=("logistic",), repeats=3).protocol
+    'published'
+    >>> Plan(models=("logistics",))
+    Traceback (most recent call last):
+    ddefind.paper.PaperError: Unknown model 'logistics'. Did you mean 'logistic'?
+    """
+
+    models: tuple[str, ...] = tuple(EXPERIMENTS)
+    noise: tuple[float, ...] = (0.1, 0.3, 0.9)
+    repeats: int = REPEATS
+    seed: int = 0
+    protocol: str = "published"
+
+    def __post_init__(self):
+        for kind, names, known in (
+            ("model", self.models, EXPERIMENTS),
+            ("protocol", (self.protocol,), PROTOCOLS),
+        ):
+            for name in names:
+                if name not in known:
+                    hint = did_you_mean(name, known)
+                    raise PaperError(f"Unknown {kind} {name!r}.{hint}")
+        for level in self.noise:
+            if not 0 <= level < float("inf"):
+                raise PaperError(
+                    f"A noise level is a number from 0 on, but got {level:g}."
+                )
+        for name, lowest in (("repeats", 1), ("seed", 0)):
+            given = getattr(self, name)
+            if given < lowest:
+                raise PaperError(
+                    f"`{name}` must be at least {lowest}, but got {given}."
+                )
+        for name in ("models", "noise"):
+            if not getattr(self, name):
+                raise PaperError(f"`{name}` must not be empty.")
+            object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
+
+
+def run_model(
+    experiment: Experiment,
+    protocol: Protocol,
+    noise: Sequence[float],
+    repeats: int = REPEATS,
+    seed: int = 0,
+    *,
+    progress: bool | Callable[[Progress], None] | None = None,
+) -> list[Record]:
+    """All fits of one model as one batch, and a record for each noise level."""
+    settings = protocol.settings_for(experiment.model)
+    sets = [
+        experiment.data(level, repeat, seed)
+        for level in noise
+        for repeat in range(repeats)
+    ]
+    batch = fit_many(
+        [experiment.start_for(data) for data in sets],
+        sets,
+        parameters={name: Fixed() for name in experiment.fixed},
+        loss=Integral(settings.cost, nodes="solver"),
+        optimizer=PublishedAdam(Cosine(settings.rate)),
+        gradient=settings.gradient,
+        solver=RK2(),
+        steps_per_delay=experiment.steps_per_delay,
+        epochs=settings.epochs,
+        threshold=settings.threshold,
+        progress=progress,
+    )
+    if Status.interrupted in batch.statuses:
+        raise Interrupted(experiment.model)
+    return [
+        _record(experiment, protocol, level, seed, batch, slice(first, first + repeats))
+        for level, first in zip(noise, range(0, len(sets), repeats))
+    ]
+
+
+def _record(
+    experiment: Experiment,
+    protocol: Protocol,
+    noise: float,
+    seed: int,
+    batch: FitBatch,
+    rows: slice,
+) -> Record:
+    columns = [batch.names.index(name) for name in experiment.names.values()]
+    ended = [status.name for status in batch.statuses[rows]]
+    return Record(
+        experiment=experiment,
+        noise=noise,
+        protocol=protocol.name,
+        seed=seed,
+        estimates=np.vectorize(rounded)(batch.final[rows][:, columns]),
+        statuses={name: ended.count(name) for name in sorted(set(ended))},
+        seconds=batch.seconds * len(ended) / len(batch),
+    )
+
+
+@final
+class Results:
+    """The records of a folder, in the order of the experiments; written as a whole, so
+    that the file is never half there."""
+
+    def __init__(self, folder: Path, plan: Plan):
+        self.folder, self.plan = folder, plan
+        self.records = _load(folder)
+        self._check()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(folder / RESULTS, self._text())
+        except OSError as error:
+            raise PaperError(
+                f"Cannot write to {folder}: {error.strerror}. Choose another `--out`."
+            ) from None
+
+    def _check(self) -> None:
+        """Results that were made otherwise must not be mixed with this run's."""
+        for record in self.records:
+            for name in ("protocol", "repeats", "seed"):
+                there, wanted = getattr(record, name), getattr(self.plan, name)
+                if there != wanted:
+                    raise PaperError(
+                        f"{self.folder} holds results with {name} {there}, but this "
+                        f"run has {name} {wanted}. Choose another `--out`, or the "
+                        f"same {name} to continue."
+                    )
+
+    def missing(self, model: str) -> list[float]:
+        done = {record.noise for record in self.records if record.model == model}
+        return [level for level in self.plan.noise if level not in done]
+
+    def of(self, model: str) -> list[Record]:
+        return [record for record in self.records if record.model == model]
+
+    def add(self, records: Sequence[Record]) -> None:
+        order = {model: index for index, model in enumerate(EXPERIMENTS)}
+        together = [*self.records, *records]
+        self.records = sorted(together, key=lambda r: (order[r.model], r.noise))
+        write_whole(self.folder / RESULTS, self._text())
+
+    def _text(self) -> str:
+        lines = ",\n".join(json.dumps(r.to_dict()) for r in self.records)
+        return f"[\n{lines}\n]\n" if lines else "[]\n"
+
+
+def _load(folder: Path) -> list[Record]:
+    if folder.exists() and not folder.is_dir():
+        raise PaperError(f"{folder} is a file, not a folder. Choose another `--out`.")
+    file = folder / RESULTS
+    if not file.exists():
+        if folder.exists() and any(folder.iterdir()):
+            raise PaperError(
+                f"The folder {folder} exists, and holds other things than results. "
+                "Choose another `--out`."
+            )
+        return []
+    try:
+        return load_results(file)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PaperError(
+            f"{file} cannot be read as results ({type(error).__name__}: {error}). Move "
+            "it away, or choose another `--out`."
+        ) from None
+
+
+def load_results(file: Path) -> list[Record]:
+    """The records of a `results.json`."""
+    return [Record.from_dict(saved) for saved in json.loads(file.read_text("utf-8"))]
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that, whatever happens, it is the old or the new one."""
+    data = content.encode() if isinstance(content, str) else content
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def reproduce(
+    results: Results, *, progress: bool | Callable[[Progress], None] | None = None
+) -> Iterator[tuple[str, list[Record], bool]]:
+    """Run what is missing, model by model: its name, its records, and whether they were
+    there before."""
+    plan = results.plan
+    for model in plan.models:
+        missing = results.missing(model)
+        if missing:
+            results.add(
+                run_model(
+                    EXPERIMENTS[model],
+                    PROTOCOLS[plan.protocol],
+                    missing,
+                    plan.repeats,
+                    plan.seed,
+                    progress=progress,
+                )
+            )
+        wanted = [r for r in results.of(model) if r.noise in plan.noise]
+        yield model, wanted, not missing

@@ -1,0 +1,189 @@
+"""What a run of the paper's experiments shows and writes: tables and figures."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import plots
+from ._parameters import Fixed, layout
+from ._problem import Problem
+from ._record import Record
+from ._solve import solve
+from ._solver import RK2
+from .experiments import PROTOCOLS, Experiment
+from .paper import write_whole
+
+COLUMNS = (
+    "parameter",
+    "true",
+    "paper: mean ± sd",
+    "ours: mean ± sd",
+    "RMSE",
+    "Cramér-Rao sd",
+    "z",
+)
+_FORMATS = (("png", 300), ("svg", 300))
+_STYLE = {
+    "font.size": 9,
+    "axes.linewidth": 0.8,
+    "svg.fonttype": "path",
+    # The same figure gives the same file.
+    "svg.hashsalt": "ddefind",
+}
+
+
+def table_rows(record: Record) -> list[tuple[str, ...]]:
+    """The cells of a record's table, a row for each parameter."""
+    columns = (
+        record.true,
+        record.paper_mean,
+        record.paper_sd,
+        record.mean,
+        record.sd,
+        record.rmse,
+        record.cramer_rao,
+        record.z,
+    )
+    rows = []
+    for name, *values in zip(record.experiment.parameters, *columns):
+        true, paper, paper_sd, ours, our_sd, rmse, bound, z = map(float, values)
+        rows.append(
+            (
+                name,
+                f"{true:g}",
+                _spread(paper, paper_sd),
+                _spread(ours, our_sd),
+                _number(rmse),
+                _number(bound),
+                _number(z, ".1f"),
+            )
+        )
+    return rows
+
+
+def _number(value: float, form: str = ".4f") -> str:
+    return f"{value:{form}}" if np.isfinite(value) else "–"
+
+
+def _spread(mean: float, sd: float) -> str:
+    if not np.isfinite(mean):
+        return "–"
+    return f"{mean:.4f} ± {_number(sd)}"
+
+
+def caption(record: Record) -> str:
+    """What a table is about, in a line."""
+    rms = record.rms_z()
+    agreement = f", rms z {rms:.2f}" if np.isfinite(rms) else ""
+    what = f"{record.experiment.title}, noise {record.noise:g}"
+    return f"{what}: {record.repeats} fits{agreement}"
+
+
+def rich_table(record: Record) -> Any:
+    """A record's table for the terminal."""
+    from rich.table import Table
+
+    table = Table(title=caption(record), title_justify="left", title_style="bold")
+    for index, column in enumerate(COLUMNS):
+        table.add_column(column, justify="right" if index else "left", no_wrap=True)
+    for row in table_rows(record):
+        table.add_row(*row)
+    return table
+
+
+def markdown_table(record: Record) -> str:
+    """A record's table in Markdown."""
+    lines = ["| " + " | ".join(COLUMNS) + " |"]
+    lines.append("|---" + "|---:" * (len(COLUMNS) - 1) + "|")
+    lines += ["| " + " | ".join(row) + " |" for row in table_rows(record)]
+    return "\n".join(line.replace("T*", r"T\*") for line in lines)
+
+
+def write_tables(records: Sequence[Record], folder: Path) -> Path:
+    """All tables in one Markdown file."""
+    first = records[0]
+    parts = [
+        f"# The paper's experiments, protocol `{first.protocol}`",
+        f"Protocol: {PROTOCOLS[first.protocol].about}. {first.repeats} data sets each, "
+        f"seed {first.seed}. z is the difference of the two means over its standard "
+        "error; the Cramér-Rao sd is the smallest that unbiased estimates can have.",
+    ]
+    for record in records:
+        parts += [f"## {caption(record)}", markdown_table(record)]
+    path = folder / "tables.md"
+    write_whole(path, "\n\n".join(parts) + "\n")
+    return path
+
+
+def write_figures(records: Sequence[Record], folder: Path) -> list[Path]:
+    """A model's figures: the first repeat at noise 0.3, as in the paper, or else at the
+    level nearest to it."""
+    record = min(records, key=lambda record: abs(record.noise - 0.3))
+    (folder / "figures").mkdir(exist_ok=True)
+    written = []
+    for index, component in enumerate(record.experiment.components):
+        figure = trajectory_figure(record, index)
+        name = _file_name(record.experiment, component)
+        for form, dpi in _FORMATS:
+            path = folder / "figures" / f"{name}.{form}"
+            write_whole(path, _drawn(figure, form, dpi))
+            written.append(path)
+    return written
+
+
+def _file_name(experiment: Experiment, component: str) -> str:
+    if len(experiment.components) == 1:
+        return experiment.model
+    return f"{experiment.model}-{component.replace('*', '_star')}"
+
+
+def _drawn(figure: Any, form: str, dpi: int) -> bytes:
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if form == "svg" else {}
+    with rc_context(_STYLE):
+        figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
+    return buffer.getvalue()
+
+
+def trajectory_figure(record: Record, component: int = 0, repeat: int = 0) -> Any:
+    """True, target and predicted trajectory of one component, for one repeat."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from scipy.interpolate import CubicSpline
+
+    experiment = record.experiment
+    data = experiment.data(record.noise, repeat, record.seed)
+    t = np.linspace(0, experiment.T, 1000)
+    target = CubicSpline(data.t, data.x[:, component])(t)
+    true = _trajectory(experiment, experiment.true, t)[:, component]
+    learned = _learned(experiment, record.estimates[repeat])
+    predicted = _trajectory(experiment, learned, t)[:, component]
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(5.2, 3.1), layout="constrained")
+        ax = figure.subplots()
+        ax.plot(t, target, color="#b0b0b0", lw=0.8, label="target")
+        plots.draw_data(ax, data, component)
+        ax.plot(t, true, color=plots.TRUE, lw=1.4, label="true")
+        ax.plot(t, predicted, "--", color=plots.START, lw=1.8, label="predicted")
+        ax.set(xlabel="$t$", ylabel=tuple(experiment.components.values())[component])
+        ax.set(xlim=(0, experiment.T))
+        ax.set_title(f"{experiment.title}, noise {record.noise:g}", loc="left", size=9)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False, ncols=2)
+    return figure
+
+
+def _learned(experiment: Experiment, estimate: np.ndarray) -> Problem:
+    values = zip(experiment.names.values(), estimate.tolist())
+    settings = {name: Fixed(value) for name, value in values}
+    return layout(experiment.true, settings)[1]
+
+
+def _trajectory(experiment: Experiment, problem: Problem, t: np.ndarray) -> np.ndarray:
+    solution = solve(problem, experiment.T, RK2(), experiment.steps_per_delay)
+    return np.asarray(solution(t))

@@ -1,0 +1,137 @@
+"""The corrected theorem converges to the truth; the published one does not, for tau."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import EXPERIMENTS, MODELS, flatten, near, paper_data, tau_index
+
+import ddefind as dd
+
+STEPS = (20, 40, 80, 160)
+
+
+def gradient(problem, data, loss, route, solver, n):
+    found = dd.value_and_grad(
+        problem, data, loss=loss, gradient=route, solver=solver, steps_per_delay=n
+    )[1]
+    return flatten(found)[0]
+
+
+def orders(problem, data, loss, scale=1):
+    """The measured order of `Adjoint` in each group (theta, tau, phi), against `Discrete`
+    on a grid so fine that its own error does not count."""
+    truth = gradient(problem, data, loss, dd.Discrete(), dd.RK4(), 1500 * scale)
+    errors = []
+    for n in STEPS:
+        found = gradient(problem, data, loss, dd.Adjoint(), dd.RK2(), n * scale)
+        errors.append(found - truth)
+    groups = []
+    at, size = tau_index(problem), len(flatten(problem.rhs)[0])
+    for group in (range(size), range(size, at), [at]):
+        chosen = np.array([np.linalg.norm(e[list(group)]) for e in errors])
+        if chosen.max() > 1e-9 * np.linalg.norm(truth):
+            slope = np.polyfit(np.log(STEPS), np.log(chosen), 1)[0]
+            groups.append(-slope)
+    return np.array(groups)
+
+
+def random_point(model):
+    _, rebuild = flatten(EXPERIMENTS[model].true)
+    return rebuild(near(EXPERIMENTS[model].true, 1, seed=5)[0])
+
+
+FINE = dict(nodes=4000)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("where", ["start", "random"])
+def test_second_order_with_a_terminal_cost(model, where):
+    problem = EXPERIMENTS[model].start if where == "start" else random_point(model)
+    loss = dd.Integral(dd.L2(), terminal=dd.L2(0.5), **FINE)
+    found = orders(problem, paper_data(model), loss)
+    assert np.all(found > 1.8), found
+
+
+@pytest.mark.parametrize("cost", [dd.L1(), dd.Linf()])
+def test_first_order_with_kinks(cost):
+    found = orders(
+        EXPERIMENTS["hiv"].start, paper_data("hiv"), dd.Integral(cost, **FINE)
+    )
+    assert np.all(found > 0.6), found
+
+
+def test_first_order_with_costs_at_single_times():
+    data = paper_data("exponential")
+    found = orders(EXPERIMENTS["exponential"].start, data, dd.SumOfSquares())
+    assert np.all(found > 0.6), found
+
+
+@pytest.mark.parametrize("tau", [0.83, 2.37, 11.0])
+def test_jump_at_zero(tau):
+    problem = dd.Problem(
+        dd.models.Logistic(0.4, 0.9), dd.Affine(0.4, 0.6), tau, initial=1.3
+    )
+    # dx/dtau jumps at t = tau, where no rule for the integral is better than first order.
+    loss = dd.Integral(dd.L2(), terminal=dd.L2(), nodes=200_000)
+    found = orders(problem, paper_data("logistic"), loss)
+    assert np.all(found > 1.7), found
+
+
+def forced(x, y, tau, t):
+    return -x + jnp.exp(-0.3 * tau) * jnp.sin(2 * t) * y
+
+
+@pytest.mark.parametrize("tau", [1.7, 12.3])
+def test_rhs_that_depends_on_time_and_delay(tau):
+    problem = dd.Problem(forced, dd.Periodic(1.0, 2.0, 3.0), tau)
+    loss = dd.Integral(dd.L2(), **FINE)
+    found = orders(problem, paper_data("logistic"), loss, 1 if tau < 10 else 4)
+    assert np.all(found > 1.7), found
+
+
+def test_observation_parameters():
+    class Scale(dd.models.eqx.Module):
+        k: jnp.ndarray
+
+        def __call__(self, x, t):
+            return self.k * x[:1]
+
+    start = EXPERIMENTS["exponential"].start
+    problem = dd.Problem(start.rhs, start.history, 2.0, observe=Scale(jnp.asarray(1.3)))
+    data = paper_data("exponential")
+    for loss in (dd.Integral(dd.L2(), terminal=dd.L2()), dd.SumOfSquares()):
+        exact = gradient(problem, data, loss, dd.Discrete(), dd.RK4(), 1000)
+        found = gradient(problem, data, loss, dd.Adjoint(), dd.RK2(), 1000)
+        assert abs(found[-1] / exact[-1] - 1) < 1e-3
+
+
+def test_published_formula_has_the_wrong_sign():
+    problem, data = EXPERIMENTS["exponential"].start, paper_data("exponential")
+    loss = dd.Integral(dd.L2())
+    published = gradient(problem, data, loss, dd.Published(), dd.RK2(), 4000)
+    corrected = gradient(problem, data, loss, dd.Adjoint(), dd.RK2(), 4000)
+    at = tau_index(problem)
+    assert abs(published[at] - 5.742) < 2e-3
+    assert abs(corrected[at] + 27.857) < 2e-3
+    others = np.arange(len(published)) != at
+    np.testing.assert_allclose(published[others], corrected[others], rtol=2e-3)
+
+
+def test_published_is_right_for_a_constant_history():
+    problem = dd.Problem(dd.models.Logistic(1.5, 1.2), dd.Constant(1.7), 0.9)
+    data, loss = paper_data("logistic"), dd.Integral(dd.L2())
+    published = gradient(problem, data, loss, dd.Published(), dd.RK2(), 800)
+    exact = gradient(problem, data, loss, dd.Discrete(), dd.RK2(), 800)
+    np.testing.assert_allclose(published, exact, rtol=5e-3)
+
+
+def test_published_refuses_what_it_cannot_do():
+    data = paper_data("exponential")
+    start = EXPERIMENTS["exponential"].start
+    with pytest.raises(ValueError, match="Integral"):
+        dd.value_and_grad(start, data, gradient=dd.Published())
+    jump = dd.Problem(start.rhs, start.history, 2.0, initial=1.0)
+    with pytest.raises(ValueError, match="initial"):
+        dd.value_and_grad(
+            jump, data, loss=dd.Integral(dd.L2()), gradient=dd.Published()
+        )

@@ -1,0 +1,155 @@
+"""Many fits at once end as each would alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from helpers import EXPERIMENTS, MODELS, paper_data
+
+import ddefind as dd
+from ddefind._blocks import Fits
+from ddefind._descent import Descent, run
+from ddefind._engine import Grid
+from ddefind._parameters import layout
+
+QUIET = dict(progress=False)
+
+
+def noisy(model, count, level=0.1, seed=0):
+    data = paper_data(model)
+    random = np.random.default_rng(seed)
+    sd = level * data.x.std(axis=0, ddof=1)
+    return [
+        dd.Data(data.t, data.x + sd * random.normal(size=data.x.shape))
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("published", [False, True])
+def test_as_each_alone(model, published):
+    sets = noisy(model, 5)
+    options = dict(
+        loss=dd.Integral(dd.L2(), nodes="solver" if published else 100),
+        gradient=dd.Published() if published else dd.Discrete(),
+        solver=dd.RK2(),
+        steps_per_delay=10,
+        epochs=60,
+        **QUIET,
+    )
+    batch = dd.fit_many(EXPERIMENTS[model].start, sets, **options)
+    for index in (0, 4):
+        alone = dd.fit(EXPERIMENTS[model].start, sets[index], **options)
+        np.testing.assert_allclose(batch[index].best, alone.best, rtol=1e-8)
+        np.testing.assert_allclose(batch[index].losses, alone.losses, rtol=1e-8)
+
+
+@pytest.mark.parametrize("route", [dd.Adjoint(), dd.Forward(), dd.Discrete()])
+@pytest.mark.parametrize(
+    "loss", [dd.SumOfSquares(), dd.Integral(dd.L1(), terminal=dd.L2())]
+)
+def test_different_times_starts_and_routes(route, loss):
+    data = paper_data("logistic")
+    sets = [
+        dd.Data(data.t[:n:k], data.x[:n:k]) for n, k in ((101, 1), (81, 2), (61, 3))
+    ]
+    starts = [{"tau": 0.6}, {"tau": 1.1, "b": 2.2}, {"theta_0": 1.4}]
+    options = dict(loss=loss, gradient=route, epochs=25, **QUIET)
+    start = EXPERIMENTS["logistic"].start
+    batch = dd.fit_many(start, sets, starts=starts, **options)
+    for index in range(3):
+        alone = dd.fit(start, sets[index], parameters=starts[index], **options)
+        np.testing.assert_allclose(batch[index].best, alone.best, rtol=1e-7)
+
+
+def test_a_fit_that_explodes_does_not_disturb_the_others():
+    sets = noisy("exponential", 6)
+    start = EXPERIMENTS["exponential"].start
+    starts = [{}] * 5 + [{"theta_0": 900.0}]
+    batch = dd.fit_many(start, sets, starts=starts, epochs=50, **QUIET)
+    assert batch.statuses[5] is dd.Status.no_start
+    assert all(status is dd.Status.finished for status in batch.statuses[:5])
+    calm = dd.fit_many(start, sets[:5], epochs=50, **QUIET)
+    np.testing.assert_allclose(batch.best[:5], calm.best, rtol=1e-8)
+
+
+def test_fits_end_at_their_own_epoch():
+    sets = noisy("exponential", 40)
+    start = EXPERIMENTS["exponential"].start
+    batch = dd.fit_many(start, sets, threshold=60.0, epochs=400, **QUIET)
+    assert set(batch.statuses) == {dd.Status.threshold}
+    assert len(set(batch.epochs.tolist())) > 1
+    for fit in batch:
+        assert fit.losses[-1] < 60 <= np.min(fit.losses[:-1])
+
+
+def test_random_starts_and_lbfgs():
+    box = {"tau": dd.Parameter("random", lower=0.5, upper=2.0)}
+    batch = dd.fit_many(
+        EXPERIMENTS["exponential"].true,
+        paper_data("exponential"),
+        starts=4,
+        parameters=box,
+        optimizer=dd.LBFGS(),
+        solver=dd.RK2(),
+        steps_per_delay=10,
+        epochs=60,
+        **QUIET,
+    )
+    assert len(np.unique(batch.first[:, -1])) == 4
+    assert np.sum(batch.loss < 1e-6) >= 2
+    assert "4 fits" in str(batch)
+
+
+def test_bad_input():
+    start, sets = EXPERIMENTS["exponential"].start, noisy("exponential", 3)
+    with pytest.raises(ValueError, match="Give one or 3"):
+        dd.fit_many([start] * 2, sets)
+    with pytest.raises(IndexError, match="3 fits"):
+        dd.fit_many(start, sets, epochs=1, **QUIET)[3]
+    with pytest.raises(ValueError, match="fixed"):
+        dd.fit_many(
+            [start, EXPERIMENTS["exponential"].true],
+            sets[0],
+            parameters={"tau": dd.Fixed()},
+        )
+
+
+def temporary_bytes(fits, capacity, rows=50):
+    """What one stretch of epochs needs beside its arguments and results."""
+    start, sets = EXPERIMENTS["exponential"].start, noisy("exponential", fits)
+    names, problem, z = layout(start)
+    learned, fixed = names.split(problem)
+    descent = Descent(
+        names,
+        learned,
+        fixed,
+        dd.SumOfSquares(),
+        dd.Adam(),
+        dd.Discrete(),
+        dd.RK2(),
+        jnp.asarray(0.0),
+        10**6,
+        1,
+    )
+    batch = Fits(descent, np.stack([z] * fits, -1), sets, np.full(fits, 2.0), 10, False)
+    lowered = run.lower(
+        descent,
+        jax.tree.map(jnp.asarray, batch.state),
+        batch.targets,
+        batch.T,
+        jnp.asarray(5),
+        Grid(10, False, capacity),
+        rows,
+        False,
+    )
+    return lowered.compile().compiled.memory_analysis().temp_size_in_bytes
+
+
+def test_memory_grows_with_steps_and_fits_only():
+    small, longer = temporary_bytes(8, 1 << 12), temporary_bytes(8, 1 << 14)
+    wider = temporary_bytes(32, 1 << 12)
+    row = 8 * (2 + 1 + 1)  # bytes of a state, its slope and two cotangents
+    assert small < 8 * (1 << 12) * row * 1.5
+    assert longer < 4.5 * small and wider < 4.5 * small
+    assert temporary_bytes(8, 1 << 12, rows=100) < small * 1.1
