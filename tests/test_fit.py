@@ -75,8 +75,8 @@ def test_path_of_adam_agrees_with_plain_numpy():
 )
 def test_every_optimiser_lowers_every_loss(model, make):
     # The gradients differ by ten orders of magnitude; plain descent follows their size.
-    slow = {"hiv": 1e-11, "cheyne": 1e-4, "enso": 1e-4}
-    optimizer = make(slow.get(model, 1e-5)) if make is dd.SGD else make()
+    rates = {"exponential": 1e-5, "hiv": 1e-11}
+    optimizer = make(rates.get(model, 1e-4)) if make is dd.SGD else make()
     constants = "k m delta c T_0 n_p N".split() if model == "hiv" else []
     fit = dd.fit(
         EXPERIMENTS[model].start,
@@ -156,12 +156,12 @@ def test_a_delay_that_moves_a_hundredfold_is_followed(start, end, bounds):
         dd.Problem(ramp, dd.Constant(0.0), start),
         dd.Data(t, end * t),
         parameters={"b": dd.Fixed()} | ({"tau": bounds} if bounds else {}),
-        optimizer=dd.Adam(0.05),
-        epochs=4000,
+        optimizer=dd.RMSProp(0.02),
+        epochs=2000,
         **QUIET,
     )
     assert np.all(fit.path > 0)
-    assert fit.values["tau"] == pytest.approx(end, rel=1e-2)
+    assert fit.values["tau"] == pytest.approx(end, rel=0.05)
 
 
 def test_no_finite_loss_at_the_start():

@@ -7,6 +7,7 @@ import equinox as eqx
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from ._adjoint import Adjoint
 from ._data import Data
 from ._gradient import (
     AbstractGradient,
@@ -22,7 +23,7 @@ from ._problem import Problem
 from ._solve import check_steps, make_grid
 from ._solver import RK4, AbstractSolver
 
-ROUTES: tuple[AbstractGradient, ...] = (Discrete(), Forward())
+ROUTES: tuple[AbstractGradient, ...] = (Discrete(), Forward(), Adjoint())
 
 
 @final
@@ -63,13 +64,14 @@ def check_gradient(
 ) -> GradientCheck:
     """Print every route's gradient beside central differences, for a model of your own.
 
-    Exact routes agree to some 1e-9. Where they do not, the model is not differentiable
-    there (or the loss has a kink, as `L1` and `Integral(nodes="solver")` have).
+    `Discrete` and `Forward` agree to some 1e-9, `Adjoint` to the step error. Where they
+    do not, the model is not differentiable there (or the loss has a kink, as `L1` and
+    `Integral(nodes="solver")` have).
 
     >>> import ddefind as dd
     >>> problem = dd.Problem(dd.models.Logistic(2.0, 1.0), dd.Constant(0.5), tau=0.9)
     >>> found = dd.check_gradient(problem, dd.Data([0, 1, 2], [0.5, 2.0, 1.0]))
-    parameter     differences      Discrete     error       Forward     error
+    parameter     differences      Discrete     error       Forward     error ...
     theta_0          -1.00868      -1.00868   ...
     >>> bool(found.errors("Discrete").max() < 1e-6)
     True

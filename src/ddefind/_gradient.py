@@ -4,6 +4,8 @@
 |---|---|---|
 | `Discrete()` | the adjoint of the solver's own steps: exact | the default |
 | `Forward()` | direct sensitivities, one per parameter: exact | few parameters |
+| `Adjoint()` | the corrected theorem, converging with the step | the paper's method |
+| `Published()` | the paper's formula as printed: wrong for tau | reproducing it |
 """
 
 import abc

@@ -26,8 +26,7 @@ class Problem(eqx.Module):
     - `initial`: $x(0)$, where it differs from `history(0)`: a dose given at time zero.
     - `observe(x, t)`: what is measured, of shape (k,). By default the state itself.
 
-    Every floating-point array in it is a parameter; `ddefind.parameter_names` lists
-    them.
+    Every floating-point array in it is a parameter; `parameter_values` lists them.
 
     >>> import ddefind as dd
     >>> dd.Problem(dd.models.Logistic(1.0, 1.0), dd.Constant(0.1), tau=0.5).dimension

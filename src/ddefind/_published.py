@@ -165,13 +165,11 @@ def _backward(system: System, loss, target, params: Problem, path, last, pulled)
         lambda history: system.history(history, jnp.zeros_like(tau)), params.history
     )
     g_history = jax.tree.map(jnp.add, g_history, back(-at_zero)[0])
+    g_observe = jax.tree.map(jnp.zeros_like, params.observe)
     gradient = eqx.tree_at(
-        lambda p: (p.rhs, p.history, p.tau), params, (g_rhs, g_history, g_tau)
-    )
-    gradient = eqx.tree_at(
-        lambda p: p.observe,
-        gradient,
-        jax.tree.map(jnp.zeros_like, params.observe),
+        lambda p: (p.rhs, p.history, p.tau, p.observe),
+        params,
+        (g_rhs, g_history, g_tau, g_observe),
         is_leaf=lambda leaf: leaf is None,
     )
     return gradient, pulled

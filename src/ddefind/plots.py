@@ -1,19 +1,21 @@
 """Figures, with matplotlib. Colours are safe for colour-blind readers, and lines differ
 in style as well, so that they can be told apart in grey."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._data import Data
 from ._problem import Problem
-from ._result import FitResult
-from ._solve import Solution
+from ._solve import Solution, solve
+
+if TYPE_CHECKING:
+    from ._result import FitResult
 
 DATA, START, LEARNED, TRUE = "#7a7a7a", "#d55e00", "#0072b2", "#000000"
 
 
-def plot_fit(fit: FitResult) -> Any:
+def plot_fit(fit: "FitResult") -> Any:
     """Data, start and learned trajectory of each quantity, and the loss."""
     from matplotlib.figure import Figure
 
@@ -51,9 +53,7 @@ def _times(T: float) -> np.ndarray:
     return np.linspace(0, T, 800)
 
 
-def _solution(fit: FitResult, problem: Problem) -> Solution:
-    from ._solve import solve
-
+def _solution(fit: "FitResult", problem: Problem) -> Solution:
     return solve(problem, fit.data.T, fit.solver, fit.steps_per_delay)
 
 

@@ -1,0 +1,69 @@
+"""Every Python block of the documentation runs: those of a file in order, together.
+
+A block that opens with ```` ```python no-run ```` is skipped.
+"""
+
+import re
+import sys
+import textwrap
+import types
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FILES = [
+    path
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    )
+    if path.exists()
+]
+BLOCK = re.compile(
+    r"^(?P<indent> *)```python(?P<mark>[^\n]*)\n(?P<body>.*?)^(?P=indent)```",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def blocks(path):
+    """The blocks that are to run, compiled so that errors name the line of the file."""
+    text = path.read_text()
+    for found in BLOCK.finditer(text):
+        if found["mark"].strip() != "no-run":
+            before = text.count("\n", 0, found.start("body"))
+            source = "\n" * before + textwrap.dedent(found["body"])
+            yield compile(source, str(path), "exec")
+
+
+def run(path, name):
+    module = types.ModuleType(name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, name, module)  # classes look up their module
+        for code in blocks(path):
+            exec(code, module.__dict__)
+    return module
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_examples_run(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what they write stays there
+    run(path, "documentation_" + path.stem.replace("-", "_"))
+
+
+def test_blocks_run_in_order_in_one_namespace_and_marked_ones_do_not(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A page\n\n```python\na = 1\n```\n\n```python no-run\na = not python\n"
+        "```\n\n```bash\nls\n```\n\n- in a list\n\n  ```python\n  a += 1\n  ```\n"
+    )
+    assert run(page, "a_page").a == 2
+
+
+def test_an_error_names_the_line_of_the_page(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A page\n\n```python\na = 1\na / 0\n```\n")
+    with pytest.raises(ZeroDivisionError) as caught:
+        run(page, "a_page")
+    assert caught.traceback[-1].lineno + 1 == 5
