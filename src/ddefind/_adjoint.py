@@ -264,7 +264,7 @@ def _jump_at_tau(system: System, params: Problem, x, adjoint, stairs):
     """< lambda(tau), F(x(tau), x(0)) - F(x(tau), X0(0)) >: slopes on both sides of tau.
 
     lambda has a kink there, inside a piece of its path: it is continued to tau along
-    its slope at the last node before, on the side of T. """
+    its slope at the last node before, on the side of T."""
     grid = system.grid
     before, after = x.path[grid.n + grid.lag, 1], x.path[grid.n + 1 + grid.lag, 1]
     t = jnp.minimum(params.tau, system.T)

@@ -43,8 +43,8 @@ class Fits:
             descent.fixed.initial is not None
         )
         self.record = record and len(z) <= _MAX_RECORDED
-        self.rows = min(descent.epochs + 1, _STRETCH)
         self.size, self.workers = _block_size(descent.optimizer, z.shape[1])
+        self.rows = max(16, min(descent.epochs + 1, _STRETCH, 10**7 // self.size))
         self.capacity = 0
         self.losses: list[list] = [[] for _ in sets]
         self.paths: list[list] = [[] for _ in sets]

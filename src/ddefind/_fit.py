@@ -13,7 +13,7 @@ from ._blocks import Fits
 from ._data import Data
 from ._descent import Descent
 from ._errors import check_instance
-from ._gradient import AbstractGradient, Discrete, check_inputs
+from ._gradient import AbstractGradient, Discrete, check_data, check_inputs
 from ._loss import AbstractLoss, SumOfSquares
 from ._optimizer import AbstractOptimizer, Adam
 from ._parameters import Parameter, layout, values
@@ -181,10 +181,10 @@ def _fit(
     began = time.perf_counter()
     loss, optimizer, gradient, solver = choices
     check_instance("optimizer", optimizer, AbstractOptimizer, "Adam(0.03)")
-    for problem, data in {
-        (id(p), id(d)): (p, d) for p, d in zip(problems, sets)
-    }.values():
-        check_inputs(problem, data, loss, gradient, solver)
+    for problem in {id(problem): problem for problem in problems}.values():
+        check_inputs(problem, sets[0], loss, gradient, solver)
+    for data in sets:
+        check_data(data, sets[0].x.shape[1])
     n = check_steps(steps_per_delay)
     if not isinstance(epochs, (int, np.integer)) or epochs < 0:
         raise ValueError(f"`epochs` must be an integer from 0 on, but got {epochs!r}.")
@@ -213,22 +213,30 @@ def _fit(
 def _starts(problems, parameters, seeds, starts):
     """The layout that all fits share, each fit's problem at its start, and the free
     vectors as columns."""
-    merged = []
-    for own in starts:
+    known: dict[Any, Any] = {}
+
+    def find(problem, own, seed):
         settings = dict(parameters or {})
         for name, value in own.items():
             before = settings.get(name)
             bounds = before if isinstance(before, Parameter) else Parameter()
             settings[name] = replace(bounds, start=value)
-        merged.append(settings)
-    found = [
-        layout(problem, settings, seed=seed)
-        for problem, settings, seed in zip(problems, merged, seeds)
-    ]
+        random = any(
+            isinstance(setting, Parameter) and isinstance(setting.start, str)
+            for setting in settings.values()
+        )
+        # Fits that start alike share the work: there may be a hundred thousand.
+        key = id(problem), id(own), seed if random else None
+        if key not in known:
+            known[key] = layout(problem, settings, seed=seed)
+        return known[key]
+
+    found = [find(*each) for each in zip(problems, starts, seeds)]
     names = found[0][0]
     constant = np.array(names.source) < 0
     first = values(found[0][1])[constant]
-    for index, (other, problem, _) in enumerate(found):
+    distinct = {id(each): (index, each) for index, each in enumerate(found)}
+    for index, (other, problem, _) in distinct.values():
         if other != names:
             raise ValueError(f"Fit {index} has other parameters or bounds than fit 0.")
         if not np.array_equal(values(problem)[constant], first):

@@ -142,13 +142,17 @@ def value_and_grad(
 
 def check_inputs(problem, data, loss, gradient, solver) -> None:
     check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
-    check_instance("data", data, Data, "Data(t, x)")
     check_instance("loss", loss, AbstractLoss, "SumOfSquares()")
     check_instance("gradient", gradient, AbstractGradient, "Discrete()")
     check_instance("solver", solver, AbstractSolver, "RK4()")
-    if data.x.shape[1] != problem.observed:
+    check_data(data, problem.observed)
+
+
+def check_data(data, observed: int) -> None:
+    check_instance("data", data, Data, "Data(t, x)")
+    if data.x.shape[1] != observed:
         raise ValueError(
             f"`data` has {data.x.shape[1]} quantities but the problem observes "
-            f"{problem.observed}. Give the problem an `observe(x, t)` that returns "
-            "what was measured."
+            f"{observed}. Give the problem an `observe(x, t)` that returns what was "
+            "measured."
         )

@@ -53,6 +53,10 @@ def spline(data: Data) -> Spline:
     from scipy.interpolate import CubicSpline
 
     times, mean = data.mean()
+    if np.all(np.isfinite(mean)):
+        # scipy keeps the highest power first, and the pieces second.
+        coefficients = CubicSpline(times, mean).c[::-1].swapaxes(0, 1)
+        return Spline(times, coefficients, _is_uniform(times))
     coefficients = np.empty((len(times) - 1, 4, mean.shape[1]))
     for column, values in enumerate(mean.T):
         here = np.isfinite(values)
@@ -60,6 +64,8 @@ def spline(data: Data) -> Spline:
         for power, factorial in enumerate((1, 1, 2, 6)):
             derivative = piece(times[:-1], nu=power) / factorial
             coefficients[:, power, column] = derivative
-    spacing = np.diff(times)
-    uniform = bool(np.ptp(spacing) < 1e-9 * times[-1])
-    return Spline(times, coefficients, uniform)
+    return Spline(times, coefficients, _is_uniform(times))
+
+
+def _is_uniform(times: np.ndarray) -> bool:
+    return bool(np.ptp(np.diff(times)) < 1e-9 * times[-1])

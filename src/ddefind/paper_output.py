@@ -26,6 +26,8 @@ COLUMNS = (
     "z",
 )
 _FORMATS = (("png", 300), ("svg", 300))
+# Light, so that it differs from the other lines in grey, too.
+_TARGET = "#b0b0b0"
 _STYLE = {
     "font.size": 9,
     "axes.linewidth": 0.8,
@@ -166,15 +168,22 @@ def trajectory_figure(record: Record, component: int = 0, repeat: int = 0) -> An
     with rc_context(_STYLE):
         figure = Figure(figsize=(5.2, 3.1), layout="constrained")
         ax = figure.subplots()
-        ax.plot(t, target, color="#b0b0b0", lw=0.8, label="target")
-        plots.draw_data(ax, data, component)
-        ax.plot(t, true, color=plots.TRUE, lw=1.4, label="true")
-        ax.plot(t, predicted, "--", color=plots.START, lw=1.8, label="predicted")
+        (line,) = ax.plot(t, target, color=_TARGET, lw=0.7)
+        (dots,) = ax.plot(data.t, data.x[:, component], ".", color=_TARGET, ms=5)
+        (truth,) = ax.plot(t, true, color=plots.TRUE, lw=1.4)
+        (found,) = ax.plot(t, predicted, "--", color=plots.START, lw=1.9)
         ax.set(xlabel="$t$", ylabel=tuple(experiment.components.values())[component])
         ax.set(xlim=(0, experiment.T))
         ax.set_title(f"{experiment.title}, noise {record.noise:g}", loc="left", size=9)
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False, ncols=2)
+        names = ["true", "target: spline through the noisy data", "predicted"]
+        figure.legend(
+            [truth, (line, dots), found],
+            names,
+            loc="outside lower center",
+            ncols=3,
+            frameon=False,
+        )
     return figure
 
 
