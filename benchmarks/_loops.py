@@ -20,7 +20,9 @@ RATE = 1e-9
 
 def _setup(case: Case, loss, n: int):
     params, fixed = eqx.partition(case.problem, eqx.is_inexact_array)
-    grid = make_grid(case.problem, case.data.T, n, float(case.problem.tau))
+    grid = make_grid(
+        case.problem.initial is not None, case.data.T, n, float(case.problem.tau)
+    )
     system = System(fixed, dd.RK2(), grid, case.data.T, case.problem.dimension)
     return system, params, jax.tree.map(jnp.asarray, loss.prepare(case.data))
 

@@ -5,10 +5,14 @@ Exit codes: 0 done, 1 an unexpected failure, 2 the input was refused, 130 interr
 
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from .paper import Results
 
 REFUSED, INTERRUPTED = 2, 130
 # Options that take several values after one flag, as `--noise 0.1 0.3`.
@@ -66,39 +70,59 @@ def paper(
 ) -> None:
     """Reproduce the tables and figures of the DDE-Find paper."""
     # Loading JAX takes a second: only a command that computes should wait for it.
-    from rich.console import Console
-
-    from .paper import Interrupted, PaperError, Plan, Results, reproduce
-    from .paper_output import rich_table, write_figures, write_tables
+    from .experiments import EXPERIMENTS, NOISE
+    from .paper import Interrupted, PaperError, Plan, Results
 
     out = out or Path("out") / f"paper-{protocol}"
-    console = Console(width=None if sys.stdout.isatty() else 120)
     try:
-        asked = dict(models=models and tuple(models), noise=noise and tuple(noise))
-        given = {name: value for name, value in asked.items() if value}
-        plan = Plan(**given, repeats=repeats, seed=seed, protocol=protocol)
-        results = Results(out, plan)
-        for model, records, kept in reproduce(results):
-            write_tables(results.records, out)
-            write_figures(records, out)
-            took = sum(record.seconds for record in records)
-            note = "kept from before" if kept else f"{took:.1f} s"
-            console.print(f"\n[bold]{model}[/] ({note})")
-            for record in records:
-                console.print(rich_table(record))
+        levels = tuple(noise or NOISE)
+        plan = Plan(tuple(models or EXPERIMENTS), levels, repeats, seed, protocol)
+        _reproduce(Results(out, plan))
     except PaperError as error:
         _refuse(str(error))
     except OSError as error:
         _refuse(f"Cannot write to {out}: {error}.")
-    except (Interrupted, KeyboardInterrupt) as error:
+    except (Interrupted, KeyboardInterrupt):
         typer.echo(
-            f"\n{error or 'Interrupted.'} Finished models are kept in {out}; the same "
-            "command continues from them.",
+            f"Interrupted. Finished models are kept in {out}; the same command "
+            "continues from them.",
             err=True,
         )
         raise typer.Exit(INTERRUPTED) from None
-    else:
-        console.print(f"\nWritten: {out}/results.json, tables.md, figures/")
+
+
+def _reproduce(results: "Results") -> None:
+    """Run what is missing, with bars on a terminal; write and show the results."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from .paper import reproduce
+    from .paper_output import has_figures, rich_table, write_figures, write_tables
+
+    plan, out = results.plan, results.folder
+    # A file has no width: that of the tables.
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    missing = [model for model in plan.models if results.missing(model)]
+    for model in plan.models:
+        if model not in missing:
+            console.print(f"{model}: kept from before")
+            if not has_figures(model, out):
+                write_figures(results.of(model), out)
+    bars = Progress(console=console, transient=True, disable=not console.is_terminal)
+    tasks = {model: bars.add_task(model, total=None) for model in missing}
+
+    def report(model: str, now) -> None:
+        bars.update(tasks[model], completed=now.epoch, total=now.epochs)
+
+    with bars, closing(reproduce(results, report)) as finished:
+        for model, records in finished:
+            write_figures(records, out)
+            console.print(f"{model}: {sum(r.seconds for r in records):.1f} s")
+    write_tables(results.records, out)
+    for model in plan.models:
+        for record in results.of(model):
+            console.print(rich_table(record))
+    console.print(f"Written: {out}/results.json, tables.md, figures/")
 
 
 def _refuse(message: str) -> None:

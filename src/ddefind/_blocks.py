@@ -149,17 +149,20 @@ def _block_size(optimizer: AbstractOptimizer, fits: int) -> tuple[int, int]:
 
 def _stack(loss: AbstractLoss, sets: list[Data]) -> tuple[Target, np.ndarray]:
     """All data sets as one target with a last axis over fits; T of each."""
-    prepared = {id(data): loss.prepare(data) for data in sets}
-    targets = [prepared[id(data)] for data in sets]
-    first = targets[0]
-    if any(not _same_times(first, target) for target in prepared.values()):
+    distinct = list({id(data): data for data in sets}.values())
+    number = {id(data): index for index, data in enumerate(distinct)}
+    targets = [loss.prepare(data) for data in distinct]
+    if any(not _same_times(targets[0], target) for target in targets):
         points = max(0 if t.points is None else len(t.points.times) for t in targets)
         pieces = max(
             0 if t.spline is None else len(t.spline.coefficients) for t in targets
         )
         targets = [target.pad(points, pieces) for target in targets]
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves, axis=-1), *targets)
-    return stacked, np.array([data.T for data in sets])
+    own = np.array([number[id(data)] for data in sets])
+    stacked = jax.tree.map(
+        lambda *leaves: np.stack(leaves, axis=-1)[..., own], *targets
+    )
+    return stacked, np.array([data.T for data in distinct])[own]
 
 
 def _same_times(one: Target, other: Target) -> bool:

@@ -204,7 +204,10 @@ def _fit(
         int(epochs),
         start[0].dimension,
     )
-    fits = Fits(descent, z, sets, np.array([float(p.tau) for p in start]), n, record)
+    distinct = {id(problem): problem for problem in start}
+    taus = {key: float(problem.tau) for key, problem in distinct.items()}
+    tau = np.array([taus[id(problem)] for problem in start])
+    fits = Fits(descent, z, sets, tau, n, record)
     with Reporter(progress, int(epochs), len(sets)) as reporter:
         fits.run(reporter)
     return _collect(fits, start, sets, z, time.perf_counter() - began)

@@ -217,13 +217,14 @@ class PublishedAdam(AbstractOptimizer):
     def transformation(self, epochs: int) -> Any:
         import optax
 
-        adam = Adam(self.rate).transformation(epochs)
+        adam: Any = Adam(self.rate).transformation(epochs)
 
-        def update(slope, state, z):
-            step, state = adam.update(slope, state, z)
-            is_delay = np.arange(z.shape[0]) == z.shape[0] - 1
-            shortest = jnp.where(is_delay, self.shortest, -jnp.inf)
-            return jnp.where(z > shortest, jnp.maximum(step, shortest - z), 0.0), state
+        def update(updates: Any, state: Any, params: Any = None) -> Any:
+            step, state = adam.update(updates, state, params)
+            is_delay = np.arange(params.shape[0]) == params.shape[0] - 1
+            room = jnp.where(is_delay, params - self.shortest, jnp.inf)
+            # Rounding must not set free what stands at the limit.
+            return jnp.where(room > 1e-12, jnp.maximum(step, -room), 0.0), state
 
         return optax.GradientTransformation(adam.init, update)
 

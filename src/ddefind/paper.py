@@ -7,7 +7,9 @@ continued.
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -25,6 +27,7 @@ from ._result import FitBatch, Status
 from ._solver import RK2
 from .experiments import (
     EXPERIMENTS,
+    NOISE,
     PROTOCOLS,
     REPEATS,
     Experiment,
@@ -33,6 +36,7 @@ from .experiments import (
 )
 
 RESULTS = "results.json"
+_TOGETHER = 2
 
 
 @final
@@ -62,7 +66,7 @@ class Plan:
     """
 
     models: tuple[str, ...] = tuple(EXPERIMENTS)
-    noise: tuple[float, ...] = (0.1, 0.3, 0.9)
+    noise: tuple[float, ...] = NOISE
     repeats: int = REPEATS
     seed: int = 0
     protocol: str = "published"
@@ -100,7 +104,7 @@ def run_model(
     repeats: int = REPEATS,
     seed: int = 0,
     *,
-    progress: bool | Callable[[Progress], None] | None = None,
+    progress: bool | Callable[[Progress], None] = False,
 ) -> list[Record]:
     """All fits of one model as one batch, and a record for each noise level."""
     settings = protocol.settings_for(experiment.model)
@@ -181,16 +185,22 @@ class Results:
                     )
 
     def missing(self, model: str) -> list[float]:
+        """The plan's noise levels that a model has no record for."""
         done = {record.noise for record in self.records if record.model == model}
         return [level for level in self.plan.noise if level not in done]
 
     def of(self, model: str) -> list[Record]:
-        return [record for record in self.records if record.model == model]
+        """A model's records for the levels of the plan."""
+        return [
+            record
+            for record in self.records
+            if record.model == model and record.noise in self.plan.noise
+        ]
 
     def add(self, records: Sequence[Record]) -> None:
-        order = {model: index for index, model in enumerate(EXPERIMENTS)}
+        order = list(EXPERIMENTS).index
         together = [*self.records, *records]
-        self.records = sorted(together, key=lambda r: (order[r.model], r.noise))
+        self.records = sorted(together, key=lambda r: (order(r.model), r.noise))
         write_whole(self.folder / RESULTS, self._text())
 
     def _text(self) -> str:
@@ -238,23 +248,40 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def reproduce(
-    results: Results, *, progress: bool | Callable[[Progress], None] | None = None
-) -> Iterator[tuple[str, list[Record], bool]]:
-    """Run what is missing, model by model: its name, its records, and whether they were
-    there before."""
-    plan = results.plan
-    for model in plan.models:
-        missing = results.missing(model)
-        if missing:
-            results.add(
-                run_model(
-                    EXPERIMENTS[model],
-                    PROTOCOLS[plan.protocol],
-                    missing,
-                    plan.repeats,
-                    plan.seed,
-                    progress=progress,
-                )
-            )
-        wanted = [r for r in results.of(model) if r.noise in plan.noise]
-        yield model, wanted, not missing
+    results: Results, report: Callable[[str, Progress], None] | None = None
+) -> Generator[tuple[str, list[Record]]]:
+    """Run what is missing: each model's name and records, as they come.
+
+    Models run two at a time: while one compiles on one core, another uses the rest.
+    `report` is told of each model's progress.
+    """
+    stop = threading.Event()
+
+    def run(model: str) -> list[Record]:
+        def watch(now: Progress) -> None:
+            if stop.is_set():
+                raise KeyboardInterrupt
+            if report is not None:
+                report(model, now)
+
+        plan = results.plan
+        return run_model(
+            EXPERIMENTS[model],
+            PROTOCOLS[plan.protocol],
+            results.missing(model),
+            plan.repeats,
+            plan.seed,
+            progress=watch,
+        )
+
+    missing = [model for model in results.plan.models if results.missing(model)]
+    with ThreadPoolExecutor(_TOGETHER) as pool:
+        # The paper's models grow from the first to the last: begin with the long runs.
+        futures = {pool.submit(run, model): model for model in reversed(missing)}
+        try:
+            for future in as_completed(futures):
+                results.add(future.result())
+                yield futures[future], results.of(futures[future])
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)

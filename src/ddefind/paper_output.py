@@ -13,7 +13,7 @@ from ._problem import Problem
 from ._record import Record
 from ._solve import solve
 from ._solver import RK2
-from .experiments import PROTOCOLS, Experiment
+from .experiments import EXPERIMENTS, PROTOCOLS, Experiment
 from .paper import write_whole
 
 COLUMNS = (
@@ -25,10 +25,10 @@ COLUMNS = (
     "Cramér-Rao sd",
     "z",
 )
-_FORMATS = (("png", 300), ("svg", 300))
+_FORMATS = ("png", "svg")
 # Light, so that it differs from the other lines in grey, too.
 _TARGET = "#b0b0b0"
-_STYLE = {
+_STYLE: Any = {
     "font.size": 9,
     "axes.linewidth": 0.8,
     "svg.fonttype": "path",
@@ -120,35 +120,41 @@ def write_tables(records: Sequence[Record], folder: Path) -> Path:
     return path
 
 
-def write_figures(records: Sequence[Record], folder: Path) -> list[Path]:
+def write_figures(records: Sequence[Record], folder: Path) -> None:
     """A model's figures: the first repeat at noise 0.3, as in the paper, or else at the
     level nearest to it."""
     record = min(records, key=lambda record: abs(record.noise - 0.3))
-    (folder / "figures").mkdir(exist_ok=True)
-    written = []
-    for index, component in enumerate(record.experiment.components):
-        figure = trajectory_figure(record, index)
-        name = _file_name(record.experiment, component)
-        for form, dpi in _FORMATS:
-            path = folder / "figures" / f"{name}.{form}"
-            write_whole(path, _drawn(figure, form, dpi))
-            written.append(path)
-    return written
+    for component, paths in enumerate(_figure_paths(record.model, folder)):
+        figure = trajectory_figure(record, component)
+        for path in paths:
+            path.parent.mkdir(exist_ok=True)
+            write_whole(path, _drawn(figure, path.suffix.removeprefix(".")))
 
 
-def _file_name(experiment: Experiment, component: str) -> str:
-    if len(experiment.components) == 1:
-        return experiment.model
-    return f"{experiment.model}-{component.replace('*', '_star')}"
+def has_figures(model: str, folder: Path) -> bool:
+    """Whether all of a model's figures are there."""
+    return all(
+        path.exists() for paths in _figure_paths(model, folder) for path in paths
+    )
 
 
-def _drawn(figure: Any, form: str, dpi: int) -> bytes:
+def _figure_paths(model: str, folder: Path) -> list[list[Path]]:
+    """The files of each component's figure."""
+    components = EXPERIMENTS[model].components
+    names = [f"{model}-{name.replace('*', '_star')}" for name in components]
+    names = names if len(names) > 1 else [model]
+    return [
+        [folder / "figures" / f"{name}.{form}" for form in _FORMATS] for name in names
+    ]
+
+
+def _drawn(figure: Any, form: str) -> bytes:
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
     metadata = {"Date": None} if form == "svg" else {}
     with rc_context(_STYLE):
-        figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
+        figure.savefig(buffer, format=form, dpi=300, metadata=metadata)
     return buffer.getvalue()
 
 
@@ -176,10 +182,10 @@ def trajectory_figure(record: Record, component: int = 0, repeat: int = 0) -> An
         ax.set(xlim=(0, experiment.T))
         ax.set_title(f"{experiment.title}, noise {record.noise:g}", loc="left", size=9)
         ax.spines[["top", "right"]].set_visible(False)
-        names = ["true", "target: spline through the noisy data", "predicted"]
+        handles: Any = [truth, (line, dots), found]
         figure.legend(
-            [truth, (line, dots), found],
-            names,
+            handles,
+            ["true", "target: spline through the noisy data", "predicted"],
             loc="outside lower center",
             ncols=3,
             frameon=False,
