@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import EXPERIMENTS, MODELS, flatten, near, paper_data, tau_index
 
 import ddefind as dd
+from helpers import EXPERIMENTS, MODELS, flatten, near, paper_data, tau_index
 
 STEPS = (20, 160)
 
@@ -18,9 +18,9 @@ def gradient(problem, data, loss, route, solver, n):
 
 
 def orders(problem, data, loss, scale=1):
-    """The measured order of `Adjoint` in each group (theta, phi, tau), against `Discrete`
-    on a grid so fine that its own error does not count. Errors change sign here and
-    there: the order is taken from the first to the last step."""
+    """The measured order of `Adjoint` in each group (theta, phi, tau), against
+    `Discrete` on a grid so fine that its own error does not count. Errors change sign
+    here and there: the order is taken from the first to the last step."""
     truth = gradient(problem, data, loss, dd.Discrete(), dd.RK4(), 1500 * scale)
     errors = [
         gradient(problem, data, loss, dd.Adjoint(), dd.RK2(), n * scale) - truth
@@ -76,7 +76,8 @@ def test_first_order_with_costs_at_single_times():
 )
 def test_jump_at_zero(model, tau):
     problem = dd.Problem(model, dd.Affine(0.4, 0.6), tau, initial=1.3)
-    # dx/dtau jumps at t = tau, where no rule for the integral is better than first order.
+    # dx/dtau jumps at t = tau, where no rule for the integral is better than first
+    # order.
     loss = dd.Integral(dd.L2(), terminal=dd.L2(), nodes=400_000)
     found = orders(problem, paper_data("logistic"), loss)
     assert np.all(found > 1.5), found

@@ -5,10 +5,10 @@ import json
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import EXPERIMENTS, MODELS, paper_data
 from scipy.interpolate import CubicSpline
 
 import ddefind as dd
+from helpers import EXPERIMENTS, MODELS, paper_data
 
 QUIET = dict(progress=False)
 

@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import EXPERIMENTS, MODELS, paper_data
 
 import ddefind as dd
 from ddefind._blocks import Fits
 from ddefind._descent import Descent, run
 from ddefind._engine import Grid
 from ddefind._parameters import layout
+from helpers import EXPERIMENTS, MODELS, paper_data
 
 QUIET = dict(progress=False)
 

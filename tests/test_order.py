@@ -25,14 +25,6 @@ def growth():
     return problem, lambda t: np.exp(a * t)
 
 
-def sine():
-    """x = sin t solves x' = -x(t - pi/2)."""
-    problem = dd.Problem(
-        dd.models.Exponential(0.0, -1.0), dd.Periodic(1.0, 1.0, 0.0), np.pi / 2
-    )
-    return problem, np.sin
-
-
 def by_steps(a, b, past, initial, t):
     """The solution of x' = a x + b x(t - 1), x = past before 0, x(0) = initial.
 
@@ -79,7 +71,6 @@ def logistic():
 
 CASES = {
     "growth": growth,
-    "sine": sine,
     "kinks": lambda: dose(1.0),
     "jump": lambda: dose(2.5),
     "timed": timed,

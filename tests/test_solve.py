@@ -174,7 +174,8 @@ def test_too_many_steps_inside_jit_are_an_error_not_a_cut():
         return dd.solve(problem, 10.0, dd.RK4(), 10, max_steps=50)(10.0)
 
     np.testing.assert_allclose(
-        end(jnp.asarray(2.0)), dd.solve(with_tau(DELAYED, 2.0), 10.0, dd.RK4(), 10)(10.0)
+        end(jnp.asarray(2.0)),
+        dd.solve(with_tau(DELAYED, 2.0), 10.0, dd.RK4(), 10)(10.0),
     )
     with pytest.raises(RuntimeError, match="more than 50 steps. Give `max_steps`"):
         end(jnp.asarray(1.9))

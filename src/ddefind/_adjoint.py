@@ -169,7 +169,7 @@ def _solve_adjoint(system: System, loss, target, params: Problem, x, path):
             lambda c, _: jnp.where(c <= u, 1.0, 0.0),
             jnp.zeros_like(u),
             jnp.ones_like(u),
-            1.0,
+            jnp.ones_like(u),
         )
         t = jnp.minimum(tau, T)
         now = mu + stairs(t)

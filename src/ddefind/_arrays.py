@@ -12,8 +12,9 @@ def as_parameter(value: Any) -> Any:
     if isinstance(value, (bool, np.bool_)) or (
         isinstance(value, (int, float, list, tuple, np.generic, np.ndarray, jax.Array))
     ):
+        wanted = jnp.result_type(float)
         if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating):
-            return value
+            return value if value.dtype == wanted else value.astype(wanted)
         # numpy first: an eager JAX operation would be compiled for itself.
         return jnp.asarray(np.asarray(value, dtype=float))
     return value

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
@@ -103,11 +104,11 @@ def _differences(problem: Problem, data: Data, loss, solver, n: int) -> np.ndarr
     dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
     flat, unravel = ravel_pytree(dynamic)
     grid = make_grid(problem.initial is not None, data.T, n, 0.9 * float(problem.tau))
-    target = loss.prepare(data)
+    target, T = loss.prepare(data), jnp.asarray(data.T)
 
     def at(vector):
         moved = eqx.combine(unravel(vector), static)
-        return float(evaluate(moved, target, data.T, loss, None, solver, grid))
+        return float(evaluate(moved, target, T, loss, None, solver, grid))
 
     result = np.empty(flat.size)
     base = np.asarray(flat)

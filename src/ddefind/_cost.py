@@ -17,6 +17,16 @@ class AbstractCost(eqx.Module):
     def __call__(self, x: jax.Array, target: jax.Array) -> jax.Array: ...
 
 
+def _fits(weight, x):
+    """The weight, if it is one number or one for each component."""
+    if jnp.shape(weight) not in ((), jnp.shape(x)):
+        raise ValueError(
+            f"`weight` has shape {jnp.shape(weight)}, but what is compared has shape "
+            f"{jnp.shape(x)}. Give one number, or one for each component."
+        )
+    return weight
+
+
 @final
 class L1(AbstractCost):
     r"""$\sum_i w_i |x_i - \tilde x_i|$, with one weight or one per component.
@@ -28,7 +38,7 @@ class L1(AbstractCost):
     weight: jax.Array = eqx.field(converter=as_parameter, default=1.0)
 
     def __call__(self, x, target):
-        return jnp.sum(self.weight * jnp.abs(x - target))
+        return jnp.sum(_fits(self.weight, x) * jnp.abs(x - target))
 
 
 @final
@@ -42,7 +52,7 @@ class L2(AbstractCost):
     weight: jax.Array = eqx.field(converter=as_parameter, default=1.0)
 
     def __call__(self, x, target):
-        return jnp.sum(self.weight * (x - target) ** 2)
+        return jnp.sum(_fits(self.weight, x) * (x - target) ** 2)
 
 
 @final
@@ -56,4 +66,4 @@ class Linf(AbstractCost):
     weight: jax.Array = eqx.field(converter=as_parameter, default=1.0)
 
     def __call__(self, x, target):
-        return jnp.max(self.weight * jnp.abs(x - target))
+        return jnp.max(_fits(self.weight, x) * jnp.abs(x - target))

@@ -17,9 +17,9 @@ from jax import lax
 
 from ._engine import Grid, System
 from ._gradient import AbstractGradient
+from ._layout import Layout
 from ._loss import AbstractLoss, Target
 from ._optimizer import AbstractOptimizer
-from ._parameters import Layout
 from ._problem import Problem
 from ._rows import write
 from ._solver import AbstractSolver

@@ -122,9 +122,12 @@ class System:
 
     def start(self, params: Problem):
         """x(0)."""
-        if self.grid.jump:
-            return eqx.combine(params.initial, self.fixed.initial)
-        return self.history(params.history, jnp.zeros_like(params.tau))
+        if not self.grid.jump:
+            return self.history(params.history, jnp.zeros_like(params.tau))
+        if params.initial is not None or self.fixed.initial is None:
+            return params.initial
+        columns = self.fixed.initial.reshape(-1, *(1,) * params.tau.ndim)
+        return jnp.broadcast_to(columns, (self.dimension, *params.tau.shape))
 
     def path(self, grid: Grid | None = None):
         """An empty path, of this grid or another."""
@@ -358,7 +361,12 @@ def _pull_past(system: System, params: Problem, cotangent, stages, starts, top):
             on_inside[c] = at_c[: grid.n]
 
     def past(history, tau):
-        moved = eqx.tree_at(lambda p: (p.history, p.tau), params, (history, tau))
+        moved = eqx.tree_at(
+            lambda p: (p.history, p.tau),
+            params,
+            (history, tau),
+            is_leaf=lambda leaf: leaf is None,
+        )
         return system.past(moved), None if grid.jump else system.start(moved)
 
     _, back = jax.vjp(past, params.history, params.tau)

@@ -137,7 +137,8 @@ def value_and_grad(
     n = check_steps(steps_per_delay)
     grid = make_grid(problem.initial is not None, data.T, n, float(problem.tau))
     target = loss.prepare(data)
-    return evaluate(problem, target, data.T, loss, gradient, solver, grid)
+    T = jnp.asarray(data.T)
+    return evaluate(problem, target, T, loss, gradient, solver, grid)
 
 
 def check_inputs(problem, data, loss, gradient, solver) -> None:

@@ -73,9 +73,9 @@ class SumOfSquares(AbstractLoss):
 
     def prepare(self, data: Data) -> Target:
         measured = np.isfinite(data.x)
-        weights = np.ones_like(data.x) if data.sd is None else data.sd**-2.0
-        values = np.where(measured, data.x, 0.0)
-        return Target(Points(data.t, values, np.where(measured, weights, 0.0)))
+        sd = 1.0 if data.sd is None else data.sd
+        weights = np.where(measured, sd, np.inf) ** -2.0
+        return Target(Points(data.t, np.where(measured, data.x, 0.0), weights))
 
     def cost(self, x, value, weight, is_last):
         return jnp.sum(weight * (x - value) ** 2)

@@ -102,6 +102,8 @@ def _check(problem: Problem) -> None:
             f"`rhs` returned {_describe(dx)} but `history(0)` has shape ({d},). "
             "Return one derivative per component of the state."
         )
+    if problem.initial is not None and not isinstance(problem.initial, jax.Array):
+        raise TypeError(f"`initial` must be numbers, but got {problem.initial!r}.")
     if problem.initial is not None and problem.initial.shape != (d,):
         raise ValueError(
             f"`initial` has shape {problem.initial.shape}, but the state ({d},)."

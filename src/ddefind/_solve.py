@@ -115,8 +115,8 @@ def _evaluate(solution: Solution, t):
     def one(t):
         # Each branch gets a time of its own side: the other one must not spoil
         # gradients.
-        before = solution.problem.history(jnp.minimum(t, 0.0))
-        inside = _dense(solution, jnp.maximum(t, 0.0))
+        before = solution.problem.history(jnp.where(t < 0, t, 0.0))
+        inside = _dense(solution, jnp.where(t < 0, 0.0, t))
         x = jnp.where(t < 0, before, inside)
         return jnp.where(t <= solution.T * (1 + 1e-9), x, jnp.nan)
 
@@ -170,8 +170,8 @@ def solve(
         path = eqx.error_if(
             path,
             last >= grid.capacity,
-            f"`solve` needs more than {grid.capacity - 1} steps. Give `max_steps`, at "
-            "least T / tau * steps_per_delay.",
+            f"`solve` needs more than {grid.node(grid.capacity - 1)} steps. Give "
+            "`max_steps`, at least T / tau * steps_per_delay.",
         )
     return Solution(problem, jnp.asarray(T), last, path, grid)
 
@@ -201,23 +201,31 @@ class _CotangentForcing(NamedTuple):
 @eqx.filter_jit
 def _rows(problem: Problem, T, solver, grid: Grid, differentiate: str):
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
-    system = System(fixed, solver, grid, T, problem.dimension)
+    march_ = _march if differentiate == "forward" else _march_reversible
+    return march_(params, fixed, solver, grid, T, problem.dimension)
 
-    def plain(params):
-        return march(system, params, system.path())
 
-    def backward(saved, cotangents):
-        params, path, last = saved
-        buffers = system.buffers()._replace(path=path)
-        forcing = _CotangentForcing(cotangents[0], grid.lag)
-        return (pull(system, params, buffers, last, forcing)[1],)
+def _march(params, *system):
+    system = System(*system)
+    return march(system, params, system.path())
 
-    def forward(params):
-        path, last = plain(params)
-        return (path, last), (params, path, last)
 
-    if differentiate == "forward":
-        return plain(params)
-    reversible = jax.custom_vjp(plain)
-    reversible.defvjp(forward, backward)
-    return reversible(params)
+# Everything is an argument: a custom derivative must not close over traced values.
+_march_reversible = eqx.filter_custom_vjp(_march)
+
+
+@_march_reversible.def_fwd
+def _forward(perturbed, params, *system):
+    path, last = _march(params, *system)
+    return (path, last), (path, last)
+
+
+@_march_reversible.def_bwd
+def _backward(saved, cotangents, perturbed, params, *system):
+    system = System(*system)
+    (path, last), (cotangent, _) = saved, cotangents
+    if cotangent is None:
+        cotangent = jnp.zeros_like(path)
+    buffers = system.buffers()._replace(path=path)
+    forcing = _CotangentForcing(cotangent, system.grid.lag)
+    return pull(system, params, buffers, last, forcing)[1]

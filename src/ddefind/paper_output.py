@@ -162,6 +162,16 @@ def trajectory_figure(record: Record, component: int = 0, repeat: int = 0) -> An
     """True, target and predicted trajectory of one component, for one repeat."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
+
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(5.2, 3.1), layout="constrained")
+        handles = draw_trajectories(figure.subplots(), record, component, repeat)
+        draw_legend(figure, handles)
+    return figure
+
+
+def draw_trajectories(ax: Any, record: Record, component: int, repeat: int = 0) -> Any:
+    """The same on given axes; returns what a legend needs."""
     from scipy.interpolate import CubicSpline
 
     experiment = record.experiment
@@ -171,26 +181,22 @@ def trajectory_figure(record: Record, component: int = 0, repeat: int = 0) -> An
     true = _trajectory(experiment, experiment.true, t)[:, component]
     learned = _learned(experiment, record.estimates[repeat])
     predicted = _trajectory(experiment, learned, t)[:, component]
-    with rc_context(_STYLE):
-        figure = Figure(figsize=(5.2, 3.1), layout="constrained")
-        ax = figure.subplots()
-        (line,) = ax.plot(t, target, color=_TARGET, lw=0.7)
-        (dots,) = ax.plot(data.t, data.x[:, component], ".", color=_TARGET, ms=5)
-        (truth,) = ax.plot(t, true, color=plots.TRUE, lw=1.4)
-        (found,) = ax.plot(t, predicted, "--", color=plots.START, lw=1.9)
-        ax.set(xlabel="$t$", ylabel=tuple(experiment.components.values())[component])
-        ax.set(xlim=(0, experiment.T))
-        ax.set_title(f"{experiment.title}, noise {record.noise:g}", loc="left", size=9)
-        ax.spines[["top", "right"]].set_visible(False)
-        handles: Any = [truth, (line, dots), found]
-        figure.legend(
-            handles,
-            ["true", "target: spline through the noisy data", "predicted"],
-            loc="outside lower center",
-            ncols=3,
-            frameon=False,
-        )
-    return figure
+    (line,) = ax.plot(t, target, color=_TARGET, lw=0.7)
+    (dots,) = ax.plot(data.t, data.x[:, component], ".", color=_TARGET, ms=5)
+    (truth,) = ax.plot(t, true, color=plots.TRUE, lw=1.4)
+    (found,) = ax.plot(t, predicted, "--", color=plots.START, lw=1.9)
+    ax.set(xlabel="$t$", ylabel=tuple(experiment.components.values())[component])
+    ax.set(xlim=(0, experiment.T))
+    ax.set_title(f"{experiment.title}, noise {record.noise:g}", loc="left", size=9)
+    ax.spines[["top", "right"]].set_visible(False)
+    return [truth, (line, dots), found]
+
+
+def draw_legend(figure: Any, handles: Any) -> None:
+    """The legend of trajectories, below all axes."""
+    names = ["true", "target: spline through the noisy data", "predicted"]
+    place = "outside lower center"
+    figure.legend(handles, names, loc=place, ncols=3, frameon=False)
 
 
 def _learned(experiment: Experiment, estimate: np.ndarray) -> Problem:

@@ -1,0 +1,110 @@
+"""The package's own rules: imports go one way, classes are abstract or final, `import
+ddefind` stays light."""
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ddefind
+
+SOURCE = Path(ddefind.__file__).parent
+HEAVY = ("matplotlib", "scipy.interpolate", "torch", "rich", "optax", "pandas")
+MODULES = sorted(path.stem for path in SOURCE.glob("*.py"))
+# A module may import those before it only.
+ORDER = """
+_config _errors _arrays _data _hermite _rows _network _cost _optimizer _progress _solver
+_history _problem models _spline _engine _layout _parameters _forcing _solve _loss
+_gradient _adjoint _published _check _descent _blocks plots _result _fit __init__
+demo experiments _record paper paper_output __main__
+""".split()
+
+
+def statements(tree):
+    """Every node of a file, but for what only type checkers read."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from statements(node)
+
+
+def relative_imports(path: Path) -> set[str]:
+    """The package's modules that a file imports, wherever in the file."""
+    found = set()
+    for node in statements(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            names = [node.module] if node.module else [a.name for a in node.names]
+            found |= {name.split(".")[0] for name in names}
+        elif isinstance(node, ast.Import):
+            # As a user does: after everything that `__init__` imports.
+            whole = (a.name.split(".")[0] == "ddefind" for a in node.names)
+            found |= {"__init__"} if any(whole) else set()
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.module.split(".")[0] != "ddefind", path
+    return found
+
+
+def test_every_module_has_its_place():
+    assert not set(MODULES) - set(ORDER)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_modules_import_only_earlier_ones(module):
+    before = set(ORDER[: ORDER.index(module)])
+    assert relative_imports(SOURCE / f"{module}.py") <= before
+
+
+def test_the_package_itself_only_gives_names():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    defined = (ast.FunctionDef, ast.ClassDef, ast.For, ast.If, ast.While, ast.Try)
+    assert not [node for node in ast.walk(tree) if isinstance(node, defined)]
+
+
+def classes():
+    for name in MODULES:
+        if name.startswith("__"):
+            continue
+        module = importlib.import_module(f"ddefind.{name}")
+        for _, cls in inspect.getmembers(module, inspect.isclass):
+            if cls.__module__ == module.__name__:
+                yield cls
+
+
+def is_named_tuple(cls):
+    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__qualname__)
+def test_every_class_is_abstract_or_final(cls):
+    abstract = cls.__name__.lstrip("_").startswith("Abstract")
+    final = vars(cls).get("__final__", False)
+    if is_named_tuple(cls):
+        assert not abstract
+    else:
+        assert abstract != final
+
+
+@pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__qualname__)
+def test_only_abstract_classes_are_inherited_from(cls):
+    for base in cls.__bases__:
+        if base.__module__.startswith("ddefind"):
+            assert base.__name__.lstrip("_").startswith("Abstract")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_files_are_short(module):
+    assert len((SOURCE / f"{module}.py").read_text().splitlines()) <= 400
+
+
+def test_import_is_light():
+    code = "import sys, ddefind; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+    assert "ddefind" in loaded and "jax" in loaded
+    assert not loaded & set(HEAVY)

@@ -1,0 +1,149 @@
+"""Measurements: what is accepted, how it is kept, and what is refused."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import ddefind as dd
+
+
+def test_unsorted_input_is_sorted_with_all_that_belongs_to_it():
+    data = dd.Data([2, 0, 1], [[20, 2], [0, 0], [10, 1]], sd=[[3, 6], [1, 4], [2, 5]])
+    np.testing.assert_array_equal(data.t, [0, 1, 2])
+    np.testing.assert_array_equal(data.x, [[0, 0], [10, 1], [20, 2]])
+    np.testing.assert_array_equal(data.sd, [[1, 4], [2, 5], [3, 6]])
+    assert data.T == 2.0 and len(data) == 3
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [list, tuple, np.float32, np.int64, jnp.asarray, lambda x: np.asarray(x, object)],
+)
+def test_any_numbers_become_float64(convert):
+    data = dd.Data(convert([0, 1, 2]), convert([3, 4, 5]))
+    assert data.t.dtype == data.x.dtype == np.float64
+    np.testing.assert_array_equal(data.x, [[3], [4], [5]])
+
+
+def test_the_users_arrays_are_copied_and_ours_are_frozen():
+    t, x = np.array([0.0, 1.0]), np.array([[1.0], [2.0]])
+    data = dd.Data(t, x, sd=0.5)
+    t[0], x[0] = 0.5, 9.0
+    np.testing.assert_array_equal(data.t, [0, 1])
+    np.testing.assert_array_equal(data.x, [[1], [2]])
+    for array in (data.t, data.x, data.sd):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+
+
+def test_replicates_are_averaged_where_measured():
+    nan = np.nan
+    data = dd.Data(
+        [0, 1, 1, 2, 2, 3], [[1, 1], [2, nan], [4, 5], [nan, 2], [nan, 4], [3, 3]]
+    )
+    times, mean = data.mean()
+    np.testing.assert_array_equal(times, [0, 1, 2, 3])
+    np.testing.assert_array_equal(mean, [[1, 1], [3, 5], [nan, 3], [3, 3]])
+
+
+@given(hnp.arrays(float, (7, 2), elements=st.floats(-1e6, 1e6)), st.randoms())
+@settings(max_examples=25, deadline=None)
+def test_the_order_of_rows_does_not_matter(x, random):
+    t = np.array([0.0, 0.5, 0.5, 1.0, 3.0, 3.0, 4.0])
+    order = list(range(7))
+    random.shuffle(order)
+    shuffled, sorted_ = dd.Data(t[order], x[order]), dd.Data(t, x)
+    np.testing.assert_array_equal(shuffled.t, sorted_.t)
+    size = np.abs(x).max(initial=1e-300)
+    np.testing.assert_allclose(
+        shuffled.mean()[1], sorted_.mean()[1], rtol=0, atol=1e-15 * size
+    )
+
+
+@pytest.mark.parametrize(
+    "sd, expected",
+    [
+        (2.0, [[2, 2], [2, 2], [2, 2]]),
+        ([1, 2], [[1, 2], [1, 2], [1, 2]]),
+        ([[1], [2], [3]], [[1, 1], [2, 2], [3, 3]]),
+    ],
+)
+def test_deviations_are_one_or_one_per_quantity_or_per_value(sd, expected):
+    data = dd.Data([0, 1, 2], np.ones((3, 2)), sd=sd)
+    np.testing.assert_array_equal(data.sd, expected)
+
+
+def test_deviations_of_one_quantity_may_be_a_vector():
+    data = dd.Data([0, 1, 2], [1, 2, 3], sd=[4, 5, 6])
+    np.testing.assert_array_equal(data.sd, [[4], [5], [6]])
+
+
+def test_names_and_label():
+    assert dd.Data([0, 1], [1, 2]).names == ("x",)
+    assert dd.Data([0, 1], np.ones((2, 2))).names == ("x[0]", "x[1]")
+    data = dd.Data([0, 1], np.ones((2, 2)), names=["prey", "hunter"], label="lake")
+    assert repr(data) == "Data 'lake': 2 times in [0, 1], 2 quantities (prey, hunter)"
+
+
+BAD = {
+    "one time": (([0.0], [1.0]), "at least two different times, but got 1"),
+    "no times": (([], []), "at least two different times, but got 0"),
+    "one time, twice": (([1.0, 1.0], [1.0, 2.0]), "at least two different times"),
+    "times before 0": (([-0.5, 1.0], [1.0, 2.0]), "before 0.*-0.5.*t - t.min()"),
+    "infinite time": (([0.0, np.inf], [1.0, 2.0]), r"t\[1\] is inf"),
+    "no time": (([0.0, np.nan], [1.0, 2.0]), r"t\[1\] is nan"),
+    "lengths": (([0.0, 1.0, 2.0], [1.0, 2.0]), r"one row per time.*\(3, k\).*\(2, 1\)"),
+    "cube": (([0.0, 1.0], np.ones((2, 1, 1))), r"has shape \(2, 1, 1\)"),
+    "table of times": (([[0.0, 1.0]], [1.0]), "`t` must be a vector"),
+    "infinite data": (([0.0, 1.0], [1.0, -np.inf]), r"x\[1, 0\] is -inf"),
+    "an empty column": (
+        ([0.0, 1.0], [[1.0, np.nan], [2.0, 3.0]]),
+        "Column 1.*fewer than two times",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_data_are_refused(case):
+    arguments, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        dd.Data(*arguments)
+
+
+def test_infinite_data_are_named_by_the_users_own_row():
+    with pytest.raises(ValueError, match=r"x\[0, 1\] is inf"):
+        dd.Data([5.0, 1.0], [[1.0, np.inf], [2.0, 3.0]])
+
+
+@pytest.mark.parametrize("t, x", [("ab", [1, 2]), ([0, 1], ["a", "b"]), ([0, 1], {})])
+def test_what_is_no_number_is_refused(t, x):
+    with pytest.raises(TypeError, match="must be an array of numbers"):
+        dd.Data(t, x)
+
+
+@pytest.mark.parametrize(
+    "sd, message",
+    [
+        ([1, 2, 3, 4], r"one per quantity \(2\)"),
+        (0.0, "positive and finite"),
+        (-1.0, "positive and finite"),
+        (np.nan, "positive and finite"),
+    ],
+)
+def test_bad_deviations_are_refused(sd, message):
+    with pytest.raises(ValueError, match=message):
+        dd.Data([0, 1, 2], np.ones((3, 2)), sd=sd)
+
+
+def test_deviations_may_be_missing_where_nothing_was_measured():
+    data = dd.Data([0, 1, 2], [1, np.nan, 3], sd=[1, np.nan, 2])
+    assert np.isnan(data.sd[1, 0])
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", "b", "c"]])
+def test_bad_names_are_refused(names):
+    with pytest.raises(ValueError, match="2 different names"):
+        dd.Data([0, 1], np.ones((2, 2)), names=names)

@@ -1,0 +1,136 @@
+"""A user's own differentiation through `solve`: reverse, forward, and under vmap."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ddefind as dd
+
+TIMES = np.array([0.0, 0.31, 1.13, 2.7])
+POINT = np.array([-0.4, -1.3, 0.83, 0.5, 2.0, 1.0, 2.2])
+
+
+def states(vector, mode="reverse", jump=False):
+    """x at some times, from (theta_0, theta_1, tau, A, omega, b, x(0))."""
+    rhs = dd.models.Exponential(vector[0], vector[1])
+    history = dd.Periodic(*(vector[i : i + 1] for i in (3, 4, 5)))
+    initial = vector[6:7] if jump else None
+    problem = dd.Problem(rhs, history, vector[2], initial=initial)
+    solution = dd.solve(problem, 2.7, dd.RK4(), 6, differentiate=mode, max_steps=200)
+    return solution(TIMES)[:, 0]
+
+
+def jacobian(jump, vector=POINT):
+    """By fourth-order differences."""
+    columns = []
+    for direction in np.eye(len(vector)):
+        moved = [
+            states(vector + k * 1e-4 * direction, jump=jump) for k in (-2, -1, 1, 2)
+        ]
+        columns.append(np.tensordot([1, -8, 8, -1], np.array(moved), 1) / 12e-4)
+    return np.stack(columns, axis=-1)
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("jump", [False, True], ids=["smooth", "jump"])
+def test_reverse_mode(jump):
+    close(jax.jacrev(lambda v: states(v, jump=jump))(POINT), jacobian(jump))
+
+
+@pytest.mark.parametrize("jump", [False, True], ids=["smooth", "jump"])
+def test_forward_mode(jump):
+    found = jax.jacfwd(lambda v: states(v, "forward", jump))(POINT)
+    close(found, jacobian(jump))
+
+
+def test_reverse_mode_inside_jit():
+    def cost(vector):
+        return jnp.sum(states(vector) ** 2)
+
+    expected = 2 * np.asarray(states(POINT)) @ jacobian(False)
+    close(jax.grad(cost)(POINT), expected)
+    close(jax.jit(jax.grad(cost))(POINT), expected)
+    close(jax.grad(jax.jit(cost))(POINT), expected)
+
+
+def test_reverse_mode_under_vmap():
+    points = np.stack([POINT, POINT * 1.1, POINT * [1, 1, 0.4, 1, 1, 1, 1]])
+    found = jax.vmap(jax.jacrev(states))(points)
+    for vector, one in zip(points, found):
+        close(one, jacobian(False, vector))
+
+
+def test_forward_mode_under_vmap():
+    points = np.stack([POINT, POINT * [1, 1, 0.4, 1, 1, 1, 1]])
+    found = jax.vmap(jax.jacfwd(lambda v: states(v, "forward")))(points)
+    for vector, one in zip(points, found):
+        close(one, jacobian(False, vector))
+
+
+@pytest.mark.parametrize("mode", ["reverse", "forward"])
+def test_the_nodes_can_be_differentiated_too(mode):
+    def end(tau):
+        problem = dd.Problem(
+            dd.models.Exponential(-0.4, -1.3), dd.Affine(0.3, 1.0), tau
+        )
+        solution = dd.solve(problem, 2.7, dd.RK4(), 6, differentiate=mode)
+        return solution.x[7, 0], solution.x[-1, 0], solution.t[7]
+
+    transform = jax.jacrev if mode == "reverse" else jax.jacfwd
+    found = transform(end)(0.83)
+    moved = np.array([end(0.83 + k * 1e-4) for k in (-2, -1, 1, 2)])
+    close(found, np.tensordot([1, -8, 8, -1], moved, 1) / 12e-4)
+
+
+def test_the_derivative_in_time():
+    # x' = -x(t - 1) = -1 up to t = 1; before 0 the slope is the history's.
+    problem = dd.Problem(dd.models.Exponential(0.0, -1.0), dd.Affine(0.0, 1.0), 1.0)
+    solution = dd.solve(problem, 2.0)
+
+    def slope(t):
+        return jax.grad(lambda t: solution(t)[0])(t)
+
+    assert float(slope(-0.5)) == 0.0
+    np.testing.assert_allclose([slope(1e-9), slope(0.3), slope(0.99)], -1, rtol=1e-12)
+    np.testing.assert_allclose(slope(0.0), -1, rtol=1e-12)  # from inside, not the mean
+
+
+def test_a_function_history_is_differentiated_for_tau():
+    def end(tau, mode="reverse"):
+        problem = dd.Problem(
+            lambda x, y, tau, t: -y, lambda t: jnp.cos(t).reshape(1), tau
+        )
+        return dd.solve(problem, 2.7, dd.RK4(), 6, differentiate=mode)(2.7)[0]
+
+    moved = [end(0.83 + k * 1e-4) for k in (-2, -1, 1, 2)]
+    expected = np.dot([1, -8, 8, -1], moved) / 12e-4
+    close(jax.jacfwd(lambda tau: end(tau, "forward"))(0.83), expected)
+    close(jax.grad(end)(0.83), expected)
+
+
+def test_a_history_is_never_asked_for_what_comes_after_zero():
+    # sqrt(0.5 - t) is not a number from 0.5 on: it must not spoil derivatives there.
+    class Root(eqx.Module):
+        size: jax.Array
+
+        def __call__(self, t):
+            return self.size * jnp.sqrt(0.5 - t).reshape(1)
+
+    def late(size):
+        problem = dd.Problem(dd.models.Exponential(-0.4, -1.3), Root(size), 0.83)
+        return dd.solve(problem, 2.0)(np.array([-1.0, 1.5]))
+
+    found = jax.jacrev(late)(2.0)
+    np.testing.assert_allclose(found, late(2.0) / 2.0, rtol=1e-12)  # it is linear
+
+
+def test_the_wrong_mode_is_refused_by_jax():
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jacfwd(states)(POINT)
+    with pytest.raises(ValueError, match="Reverse-mode"):
+        jax.jacrev(lambda v: states(v, "forward"))(POINT)

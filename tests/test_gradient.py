@@ -1,0 +1,109 @@
+"""Both exact gradients on the paper's five models: at its starts and at random points,
+with T / h an integer and not."""
+
+import numpy as np
+import pytest
+
+import ddefind as dd
+from helpers import (
+    EXPERIMENTS,
+    MODELS,
+    flatten,
+    gradients_of,
+    near,
+    paper_data,
+    relative_error,
+    tau_index,
+    whole_steps,
+    with_differences,
+)
+
+LOSSES = {"squares": dd.SumOfSquares(), "integral": dd.Integral(dd.L2())}
+SOLVERS = {"RK2": dd.RK2(), "RK4": dd.RK4()}
+WHOLE = slice(21, 41)  # the points with T / h an integer
+
+
+def points(model):
+    """The paper's start, 20 random points, and those with T / h made an integer."""
+    experiment = EXPERIMENTS[model]
+    start, _ = flatten(experiment.start)
+    random = near(experiment.true, 20, seed=MODELS.index(model))
+    whole = whole_steps(experiment.true, random, experiment.T, experiment.n)
+    return np.concatenate([start[None], random, whole])
+
+
+def setting(model, loss, solver):
+    experiment, vectors = EXPERIMENTS[model], points(model)
+    shortest = 0.99 * vectors[:, tau_index(experiment.true)].min()
+    return (
+        experiment.true,
+        paper_data(model),
+        LOSSES[loss],
+        SOLVERS[solver],
+        experiment.n,
+        shortest,
+    )
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_points_are_both_on_the_grid_and_off_it(model):
+    experiment, vectors = EXPERIMENTS[model], points(model)
+    steps = experiment.T * experiment.n / vectors[:, tau_index(experiment.true)]
+    off = np.abs(steps - np.round(steps))
+    assert np.all(off[WHOLE] < 1e-9)
+    assert np.all(off[1:21] > 1e-4)
+    assert np.all(vectors[:, tau_index(experiment.true)] > 0)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("model", MODELS)
+def test_discrete_agrees_with_differences_and_forward_with_discrete(
+    model, loss, solver
+):
+    vectors = points(model)
+    tau = tau_index(EXPERIMENTS[model].true)
+    route = gradients_of(*setting(model, loss, solver), dd.Discrete())
+    value, discrete, expected = with_differences(route, vectors, tau)
+    assert relative_error(discrete, expected, vectors) < 1e-6
+    route = gradients_of(*setting(model, loss, solver), dd.Forward())
+    value_forward, forward = route(vectors)
+    np.testing.assert_allclose(value_forward, value, rtol=1e-12)
+    assert relative_error(forward, discrete, vectors) < 1e-10
+
+
+def test_the_gradient_has_the_shape_of_the_problem():
+    experiment = EXPERIMENTS["exponential"]
+    value, gradient = dd.value_and_grad(
+        experiment.start,
+        paper_data("exponential"),
+        loss=dd.Integral(dd.L2()),
+        solver=dd.RK2(),
+        steps_per_delay=experiment.n,
+    )
+    route = gradients_of(*setting("exponential", "integral", "RK2"), dd.Forward())
+    values, found = route(flatten(experiment.start)[0][None])
+    np.testing.assert_allclose(value, values[0], rtol=1e-12)
+    listed = [
+        gradient.rhs.theta_0,
+        gradient.rhs.theta_1,
+        gradient.history.a[0],
+        gradient.history.b[0],
+        gradient.tau,
+    ]
+    np.testing.assert_allclose(listed, found[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [100, 317])
+@pytest.mark.parametrize("route", [dd.Discrete(), dd.Forward()])
+def test_the_derivative_for_tau_that_the_paper_has_wrong(route, n):
+    # The paper's Theorem 1 gives +5.742 here.
+    _, gradient = dd.value_and_grad(
+        EXPERIMENTS["exponential"].start,
+        paper_data("exponential"),
+        loss=dd.Integral(dd.L2()),
+        gradient=route,
+        solver=dd.RK4(),
+        steps_per_delay=n,
+    )
+    assert float(gradient.tau) == pytest.approx(-27.857, abs=1e-3)

@@ -1,0 +1,208 @@
+"""Both exact gradients where something special happens: a jump at 0, a delay beyond T,
+costs and observations with parameters, time in the equation, gaps in the data."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ddefind as dd
+from ddefind import models
+from ddefind._engine import System
+from helpers import (
+    flatten,
+    gradients_of,
+    grid_for,
+    near,
+    relative_error,
+    tau_index,
+    whole_steps,
+    with_differences,
+)
+
+SQUARES, INTEGRAL = dd.SumOfSquares(), dd.Integral(dd.L2())
+TWO = models.Exponential([-0.4, -0.9], [-1.3, 0.7])
+PAST = dd.Periodic([0.5, 0.2], [2.0, 1.1], [1.0, 2.0])
+
+
+class Forced(eqx.Module):
+    """An equation that asks for everything: x, y, tau and t."""
+
+    a: jax.Array
+    b: jax.Array
+
+    def __call__(self, x, y, tau, t):
+        return self.a * jnp.sin(self.b * t * x) - y * jnp.exp(-0.3 * tau)
+
+
+class Gauge(eqx.Module):
+    """A measurement of two components together, that drifts in time."""
+
+    gain: jax.Array
+    drift: jax.Array
+
+    def __call__(self, x, t):
+        return self.gain * jnp.sum(x**2, keepdims=True) + self.drift * t
+
+
+class Marked(eqx.Module):
+    """A right-hand side with leaves that are no parameters."""
+
+    a: jax.Array
+    count: jax.Array
+    label: str
+
+    def __call__(self, x, y, tau, t):
+        return self.a * y * self.count
+
+
+FORCED = Forced(jnp.asarray(0.8), jnp.asarray(1.7))
+GAUGE = Gauge(jnp.asarray(0.6), jnp.asarray(0.1))
+PROBLEMS = {
+    "two": dd.Problem(TWO, PAST, 0.83),
+    "jump": dd.Problem(TWO, PAST, 0.83, initial=[2.0, 0.5]),
+    "delay beyond T": dd.Problem(TWO, PAST, 6.1),
+    "jump, delay beyond T": dd.Problem(TWO, PAST, 6.1, initial=[2.0, 0.5]),
+    "step beyond T": dd.Problem(TWO, PAST, 60.0),
+    "time": dd.Problem(FORCED, dd.Periodic(0.5, 2.0, 1.0), 0.83),
+    "time, jump": dd.Problem(FORCED, dd.Affine(0.5, 1.0), 0.83, initial=2.0),
+    "observe": dd.Problem(TWO, PAST, 0.83, observe=GAUGE),
+    "observe, jump": dd.Problem(TWO, PAST, 0.83, initial=[2.0, 0.5], observe=GAUGE),
+    "functions": dd.Problem(
+        lambda x, y, tau, t: -y * tau, lambda t: jnp.cos(t).reshape(1), 0.83
+    ),
+    "functions, jump": dd.Problem(
+        lambda x, y, tau, t: -y * tau, lambda t: jnp.cos(t).reshape(1), 0.83, initial=2
+    ),
+    "no parameters": dd.Problem(
+        Marked(jnp.asarray(-0.5), jnp.asarray(2), "label"), dd.Affine(1.0, 1.0), 0.83
+    ),
+    "neural": dd.Problem(
+        models.Neural(2, 4, 1, seed=1), dd.Neural(2, 3, 1, seed=2), 0.83
+    ),
+    "structured": dd.Problem(
+        models.Structured(
+            f=[lambda x, y, tau, t: y],
+            g=[lambda x, y, tau, t: 1.0, lambda x, y, tau, t: y**2],
+            h=[lambda x, y, tau, t: x],
+            a=[2.0],
+            b=[1.0, 0.5],
+            c=[-1.0],
+        ),
+        dd.Constant(0.5),
+        0.83,
+    ),
+}
+
+
+def data_for(problem, T=4.0):
+    # No time is a multiple of tau: with a jump at 0, x(t) has a kink in tau at tau = t.
+    random = np.random.default_rng(5)
+    t = np.concatenate([[0.0], random.uniform(0.1, T, 21), [T]])
+    return dd.Data(t, random.normal(size=(23, problem.observed)))
+
+
+def check(problem, data, loss, solver, n):
+    """Discrete against differences and Forward against Discrete: at the problem itself,
+    at two points near it, and at one of them with T / h an integer."""
+    centre, _ = flatten(problem)
+    vectors = np.concatenate([centre[None], near(problem, 2, seed=3)])
+    if float(problem.tau) < data.T:
+        whole = whole_steps(problem, vectors[1:2], data.T, n)
+        vectors = np.concatenate([vectors, whole])
+    tau = tau_index(problem)
+    shortest = 0.99 * vectors[:, tau].min()
+    compare((problem, data, loss, solver, n, shortest), vectors, tau)
+
+
+def compare(setting, vectors, tau):
+    route = gradients_of(*setting, dd.Discrete())
+    value, discrete, expected = with_differences(route, vectors, tau)
+    assert relative_error(discrete, expected, vectors) < 1e-6
+    value_forward, forward = gradients_of(*setting, dd.Forward())(vectors)
+    np.testing.assert_allclose(value_forward, value, rtol=1e-12)
+    assert relative_error(forward, discrete, vectors) < 1e-10
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_problems(name):
+    problem = PROBLEMS[name]
+    check(problem, data_for(problem), SQUARES, dd.RK4(), 7)
+
+
+@pytest.mark.parametrize("name", ["jump", "delay beyond T", "observe, jump"])
+def test_problems_with_an_integral(name):
+    problem = PROBLEMS[name]
+    check(problem, data_for(problem), INTEGRAL, dd.RK2(), 6)
+
+
+@pytest.mark.parametrize("name", ["two", "jump"])
+@pytest.mark.parametrize("solver", [dd.Euler(), dd.RK4()])
+def test_one_step_a_delay(solver, name):
+    check(PROBLEMS[name], data_for(PROBLEMS[name]), SQUARES, solver, 1)
+
+
+@pytest.mark.parametrize("name", ["jump", "observe"])
+def test_a_terminal_cost(name):
+    loss = dd.Integral(dd.L2(), terminal=dd.L2(weight=3.0))
+    check(PROBLEMS[name], data_for(PROBLEMS[name]), loss, dd.RK4(), 5)
+
+
+def test_a_cost_of_the_users():
+    def cost(x, target):
+        return jnp.sum(jnp.log(1 + (x - target) ** 4))
+
+    loss = dd.Integral(cost, terminal=lambda x, target: jnp.sum(x * target))
+    check(PROBLEMS["two"], data_for(PROBLEMS["two"]), loss, dd.RK4(), 5)
+
+
+def test_gaps_replicates_and_deviations():
+    t = [0.0, 0.3, 0.3, 0.31, 1.0, 2.9, 2.9, 4.0]
+    x = np.random.default_rng(7).normal(size=(8, 2))
+    x[[1, 4], [0, 1]] = np.nan
+    data = dd.Data(t, x, sd=[0.2, 3.0])
+    check(PROBLEMS["jump"], data, SQUARES, dd.RK4(), 5)
+    check(PROBLEMS["two"], data, INTEGRAL, dd.RK4(), 5)
+
+
+def test_data_that_begin_late():
+    data = dd.Data([1.7, 2.0, 2.2, 3.9], np.random.default_rng(8).normal(size=(4, 2)))
+    check(PROBLEMS["jump"], data, SQUARES, dd.RK4(), 5)
+
+
+@pytest.mark.parametrize("name", ["jump", "delay beyond T", "observe", "time"])
+def test_the_published_nodes_off_the_grid(name):
+    # On the grid this loss has a kink in tau: the last node jumps by a step.
+    problem = PROBLEMS[name]
+    data = data_for(problem)
+    loss = dd.Integral(dd.L2(), terminal=dd.L2(0.7), nodes="solver")
+    vectors = near(problem, 3, seed=3)
+    tau = tau_index(problem)
+    steps = data.T * 7 / vectors[:, tau]
+    assert np.all(np.abs(steps - np.round(steps)) > 1e-3)
+    setting = problem, data, loss, dd.RK2(), 7, 0.99 * vectors[:, tau].min()
+    compare(setting, vectors, tau)
+
+
+def test_memory_may_hold_anything_before():
+    problem = PROBLEMS["jump"]
+    data = data_for(problem)
+    params, fixed = eqx.partition(problem, eqx.is_inexact_array)
+    grid = grid_for(problem, data.T, 7, 0.5)
+    system = System(fixed, dd.RK4(), grid, data.T, 2)
+    target = SQUARES.prepare(data)
+
+    @jax.jit
+    def evaluate(buffers):
+        value, gradient, _ = dd.Discrete()(system, SQUARES, target, params, buffers)
+        return value, jax.tree.leaves(gradient)
+
+    clean = dd.Discrete().buffers(system)
+    stale = jax.tree.map(lambda a: jnp.full_like(a, jnp.nan), clean)
+    value, gradient = evaluate(clean)
+    assert np.isfinite(value)
+    value_stale, gradient_stale = evaluate(stale)
+    np.testing.assert_array_equal(value_stale, value)
+    for found, expected in zip(gradient_stale, gradient):
+        np.testing.assert_array_equal(found, expected)
