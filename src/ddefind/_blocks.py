@@ -1,5 +1,4 @@
-"""Running the compiled descent: many fits in blocks, on all cores, stretch by
-stretch."""
+"""Running the compiled descent: many fits in blocks, on all cores."""
 
 import os
 import time

@@ -106,7 +106,7 @@ def run(
     carry = _run(descent, system, state, buffers, target, stop, rows, record)
     state, _, history, row, _ = carry
     tau = _tau(descent, state.z)
-    usable = _feasible(descent, system, tau)
+    usable = _feasible(system, tau)
     tau = jnp.where(usable, tau, _tau(descent, state.good))
     return state, history, tau, row
 
@@ -145,7 +145,7 @@ def _tau(descent: Descent, z):
     return descent.layout.join(z, descent.learned).tau
 
 
-def _feasible(descent: Descent, system: System, tau):
+def _feasible(system: System, tau):
     """Delays that are positive and need no absurd number of steps."""
     shortest = system.T * system.grid.n / (MAX_ROWS // 2)
     return (tau > shortest) & jnp.isfinite(tau)
@@ -153,17 +153,17 @@ def _feasible(descent: Descent, system: System, tau):
 
 def _rows_needed(descent: Descent, system: System, state: State):
     tau = _tau(descent, state.z)
-    fits = _feasible(descent, system, tau) & (state.status == RUNNING)
+    fits = _feasible(system, tau) & (state.status == RUNNING)
     return jnp.where(fits, system.grid.last(system.T, jnp.where(fits, tau, 1.0)), 0)
 
 
 def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
     """One evaluation and one step, of the fits that run, if `go`."""
     tau = _tau(descent, state.z)
-    feasible = _feasible(descent, system, tau)
+    feasible = _feasible(system, tau)
     # Where there is no delay to solve with, the last good point is solved instead.
     point = jnp.where(feasible, state.z, state.good)
-    rests = ~_feasible(descent, system, _tau(descent, point)) | ~go
+    rests = ~_feasible(system, _tau(descent, point)) | ~go
     loss, slope, buffers = _evaluate(descent, system, target, point, buffers, rests)
     running = (state.status == RUNNING) & go
     finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(slope), axis=0)
@@ -250,7 +250,7 @@ def _line_search_value(descent: Descent, system: System, target):
 
     def both(z):
         tau = _tau(descent, z)
-        feasible = _feasible(descent, system, tau)
+        feasible = _feasible(system, tau)
         rows = system.grid.last(system.T, jnp.where(feasible, tau, 1.0))
         feasible &= rows < system.grid.capacity
         buffers = descent.gradient.buffers(system)

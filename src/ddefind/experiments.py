@@ -24,6 +24,7 @@ from ._data import Data
 from ._gradient import AbstractGradient
 from ._history import Affine, Periodic
 from ._optimizer import AbstractOptimizer, Adam, Cosine
+from ._parameters import Fixed, layout
 from ._problem import Problem
 from ._published import Published
 from ._solve import solve
@@ -105,6 +106,11 @@ class Experiment:
             return self.start
         first = jnp.asarray(data.x[0])
         return eqx.tree_at(lambda problem: problem.history.b, self.start, first)
+
+    def at(self, values: np.ndarray) -> Problem:
+        """The problem with given values of the learned parameters, in their order."""
+        settings = zip(self.names.values(), np.asarray(values).tolist())
+        return layout(self.true, {name: Fixed(value) for name, value in settings})[1]
 
     def published(self, noise: float) -> Table | None:
         """The paper's table for a noise level, if it has one."""
@@ -211,7 +217,7 @@ class PublishedAdam(AbstractOptimizer):
     """
 
     rate: Cosine = eqx.field(static=True)
-    shortest: float = eqx.field(static=True, default=0.01)
+    shortest: float = eqx.field(static=True)
     elementwise: ClassVar[bool] = True
 
     def transformation(self, epochs: int) -> Any:
@@ -239,6 +245,7 @@ class Settings:
     gradient: AbstractGradient
     epochs: int = 500
     threshold: float = 0.01
+    shortest_delay: float = 0.01
 
 
 @final

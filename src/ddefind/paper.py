@@ -16,11 +16,13 @@ from typing import final
 
 import numpy as np
 
+from ._data import Data
 from ._errors import did_you_mean
 from ._fit import fit_many
 from ._loss import Integral
 from ._optimizer import Cosine
 from ._parameters import Fixed
+from ._problem import Problem
 from ._progress import Progress
 from ._record import Record, rounded
 from ._result import FitBatch, Status
@@ -33,6 +35,7 @@ from .experiments import (
     Experiment,
     Protocol,
     PublishedAdam,
+    Settings,
 )
 
 RESULTS = "results.json"
@@ -97,6 +100,37 @@ class Plan:
             object.__setattr__(self, name, tuple(dict.fromkeys(getattr(self, name))))
 
 
+def fit_sets(
+    experiment: Experiment,
+    settings: Settings,
+    starts: Sequence[Problem],
+    sets: Sequence[Data],
+    *,
+    progress: bool | Callable[[Progress], None] = False,
+) -> FitBatch:
+    """Fit each data set from its start, as one batch."""
+    return fit_many(
+        starts,
+        sets,
+        parameters={name: Fixed() for name in experiment.fixed},
+        loss=Integral(settings.cost, nodes="solver"),
+        optimizer=PublishedAdam(Cosine(settings.rate), settings.shortest_delay),
+        gradient=settings.gradient,
+        solver=RK2(),
+        steps_per_delay=experiment.steps_per_delay,
+        epochs=settings.epochs,
+        threshold=settings.threshold,
+        progress=progress,
+    )
+
+
+def estimates(experiment: Experiment, batch: FitBatch) -> np.ndarray:
+    """The values after the last step, a row for each fit, in the paper's order: what
+    the paper reports."""
+    names = [batch.names.index(name) for name in experiment.names.values()]
+    return batch.final[:, names]
+
+
 def run_model(
     experiment: Experiment,
     protocol: Protocol,
@@ -113,46 +147,27 @@ def run_model(
         for level in noise
         for repeat in range(repeats)
     ]
-    batch = fit_many(
-        [experiment.start_for(data) for data in sets],
-        sets,
-        parameters={name: Fixed() for name in experiment.fixed},
-        loss=Integral(settings.cost, nodes="solver"),
-        optimizer=PublishedAdam(Cosine(settings.rate)),
-        gradient=settings.gradient,
-        solver=RK2(),
-        steps_per_delay=experiment.steps_per_delay,
-        epochs=settings.epochs,
-        threshold=settings.threshold,
-        progress=progress,
-    )
+    starts = [experiment.start_for(data) for data in sets]
+    batch = fit_sets(experiment, settings, starts, sets, progress=progress)
     if Status.interrupted in batch.statuses:
         raise Interrupted(experiment.model)
-    return [
-        _record(experiment, protocol, level, seed, batch, slice(first, first + repeats))
-        for level, first in zip(noise, range(0, len(sets), repeats))
-    ]
-
-
-def _record(
-    experiment: Experiment,
-    protocol: Protocol,
-    noise: float,
-    seed: int,
-    batch: FitBatch,
-    rows: slice,
-) -> Record:
-    columns = [batch.names.index(name) for name in experiment.names.values()]
-    ended = [status.name for status in batch.statuses[rows]]
-    return Record(
-        experiment=experiment,
-        noise=noise,
-        protocol=protocol.name,
-        seed=seed,
-        estimates=np.vectorize(rounded)(batch.final[rows][:, columns]),
-        statuses={name: ended.count(name) for name in sorted(set(ended))},
-        seconds=batch.seconds * len(ended) / len(batch),
-    )
+    found = np.vectorize(rounded)(estimates(experiment, batch))
+    records = []
+    for level, first in zip(noise, range(0, len(sets), repeats)):
+        rows = slice(first, first + repeats)
+        ended = [status.name for status in batch.statuses[rows]]
+        records.append(
+            Record(
+                experiment=experiment,
+                noise=level,
+                protocol=protocol.name,
+                seed=seed,
+                estimates=found[rows],
+                statuses={name: ended.count(name) for name in sorted(set(ended))},
+                seconds=batch.seconds / len(noise),
+            )
+        )
+    return records
 
 
 @final

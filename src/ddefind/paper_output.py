@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from . import plots
-from ._parameters import Fixed, layout
 from ._problem import Problem
 from ._record import Record
 from ._solve import solve
@@ -179,7 +178,7 @@ def draw_trajectories(ax: Any, record: Record, component: int, repeat: int = 0) 
     t = np.linspace(0, experiment.T, 1000)
     target = CubicSpline(data.t, data.x[:, component])(t)
     true = _trajectory(experiment, experiment.true, t)[:, component]
-    learned = _learned(experiment, record.estimates[repeat])
+    learned = experiment.at(record.estimates[repeat])
     predicted = _trajectory(experiment, learned, t)[:, component]
     (line,) = ax.plot(t, target, color=_TARGET, lw=0.7)
     (dots,) = ax.plot(data.t, data.x[:, component], ".", color=_TARGET, ms=5)
@@ -197,12 +196,6 @@ def draw_legend(figure: Any, handles: Any) -> None:
     names = ["true", "target: spline through the noisy data", "predicted"]
     place = "outside lower center"
     figure.legend(handles, names, loc=place, ncols=3, frameon=False)
-
-
-def _learned(experiment: Experiment, estimate: np.ndarray) -> Problem:
-    values = zip(experiment.names.values(), estimate.tolist())
-    settings = {name: Fixed(value) for name, value in values}
-    return layout(experiment.true, settings)[1]
 
 
 def _trajectory(experiment: Experiment, problem: Problem, t: np.ndarray) -> np.ndarray:
