@@ -1,8 +1,8 @@
 /* The floor: value and gradient of one fit, written by hand for one model.
  *
  * RK2 with steps of tau / LAG, then the discrete adjoint of these steps, in scalar code
- * with every size known to the compiler (-DEXPONENTIAL, -DCHEYNE or -DHIV picks the model).
- * The numbers are those of ddefind to rounding; the benchmarks check that.
+ * with every size known to the compiler (-DEXPONENTIAL, -DCHEYNE or -DHIV picks the
+ * model). The numbers are those of ddefind to rounding; the benchmarks check that.
  *
  * Parameters stand as [theta, history, tau], as a flattened `Problem` has them. */
 #include <math.h>
@@ -134,7 +134,8 @@ INLINE int march(const double *given, double T, double h, Work *restrict w) {
   for (int i = 0; i < steps; i++) {
     double first[D], second[D], after[D];
     slope(p, x, w->states[i], tau, first);
-    for (int k = 0; k < D; k++) w->slopes[i][k] = first[k], after[k] = x[k] + h * first[k];
+    for (int k = 0; k < D; k++)
+      w->slopes[i][k] = first[k], after[k] = x[k] + h * first[k];
     slope(p, after, w->states[i + 1], tau, second);
     for (int k = 0; k < D; k++)
       w->states[i + 1 + LAG][k] = x[k] += 0.5 * h * (first[k] + second[k]);
@@ -152,8 +153,8 @@ INLINE void pull(const double *given, double h, int steps, int dense, double on_
   tau = p[THETA + HISTORY];
   for (int k = 0; k < D; k++) a[k] = w->on_states[steps + LAG][k];
   if (dense)
-    pull_slope(p, w->states[steps + LAG], w->states[steps], tau, w->on_slopes[steps], gp,
-               a, on_past, &gtau);
+    pull_slope(p, w->states[steps + LAG], w->states[steps], tau, w->on_slopes[steps],
+               gp, a, on_past, &gtau);
   for (int i = steps - 1; i >= 0; i--) {
     const double *x = w->states[i + LAG], *first = w->slopes[i];
     double after[D], second[D], g_second[D], g_after[D] = {0}, g_first[D], on_x[D];
@@ -171,7 +172,8 @@ INLINE void pull(const double *given, double h, int steps, int dense, double on_
     pull_slope(p, x, w->states[i], tau, g_first, gp, on_x, on_past, &gtau);
     for (int k = 0; k < D; k++) a[k] = on_x[k];
   }
-  for (int k = 0; k < D; k++) w->on_states[0][k] += on_past[k], w->on_states[LAG][k] = a[k];
+  for (int k = 0; k < D; k++)
+    w->on_states[0][k] += on_past[k], w->on_states[LAG][k] = a[k];
   for (int i = 0; i <= LAG; i++) {
     double t = (i - LAG) * h;
     on_h += (i - LAG) * pull_history(p + THETA, t, w->on_states[i], gq);
@@ -233,8 +235,8 @@ static double at_times(const double *p, double T, const double *times,
   return loss;
 }
 
-/* Gradient descent: `epochs` values and gradients, one after the other. Returns the last
- * loss; `gradient` is the last one, and `p` has moved. */
+/* Gradient descent: `epochs` values and gradients, one after the other. Returns the
+ * last loss; `gradient` is the last one, and `p` has moved. */
 #define DESCEND(name, evaluate)                                                       \
   double name(long epochs, double rate, double *p, double T, const double *first,     \
               const double *second, int count, double *gradient) {                    \

@@ -1,5 +1,6 @@
 """The cost of a step as there are more of them: by a longer time, by a finer grid."""
 
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -32,11 +33,12 @@ def _rows(label: str, sizes: dict[int, tuple[Case, int]]) -> Iterator[Row]:
         epochs = max(1, _STEPS_PER_JOB // steps)
         jobs[str(size)] = gradient_loop(case, loss, epochs, n)
         work[str(size)] = steps * epochs
-    per_step = {k: s / work[k] for k, s in in_turn(jobs, repeats=11).items()}
+    seconds = in_turn(jobs, repeats=11, clock=time.process_time)
+    per_step = {name: each / work[name] for name, each in seconds.items()}
     fewest = per_step[str(min(sizes))]
-    for name, seconds in per_step.items():
-        measured = f"{1e9 * np.median(seconds):.3g} ns"
-        yield Row(f"{label} {name}", measured, ratio(seconds, fewest), 1.5)
+    for name, each in per_step.items():
+        measured = f"{1e9 * np.median(each):.3g} ns"
+        yield Row(f"{label} {name}", measured, ratio(each, fewest), 1.5)
 
 
 def rows() -> Iterator[Row]:

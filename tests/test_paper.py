@@ -98,7 +98,7 @@ def test_protocols_differ_where_they_should():
 
 
 def test_a_delay_at_the_limit_stays_there():
-    transformation = PublishedAdam(dd.Cosine(0.03)).transformation(100)
+    transformation = PublishedAdam(dd.Cosine(0.03), 0.01).transformation(100)
     z = np.array([0.02, 0.02])
     state = transformation.init(z)
     for slope in (1.0, 1.0, -1.0, -1.0):

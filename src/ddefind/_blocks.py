@@ -25,7 +25,7 @@ _MAX_RECORDED = 1000
 _BLOCK = 64
 # A stretch of epochs: what one call of the program runs at the most, and how long it
 # should take, so that progress moves and Ctrl-C is heard.
-_STRETCH, _STRETCH_SECONDS = 1000, 0.2
+_STRETCH, _STRETCH_SECONDS = 1000, 0.3
 
 
 @final
@@ -45,8 +45,8 @@ class Fits:
         self.size, self.workers = _block_size(descent.optimizer, z.shape[1])
         self.rows = max(16, min(descent.epochs + 1, _STRETCH, 10**7 // self.size))
         self.capacity = 0
-        self.losses: list[list] = [[] for _ in sets]
-        self.paths: list[list] = [[] for _ in sets]
+        self.inputs: tuple = np.empty(0), (None, None)
+        self.histories: list[tuple] = []
         columns = [begin(descent, jnp.asarray(part)) for part in _lanes(z, self.size)]
         self.state = jax.tree.map(
             lambda *parts: np.concatenate(
@@ -64,9 +64,7 @@ class Fits:
             with ThreadPoolExecutor(self.workers) as pool:
                 while len(active := self.active()):
                     began = time.perf_counter()
-                    # Neighbours in tau take about the same number of steps.
-                    order = active[np.argsort(self.tau[active], kind="stable")]
-                    blocks = np.split(order, range(self.size, len(order), self.size))
+                    blocks = self._blocks(active)
                     self._reserve(active)
                     stop = int(self.state.epoch[active].min()) + stretch
                     done = pool.map(self._advance, blocks, [stop] * len(blocks))
@@ -77,6 +75,12 @@ class Fits:
                         stretch = min(2 * stretch, self.rows)
         except KeyboardInterrupt:
             pass  # Fits that still run have the status of an interruption.
+
+    def _blocks(self, active: np.ndarray) -> list[np.ndarray]:
+        """The fits that run, in blocks: neighbours in tau take about as many steps."""
+        if len(active) > self.size:
+            active = active[np.argsort(self.tau[active], kind="stable")]
+        return np.split(active, range(self.size, len(active), self.size))
 
     def _reserve(self, active: np.ndarray) -> None:
         """Room for the shortest delay; when that grows scarce, for a much shorter one:
@@ -93,9 +97,9 @@ class Fits:
         rest = np.arange(self.size) >= len(block)
         status = np.where(rest, _descent.FINISHED, state.status)
         state = state._replace(status=status)
-        target, T = jax.tree.map(lambda a: a[..., fill], (self.targets, self.T))
         if self.size == 1:
-            state, target, T = jax.tree.map(lambda a: a[..., 0], (state, target, T))
+            state = jax.tree.map(lambda a: a[..., 0], state)
+        target, T = self._inputs(fill)
         result = run(
             self.descent,
             state,
@@ -108,16 +112,39 @@ class Fits:
         )
         return jax.tree.map(lambda a: _column(a, self.size), result)
 
+    def _inputs(self, fill: np.ndarray):
+        """The data of a block on the device, where they stay if the block does."""
+        known, inputs = self.inputs
+        if not np.array_equal(known, fill):
+            inputs = jax.tree.map(lambda a: a[..., fill], (self.targets, self.T))
+            if self.size == 1:
+                inputs = jax.tree.map(lambda a: a[..., 0], inputs)
+            inputs = jax.device_put(inputs)
+            self.inputs = fill, inputs
+        return inputs
+
     def _store(self, block: np.ndarray, state: State, history, tau, count) -> None:
         width = len(block)
         for whole, part in zip(jax.tree.leaves(self.state), jax.tree.leaves(state)):
             whole[..., block] = part[..., :width]
         self.tau[block] = tau[..., :width]
         rows = int(count.ravel()[0])
-        for lane, index in enumerate(block):
-            self.losses[index].append(history.loss[:rows, lane])
-            if self.record:
-                self.paths[index].append(history.z[:rows, :, lane])
+        self.histories.append((block, jax.tree.map(lambda a: a[:rows], history)))
+
+    def history(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """One fit's losses, a row for each epoch, and its free vectors if recorded."""
+        lanes = [
+            (stretch, int(lane))
+            for block, stretch in self.histories
+            for lane in np.flatnonzero(block == index)
+        ]
+        loss = np.concatenate([np.empty(0), *(s.loss[:, lane] for s, lane in lanes)])
+        ran = ~np.isnan(loss)
+        if not self.record:
+            return loss[ran], None
+        empty = np.empty((0, len(self.state.z)))
+        path = np.concatenate([empty, *(s.z[..., lane] for s, lane in lanes)])
+        return loss[ran], path[ran]
 
 
 def _column(array, size: int) -> np.ndarray:

@@ -258,11 +258,8 @@ def _collect(fits: Fits, start, sets, z, seconds: float) -> FitBatch:
     statuses = tuple(_STATUS[int(code)] for code in state.status)
 
     def result(index: int) -> FitResult:
-        losses = np.concatenate([*fits.losses[index], np.empty(0)])
-        losses = losses[~np.isnan(losses)]
-        path = None
-        if fits.record:
-            path = np.concatenate(fits.paths[index])[: len(losses)]
+        losses, path = fits.history(index)
+        if path is not None:
             path = np.asarray(names.transform(path.T)).T
         return FitResult(
             problem=names.problem(state.best[:, index], start[index]),
