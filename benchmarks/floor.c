@@ -186,7 +186,8 @@ INLINE void pull(const double *given, double h, int steps, int dense, double on_
 /* The trapezium rule on the nodes; the target and its slope there are a table, which
  * spares the floor the spline that ddefind evaluates. */
 static double at_nodes(const double *p, double T, const double *target,
-                       const double *target_slope, int count, Work *w, double *gradient) {
+                       const double *target_slope, int count, Work *w,
+                       double *gradient) {
   double h = p[THETA + HISTORY] / LAG, loss = 0, on_h = 0;
   int steps = march(p, T, h, w);
   for (int i = 0; i < LAG; i++)

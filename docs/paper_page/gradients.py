@@ -85,8 +85,8 @@ def routes(numbers: Numbers) -> str:
 
             Section 6.1 of the paper drops the direct approach, which solves for the
             derivative of the state by each parameter, because its cost grows with their
-            number. Microseconds for one gradient, with a network of one hidden layer as
-            the right-hand side and 100 Heun steps:
+            number. Microseconds for one gradient, with a network of one hidden layer
+            (the smallest without) as the right-hand side and 100 Heun steps:
             """),
             table([*head, "adjoint equation, `Adjoint`"], rows),
             prose(_crossover(study)),
@@ -103,7 +103,7 @@ def _crossover(study: dict) -> str:
         direct > more > exact and cross["Adjoint"] > cross["Discrete"],
         f"""With {more:.0f} times as many parameters the adjoint of the steps costs
         {exact:.0f} times as much, since the network is larger. The direct approach
-        costs {direct:.0f} times as much: it solves an equation for each parameter, and
+        costs {direct:,.0f} times as much: it solves an equation for each parameter, and
         each of them contains the whole network. It is the more expensive one from about
         {cross["Discrete"]:.0f} parameters on against the adjoint of the steps, and from
         about {cross["Adjoint"]:.0f} on against the adjoint equation. For the paper's
