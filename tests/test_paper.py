@@ -1,7 +1,9 @@
 """The paper's experiments: their data, their protocols, their results."""
 
+import importlib
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -262,6 +264,15 @@ def test_figures_show_true_target_and_predicted(exponential):
     assert 0.1 * scale < np.std(target - true) < scale
     styles = {line.get_linestyle() for line in axes.lines}
     assert {"-", "--", "None"} <= styles
+
+
+def test_the_page_shows_the_committed_numbers(monkeypatch):
+    """And they support what it says: it is not written otherwise."""
+    docs = Path(__file__).parent.parent / "docs"
+    monkeypatch.syspath_prepend(str(docs))
+    script = importlib.import_module("make_paper_page")
+    text = script.page(script.Numbers.load(docs))
+    assert text == (docs / "reproducing-the-paper.md").read_text("utf-8")
 
 
 @pytest.mark.slow
