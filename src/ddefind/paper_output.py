@@ -70,9 +70,7 @@ def _number(value: float, form: str = ".4f") -> str:
 
 
 def _spread(mean: float, sd: float) -> str:
-    if not np.isfinite(mean):
-        return "–"
-    return f"{mean:.4f} ± {_number(sd)}"
+    return f"{mean:.4f} ± {sd:.4f}" if np.isfinite(sd) else _number(mean)
 
 
 def caption(record: Record) -> str:
@@ -84,12 +82,21 @@ def caption(record: Record) -> str:
 
 
 def rich_table(record: Record) -> Any:
-    """A record's table for the terminal."""
+    """A record's table for the terminal, in 80 columns."""
     from rich.table import Table
 
-    table = Table(title=caption(record), title_justify="left", title_style="bold")
+    table = Table(
+        title=f"\n{caption(record)}",
+        title_justify="left",
+        title_style="bold",
+        header_style="italic",
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+    )
     for index, column in enumerate(COLUMNS):
-        table.add_column(column, justify="right" if index else "left", no_wrap=True)
+        name = column.replace(": ", ":\n").replace("Cramér-", "Cramér-\n")
+        table.add_column(name, justify="right" if index else "left", no_wrap=True)
     for row in table_rows(record):
         table.add_row(*row)
     return table
