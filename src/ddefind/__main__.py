@@ -101,7 +101,8 @@ def _reproduce(results: "Results") -> None:
 
     plan, out = results.plan, results.folder
     # A file has no width: that of the tables.
-    console = Console(width=None if sys.stdout.isatty() else 120)
+    width = None if sys.stdout.isatty() else 120
+    console = Console(width=width, markup=False, highlight=False)
     missing = [model for model in plan.models if results.missing(model)]
     for model in plan.models:
         if model not in missing:
