@@ -135,7 +135,7 @@ def with_differences(function, vectors, tau: int):
     points, p = vectors.shape
     weights = np.tile(np.array([1, -8, 8, -1])[:, None] / 12, p)
     weights[:, tau] = [0.25, -1, 1, -0.25]
-    relative = np.where(np.arange(p) == tau, 1e-6, 1e-4)
+    relative = np.where(np.arange(p) == tau, 3e-6, 1e-4)
     step = relative * np.where(vectors == 0, 1.0, np.abs(vectors))
     places = np.array([-2, -1, 1, 2])
     moves = places[:, None, None, None] * step[None, :, :, None] * np.eye(p)

@@ -53,7 +53,7 @@ def test_different_times_starts_and_routes(route, loss):
     sets = [
         dd.Data(data.t[:n:k], data.x[:n:k]) for n, k in ((101, 1), (81, 2), (61, 3))
     ]
-    starts = [{"tau": 0.6}, {"tau": 1.1, "b": 2.2}, {"theta_0": 1.4}]
+    starts = [{"tau": 0.61}, {"tau": 1.1, "b": 2.2}, {"theta_0": 1.4}]
     options = dict(loss=loss, gradient=route, epochs=25, **QUIET)
     start = EXPERIMENTS["logistic"].start
     batch = dd.fit_many(start, sets, starts=starts, **options)

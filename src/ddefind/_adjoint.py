@@ -102,7 +102,7 @@ def _stairs(system: System, loss: AbstractLoss, target: Target, params, x):
     forcing = loss.impulses(system, target)
     if forcing is None:
         return lambda t: 0.0
-    slopes = forcing.slopes(params, jax.vmap(x)(_lane_times(forcing, params)))
+    _, slopes = forcing.slopes(params, jax.vmap(x)(_lane_times(forcing, params)))
     after = -jnp.cumsum(slopes[::-1], axis=0)[::-1]
     after = jnp.concatenate([after, jnp.zeros_like(after[:1])])
     times = _lane_times(forcing, params)
@@ -286,6 +286,7 @@ def _beside_path(system: System, loss, target, params: Problem, x, g_observe):
         g_observe = jax.tree.map(jnp.add, g_observe, more)
     forcing = loss.impulses(system, target)
     if forcing is not None:
-        more = forcing.begin(params, x.path, x.last).observe
+        states = jax.vmap(x)(_lane_times(forcing, params))
+        more, _ = forcing.slopes(params, states)
         g_observe = jax.tree.map(jnp.add, g_observe, more)
     return g_observe

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ._engine import System, locate
-from ._hermite import hermite
+from ._hermite import hermite, hermite_slope, slope_weights, state_weights
 from ._problem import Problem
 from ._rows import read, take
 from ._spline import Spline
@@ -60,89 +60,94 @@ class PointForcing(AbstractForcing):
     system: System
     points: Points
 
-    def shares(self, params: Problem, path, last):
-        """For each point a function of (observe, tau, left, right), and those two
-        rows."""
-        grid, count = self.system.grid, self.points.times.shape[0]
-        h = grid.step(params.tau)
+    def cost_at(self, j, s, value, weight):
+        """The cost of point `j`, at time `s`, as a function of (observe, x)."""
+        is_last = jnp.broadcast_to(j == self.points.times.shape[0] - 1, jnp.shape(s))
 
-        def share(j, s, value, weight):
-            node, row = locate(grid, s, h, last)
+        def cost(observe, x):
+            seen = self.system.observe(observe, x, s)
+            return self.system.lift(self.cost)(seen, value, weight, is_last)
 
-            def cost(observe, tau, left, right):
-                h = grid.step(tau)
-                x = hermite(s / h - node, left, right, h)
-                # Times and indices are shared by the lanes, which `lift` maps over.
-                seen = self.system.observe(observe, x, jnp.broadcast_to(s, tau.shape))
-                is_last = jnp.full(tau.shape, j == count - 1)
-                return self.system.lift(self.cost)(seen, value, weight, is_last)
-
-            return cost, (take(path, row), take(path, row + 1)), node
-
-        return share, (jnp.arange(count), *self.points)
+        return cost
 
     def value(self, params: Problem, path, last):
-        share, points = self.shares(params, path, last)
+        grid = self.system.grid
+        h = grid.step(params.tau)
 
-        def at(*point):
-            cost, pieces, _ = share(*point)
-            return cost(params.observe, params.tau, *pieces)
+        def at(j, s, value, weight):
+            node, row = locate(grid, s, h, last)
+            x = hermite(s / h - node, take(path, row), take(path, row + 1), h)
+            return self.cost_at(j, s, value, weight)(params.observe, x)
 
-        return jnp.sum(jax.vmap(at)(*points), axis=0)
+        count = self.points.times.shape[0]
+        return jnp.sum(jax.vmap(at)(jnp.arange(count), *self.points), axis=0)
 
     def slopes(self, params: Problem, states):
-        """The gradient of each cost for the state there, given the states [M, d]."""
+        """The gradient of the sum for `observe`, and of each cost for the state there,
+        given the states [M, d]."""
+
+        def at(j, x, *point):
+            found, back = jax.vjp(self.cost_at(j, *point), params.observe, x)
+            return back(jnp.ones_like(found))
+
         count = self.points.times.shape[0]
-
-        def at(j, x, s, value, weight):
-            def cost(x):
-                t = jnp.broadcast_to(s, params.tau.shape)
-                seen = self.system.observe(params.observe, x, t)
-                is_last = jnp.full(params.tau.shape, j == count - 1)
-                return self.system.lift(self.cost)(seen, value, weight, is_last)
-
-            found, back = jax.vjp(cost, x)
-            return back(jnp.ones_like(found))[0]
-
-        return jax.vmap(at)(jnp.arange(count), states, *self.points)
+        observe, slopes = jax.vmap(at)(jnp.arange(count), states, *self.points)
+        return jax.tree.map(lambda g: jnp.sum(g, axis=0), observe), slopes
 
     def begin(self, params: Problem, path, last) -> ForcingState:
-        share, points = self.shares(params, path, last)
-
-        def at(*point):
-            cost, pieces, node = share(*point)
-            loss, back = jax.vjp(cost, params.observe, params.tau, *pieces)
-            on_observe, on_tau, left, right = back(jnp.ones_like(loss))
-            return (loss, on_tau, on_observe), jnp.stack([left, right]), node
-
-        totals, asked, nodes = jax.vmap(at)(*points)
-        loss, tau, observe = jax.tree.map(lambda g: jnp.sum(g, axis=0), totals)
-        j = jnp.full(params.tau.shape, self.points.times.shape[0] - 1)
-        more = j, take(nodes, j), jnp.zeros_like(path[0]), asked, nodes
-        return ForcingState(loss, tau, observe, more)
+        zero = jnp.zeros_like(params.tau)
+        observe = jax.tree.map(jnp.zeros_like, params.observe)
+        # Times over h, after a first one that no piece reaches: there the walk ends.
+        places = jnp.asarray(self.points.times) / self.system.grid.step(params.tau)
+        places = jnp.concatenate([jnp.full_like(places[:1], -2.0), places])
+        j = jnp.full(zero.shape, self.points.times.shape[0])
+        waiting = (jnp.zeros_like(path[0, 0]),) * 2
+        return ForcingState(zero, zero, observe, (j, take(places, j), waiting, places))
 
     def visit(self, i, state: ForcingState, params: Problem, path, last):
-        begins, lanes = self.system.grid.node(i - 1), self.system.lanes is not None
-        j, node, waiting, asked, nodes = state.more
+        grid, lanes = self.system.grid, self.system.lanes is not None
+        j, place, waiting, places = state.more
+        begins = grid.node(i - 1)
 
-        def any_left(carry):
-            return jnp.any(carry[1] >= begins)
+        def is_here(place):
+            return (place >= begins) & (i <= last)
+
+        def any_here(carry):
+            return jnp.any(is_here(carry[1]))
 
         def one(carry):
-            j, node, total = carry
-            new = take(asked, jnp.maximum(j, 0))
+            j, place, *sums = carry
+            rows = read(path, i - 1 + grid.lag), read(path, i + grid.lag)
+            new = self.share(j - 1, place, place - begins, params, *rows)
+            after = j - 1
             if lanes:
-                new = jnp.where(node >= begins, new, 0.0)
-                j = jnp.where(node >= begins, j - 1, j)
-            else:
-                j = j - 1
-            node = jnp.where(j < 0, -2, take(nodes, jnp.maximum(j, 0)))
-            return j, node, total + new
+                here = is_here(place)
+                new = jax.tree.map(lambda a: jnp.where(here, a, 0.0), new)
+                after = jnp.where(here, after, j)
+            return after, take(places, after), *jax.tree.map(jnp.add, tuple(sums), new)
 
-        total = jnp.stack([jnp.zeros_like(waiting), waiting])
-        j, node, total = lax.while_loop(any_left, one, (j, node, total))
-        waiting, here = total
-        return state._replace(more=(j, node, waiting, asked, nodes)), here[0], here[1]
+        totals = state.loss, state.tau, state.observe
+        nothing = jax.tree.map(jnp.zeros_like, waiting)
+        carry = j, place, totals, nothing, waiting
+        j, place, totals, waiting, here = lax.while_loop(any_here, one, carry)
+        return ForcingState(*totals, (j, place, waiting, places)), *here
+
+    def share(self, j, place, u, params: Problem, left, right):
+        """What point `j` adds to the loss and to the gradients of tau and `observe`,
+        and what it asks of the two rows of its piece, at the fraction `u` of it."""
+        grid = self.system.grid
+        h = grid.step(params.tau)
+        x = hermite(u, left, right, h)
+        _, values, weights = self.points
+        cost = self.cost_at(j, place * h, take(values, j), take(weights, j))
+        loss, back = jax.vjp(cost, params.observe, x)
+        on_observe, g = back(jnp.ones_like(loss))
+        (a0, a1), (b0, b1) = state_weights(u), slope_weights(u)
+        # As tau grows, the piece grows, and the point comes to stand earlier in it.
+        moved = b0 * left[1] + b1 * right[1] - place * hermite_slope(u, left, right, h)
+        on_tau = jnp.sum(g * moved, axis=0) / grid.n
+        asked = (a0 * g, h * b0 * g), (a1 * g, h * b1 * g)
+        return (loss, on_tau, on_observe), *asked
 
 
 @final

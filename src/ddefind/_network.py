@@ -7,10 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Below this many weights a layer is multiplied out and summed: XLA then keeps the whole
-# solve in one loop of machine code, which a matrix product (a library call) would
-# break.
-_SMALL = 512
+# Up to this many weights a layer is multiplied out and summed, which is faster than a
+# matrix product. Larger ones, for fits side by side, would leave the compiled loop.
+_SMALL = 64
 
 
 def _product(weight, x):

@@ -44,12 +44,17 @@ class AbstractSolver(eqx.Module):
 def _runge_kutta(tableau: Tableau, slope, x, first, h):
     slopes = [first]
     for row, c in zip(tableau.a[1:], tableau.c[1:]):
-        slopes.append(slope(c, x + h * _combine(row, slopes)))
-    return x + h * _combine(tableau.b, slopes)
+        slopes.append(slope(c, _add(x, h, row, slopes)))
+    return _add(x, h, tableau.b, slopes)
 
 
-def _combine(weights, slopes):
-    return sum(w * k for w, k in zip(weights, slopes) if w != 0)
+def _add(x, h, weights, slopes):
+    """x + h (w . slopes), each slope scaled for itself: the last one then waits for
+    fewer operations, and these loops are as fast as their longest chain."""
+    for w, k in zip(weights, slopes):
+        if w != 0:
+            x = x + (h * w) * k
+    return x
 
 
 @final

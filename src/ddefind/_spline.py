@@ -35,16 +35,13 @@ class Spline(eqx.Module):
     def __call__(self, t):
         pieces = self.coefficients.shape[0]
         if self.uniform:
-            first = self.knots[0]
-            spacing = (self.knots[-1] - first) / pieces
-            piece = jnp.clip(jnp.floor((t - first) / spacing), 0, pieces - 1)
-            u = t - (first + piece * spacing)
-            piece = piece.astype(int)
+            spacing = (self.knots[-1] - self.knots[0]) / pieces
+            piece = jnp.floor((t - self.knots[0]) / spacing).astype(int)
         else:
             piece = jnp.sum(jnp.asarray(self.knots) <= t, axis=0) - 1
-            piece = jnp.clip(piece, 0, pieces - 1)
-            u = t - take(jnp.asarray(self.knots), piece)
+        piece = jnp.clip(piece, 0, pieces - 1)
         c = take(jnp.asarray(self.coefficients), piece)
+        u = t - take(jnp.asarray(self.knots), piece)
         return c[0] + u * (c[1] + u * (c[2] + u * c[3]))
 
 
