@@ -6,8 +6,8 @@ Both respect what the user has set already:
   since least squares and delays need more than seven digits.
 - XLA on a CPU interprets a loop operation by operation, about a microsecond each,
   unless the loop's data are small. `xla_cpu_small_while_loop_byte_threshold` raises
-  that limit, so that a whole solve becomes one piece of machine code, 10 to 50 times
-  faster. It is an internal option of XLA: everything stays right without it, only
+  that limit, so that a whole solve becomes one piece of machine code, more than ten
+  times faster. It is an internal option of XLA: everything stays right without it, only
   slower. It has to be set before JAX computes for the first time; a value of the user's
   in `XLA_FLAGS` is kept."""
 
