@@ -16,11 +16,11 @@ from ._report import Row, microseconds
 from ._timing import in_fresh_process, in_turn
 
 TITLE = "An epoch of Adam, each fit, 100 RK2 steps; figure: times C on one core"
-_LOSS = dd.Integral(dd.L2(), nodes="solver")
+_SQUARES = dd.SumOfSquares()
+_NODES = dd.Integral(dd.L2(), nodes="solver")
 _FLOOR_EPOCHS = 2000
 # So slow that the number of steps stays what it was.
 _OPTIONS = dict(
-    loss=_LOSS,
     optimizer=dd.Adam(1e-12),
     solver=dd.RK2(),
     steps_per_delay=10,
@@ -52,13 +52,18 @@ def _cores(count: int):
 
 
 def _measure(
-    fit: Callable[[int], object], short: int, long: int, fits: int = 1, repeats: int = 7
+    fit: Callable[[int], object],
+    short: int,
+    long: int,
+    fits: int = 1,
+    loss: dd.AbstractLoss = _NODES,
+    repeats: int = 7,
 ) -> tuple[float, float | None]:
     """Seconds of an epoch of one fit, from runs of two lengths (set-up falls out), and
     how many times C that is, in the same rounds."""
     jobs: dict[str, Callable] = {"short": lambda: fit(short), "long": lambda: fit(long)}
     if compiler():
-        jobs["floor"] = floor_loop(_cases.exponential(), _LOSS, _FLOOR_EPOCHS)
+        jobs["floor"] = floor_loop(_cases.exponential(), loss, _FLOOR_EPOCHS)
     times = in_turn(jobs, repeats)
     epochs = (times["long"] - times["short"]) / (long - short) / fits
     if "floor" not in times:
@@ -67,13 +72,15 @@ def _measure(
     return float(np.median(epochs)), float(np.median(epochs / floor))
 
 
-def _many(case, fits: int, spread: float = 0.0):
+def _many(case, fits: int, spread: float = 0.0, loss: dd.AbstractLoss = _NODES):
     sets = [case.data] * fits
     taus = float(case.problem.tau) * np.linspace(1 - spread, 1 + spread, fits)
     starts = [{"tau": float(tau)} for tau in taus] if spread else None
 
     def run(epochs: int):
-        return dd.fit_many(case.problem, sets, starts=starts, epochs=epochs, **_OPTIONS)
+        return dd.fit_many(
+            case.problem, sets, starts=starts, loss=loss, epochs=epochs, **_OPTIONS
+        )
 
     return run
 
@@ -82,7 +89,7 @@ def rows() -> Iterator[Row]:
     case = _cases.exponential()
 
     def single(epochs: int):
-        return dd.fit(case.problem, case.data, epochs=epochs, **_OPTIONS)
+        return dd.fit(case.problem, case.data, loss=_NODES, epochs=epochs, **_OPTIONS)
 
     if jax.default_backend() == "cpu":
         seconds, figure = _measure(single, 1000, 9000)
@@ -99,10 +106,12 @@ def _on_cores(case) -> Iterator[Row]:
     epochs = {20: (500, 4500), 60: (300, 2300), 1000: (50, 250)}
     found = {}
     with _cores(1):
-        for fits, lengths in epochs.items():
-            found[fits], figure = _measure(_many(case, fits), *lengths, fits)
-            what = f"fit_many, {fits} data sets"
-            yield Row(what, microseconds(found[fits]), figure, 1)
+        for name, loss in {"sum of squares": _SQUARES, "nodes": _NODES}.items():
+            for fits, lengths in epochs.items():
+                run = _many(case, fits, loss=loss)
+                found[fits], figure = _measure(run, *lengths, fits, loss)
+                what = f"fit_many, {fits} data sets, {name}"
+                yield Row(what, microseconds(found[fits]), figure, 1)
         for fits in (60, 1000):
             wide, figure = _measure(_many(case, fits, 0.5), *epochs[fits], fits)
             note = f"{wide / found[fits]:.2f} times equal delays (goal 2)"

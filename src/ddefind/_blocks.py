@@ -45,7 +45,7 @@ class Fits:
         self.size, self.workers = _block_size(descent.optimizer, z.shape[1])
         self.rows = max(16, min(descent.epochs + 1, _STRETCH, 10**7 // self.size))
         self.capacity = 0
-        self.inputs: tuple = np.empty(0), (None, None)
+        self.inputs: dict[bytes, tuple] = {}
         self.histories: list[tuple] = []
         columns = [begin(descent, jnp.asarray(part)) for part in _lanes(z, self.size)]
         self.state = jax.tree.map(
@@ -70,6 +70,8 @@ class Fits:
                     done = pool.map(self._advance, blocks, [stop] * len(blocks))
                     for block, result in zip(blocks, done):
                         self._store(block, *result)
+                    if len(self.inputs) > len(blocks):
+                        self.inputs.clear()  # The blocks have changed.
                     reporter.update(self.state, self.tau)
                     if time.perf_counter() - began < _STRETCH_SECONDS:
                         stretch = min(2 * stretch, self.rows)
@@ -114,14 +116,13 @@ class Fits:
 
     def _inputs(self, fill: np.ndarray):
         """The data of a block on the device, where they stay if the block does."""
-        known, inputs = self.inputs
-        if not np.array_equal(known, fill):
+        block = fill.tobytes()
+        if block not in self.inputs:
             inputs = jax.tree.map(lambda a: a[..., fill], (self.targets, self.T))
             if self.size == 1:
                 inputs = jax.tree.map(lambda a: a[..., 0], inputs)
-            inputs = jax.device_put(inputs)
-            self.inputs = fill, inputs
-        return inputs
+            self.inputs[block] = jax.device_put(inputs)
+        return self.inputs[block]
 
     def _store(self, block: np.ndarray, state: State, history, tau, count) -> None:
         width = len(block)

@@ -38,8 +38,8 @@ class State(NamedTuple):
 
     z: Any
     good: Any
-    step: Any  # from `good` to the next point, before halving
-    halvings: Any
+    step: Any  # from `good` to the next point, before it is shortened
+    share: Any  # of `step` that is taken: halved while the points are bad
     best: Any
     best_loss: Any
     optimizer: Any
@@ -81,9 +81,8 @@ def begin(descent: Descent, z) -> State:
     lanes = z.shape[1:]
     init = descent.transformation.init
     init = jax.vmap(init, in_axes=-1, out_axes=-1) if lanes else init
-    zero = jnp.zeros(lanes, int)
-    infinite = jnp.full(lanes, jnp.inf)
-    return State(z, z, jnp.zeros_like(z), zero, z, infinite, init(z), zero, zero)
+    zero, one = jnp.zeros(lanes, int), jnp.ones(lanes)
+    return State(z, z, jnp.zeros_like(z), one, z, one * jnp.inf, init(z), zero, zero)
 
 
 @eqx.filter_jit
@@ -171,10 +170,10 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
     ok = running & feasible & finite
 
     update, optimizer = _update(descent, system, target, state, slope, loss, ok)
-    halvings = jnp.where(ok, 0, state.halvings + 1)
+    share = jnp.where(ok, 1.0, 0.5 * state.share)
     step = jnp.where(ok, update, state.step)
     good = jnp.where(ok, state.z, state.good)
-    z = good + step * 0.5 ** halvings.astype(float)
+    z = good + share * step
     stuck = jnp.all(z == good, axis=0)
     better = ok & (loss < state.best_loss)
     is_last = state.epoch >= descent.epochs
@@ -196,7 +195,7 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
         z=jnp.where(moves, z, state.z),
         good=good,
         step=step,
-        halvings=halvings,
+        share=share,
         best=jnp.where(better, state.z, state.best),
         best_loss=jnp.where(better, loss, state.best_loss),
         optimizer=optimizer,
