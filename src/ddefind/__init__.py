@@ -13,6 +13,7 @@ from ._adjoint import Adjoint as Adjoint
 from ._check import GradientCheck as GradientCheck, check_gradient as check_gradient
 from ._cost import L1 as L1, L2 as L2, AbstractCost as AbstractCost, Linf as Linf
 from ._data import Data as Data
+from ._estimate import Estimate as Estimate
 from ._fit import fit as fit, fit_many as fit_many
 from ._gradient import (
     AbstractGradient as AbstractGradient,
@@ -38,6 +39,7 @@ from ._optimizer import (
     AbstractOptimizer as AbstractOptimizer,
     Adam as Adam,
     Cosine as Cosine,
+    LeastSquares as LeastSquares,
     RMSProp as RMSProp,
 )
 from ._parameters import (
@@ -46,6 +48,7 @@ from ._parameters import (
     Tied as Tied,
     parameter_values as parameter_values,
 )
+from ._prior import Gaussian as Gaussian, LogNormal as LogNormal
 from ._problem import Problem as Problem
 from ._progress import Progress as Progress
 from ._published import Published as Published

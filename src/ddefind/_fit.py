@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -13,15 +14,21 @@ from ._blocks import Fits
 from ._data import Data
 from ._descent import Descent
 from ._errors import check_instance
+from ._estimate import make_estimate
 from ._gradient import AbstractGradient, Discrete, check_data, check_inputs
 from ._loss import AbstractLoss, SumOfSquares
-from ._optimizer import AbstractOptimizer, Adam
+from ._optimizer import AbstractOptimizer, Adam, LeastSquares
 from ._parameters import Parameter, layout, values
 from ._problem import Problem
 from ._progress import Progress, Reporter
 from ._result import FitBatch, FitResult, Status
+from ._search import search
+from ._setting import cores, make_setting
 from ._solve import check_steps
 from ._solver import RK4, AbstractSolver
+
+# Above, the normal equations cost more than they save.
+_MOST_FOR_LEAST_SQUARES = 200
 
 _STATUS = {
     _descent.RUNNING: Status.interrupted,
@@ -39,44 +46,65 @@ def fit(
     *,
     parameters: Mapping[str, Any] | None = None,
     loss: AbstractLoss = SumOfSquares(),
-    optimizer: AbstractOptimizer = Adam(),
+    optimizer: AbstractOptimizer | LeastSquares | None = None,
     gradient: AbstractGradient = Discrete(),
     solver: AbstractSolver = RK4(),
-    steps_per_delay: int = 20,
+    steps_per_delay: int | None = None,
     epochs: int = 500,
     threshold: float = 0.0,
     seed: int = 0,
     progress: bool | Callable[[Progress], None] | None = None,
-) -> FitResult:
-    """Learn a problem's parameters, delay and history from data, by gradient descent.
+) -> Any:
+    """Learn a problem's parameters, delay and history from data.
+
+    By default by least squares from many starts, the problem's own values among them:
+    the result is an `Estimate`. With more than 200 parameters, another loss or an
+    `optimizer` that descends along gradients it is a `FitResult`, and the problem's
+    values are the start.
 
     **Arguments**
 
-    - `problem`: the model; its values are the start.
-    - `parameters`: by name, a `Parameter` (start, bounds), `Fixed`, `Tied` or a number
-      to start from. All others are learned without bounds; tau stays positive.
-    - `epochs`: the number of steps; the fit ends before if the loss is below
-      `threshold`.
-    - `seed`: for the starts that are `"random"`.
+    - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied` or a
+      number to start from. All others are learned without bounds; tau stays positive,
+      and least squares keeps it between two sampling intervals and 0.9 of the record.
+    - `optimizer`: `LeastSquares()`, `Adam()`, `RMSProp()`, `SGD()`, `LBFGS()`.
+    - `steps_per_delay`: of the solver, 20 by default. Least squares begins with 10 and
+      takes as many as its estimates need.
+    - `seed`: for the starts.
     - `progress`: a function called now and then; True or False for a bar or none. By
       default there is a bar on a terminal.
 
-    Interrupted (Ctrl-C), it returns the best so far.
+    For gradient descent only: `gradient`; `epochs`, the number of steps, and
+    `threshold`, a loss below which it ends before. Interrupted (Ctrl-C), it returns the
+    best so far.
 
     >>> import ddefind as dd
     >>> truth = dd.Problem(dd.models.Exponential(-1.0, -0.5), dd.Constant(1.0), tau=1.0)
     >>> t = np.linspace(0, 5, 40)
     >>> start = dd.Problem(dd.models.Exponential(-0.7, -0.7), dd.Constant(0.8), tau=0.8)
     >>> found = dd.fit(start, dd.Data(t, dd.solve(truth, T=5)(t)), progress=False)
-    >>> bool(found.loss < 1e-3)
+    >>> bool(found.loss < 1e-9)
     True
     """
-    batch = _fit(
+    optimizer = _choose(optimizer, problem, loss)
+    if isinstance(optimizer, LeastSquares):
+        return _least_squares(
+            [problem],
+            [data],
+            [{}],
+            [seed],
+            parameters,
+            loss,
+            optimizer,
+            solver,
+            steps_per_delay,
+        )[0]
+    batch = _descend(
         [problem],
         [data],
         parameters,
         (loss, optimizer, gradient, solver),
-        steps_per_delay,
+        20 if steps_per_delay is None else steps_per_delay,
         epochs,
         threshold,
         [seed],
@@ -93,10 +121,10 @@ def fit_many(
     starts: int | Sequence[Mapping[str, float]] | None = None,
     parameters: Mapping[str, Any] | None = None,
     loss: AbstractLoss = SumOfSquares(),
-    optimizer: AbstractOptimizer = Adam(),
+    optimizer: AbstractOptimizer | LeastSquares | None = None,
     gradient: AbstractGradient = Discrete(),
     solver: AbstractSolver = RK4(),
-    steps_per_delay: int = 20,
+    steps_per_delay: int | None = None,
     epochs: int = 500,
     threshold: float = 0.0,
     seed: int = 0,
@@ -120,17 +148,30 @@ def fit_many(
     >>> x = np.asarray(dd.solve(truth, T=5)(t))
     >>> noise = 0.01 * np.random.default_rng(0).normal(size=(3, 40, 1))
     >>> sets = [dd.Data(t, x + e) for e in noise]
-    >>> found = dd.fit_many(truth, sets, epochs=50, progress=False)
+    >>> found = dd.fit_many(truth, sets, progress=False)
     >>> len(found), found.best.shape
     (3, (3, 4))
     """
     problems, sets, seeds, starts = _broadcast(problem, data, starts, seed)
-    return _fit(
+    optimizer = _choose(optimizer, problems[0], loss)
+    if isinstance(optimizer, LeastSquares):
+        return _least_squares(
+            problems,
+            sets,
+            starts,
+            seeds,
+            parameters,
+            loss,
+            optimizer,
+            solver,
+            steps_per_delay,
+        )
+    return _descend(
         problems,
         sets,
         parameters,
         (loss, optimizer, gradient, solver),
-        steps_per_delay,
+        20 if steps_per_delay is None else steps_per_delay,
         epochs,
         threshold,
         seeds,
@@ -164,7 +205,71 @@ def _broadcast(problem, data, starts, seed):
     return every(problems), every(sets), seeds, every(given)
 
 
-def _fit(
+def _choose(optimizer, problem: Problem, loss: AbstractLoss):
+    """The optimiser: least squares where that is possible and usual."""
+    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
+    squares = isinstance(loss, SumOfSquares)
+    if optimizer is None:
+        few = len(values(problem)) <= _MOST_FOR_LEAST_SQUARES
+        return LeastSquares() if squares and few else Adam()
+    if isinstance(optimizer, LeastSquares) and not squares:
+        raise ValueError(
+            f"`LeastSquares()` minimises `SumOfSquares()`, but `loss` is {loss}. Leave "
+            "`loss` out, or take an optimiser such as `Adam()`."
+        )
+    return optimizer
+
+
+def _least_squares(
+    problems,
+    sets,
+    starts,
+    seeds,
+    parameters,
+    loss,
+    optimizer: LeastSquares,
+    solver,
+    steps_per_delay,
+) -> FitBatch:
+    """Least squares of each data set; several at a time run beside each other."""
+    began = time.perf_counter()
+    n = check_steps(10 if steps_per_delay is None else steps_per_delay)
+    alone = len(sets) == 1
+
+    def one(problem, data, own, seed):
+        began = time.perf_counter()
+        check_inputs(problem, data, loss, Discrete(), solver)
+        setting, problem = make_setting(
+            problem,
+            data,
+            _with_starts(parameters, own),
+            solver,
+            n,
+            optimizer.huber,
+            seed,
+            None if alone else 1,
+        )
+        searched = search(setting, optimizer.starts, seed)
+        seconds = time.perf_counter() - began
+        return make_estimate(setting, problem, searched, seed, seconds)
+
+    with ThreadPoolExecutor(1 if alone else cores()) as pool:
+        found = list(pool.map(one, problems, sets, starts, seeds))
+    best = np.stack([each.best for each in found])
+    return FitBatch(
+        names=found[0].names,
+        best=best,
+        first=np.stack([each.setting.guess for each in found]),
+        final=best,
+        loss=np.array([each.loss for each in found]),
+        statuses=tuple(each.status for each in found),
+        epochs=np.array([each.searched.evaluations for each in found]),
+        seconds=time.perf_counter() - began,
+        results=lambda index: found[index],
+    )
+
+
+def _descend(
     problems,
     sets,
     parameters,
@@ -213,17 +318,23 @@ def _fit(
     return _collect(fits, start, sets, z, time.perf_counter() - began)
 
 
+def _with_starts(parameters, own: Mapping[str, float]) -> dict[str, Any]:
+    """The settings of all fits, with one fit's own starts."""
+    settings = dict(parameters or {})
+    for name, value in own.items():
+        before = settings.get(name)
+        bounds = before if isinstance(before, Parameter) else Parameter()
+        settings[name] = replace(bounds, start=value)
+    return settings
+
+
 def _starts(problems, parameters, seeds, starts):
     """The layout that all fits share, each fit's problem at its start, and the free
     vectors as columns."""
     known: dict[Any, Any] = {}
 
     def find(problem, own, seed):
-        settings = dict(parameters or {})
-        for name, value in own.items():
-            before = settings.get(name)
-            bounds = before if isinstance(before, Parameter) else Parameter()
-            settings[name] = replace(bounds, start=value)
+        settings = _with_starts(parameters, own)
         random = any(
             isinstance(setting, Parameter) and isinstance(setting.start, str)
             for setting in settings.values()

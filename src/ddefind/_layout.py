@@ -77,6 +77,12 @@ class Layout:
         z[only_above] = -np.log((upper - x)[only_above])
         return z
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The full names of the free values."""
+        elements = [name for leaf in self.leaves for name in leaf.elements(leaf.name)]
+        return tuple(elements[self.source.index(j)] for j in range(len(self.names)))
+
     def learns(self, leaf: Leaf) -> bool:
         """Whether the array depends on z. That of tau counts always: it sets the
         grid."""

@@ -37,6 +37,34 @@ class AbstractOptimizer(eqx.Module):
     def transformation(self, epochs: int) -> Any: ...
 
 
+@final
+class LeastSquares(eqx.Module):
+    """Levenberg-Marquardt on the residuals at the measured times: the default of
+    `fit`, for up to some hundred parameters.
+
+    **Arguments**
+
+    - `starts`: how many starts are tried, the user's among them; 1 is the nearest
+      minimum only.
+    - `huber`: residuals beyond so many standard deviations count linearly, not
+      squared, so that outliers matter less (1.345 is usual).
+
+    >>> LeastSquares(huber=1.345).starts
+    32
+    """
+
+    starts: int = eqx.field(static=True, default=32)
+    huber: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        if isinstance(self.starts, bool) or not (
+            isinstance(self.starts, int) and self.starts >= 1
+        ):
+            raise ValueError(f"`starts` must be an integer from 1 on: {self.starts!r}.")
+        if self.huber is not None:
+            _check_rate("huber", self.huber)
+
+
 def _check_rate(name: str, rate: Any) -> None:
     if not isinstance(rate, (int, float)) or not 0 < rate < float("inf"):
         raise ValueError(f"`{name}` must be a positive number, but got {rate!r}.")

@@ -16,6 +16,7 @@ import numpy as np
 
 from ._errors import did_you_mean
 from ._layout import Layout, Leaf
+from ._prior import AbstractPrior
 from ._problem import Problem
 
 
@@ -25,8 +26,9 @@ class Parameter:
     """A parameter that is learned: where it starts and what it may be.
 
     `start` is a number (by default the problem's own) or `"random"`, uniform between
-    the bounds. Bounds hold by transformation: one bound by a logarithm, two by a
-    logistic curve, so that every step of an optimiser keeps them.
+    the bounds. Gradient descent keeps bounds by transformation, one by a logarithm, two
+    by a logistic curve; least squares can end on them. `prior` is what is known of the
+    parameter beforehand, a `Gaussian` or a `LogNormal`, for least squares.
 
     >>> Parameter(start=1.0, lower=0.1, upper=9.0).upper
     9.0
@@ -35,6 +37,7 @@ class Parameter:
     start: Any = None
     lower: float | None = None
     upper: float | None = None
+    prior: AbstractPrior | None = None
 
 
 @final
@@ -97,12 +100,15 @@ def layout(
     parameters: Mapping[str, Any] | None = None,
     *,
     seed: int = 0,
+    partial: bool = False,
 ) -> tuple[Layout, Problem, np.ndarray]:
     """The layout of a problem's free parameters, the problem with all values in place,
     and the free vector to start from.
 
     What `parameters` does not name is learned, without bounds, from the problem's own
-    value. A number stands for `Parameter(start=number)`.
+    value. A number stands for `Parameter(start=number)`. If starts may be `partial`,
+    NaN stands for one that is not known, and a problem's own value outside the bounds
+    is taken for such.
     """
     found = leaves(problem)
     start = values(problem)
@@ -110,7 +116,7 @@ def layout(
     names = [name for leaf in found for name in leaf.elements(leaf.short)]
     lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
     role = np.arange(size)  # itself: free; another element: tied to it; -1: fixed
-    named = np.zeros(size, bool)
+    named, given = np.zeros(size, bool), np.zeros(size, bool)
     random = np.random.default_rng(seed)
     for key, setting in (parameters or {}).items():
         where = _find(key, found)
@@ -122,6 +128,7 @@ def layout(
         if isinstance(setting, Parameter):
             _set_bounds(key, setting, where, lower, upper)
             _set_start(key, setting, where, start, random)
+            given[where] = setting.start is not None
         elif isinstance(setting, Fixed):
             role[where] = -1
             if setting.value is not None:
@@ -141,7 +148,13 @@ def layout(
             )
     role = _follow(role, names)
     free = np.flatnonzero(role == np.arange(size))
-    _check_starts(names, start, lower, upper, free)
+    known = free
+    if partial:
+        inside = (lower <= start) & (start <= upper)
+        unknown = free[~(inside | given)[free]]
+        start[unknown] = np.nan
+        known = np.setdiff1d(free, unknown)
+    _check_starts(names, start, lower, upper, known)
     _check_tau(names, start, role)
     position = np.full(size + 1, -1)
     position[free] = np.arange(len(free))
@@ -164,6 +177,11 @@ def with_values(problem: Problem, vector: np.ndarray) -> Problem:
         for leaf in leaves(problem)
     ]
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(parameters), arrays), rest)
+
+
+def positions(problem: Problem, key: str) -> np.ndarray:
+    """Where the parameters that a name stands for are among all values."""
+    return _find(key, leaves(problem))
 
 
 def _find(key: str, found: list[Leaf]) -> np.ndarray:

@@ -1,5 +1,6 @@
 """What a fit returns: learned values, a status that is a sentence, and a table."""
 
+import abc
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,34 +29,44 @@ class Status(enum.Enum):
         "The loss is not finite at the start. Start elsewhere, or bound the parameters."
     )
     interrupted = "Interrupted; the best point so far is kept."
+    converged_gradient = (
+        "Converged: the residuals are orthogonal to every parameter's influence."
+    )
+    converged_step = "Converged: no step promises to lower the sum of squares further."
+    exact = "Converged: the model passes through the data, up to rounding."
+    limit = (
+        "Stopped before convergence, after the most evaluations that a fit may take. "
+        "Bound the parameters, or fix those that the data cannot determine."
+    )
+    stuck = (
+        "Stopped before convergence: no smaller step lowers the sum of squares. The "
+        "model may not be smooth in its parameters."
+    )
 
     @property
     def ok(self) -> bool:
-        return self in (Status.finished, Status.threshold, Status.settled)
+        return self in (
+            Status.finished,
+            Status.threshold,
+            Status.settled,
+            Status.converged_gradient,
+            Status.converged_step,
+            Status.exact,
+        )
 
 
-@final
-@dataclass(frozen=True)
-class FitResult:
-    """A fit: `problem` is the learned problem, at the best point that was seen.
-
-    `losses[e]` is the loss at epoch e (infinite where it was not finite) and `path[e]`
-    the free parameters there, by `names` (None above 1,000 parameters); `final` are the
-    values after the last step."""
+@dataclass(frozen=True, kw_only=True)
+class AbstractFit(abc.ABC):
+    """What every fit has: `problem` is the learned problem, and `best` are its free
+    parameters, by `names`."""
 
     problem: Problem
-    start: Problem
     data: Data
     names: tuple[str, ...]
     best: np.ndarray
-    first: np.ndarray
-    final: np.ndarray
     loss: float
-    losses: np.ndarray
-    path: np.ndarray | None
     status: Status
     message: str
-    epochs: int
     seconds: float
     solver: AbstractSolver = field(repr=False)
     steps_per_delay: int = field(repr=False)
@@ -69,6 +80,31 @@ class FitResult:
     def solution(self) -> Solution:
         """The learned trajectory."""
         return solve(self.problem, self.data.T, self.solver, self.steps_per_delay)
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and strings, ready for JSON."""
+
+    @abc.abstractmethod
+    def plot(self) -> Any:
+        """A matplotlib figure."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitResult(AbstractFit):
+    """A fit by gradient descent, at the best point that was seen.
+
+    `losses[e]` is the loss at epoch e (infinite where it was not finite) and `path[e]`
+    the free parameters there, by `names` (None above 1,000 parameters); `final` are the
+    values after the last step."""
+
+    start: Problem
+    first: np.ndarray
+    final: np.ndarray
+    losses: np.ndarray
+    path: np.ndarray | None
+    epochs: int
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON."""
@@ -107,10 +143,11 @@ class FitResult:
 @final
 @dataclass(frozen=True)
 class FitBatch:
-    """Many fits: indexes and iterates as `FitResult`s, and holds them as arrays.
+    """Many fits: indexes and iterates as single fits, and holds them as arrays.
 
     `best`, `first` and `final` have a row for each fit and a column for each of
-    `names`."""
+    `names`: the estimates, and where the fit began and ended. Least squares ends at the
+    estimates, and begins in many places: `first` is the user's start there."""
 
     names: tuple[str, ...]
     best: np.ndarray
@@ -125,12 +162,12 @@ class FitBatch:
     def __len__(self) -> int:
         return len(self.best)
 
-    def __getitem__(self, index: int) -> FitResult:
+    def __getitem__(self, index: int) -> Any:
         if not -len(self) <= index < len(self):
             raise IndexError(f"There are {len(self)} fits; index {index} is outside.")
         return self.results(index % len(self))
 
-    def __iter__(self) -> Iterator[FitResult]:
+    def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
 
     def __str__(self) -> str:

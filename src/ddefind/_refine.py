@@ -1,0 +1,86 @@
+"""Many least-squares fits of one setting, on all cores."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import final
+
+import jax
+import numpy as np
+
+from ._forcing import Points
+from ._least_squares import Task, refine_block
+from ._setting import CAPACITY, Setting
+
+# Fits that one call of a program runs, one after the other.
+BLOCK = 8
+# Evaluations until a fit counts as not converging.
+LIMIT = 400
+
+
+@final
+@dataclass(frozen=True)
+class Fitted:
+    """Fits of one setting: a row for each."""
+
+    z: np.ndarray
+    gram: np.ndarray
+    squares: np.ndarray
+    evaluations: np.ndarray
+    status: np.ndarray
+    n: np.ndarray
+
+    @property
+    def loss(self) -> np.ndarray:
+        found = self.gram[:, 0, 0]
+        return np.where(np.isfinite(found), found, np.inf)
+
+    def take(self, rows) -> "Fitted":
+        return Fitted(**{name: value[rows] for name, value in vars(self).items()})
+
+    def join(self, other: "Fitted") -> "Fitted":
+        pairs = zip(vars(self).items(), vars(other).values())
+        return Fitted(**{name: np.concatenate([a, b]) for (name, a), b in pairs})
+
+
+def refine(
+    setting: Setting,
+    z: np.ndarray,
+    points: Points,
+    n: np.ndarray,
+    limit: int = LIMIT,
+    held: np.ndarray | None = None,
+) -> Fitted:
+    """Least squares from each row of `z`, on all cores. `points` are one set for all,
+    or have a first axis over the rows; `held` values stay."""
+    capacity = CAPACITY
+    while capacity < int(np.max(n)) + 4:
+        capacity *= 2
+    own = np.ndim(points.times) == 2
+
+    def block(rows: np.ndarray):
+        fill = np.resize(rows, BLOCK)
+        active = np.arange(BLOCK) < len(rows)
+        each = jax.tree.map(
+            lambda a: a[fill] if own else np.broadcast_to(a, (BLOCK, *np.shape(a))),
+            points,
+        )
+        box = jax.tree.map(lambda a: a[fill], setting.box(len(z), held))
+        task = Task(z[fill], box, each, n[fill], np.where(active, limit, 0))
+        found = jax.tree.map(np.asarray, refine_block(setting.model, task, capacity))
+        return jax.tree.map(lambda a: a[: len(rows)], found)
+
+    found = in_blocks(block, len(z), setting.workers)
+    return Fitted(
+        found.z, *found.normal, found.evaluations, found.status, np.asarray(n)
+    )
+
+
+def in_blocks(block, count: int, workers: int):
+    """The results of `block(rows)` for blocks of rows, put together."""
+    rows = np.split(np.arange(count), range(BLOCK, count, BLOCK))
+    if len(rows) == 1 or workers == 1:
+        parts = list(map(block, rows))
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            parts = list(pool.map(block, rows))
+    return jax.tree.map(lambda *a: np.concatenate(a), *parts)

@@ -1,0 +1,216 @@
+"""The best fit, not the nearest: least squares from many starts.
+
+Starts are drawn within the bounds (or around what scales the data give), with delays
+spread over their range; gradient matching moves each to where the smoothed data satisfy
+the equation; a few steps of least squares sort them, and the best are refined to
+convergence. Noise levels that are not given follow the residuals, and the solver's step
+is halved until the estimates no longer feel it."""
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple, final
+
+import numpy as np
+
+from ._data import Data
+from ._forcing import Points
+from ._refine import Fitted, refine
+from ._setting import Setting
+from ._smooth import rough_noise, spread
+from ._starts import draw, match
+
+# Evaluations of a first look.
+_LOOK = 15
+# How many of the starts are refined to the end.
+_SURVIVORS = 10
+# The most steps in a delay.
+_MOST_STEPS = 8000
+# Steps are fine enough when halving them moves the estimates by less than this share of
+# their joint standard error.
+_STEP_ERROR = 0.05
+# Minima are the same whose sums of squares differ by less than this, in units of the
+# noise, and that are nearer than its root, in standard errors.
+_SAME = 0.1
+
+
+class Minimum(NamedTuple):
+    """A minimum of the sum of squares, and how many of the starts ended there."""
+
+    z: np.ndarray
+    loss: float
+    starts: int
+
+
+@final
+@dataclass(frozen=True)
+class Searched:
+    """The best fit: `best` has one row. `noise` is each quantity's standard deviation,
+    given or estimated; `step_error` the last move by a halved step, in standard
+    errors."""
+
+    best: Fitted
+    points: Points
+    noise: np.ndarray
+    minima: tuple[Minimum, ...]
+    starts: int
+    evaluations: int
+    step_error: float
+
+
+def search(setting: Setting, starts: int, seed: int) -> Searched:
+    """The best of `starts` starts; the user's guess is one of them."""
+    noise = _given_noise(setting.data)
+    rough = rough_noise(setting.data) if noise is None else noise
+    points = setting.points(rough)
+    random = np.random.default_rng(seed)
+    z = draw(setting, starts, random)
+    fitted = _explore(setting, z, points, rough)
+    if starts > 1 and setting.history.any():
+        z = _other_histories(setting, fitted, starts, random)
+        more = _explore(setting, z, points, rough, ~setting.history)
+        fitted = fitted.join(more)
+    if noise is None and len(rough) > 1:
+        fitted, points = _reweigh(setting, fitted)
+    fitted = fitted.take(np.argsort(score(setting, fitted), kind="stable"))
+    best, step_error = _resolve(setting, fitted.take([0]), points)
+    if noise is None:
+        noise = residual_noise(setting, best)
+    evaluations = int(fitted.evaluations.sum() + best.evaluations.sum())
+    return Searched(
+        best, points, noise, _minima(setting, fitted), starts, evaluations, step_error
+    )
+
+
+def score(setting: Setting, fitted: Fitted) -> np.ndarray:
+    """By what minima are ranked: the sum of squares in units of the noise, and a
+    preference for slow histories.
+
+    A history is seen through one delay only, so that fast ones, up to the sampling
+    limit, fit any data nearly as well. Each full cycle within a delay beyond the first
+    therefore counts against it: 8 log(cycles), as a prior of cycles^-4 would."""
+    unit = variance(setting, float(np.min(fitted.loss)))
+    cycles = fitted.z * setting.delay(fitted.z)[:, None] / (2 * np.pi)
+    felt = np.diagonal(fitted.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
+    counts = setting.frequencies & felt & (cycles > 1)
+    against = 8 * np.sum(np.log(np.where(counts, cycles, 1.0)), axis=1)
+    return fitted.loss / unit + against
+
+
+def _explore(setting: Setting, z, points, noise, held=None) -> Fitted:
+    """Match, look, and refine the best."""
+    if len(z) > 1:
+        z = match(setting, z, noise, held)
+    looked = refine(setting, z, points, setting.steps(z), _LOOK)
+    z = looked.z[_distinct(setting, looked, _SURVIVORS)]
+    return refine(setting, z, points, setting.steps(z))
+
+
+def _other_histories(setting: Setting, fitted: Fitted, starts: int, random):
+    """The best fits so far, with other histories."""
+    kept = fitted.z[_distinct(setting, fitted, 3)]
+    z = np.resize(kept, (starts, kept.shape[1]))
+    drawn = draw(replace(setting, guess=setting.guess * np.nan), starts, random)
+    return np.where(setting.history, drawn, z)
+
+
+def _given_noise(data: Data) -> np.ndarray | None:
+    """The given standard deviation of each quantity (its root mean square)."""
+    if data.sd is None:
+        return None
+    here = np.isfinite(data.x)
+    total = np.sum(np.where(here, data.sd, 0.0) ** 2, axis=0)
+    return np.sqrt(total / np.maximum(here.sum(axis=0), 1))
+
+
+def residual_noise(setting: Setting, fitted: Fitted) -> np.ndarray:
+    """Each quantity's noise, from the residuals of one fit; parameters use up degrees
+    of freedom in proportion to the points."""
+    count = np.isfinite(setting.data.x).sum(axis=0)
+    freedom = count * setting.freedom / setting.count
+    least = 1e-9 * spread(setting.data)
+    mean = fitted.squares[0] / np.where(count > 0, freedom, 1.0)
+    return np.maximum(np.sqrt(np.where(count > 0, mean, 1.0)), least)
+
+
+def _reweigh(setting: Setting, fitted: Fitted) -> tuple[Fitted, Points]:
+    """Weights from the residuals, and the fits again, until both agree."""
+    points, before = None, None
+    for _ in range(20):
+        best = fitted.take([int(np.argmin(score(setting, fitted)))])
+        noise = residual_noise(setting, best)
+        if before is not None and np.all(np.abs(noise / before - 1) < 1e-4):
+            break
+        points = setting.points(noise)
+        z = fitted.z[_distinct(setting, fitted, 6)]
+        fitted = refine(setting, z, points, setting.steps(z))
+        before = noise
+    assert points is not None
+    return fitted, points
+
+
+def _resolve(setting: Setting, best: Fitted, points: Points) -> tuple[Fitted, float]:
+    """Halve the step until the estimates no longer feel it."""
+    moved = np.inf
+    n = setting.steps(best.z)
+    while True:
+        finer = refine(setting, best.z, points, n := 2 * n)
+        if not np.isfinite(finer.loss[0]):
+            break
+        moved = _distance(setting, finer, best.z[0])
+        best = finer
+        if moved < _STEP_ERROR or 2 * n[0] > _MOST_STEPS:
+            break
+    return best, moved
+
+
+def variance(setting: Setting, loss: float) -> float:
+    """The unit of the sum of squares: the variance of the weighted residuals, one where
+    the noise is given."""
+    if setting.data.sd is not None or not np.isfinite(loss):
+        return 1.0
+    return max(loss / setting.freedom, 1e-300)
+
+
+def _distance(setting: Setting, fitted: Fitted, z: np.ndarray) -> float:
+    """How far `z` is from a fit, in its joint standard errors."""
+    away = z - fitted.z[0]
+    square = away @ fitted.gram[0, 1:, 1:] @ away
+    return float(np.sqrt(max(square, 0.0) / variance(setting, fitted.loss[0])))
+
+
+def _distinct(setting: Setting, fitted: Fitted, most: int) -> np.ndarray:
+    """The best fits, best first, without those that are at the same place."""
+    order = np.argsort(score(setting, fitted), kind="stable")
+    kept: list[int] = []
+    for row in order:
+        if len(kept) == most or (kept and not np.isfinite(fitted.loss[row])):
+            break
+        near = [
+            np.allclose(fitted.z[row], fitted.z[other], rtol=1e-3, atol=1e-12)
+            for other in kept
+        ]
+        if not any(near):
+            kept.append(int(row))
+    return np.array(kept)
+
+
+def _minima(setting: Setting, fitted: Fitted) -> tuple[Minimum, ...]:
+    """The distinct minima that were reached, in the order given."""
+    unit = variance(setting, float(np.min(fitted.loss)))
+    kept: list[int] = []
+    starts: list[int] = []
+    for row in np.flatnonzero(np.isfinite(fitted.loss)):
+        for place, other in enumerate(kept):
+            away = fitted.z[row] - fitted.z[other]
+            square = away @ fitted.gram[other, 1:, 1:] @ away
+            rise = abs(fitted.loss[row] - fitted.loss[other])
+            if max(square, rise) < _SAME * unit:
+                starts[place] += 1
+                break
+        else:
+            kept.append(int(row))
+            starts.append(1)
+    losses = fitted.loss
+    return tuple(
+        Minimum(fitted.z[row], float(losses[row]), count)
+        for row, count in zip(kept, starts)
+    )

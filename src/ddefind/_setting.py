@@ -1,0 +1,197 @@
+"""A least-squares fit as it is set up: bounds, guesses, conventions, noise."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+from ._data import Data
+from ._forcing import Points
+from ._history import Periodic
+from ._layout import Layout
+from ._least_squares import Model, Priors
+from ._levenberg import Box
+from ._loss import SumOfSquares
+from ._parameters import Parameter, layout, positions
+from ._problem import Problem
+from ._solver import AbstractSolver
+
+# Rows of the ring: the longest delay, in steps, has a few less.
+CAPACITY = 512
+# At least so many steps over the whole record.
+_STEPS = 100
+
+
+@final
+@dataclass(frozen=True)
+class Setting:
+    """A model with its data and its limits: what every start of a search shares.
+
+    `guess` are the user's start values, NaN where there are none. `history` marks the
+    free values of the history, `frequencies` its frequencies."""
+
+    model: Model
+    data: Data
+    lower: np.ndarray
+    upper: np.ndarray
+    guess: np.ndarray
+    steps_per_delay: int
+    history: np.ndarray
+    frequencies: np.ndarray
+    workers: int
+
+    @property
+    def tau(self) -> int | None:
+        """Where the delay stands among the free values."""
+        names = self.model.layout.names
+        return names.index("tau") if "tau" in names else None
+
+    def delay(self, z: np.ndarray) -> np.ndarray:
+        if self.tau is None:
+            known = self.model.learned.tau
+            known = self.model.fixed.tau if known is None else known
+            return np.full(len(z), float(known))
+        return z[:, self.tau]
+
+    def steps(self, z: np.ndarray) -> np.ndarray:
+        """Steps in a delay: enough for it, and enough for the record."""
+        by_record = np.ceil(_STEPS * self.delay(z) / self.data.T)
+        least = self.steps_per_delay
+        return np.clip(by_record, least, max(least, CAPACITY // 2 - 3)).astype(int)
+
+    def box(self, count: int, held: np.ndarray | None = None) -> Box:
+        shape = (count, len(self.lower))
+        held = np.zeros(shape, bool) if held is None else held
+        return Box(
+            np.broadcast_to(self.lower, shape),
+            np.broadcast_to(self.upper, shape),
+            np.broadcast_to(held, shape),
+        )
+
+    def points(self, noise: np.ndarray | None = None) -> Points:
+        """The data with their weights, from given noise levels where the data have no
+        own."""
+        points = SumOfSquares().prepare(self.data).points
+        if self.data.sd is not None or noise is None:
+            return points
+        return points._replace(weights=points.weights / noise**2)
+
+    @property
+    def count(self) -> int:
+        """The number of measured values."""
+        return int(np.isfinite(self.data.x).sum())
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom, at least one."""
+        return max(self.count - len(self.lower), 1)
+
+
+def make_setting(
+    problem: Problem,
+    data: Data,
+    parameters: Mapping[str, Any] | None,
+    solver: AbstractSolver,
+    steps_per_delay: int,
+    huber: float | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+) -> tuple[Setting, Problem]:
+    """The setting of a fit, and the problem with what is fixed in place."""
+    names, problem, start = layout(problem, parameters, seed=seed, partial=True)
+    if not names.names:
+        raise ValueError("Every parameter is fixed: there is nothing to learn.")
+    guess = np.asarray(names.transform(start))
+    lower, upper = np.array(names.lower), np.array(names.upper)
+    history = np.array([name.startswith("history.") for name in names.paths])
+    frequencies = np.zeros(len(lower), bool)
+    if isinstance(problem.history, Periodic):
+        frequencies = np.array([n.startswith("history.omega") for n in names.paths])
+    _bound_frequencies(data, lower, upper, frequencies)
+    if "tau" in names.names:
+        _bound_delay(data, lower, upper, guess, names.names.index("tau"))
+    inside = (lower <= guess) & (guess <= upper)
+    guess = np.where(inside, guess, np.nan)
+    free = replace(names, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
+    learned, fixed = free.split(problem)
+    model = Model(
+        free,
+        learned,
+        fixed,
+        solver,
+        _priors(parameters, problem, names),
+        problem.dimension,
+        huber,
+    )
+    setting = Setting(
+        model,
+        data,
+        lower,
+        upper,
+        guess,
+        steps_per_delay,
+        history,
+        frequencies,
+        workers or cores(),
+    )
+    return setting, problem
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux: what we may really use
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def spacing(data: Data) -> float:
+    """The usual distance of neighbouring times."""
+    return float(np.median(np.diff(np.unique(data.t))))
+
+
+def _bound_delay(data: Data, lower, upper, guess, tau: int) -> None:
+    """Two sampling intervals to 0.9 of the record, unless the user says otherwise, by
+    a bound or by a start beyond."""
+    low, high = min(2 * spacing(data), 0.1 * data.T), 0.9 * data.T
+    if np.isfinite(guess[tau]):
+        low, high = min(low, guess[tau] / 4), max(high, 1.5 * guess[tau])
+    lower[tau] = low if np.isinf(lower[tau]) else max(lower[tau], 1e-6 * data.T)
+    upper[tau] = max(high, 2 * lower[tau]) if np.isinf(upper[tau]) else upper[tau]
+
+
+def _bound_frequencies(data: Data, lower, upper, frequencies) -> None:
+    """(A, omega) and (-A, -omega) are the same history: omega is taken positive where
+    it may be; and below the sampling limit, where the user gives none."""
+    for j in np.flatnonzero(frequencies):
+        if upper[j] > 0:
+            lower[j] = max(lower[j], 0.0)
+            if np.isinf(upper[j]):
+                upper[j] = max(np.pi / spacing(data), 2 * lower[j])
+
+
+def _priors(parameters, problem: Problem, names: Layout) -> Priors | None:
+    """The priors of the free values; None if there are none."""
+    given = {
+        key: setting.prior
+        for key, setting in (parameters or {}).items()
+        if isinstance(setting, Parameter) and setting.prior is not None
+    }
+    if not given:
+        return None
+    size = len(names.names)
+    mean, weight, log = np.zeros(size), np.zeros(size), np.zeros(size, bool)
+    for key, prior in given.items():
+        for element in positions(problem, key):
+            j = names.source[element]
+            if j < 0:
+                raise ValueError(
+                    f"`parameters[{key!r}]` is not free: it needs no prior."
+                )
+            if prior.is_log and names.lower[j] < 0:
+                raise ValueError(
+                    f"`parameters[{key!r}]`: a log-normal prior is for positive "
+                    "values. Add `lower=0`."
+                )
+            mean[j], weight[j], log[j] = prior.center, prior.width**-2.0, prior.is_log
+    return Priors(mean, weight, log)
