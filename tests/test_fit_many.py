@@ -112,6 +112,7 @@ def test_bad_input():
             [start, EXPERIMENTS["exponential"].true],
             sets[0],
             parameters={"tau": dd.Fixed()},
+            optimizer=dd.Adam(),
         )
 
 

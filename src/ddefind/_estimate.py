@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, final
 
+import jax
 import numpy as np
 
 from . import _levenberg
@@ -43,6 +44,21 @@ class Estimate(AbstractFit):
     def noise(self) -> dict[str, float]:
         """The standard deviation of each quantity's noise, as given or estimated."""
         return dict(zip(self.data.names, self.searched.noise.tolist()))
+
+    @property
+    def fitted(self) -> np.ndarray:
+        """What the model says at the times of the data, of the shape of `data.x`."""
+        times, where = np.unique(self.data.t, return_inverse=True)
+        x = self.solution(times)
+        if self.problem.observe is not None:
+            x = jax.vmap(self.problem.observe)(x, times)
+        return np.asarray(x)[where]
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """Data minus model in units of the noise; NaN where nothing was measured."""
+        sd = self.searched.noise if self.data.sd is None else self.data.sd
+        return (self.data.x - self.fitted) / sd
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON."""
@@ -93,15 +109,15 @@ def make_estimate(
     layout, best = setting.model.layout, searched.best
     z = best.z[0]
     status = _STATUS[int(best.status[0])]
+    if searched.interrupted:
+        status = Status.interrupted
     loss = float(best.loss[0])
     if setting.data.sd is None and len(searched.noise) == 1:
         loss = float(best.squares[0].sum())
     first = np.where(np.isnan(setting.guess), z, setting.guess)
     return Estimate(
         problem=layout.problem(z, problem),
-        start=layout.problem(
-            np.where(np.isnan(setting.guess), z, setting.guess), problem
-        ),
+        start=layout.problem(first, problem),
         data=setting.data,
         names=layout.names,
         best=z,

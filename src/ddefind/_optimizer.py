@@ -98,13 +98,13 @@ def _adam_direction(beta_1: float, beta_2: float, tiny: float = 1e-8):
     """
     import optax
 
-    def init(z):
-        one = jnp.ones((), z.dtype)
-        return _AdamState(jnp.zeros_like(z), jnp.zeros_like(z), one, one)
+    def init(params):
+        zeros, one = jnp.zeros_like(params), jnp.ones((), params.dtype)
+        return _AdamState(zeros, zeros, one, one)
 
-    def update(slope, state, z=None):
-        mean = beta_1 * state.mean + (1 - beta_1) * slope
-        square = beta_2 * state.square + (1 - beta_2) * slope**2
+    def update(updates, state, params=None):
+        mean = beta_1 * state.mean + (1 - beta_1) * updates
+        square = beta_2 * state.square + (1 - beta_2) * updates**2
         left_1, left_2 = beta_1 * state.left_1, beta_2 * state.left_2
         spread = jnp.sqrt(square / (1 - left_2))
         step = mean / ((1 - left_1) * (spread + tiny))

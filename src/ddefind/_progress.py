@@ -12,9 +12,11 @@ import numpy as np
 @final
 @dataclass(frozen=True)
 class Progress:
-    """What a progress function is told: of several fits, the slowest's epoch, how many
-    are done, and the lowest loss with its delay."""
+    """What a progress function is told: the phase of the work (`"epochs"` for gradient
+    descent), how far it is, how many fits are done, and the lowest loss with its
+    delay."""
 
+    phase: str
     epoch: int
     epochs: int
     fits_done: int
@@ -45,7 +47,7 @@ class Reporter:
         if self.bar is not None:
             self.bar.start()
             self.task = self.bar.add_task(
-                "", total=max(self.epochs, 1), loss="", tau=""
+                "", total=max(self.epochs, 1), phase="", loss="", tau=""
             )
         return self
 
@@ -54,26 +56,24 @@ class Reporter:
             self.bar.stop()
 
     def update(self, state: Any, tau: np.ndarray) -> None:
+        """Of a descent: where the slowest of its fits is."""
         running = state.status == 0
         epoch = int(state.epoch[running].min()) if running.any() else self.epochs
         lowest = int(np.argmin(state.best_loss))
+        done = int((~running).sum())
+        self.show("epochs", epoch, done, state.best_loss[lowest], float(tau[lowest]))
+
+    def show(self, phase: str, epoch: int, done: int, loss: float, tau: float) -> None:
         passed = time.perf_counter() - self.began
         left = passed * (self.epochs - epoch) / max(epoch, 1)
         now = Progress(
-            epoch,
-            self.epochs,
-            int((~running).sum()),
-            self.fits,
-            float(state.best_loss[lowest]),
-            float(tau[lowest]),
-            left,
+            phase, epoch, self.epochs, done, self.fits, float(loss), float(tau), left
         )
         if self.callback is not None:
             self.callback(now)
         if self.bar is not None:
-            self.bar.update(
-                self.task, completed=epoch, loss=f"{now.loss:.4g}", tau=f"{now.tau:.4g}"
-            )
+            shown = {"phase": phase, "loss": f"{loss:.4g}", "tau": f"{tau:.4g}"}
+            self.bar.update(self.task, completed=epoch, **shown)
 
 
 def _bar() -> Any:
@@ -87,7 +87,7 @@ def _bar() -> Any:
     from rich.progress import Progress as Bar
 
     return Bar(
-        TextColumn("epoch"),
+        TextColumn("{task.fields[phase]}"),
         MofNCompleteColumn(),
         BarColumn(),
         TextColumn("loss {task.fields[loss]}  tau {task.fields[tau]}"),

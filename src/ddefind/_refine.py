@@ -71,7 +71,12 @@ def refine(
 
     found = in_blocks(block, len(z), setting.workers)
     return Fitted(
-        found.z, *found.normal, found.evaluations, found.status, np.asarray(n)
+        found.z,
+        found.normal.gram,
+        found.normal.squares,
+        found.evaluations,
+        found.status,
+        np.asarray(n),
     )
 
 

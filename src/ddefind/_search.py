@@ -6,6 +6,7 @@ the equation; a few steps of least squares sort them, and the best are refined t
 convergence. Noise levels that are not given follow the residuals, and the solver's step
 is halved until the estimates no longer feel it."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
@@ -54,29 +55,79 @@ class Searched:
     starts: int
     evaluations: int
     step_error: float
+    interrupted: bool
 
 
-def search(setting: Setting, starts: int, seed: int) -> Searched:
-    """The best of `starts` starts; the user's guess is one of them."""
-    noise = _given_noise(setting.data)
-    rough = rough_noise(setting.data) if noise is None else noise
-    points = setting.points(rough)
+# What a search does, in this order.
+PHASES = ("first look", "other histories", "noise", "finer steps")
+
+
+def search(
+    setting: Setting,
+    starts: int,
+    seed: int,
+    report: Callable[[str, Fitted], None] = lambda phase, fitted: None,
+) -> Searched:
+    """The best of `starts` starts; the user's guess is one of them.
+
+    `report(phase, fitted)` is told the phases as they end. Interrupted, the best so far
+    is returned; before there is any, the interruption goes on."""
+    found = None
+    try:
+        for better in _search(setting, starts, seed, report):
+            found = better
+    except KeyboardInterrupt:
+        if found is None:
+            raise
+        return replace(found, interrupted=True)
+    assert found is not None
+    return found
+
+
+def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Searched]:
+    """What is known after each phase."""
+    given = _given_noise(setting.data)
+    noise = rough_noise(setting.data) if given is None else given
+    points = setting.points(noise)
     random = np.random.default_rng(seed)
-    z = draw(setting, starts, random)
-    fitted = _explore(setting, z, points, rough)
+    fitted = _explore(setting, draw(setting, starts, random), points, noise)
+    yield _found(setting, fitted, points, noise, starts)
+    report(PHASES[0], fitted)
     if starts > 1 and setting.history.any():
         z = _other_histories(setting, fitted, starts, random)
-        more = _explore(setting, z, points, rough, ~setting.history)
-        fitted = fitted.join(more)
-    if noise is None and len(rough) > 1:
+        fitted = fitted.join(_explore(setting, z, points, noise, ~setting.history))
+        yield _found(setting, fitted, points, noise, starts)
+        report(PHASES[1], fitted)
+    if given is None and setting.needs_noise:
         fitted, points = _reweigh(setting, fitted)
-    fitted = fitted.take(np.argsort(score(setting, fitted), kind="stable"))
-    best, step_error = _resolve(setting, fitted.take([0]), points)
-    if noise is None:
+        yield _found(setting, fitted, points, noise, starts)
+        report(PHASES[2], fitted)
+    found = _found(setting, fitted, points, noise, starts)
+    best, step_error = _resolve(setting, found.best, points)
+    if given is None:
         noise = residual_noise(setting, best)
-    evaluations = int(fitted.evaluations.sum() + best.evaluations.sum())
+    evaluations = found.evaluations + int(best.evaluations.sum())
+    yield replace(
+        found,
+        best=best,
+        noise=noise,
+        evaluations=evaluations,
+        step_error=step_error,
+    )
+    report(PHASES[3], best)
+
+
+def _found(setting: Setting, fitted: Fitted, points, noise, starts: int) -> Searched:
+    fitted = fitted.take(np.argsort(score(setting, fitted), kind="stable"))
     return Searched(
-        best, points, noise, _minima(setting, fitted), starts, evaluations, step_error
+        best=fitted.take([0]),
+        points=points,
+        noise=noise,
+        minima=_minima(setting, fitted),
+        starts=starts,
+        evaluations=int(fitted.evaluations.sum()),
+        step_error=np.inf,
+        interrupted=False,
     )
 
 

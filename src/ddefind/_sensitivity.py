@@ -155,7 +155,7 @@ def step(extended: Extended, i, x, y, ring: Ring):
     def slope(c, x):
         return extended.slope(grid.node(i) + c, x, pasts[c])
 
-    x = system.solver.step(slope, x, first, grid.length(i, 1.0))
+    x = system.solver.step(slope, x, first, grid.length(i, jnp.asarray(1.0)))
     return x, right[0], Ring(rows, ring.inside)
 
 

@@ -79,6 +79,13 @@ class Setting:
         return points._replace(weights=points.weights / noise**2)
 
     @property
+    def needs_noise(self) -> bool:
+        """Whether the estimates depend on the noise levels: with several quantities,
+        priors, or residuals that count as outliers."""
+        several = self.data.x.shape[1] > 1
+        return several or self.model.priors is not None or self.model.huber is not None
+
+    @property
     def count(self) -> int:
         """The number of measured values."""
         return int(np.isfinite(self.data.x).sum())

@@ -1,5 +1,7 @@
 """Where a search starts: random values, moved by gradient matching."""
 
+from typing import Any
+
 import jax
 import numpy as np
 
@@ -90,7 +92,7 @@ def match(setting: Setting, z: np.ndarray, noise: np.ndarray, held=None) -> np.n
     return np.where(keep[:, None], z, matched)
 
 
-def _filled(data: Data, measured: np.ndarray) -> Data:
+def _filled(data: Data, measured: Any) -> Data:
     """The data with a harmless constant for what is not measured."""
     if measured.all():
         return data

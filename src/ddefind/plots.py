@@ -10,7 +10,8 @@ from ._problem import Problem
 from ._solve import Solution, solve
 
 if TYPE_CHECKING:
-    from ._result import FitResult
+    from ._estimate import Estimate
+    from ._result import AbstractFit, FitResult
 
 DATA, START, LEARNED, TRUE = "#7a7a7a", "#d55e00", "#0072b2", "#000000"
 
@@ -26,22 +27,68 @@ def plot_fit(fit: "FitResult") -> Any:
     start = _observed(fit.start, _solution(fit, fit.start), t)
     learned = _observed(fit.problem, fit.solution, t)
     for index, ax in enumerate(axes):
-        draw_data(ax, fit.data, index)
         if np.all(np.isfinite(start)):
             ax.plot(t, start[:, index], ":", color=START, label="start")
-        ax.plot(t, learned[:, index], color=LEARNED, lw=1.8, label="learned")
-        # A start that runs away must not flatten everything else.
-        shown = np.concatenate([learned[:, index], fit.data.x[:, index]])
-        low, high = np.nanmin(shown), np.nanmax(shown)
-        margin = 0.25 * (high - low) + 1e-12
-        ax.set(ylim=(low - margin, high + margin), xlim=(0, fit.data.T))
-        ax.set(xlabel="time", ylabel=fit.data.names[index])
-        ax.legend(frameon=False, ncols=3, loc="upper right")
+        _draw_learned(ax, fit, index, t, learned[:, index])
     finite = np.where(np.isfinite(fit.losses), fit.losses, np.nan)
     below.semilogy(finite, color=LEARNED, lw=1.2)
     below.set(xlabel="epoch", ylabel="loss", xlim=(0, max(len(finite) - 1, 1)))
     for ax in (*axes, below):
         ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _draw_learned(ax: Any, fit: "AbstractFit", index: int, t, learned) -> None:
+    draw_data(ax, fit.data, index)
+    ax.plot(t, learned, color=LEARNED, lw=1.8, label="learned")
+    # A curve that runs away must not flatten everything else.
+    shown = np.concatenate([learned, fit.data.x[:, index]])
+    low, high = np.nanmin(shown), np.nanmax(shown)
+    margin = 0.25 * (high - low) + 1e-12 * abs(high)
+    ax.set(ylim=(low - margin, high + margin), xlim=(0, fit.data.T))
+    ax.set(xlabel="time", ylabel=fit.data.names[index])
+    ax.legend(frameon=False, ncols=3, loc="upper right")
+
+
+def plot_estimate(fit: "Estimate") -> Any:
+    """Data and fitted trajectory of each quantity, and the residuals in units of the
+    noise."""
+    from matplotlib.figure import Figure
+
+    k = len(fit.data.names)
+    figure = Figure(figsize=(7, 4.2 * k), layout="constrained")
+    ratios = [3, 1.4] * k
+    axes = figure.subplots(2 * k, 1, height_ratios=ratios, squeeze=False)[:, 0]
+    t = _times(fit.data.T)
+    learned = _observed(fit.problem, fit.solution, t)
+    residuals = fit.residuals
+    for index, name in enumerate(fit.data.names):
+        above, below = axes[2 * index : 2 * index + 2]
+        _draw_learned(above, fit, index, t, learned[:, index])
+        below.axhline(0, color=LEARNED, lw=1)
+        below.plot(fit.data.t, residuals[:, index], ".", color=DATA, ms=4)
+        below.set(
+            xlabel="time", ylabel=f"residual / sd\n({name})", xlim=(0, fit.data.T)
+        )
+    for ax in axes:
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def plot_waterfall(fit: "Estimate") -> Any:
+    """The sums of squares where the refined starts ended, sorted: steps are minima."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.5, 3.4), layout="constrained")
+    ax = figure.subplots()
+    losses = np.sort(
+        np.repeat([m.loss for m in fit.minima], [m.starts for m in fit.minima])
+    )
+    above = losses - losses[0]
+    ax.plot(np.arange(1, len(above) + 1), above, "o-", color=LEARNED, ms=4, lw=1)
+    ax.set_yscale("symlog", linthresh=1.0)
+    ax.set(xlabel="refined start, sorted", ylabel="sum of squares above the best")
+    ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 

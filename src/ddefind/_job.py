@@ -1,0 +1,44 @@
+"""Fits as they are asked for, before anything is computed."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+from ._data import Data
+from ._gradient import AbstractGradient
+from ._loss import AbstractLoss
+from ._optimizer import AbstractOptimizer, LeastSquares
+from ._parameters import Parameter
+from ._problem import Problem
+from ._progress import Progress
+from ._solver import AbstractSolver
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One or many fits: lists have an entry for each. None is a default, which the
+    methods know."""
+
+    problems: list[Problem]
+    sets: list[Data]
+    starts: list[Mapping[str, float]]
+    seeds: list[int]
+    parameters: Mapping[str, Any] | None
+    loss: AbstractLoss
+    optimizer: AbstractOptimizer | LeastSquares
+    gradient: AbstractGradient | None
+    solver: AbstractSolver
+    steps_per_delay: int | None
+    epochs: int | None
+    threshold: float | None
+    progress: bool | Callable[[Progress], None] | None
+
+    def settings(self, own: Mapping[str, float]) -> dict[str, Any]:
+        """The settings of the parameters, with one fit's own starts."""
+        settings = dict(self.parameters or {})
+        for name, value in own.items():
+            before = settings.get(name)
+            bounds = before if isinstance(before, Parameter) else Parameter()
+            settings[name] = replace(bounds, start=value)
+        return settings
