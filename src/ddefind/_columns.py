@@ -47,11 +47,11 @@ def measured(
     if not table.places:
         raise table.error("there are no rows of data.")
     time = _time_column(table, time)
+    t, origin, note = times(table, time, start)
     names, notes = _quantities(table, time, columns)
     deviations = _deviation_columns(table, names)
     numeric = [] if has_dates(table, time) else [time]
     table.check_decimals([*numeric, *names, *deviations])
-    t, origin, note = times(table, time, start)
     x = np.stack([table.numbers(name, _HINT) for name in names], axis=1)
     if not np.any(np.isfinite(x)):
         raise table.error("nothing is measured: no column holds a number but the time.")

@@ -94,16 +94,20 @@ def _split(source: str, line: Line, separator: str) -> list[str]:
     except csv.Error as error:
         if "limit" in str(error):
             raise DataError(f"{where}: a cell of too many characters.") from None
-        raise DataError(
-            f"{where}: the quotes do not match ({error}). A quoted cell begins and "
-            "ends with a quote, in one line."
-        ) from None
+        raise _quotes(source, line) from None
     longest = max(map(len, cells))
     if longest > _LONGEST:
         raise DataError(
             f"{where}: a cell of {longest} characters. At most {_LONGEST} are read."
         )
     return cells
+
+
+def _quotes(source: str, line: Line) -> DataError:
+    return DataError(
+        f"{source}, line {line.number}: the quotes do not match. A quoted cell begins "
+        "and ends with a quote, in one line."
+    )
 
 
 def _trimmed(cells: Sequence[str]) -> list[str]:
@@ -126,6 +130,8 @@ def _separator(source: str, lines: Sequence[Line]) -> str:
     merits = {separator: _merit(sample, separator) for separator in _SEPARATORS}
     best = max(merits, key=merits.__getitem__)
     if not merits[best]:
+        if first.text.count('"') % 2:
+            raise _quotes(source, first)
         raise DataError(
             f"{source}, line {first.number}: {shown(first.text)} is one cell only. "
             "Separate columns by commas, semicolons, tabs, | or blanks, and put # "

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from ._cells import is_missing
 from ._errors import shown
 
 DAY = 86_400_000_000_000  # nanoseconds
@@ -35,15 +36,14 @@ class Moments(NamedTuple):
 
 
 def are_dates(cells: Sequence[str]) -> bool:
-    """Whether a column of times is meant as dates: one of them is one, or all are
-    written as 20241231.
+    """Whether a column of times is meant as dates: the first is one, or all are written
+    as 20241231.
 
     >>> are_dates(["2024-12-31", "soon"]), are_dates(["20241231"]), are_dates(["2024"])
     (True, True, False)
     """
-    return any(is_date(cell) for cell in cells) or (
-        len(cells) > 0 and all(_COMPACT.fullmatch(cell) for cell in cells)
-    )
+    first = next((cell for cell in cells if not is_missing(cell)), "")
+    return is_date(first) or all(_COMPACT.fullmatch(cell) for cell in cells)
 
 
 def is_date(cell: str) -> bool:
@@ -98,24 +98,22 @@ def _match(cell: str, index: int, fail: Fail) -> re.Match[str]:
 def _day_first(found: list[re.Match[str]], cells: Sequence[str], fail: Fail) -> bool:
     """Whether 31/12/2024 is the order, or 12/31/2024: some date of the column must
     tell."""
-    open_ = {
-        index: (int(match["a"]), int(match["b"]))
-        for index, match in enumerate(found)
-        if len(match["a"]) < 4 and match["mark"] != "."
-    }
-    day = [index for index, (a, _) in open_.items() if a > 12]
-    month = [index for index, (_, b) in open_.items() if b > 12]
+    day, month, unclear = [], [], []
+    for index, match in enumerate(found):
+        if len(match["a"]) < 4 and match["mark"] != ".":
+            a, b = int(match["a"]), int(match["b"])
+            kind = unclear if max(a, b) <= 12 else month if a <= 12 else day
+            kind.append(index)
     if day and month:
         raise fail(
             month[0],
             f"{shown(cells[month[0]])} has the month first, but "
             f"{shown(cells[day[0]])} has the day first. {HOW}",
         )
-    if open_ and not day and not month:
-        index = next(iter(open_))
+    if unclear and not day and not month:
         raise fail(
-            index,
-            f"{shown(cells[index])} is ambiguous: the day or the month may stand "
+            unclear[0],
+            f"{shown(cells[unclear[0]])} is ambiguous: the day or the month may stand "
             f"first. {HOW}",
         )
     return bool(day)
