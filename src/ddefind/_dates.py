@@ -98,7 +98,9 @@ def _match(cell: str, index: int, fail: Fail) -> re.Match[str]:
 def _day_first(found: list[re.Match[str]], cells: Sequence[str], fail: Fail) -> bool:
     """Whether 31/12/2024 is the order, or 12/31/2024: some date of the column must
     tell."""
-    day, month, unclear = [], [], []
+    day: list[int] = []
+    month: list[int] = []
+    unclear: list[int] = []
     for index, match in enumerate(found):
         if len(match["a"]) < 4 and match["mark"] != ".":
             a, b = int(match["a"]), int(match["b"])
