@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ddefind.paper import write_whole
+from ddefind._files import write_whole
 from paper_studies.estimates import (
     constants,
     converged,

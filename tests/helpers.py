@@ -155,3 +155,11 @@ def relative_error(found, expected, vectors) -> float:
     error, scale = np.abs(found - expected) * size, np.abs(expected) * size
     floor = 1e-2 * np.max(scale, axis=1, keepdims=True)
     return float(np.max(error / np.maximum(scale, floor)))
+
+
+def equal_data(data, t, x, names=("x",)):
+    """Check what a data set holds; a vector `x` is one quantity."""
+    np.testing.assert_array_equal(data.t, t)
+    x = np.asarray(x, float)
+    np.testing.assert_array_equal(data.x, x[:, None] if x.ndim == 1 else x)
+    assert data.names == tuple(names)

@@ -1,5 +1,7 @@
 """Measurements: what is accepted, how it is kept, and what is refused."""
 
+import pickle
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -99,9 +101,9 @@ BAD = {
     "cube": (([0.0, 1.0], np.ones((2, 1, 1))), r"has shape \(2, 1, 1\)"),
     "table of times": (([[0.0, 1.0]], [1.0]), "`t` must be a vector"),
     "infinite data": (([0.0, 1.0], [1.0, -np.inf]), r"x\[1, 0\] is -inf"),
-    "an empty column": (
-        ([0.0, 1.0], [[1.0, np.nan], [2.0, 3.0]]),
-        "Column 1.*fewer than two times",
+    "nothing measured": (
+        ([0.0, 1.0], [[np.nan, np.nan], [np.nan, np.nan]]),
+        "`x` holds no measurement",
     ),
 }
 
@@ -109,7 +111,7 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_data_are_refused(case):
     arguments, message = BAD[case]
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(dd.DataError, match=message):
         dd.Data(*arguments)
 
 
@@ -147,3 +149,99 @@ def test_deviations_may_be_missing_where_nothing_was_measured():
 def test_bad_names_are_refused(names):
     with pytest.raises(ValueError, match="2 different names"):
         dd.Data([0, 1], np.ones((2, 2)), names=names)
+
+
+def test_data_cannot_be_changed():
+    data = dd.Data([0, 1], [1, 2])
+    for name in ("t", "x", "sd", "names", "label", "origin", "notes", "colour"):
+        with pytest.raises(AttributeError, match=name):
+            setattr(data, name, None)
+    with pytest.raises(AttributeError, match="cannot delete"):
+        del data.x
+    same = pickle.loads(pickle.dumps(data))
+    np.testing.assert_array_equal(same.x, data.x)
+
+
+def test_a_quantity_may_be_measured_once_or_never():
+    nan = np.nan
+    data = dd.Data([0, 1], [[1, nan, nan], [2, 3, nan]], names=["a", "b", "c"])
+    np.testing.assert_array_equal(data.mean()[1], data.x)
+
+
+def test_origin_and_notes_are_shown():
+    data = dd.Data([0, 1], [1, 2], origin=1900, notes=["Look here.", "And there."])
+    assert data.origin == 1900.0 and data.notes == ("Look here.", "And there.")
+    assert repr(data) == "Data: 2 times in [0, 1] since 1900, 1 quantity (x)"
+    assert str(data) == f"{data!r}\n  Look here.\n  And there."
+    assert "since 2024-01-31," in repr(dd.Data([0, 1], [1, 2], origin="2024-01-31"))
+    with pytest.raises(dd.DataError, match="`origin` must be finite"):
+        dd.Data([0, 1], [1, 2], origin=np.inf)
+
+
+LAKE = dd.Data(
+    [0, 1],
+    [[1, 2], [3, 4]],
+    sd=[[0.1, 0.2], [0.3, 0.4]],
+    names=["prey", "hunter"],
+    label="lake",
+    origin=1900,
+    notes=["A note."],
+)
+
+
+def test_columns_are_ordered_by_name():
+    data = LAKE.select(["hunter", "prey"])
+    assert data.names == ("hunter", "prey")
+    np.testing.assert_array_equal(data.x, [[2, 1], [4, 3]])
+    np.testing.assert_array_equal(data.sd, [[0.2, 0.1], [0.4, 0.3]])
+    assert (data.label, data.origin, data.notes) == ("lake", 1900.0, ("A note.",))
+
+
+def test_what_is_not_measured_becomes_a_column():
+    data = LAKE.select(("grass", "prey", "hunter"))
+    np.testing.assert_array_equal(data.x, [[np.nan, 1, 2], [np.nan, 3, 4]])
+    np.testing.assert_array_equal(data.sd, [[np.nan, 0.1, 0.2], [np.nan, 0.3, 0.4]])
+    assert data.notes == ("A note.", "'grass' is not measured.")
+    again = data.select(data.names)
+    assert again.notes == data.notes and again.names == data.names
+
+
+def test_a_single_column_takes_a_single_name():
+    data = dd.Data([0, 1], [1, 2], names=["population"]).select("x")
+    assert data.names == ("x",)
+    assert data.notes == ("Column 'population' is taken for 'x'.",)
+    assert dd.Data([0, 1], [1, 2]).select(["x"]).notes == ()
+
+
+@pytest.mark.parametrize(
+    "names, message",
+    [
+        (["pray", "hunter"], "'prey' .*not among.*Did you mean 'pray'.*`columns=`"),
+        (["x", "y"], "'prey' .*Known names: x, y"),
+        (["prey"], "'hunter' .*not among what is observed"),
+        (["prey", "hunter", "prey"], "3 different names"),
+    ],
+)
+def test_columns_that_nothing_observes_are_refused(names, message):
+    with pytest.raises(dd.DataError, match=message):
+        LAKE.select(names)
+
+
+def test_a_file_of_data(tmp_path):
+    path = tmp_path / "lake.csv"
+    LAKE.to_csv(path)
+    expected = (
+        "t,prey,hunter,prey_sd,hunter_sd\n0.0,1.0,2.0,0.1,0.2\n1.0,3.0,4.0,0.3,0.4\n"
+    )
+    assert path.read_text() == expected
+    dd.Data([0, 1], [np.nan, 1 / 3], sd=[9, 1], names='a, "b"').to_csv(str(path))
+    assert path.read_text() == (
+        't,"a, ""b""","a, ""b""_sd"\n0.0,,\n1.0,0.3333333333333333,1.0\n'
+    )
+
+
+@pytest.mark.parametrize("name", ["t", "x_sd", "", " x", "a\nb", "a\tb"])
+def test_names_that_would_not_be_read_back_are_not_written(name, tmp_path):
+    with pytest.raises(dd.DataError, match="would not be read back"):
+        dd.Data([0, 1], [1, 2], names=[name]).to_csv(tmp_path / "a.csv")
+    assert not list(tmp_path.iterdir())

@@ -55,6 +55,22 @@ def test_sum_of_squares_with_gaps_replicates_and_deviations():
     assert found == pytest.approx(np.nansum(residual**2), rel=1e-12)
 
 
+@pytest.mark.parametrize("sd", [None, 0.3])
+def test_a_state_that_is_not_measured_does_not_count(sd):
+    first = dd.Data(TIMES, DATA.x[:, 0], sd=sd, names="a")
+    seen = dd.Problem(PROBLEM.rhs, PROBLEM.history, PROBLEM.tau, observe=_first)
+    whole = first.select(["a", "b"])
+    for route in (dd.Discrete(), dd.Forward(), dd.Adjoint()):
+        loss, gradient = dd.value_and_grad(PROBLEM, whole, gradient=route)
+        expected, of_first = dd.value_and_grad(seen, first, gradient=route)
+        assert float(loss) == pytest.approx(float(expected), rel=1e-12)
+        assert float(gradient.tau) == pytest.approx(float(of_first.tau), rel=1e-10)
+
+
+def _first(x, t):
+    return x[:1]
+
+
 def test_a_deviation_of_zero_counts_only_where_something_was_measured():
     data = dd.Data(
         [0, 1, 4], [[1, 1], [np.nan, 1], [3, 1]], sd=[[1, 1], [0, 1], [1, 1]]

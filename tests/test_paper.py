@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,6 @@ from ddefind.paper import (
     load_results,
     reproduce,
     run_model,
-    write_whole,
 )
 from ddefind.paper_output import markdown_table, trajectory_figure, write_tables
 from paper_records import made_up
@@ -201,20 +199,6 @@ def test_a_foreign_folder_is_refused(tmp_path):
         Results(tmp_path, Plan())
     with pytest.raises(PaperError, match="is a file"):
         Results(tmp_path / "thesis.tex", Plan())
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
-    file = tmp_path / "results.json"
-    write_whole(file, "old")
-
-    def fail(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        write_whole(file, "new")
-    assert file.read_text() == "old"
-    assert os.listdir(tmp_path) == ["results.json"]
 
 
 def test_a_failing_model_does_not_lose_the_others(tmp_path, monkeypatch):

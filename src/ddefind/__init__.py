@@ -13,6 +13,7 @@ from ._adjoint import Adjoint as Adjoint
 from ._check import GradientCheck as GradientCheck, check_gradient as check_gradient
 from ._cost import L1 as L1, L2 as L2, AbstractCost as AbstractCost, Linf as Linf
 from ._data import Data as Data
+from ._errors import DataError as DataError
 from ._estimate import Estimate as Estimate
 from ._fit import fit as fit, fit_many as fit_many
 from ._gradient import (
@@ -52,6 +53,7 @@ from ._prior import Gaussian as Gaussian, LogNormal as LogNormal
 from ._problem import Problem as Problem
 from ._progress import Progress as Progress
 from ._published import Published as Published
+from ._read import read_csv as read_csv
 from ._result import FitBatch as FitBatch, FitResult as FitResult, Status as Status
 from ._solve import Solution as Solution, solve as solve
 from ._solver import (

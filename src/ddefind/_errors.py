@@ -2,7 +2,27 @@
 
 import difflib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, final
+
+
+@final
+class DataError(ValueError):
+    """Data that cannot be used as they are. The message says where the trouble stands
+    (file, line and column, where there are such), what it is, and what to do."""
+
+
+def shown(text: str, length: int = 40) -> str:
+    """What stood there, in quotes, escaped, and never too much of it.
+
+    >>> print(shown("12 mg"))
+    '12 mg'
+    """
+    return repr(text if len(text) <= length else text[: length - 3] + "...")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is closest to `name`, if any is close."""
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.6)), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -12,11 +32,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     " Did you mean 'theta_0'?"
     """
     known = list(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    if close:
-        return f" Did you mean {close[0]!r}?"
-    shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-    return f" Known names: {shown}."
+    close = nearest(name, known)
+    if close is not None:
+        return f" Did you mean {close!r}?"
+    listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+    return f" Known names: {listed}."
 
 
 def check_instance(argument: str, value: Any, kind: type, example: str) -> None:

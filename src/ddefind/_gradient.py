@@ -155,5 +155,6 @@ def check_data(data, observed: int) -> None:
         raise ValueError(
             f"`data` has {data.x.shape[1]} quantities but the problem observes "
             f"{observed}. Give the problem an `observe(x, t)` that returns what was "
-            "measured."
+            "measured, or the data a column of NaN for each that was not: "
+            "`data.select(names)`."
         )

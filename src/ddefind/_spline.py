@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._data import Data
+from ._errors import DataError
 from ._rows import take
 
 
@@ -53,6 +54,13 @@ def spline(data: Data) -> Spline:
     from scipy.interpolate import CubicSpline
 
     times, mean = data.mean()
+    for name, count in zip(data.names, np.isfinite(mean).sum(axis=0).tolist()):
+        if count < 2:
+            raise DataError(
+                f"A spline needs at least two times, but {name!r} is measured at "
+                f"{count}. Use the loss `SumOfSquares()`, or leave it out of the data "
+                "and give the problem an `observe` that returns the others."
+            )
     if np.all(np.isfinite(mean)):
         # scipy keeps the highest power first, and the pieces second.
         coefficients = CubicSpline(times, mean).c[::-1].swapaxes(0, 1)

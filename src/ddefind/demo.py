@@ -1,9 +1,7 @@
 """`make demo`: learn the delayed logistic equation from a noisy data set."""
 
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
-
-import numpy as np
 
 import ddefind as dd
 
@@ -17,9 +15,8 @@ def logistic_data() -> dd.Data:
     >>> len(logistic_data())
     101
     """
-    text = files("ddefind").joinpath("data/logistic.csv").read_text()
-    t, x = np.loadtxt(text.splitlines(), delimiter=",", skiprows=1).T
-    return dd.Data(t, x, label="delayed logistic equation")
+    with as_file(files("ddefind").joinpath("data/logistic.csv")) as path:
+        return dd.read_csv(path, label="delayed logistic equation")
 
 
 TRUE = {"theta_0": 2.0, "theta_1": 1.5, "b": 2.0, "tau": 1.0}

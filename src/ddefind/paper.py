@@ -5,8 +5,6 @@ continued.
 """
 
 import json
-import os
-import tempfile
 import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -18,6 +16,7 @@ import numpy as np
 
 from ._data import Data
 from ._errors import did_you_mean
+from ._files import write_whole
 from ._fit import fit_many
 from ._loss import Integral
 from ._optimizer import Cosine
@@ -246,20 +245,6 @@ def _load(folder: Path) -> list[Record]:
 def load_results(file: Path) -> list[Record]:
     """The records of a `results.json`."""
     return [Record.from_dict(saved) for saved in json.loads(file.read_text("utf-8"))]
-
-
-def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that, whatever happens, it is the old or the new one."""
-    data = content.encode() if isinstance(content, str) else content
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def reproduce(

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from . import plots
+from ._files import write_whole
 from ._problem import Problem
 from ._record import Record
 from ._solve import solve
 from ._solver import RK2
 from .experiments import EXPERIMENTS, PROTOCOLS, Experiment
-from .paper import write_whole
 
 COLUMNS = (
     "parameter",
