@@ -1,16 +1,22 @@
 """What least squares returns: the estimates, and how sure they are."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, final
 
 import jax
 import numpy as np
 
 from . import _levenberg
+from ._errors import did_you_mean
 from ._problem import Problem
+from ._profile import Profile
 from ._result import AbstractFit, Status
 from ._search import Minimum, Searched
 from ._setting import Setting
+from ._summary import html_of, text_of
+from ._uncertainty import Uncertainty
+from ._verdict import Verdict, verdicts
 
 _STATUS = {
     _levenberg.LIMIT: Status.limit,
@@ -44,6 +50,68 @@ class Estimate(AbstractFit):
     def noise(self) -> dict[str, float]:
         """The standard deviation of each quantity's noise, as given or estimated."""
         return dict(zip(self.data.names, self.searched.noise.tolist()))
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        return Uncertainty(self.setting, self.searched)
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Of the estimates, in the order of `names`; infinite on the diagonal where the
+        data determine nothing."""
+        return self.uncertainty.covariance
+
+    @property
+    def standard_errors(self) -> dict[str, float]:
+        return dict(zip(self.names, self.uncertainty.standard_errors.tolist()))
+
+    @cached_property
+    def _profiles(self) -> list[Profile]:
+        return self.uncertainty.profiles()
+
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """The 95% interval of each parameter, by profile likelihood; infinite on a side
+        where the data set no limit."""
+        return {profile.name: profile.interval for profile in self._profiles}
+
+    @cached_property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """What the data say of each parameter: determined, weakly, or not; and why."""
+        return tuple(verdicts(self.uncertainty, self._profiles))
+
+    @property
+    def chi_square(self) -> float:
+        """The sum of squares in units of the noise; without given noise it equals the
+        degrees of freedom."""
+        return float(self.searched.best.loss[0]) / self.uncertainty.unit
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom: measured values less determined directions."""
+        return self.uncertainty.freedom
+
+    def profile(self, name: str, level: float = 0.95) -> Profile:
+        """The profile likelihood of one parameter, with its interval."""
+        index = self._index(name)
+        return self.uncertainty.profiles(level, [index])[0]
+
+    def plot_profile(self, *names: str) -> Any:
+        """A matplotlib figure of profiles (of all parameters by default)."""
+        from .plots import plot_profiles
+
+        chosen = [self._index(name) for name in names] or range(len(self.names))
+        return plot_profiles([self._profiles[index] for index in chosen])
+
+    def _index(self, name: str) -> int:
+        if name in self.names:
+            return self.names.index(name)
+        paths = self.setting.model.layout.paths
+        if name in paths:
+            return paths.index(name)
+        raise ValueError(
+            f"There is no free parameter {name!r}.{did_you_mean(name, self.names)}"
+        )
 
     @property
     def fitted(self) -> np.ndarray:
@@ -81,14 +149,30 @@ class Estimate(AbstractFit):
             "seconds": self.seconds,
         }
 
+    def summary(self) -> list[dict[str, Any]]:
+        """A row for each parameter: name, estimate, standard error, 95% interval and
+        verdict; None where there is no number."""
+        rows = []
+        for index, (name, value) in enumerate(self.values.items()):
+            low, high = self._profiles[index].interval
+            rows.append(
+                {
+                    "name": name,
+                    "estimate": value,
+                    "standard_error": _finite(self.standard_errors[name]),
+                    "low": _finite(low),
+                    "high": _finite(high),
+                    "verdict": self.verdicts[index].verdict,
+                    "reason": self.verdicts[index].reason,
+                }
+            )
+        return rows
+
     def __str__(self) -> str:
-        width = max(9, *map(len, self.names)) + 2
-        lines = [f"{'parameter':<{width}}{'estimate':>12}"]
-        for name, value in self.values.items():
-            lines.append(f"{name:<{width}}{value:>12.5g}")
-        lines.append(f"sum of squares {self.loss:.5g}, {self.seconds:.2g} s")
-        lines.append(self.message)
-        return "\n".join(lines)
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        return html_of(self)
 
     def plot(self) -> Any:
         """A matplotlib figure: data and fitted trajectory, and the residuals."""
@@ -101,6 +185,10 @@ class Estimate(AbstractFit):
         from .plots import plot_waterfall
 
         return plot_waterfall(self)
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
 
 
 def make_estimate(

@@ -150,6 +150,15 @@ def profiles(
     ]
 
 
+def open_profile(name: str, peak: Peak, j: int, quantile: float) -> Profile:
+    """The profile of a value that can be anything."""
+    here = float(peak.z[j])
+    ends = (-np.inf, np.inf)
+    return Profile(
+        name, here, quantile, ends, ends, peak.z[[j]], np.zeros(1), peak.z[None]
+    )
+
+
 def _profile(name: str, peak: Peak, low: _End, high: _End) -> Profile:
     here = float(peak.z[low.j])
     seen = [(here, 0.0, peak.z), *low.seen, *high.seen]

@@ -12,7 +12,7 @@ from typing import final
 
 import numpy as np
 
-from ._profile import Peak, Profile, profiles
+from ._profile import Peak, Profile, open_profile, profiles
 from ._refine import refine
 from ._search import Searched, variance
 from ._setting import Setting
@@ -78,14 +78,17 @@ class Uncertainty:
         return variance(self.setting, float(self.searched.best.loss[0]))
 
     @cached_property
+    def _kept(self) -> np.ndarray:
+        """Values that have an influence, and are not on a bound."""
+        return np.flatnonzero((self.scale > 0) & ~self.at_bound)
+
+    @cached_property
     def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues and vectors of the information, scaled to a unit diagonal."""
-        D = np.where(self.scale > 0, self.scale, 1.0)
-        matrix = self.searched.best.gram[0, 1:, 1:] / np.outer(D, D)
-        out = self.at_bound | (self.scale == 0)
-        matrix[out] = 0.0
-        matrix[:, out] = 0.0
-        return np.linalg.eigh(matrix)
+        """Eigenvalues and vectors of the information of the values that are kept,
+        scaled to a unit diagonal."""
+        D = self.scale[self._kept]
+        square = self.searched.best.gram[0, 1:, 1:][np.ix_(self._kept, self._kept)]
+        return np.linalg.eigh(square / np.outer(D, D))
 
     @cached_property
     def dimension(self) -> int:
@@ -94,29 +97,33 @@ class Uncertainty:
 
     @cached_property
     def undetermined(self) -> np.ndarray:
-        """Directions, as columns of relative changes of the values, along which nothing
-        changes; values without any influence, and on bounds, are not among them."""
+        """Directions, as columns of changes of the values in units of their influence,
+        along which nothing changes."""
         eigenvalues, vectors = self._spectrum
-        own = self.at_bound | (self.scale == 0)
-        null = vectors[:, eigenvalues <= _NOTHING]
-        null = null[:, np.sum(null[own] ** 2, axis=0) < 0.5]
-        D = np.where(self.scale > 0, self.scale, 1.0)
-        return null / D[:, None]
+        null = np.zeros((len(self.z), int(np.sum(eigenvalues <= _NOTHING))))
+        null[self._kept] = vectors[:, eigenvalues <= _NOTHING]
+        return null
+
+    @cached_property
+    def lost(self) -> np.ndarray:
+        """Values of which the information at the estimate says nothing: without
+        influence, on a bound, or part of an undetermined direction."""
+        lost = np.any(np.abs(self.undetermined) > 1e-4, axis=1)
+        return lost | self.at_bound | (self.scale == 0)
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        """Of the free values; rows of what is not determined are infinite on the
-        diagonal and zero beside it."""
+        """Of the free values; rows of what is lost are infinite on the diagonal and
+        zero beside it."""
         eigenvalues, vectors = self._spectrum
         keep = eigenvalues > _NOTHING
-        D = np.where(self.scale > 0, self.scale, 1.0)
-        half = vectors[:, keep] / np.sqrt(eigenvalues[keep]) / D[:, None]
-        covariance = self.unit * half @ half.T
-        lost = self.at_bound | (self.scale == 0)
-        lost |= np.any(np.abs(self.undetermined * D[:, None]) > 1e-4, axis=1)
-        covariance[lost] = 0.0
-        covariance[:, lost] = 0.0
-        covariance[lost, lost] = np.inf
+        half = vectors[:, keep] / np.sqrt(eigenvalues[keep])
+        half = half / self.scale[self._kept][:, None]
+        covariance = np.zeros((len(self.z), len(self.z)))
+        covariance[np.ix_(self._kept, self._kept)] = self.unit * half @ half.T
+        covariance[self.lost] = 0.0
+        covariance[:, self.lost] = 0.0
+        covariance[self.lost, self.lost] = np.inf
         return covariance
 
     @property
@@ -139,12 +146,21 @@ class Uncertainty:
         """The profiles of the free values, over all places that tie with the best:
         other minima, and where profiles that stay open lead to."""
         peak, q = self.peak(), self.quantile(level)
+        which = list(range(len(self.z))) if which is None else which
+        # What has no influence, alone or against others, needs no fit to be open.
+        flat = np.any(np.abs(self.undetermined) > 1e-4, axis=1) | (self.scale == 0)
+        tried = [j for j in which if not flat[j]]
         points = self.searched.points
-        found = profiles(self.setting, points, peak, q, which)
+        found = profiles(self.setting, points, peak, q, tried)
         for z in self._ties(peak, q) + _ridges(found, q):
-            more = profiles(self.setting, points, peak._replace(z=z), q, which)
+            more = profiles(self.setting, points, peak._replace(z=z), q, tried)
             found = [_hull(one, two) for one, two in zip(found, more)]
-        return found
+        known = dict(zip(tried, found))
+        names = self.setting.model.layout.names
+        return [
+            known[j] if j in known else open_profile(names[j], peak, j, q)
+            for j in which
+        ]
 
     def _ties(self, peak: Peak, q: float) -> list[np.ndarray]:
         """Other minima whose sums of squares are within the interval's rise."""

@@ -10,7 +10,10 @@ from ._problem import Problem
 from ._solve import Solution, solve
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ._estimate import Estimate
+    from ._profile import Profile
     from ._result import AbstractFit, FitResult
 
 DATA, START, LEARNED, TRUE = "#7a7a7a", "#d55e00", "#0072b2", "#000000"
@@ -89,6 +92,28 @@ def plot_waterfall(fit: "Estimate") -> Any:
     ax.set_yscale("symlog", linthresh=1.0)
     ax.set(xlabel="refined start, sorted", ylabel="sum of squares above the best")
     ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def plot_profiles(profiles: "Sequence[Profile]") -> Any:
+    """The rise of chi-square along each profile, with the 95% interval."""
+    from matplotlib.figure import Figure
+
+    columns = min(len(profiles), 3)
+    rows = -(-len(profiles) // columns)
+    figure = Figure(figsize=(3.2 * columns, 2.6 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax, profile in zip(axes, profiles):
+        ax.plot(profile.values, profile.r**2, ".-", color=LEARNED, ms=4, lw=1)
+        ax.axhline(profile.quantile**2, color=START, lw=1, ls="--")
+        for end in profile.interval:
+            if np.isfinite(end):
+                ax.axvline(end, color=DATA, lw=1, ls=":")
+        ax.set(xlabel=profile.name, ylabel="rise of chi-square")
+        ax.set_ylim(-0.3, 3 * profile.quantile**2)
+        ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes[len(profiles) :]:
+        ax.set_visible(False)
     return figure
 
 
