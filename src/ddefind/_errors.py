@@ -13,6 +13,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    close = close or [other for other in known if other.lower() == name.lower()]
     if close:
         return f" Did you mean {close[0]!r}?"
     shown = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")

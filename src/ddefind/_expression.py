@@ -154,7 +154,9 @@ def as_number(value: Any) -> Any:
     """A condition as 1 or 0; other values as they are."""
     if isinstance(value, bool):
         return np.float64(value)
-    return value.astype(float) if getattr(value, "dtype", None) == bool else value
+    if getattr(value, "dtype", None) == np.dtype(bool):
+        return value.astype(float)
+    return value
 
 
 def _apply(function: str, values: list) -> Any:

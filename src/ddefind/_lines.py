@@ -4,22 +4,35 @@ formulas for them, checked together."""
 import ast
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from typing import Literal, final
+from typing import final
 
 from ._errors import did_you_mean
-from ._expression import Delayed, Expression, Name, names_in, show, walk
-from ._text import EquationError, Source, Statement, read_source, statements
+from ._expression import Expression, Name, names_in, show
+from ._text import (
+    EquationError,
+    Source,
+    Statement,
+    StatementKind,
+    read_source,
+    statements,
+)
 from ._translate import RESERVED, Translator
 
-_LEFT = {"slope": "{}' = ", "history": "{}(t<=0) = ", "definition": "{} = "}
+_LEFT = {
+    "slope": "{}' = ",
+    "history": "{}(t<=0) = ",
+    "definition": "{} = ",
+    "value": "",
+}
 
 
 @final
 @dataclass(frozen=True)
 class Line:
-    """A formula and what it is for: `x' = ...`, `x(t<=0) = ...` or `f = ...`."""
+    """A formula and what it is for: `x' = ...`, `x(t<=0) = ...`, `f = ...`; a value is
+    a name alone, of something measured."""
 
-    kind: Literal["slope", "history", "definition"]
+    kind: StatementKind
     name: str
     formula: Expression
 
@@ -39,21 +52,6 @@ class Lines:
     def states(self) -> tuple[str, ...]:
         return tuple(line.name for line in self.of("slope"))
 
-    @property
-    def lag(self) -> float | None:
-        """The delay, where the text gives it as a number."""
-        lags = [part.lag for part in self._parts() if isinstance(part, Delayed)]
-        return lags[0] if lags else None
-
-    @property
-    def delayed(self) -> bool:
-        """Whether any equation needs a delayed state."""
-        return any(isinstance(part, Delayed) for part in self._parts())
-
-    @property
-    def needs_tau(self) -> bool:
-        return self.delayed or any(part == Name("tau") for part in self._parts())
-
     def of(self, kind: str) -> tuple[Line, ...]:
         return tuple(line for line in self.model if line.kind == kind)
 
@@ -61,8 +59,11 @@ class Lines:
     def definitions(self) -> dict[str, Expression]:
         """The formulas that have names. A state's name still means the state, where it
         names a measured quantity."""
-        named = (*self.of("definition"), *self.observe)
-        return {l.name: l.formula for l in named if l.name not in self.states}
+        return {
+            line.name: line.formula
+            for line in (*self.model, *self.observe)
+            if line.kind == "definition" and line.name not in self.states
+        }
 
     @property
     def parameters(self) -> set[str]:
@@ -70,9 +71,6 @@ class Lines:
         lines = (*self.model, *self.observe)
         used = {name for line in lines for name in names_in(line.formula)}
         return used - {*self.states, *RESERVED, *self.definitions}
-
-    def _parts(self):
-        return (part for line in self.model for part in walk(line.formula))
 
 
 def read_lines(text: str, observe: str | None) -> Lines:
@@ -90,7 +88,7 @@ def read_lines(text: str, observe: str | None) -> Lines:
         if statement.kind != "definition":
             place = "history" if statement.kind == "history" else "equation"
             formulas[statement.at] = names.formula(statement, place)
-    lines = tuple(Line(s.kind, s.name, formulas[s.at]) for s in found)  # type: ignore
+    lines = tuple(Line(s.kind, s.name, formulas[s.at]) for s in found)
     model = Lines(lines)
     if observe is None:
         return model
@@ -153,9 +151,11 @@ def _in_order(definitions: list[Statement]) -> list[Statement]:
     try:
         return [by_name[name] for name in TopologicalSorter(needed).static_order()]
     except CycleError as error:
-        circle = error.args[1][::-1]
-        raise by_name[circle[0]].error(
-            f"{circle[0]!r} is defined by itself: {' needs '.join(circle)}."
+        first, *others = error.args[1][::-1]
+        path = " needs ".join([first, *others[:5]])
+        more = " and so on" if len(others) > 5 else ""
+        raise by_name[first].error(
+            f"{first!r} is defined by itself: {path}{more}."
         ) from None
 
 
@@ -176,10 +176,15 @@ def _read_observe(
         formula = formulas.get(statement.at)
         if formula is None:
             formula = names.formula(statement, "observe")
-        name = statement.name or _name_for(formula, {*taken, *names.states})
+        name, kind = statement.name, statement.kind
+        if isinstance(formula, Name) and kind == "value":
+            name = formula.name
+        elif kind == "value":
+            used = {*taken, *names.states, *names_in(formula)}
+            name, kind = "observed" if "y" in used else "y", "definition"
         if any(line.name == name for line in result):
             raise statement.error(f"{name!r} is measured a second time.")
-        result.append(Line("definition", name, formula))
+        result.append(Line(kind, name, formula))
     return tuple(result)
 
 
@@ -194,10 +199,3 @@ def _check_observed(found: list[Statement], taken: set[str]) -> None:
         alone = len(found) == 1 or isinstance(statement.tree, ast.Name)
         if statement.kind == "value" and not alone:
             raise statement.error("Give each of several formulas a name: y = ...")
-
-
-def _name_for(formula: Expression, taken: set[str]) -> str:
-    """What to call a formula that has no name: a name alone keeps it."""
-    if isinstance(formula, Name):
-        return formula.name
-    return "observed" if "y" in taken | set(names_in(formula)) else "y"

@@ -1,7 +1,7 @@
 """Formulas as Equinox modules: a class for each text, with a field per parameter."""
 
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
@@ -19,6 +19,7 @@ from ._expression import (
     delayed_name,
     evaluate,
     names_in,
+    walk,
 )
 from ._history import AbstractHistory
 from ._lines import Line, Lines
@@ -39,6 +40,12 @@ class Program:
     outputs: tuple[Expression, ...]
     parameters: tuple[str, ...]
 
+    @property
+    def parts(self) -> Iterator[Expression]:
+        """All parts of its formulas."""
+        formulas = (*(formula for _, formula in self.steps), *self.outputs)
+        return (part for formula in formulas for part in walk(formula))
+
     def __call__(self, names: dict[str, Any]) -> jax.Array:
         for name, formula in self.steps:
             names[name] = evaluate(formula, names)
@@ -46,7 +53,7 @@ class Program:
         arrays = [jnp.asarray(value, jnp.result_type(float)) for value in values]
         if len(arrays) == 1:
             return jnp.broadcast_to(arrays[0], (1,))
-        return jnp.stack([jnp.reshape(array, ()) for array in arrays])
+        return jnp.stack([jnp.reshape(a, ()) if a.ndim else a for a in arrays])
 
 
 def make_program(kind: Kind, lines: Lines) -> Program:
@@ -105,7 +112,7 @@ def module_class(program: Program) -> type[eqx.Module]:
 
     def __call__(self, *arguments):
         names = {name: getattr(self, name) for name in program.parameters}
-        return program(names | call(program.states, *arguments))
+        return program(names | call(program.states, *map(jnp.asarray, arguments)))
 
     def __reduce__(self):
         return _rebuild, (program, *jax.tree.leaves(self))
@@ -129,14 +136,20 @@ def _rebuild(program: Program, *values) -> eqx.Module:
 def _components(states: Sequence[str], x: jax.Array) -> dict[str, jax.Array]:
     """The states by name. A single one stays a vector of length one, as in a module
     written by hand: nothing to take apart, nothing to put together."""
+    if x.shape != (len(states),):
+        raise ValueError(
+            f"The text is for {', '.join(states)}, but the vector of states has shape "
+            f"{x.shape}: the history must return one value for each."
+        )
     if len(states) == 1:
         return {states[0]: x}
     return {state: x[index] for index, state in enumerate(states)}
 
 
 def _rhs_names(states, x, y, tau, t):
+    now = _components(states, x)
     delayed = _components([delayed_name(state) for state in states], y)
-    return {**_components(states, x), **delayed, "tau": tau, "t": t}
+    return {**now, **delayed, "tau": tau, "t": t}
 
 
 def _history_names(states, t):

@@ -29,13 +29,13 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_LEFT = {
-    kind: re.compile(pattern)
-    for kind, pattern in {
-        "slope": r"(?P<name>\w+) '(?: \( t \))?|d(?P<other>\w+)(?: \( t \))? / dt",
-        "history": r"(?P<name>\w+) \( t <= 0 \)",
-        "definition": r"(?P<name>[A-Za-z]\w*)",
-    }.items()
+StatementKind = Literal["slope", "history", "definition", "value"]
+_LEFT: dict[StatementKind, re.Pattern[str]] = {
+    "slope": re.compile(
+        r"(?P<name>\w+) '(?: \( t \))?|d(?P<other>\w+)(?: \( t \))? / dt"
+    ),
+    "history": re.compile(r"(?P<name>\w+) \( t <= 0 \)"),
+    "definition": re.compile(r"(?P<name>[A-Za-z]\w*)"),
 }
 _WORDS = ("and", "or", "not")
 # What may stand before `not`: elsewhere Python refuses it.
@@ -94,7 +94,7 @@ class Statement:
     `places` are the characters of the text at which the tree's columns stand."""
 
     source: Source
-    kind: Literal["slope", "history", "definition", "value"]
+    kind: StatementKind
     name: str
     at: int
     tree: ast.expr
@@ -109,12 +109,12 @@ def read_source(argument: str, text: str, label: str = "") -> Source:
     """A text of reasonable size, or an error that names the argument."""
     if not isinstance(text, str):
         raise TypeError(
-            f"`{argument}` must be a text such as \"x' = -x(t - tau)\", but got "
+            f'`{argument}` must be a text such as "x\' = -x(t - tau)", but got '
             f"{type(text).__name__}."
         )
     if len(text) > _LONGEST_TEXT:
         raise EquationError(
-            f"`{argument}` has {len(text)} characters; at most {_LONGEST_TEXT} are read."
+            f"`{argument}` has {len(text)} characters; {_LONGEST_TEXT} are the most."
         )
     return Source(text.replace("\r\n", "\n").replace("\r", "\n"), label)
 
@@ -239,7 +239,7 @@ def _left_side(source: Source, tokens: list[Token]):
     for kind, pattern in _LEFT.items():
         found = pattern.fullmatch(text)
         if found:
-            return kind, found["name"] or found["other"]
+            return kind, next(filter(None, found.groups()))
     hint = "The left side must be x', dx/dt, x(t<=0) or a name, for a state x."
     name = tokens[0].text
     if text.startswith(f"{name} ' '"):

@@ -114,7 +114,7 @@ class _Translation:
                 "their own, as `f = ...`.",
             )
         depth += 1
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
             return Number(float(node.value))
         if isinstance(node, ast.Name):
             return self.name(node)
@@ -144,7 +144,7 @@ class _Translation:
         if known and self.place == "history" and known.state:
             raise self.error(
                 node,
-                f"A history cannot use {name!r}, which needs the state {known.state!r}.",
+                f"A history cannot use {name!r}: it needs the state {known.state!r}.",
             )
         if known and self.place == "observe" and known.delayed:
             raise self.error(
@@ -162,8 +162,9 @@ class _Translation:
         _, least, most = FUNCTIONS[name]
         count = len(node.args)
         if count < least or (most is not None and count > most):
-            wanted = f"{least}" if most == least else f"at least {least}"
-            raise self.error(node, f"{name}(...) takes {wanted}, not {count} values.")
+            wanted = "one value" if most == 1 else f"{least} values"
+            wanted = wanted if most else f"at least {wanted}"
+            raise self.error(node, f"{name}(...) needs {wanted}, but got {count}.")
         first, *rest = node.args
         if name == "where":
             parts = [self.condition(first, "where", depth)]
