@@ -17,7 +17,7 @@ HEAVY = ("matplotlib", "scipy.interpolate", "torch", "rich", "optax", "pandas")
 MODULES = sorted(path.stem for path in SOURCE.glob("*.py"))
 # A module may import those before it only.
 ORDER = """
-_config _errors _text _expression _translate _lines _latex _arrays _data _hermite _rows
+_config _errors _expression _text _translate _lines _latex _arrays _data _hermite _rows
 _network _cost _optimizer _progress _solver _history _problem models _spline _engine
 _layout _parameters _program _template _equation _forcing _solve _loss
 _gradient _adjoint _published _check _descent _blocks plots _result _fit __init__

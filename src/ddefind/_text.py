@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
+from ._expression import FUNCTIONS
+
 _LONGEST_TEXT = 10_000
 _LONGEST_STATEMENT = 2_000  # tokens
 _LONGEST_WORD = 40
@@ -32,10 +34,10 @@ _TOKEN = re.compile(
 StatementKind = Literal["slope", "history", "definition", "value"]
 _LEFT: dict[StatementKind, re.Pattern[str]] = {
     "slope": re.compile(
-        r"(?P<name>\w+) '(?: \( t \))?|d(?P<other>\w+)(?: \( t \))? / dt"
+        r"([A-Za-z]\w*) '(?: \( t \))?|d([A-Za-z]\w*)(?: \( t \))? / dt"
     ),
-    "history": re.compile(r"(?P<name>\w+) \( t <= 0 \)"),
-    "definition": re.compile(r"(?P<name>[A-Za-z]\w*)"),
+    "history": re.compile(r"([A-Za-z]\w*) \( t <= 0 \)"),
+    "definition": re.compile(r"([A-Za-z]\w*)"),
 }
 _WORDS = ("and", "or", "not")
 # What may stand before `not`: elsewhere Python refuses it.
@@ -132,8 +134,10 @@ def _tokens(source: Source):
             raise _bad_character(source, at)
         token = Token(found.lastgroup or "", found[0], at)
         at = found.end()
-        if token.kind == "name":
-            token = _check_word(source, token)
+        if token.text in _WORDS:
+            token = token._replace(kind="operator")
+        elif token.kind == "name":
+            _check_word(source, token)
         elif token.kind == "number":
             _check_number(source, token)
         if token.kind != "skip":
@@ -154,10 +158,8 @@ def _bad_character(source: Source, at: int) -> EquationError:
     return source.error(at, f"{shown} cannot stand in an equation.{instead}")
 
 
-def _check_word(source: Source, token: Token) -> Token:
+def _check_word(source: Source, token: Token) -> None:
     word = token.text
-    if word in _WORDS:
-        return token._replace(kind="operator")
     if len(word) > _LONGEST_WORD:
         raise source.error(
             token.at, f"A name may have at most {_LONGEST_WORD} letters."
@@ -172,7 +174,6 @@ def _check_word(source: Source, token: Token) -> Token:
         raise source.error(
             token.at, f"{word!r} cannot be a name here. Write '{word}_' for instance."
         )
-    return token
 
 
 def _check_number(source: Source, token: Token) -> None:
@@ -239,7 +240,9 @@ def _left_side(source: Source, tokens: list[Token]):
     for kind, pattern in _LEFT.items():
         found = pattern.fullmatch(text)
         if found:
-            return kind, next(filter(None, found.groups()))
+            name = next(filter(None, found.groups()))
+            _check_word(source, Token("name", name, tokens[0].at))  # for dlambda/dt
+            return kind, name
     hint = "The left side must be x', dx/dt, x(t<=0) or a name, for a state x."
     name = tokens[0].text
     if text.startswith(f"{name} ' '"):
@@ -318,6 +321,10 @@ def _check_is_operator(source: Source, before: Token, token: Token) -> None:
         raise source.error(token.at, "Compare with '=='; '=' stands once in a line.")
     if token.text == "'":
         raise source.error(token.at, "A derivative stands on the left of '=' only.")
+    if before.text in FUNCTIONS:
+        raise source.error(
+            token.at, f"{before.text!r} is a function: write {before.text}(...)."
+        )
     if token.kind != "operator" or token.text in ("(", "not"):
         raise source.error(
             token.at, f"An operator is missing: write {before.text} * {token.text}"

@@ -181,7 +181,9 @@ class _Translation:
         past = _past(only)
         if past is None:
             raise self.error(
-                node, f"A state is read now, as {state}, or as {state}(t - tau)."
+                node,
+                f"A state is read as {state} or {state}(t - tau). To multiply, write "
+                f"{state} * (...).",
             )
         if self.place != "equation":
             what = {"history": "A history", "observe": "What is measured"}[self.place]
@@ -206,20 +208,23 @@ class _Translation:
         return float(delay.value)
 
     def no_function(self, name: str, node: ast.Call) -> str:
-        if name in self.names.definitions:
+        states = self.names.states
+        past = len(node.args) == 1 and _past(node.args[0])
+        if past and name in self.names.definitions:
             return (
                 f"{name!r} is the name of a formula: it has no values at other times. "
                 "Write the formula again, with delayed states."
             )
-        states = self.names.states
-        if len(node.args) == 1 and _past(node.args[0]):
+        if past:
             return (
                 f"{name!r} is no state: only states, those with an equation, can be "
                 f"delayed.{did_you_mean(name, states)}"
             )
         if name in _SYNONYMS:
             return f"There is no function {name!r}. Did you mean {_SYNONYMS[name]!r}?"
-        hint = did_you_mean(name, (*FUNCTIONS, *states))
+        hint = did_you_mean(name, FUNCTIONS)
+        if "Did you mean" not in hint:
+            hint += f" To multiply, write {name} * (...)."
         return f"There is no function {name!r}.{hint}"
 
     def binary(self, node: ast.BinOp, depth: int) -> Expression:
