@@ -17,13 +17,12 @@ _EPOCHS = 1000
 _TEXTS = {
     "Exponential": "x' = theta_0 * x + theta_1 * x(t - tau)",
     "Logistic": "x' = theta_0 * x * (1 - theta_1 * x(t - tau))",
-    "ENSO": "x' = theta_0 * x - theta_1 * x * x * x - theta_2 * x(t - tau)",
+    "ENSO": "x' = theta_0 * x - theta_1 * x^3 - theta_2 * x(t - tau)",
     "Cheyne": "f = x(t - tau)^8; x' = p - V_0 * x * f / (alpha + f)",
     "HIV": """
-        made = N * delta * T
         T' = k * T_0 * I(t - tau) * exp(-m * tau) - delta * T
-        I' = (1 - n_p) * made - c * I
-        H' = n_p * made - c * H
+        I' = (1 - n_p) * N * delta * T - c * I
+        H' = n_p * N * delta * T - c * H
     """,
 }
 

@@ -102,11 +102,13 @@ class Equation:
         {'k': 2.0, 'b': 1.0, 'tau': 0.5}
         """
         given = [*(values or {}).items(), *named.items()]
-        if self._lag is not None and any(key == "tau" for key, _ in given):
-            raise ValueError(
-                f"The text gives the delay as {self._lag:g}. Write x(t - tau) in it to "
-                "choose `tau` here."
-            )
+        for key, value in given:
+            fixed = key == "tau" and self._lag is not None
+            if fixed and numbers(key, value, 1)[0] != self._lag:
+                raise ValueError(
+                    f"The text gives the delay as {self._lag:g}. Write x(t - tau) in "
+                    "it to choose `tau` here."
+                )
         return self._template.fill(given)
 
     def with_history(self, history: Any) -> "Equation":
@@ -136,11 +138,14 @@ class Equation:
         return rf"$\displaystyle {self.latex()}$"
 
     def __str__(self) -> str:
-        arguments = [f"# {name}: {text}" for name, text in self._arguments().items()]
+        arguments = [
+            f"# {name}: {' '.join(str(value).split())}"
+            for name, value in self._arguments().items()
+        ]
         return "\n".join([*map(str, self.lines.model), *arguments])
 
     def __repr__(self) -> str:
-        arguments = [f", {name}={text!r}" for name, text in self._arguments().items()]
+        arguments = [f", {name}={value!r}" for name, value in self._arguments().items()]
         return f"dd.equation({_joined(self.lines.model)!r}{''.join(arguments)})"
 
     def _arguments(self) -> dict[str, Any]:

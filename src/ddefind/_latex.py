@@ -159,7 +159,7 @@ def latex_model(lines: Lines, history: str | None) -> str:
     if lines.observe:
         rows.append(rf"\text{{measured: }} & {_measured(lines)}")
     if len(rows) == 1:
-        return rows[0].replace("&", "")
+        return rows[0].replace("&=", "=", 1)
     body = " \\\\\n".join(rows)
     return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
 

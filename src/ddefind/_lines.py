@@ -59,10 +59,11 @@ class Lines:
     def definitions(self) -> dict[str, Expression]:
         """The formulas that have names. A state's name still means the state, where it
         names a measured quantity."""
+        states = set(self.states)
         return {
             line.name: line.formula
             for line in (*self.model, *self.observe)
-            if line.kind == "definition" and line.name not in self.states
+            if line.kind == "definition" and line.name not in states
         }
 
     @property

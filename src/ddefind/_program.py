@@ -58,17 +58,15 @@ class Program:
 
 def make_program(kind: Kind, lines: Lines) -> Program:
     """What gives the slopes, the history or what is measured."""
-    goals = {
-        "rhs": lines.of("slope"),
-        "history": lines.of("history"),
-        "observe": lines.observe,
-    }[kind]
+    wanted = {"rhs": "slope", "history": "history", "observe": None}[kind]
+    goals = lines.observe if wanted is None else lines.of(wanted)
     steps = _steps(goals, lines.definitions)
     used = [
         line
-        for line in (*lines.model, *lines.observe)
-        if line in goals or (line.kind == "definition" and line.name in steps)
+        for line in lines.model
+        if line.kind == wanted or (line.kind == "definition" and line.name in steps)
     ]
+    used += lines.observe if wanted is None else []
     known = {*lines.states, *CONSTANTS, *steps, "t"}
     if kind == "rhs":
         known.add("tau")  # the others get no delay: for them it is a parameter
@@ -115,7 +113,7 @@ def module_class(program: Program) -> type[eqx.Module]:
         return program(names | call(program.states, *map(jnp.asarray, arguments)))
 
     def __reduce__(self):
-        return _rebuild, (program, *jax.tree.leaves(self))
+        return _rebuild, (program, *(getattr(self, n) for n in program.parameters))
 
     def body(namespace):
         namespace["__annotations__"] = dict.fromkeys(program.parameters, jax.Array)

@@ -56,31 +56,27 @@ class Template:
         named: set[int] = set()
         for key, value in given:
             where = find(key, self.leaves)
-            self._check(key, where, named)
+            if not named.isdisjoint(where):
+                raise ValueError(f"{key!r} is given twice, under two names.")
             named.update(where)
             for element, number in zip(where, _spread(key, value, len(where))):
                 elements[element] = number
         missing = [name for name in self.required if self.names[name] not in named]
         if missing:
-            example = ", ".join(f"{name}=..." for name in missing[:3])
-            more = ", ..." if len(missing) > 3 else ""
+            more = ", ..." if len(missing) > 1 else ""
             raise ValueError(
                 f"These parameters need a value: {', '.join(missing)}. Write "
-                f"problem({example}{more})."
+                f'problem({{"{missing[0]}": ...{more}}}).'
             )
         for name, source in self.tied.items():
             (copy,), (first,) = find(name, self.leaves), find(source, self.leaves)
+            if copy in named and elements[copy] != elements[first]:
+                raise ValueError(
+                    f"{name!r} always equals {source!r}, but got {elements[copy]} and "
+                    f"{elements[first]}."
+                )
             elements[copy] = elements[first]
         return self._problem(elements)
-
-    def _check(self, key: str, where: np.ndarray, named: set[int]) -> None:
-        if not named.isdisjoint(where):
-            raise ValueError(f"{key!r} is given twice, under two names.")
-        for name, source in self.tied.items():
-            if find(name, self.leaves)[0] in where:
-                raise ValueError(
-                    f"{key!r} always equals {source!r}: give that one alone."
-                )
 
     def _problem(self, elements: list) -> Problem:
         arrays = [
