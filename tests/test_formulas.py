@@ -56,7 +56,7 @@ def test_formulas_mean_what_they_say(formula, expected):
     assert value(formula, n=3.0) == pytest.approx(expected, rel=1e-14, abs=1e-15)
 
 
-ATOMS = ["x", "x(t - tau)", "a", "b_1", "t", "tau", "pi", "2", "0.5", "3"]
+ATOMS = ["x", "x(t - tau)", "a", "b_1", "t", "tau", "pi", "2.0", "0.5", "3.0"]
 
 
 def _combine(inner):
