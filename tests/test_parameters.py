@@ -133,6 +133,27 @@ def test_a_tie_follows_its_source():
     assert values["theta_2[0]"] == 4.0 and "theta_2[1]" in free
 
 
+def test_what_is_tied_leaves_its_short_name_to_others():
+    ties = {"rhs.one.b": dd.Tied("history.b"), "rhs.two.b": dd.Tied("history.b")}
+    free, values = settled(ties | {"b": 7.0}, TWICE)
+    assert free == ("rhs.tau", "a", "b", "tau")
+    assert values["one.b"] == values["two.b"] == values["history.b"] == 7.0
+    with pytest.raises(ValueError, match="sets 'b' twice"):
+        layout(TWICE, ties | {"history.b": 7.0, "b": 7.0})
+
+
+def test_a_tied_delay_keeps_its_name():
+    free, values = settled({"tau": dd.Tied("rhs.tau")}, TWICE)
+    assert free == ("one.b", "two.b", "rhs.tau", "a", "history.b")
+    assert values["tau"] == values["rhs.tau"] == 3.0
+
+
+@pytest.mark.parametrize("value", ["fast", [1.0, "a"], {"a": 1}])
+def test_a_start_that_is_no_number_is_refused(value):
+    with pytest.raises(TypeError, match="'theta_0' needs a number, but got"):
+        layout(PROBLEM, {"theta_0": dd.Fixed(value)})
+
+
 def test_a_chain_of_ties_ends_at_what_is_free():
     ties = {"theta_0": "theta_1", "theta_1": "a[0]", "a[0]": "b[1]"}
     free, values = settled({name: dd.Tied(to) for name, to in ties.items()})

@@ -13,6 +13,7 @@ from ._adjoint import Adjoint as Adjoint
 from ._check import GradientCheck as GradientCheck, check_gradient as check_gradient
 from ._cost import L1 as L1, L2 as L2, AbstractCost as AbstractCost, Linf as Linf
 from ._data import Data as Data
+from ._equation import Equation as Equation, equation as equation
 from ._errors import DataError as DataError
 from ._estimate import Estimate as Estimate
 from ._fit import fit as fit, fit_many as fit_many
@@ -63,5 +64,6 @@ from ._solver import (
     Euler as Euler,
 )
 from ._spline import Spline as Spline, spline as spline
+from ._text import EquationError as EquationError
 
 __version__ = "0.1.0"

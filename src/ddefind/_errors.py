@@ -22,7 +22,10 @@ def shown(text: str, length: int = 40) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is closest to `name`, if any is close."""
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.6)), None)
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    close = close or [other for other in known if other.lower() == name.lower()]
+    return next(iter(close), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from . import _levenberg
+from ._equation import Equation
 from ._errors import did_you_mean
 from ._problem import Problem
 from ._profile import Profile
@@ -192,7 +193,12 @@ def _finite(value: float) -> float | None:
 
 
 def make_estimate(
-    setting: Setting, problem: Problem, searched: Searched, seed: int, seconds: float
+    setting: Setting,
+    problem: Problem,
+    searched: Searched,
+    seed: int,
+    seconds: float,
+    model: Equation | None,
 ) -> Estimate:
     layout, best = setting.model.layout, searched.best
     z = best.z[0]
@@ -219,4 +225,5 @@ def make_estimate(
         steps_per_delay=int(best.n[0]),
         setting=setting,
         searched=searched,
+        model=model,
     )

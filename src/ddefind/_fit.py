@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ._data import Data
+from ._equation import Equation
 from ._errors import check_instance
 from ._fit_descent import descend
 from ._fit_squares import least_squares
@@ -11,7 +12,7 @@ from ._gradient import AbstractGradient
 from ._job import Job
 from ._loss import AbstractLoss, SumOfSquares
 from ._optimizer import AbstractOptimizer, Adam, LeastSquares
-from ._parameters import values
+from ._parameters import Fixed, values
 from ._problem import Problem
 from ._progress import Progress
 from ._result import FitBatch
@@ -22,9 +23,10 @@ _MOST_FOR_LEAST_SQUARES = 200
 
 
 def fit(
-    problem: Problem,
+    problem: Problem | Equation,
     data: Data,
     *,
+    history: Any = None,
     parameters: Mapping[str, Any] | None = None,
     loss: AbstractLoss = SumOfSquares(),
     optimizer: AbstractOptimizer | LeastSquares | None = None,
@@ -44,6 +46,9 @@ def fit(
 
     **Arguments**
 
+    - `problem`: a `Problem`, or an `Equation`, which needs no values; the data's
+      columns are matched to its states, or to what it observes, by name.
+    - `history`: for an `Equation`, another history than its own.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied` or a
       number to start from. All others are learned without bounds; tau stays positive,
       and least squares keeps it between two sampling intervals and 0.9 of the record.
@@ -72,6 +77,7 @@ def fit(
         [data],
         [{}],
         [seed],
+        history=history,
         parameters=parameters,
         loss=loss,
         optimizer=optimizer,
@@ -88,9 +94,10 @@ def fit(
 
 
 def fit_many(
-    problem: Problem | Sequence[Problem],
+    problem: Problem | Equation | Sequence[Problem],
     data: Data | Sequence[Data],
     *,
+    history: Any = None,
     starts: int | Sequence[Mapping[str, float]] | None = None,
     parameters: Mapping[str, Any] | None = None,
     loss: AbstractLoss = SumOfSquares(),
@@ -128,6 +135,7 @@ def fit_many(
     """
     job = _job(
         *_broadcast(problem, data, starts, seed),
+        history=history,
         parameters=parameters,
         loss=loss,
         optimizer=optimizer,
@@ -145,7 +153,8 @@ def fit_many(
 
 def _broadcast(problem, data, starts, seed):
     """One problem, data set, start and seed for each fit."""
-    problems = [problem] if isinstance(problem, Problem) else list(problem)
+    alone = isinstance(problem, (Problem, Equation))
+    problems = [problem] if alone else list(problem)
     sets = [data] if isinstance(data, Data) else list(data)
     if starts is None or isinstance(starts, int):
         given, count = [{}], starts or 1
@@ -167,13 +176,48 @@ def _broadcast(problem, data, starts, seed):
     return every(problems), every(sets), every(given), seeds
 
 
-def _job(problems, sets, starts, seeds, **options) -> Job:
-    """The fits, with the optimiser chosen."""
+def _job(problems, sets, starts, seeds, *, history, **options) -> Job:
+    """The fits, with text equations made problems and the optimiser chosen."""
+    model = problems[0] if isinstance(problems[0], Equation) else None
+    if model is not None:
+        if history is not None:
+            model = model.with_history(history)
+        sets = [_matched(model, data) for data in sets]
+        problems = [model.blank] * len(problems)
+        options["parameters"] = {
+            **_settings(model, sets[0]),
+            **(options["parameters"] or {}),
+        }
+    elif history is not None:
+        raise ValueError(
+            "`history` replaces that of an `Equation`; a `Problem` has its own."
+        )
     of_descent = [options[name] for name in ("gradient", "epochs", "threshold")]
     options["optimizer"] = _choose(
         options["optimizer"], problems[0], options["loss"], of_descent
     )
-    return Job(problems=problems, sets=sets, starts=starts, seeds=seeds, **options)
+    return Job(
+        problems=problems,
+        sets=sets,
+        starts=starts,
+        seeds=seeds,
+        model=model,
+        **options,
+    )
+
+
+def _matched(model: Equation, data: Data) -> Data:
+    """The data with a column for each quantity that the model observes."""
+    check_instance("data", data, Data, "Data(t, x)")
+    return data.select(model.observed)
+
+
+def _settings(model: Equation, data: Data) -> dict[str, Any]:
+    settings: dict[str, Any] = dict(model.settings)
+    if not model.needs_tau:
+        # Nothing depends on it but the solver's steps.
+        settings["tau"] = Fixed(data.T / 10)
+    return settings
 
 
 def _choose(optimizer, problem: Problem, loss, of_descent):

@@ -64,7 +64,7 @@ def descend(job: Job, *, record: bool) -> FitBatch:
     fits = Fits(descent, z, sets, tau, n, record)
     with Reporter(job.progress, int(epochs), len(sets)) as reporter:
         fits.run(reporter)
-    return _collect(fits, start, sets, z, time.perf_counter() - began)
+    return _collect(job, fits, start, z, time.perf_counter() - began)
 
 
 def _starts(job: Job):
@@ -100,7 +100,7 @@ def _starts(job: Job):
     return names, [p for _, p, _ in found], np.stack([z for *_, z in found], axis=-1)
 
 
-def _collect(fits: Fits, start, sets, z, seconds: float) -> FitBatch:
+def _collect(job: Job, fits: Fits, start, z, seconds: float) -> FitBatch:
     names, state = fits.descent.layout, fits.state
     first, best, final = (
         np.asarray(names.transform(v)).T for v in (z, state.best, state.z)
@@ -114,7 +114,7 @@ def _collect(fits: Fits, start, sets, z, seconds: float) -> FitBatch:
         return FitResult(
             problem=names.problem(state.best[:, index], start[index]),
             start=start[index],
-            data=sets[index],
+            data=job.sets[index],
             names=names.names,
             best=best[index],
             first=first[index],
@@ -128,6 +128,7 @@ def _collect(fits: Fits, start, sets, z, seconds: float) -> FitBatch:
             seconds=seconds,
             solver=fits.descent.solver,
             steps_per_delay=fits.n,
+            model=job.model,
         )
 
     return FitBatch(

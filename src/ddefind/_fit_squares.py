@@ -68,7 +68,7 @@ def _one(
 
     searched = search(setting, optimizer.starts, seed, told)
     seconds = time.perf_counter() - began
-    return make_estimate(setting, problem, searched, seed, seconds)
+    return make_estimate(setting, problem, searched, seed, seconds, job.model)
 
 
 def _beside(job: Job, tasks: Iterable, reporter: Reporter) -> list[Estimate]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from ._data import Data
+from ._equation import Equation
 from ._gradient import AbstractGradient
 from ._loss import AbstractLoss
 from ._optimizer import AbstractOptimizer, LeastSquares
@@ -18,7 +19,7 @@ from ._solver import AbstractSolver
 @dataclass(frozen=True, kw_only=True)
 class Job:
     """One or many fits: lists have an entry for each. None is a default, which the
-    methods know."""
+    methods know. `model` is the text equation that the problems come from, if any."""
 
     problems: list[Problem]
     sets: list[Data]
@@ -33,6 +34,7 @@ class Job:
     epochs: int | None
     threshold: float | None
     progress: bool | Callable[[Progress], None] | None
+    model: Equation | None
 
     def settings(self, own: Mapping[str, float]) -> dict[str, Any]:
         """The settings of the parameters, with one fit's own starts."""

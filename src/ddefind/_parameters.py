@@ -5,7 +5,7 @@ index where it has more than one element: `tau`, `rhs.theta_0`, `history.b[1]`. 
 shortest ending of the path that is unique is shown, and accepted: `theta_0`, `b[1]`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -56,14 +56,20 @@ class Tied:
     to: str
 
 
-def leaves(problem: Problem) -> list[Leaf]:
-    """The arrays of parameters of a problem, in the order of its tree."""
+def leaves(problem: Problem, tied: Collection[str] = ()) -> list[Leaf]:
+    """The arrays of parameters of a problem, in the order of its tree.
+
+    Those that are `tied` to others, given by their full names, leave short names to the
+    others: where `history.K` is tied to `rhs.K`, that is `K`."""
     arrays = eqx.filter(problem, eqx.is_inexact_array)
     found = jax.tree_util.tree_flatten_with_path(arrays)[0]
     names = [jax.tree_util.keystr(path).lstrip(".") for path, _ in found]
+    # A full name as short as `tau` is never given to another.
+    kept = [name for name in names if name not in tied or "." not in name]
     result, first = [], 0
     for (_, array), name in zip(found, names):
-        leaf = Leaf(name, _shorten(name, names), jnp.shape(array), first)
+        rivals = kept if name in kept else [*kept, name]
+        leaf = Leaf(name, _shorten(name, rivals), jnp.shape(array), first)
         result.append(leaf)
         first += leaf.size
     return result
@@ -110,7 +116,9 @@ def layout(
     NaN stands for one that is not known, and a problem's own value outside the bounds
     is taken for such.
     """
-    found = leaves(problem)
+    settings = parameters or {}
+    tied = {key for key, setting in settings.items() if isinstance(setting, Tied)}
+    found = leaves(problem, tied)
     start = values(problem)
     size = len(start)
     names = [name for leaf in found for name in leaf.elements(leaf.short)]
@@ -118,8 +126,8 @@ def layout(
     role = np.arange(size)  # itself: free; another element: tied to it; -1: fixed
     named, given = np.zeros(size, bool), np.zeros(size, bool)
     random = np.random.default_rng(seed)
-    for key, setting in (parameters or {}).items():
-        where = _find(key, found)
+    for key, setting in settings.items():
+        where = find(key, found)
         if np.any(named[where]):
             raise ValueError(f"`parameters` sets {key!r} twice, under two names.")
         named[where] = True
@@ -132,9 +140,9 @@ def layout(
         elif isinstance(setting, Fixed):
             role[where] = -1
             if setting.value is not None:
-                start[where] = _numbers(key, setting.value, len(where))
+                start[where] = numbers(key, setting.value, len(where))
         elif isinstance(setting, Tied):
-            to = _find(setting.to, found)
+            to = find(setting.to, found)
             if len(to) not in (1, len(where)) or set(to) & set(where):
                 raise ValueError(
                     f"`parameters[{key!r}]` cannot be tied to {setting.to!r}: they "
@@ -179,37 +187,20 @@ def with_values(problem: Problem, vector: np.ndarray) -> Problem:
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(parameters), arrays), rest)
 
 
-def positions(problem: Problem, key: str) -> np.ndarray:
-    """Where the parameters that a name stands for are among all values."""
-    return _find(key, leaves(problem))
-
-
-def _find(key: str, found: list[Leaf]) -> np.ndarray:
+def find(key: str, found: list[Leaf]) -> np.ndarray:
     """The elements that a name stands for."""
     for leaf in found:
         if key == leaf.name:
             return np.arange(leaf.first, leaf.first + leaf.size)
-    matches = []
-    for leaf in found:
-        endings = {leaf.name, leaf.short} | {
-            ".".join(leaf.name.split(".")[begin:])
-            for begin in range(leaf.name.count(".") + 1)
-        }
-        for ending in endings:
-            if key == ending:
-                matches.append(np.arange(leaf.first, leaf.first + leaf.size))
-                break
-            elements = leaf.elements(ending)
-            if leaf.size > 1 and key in elements:
-                matches.append(np.array([leaf.first + elements.index(key)]))
-                break
+    # The name that is shown may be an ending of one that is tied to it as well.
+    matches = _matches(key, found, lambda leaf: [leaf.short])
+    matches = matches or _matches(key, found, _endings)
     if len(matches) == 1:
         return matches[0]
     if matches:
         full = [leaf.name for leaf in found if leaf.name.split(".")[-1] in key]
         raise ValueError(
-            f"`parameters[{key!r}]` could mean any of {', '.join(full)}: give the full "
-            "name."
+            f"{key!r} could mean any of {', '.join(full)}: give the full name."
         )
     known = [n for leaf in found for n in (leaf.short, leaf.name)]
     known += [n for leaf in found if leaf.size > 1 for n in leaf.elements(leaf.short)]
@@ -218,15 +209,33 @@ def _find(key: str, found: list[Leaf]) -> np.ndarray:
     )
 
 
-def _numbers(key: str, value: Any, size: int) -> np.ndarray:
-    value = np.asarray(value, dtype=float)
-    if value.size not in (1, size) or not np.all(np.isfinite(value)):
-        raise ValueError(
-            f"`parameters[{key!r}]` needs one finite number or {size}; got {value}."
-        )
-    return (
-        value.ravel() if value.size == size else np.full(size, float(value.ravel()[0]))
-    )
+def _endings(leaf: Leaf) -> list[str]:
+    parts = leaf.name.split(".")
+    return [".".join(parts[begin:]) for begin in range(len(parts))]
+
+
+def _matches(key: str, found: list[Leaf], endings) -> list[np.ndarray]:
+    """The elements of each array that `key` names by one of its `endings`."""
+    matches = []
+    for leaf in found:
+        for ending in endings(leaf):
+            if key == ending:
+                matches.append(np.arange(leaf.first, leaf.first + leaf.size))
+            elif leaf.size > 1 and key in (elements := leaf.elements(ending)):
+                matches.append(np.array([leaf.first + elements.index(key)]))
+    return matches
+
+
+def numbers(key: str, value: Any, size: int) -> np.ndarray:
+    """One finite number for each of a parameter's elements."""
+    try:
+        found = np.asarray(value, dtype=float).ravel()
+    except (TypeError, ValueError):
+        raise TypeError(f"{key!r} needs a number, but got {value!r}.") from None
+    if found.size not in (1, size) or not np.all(np.isfinite(found)):
+        wanted = "one finite number" + (f" or {size}" if size > 1 else "")
+        raise ValueError(f"{key!r} needs {wanted}, but got {value}.")
+    return found if found.size == size else np.full(size, found[0])
 
 
 def _set_bounds(key, setting: Parameter, where, lower, upper) -> None:
@@ -256,7 +265,7 @@ def _set_start(key, setting: Parameter, where, start, random) -> None:
             )
         start[where] = random.uniform(setting.lower, setting.upper, len(where))
     elif setting.start is not None:
-        start[where] = _numbers(key, setting.start, len(where))
+        start[where] = numbers(key, setting.start, len(where))
 
 
 def _follow(role: np.ndarray, names: list[str]) -> np.ndarray:
@@ -280,7 +289,8 @@ def _check_starts(names, start, lower, upper, free) -> None:
     for e in free:
         if not np.isfinite(start[e]):
             raise ValueError(
-                f"The start of {names[e]!r} must be finite; got {start[e]}."
+                f"{names[e]!r} needs a finite start, but has {start[e]}: give one in "
+                f"`parameters`, as {{{names[e]!r}: 1.0}}."
             )
         if not lower[e] < start[e] < upper[e]:
             raise ValueError(

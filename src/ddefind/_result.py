@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from ._data import Data
+from ._equation import Equation
 from ._problem import Problem
 from ._solve import Solution, solve
 from ._solver import AbstractSolver
@@ -58,7 +59,7 @@ class Status(enum.Enum):
 @dataclass(frozen=True, kw_only=True)
 class AbstractFit(abc.ABC):
     """What every fit has: `problem` is the learned problem, and `best` are its free
-    parameters, by `names`."""
+    parameters, by `names`. `model` is the text equation that was fitted, if any."""
 
     problem: Problem
     data: Data
@@ -70,6 +71,7 @@ class AbstractFit(abc.ABC):
     seconds: float
     solver: AbstractSolver = field(repr=False)
     steps_per_delay: int = field(repr=False)
+    model: Equation | None = None
 
     @property
     def values(self) -> dict[str, float]:

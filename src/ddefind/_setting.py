@@ -14,7 +14,7 @@ from ._layout import Layout
 from ._least_squares import Model, Priors
 from ._levenberg import Box
 from ._loss import SumOfSquares
-from ._parameters import Parameter, layout, positions
+from ._parameters import Parameter, find, layout
 from ._problem import Problem
 from ._solver import AbstractSolver
 
@@ -128,7 +128,7 @@ def make_setting(
         learned,
         fixed,
         solver,
-        _priors(parameters, problem, names),
+        _priors(parameters, names),
         problem.dimension,
         huber,
     )
@@ -177,7 +177,7 @@ def _bound_frequencies(data: Data, lower, upper, frequencies) -> None:
                 upper[j] = max(np.pi / spacing(data), 2 * lower[j])
 
 
-def _priors(parameters, problem: Problem, names: Layout) -> Priors | None:
+def _priors(parameters, names: Layout) -> Priors | None:
     """The priors of the free values; None if there are none."""
     given = {
         key: setting.prior
@@ -189,7 +189,7 @@ def _priors(parameters, problem: Problem, names: Layout) -> Priors | None:
     size = len(names.names)
     mean, weight, log = np.zeros(size), np.zeros(size), np.zeros(size, bool)
     for key, prior in given.items():
-        for element in positions(problem, key):
+        for element in find(key, list(names.leaves)):
             j = names.source[element]
             if j < 0:
                 raise ValueError(

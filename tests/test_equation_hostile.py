@@ -1,0 +1,577 @@
+"""Texts that are no equations: each is a clear error, and nothing is ever run."""
+
+import sys
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import ddefind as dd
+
+ERRORS = {
+    "": """\
+There is no equation: a line must begin with x' =, for a state x.
+  line 1: 
+          ^""",
+    "x' = 2x": """\
+An operator is missing: write 2 * x
+  line 1: x' = 2x
+                ^""",
+    "x' = r x(t - tau)": """\
+An operator is missing: write r * x
+  line 1: x' = r x(t - tau)
+                 ^""",
+    "x' = r(1 - x)": """\
+There is no function 'r'. Known names: exp, log, sqrt, sin, cos, tan, tanh, abs, min, \
+max, where. To multiply, write r * (...).
+  line 1: x' = r(1 - x)
+               ^""",
+    "x' = 1\n\ty' = sqr(x) + 1": """\
+There is no function 'sqr'. Did you mean 'sqrt'?
+  line 2:  y' = sqr(x) + 1
+                ^""",
+    "x' = sin x": """\
+'sin' is a function: write sin(...).
+  line 1: x' = sin x
+                   ^""",
+    "x' = a\ny' = (b\nz' = 3": """\
+This '(' is never closed.
+  line 2: y' = (b
+               ^""",
+    "prey' = prey; z' = prei(t - tau)": """\
+'prei' is no state: only states, those with an equation, can be delayed. Did you mean \
+'prey'?
+  line 1: prey' = prey; z' = prei(t - tau)
+                             ^""",
+    "x' = x(t - lag)": """\
+One delay is supported, called tau: write x(t - tau).
+  line 1: x' = x(t - lag)
+                     ^""",
+    "x' = x(t - tau) + x(t - 2)": """\
+Another delay than before: one is supported.
+  line 1: x' = x(t - tau) + x(t - 2)
+                                  ^""",
+    "f = x^2; x' = f(t - tau)": """\
+'f' is the name of a formula: it has no values at other times. Write the formula \
+again, with delayed states.
+  line 1: f = x^2; x' = f(t - tau)
+                        ^""",
+    "x' = a; a = b; b = a": """\
+'a' is defined by itself: a needs b needs a.
+  line 1: x' = a; a = b; b = a
+                  ^""",
+    "x' = y; y' = x; y(t<=0) = 1": """\
+The history of 'x' is missing: add x(t<=0) = ..., as for 'y'.
+  line 1: x' = y; y' = x; y(t<=0) = 1
+          ^""",
+    "x' = α * x": """\
+'α' (GREEK SMALL LETTER ALPHA) cannot stand in an equation. Write 'alpha' instead.
+  line 1: x' = α * x
+               ^""",
+    "x' = " + "1 * " * 30 + "$": """\
+'$' cannot stand in an equation.
+  line 1: ...* 1 * 1 * 1 * 1 * 1 * 1 * 1 * 1 * 1 * $
+                                                   ^""",
+}
+
+
+@pytest.mark.parametrize("text", ERRORS)
+def test_errors_show_the_line_with_a_caret(text):
+    with pytest.raises(dd.EquationError) as caught:
+        dd.equation(text)
+    assert str(caught.value) == ERRORS[text]
+
+
+@pytest.mark.parametrize(
+    "observe, message",
+    [
+        ("", "`observe` is empty"),
+        ("x' = 2", "Write name = formula"),
+        ("x(t - tau)", "What is measured cannot use delayed states"),
+        ("2 * f", "'f' needs x(t - tau)"),
+        ("x; 2 * x", "Give each of several formulas a name"),
+        ("x; x", "'x' is measured a second time"),
+        ("x; x = 2", "'x' is measured a second time"),
+        ("r = 2 * x", "'r' has a meaning already"),
+        ("f = 2 * x", "'f' has a meaning already"),
+        ("q = p; p = q", "defined by itself"),
+        ("2 *", "observe, line 1: 2 *\n"),
+    ],
+)
+def test_what_is_measured_is_checked_as_well(observe, message):
+    with pytest.raises(dd.EquationError) as caught:
+        dd.equation("x' = r * f; f = x(t - tau)", observe=observe)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("text", [None, 3, b"x' = 1", ["x' = 1"], lambda: "x' = 1"])
+def test_only_text_is_read(text):
+    with pytest.raises(TypeError, match="`text` must be a text"):
+        dd.equation(text)
+    if text is not None:
+        with pytest.raises(TypeError, match="`observe` must be a text"):
+            dd.equation("x' = 1", observe=text)
+
+
+# Right-hand sides that must be refused.
+HOSTILE = """
+__import__('os').system('echo pwned')
+__import__("os").system("echo pwned")
+__import__
+__builtins__
+__name__
+__class__
+x.__class__
+x.__class__.__mro__[1].__subclasses__()
+(1).__class__
+(1).real
+1..real
+x.real
+x.at
+x . real
+exp.__globals__
+exp.__call__(x)
+().__class__.__bases__[0]
+''.__class__
+"".__class__
+getattr(x, 'shape')
+getattr(x, shape)
+eval('1')
+eval("1")
+eval(x)
+exec(x)
+compile(x)
+open('/etc/passwd')
+open(x)
+print(x)
+input()
+exit()
+quit()
+breakpoint()
+globals()
+locals()
+vars()
+dir()
+type(x)
+id(x)
+help(x)
+sum(x, y)
+pow(x, 9)
+os.system(x)
+sys.exit(1)
+jnp.exp(x)
+np.exp(x)
+lambda: 1
+lambda x: x
+(lambda: 1)()
+(lambda x: x)(x)
+lambda
+[x for x in y]
+[1, 2, 3]
+[x][0]
+x[0]
+x[:]
+{x}
+{x: 1}
+{**x}
+(x for x in y)
+(x, 1)
+x, 1
+max(*x)
+max(**x)
+max(x, key=y)
+exp(x=1)
+f'{x}'
+f"{x}"
+f"{__import__('os')}"
+r'x'
+b'x'
+u"x"
+'x'
+"x"
+'''x'''
+`x`
+x if y else z
+1 if x > 0 else 2
+not
+x not y
+x is y
+x is not None
+x in y
+None
+True
+False
+...
+(x := 1)
+x := 1
+await x
+yield x
+(yield)
+async
+import os
+from os import path
+def f
+class A
+return x
+raise x
+assert x
+del x
+pass
+global x
+with x
+try
+for
+while
+x; import os
+x = y
+x == y = z
+x += 1
+x -> y
+x => y
+x <> y
+x = = y
+x // y
+x % y
+x @ y
+x & y
+x | y
+~x
+!x
+x << 2
+x >> 2
+x ? y
+x \\ y
+x $ y
+x : y
+x -- > y
+9**9**9**9
+9^9^9^9^9
+2^1001
+x^-1001
+x**1e6
+10^400
+(10^200)^2
+exp(1000)
+exp(exp(exp(9)))
+1/0
+0/0
+0^-1
+log(0)
+log(-1)
+sqrt(-1)
+(-8)^(1/3)
+1e999
+1e-999
+1e9999999999
+1j
+2 * 3j
+0x10
+0b1
+0o7
+1_000
+1__0
+1e
+1e+
+.
+.e5
+1.2.3
+x..y
+(
+)
+()
+(()
+((x)
+(x))
+x)(
+exp()
+exp(
+exp(,)
+exp(x,)
+exp(x, x)
+max(x)
+min()
+where(x > 1, 2)
+where(x, 1, 2)
+where(1, 2, 3)
+x and y
+not x
+x > 1 and 2
+x + not (x > 1)
+x(t - tau
+x(t -)
+x()
+x(tau)
+x(0)
+x(t + tau)
+x(tau - t)
+x(t - 2 * tau)
+x(t - x)
+x(t - x(t - tau))
+x(t - 0)
+x(t - -1)
+x(t - tau, t)
+x(t)(t)
+(x)(t - tau)
+2(t - tau)
+r(t - tau)
+t(t - tau)
+pi(x)
+tau(x)
+exp
+sin + 1
+min
+x'
+x''
+'
+x' = y'
+dx/dt = 1
+x y
+2x
+2 x
+x 2
+(x)(x)
+2(x)
+x +
+* x
+/ 2
+x * / y
+x + * y
+^x
+x ^
+x ^^ y
+x *** y
+x ** ** y
+, x
+x ,
+x < > y
+x ! y
+x !== y
+x === y
+x =< y
+_x
+__
+_
+x + __y__
+ｘ
+ｅｘｐ(x)
+ехр(x)
+х
+αx
+λ
+Δ
+x²
+x₁
+x′
+x − 1
+x·y
+x×y
+x÷y
+x≤1
+½
+∞
+π
+√x
+é
+x\u00a0+ 1
+x\u200b
+\u202ex
+\ufeffx
+\x00
+x\x00
+x\x00y
+x + \x00
+\x07
+\x1b[31mx
+\x7f
+\ud800
+\U0001f600
+\\x41
+\\u0041
+%s
+%(x)s
+{x!r}
+{0.__class__}
+$(id)
+`id`
+'; import os; '
+\\
+""".strip("\n").split("\n")
+LARGE = {
+    "parentheses": "(" * 4000 + "x" + ")" * 4000,
+    "never closed": "(" * 9000,
+    "functions": "exp(" * 60 + "x" + ")" * 60,
+    "sum": "x" + " + x" * 900,
+    "long sum": "x" + "+x" * 4900,
+    "signs": "-" * 1500 + "x",
+    "many signs": "-" * 9900 + "x",
+    "nots": "not " * 900 + "x > 1",
+    "tower": "2^" * 900 + "x",
+    "digits": "9" * 9000,
+    "fraction": "0." + "1" * 5000,
+    "name": "x" * 9000,
+    "huge": "x + " * 1_000_000 + "x",
+    "delays": "x(t - " * 45 + "1" + ")" * 45,
+    "circle": "a0; " + "; ".join(f"a{i} = a{(i + 1) % 700}" for i in range(700)),
+    "unknown": "zz(x); " + "; ".join(f"zzzzzz{i}' = 1" for i in range(500)),
+}
+LEFT = """
+= 1
+x
+2 = x
+x y = 1
+x y' = 1
+x'' = 1
+x' ' = 1
+'x = 1
+2' = 1
+t' = 1
+tau' = 1
+pi' = 1
+exp' = 1
+tau = 1; x' = x
+t = 1; x' = x
+min = 1; x' = x
+dexp/dt = 1
+dlambda/dt = 1
+dand/dt = 1
+d2/dt = 1
+d_x/dt = 1
+d2x/dt = 1
+2(t<=0) = 1; x' = 1
+dx/dy = x
+d/dt = x
+dx = x
+x(t) = 1
+x(0) = 1; x' = 1
+x(t<0) = 1; x' = 1
+x(t<=1) = 1; x' = 1
+x(t=0) = 1; x' = 1
+x(t>=0) = 1; x' = 1
+x(t<=0)' = 1
+x' = 1; x' = 2
+x' = 1; dx/dt = 2
+x' = 1; x = 2
+x' = f; f = 1; f = 2
+x' = 1; x(t<=0) = 1; x(t<=0) = 2
+x' = 1; y(t<=0) = 1
+x' = 1; x(t<=0) = x
+x' = 1; x(t<=0) = x(t - tau)
+x' = 1; f = x; g = f; x(t<=0) = g
+x' = 1; x(t<=0) =
+f = f; x' = f
+__class__' = 1
+_x' = 1
+__class__ = 1; x' = 1
+lambda' = 1
+None = 1; x' = 1
+x.y' = 1
+x[0]' = 1
+(x)' = 1
+x:= 1
+x, y = 1
+*x = 1
+x += 1
+""".strip().splitlines()
+
+# Whether the interpreter compiled code, imported or opened anything meanwhile.
+SEEN: list[tuple] = []
+_WATCHED = ("exec", "import", "open", "os.", "subprocess.", "socket.", "ctypes.")
+_watching = False
+
+
+def _audit(event, arguments):
+    if _watching and event.startswith(_WATCHED):
+        SEEN.append((event, arguments))
+
+
+sys.addaudithook(_audit)
+
+
+def read(text):
+    """The equation or the error of a text, while the interpreter's doings are seen."""
+    global _watching
+    SEEN.clear()
+    _watching = True
+    try:
+        return dd.equation(text)
+    except dd.EquationError as error:
+        return error
+    finally:
+        _watching = False
+
+
+def check_refused(text):
+    error = read(text)
+    assert isinstance(error, dd.EquationError), error
+    assert not SEEN
+    assert error.__context__ is None or error.__suppress_context__
+    message, *shown = str(error).split("\n")
+    assert len(str(error)) < 500 and "".join([message, *shown]).isprintable()
+    if len(text) <= 10_000:
+        line, caret = shown
+        assert line.startswith("  line ") and caret.strip() == "^"
+
+
+def test_the_watch_sees_what_runs():
+    global _watching
+    SEEN.clear()
+    _watching = True
+    eval("1 + 1")
+    _watching = False
+    assert [event for event, _ in SEEN] == ["exec"]
+
+
+@pytest.mark.parametrize("formula", HOSTILE)
+def test_hostile_formulas_are_refused(formula):
+    check_refused(f"x' = {formula}")
+
+
+@pytest.mark.parametrize("text", LEFT)
+def test_wrong_left_sides_are_refused(text):
+    check_refused(text)
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_texts_are_refused(name):
+    check_refused(f"x' = {LARGE[name]}")
+
+
+def test_there_are_enough_of_them():
+    assert len({*HOSTILE, *LEFT, *LARGE}) >= 300
+
+
+TOKENS = """
+x y z r K f t tau pi x' y' dx/dt = = == ( ) (t - tau) (t<=0) + - * / ^ ** , ; # ' .
+exp log sqrt min max where abs and or not if lambda 1 2.5 1e3 8 0 < <= > != [ ] { } : @
+_ __class__ .__class__ __import__('os') α ｘ " \\ x(t - tau) 1e-400 1j 0x1 $ ` ~ %
+""".split()
+SEPARATORS = st.sampled_from(["", " ", "\n", "  "])
+PIECES = st.lists(st.tuples(st.sampled_from(TOKENS), SEPARATORS), max_size=14)
+SENTENCES = PIECES.map(lambda pieces: "".join(a + b for a, b in pieces))
+
+
+@settings(max_examples=500, deadline=None)
+@given(SENTENCES, st.booleans())
+def test_any_row_of_words_is_an_equation_or_an_error(text, as_formula):
+    result = read(f"x' = {text}" if as_formula else text)
+    assert not SEEN
+    if isinstance(result, dd.Equation):
+        assert dd.equation(str(result)) == result
+        assert result.latex()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=40), st.booleans())
+@example("\ud800", True)
+@example("\x00", False)
+def test_any_characters_are_an_equation_or_an_error(text, as_formula):
+    result = read(f"x' = {text}" if as_formula else text)
+    assert not SEEN
+    assert isinstance(result, (dd.Equation, dd.EquationError))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(HOSTILE), st.sampled_from(HOSTILE), st.sampled_from("+*;,(\n"))
+def test_hostile_formulas_stay_so_together(one, two, between):
+    assert isinstance(read(f"x' = {one} {between} {two}"), dd.EquationError)
+    assert not SEEN
