@@ -17,8 +17,10 @@ from ._forcing import Points
 from ._refine import Fitted, refine
 from ._setting import Setting
 from ._smooth import rough_noise, spread
-from ._starts import draw, match
+from ._starts import curve_of, draw, match
 
+# For each delay so many random values of the other parameters are matched.
+_TRIES = 4
 # Evaluations of a first look.
 _LOOK = 15
 # How many of the starts are refined to the end.
@@ -92,12 +94,19 @@ def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Search
     noise = rough_noise(setting.data) if given is None else given
     points = setting.points(noise)
     random = np.random.default_rng(seed)
-    fitted = _explore(setting, draw(setting, starts, random), points, noise)
+    curve = curve_of(setting) if starts > 1 else None
+    tries = 1 if curve is None else _TRIES
+    z = draw(setting, starts, tries, random)
+    if curve is not None:
+        z = match(setting, z, curve, noise, tries)
+    fitted = _explore(setting, z, points)
     yield _found(setting, fitted, points, noise, starts)
     report(PHASES[0], fitted)
     if starts > 1 and setting.history.any():
         z = _other_histories(setting, fitted, starts, random)
-        fitted = fitted.join(_explore(setting, z, points, noise, ~setting.history))
+        if curve is not None:
+            z = match(setting, z, curve, noise, held=~setting.history)
+        fitted = fitted.join(_explore(setting, z, points))
         yield _found(setting, fitted, points, noise, starts)
         report(PHASES[1], fitted)
     if given is None and setting.needs_noise:
@@ -147,10 +156,8 @@ def score(setting: Setting, fitted: Fitted) -> np.ndarray:
     return fitted.loss / unit + _FAST * fast
 
 
-def _explore(setting: Setting, z, points, noise, held=None) -> Fitted:
-    """Match, look, and refine the best."""
-    if len(z) > 1:
-        z = match(setting, z, noise, held)
+def _explore(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
+    """Look, and refine the best."""
     looked = refine(setting, z, points, setting.steps(z), _LOOK)
     z = looked.z[_distinct(setting, looked, _SURVIVORS)]
     return refine(setting, z, points, setting.steps(z))
@@ -160,7 +167,7 @@ def _other_histories(setting: Setting, fitted: Fitted, starts: int, random):
     """The best fits so far, with other histories."""
     kept = fitted.z[_distinct(setting, fitted, 3)]
     z = np.resize(kept, (starts, kept.shape[1]))
-    drawn = draw(replace(setting, guess=setting.guess * np.nan), starts, random)
+    drawn = draw(replace(setting, guess=setting.guess * np.nan), starts, 1, random)
     return np.where(setting.history, drawn, z)
 
 
