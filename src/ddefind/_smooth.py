@@ -14,12 +14,16 @@ _CAUTION = 1.2
 
 
 class Curve(NamedTuple):
-    """A smooth trajectory through data: `x(t)` and `slope(t)` are (len(t), k)."""
+    """A smooth trajectory through data, in their range: where they are positive, it is,
+    too. `x(t)` and `slope(t)` are (len(t), k)."""
 
     splines: list
+    lowest: np.ndarray
+    highest: np.ndarray
 
     def x(self, t: np.ndarray) -> np.ndarray:
-        return np.stack([spline(t) for spline in self.splines], axis=-1)
+        x = np.stack([spline(t) for spline in self.splines], axis=-1)
+        return np.clip(x, self.lowest, self.highest)
 
     def slope(self, t: np.ndarray) -> np.ndarray:
         return np.stack([spline.derivative()(t) for spline in self.splines], axis=-1)
@@ -34,7 +38,7 @@ def smooth(data: Data) -> Curve | None:
         if len(t) < 5:
             return None
         splines.append(_smoothing_spline(t, x))
-    return Curve(splines)
+    return Curve(splines, np.nanmin(data.x, axis=0), np.nanmax(data.x, axis=0))
 
 
 def _smoothing_spline(t: np.ndarray, x: np.ndarray):
