@@ -14,6 +14,7 @@ from ._check import GradientCheck as GradientCheck, check_gradient as check_grad
 from ._cost import L1 as L1, L2 as L2, AbstractCost as AbstractCost, Linf as Linf
 from ._data import Data as Data
 from ._fit import fit as fit, fit_many as fit_many
+from ._from_torch import from_torch as from_torch
 from ._gradient import (
     AbstractGradient as AbstractGradient,
     Discrete as Discrete,

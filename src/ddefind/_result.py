@@ -8,6 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from ._data import Data
+from ._from_torch import TorchParts, to_torch
 from ._problem import Problem
 from ._solve import Solution, solve
 from ._solver import AbstractSolver
@@ -96,6 +97,11 @@ class FitResult:
         )
         lines.append(self.message)
         return "\n".join(lines)
+
+    def to_torch(self) -> TorchParts:
+        """The learned torch modules, `.rhs` and `.history` (None for what came
+        otherwise), as they were given to `from_torch`, and the learned `.tau`."""
+        return to_torch(self.problem)
 
     def plot(self):
         """A matplotlib figure: data, start and learned trajectory, and the loss."""
