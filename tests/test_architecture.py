@@ -19,8 +19,9 @@ MODULES = sorted(path.stem for path in SOURCE.glob("*.py"))
 ORDER = """
 _config _errors _arrays _data _hermite _rows _network _cost _optimizer _progress _solver
 _history _problem models _spline _engine _layout _parameters _forcing _solve _loss
-_gradient _adjoint _published _check _descent _blocks _aten _aten_shapes _program
-_pytorch _torch_trial _torch_export _from_torch plots _result _fit _delay_ode __init__
+_gradient _adjoint _published _check _descent _blocks _aten _aten_sums
+_aten_shapes _program _delay_ode _pytorch _torch_trial _torch_check _torch_export
+_from_torch plots _result _fit __init__
 torch demo experiments _record paper paper_output __main__
 """.split()
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from ._arrays import as_parameter
 from ._problem import Problem
-from ._program import Literal, Program
 
 if TYPE_CHECKING:
     import torch
+
+    from ._program import Literal, Program
 
 
 @final
@@ -46,8 +47,8 @@ class TorchModule:
     def __init__(
         self,
         parameters: Mapping[str, Any],
-        program: Program,
-        constants: tuple[tuple[str, Literal], ...],
+        program: "Program",
+        constants: "tuple[tuple[str, Literal], ...]",
         origin: _Origin,
     ):
         self._parameters = dict(parameters)
@@ -131,6 +132,7 @@ def from_torch(
     >>> dd.parameter_values(dd.Problem(rhs, dd.Constant(1.0), tau=1.0))
     {'rate': 0.5, 'b': 1.0, 'tau': 1.0}
     """
+    from ._program import Literal
     from ._torch_export import convert
     from ._torch_trial import arguments_of, as_double, try_history, try_rhs
 

@@ -12,7 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import _aten_shapes as _aten_shapes  # enters its operators
+# These two enter their operators.
+from . import _aten_shapes as _aten_shapes
+from . import _aten_sums as _aten_sums
 from ._aten import OPERATORS
 
 

@@ -1,8 +1,4 @@
-"""From a torch module to a program: `torch.export`, operators by name, and a check.
-
-The check compares the program with torch itself, values and derivatives, on random
-numbers. It finds what an exported graph cannot show, such as a derivative of the
-user's own."""
+"""From a torch module to a program: `torch.export`, and its graph step by step."""
 
 import contextlib
 import copy
@@ -14,15 +10,13 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from torch.export.graph_signature import InputKind
 
 from ._aten import OPERATORS
 from ._program import Literal, Program, Ref, Step
 from ._pytorch import torch
-from ._torch_trial import Trial, arguments_of, in_double, name_of, place_in
+from ._torch_check import verify
+from ._torch_trial import Trial, in_double, name_of, place_in
 
 # Operators with a better form in JAX than what torch takes them apart into.
 _KEPT = """
@@ -36,7 +30,7 @@ _IGNORED = {"device", "layout", "memory_format", "non_blocking", "pin_memory"}
 _HINTS = {
     "_local_scalar_dense": "It takes a number out of a tensor, as `.item()`, `float()` "
     "and `int()` do: keep it a tensor.",
-    "native_dropout": "It is dropout in training mode: call `.eval()`, or leave it out.",
+    "native_dropout": "It is dropout in training mode: leave it out, or turn it off.",
 }
 _RANDOM = "It draws random numbers; a differential equation needs a function."
 
@@ -63,9 +57,8 @@ def convert(module: torch.nn.Module, trial: Trial) -> Conversion:
             for name in program.tensors
             if name not in parameters
         }
-        conversion = Conversion(program, parameters, constants)
-        _verify(module, conversion, trial)
-    return conversion
+        verify(module, program, parameters, constants, trial)
+    return Conversion(program, parameters, constants)
 
 
 def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -107,16 +100,20 @@ def _translate(module, exported: torch.export.ExportedProgram, trial: Trial) -> 
     nodes = list(exported.graph.nodes)
     output = next(n for n in reversed(nodes) if n.op == "output").args[0][-1]
     needed = _needed(output)
-    tensors, inputs, constants = {}, [], {}
-    names = _first_names(module)
+    refs, tensors, inputs, constants = {}, [], [], {}
+    first, kinds = _first_names(module), torch.export.graph_signature.InputKind
     for spec, node in zip(exported.graph_signature.input_specs, nodes):
-        if spec.kind == InputKind.USER_INPUT:
+        target = spec.target or ""
+        if spec.kind == kinds.USER_INPUT:
             inputs.append(node)
-        elif spec.kind == InputKind.CONSTANT_TENSOR:
-            constants[node] = exported.constants[spec.target]
+        elif spec.kind == kinds.CONSTANT_TENSOR:
+            constants[node] = exported.constants[target]
         elif node in needed:
-            tensors[node] = names[spec.target]
-    refs = {node: Ref(number) for number, node in enumerate([*tensors, *inputs])}
+            if first[target] not in tensors:
+                tensors.append(first[target])
+            refs[node] = Ref(tensors.index(first[target]))
+    known = len(tensors) + len(inputs)
+    refs |= {node: Ref(len(tensors) + number) for number, node in enumerate(inputs)}
     steps = []
     for node in nodes:
         if node.op != "call_function" or node not in needed:
@@ -125,9 +122,9 @@ def _translate(module, exported: torch.export.ExportedProgram, trial: Trial) -> 
             constants[node] = _fold(module, node, constants)
         else:
             steps.append(_step(module, node, refs, constants))
-            refs[node] = Ref(len(refs))
+            refs[node] = Ref(known + len(steps) - 1)
     return Program(
-        tensors=tuple(tensors.values()),
+        tensors=tuple(tensors),
         inputs=tuple(tuple(tensor.shape) for tensor in trial.inputs),
         steps=tuple(steps),
         output=_argument(output, refs, constants),
@@ -222,64 +219,6 @@ def _place(node: Any) -> str:
         for file, line, where, code in found
     ]
     return place_in(frames) if frames else "a place that torch does not tell"
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _pulled(program: Program, constants, parameters, inputs, cotangent):
-    def run(parameters, inputs):
-        return program({**constants, **parameters}, *inputs)
-
-    result, back = jax.vjp(run, parameters, inputs)
-    return result, *back(cotangent)
-
-
-def _verify(module: torch.nn.Module, conversion: Conversion, trial: Trial) -> None:
-    """Torch's own result and derivatives, where the trial was, against the program's."""
-    program, parameters, constants = conversion
-    learned = [dict(module.named_parameters())[name] for name in parameters]
-    inputs = [tensor.clone().requires_grad_() for tensor in trial.inputs]
-    cotangent = torch.linspace(0.5, 1.5, trial.dimension)
-    with torch.enable_grad():
-        result = module(*inputs).reshape(-1)
-    arrays = tuple(tensor.detach().numpy() for tensor in inputs)
-    value, on_parameters, on_inputs = _pulled(
-        program, constants, parameters, arrays, cotangent.numpy()
-    )
-    if not _close(value, result):
-        raise RuntimeError(
-            f"The conversion of {name_of(module)} gives {np.asarray(value)}, but torch "
-            f"{result.detach().numpy()}. This is an error of ddefind: please report it."
-        )
-    slopes = _slopes(result, learned + inputs, cotangent)
-    found = [*(on_parameters[name] for name in parameters), *on_inputs]
-    for name, mine, slope in zip([*parameters, *arguments_of(module)], found, slopes):
-        if slope is not None and not _close(mine, slope):
-            raise ValueError(
-                f"{name_of(module)} has a derivative for {name!r} that is not the one "
-                "of its operations. Leave out `torch.no_grad()` (use `.detach()`) and "
-                "`torch.autograd.Function`."
-            )
-
-
-def _slopes(result: torch.Tensor, wanted: list, cotangent: torch.Tensor) -> list:
-    """Torch's derivatives, None where it has none."""
-    if not result.requires_grad:
-        return [torch.zeros(tensor.shape) for tensor in wanted]
-    try:
-        slopes = torch.autograd.grad(result, wanted, cotangent, allow_unused=True)
-    except RuntimeError:  # An operator such as `heaviside` has no derivative in torch.
-        return [None] * len(wanted)
-    return [torch.zeros(w.shape) if s is None else s for w, s in zip(wanted, slopes)]
-
-
-def _close(mine: Any, expected: torch.Tensor) -> bool:
-    """Whether the numbers agree. A NaN, outside the domain of a function, says
-    nothing."""
-    tolerance = 1e-7 if jnp.result_type(float) == jnp.float64 else 1e-3
-    mine, expected = np.asarray(mine), expected.detach().numpy()
-    known = np.isfinite(mine) & np.isfinite(expected)
-    size = 1 + np.max(np.abs(expected[known]), initial=0.0)
-    return np.allclose(mine[known], expected[known], rtol=0.0, atol=tolerance * size)
 
 
 def with_values(

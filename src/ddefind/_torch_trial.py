@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from torch.overrides import TorchFunctionMode
-
 from ._errors import check_instance
 from ._pytorch import torch
 
@@ -119,7 +117,7 @@ class _Moved(Exception):
 
 
 @final
-class _StayOnCPU(TorchFunctionMode):
+class _StayOnCPU(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
         wanted = [kwargs.get("device")] + (list(args[1:]) if name == "to" else [])
