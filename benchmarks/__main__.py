@@ -3,12 +3,12 @@
 import argparse
 import time
 
-from . import fits, neural, scaling, startup, structured, xla_flag
+from . import fits, neural, scaling, startup, structured, torch, xla_flag
 from ._report import HEADER
 
 SECTIONS = {
     module.__name__.rpartition(".")[2]: module
-    for module in (structured, fits, neural, scaling, startup, xla_flag)
+    for module in (structured, fits, neural, torch, scaling, startup, xla_flag)
 }
 
 

@@ -34,6 +34,11 @@ def exponential() -> Case:
     return _case("Exponential", rhs, history, 1.004, 10.0)
 
 
+def logistic() -> Case:
+    rhs, history = dd.models.Logistic(2.0, 1.5), dd.Periodic(-0.5, 3.0, 2.0)
+    return _case("Logistic", rhs, history, 1.004, 10.0)
+
+
 def cheyne() -> Case:
     rhs, history = dd.models.Cheyne(1.0, 7.0, 2.0), dd.Affine(-5.0, 2.0)
     return _case("Cheyne", rhs, history, 0.3012, 3.0)

@@ -70,9 +70,9 @@ class DelayODE(torch.nn.Module):
         steps_per_delay: int = 20,
     ):
         super().__init__()
-        check_instance("rhs", rhs, torch.nn.Module, "MyModule()")
-        check_instance("history", history, torch.nn.Module, "MyModule()")
         check_instance("solver", solver, AbstractSolver, "RK4()")
+        # In a tuple they are no parts of the model.
+        self._copies = as_double("rhs", rhs), as_double("history", history)
         _check_arguments(rhs, history)
         self.rhs, self.history = rhs, history
         self.tau = _as_delay(tau)
@@ -89,9 +89,8 @@ class DelayODE(torch.nn.Module):
     def _convert(self, shapes: tuple):
         """The programs for rows of given shapes, converted once."""
         if shapes not in self._programs:
-            history = as_double("history", self.history)
+            rhs, history = self._copies
             past = try_history(history, shapes)
-            rhs = as_double("rhs", self.rhs)
             now = try_rhs(rhs, past.dimension)
             self._programs[shapes] = (
                 convert(rhs, now).program,
@@ -204,27 +203,42 @@ class _Solve(torch.autograd.Function):
         plan = Plan(rhs, history, solver, batch, grid)
         arrays = _pack(plan, [_array(tensor) for tensor in (tau, *tensors)])
         x, path, last = trajectory(plan, clock[order], arrays)
-        ctx.call = plan, clock[order], arrays, path, last
-        ctx.order, ctx.like = order, (times, tau, *tensors)
+        ctx.order, ctx.call = order, (plan, clock[order], arrays, path, last)
+        ctx.save_for_backward(times, tau, *tensors)
         found = np.empty(x.shape)
         found[..., order, :] = x
         return torch.from_numpy(found).to(times)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx, cotangent):  # pyright: ignore
-        cotangent = _array(cotangent)[..., ctx.order, :]
-        on_times, on_tensors = pulled(*ctx.call, cotangent)
-        unsorted = np.empty(len(ctx.order))
-        unsorted[ctx.order] = on_times
-        found = [unsorted, *_unpack(ctx.call[0], on_tensors)]
-        slopes = [
-            torch.from_numpy(np.array(slope)).to(like).reshape(like.shape)
-            if needed
-            else None
-            for slope, like, needed in zip(found, ctx.like, ctx.needs_input_grad[1:])
-        ]
+        needed = ctx.needs_input_grad[1:]
+        slopes = _Slopes.apply(
+            ctx.call, ctx.order, needed, cotangent, *ctx.saved_tensors
+        )
         return None, *slopes
+
+
+@final
+class _Slopes(torch.autograd.Function):
+    """The gradient, which has no derivative itself: autograd would take it for a
+    constant."""
+
+    @staticmethod
+    def forward(ctx, call, order, needed, cotangent, *tensors):  # pyright: ignore
+        on_times, on_tensors = pulled(*call, _array(cotangent)[..., order, :])
+        unsorted = np.empty(len(order))
+        unsorted[order] = on_times
+        found = [unsorted, *_unpack(call[0], on_tensors)]
+        return tuple(
+            torch.from_numpy(np.array(slope)).to(like).reshape(like.shape)
+            if wanted
+            else None
+            for slope, like, wanted in zip(found, tensors, needed)
+        )
+
+    @staticmethod
+    def backward(ctx, *cotangents):  # pyright: ignore
+        raise NotImplementedError("`DelayODE` has first derivatives only.")
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
