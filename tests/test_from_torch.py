@@ -10,7 +10,7 @@ import torch
 import ddefind as dd
 import torch_modules as tm
 from ddefind._from_torch import to_torch
-from ddefind._torch_check import _pulled
+from ddefind._torch_check import pull_back
 from helpers import EXPERIMENTS, MODELS, flatten, paper_data
 
 KNOWN = {**tm.BUILT, **tm.HISTORIES}
@@ -57,7 +57,7 @@ def test_conversions_agree_with_torch(name):
         random = np.random.default_rng(seed)
         inputs = tuple(random.normal(size=shape) for shape in program.inputs)
         cotangent = random.normal(size=program.shape)
-        value, on_parameters, on_inputs = _pulled(
+        value, on_parameters, on_inputs = pull_back(
             program, constants, converted._parameters, inputs, cotangent
         )
         expected, slopes = by_torch(module, inputs, cotangent)

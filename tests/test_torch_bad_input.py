@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -208,18 +209,20 @@ def test_modules_that_will_not_do_are_refused(case):
         dd.from_torch(bad)
 
 
-def test_scripts_are_refused():
-    with pytest.warns(DeprecationWarning):
-        script = torch.jit.script(tm.Logistic(1.0, 1.0))
-    with pytest.raises(TypeError, match="TorchScript module. Give the plain module"):
-        dd.from_torch(script)
+def test_compiled_modules_are_refused():
+    for compiler in (torch.jit.script, torch.compile):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch deprecates its own parts
+            compiled = compiler(tm.Logistic(1.0, 1.0))
+        with pytest.raises(TypeError, match="is a compiled module. Give the plain"):
+            dd.from_torch(compiled)
 
 
 def test_errors_of_the_user_pass_as_they_are():
     bad = module(lambda self, x, y, tau, t: self.rate * y)
     with pytest.raises(AttributeError, match="'rate'") as caught:
         dd.from_torch(bad)
-    assert "shapes (1,), (1,), (), ()" in caught.value.__notes__[0]
+    assert "shapes (1,), (1,), (), (). No other d" in caught.value.__notes__[0]
     torch.manual_seed(1)
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         dd.from_torch(tm.Gated(), dimension=3)
@@ -321,6 +324,10 @@ def test_delay_odes_refuse_bad_times_and_rows():
             model(times)
     with pytest.raises(TypeError, match=r"takes \(t\), so call the model as `model\(t"):
         model([1.0], torch.ones(3, 1))
+    with torch.no_grad():
+        model.tau.fill_(1e-9)
+    with pytest.raises(ValueError, match="`tau`, 1e-09, needs more than .* steps"):
+        model([1.0])
     with torch.no_grad():
         model.tau.fill_(-0.5)
     with pytest.raises(

@@ -17,7 +17,9 @@ from ._torch_trial import Trial, arguments_of, name_of
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _pulled(program: Program, constants, parameters, inputs, cotangent):
+def pull_back(program: Program, constants, parameters, inputs, cotangent):
+    """A program's result, and from its cotangent those of parameters and inputs."""
+
     def run(parameters, inputs):
         return program({**constants, **parameters}, *inputs)
 
@@ -39,7 +41,7 @@ def verify(
     with torch.enable_grad():
         result = module(*inputs).reshape(-1)
     arrays = tuple(tensor.detach().numpy() for tensor in inputs)
-    value, on_parameters, on_inputs = _pulled(
+    value, on_parameters, on_inputs = pull_back(
         program, constants, parameters, arrays, cotangent.numpy()
     )
     if not _close(value, result):

@@ -84,9 +84,10 @@ def _export(module: torch.nn.Module, inputs) -> torch.export.ExportedProgram:
         place = place_in(traceback.extract_tb(error.__traceback__))
         if "DataDependent" in type(error).__name__:
             raise ValueError(
-                f"{name_of(module)} decides by the value of a tensor, at {place}. It "
-                "is converted once for all values: choose with `torch.where(condition, "
-                "a, b)` instead of `if`, and run loops a fixed number of times."
+                f"{name_of(module)} decides by the value of a tensor, or takes it as "
+                f"a Python number, at {place}. It is converted once for all values: "
+                "choose with `torch.where(condition, a, b)` instead of `if`, run loops "
+                "a fixed number of times, and keep numbers in tensors."
             ) from error
         raise ValueError(
             f"torch.export cannot follow {name_of(module)}, at {place}. Use torch's "

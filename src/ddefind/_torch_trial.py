@@ -7,6 +7,7 @@ import contextlib
 import copy
 import inspect
 import logging
+import sysconfig
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
@@ -18,7 +19,14 @@ from ._pytorch import torch
 
 # States of up to so many components are tried where none are given.
 _MOST = 64
-_PACKAGES = str(Path(torch.__file__).parent), str(Path(__file__).parent)
+# Lines there are not the user's.
+_OTHERS = (
+    str(Path(torch.__file__).parent),
+    str(Path(__file__).parent),
+    sysconfig.get_path("stdlib"),
+    "<string>",
+    "<eval_with_key>",
+)
 _MOODY = (
     torch.nn.modules.dropout._DropoutNd,
     torch.nn.modules.batchnorm._BatchNorm,
@@ -40,7 +48,7 @@ def name_of(module: torch.nn.Module) -> str:
 def place_in(frames: Iterable[traceback.FrameSummary]) -> str:
     """The last line that is the user's, for messages."""
     frames = list(frames)
-    mine = [f for f in frames if not f.filename.startswith((*_PACKAGES, "<"))]
+    mine = [f for f in frames if not f.filename.startswith(_OTHERS)]
     frame = (mine or frames)[-1]
     return f"{frame.filename}:{frame.lineno}: `{(frame.line or '').strip()}`"
 
@@ -70,10 +78,8 @@ def arguments_of(module: torch.nn.Module) -> list[str]:
 def as_double(argument: str, module: Any) -> torch.nn.Module:
     """A copy of a module on the CPU in double precision, after a look at its parts."""
     check_instance(argument, module, torch.nn.Module, "MyModule()")
-    if isinstance(module, torch.jit.ScriptModule):
-        raise TypeError(
-            f"`{argument}` is a compiled TorchScript module. Give the plain module."
-        )
+    if isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod"):
+        raise TypeError(f"`{argument}` is a compiled module. Give the plain one.")
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     for name, tensor in tensors.items():
         if torch.nn.parameter.is_lazy(tensor):
@@ -180,7 +186,7 @@ def _random(shapes) -> tuple[torch.Tensor, ...]:
     )
 
 
-def _find(module: torch.nn.Module, candidates) -> Trial:
+def _find(module: torch.nn.Module, candidates, hint: str = "") -> Trial:
     """The first shapes for which `forward` gives a vector of the right dimension
     (None: of any); an error of `forward` itself passes as it is, with a note."""
     failed, others = [], []
@@ -213,9 +219,8 @@ def _find(module: torch.nn.Module, candidates) -> Trial:
         )
     error, shapes = failed[0]
     error.add_note(
-        f"ddefind called {name_of(module)} on tensors of the shapes {_listed(shapes)}. "
-        "Give `dimension` where the state has more than 64 components, or to see what "
-        "fails for yours."
+        f"ddefind called {name_of(module)} on tensors of the shapes {_listed(shapes)}."
+        + hint
     )
     raise error
 
@@ -225,8 +230,8 @@ def _listed(shapes) -> str:
 
 
 def try_rhs(module: torch.nn.Module, dimension: int | None) -> Trial:
-    """`forward(x, y, tau, t)`. Times are 0-d, or vectors of one number if that fails;
-    so is a state of one component the other way round."""
+    """`forward(x, y, tau, t)`, with states of shape (d,). Times are 0-d or, if that
+    fails, vectors of one number; last, for d = 1, states are 0-d."""
 
     def candidates():
         for d in range(1, _MOST + 1) if dimension is None else [dimension]:
@@ -235,7 +240,8 @@ def try_rhs(module: torch.nn.Module, dimension: int | None) -> Trial:
             if d == 1:
                 yield ((), (), (), ()), d
 
-    return _find(module, candidates())
+    tried = f" No other d up to {_MOST} did: give `dimension` to see what fails there."
+    return _find(module, candidates(), tried if dimension is None else "")
 
 
 def try_history(

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from ._delay_ode import Plan, Tensors, pulled, trajectory
+from ._engine import Grid
 from ._errors import check_instance
 from ._pytorch import torch
 from ._solve import check_steps, make_grid
@@ -22,6 +23,12 @@ from ._torch_trial import (
     name_of,
     try_history,
     try_rhs,
+)
+
+_MOST_STEPS = 1 << 22
+_REMEDY = (
+    "lower the rate, or clamp it after each step: "
+    "`with torch.no_grad(): model.tau.clamp_(min=0.01)`."
 )
 
 
@@ -168,8 +175,7 @@ def _check_delay(tau: torch.Tensor) -> float:
     if not 0 < (value := tau.item()) < np.inf:
         raise ValueError(
             f"`tau` must be positive and finite, but is {value}. If training drove it "
-            "there, lower the rate, or clamp it after each step: "
-            "`with torch.no_grad(): model.tau.clamp_(min=0.01)`."
+            f"there, {_REMEDY}"
         )
     return value
 
@@ -199,8 +205,7 @@ class _Solve(torch.autograd.Function):
         rhs, history, solver, batch, n = setting
         delay, clock = _check_delay(tau), _array(times)
         order = np.argsort(clock, kind="stable")
-        grid = make_grid(False, float(clock[order[-1]]), n, delay)
-        plan = Plan(rhs, history, solver, batch, grid)
+        plan = Plan(rhs, history, solver, batch, _grid(clock.max(), n, delay))
         arrays = _pack(plan, [_array(tensor) for tensor in (tau, *tensors)])
         x, path, last = trajectory(plan, clock[order], arrays)
         ctx.order, ctx.call = order, (plan, clock[order], arrays, path, last)
@@ -239,6 +244,15 @@ class _Slopes(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *cotangents):  # pyright: ignore
         raise NotImplementedError("`DelayODE` has first derivatives only.")
+
+
+def _grid(T: float, n: int, tau: float) -> Grid:
+    if T / tau * n > _MOST_STEPS:
+        raise ValueError(
+            f"`tau`, {tau:g}, needs more than {_MOST_STEPS} steps up to the last of "
+            f"`times`, {T:g}. If training drove it there, {_REMEDY}"
+        )
+    return make_grid(False, float(T), n, tau)
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
