@@ -2,12 +2,15 @@
 # is missing or pyproject.toml has changed, and reuses it otherwise.
 PYTHON ?= python3
 BIN := .venv/bin
+# The release that the tests run with; any from there on should do.
+TORCH ?= torch==2.13.0
 
 .PHONY: demo test test-slow lint bench docs clean
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,lint]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--editable ".[test,lint,torch]" $(TORCH)
 	touch $@
 
 demo: .venv/installed

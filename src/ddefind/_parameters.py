@@ -78,6 +78,8 @@ def leaves(problem: Problem, tied: Collection[str] = ()) -> list[Leaf]:
 def _shorten(name: str, names: list[str]) -> str:
     parts = name.split(".")
     for begin in range(len(parts) - 1, 0, -1):
+        if parts[begin].isdigit():
+            continue  # The number of a layer says little without the network's name.
         short = ".".join(parts[begin:])
         if sum(other == short or other.endswith("." + short) for other in names) == 1:
             return short
