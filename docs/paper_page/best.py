@@ -4,7 +4,7 @@ import numpy as np
 
 from ddefind.experiments import EXPERIMENTS, NOISE
 
-from .numbers import Numbers, claim, number, prose, spread, table, title
+from .numbers import Numbers, claim, number, prose, table, title
 
 
 def best(numbers: Numbers) -> str:
@@ -21,31 +21,11 @@ def best(numbers: Numbers) -> str:
             instead of the paper's RK2, so that estimates have something true to be
             compared with; the Cramér-Rao sd is that of such data.
             """),
-            table(*_estimates(numbers)),
             prose(_accuracy(numbers)),
             table(*_ratios(numbers)),
             prose(_duration(numbers)),
         ]
     )
-
-
-def _estimates(numbers: Numbers) -> tuple[list[str], list[list[str]]]:
-    """Noise 0.1, every parameter."""
-    rows = []
-    for model, experiment in EXPERIMENTS.items():
-        record = numbers.record("best", model, 0.1)
-        for k, name in enumerate(experiment.parameters):
-            rows.append(
-                [
-                    f"{title(model)}: {name}",
-                    f"{record.true[k]:g}",
-                    spread(record.paper_mean[k], record.paper_sd[k]),
-                    spread(record.mean[k], record.sd[k]),
-                    number(record.cramer_rao[k]),
-                ]
-            )
-    head = ["parameter, noise 0.1", "true", "paper", "best", "Cramér-Rao sd"]
-    return head, rows
 
 
 def _accuracy(numbers: Numbers) -> str:
