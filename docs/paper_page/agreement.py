@@ -54,7 +54,8 @@ def beginning(numbers: Numbers) -> str:
     - `best`, our default, least squares without start values (see
     [below](#our-default-without-start-values)).
 
-    The first three use Heun's method with $N_\\tau$ steps a delay, and 500 epochs of Adam with a
+    The first three use Heun's method with $N_\\tau$ steps a delay, and 500 epochs of
+    Adam with a
     rate that falls along a cosine to a tenth; a fit ends early when its loss is below
     0.01.
 
