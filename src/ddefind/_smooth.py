@@ -9,8 +9,6 @@ from ._data import Data
 
 # More points than this are averaged in bins: a curve needs no more.
 _MOST = 200
-# Freedom used counts so many times: cross-validation alone smooths too little at times.
-_CAUTION = 1.2
 
 
 class Curve(NamedTuple):
@@ -26,59 +24,65 @@ class Curve(NamedTuple):
         return np.clip(x, self.lowest, self.highest)
 
     def slope(self, t: np.ndarray) -> np.ndarray:
-        return np.stack([spline.derivative()(t) for spline in self.splines], axis=-1)
+        return np.stack([spline(t, 1) for spline in self.splines], axis=-1)
 
 
 def smooth(data: Data) -> Curve | None:
-    """Smoothing splines, as smooth as cross-validation finds best. None if a quantity
-    is measured at fewer than five times."""
+    """Smoothing splines, as smooth as generalised cross-validation finds best. None if
+    a quantity is measured at fewer than five times."""
+    from scipy.interpolate import CubicSpline
+
     splines = []
     for column in range(data.x.shape[1]):
-        t, x = _bins(*_points(data, column))
-        if len(t) < 5:
+        t, x = _points(data, column)
+        if len(np.unique(t)) < 5:
             return None
-        splines.append(_smoothing_spline(t, x))
+        t, x = _bins(t, x)
+        splines.append(CubicSpline(t, _smoothed(t, x), bc_type="natural"))
     return Curve(splines, np.nanmin(data.x, axis=0), np.nanmax(data.x, axis=0))
 
 
-def _smoothing_spline(t: np.ndarray, x: np.ndarray):
-    r"""The natural cubic spline g that minimises $\sum (x - g(t))^2 + \lambda \int
-    g''^2$.
+def _smoothed(t: np.ndarray, x: np.ndarray) -> np.ndarray:
+    r"""The values of the natural spline s that minimises $\sum (x - s)^2 + \lambda \int
+    s''^2$, by Reinsch's equations: $(R + \lambda Q^T Q)\gamma = Q^T x$ and x - s =
+    $\lambda Q \gamma$, with five diagonals.
 
-    At the times it is $x - \lambda Q (R + \lambda Q^T Q)^{-1} Q^T x$ (Reinsch). Of a
-    sequence of $\lambda$ the one is taken whose mean square, over the square of the
-    share of freedom left, is least. All are tried: this score has several minima, and a
-    straight line is often one of them."""
-    from scipy.interpolate import CubicSpline
+    The degrees of freedom, which cross-validation asks for, are those of equal spacing.
+    Matrix decompositions would give them exactly, but run on threads of their own and
+    stand in the way of fits beside each other."""
     from scipy.linalg import solveh_banded
 
-    h, T, count = np.diff(t), t[-1] - t[0], len(t)
-    R, square = _bands(h)
-    curved = np.diff(np.diff(np.eye(count), axis=0) / h[:, None], axis=0)  # Q^T
-    best, curve, bends = np.inf, x, 3.0
-    while bends < count:
-        penalty = count / T * (T / (np.pi * bends)) ** 4
-        second = solveh_banded(R + penalty * square, curved)
-        slopes = np.diff(np.pad(second, ((1, 1), (0, 0))), axis=0) / h[:, None]
-        removed = penalty * np.diff(np.pad(slopes, ((1, 1), (0, 0))), axis=0)
-        off = np.sum(removed * x, axis=1)  # not a dot: its threads cost more than it
-        left = 1 - _CAUTION * (1 - np.trace(removed) / count)
-        score = np.mean(off**2) / left**2 if left > 0 else np.inf
-        if score < best:
-            best, curve = score, x - off
-        bends *= 1.2
-    return CubicSpline(t, curve, bc_type="natural")
-
-
-def _bands(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The diagonals of R and of Q^T Q, as LAPACK wants them."""
-    R, square = np.zeros((3, len(h) - 1)), np.zeros((3, len(h) - 1))
+    h = np.diff(t)
+    # The columns of Q: second differences, (a, b, c) from each point on.
     a, c = 1 / h[:-1], 1 / h[1:]
+    b = -a - c
+    R = np.zeros((3, len(b)))
     R[2], R[1, 1:] = (h[:-1] + h[1:]) / 3, h[1:-1] / 6
-    square[2] = a**2 + (a + c) ** 2 + c**2
-    square[1, 1:] = -a[1:] * (a + c)[:-1] - c[:-1] * (a + c)[1:]
+    square = np.zeros((3, len(b)))
+    square[2] = a**2 + b**2 + c**2
+    square[1, 1:] = b[:-1] * a[1:] + c[:-1] * b[1:]
     square[0, 2:] = c[:-2] * a[2:]
-    return R, square
+    bent = a * x[:-2] + b * x[1:-1] + c * x[2:]
+    order = np.pi * np.arange(0.5, len(b)) / (t[-1] - t[0])
+    eigenvalues = (t[-1] - t[0]) / len(t) * order**4
+
+    def residual(weight: float) -> np.ndarray:
+        gamma = weight * solveh_banded(R + weight * square, bent)
+        r = np.zeros_like(x)
+        r[:-2] += a * gamma
+        r[1:-1] += b * gamma
+        r[2:] += c * gamma
+        return r
+
+    best, found = np.inf, np.zeros_like(x)
+    # Of less smoothing these degrees of freedom say nothing.
+    for weight in np.geomspace(10 / eigenvalues[-1], 100 / eigenvalues[0], 40):
+        r = residual(weight)
+        freedom = np.sum(weight * eigenvalues / (1 + weight * eigenvalues))
+        score = np.sum(r**2) / freedom**2
+        if score < best:
+            best, found = score, r
+    return x - found
 
 
 def spread(data: Data) -> np.ndarray:

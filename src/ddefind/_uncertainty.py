@@ -14,7 +14,7 @@ import numpy as np
 
 from ._profile import Peak, Profile, open_profile, profiles
 from ._refine import refine
-from ._search import Searched, variance
+from ._search import FAST, Searched, variance
 from ._setting import Setting
 
 # Eigenvalues of the scaled information below this are rounding errors of zero.
@@ -163,17 +163,23 @@ class Uncertainty:
         ]
 
     def _ties(self, peak: Peak, q: float) -> list[np.ndarray]:
-        """Other minima whose sums of squares are within the interval's rise."""
+        """Other minima whose sums of squares are within the interval's rise. Those of
+        other frequencies tie as long as the search would not tell them apart: among so
+        many, one fits better by chance."""
+        limit = q**2
+        if self.setting.frequencies.any():
+            limit = max(limit, FAST)
+        rise = limit * self.unit
         close = [
             minimum.z
             for minimum in self.searched.minima[1 : 1 + 2 * _MOST_MINIMA]
-            if minimum.loss < peak.loss + 2 * q**2 * self.unit
+            if minimum.loss < peak.loss + 2 * rise
         ]
         if not close:
             return []
         n = np.full(len(close), peak.n)
         found = refine(self.setting, np.array(close), self.searched.points, n)
-        tie = found.loss < peak.loss + q**2 * self.unit
+        tie = found.loss < peak.loss + rise
         away = found.z - peak.z
         near = np.einsum("ij,jk,ik->i", away, self.searched.best.gram[0, 1:, 1:], away)
         order = np.argsort(found.loss)
