@@ -49,8 +49,11 @@ class Estimate(AbstractFit):
 
     @property
     def noise(self) -> dict[str, float]:
-        """The standard deviation of each quantity's noise, as given or estimated."""
-        return dict(zip(self.data.names, self.searched.noise.tolist()))
+        """The standard deviation of the noise of each quantity that was measured, as
+        given or estimated."""
+        measured = np.isfinite(self.data.x).any(axis=0)
+        found = zip(self.data.names, self.searched.noise.tolist(), measured)
+        return {name: sd for name, sd, is_measured in found if is_measured}
 
     @cached_property
     def uncertainty(self) -> Uncertainty:

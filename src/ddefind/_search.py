@@ -149,7 +149,7 @@ def score(setting: Setting, fitted: Fitted) -> np.ndarray:
     A history is seen through one delay only, so that fast ones, up to the sampling
     limit, fit any data nearly as well, by chance some better. One with more than
     `_CYCLES` full cycles in a delay must therefore lower the chi-square by `FAST`."""
-    unit = variance(setting, float(np.min(fitted.loss)))
+    unit = variance(setting, fitted)
     cycles = fitted.z * setting.delay(fitted.z)[:, None] / (2 * np.pi)
     felt = np.diagonal(fitted.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
     fast = np.sum(setting.frequencies & felt & (cycles > _CYCLES), axis=1)
@@ -216,24 +216,33 @@ def _resolve(setting: Setting, best: Fitted, points: Points) -> tuple[Fitted, fl
             break
         moved = _distance(setting, finer, best.z[0])
         best = finer
-        if moved < _STEP_ERROR or 2 * n[0] > _MOST_STEPS:
+        enough = moved < _STEP_ERROR or not finer.converged[0]
+        if enough or 2 * n[0] > _MOST_STEPS:
             break
     return best, moved
 
 
-def variance(setting: Setting, loss: float) -> float:
-    """The unit of the sum of squares: the variance of the weighted residuals, one where
-    the noise is given."""
+def variance(setting: Setting, fitted: Fitted, freedom: int | None = None) -> float:
+    """The unit of the sum of squares: the variance of the weighted residuals of the
+    best fit, one where the noise is given. Never less than rounding errors make it."""
+    loss = float(np.min(fitted.loss))
     if setting.data.sd is not None or not np.isfinite(loss):
         return 1.0
-    return max(loss / setting.freedom, 1e-300)
+    loss = max(loss, float(fitted.rounding[0]))
+    return max(loss / (setting.freedom if freedom is None else freedom), 1e-300)
 
 
 def _distance(setting: Setting, fitted: Fitted, z: np.ndarray) -> float:
     """How far `z` is from a fit, in its joint standard errors."""
-    away = z - fitted.z[0]
-    square = away @ fitted.gram[0, 1:, 1:] @ away
-    return float(np.sqrt(max(square, 0.0) / variance(setting, fitted.loss[0])))
+    square = _square(fitted, 0, z)
+    return float(np.sqrt(max(square, 0.0) / variance(setting, fitted)))
+
+
+def _square(fitted: Fitted, row: int, z: np.ndarray) -> float:
+    """How much the sum of squares of a fit would grow by a move to `z`."""
+    away = z - fitted.z[row]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(away @ fitted.gram[row, 1:, 1:] @ away)
 
 
 def _distinct(setting: Setting, fitted: Fitted, most: int) -> np.ndarray:
@@ -254,13 +263,12 @@ def _distinct(setting: Setting, fitted: Fitted, most: int) -> np.ndarray:
 
 def _minima(setting: Setting, fitted: Fitted) -> tuple[Minimum, ...]:
     """The distinct minima that were reached, in the order given."""
-    unit = variance(setting, float(np.min(fitted.loss)))
+    unit = variance(setting, fitted)
     kept: list[int] = []
     starts: list[int] = []
     for row in np.flatnonzero(np.isfinite(fitted.loss)):
         for place, other in enumerate(kept):
-            away = fitted.z[row] - fitted.z[other]
-            square = away @ fitted.gram[other, 1:, 1:] @ away
+            square = _square(fitted, other, fitted.z[row])
             rise = abs(fitted.loss[row] - fitted.loss[other])
             if max(square, rise) < _SAME * unit:
                 starts[place] += 1

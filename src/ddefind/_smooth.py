@@ -86,12 +86,13 @@ def _smoothed(t: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def spread(data: Data) -> np.ndarray:
-    """The standard deviation of each quantity; 1 where it does not vary, or is not
-    measured."""
+    """The standard deviation of each quantity; its size where it does not vary, and 1
+    where that is zero or nothing is measured."""
     found = []
     for column in range(data.x.shape[1]):
         _, x = _points(data, column)
-        found.append(np.std(x) if len(x) > 1 and np.ptp(x) > 0 else 0.0)
+        varies = len(x) > 1 and np.ptp(x) > 0
+        found.append(np.std(x) if varies else np.max(np.abs(x), initial=0.0))
     found = np.array(found)
     return np.where(found > 0, found, 1.0)
 

@@ -14,6 +14,8 @@ _MOST = 40
 
 
 def text_of(fit: "Estimate") -> str:
+    if not np.isfinite(fit.loss):
+        return fit.message
     rows = [_HEADER, *_rows(fit)]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = []
@@ -28,6 +30,9 @@ def text_of(fit: "Estimate") -> str:
 
 
 def html_of(fit: "Estimate") -> str:
+    if not np.isfinite(fit.loss):
+        return f"<p>{escape(fit.message)}</p>"
+
     def row(cells, tag):
         return "<tr>" + "".join(f"<{tag}>{escape(c)}</{tag}>" for c in cells) + "</tr>"
 

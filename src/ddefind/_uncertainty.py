@@ -54,10 +54,7 @@ class Uncertainty:
     @cached_property
     def unit(self) -> float:
         """The variance of a weighted residual; one where the noise is given."""
-        loss = float(self.searched.best.loss[0])
-        if self.setting.data.sd is not None:
-            return 1.0
-        return max(loss / self.freedom, 1e-300)
+        return variance(self.setting, self.searched.best, self.freedom)
 
     @cached_property
     def freedom(self) -> int:
@@ -67,6 +64,8 @@ class Uncertainty:
     @cached_property
     def scale(self) -> np.ndarray:
         """The norms of the Jacobian's columns; zero: the data do not depend on it."""
+        if not np.isfinite(self.searched.best.loss[0]):
+            return np.zeros(len(self.z))
         diagonal = np.diagonal(self.searched.best.gram[0])[1:]
         scale = np.sqrt(np.maximum(diagonal, 0.0))
         # Against the size of the value: a relative change must be felt.
@@ -75,7 +74,7 @@ class Uncertainty:
 
     @property
     def _variance(self) -> float:
-        return variance(self.setting, float(self.searched.best.loss[0]))
+        return variance(self.setting, self.searched.best)
 
     @cached_property
     def _kept(self) -> np.ndarray:
