@@ -49,11 +49,8 @@ class Estimate(AbstractFit):
 
     @property
     def noise(self) -> dict[str, float]:
-        """The standard deviation of the noise of each quantity that was measured, as
-        given or estimated."""
-        measured = np.isfinite(self.data.x).any(axis=0)
-        found = zip(self.data.names, self.searched.noise.tolist(), measured)
-        return {name: sd for name, sd, is_measured in found if is_measured}
+        """The standard deviation of each quantity's noise, as given or estimated."""
+        return dict(zip(self.data.names, self.searched.noise.tolist()))
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
@@ -209,7 +206,7 @@ def make_estimate(
     if searched.interrupted:
         status = Status.interrupted
     loss = float(best.loss[0])
-    if setting.data.sd is None and len(searched.noise) == 1:
+    if setting.data.sd is None and len(searched.noise) == 1 and np.isfinite(loss):
         loss = float(best.squares[0].sum())
     first = np.where(np.isnan(setting.guess), z, setting.guess)
     return Estimate(

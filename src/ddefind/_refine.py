@@ -22,7 +22,7 @@ LIMIT = 400
 @final
 @dataclass(frozen=True)
 class Fitted:
-    """Fits of one setting: a row for each. A sum of squares below `rounding` may as
+    """Fits of one setting: a row for each. A sum of squares below `rounding` could as
     well be zero."""
 
     z: np.ndarray
@@ -37,6 +37,12 @@ class Fitted:
     def loss(self) -> np.ndarray:
         found = self.gram[:, 0, 0]
         return np.where(np.isfinite(found), found, np.inf)
+
+    @property
+    def scatter(self) -> np.ndarray:
+        """The sums of squares that noise is judged by: no less than rounding errors
+        make."""
+        return np.maximum(self.loss, self.rounding)
 
     @property
     def converged(self) -> np.ndarray:

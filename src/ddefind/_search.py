@@ -14,6 +14,7 @@ import numpy as np
 
 from ._data import Data
 from ._forcing import Points
+from ._history import Constant
 from ._refine import Fitted, refine
 from ._setting import Setting
 from ._smooth import rough_noise, spread
@@ -21,6 +22,8 @@ from ._starts import curve_of, draw, match
 
 # For each delay so many random values of the other parameters are matched.
 _TRIES = 4
+# One of so many starts is not matched.
+_MATCHED = 4
 # Evaluations of a first look.
 _LOOK = 15
 # How many of the starts are refined to the end.
@@ -98,11 +101,14 @@ def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Search
     tries = 1 if curve is None else _TRIES
     z = draw(setting, starts, tries, random)
     if curve is not None:
-        z = match(setting, z, curve, noise, tries)
+        # Where the curve is a bad one, some starts are better as they were drawn.
+        matched = match(setting, z, curve, noise, tries)
+        raw = np.arange(starts) % _MATCHED == _MATCHED - 1
+        z = np.where(raw[:, None], z[::tries], matched)
     fitted = _explore(setting, z, points)
     yield _found(setting, fitted, points, noise, starts)
     report(PHASES[0], fitted)
-    if starts > 1 and setting.history.any():
+    if starts > 1 and _hides(setting):
         z = _other_histories(setting, fitted, starts, random)
         if curve is not None:
             z = match(setting, z, curve, noise, held=~setting.history)
@@ -149,7 +155,7 @@ def score(setting: Setting, fitted: Fitted) -> np.ndarray:
     A history is seen through one delay only, so that fast ones, up to the sampling
     limit, fit any data nearly as well, by chance some better. One with more than
     `_CYCLES` full cycles in a delay must therefore lower the chi-square by `FAST`."""
-    unit = variance(setting, fitted)
+    unit = variance(setting, float(np.min(fitted.scatter)))
     cycles = fitted.z * setting.delay(fitted.z)[:, None] / (2 * np.pi)
     felt = np.diagonal(fitted.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
     fast = np.sum(setting.frequencies & felt & (cycles > _CYCLES), axis=1)
@@ -161,6 +167,15 @@ def _explore(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
     looked = refine(setting, z, points, setting.steps(z), _LOOK)
     z = looked.z[_distinct(setting, looked, _SURVIVORS)]
     return refine(setting, z, points, setting.steps(z))
+
+
+def _hides(setting: Setting) -> bool:
+    """Whether the history may be another one than it seems: a constant one is seen at
+    time zero, where it is measured."""
+    measured = np.isfinite(setting.data.x).any(axis=0)
+    seen = not setting.model.observes and measured.all()
+    constant = isinstance(setting.model.fixed.history, Constant)
+    return setting.history.any() and not (seen and constant)
 
 
 def _other_histories(setting: Setting, fitted: Fitted, starts: int, random):
@@ -222,20 +237,18 @@ def _resolve(setting: Setting, best: Fitted, points: Points) -> tuple[Fitted, fl
     return best, moved
 
 
-def variance(setting: Setting, fitted: Fitted, freedom: int | None = None) -> float:
-    """The unit of the sum of squares: the variance of the weighted residuals of the
-    best fit, one where the noise is given. Never less than rounding errors make it."""
-    loss = float(np.min(fitted.loss))
+def variance(setting: Setting, loss: float) -> float:
+    """The unit of the sum of squares: the variance of the weighted residuals, one where
+    the noise is given."""
     if setting.data.sd is not None or not np.isfinite(loss):
         return 1.0
-    loss = max(loss, float(fitted.rounding[0]))
-    return max(loss / (setting.freedom if freedom is None else freedom), 1e-300)
+    return max(loss / setting.freedom, 1e-300)
 
 
 def _distance(setting: Setting, fitted: Fitted, z: np.ndarray) -> float:
     """How far `z` is from a fit, in its joint standard errors."""
     square = _square(fitted, 0, z)
-    return float(np.sqrt(max(square, 0.0) / variance(setting, fitted)))
+    return float(np.sqrt(max(square, 0.0) / variance(setting, fitted.scatter[0])))
 
 
 def _square(fitted: Fitted, row: int, z: np.ndarray) -> float:
@@ -263,7 +276,7 @@ def _distinct(setting: Setting, fitted: Fitted, most: int) -> np.ndarray:
 
 def _minima(setting: Setting, fitted: Fitted) -> tuple[Minimum, ...]:
     """The distinct minima that were reached, in the order given."""
-    unit = variance(setting, fitted)
+    unit = variance(setting, float(np.min(fitted.scatter)))
     kept: list[int] = []
     starts: list[int] = []
     for row in np.flatnonzero(np.isfinite(fitted.loss)):

@@ -54,7 +54,10 @@ class Uncertainty:
     @cached_property
     def unit(self) -> float:
         """The variance of a weighted residual; one where the noise is given."""
-        return variance(self.setting, self.searched.best, self.freedom)
+        loss = float(self.searched.best.scatter[0])
+        if self.setting.data.sd is not None:
+            return 1.0
+        return max(loss / self.freedom, 1e-300)
 
     @cached_property
     def freedom(self) -> int:
@@ -74,7 +77,7 @@ class Uncertainty:
 
     @property
     def _variance(self) -> float:
-        return variance(self.setting, self.searched.best)
+        return variance(self.setting, float(self.searched.best.scatter[0]))
 
     @cached_property
     def _kept(self) -> np.ndarray:

@@ -43,8 +43,6 @@ def _verdict(
     uncertainty: Uncertainty, profile: Profile, j: int, combination
 ) -> Verdict:
     name = profile.name
-    if not np.isfinite(uncertainty.searched.best.loss[0]):
-        return Verdict(name, NOT)
     if uncertainty.scale[j] == 0:
         return Verdict(name, NOT, f"The data do not depend on `{name}`.")
     if combination is not None:
@@ -67,14 +65,6 @@ def _verdict(
         where = f"below {profile.interval[1]:.4g}"
     else:
         where = "on both sides"
-    if uncertainty.at_bound[j]:
-        at = "lower" if uncertainty.z[j] <= uncertainty.setting.lower[j] else "upper"
-        return Verdict(
-            name,
-            NOT,
-            f"`{name}` stands on its {at} bound, {uncertainty.z[j]:.4g}, and the other "
-            "estimates depend on that: move the bound if it may lie beyond.",
-        )
     return Verdict(name, NOT, f"The profile of `{name}` stays open {where}.")
 
 
