@@ -34,7 +34,8 @@ _HIDDEN = 1e-7
 
 class Normal(NamedTuple):
     """The normal equations at a point: `gram` = [r J]^T [r J], of all residuals and
-    priors, and `squares`, the unweighted squares of each quantity's residuals."""
+    priors, and `squares`, the unweighted squares of each quantity's residuals, with
+    outliers clipped where they count less."""
 
     gram: Any
     squares: Any

@@ -240,7 +240,7 @@ def _resolve(setting: Setting, best: Fitted, points: Points) -> tuple[Fitted, fl
 def variance(setting: Setting, loss: float) -> float:
     """The unit of the sum of squares: the variance of the weighted residuals, one where
     the noise is given."""
-    if setting.data.sd is not None or not np.isfinite(loss):
+    if setting.has_unit or not np.isfinite(loss):
         return 1.0
     return max(loss / setting.freedom, 1e-300)
 

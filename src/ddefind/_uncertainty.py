@@ -55,7 +55,7 @@ class Uncertainty:
     def unit(self) -> float:
         """The variance of a weighted residual; one where the noise is given."""
         loss = float(self.searched.best.scatter[0])
-        if self.setting.data.sd is not None:
+        if self.setting.has_unit:
             return 1.0
         return max(loss / self.freedom, 1e-300)
 
