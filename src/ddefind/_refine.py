@@ -22,8 +22,8 @@ LIMIT = 400
 @final
 @dataclass(frozen=True)
 class Fitted:
-    """Fits of one setting: a row for each. A sum of squares below `rounding` could as
-    well be zero."""
+    """Fits of one setting: a row for each, which stands for so many `starts`. A sum of
+    squares below `rounding` could as well be zero."""
 
     z: np.ndarray
     gram: np.ndarray
@@ -32,6 +32,7 @@ class Fitted:
     status: np.ndarray
     n: np.ndarray
     rounding: np.ndarray
+    starts: np.ndarray
 
     @property
     def loss(self) -> np.ndarray:
@@ -92,6 +93,7 @@ def refine(
         found.status,
         np.asarray(n),
         np.broadcast_to(_rounding(setting, points), len(z)),
+        np.ones(len(z), int),
     )
 
 

@@ -14,16 +14,13 @@ import numpy as np
 
 from ._data import Data
 from ._forcing import Points
-from ._history import Constant
 from ._refine import Fitted, refine
 from ._setting import Setting
 from ._smooth import rough_noise, spread
-from ._starts import curve_of, draw, match
+from ._starts import curve_of, first_starts, second_starts
 
-# For each delay so many random values of the other parameters are matched.
-_TRIES = 4
-# One of so many starts is not matched.
-_MATCHED = 4
+# Rounds of starts, until the best minimum was reached from two of them.
+_ROUNDS = 3
 # Evaluations of a first look.
 _LOOK = 15
 # How many of the starts are refined to the end.
@@ -66,7 +63,7 @@ class Searched:
 
 
 # What a search does, in this order.
-PHASES = ("first look", "other histories", "noise", "finer steps")
+PHASES = ("first look", "second look", "noise", "finer steps")
 
 
 def search(
@@ -96,30 +93,14 @@ def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Search
     given = _given_noise(setting.data)
     noise = rough_noise(setting.data) if given is None else given
     points = setting.points(noise)
-    random = np.random.default_rng(seed)
-    curve = curve_of(setting) if starts > 1 else None
-    tries = 1 if curve is None else _TRIES
-    z = draw(setting, starts, tries, random)
-    if curve is not None:
-        # Where the curve is a bad one, some starts are better as they were drawn.
-        matched = match(setting, z, curve, noise, tries)
-        raw = np.arange(starts) % _MATCHED == _MATCHED - 1
-        z = np.where(raw[:, None], z[::tries], matched)
-    fitted = _explore(setting, z, points)
-    yield _found(setting, fitted, points, noise, starts)
-    report(PHASES[0], fitted)
-    if starts > 1 and _hides(setting):
-        z = _other_histories(setting, fitted, starts, random)
-        if curve is not None:
-            z = match(setting, z, curve, noise, held=~setting.history)
-        fitted = fitted.join(_explore(setting, z, points))
-        yield _found(setting, fitted, points, noise, starts)
-        report(PHASES[1], fitted)
+    for fitted, count, phase in _explore(setting, starts, seed, points, noise):
+        yield _found(setting, fitted, points, noise, count)
+        report(phase, fitted)
     if given is None and setting.needs_noise:
         fitted, points = _reweigh(setting, fitted)
-        yield _found(setting, fitted, points, noise, starts)
+        yield _found(setting, fitted, points, noise, count)
         report(PHASES[2], fitted)
-    found = _found(setting, fitted, points, noise, starts)
+    found = _found(setting, fitted, points, noise, count)
     best, step_error = _resolve(setting, found.best, points)
     if given is None:
         noise = residual_noise(setting, best)
@@ -132,6 +113,37 @@ def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Search
         step_error=step_error,
     )
     report(PHASES[3], best)
+
+
+def _explore(
+    setting: Setting, starts: int, seed: int, points: Points, noise: np.ndarray
+) -> Iterator[tuple[Fitted, int, str]]:
+    """Minima, from more and more starts until the best was reached from two: all so
+    far, the number of starts, and the phase."""
+    random = np.random.default_rng(seed)
+    curve = curve_of(setting) if starts > 1 else None
+    z = first_starts(setting, starts, curve, noise, random)
+    fitted = independent = _look(setting, z, points)
+    yield fitted, starts, PHASES[0]
+    for round_ in range(1, 1 + _ROUNDS if starts > 1 else 1):
+        kept = fitted.z[_distinct(setting, fitted, 3)]
+        z = second_starts(setting, kept, starts, curve, noise, random)
+        fitted = fitted.join(_look(setting, z, points))
+        yield fitted, round_ * starts, PHASES[1]
+        if round_ == _ROUNDS or _is_confirmed(setting, fitted, independent):
+            return
+        z = first_starts(setting, starts, curve, noise, random)
+        more = _look(setting, z, points)
+        fitted, independent = fitted.join(more), independent.join(more)
+        yield fitted, (1 + round_) * starts, PHASES[0]
+
+
+def _is_confirmed(setting: Setting, fitted: Fitted, independent: Fitted) -> bool:
+    """Whether two of the independent starts ended as well as the best fit."""
+    best = fitted.loss[np.argmin(score(setting, fitted))]
+    unit = variance(setting, float(np.min(fitted.scatter)))
+    same = independent.loss < best + _SAME * unit
+    return bool(independent.starts[same].sum() >= 2)
 
 
 def _found(setting: Setting, fitted: Fitted, points, noise, starts: int) -> Searched:
@@ -162,28 +174,14 @@ def score(setting: Setting, fitted: Fitted) -> np.ndarray:
     return fitted.loss / unit + FAST * fast
 
 
-def _explore(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
-    """Look, and refine the best."""
+def _look(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
+    """A few steps from each start, and the best of them refined."""
     looked = refine(setting, z, points, setting.steps(z), _LOOK)
-    z = looked.z[_distinct(setting, looked, _SURVIVORS)]
-    return refine(setting, z, points, setting.steps(z))
-
-
-def _hides(setting: Setting) -> bool:
-    """Whether the history may be another one than it seems: a constant one is seen at
-    time zero, where it is measured."""
-    measured = np.isfinite(setting.data.x).any(axis=0)
-    seen = not setting.model.observes and measured.all()
-    constant = isinstance(setting.model.fixed.history, Constant)
-    return setting.history.any() and not (seen and constant)
-
-
-def _other_histories(setting: Setting, fitted: Fitted, starts: int, random):
-    """The best fits so far, with other histories."""
-    kept = fitted.z[_distinct(setting, fitted, 3)]
-    z = np.resize(kept, (starts, kept.shape[1]))
-    drawn = draw(replace(setting, guess=setting.guess * np.nan), starts, 1, random)
-    return np.where(setting.history, drawn, z)
+    kept = _distinct(setting, looked, _SURVIVORS)
+    starts = [int(_near(looked.z, looked.z[row]).sum()) for row in kept]
+    z = looked.z[kept]
+    found = refine(setting, z, points, setting.steps(z))
+    return replace(found, starts=np.array(starts))
 
 
 def _given_noise(data: Data) -> np.ndarray | None:
@@ -214,8 +212,9 @@ def _reweigh(setting: Setting, fitted: Fitted) -> tuple[Fitted, Points]:
         if before is not None and np.all(np.abs(noise / before - 1) < 1e-4):
             break
         points = setting.points(noise)
-        z = fitted.z[_distinct(setting, fitted, 6)]
-        fitted = refine(setting, z, points, setting.steps(z))
+        fitted = fitted.take(_distinct(setting, fitted, 6))
+        again = refine(setting, fitted.z, points, setting.steps(fitted.z))
+        fitted = replace(again, starts=fitted.starts)
         before = noise
     assert points is not None
     return fitted, points
@@ -265,13 +264,14 @@ def _distinct(setting: Setting, fitted: Fitted, most: int) -> np.ndarray:
     for row in order:
         if len(kept) == most or (kept and not np.isfinite(fitted.loss[row])):
             break
-        near = [
-            np.allclose(fitted.z[row], fitted.z[other], rtol=1e-3, atol=1e-12)
-            for other in kept
-        ]
-        if not any(near):
+        if not _near(fitted.z[kept], fitted.z[row]).any():
             kept.append(int(row))
     return np.array(kept)
+
+
+def _near(z: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Which rows of `z` are at the same place."""
+    return np.all(np.isclose(z, place, rtol=1e-3, atol=1e-12), axis=1)
 
 
 def _minima(setting: Setting, fitted: Fitted) -> tuple[Minimum, ...]:
@@ -284,11 +284,11 @@ def _minima(setting: Setting, fitted: Fitted) -> tuple[Minimum, ...]:
             square = _square(fitted, other, fitted.z[row])
             rise = abs(fitted.loss[row] - fitted.loss[other])
             if max(square, rise) < _SAME * unit:
-                starts[place] += 1
+                starts[place] += int(fitted.starts[row])
                 break
         else:
             kept.append(int(row))
-            starts.append(1)
+            starts.append(int(fitted.starts[row]))
     losses = fitted.loss
     return tuple(
         Minimum(fitted.z[row], float(losses[row]), count)

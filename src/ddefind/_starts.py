@@ -1,5 +1,7 @@
-"""Where a search starts: random values, moved by gradient matching."""
+"""Where a search starts: random values, moved by gradient matching; and good fits,
+changed a little."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -11,6 +13,48 @@ from ._matching import match_block, slopes
 from ._refine import BLOCK, in_blocks
 from ._setting import Setting
 from ._smooth import Curve, smooth, spread
+
+# For each start so many draws are matched, and the best is kept.
+_TRIES = 4
+# One of so many starts is not matched.
+_MATCHED = 4
+
+
+def first_starts(
+    setting: Setting, count: int, curve: Curve | None, noise: np.ndarray, random
+) -> np.ndarray:
+    """The user's start, and random ones; matched where there is a curve."""
+    if curve is None:
+        return draw(setting, count, 1, random)
+    z = draw(setting, count, _TRIES, random)
+    matched = match(setting, z, curve, noise, _TRIES)
+    # Where the curve is a bad one, some starts are better as they were drawn.
+    raw = np.arange(count) % _MATCHED == _MATCHED - 1
+    return np.where(raw[:, None], z[::_TRIES], matched)
+
+
+def second_starts(
+    setting: Setting,
+    found: np.ndarray,
+    count: int,
+    curve: Curve | None,
+    noise: np.ndarray,
+    random,
+) -> np.ndarray:
+    """Good fits again: some with other histories, matched where there is a curve, and
+    some moved a little."""
+    z = np.resize(found, (count, found.shape[1]))
+    size = 0.3 * 10 ** -random.uniform(0, 1, (count, 1))
+    moved = z * np.exp(size * random.standard_normal(z.shape))
+    moved = np.clip(moved, setting.lower, setting.upper)
+    if not setting.history.any():
+        return moved
+    drawn = draw(replace(setting, guess=setting.guess * np.nan), count, 1, random)
+    other = np.where(setting.history, drawn, z)
+    if curve is not None:
+        other = match(setting, other, curve, noise, held=~setting.history)
+    half = np.arange(count) // len(found) % 2 == 0
+    return np.where(half[:, None], other, moved)
 
 
 def draw(setting: Setting, starts: int, tries: int, random) -> np.ndarray:
