@@ -18,7 +18,8 @@ HEAVY = ("matplotlib", "scipy.interpolate", "torch", "rich", "optax", "pandas")
 MODULES = sorted(path.stem for path in SOURCE.glob("*.py"))
 # A module may import those before it only.
 ORDER = """
-_version _config _lazy _errors _files _store _expression _text _translate _lines _latex
+_version _config _lazy _errors _files _store _options _request _startup _expression
+_text _translate _lines _latex
 _arrays _cells _dates _table _times _columns _csv _frame _data _read _hermite _rows
 _network _cost _optimizer _progress _solver _history _problem models _spline _engine
 _layout _prior _parameters _program _template _equation _structure _forcing _solve _loss
@@ -26,6 +27,7 @@ _gradient _adjoint _published _check _descent _blocks _contents plots _result
 _sensitivity _levenberg _least_squares _smooth _matching _setting _refine _starts
 _search _profile _uncertainty _verdict _summary _estimate _load _job _fit_descent
 _fit_squares _fit __init__
+_source _simulate _output _cli _cli_options _cli_fit _cli_simulate
 demo experiments _record paper paper_output __main__
 """.split()
 

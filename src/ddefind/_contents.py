@@ -12,19 +12,23 @@ from ._structure import describe
 if TYPE_CHECKING:
     from ._estimate import Estimate
     from ._layout import Layout
+    from ._profile import Profile
     from ._result import AbstractFit, FitResult
 
 SOLVERS = {"Euler": Euler, "RK2": RK2, "RK4": RK4}
 
 
-def estimate_content(fit: "Estimate") -> dict[str, Any]:
-    """Of a least-squares fit, with its profiles."""
+def estimate_content(fit: "Estimate", *, intervals: bool = True) -> dict[str, Any]:
+    """Of a least-squares fit; with its intervals and profiles, which need further
+    fits, or without."""
     setting, searched = fit.setting, fit.searched
     model, best = setting.model, searched.best
     priors = model.priors
+    rows = fit.summary() if intervals else _without_intervals(fit)
+    text = str(fit) if intervals else f"{_lined_up(rows)}\n\n{fit.message}"
     return {
-        **_common("estimate", fit, model.layout),
-        "table": fit.summary(),
+        **_common("estimate", fit, model.layout, text),
+        "table": rows,
         "noise": fit.noise,
         "options": {
             "starts": fit.starts,
@@ -53,20 +57,43 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
             "step_error": numbers(searched.step_error),
             "interrupted": searched.interrupted,
         },
-        "profiles": [
-            {
-                key: value if isinstance(value, str) else numbers(value)
-                for key, value in vars(profile).items()
-            }
-            for profile in fit._profiles
-        ],
+        "profiles": [_profile(each) for each in fit._profiles] if intervals else None,
+    }
+
+
+def _without_intervals(fit: "Estimate") -> list[dict[str, Any]]:
+    errors = fit.standard_errors
+    return [
+        {
+            "name": name,
+            "estimate": value,
+            "standard_error": errors[name] if np.isfinite(errors[name]) else None,
+        }
+        for name, value in fit.values.items()
+    ]
+
+
+def _lined_up(rows: list[dict[str, Any]]) -> str:
+    width = max(9, *(len(row["name"]) for row in rows)) + 2
+    lines = [f"{'parameter':<{width}}{'estimate':>12}{'std. error':>12}"]
+    for row in rows:
+        error = row["standard_error"]
+        shown = "-" if error is None else f"{error:.2g}"
+        lines.append(f"{row['name']:<{width}}{row['estimate']:>12.5g}{shown:>12}")
+    return "\n".join(lines)
+
+
+def _profile(profile: "Profile") -> dict[str, Any]:
+    return {
+        key: value if isinstance(value, str) else numbers(value)
+        for key, value in vars(profile).items()
     }
 
 
 def descent_content(fit: "FitResult") -> dict[str, Any]:
     """Of a fit by gradient descent, with its path."""
     return {
-        **_common("descent", fit, None),
+        **_common("descent", fit, None, str(fit)),
         "table": fit.summary(),
         "start": numbers(values(fit.start)),
         "free": {
@@ -81,7 +108,9 @@ def descent_content(fit: "FitResult") -> dict[str, Any]:
     }
 
 
-def _common(kind: str, fit: "AbstractFit", layout: "Layout | None") -> dict[str, Any]:
+def _common(
+    kind: str, fit: "AbstractFit", layout: "Layout | None", text: str
+) -> dict[str, Any]:
     solver = type(fit.solver)
     described = describe(fit.problem, fit.model)
     if solver is not SOLVERS.get(solver.__name__):
@@ -89,7 +118,7 @@ def _common(kind: str, fit: "AbstractFit", layout: "Layout | None") -> dict[str,
     return {
         "kind": kind,
         "problem": described,
-        "text": str(fit),
+        "text": text,
         "status": fit.status.name,
         "message": fit.message,
         "loss": numbers(fit.loss),

@@ -214,7 +214,7 @@ def make_estimate(
     if searched.interrupted:
         status = Status.interrupted
     loss = float(best.loss[0])
-    if setting.data.sd is None and len(searched.noise) == 1:
+    if np.isfinite(loss) and setting.data.sd is None and len(searched.noise) == 1:
         loss = float(best.squares[0].sum())
     first = np.where(np.isnan(setting.guess), z, setting.guess)
     return Estimate(

@@ -96,6 +96,8 @@ def _decoded(content: bytes, name: str) -> tuple[str, tuple[str, ...]]:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that, whatever happens, it is the old or the new one."""
     data = content.encode() if isinstance(content, str) else content
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {file_name(path.parent)}")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

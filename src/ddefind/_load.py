@@ -163,8 +163,9 @@ def _estimate(
     fit = make_estimate(
         setting, problem, searched, options["seed"], body["seconds"], model
     )
-    # A cached property: it is kept, not computed again.
-    vars(fit)["_profiles"] = [_profile(each) for each in body["profiles"]]
+    if body["profiles"] is not None:
+        # A cached property: it is kept, not computed again.
+        vars(fit)["_profiles"] = [_profile(each) for each in body["profiles"]]
     return fit
 
 
