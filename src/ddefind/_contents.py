@@ -24,6 +24,8 @@ def estimate_content(fit: "Estimate", *, intervals: bool = True) -> dict[str, An
     setting, searched = fit.setting, fit.searched
     model, best = setting.model, searched.best
     priors = model.priors
+    # Where no start worked there is nothing to be sure of.
+    intervals = intervals and bool(np.isfinite(fit.loss))
     rows = fit.summary() if intervals else _without_intervals(fit)
     text = str(fit) if intervals else f"{_lined_up(rows)}\n\n{fit.message}"
     return {
@@ -62,14 +64,15 @@ def estimate_content(fit: "Estimate", *, intervals: bool = True) -> dict[str, An
 
 
 def _without_intervals(fit: "Estimate") -> list[dict[str, Any]]:
-    errors = fit.standard_errors
+    errors = fit.standard_errors if np.isfinite(fit.loss) else {}
     return [
         {
             "name": name,
             "estimate": value,
-            "standard_error": errors[name] if np.isfinite(errors[name]) else None,
+            "standard_error": error if np.isfinite(error) else None,
         }
         for name, value in fit.values.items()
+        for error in [errors.get(name, np.inf)]
     ]
 
 

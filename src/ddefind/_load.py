@@ -137,6 +137,7 @@ def _estimate(
     body: dict[str, Any], problem: Problem, model: Equation | None
 ) -> Estimate:
     data, free, options = _data(body["data"]), body["free"], body["options"]
+    size = len(free["names"])
     layout = _layout(body["parameters"], tuple(free["names"]))
     priors = None if free["priors"] is None else Priors(*map(np.array, free["priors"]))
     learned, fixed = layout.split(problem)
@@ -151,15 +152,15 @@ def _estimate(
             options["huber"],
         ),
         data,
-        _array(free["lower"]),
-        _array(free["upper"]),
-        _array(free["guess"]),
+        _array(free["lower"], size),
+        _array(free["upper"], size),
+        _array(free["guess"], size),
         options["steps_per_delay"],
         np.array(free["history"], bool),
         np.array(free["frequencies"], bool),
         cores(),
     )
-    searched = _searched(body["search"], setting.points())
+    searched = _searched(body["search"], setting.points(), size)
     fit = make_estimate(
         setting, problem, searched, options["seed"], body["seconds"], model
     )
@@ -182,15 +183,20 @@ def _layout(parameters: list[dict[str, Any]], names: tuple[str, ...]) -> Layout:
     )
 
 
-def _searched(saved: dict[str, Any], points: Points) -> Searched:
-    best = {name: _array(value)[None] for name, value in saved["best"].items()}
+def _searched(saved: dict[str, Any], points: Points, size: int) -> Searched:
+    quantities = points.values.shape[1]
+    shapes = {"z": (size,), "gram": (size + 1, size + 1), "squares": (quantities,)}
+    best = {
+        name: _array(value, *shapes.get(name, ()))[None]
+        for name, value in saved["best"].items()
+    }
     for name in ("evaluations", "status", "n"):
         best[name] = best[name].astype(int)
     return Searched(
         best=Fitted(**best),
-        points=points._replace(weights=_array(saved["weights"])),
-        noise=_array(saved["noise"]),
-        minima=tuple(Minimum(_array(z), *rest) for z, *rest in saved["minima"]),
+        points=points._replace(weights=_array(saved["weights"], *points.weights.shape)),
+        noise=_array(saved["noise"], quantities),
+        minima=tuple(Minimum(_array(z, size), *rest) for z, *rest in saved["minima"]),
         starts=saved["starts"],
         evaluations=saved["evaluations"],
         step_error=float(saved["step_error"]),
@@ -258,6 +264,9 @@ def _data(saved: dict[str, Any]) -> Data:
     )
 
 
-def _array(saved: Any) -> np.ndarray:
-    """Numbers, and words for what is not finite."""
-    return np.array(saved, dtype=float)
+def _array(saved: Any, *shape: int) -> np.ndarray:
+    """Numbers, and words for what is not finite; of a shape, where one is given."""
+    found = np.array(saved, dtype=float)
+    if shape and found.shape != shape:
+        raise ValueError(f"shape {found.shape} for {shape}")
+    return found

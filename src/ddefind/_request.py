@@ -182,7 +182,7 @@ _WANTED = {
 
 def _key(name: str) -> str:
     plain = name.replace("_", "").isalnum() and name.isascii()
-    return name if plain else _toml(name)
+    return name if plain else f'"{_escaped(name)}"'
 
 
 def _toml(value: Any) -> str:
