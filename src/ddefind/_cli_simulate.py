@@ -39,9 +39,8 @@ they differ is not differentiable there: it jumps, or has a kink.
 _RIGHT = 1e-4
 _AGREE = "The exact gradients agree with the differences to {:.1e}."
 _DIFFER = """\
-The exact gradients are {:.1e} off the differences: the model is not differentiable
-here. Look for jumps and kinks (where, min, max, abs), or choose other values by
-`--set`."""
+The exact gradients are {:.1e} off the differences: the model is not differentiable.
+Look for jumps and kinks (where, min, max, abs), or choose other values by `--set`."""
 
 
 def simulate(
@@ -63,11 +62,11 @@ def simulate(
         before = read_history(history or ())
         with quick_start():
             from ._simulate import simulated
-            from ._source import problem_at, read_model
+            from ._source import observed_names, problem_at, read_model
 
             found = read_model(equation, model, before, observe)
-            names = getattr(found, "observed", None)
             problem = problem_at(found, given, {})
+            names = observed_names(found)
             data = simulated(problem, T, points, noise, seed, names)
         if out is None:
             typer.echo(data.csv(), nl=False)

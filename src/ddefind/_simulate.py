@@ -13,7 +13,7 @@ from ._parameters import parameter_values
 from ._problem import Problem
 from ._read import read_csv
 from ._solve import check_time, solve
-from ._source import problem_at, unknown
+from ._source import observed_names, problem_at, unknown
 from .plots import observed
 
 # Random values that are tried until one gives a finite solution.
@@ -97,7 +97,7 @@ def gradients_at(
     problem = problem_at(model, given, _random(model, given, random))
     if file is not None:
         data = read_csv(file)
-        names = getattr(model, "observed", None)
+        names = observed_names(model)
         return compare_gradients(problem, data if names is None else data.select(names))
     for _ in range(_TRIES):
         try:
@@ -113,7 +113,9 @@ def gradients_at(
 def _beside(problem: Problem, random: np.random.Generator) -> Data:
     """Data that are somewhat off the solution, so that there is a gradient."""
     t = np.linspace(0, 5 * float(problem.tau), 26)
-    x = _exact(problem, t)
+    x = observed(problem, solve(problem, float(t[-1])), t)
+    if not np.all(np.isfinite(x)):
+        raise ValueError(f"The solution is not finite, with {_listed(problem)}.")
     return Data(t, x + 0.1 * _scale(x) * random.normal(size=x.shape))
 
 

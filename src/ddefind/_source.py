@@ -100,6 +100,11 @@ def problem_at(
     return model.problem({**more, **given})
 
 
+def observed_names(model: Equation | Problem) -> tuple[str, ...] | None:
+    """What the model calls the measured quantities, if it has names for them."""
+    return model.observed if isinstance(model, Equation) else None
+
+
 def unknown(model: Equation | Problem, given: Mapping[str, Any]) -> list[str]:
     """The parameters that have no value, and are not given one."""
     if isinstance(model, Problem):
