@@ -6,6 +6,7 @@ doubtful (a fit that did not converge, a gradient that is wrong), 130 interrupte
 Nothing here loads JAX before a command computes: help and errors come at once.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -201,6 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         typer.echo(f"Error: {error.format_message()}", err=True)  # type: ignore
         sys.exit(REFUSED)
+    if arguments is None:
+        gc.freeze()  # half a second of tidying up before the process ends
     sys.exit(code or 0)
 
 
