@@ -113,8 +113,8 @@ def layout(
 
     What `parameters` does not name is learned, without bounds, from the problem's own
     value. A number stands for `Parameter(start=number)`. If starts may be `partial`,
-    NaN stands for one that is not known, and a problem's own value outside the bounds
-    is taken for such.
+    NaN stands for one that is not known, and a problem's own value that is not within
+    the bounds is taken for such.
     """
     settings = parameters or {}
     tied = {key for key, setting in settings.items() if isinstance(setting, Tied)}
@@ -158,7 +158,7 @@ def layout(
     free = np.flatnonzero(role == np.arange(size))
     known = free
     if partial:
-        inside = (lower <= start) & (start <= upper)
+        inside = (lower < start) & (start < upper)
         unknown = free[~(inside | given)[free]]
         start[unknown] = np.nan
         known = np.setdiff1d(free, unknown)
