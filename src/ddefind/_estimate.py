@@ -95,7 +95,8 @@ class Estimate(AbstractFit):
     def profile(self, name: str, level: float = 0.95) -> Profile:
         """The profile likelihood of one parameter, with its interval."""
         index = self._index(name)
-        return self.uncertainty.profiles(level, [index])[0]
+        known = self._profiles if level == 0.95 else self.uncertainty.profiles(level)
+        return known[index]
 
     def plot_profile(self, *names: str) -> Any:
         """A matplotlib figure of profiles (of all parameters by default)."""

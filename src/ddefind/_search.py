@@ -141,10 +141,16 @@ def score(setting: Setting, fitted: Fitted) -> np.ndarray:
     limit, fit any data nearly as well, by chance some better. One with more than
     `_CYCLES` full cycles in a delay must therefore lower the chi-square by `_FAST`."""
     unit = variance(setting, float(np.min(fitted.loss)))
-    cycles = fitted.z * setting.delay(fitted.z)[:, None] / (2 * np.pi)
     felt = np.diagonal(fitted.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
-    fast = np.sum(setting.frequencies & felt & (cycles > _CYCLES), axis=1)
-    return fitted.loss / unit + _FAST * fast
+    fast = fitted.z > slow(setting, fitted.z)
+    return fitted.loss / unit + _FAST * np.sum(
+        setting.frequencies & felt & fast, axis=1
+    )
+
+
+def slow(setting: Setting, z: np.ndarray) -> np.ndarray:
+    """The highest frequency of a slow history, for each row of free values."""
+    return _CYCLES * 2 * np.pi / setting.delay(z)[:, None]
 
 
 def _explore(setting: Setting, z, points, noise, held=None) -> Fitted:
