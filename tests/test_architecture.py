@@ -13,7 +13,8 @@ import pytest
 import ddefind
 
 SOURCE = Path(ddefind.__file__).parent
-HEAVY = ("matplotlib", "scipy.interpolate", "torch", "rich", "optax", "pandas")
+HEAVY = ("matplotlib", "scipy.interpolate", "scipy.stats", "torch", "rich", "optax")
+HEAVY += ("pandas", "numpyro", "arviz")
 MODULES = sorted(path.stem for path in SOURCE.glob("*.py"))
 # A module may import those before it only.
 ORDER = """
@@ -22,8 +23,9 @@ _table _times _columns _csv _frame _data _read _hermite _rows _network _cost _op
 _progress _solver _history _problem models _spline _engine _layout _prior _parameters
 _program _template _equation _forcing _solve _loss _gradient _adjoint _published _check
 _descent _blocks plots _result _sensitivity _levenberg _least_squares _smooth _matching
-_setting _refine _starts _search _profile _uncertainty _verdict _summary _estimate _job
-_fit_descent _fit_squares _fit __init__
+_setting _refine _starts _search _profile _uncertainty _verdict _aligned _propagate
+_bootstrap _sample _predict _derived _roots _stability _checks _criteria _cautions
+_summary _estimate _job _fit_descent _fit_squares _fit __init__
 demo experiments _record paper paper_output __main__
 """.split()
 

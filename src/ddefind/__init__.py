@@ -11,6 +11,7 @@ _configure()
 from . import models as models
 from ._adjoint import Adjoint as Adjoint
 from ._check import GradientCheck as GradientCheck, check_gradient as check_gradient
+from ._criteria import Comparison as Comparison, compare as compare
 from ._cost import L1 as L1, L2 as L2, AbstractCost as AbstractCost, Linf as Linf
 from ._data import Data as Data
 from ._equation import Equation as Equation, equation as equation

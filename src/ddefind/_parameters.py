@@ -171,6 +171,7 @@ def layout(
         tuple(found),
         tuple(names[e] for e in free),
         tuple(position[role].tolist()),
+        tuple(np.where(role >= 0, role, np.arange(size)).tolist()),
         tuple(lower[free].tolist()),
         tuple(upper[free].tolist()),
     )

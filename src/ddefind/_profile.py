@@ -27,10 +27,11 @@ _LIMIT = 60
 _FAR = 1e4
 # How often ends are sought again from where other profiles came.
 _AGAIN = 3
-# A closed profile that becomes flat beyond its end, the data no longer depend on the
-# value there, needs this r to count as closed: noise alone gives every plateau an r
-# above the quantile in one fit of twenty.
-_SURE, _FLAT = 4.0, 0.05
+# A profile that closes can still be a plateau: far beyond its end the data no longer
+# depend on the value (moving it from the end on by this much, in units of the noise).
+# Then it needs this r to count as closed: noise alone lifts every plateau above the
+# quantile in one fit of twenty.
+_SURE, _SILENT = 4.0, 0.25
 
 
 class Peak(NamedTuple):
@@ -166,7 +167,8 @@ class _Search:
         return _End(self.setting, self.peak, z, r, j, side, self.quantile)
 
     def held(self, js: list[int], starts: list[list[np.ndarray]]):
-        """The better of two fits with value j held, for each: r and z."""
+        """The better of two fits with value j held, for each: r, z, and how much the
+        data feel a change of the value, in units of the noise."""
         z = np.concatenate(starts)
         z = np.clip(z, self.setting.lower, self.setting.upper)
         held = np.arange(z.shape[1]) == np.repeat(js, 2)[:, None]
@@ -174,7 +176,8 @@ class _Search:
         found = refine(self.setting, z, self.points, n, _LIMIT, held)
         better = np.argmin(found.loss.reshape(-1, 2), axis=1)
         rows = 2 * np.arange(len(js)) + better
-        return zip(self.peak.r(found.loss[rows]).tolist(), found.z[rows])
+        felt = np.sqrt(found.gram[rows, np.add(js, 1), np.add(js, 1)] / self.peak.unit)
+        return zip(self.peak.r(found.loss[rows]).tolist(), found.z[rows], felt)
 
     def run(self, ends: list[_End]) -> None:
         for _ in range(_ROUNDS):
@@ -182,7 +185,7 @@ class _Search:
             if not active:
                 return
             found = self.held([e.j for e in active], [e.propose() for e in active])
-            for end, (r, z) in zip(active, found):
+            for end, (r, z, _) in zip(active, found):
                 end.learn(r, z)
 
     def beyond(self, ends: list[_End]) -> list[_End]:
@@ -200,19 +203,13 @@ class _Search:
         """Open the ends beyond which the data do not depend on the value, unless they
         are sure that it is not there."""
         asked = [(end, far) for end in ends if (far := _far(end)) is not None]
-        doubtful = [
-            (end, far, r) for (end, far), r in zip(asked, self._r(asked)) if r < _SURE
-        ]
-        half_way = [(end, 0.5 * (end.limit + far)) for end, far, _ in doubtful]
-        for (end, _, r), middle in zip(doubtful, self._r(half_way)):
-            end.is_open = r < self.quantile or abs(r**2 - middle**2) < _FLAT
-
-    def _r(self, asked: list[tuple[_End, float]]) -> list[float]:
-        """r of some profiles at some values."""
         if not asked:
-            return []
-        starts = [end.starts(value) for end, value in asked]
-        return [r for r, _ in self.held([end.j for end, _ in asked], starts)]
+            return
+        starts = [end.starts(far) for end, far in asked]
+        found = self.held([end.j for end, _ in asked], starts)
+        for (end, far), (r, _, felt) in zip(asked, found):
+            silent = felt * abs(far - end.limit) < _SILENT
+            end.is_open = r < self.quantile or (silent and r < _SURE)
 
 
 def _far(end: _End) -> float | None:

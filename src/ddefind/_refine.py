@@ -52,9 +52,7 @@ def refine(
 ) -> Fitted:
     """Least squares from each row of `z`, on all cores. `points` are one set for all,
     or have a first axis over the rows; `held` values stay."""
-    capacity = CAPACITY
-    while capacity < int(np.max(n)) + 4:
-        capacity *= 2
+    capacity = capacity_for(int(np.max(n)))
     own = np.ndim(points.times) == 2
 
     def block(rows: np.ndarray):
@@ -78,6 +76,14 @@ def refine(
         found.status,
         np.asarray(n),
     )
+
+
+def capacity_for(n: int) -> int:
+    """Rows of the ring for a delay of n steps: few different programs."""
+    capacity = CAPACITY
+    while capacity < n + 4:
+        capacity *= 2
+    return capacity
 
 
 def in_blocks(block, count: int, workers: int):

@@ -177,7 +177,7 @@ class Uncertainty:
         setting, peak, q = self._slow, self.peak(), self.quantile(level)
         # What has no influence, alone or against others, needs no fit to be open.
         tried = np.flatnonzero(~self.flat).tolist()
-        places = self._ties(peak, q)
+        places = self.ties if level == 0.95 else self._ties(peak, q)
         found = profiles(setting, self.searched.points, peak, q, tried, places)
         known = dict(zip(tried, found))
         names = setting.model.layout.names
@@ -195,6 +195,11 @@ class Uncertainty:
         limited = setting.frequencies & (self.z < most)
         upper = np.where(limited, np.minimum(setting.upper, most), setting.upper)
         return replace(setting, upper=upper)
+
+    @cached_property
+    def ties(self) -> list[tuple[float, np.ndarray]]:
+        """Other minima within the 95% interval's rise, and their r."""
+        return self._ties(self.peak(), self.quantile(0.95))
 
     def _ties(self, peak: Peak, q: float) -> list[tuple[float, np.ndarray]]:
         """Other minima, with r below the quantile: r and place."""
