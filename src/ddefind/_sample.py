@@ -1,7 +1,8 @@
 r"""Samples of the posterior by NUTS, with numpyro; returned as ArviZ data.
 
-The prior is flat between the bounds, times the priors of the fit, and 1 / sigma for a
-noise level that is not given. The potential energy
+The prior is flat between the bounds (of frequencies, those of slow histories), times
+the priors of the fit, and 1 / sigma for a noise level that is not given. The
+potential energy
 
 $$U = \tfrac12 S(z, \sigma) + \sum_i n_i \log\sigma_i - \log\Big|\frac{dz}{du}\Big|$$
 
@@ -154,7 +155,7 @@ def _libraries() -> _Libraries:
 
 def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
     """Refuse a flat prior without end where the data set none."""
-    setting = uncertainty.setting
+    setting = uncertainty.slow
     if setting.model.huber is not None:
         raise ValueError("Sampling is for Gaussian noise: fit without `huber`.")
     endless = [
@@ -172,7 +173,7 @@ def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
 
 
 def _posterior(uncertainty: Uncertainty) -> _Posterior:
-    setting, searched = uncertainty.setting, uncertainty.searched
+    setting, searched = uncertainty.slow, uncertainty.searched
     data = setting.data
     layout = replace(
         setting.model.layout, lower=tuple(setting.lower), upper=tuple(setting.upper)
@@ -200,7 +201,7 @@ def _posterior(uncertainty: Uncertainty) -> _Posterior:
 
 def _interior(uncertainty: Uncertainty) -> np.ndarray:
     """The estimate, moved a little away from bounds that it stands on."""
-    z, setting = uncertainty.z, uncertainty.setting
+    z, setting = uncertainty.z, uncertainty.slow
     width = setting.upper - setting.lower
     room = 0.01 * np.where(np.isfinite(width), width, np.maximum(np.abs(z), 1e-3))
     return np.clip(z, setting.lower + room, setting.upper - room)

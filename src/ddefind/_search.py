@@ -142,13 +142,13 @@ def score(setting: Setting, fitted: Fitted) -> np.ndarray:
     `_CYCLES` full cycles in a delay must therefore lower the chi-square by `_FAST`."""
     unit = variance(setting, float(np.min(fitted.loss)))
     felt = np.diagonal(fitted.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
-    fast = fitted.z > slow(setting, fitted.z)
+    fast = fitted.z > slow_limit(setting, fitted.z)
     return fitted.loss / unit + _FAST * np.sum(
         setting.frequencies & felt & fast, axis=1
     )
 
 
-def slow(setting: Setting, z: np.ndarray) -> np.ndarray:
+def slow_limit(setting: Setting, z: np.ndarray) -> np.ndarray:
     """The highest frequency of a slow history, for each row of free values."""
     return _CYCLES * 2 * np.pi / setting.delay(z)[:, None]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ._profile import Peak, Profile, open_profile, profiles
 from ._refine import refine
-from ._search import Searched, slow, variance
+from ._search import Searched, slow_limit, variance
 from ._setting import Setting
 
 # Eigenvalues of the scaled information below this are rounding errors of zero.
@@ -174,7 +174,7 @@ class Uncertainty:
 
     def profiles(self, level: float = 0.95) -> list[Profile]:
         """The profiles of the free values, over all minima that tie with the best."""
-        setting, peak, q = self._slow, self.peak(), self.quantile(level)
+        setting, peak, q = self.slow, self.peak(), self.quantile(level)
         # What has no influence, alone or against others, needs no fit to be open.
         tried = np.flatnonzero(~self.flat).tolist()
         places = self.ties if level == 0.95 else self._ties(peak, q)
@@ -187,11 +187,11 @@ class Uncertainty:
         ]
 
     @property
-    def _slow(self) -> Setting:
+    def slow(self) -> Setting:
         """The setting without fast histories, unless the best is one: they fit any data
         nearly as well, and are left out as in the search."""
         setting = self.setting
-        most = slow(setting, self.z[None])[0]
+        most = slow_limit(setting, self.z[None])[0]
         limited = setting.frequencies & (self.z < most)
         upper = np.where(limited, np.minimum(setting.upper, most), setting.upper)
         return replace(setting, upper=upper)
@@ -207,12 +207,12 @@ class Uncertainty:
             minimum.z
             for minimum in self.searched.minima[1 : 1 + 2 * _MOST_MINIMA]
             if minimum.loss < peak.loss + 2 * q**2 * self.unit
-            and np.all(minimum.z <= self._slow.upper)
+            and np.all(minimum.z <= self.slow.upper)
         ]
         if not close:
             return []
         n = np.full(len(close), peak.n)
-        found = refine(self._slow, np.array(close), self.searched.points, n)
+        found = refine(self.slow, np.array(close), self.searched.points, n)
         r = peak.r(found.loss)
         away = found.z - peak.z
         near = np.einsum("ij,jk,ik->i", away, self.searched.best.gram[0, 1:, 1:], away)
