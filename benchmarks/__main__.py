@@ -3,12 +3,14 @@
 import argparse
 import time
 
-from . import fits, neural, scaling, startup, structured, text, xla_flag
+from . import fits, neural, scaling, startup, structured, text, torch, xla_flag
 from ._report import HEADER
 
 SECTIONS = {
     module.__name__.rpartition(".")[2]: module
-    for module in (structured, text, fits, neural, scaling, startup, xla_flag)
+    for module in (
+        *(structured, text, fits, neural, torch, scaling, startup, xla_flag),
+    )
 }
 
 

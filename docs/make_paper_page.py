@@ -11,6 +11,7 @@ from ddefind._files import write_whole
 from ddefind.experiments import EXPERIMENTS
 from ddefind.paper_output import draw_legend, draw_trajectories
 from paper_page.agreement import beginning, summary, tables
+from paper_page.best import best
 from paper_page.ending import duration, errata
 from paper_page.estimates import bound, constants, reached, starts
 from paper_page.gradients import routes, steps
@@ -19,7 +20,7 @@ from paper_page.numbers import Numbers
 HERE = Path(__file__).parent
 SECTIONS = (
     *(beginning, summary, tables, bound, reached),
-    *(constants, starts, steps, routes, errata, duration),
+    *(constants, starts, best, steps, routes, errata, duration),
 )
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from ddefind.experiments import EXPERIMENTS
 
 from .numbers import (
+    ALL,
     CELLS,
     LOW,
     PROTOCOLS,
@@ -44,14 +45,17 @@ def beginning(numbers: Numbers) -> str:
     `ddefind paper --help` tells how to run a part, other noise levels, more repeats or
     other seeds.
 
-    There are three protocols:
+    There are three protocols of the paper's kind, and ours:
 
     - `published`, what produced the printed tables: the L1 loss, rate 0.03 (HIV: 0.1),
     and the gradient as printed, which is wrong for the delay;
     - `stated`, what the text says: the L2 loss (HIV: L1), rate 0.03;
-    - `corrected`, as `published` with [the right gradient](the-correction.md).
+    - `corrected`, as `published` with [the right gradient](the-correction.md);
+    - `best`, our default, least squares without start values (see
+    [below](#our-default-without-start-values)).
 
-    All use Heun's method with $N_\\tau$ steps a delay, and 500 epochs of Adam with a
+    The first three use Heun's method with $N_\\tau$ steps a delay, and 500 epochs of
+    Adam with a
     rate that falls along a cosine to a tenth; a fit ends early when its loss is below
     0.01.
 
@@ -185,9 +189,9 @@ def tables(numbers: Numbers) -> str:
         have; where there is none, the data do not determine the parameter.
         """)
     ]
-    head = ["parameter", "true", "paper", *PROTOCOLS, "z", "Cramér-Rao sd"]
+    head = ["parameter", "true", "paper", *ALL, "z", "Cramér-Rao sd"]
     for model, noise in CELLS:
-        records = [numbers.record(protocol, model, noise) for protocol in PROTOCOLS]
+        records = [numbers.record(protocol, model, noise) for protocol in ALL]
         first = records[0]
         rows = []
         for k, name in enumerate(EXPERIMENTS[model].parameters):

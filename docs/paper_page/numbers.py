@@ -13,7 +13,9 @@ from ddefind._record import Record
 from ddefind.experiments import EXPERIMENTS, NOISE
 from ddefind.paper import load_results
 
+# By gradient descent, as the paper; and all.
 PROTOCOLS = ("published", "stated", "corrected")
+ALL = (*PROTOCOLS, "best")
 CELLS = tuple((model, noise) for model in EXPERIMENTS for noise in NOISE)
 # Where the printed means are to be met; HIV's delay at 0.1 is known not to be.
 LOW = tuple(cell for cell in CELLS if cell[1] < 0.9 and cell != ("hiv", 0.1))
@@ -30,7 +32,7 @@ class Numbers:
     def load(folder: Path) -> "Numbers":
         results = {
             (protocol, record.model, record.noise): record
-            for protocol in PROTOCOLS
+            for protocol in ALL
             for record in load_results(folder / "paper-results" / f"{protocol}.json")
         }
         text = (folder / "paper-studies.json").read_text()

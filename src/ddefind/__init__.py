@@ -18,6 +18,7 @@ from ._equation import Equation as Equation, equation as equation
 from ._errors import DataError as DataError
 from ._estimate import Estimate as Estimate
 from ._fit import fit as fit, fit_many as fit_many
+from ._from_torch import from_torch as from_torch
 from ._gradient import (
     AbstractGradient as AbstractGradient,
     Discrete as Discrete,

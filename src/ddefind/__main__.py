@@ -56,7 +56,7 @@ def paper(
     repeats: Annotated[int, typer.Option(help="Noisy data sets for each level.")] = 20,
     seed: Annotated[int, typer.Option(help="Of the noise.")] = 0,
     protocol: Annotated[
-        str, typer.Option(help="published, stated or corrected.")
+        str, typer.Option(help="published, stated, corrected or best.")
     ] = "published",
     out: Annotated[
         Path | None,

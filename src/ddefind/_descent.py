@@ -25,7 +25,7 @@ from ._rows import write
 from ._solver import AbstractSolver
 
 # A fit that would need more rows than this for one delay step back instead.
-MAX_ROWS = 1 << 20
+MAX_ROWS = 1 << 17
 # A loss so many times the best one is on its way to infinity: it counts as non-finite.
 _RUNAWAY = 1e10
 

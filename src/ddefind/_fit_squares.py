@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 
 import numpy as np
 
@@ -72,15 +73,17 @@ def _one(
 
 
 def _beside(job: Job, tasks: Iterable, reporter: Reporter) -> list[Estimate]:
-    """All fits, as many at a time as there are cores."""
+    """All fits, as many at a time as there are cores; the first one compiles for
+    all."""
     found = []
 
     def one(task: tuple) -> Estimate:
         problem, data, own, seed = task
         return _one(job, problem, data, own, seed, None, 1)
 
+    tasks = iter(tasks)
     with ThreadPoolExecutor(cores()) as pool:
-        for estimate in pool.map(one, tasks):
+        for estimate in chain([one(next(tasks))], pool.map(one, tasks)):
             found.append(estimate)
             done, tau = len(found), float(estimate.problem.tau)
             reporter.show("fits", done, done, estimate.loss, tau)

@@ -9,11 +9,12 @@ import numpy as np
 
 # Up to this many weights a layer is multiplied out and summed, which is faster than a
 # matrix product. Larger ones, for fits side by side, would leave the compiled loop.
-_SMALL = 64
+SMALL = 64
 
 
-def _product(weight, x):
-    if weight.size <= _SMALL:
+def product(weight, x):
+    """`weight @ x` for a vector `x`, in the faster way for its size."""
+    if weight.size <= SMALL:
         return jnp.sum(weight * x, axis=-1)
     return weight @ x
 
@@ -45,6 +46,6 @@ class Network(eqx.Module):
     def __call__(self, x: jax.Array) -> jax.Array:
         *hidden, last = zip(self.weights, self.biases)
         for weight, bias in hidden:
-            x = jnp.tanh(_product(weight, x) + bias)
+            x = jnp.tanh(product(weight, x) + bias)
         weight, bias = last
-        return _product(weight, x) + bias
+        return product(weight, x) + bias

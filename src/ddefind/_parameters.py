@@ -78,6 +78,8 @@ def leaves(problem: Problem, tied: Collection[str] = ()) -> list[Leaf]:
 def _shorten(name: str, names: list[str]) -> str:
     parts = name.split(".")
     for begin in range(len(parts) - 1, 0, -1):
+        if parts[begin].isdigit():
+            continue  # The number of a layer says little without the network's name.
         short = ".".join(parts[begin:])
         if sum(other == short or other.endswith("." + short) for other in names) == 1:
             return short
@@ -118,64 +120,84 @@ def layout(
     """
     settings = parameters or {}
     tied = {key for key, setting in settings.items() if isinstance(setting, Tied)}
-    found = leaves(problem, tied)
-    start = values(problem)
-    size = len(start)
-    names = [name for leaf in found for name in leaf.elements(leaf.short)]
-    lower, upper = np.full(size, -np.inf), np.full(size, np.inf)
-    role = np.arange(size)  # itself: free; another element: tied to it; -1: fixed
-    named, given = np.zeros(size, bool), np.zeros(size, bool)
-    random = np.random.default_rng(seed)
+    draft = _Draft(leaves(problem, tied), values(problem), np.random.default_rng(seed))
     for key, setting in settings.items():
-        where = find(key, found)
-        if np.any(named[where]):
+        draft.set(key, setting)
+    names, start = draft.names, draft.start
+    role = _follow(draft.role, names)
+    free = np.flatnonzero(role == np.arange(len(role)))
+    _check_finite(names, start, np.flatnonzero(role < 0))
+    known = draft.forget_outside(free) if partial else free
+    _check_starts(names, start, draft.lower, draft.upper, known)
+    _check_tau(names, start, role)
+    position = np.full(len(role) + 1, -1)
+    position[free] = np.arange(len(free))
+    start = np.where(role >= 0, start[role], start)
+    result = Layout(
+        tuple(draft.leaves),
+        tuple(names[e] for e in free),
+        tuple(position[role].tolist()),
+        tuple(np.where(role >= 0, role, np.arange(len(role))).tolist()),
+        tuple(draft.lower[free].tolist()),
+        tuple(draft.upper[free].tolist()),
+    )
+    return result, with_values(problem, start), result.inverse(start[free])
+
+
+@final
+class _Draft:
+    """A layout under way: what the settings say of each element.
+
+    `role[e]` is e where the element is free, another's number where it is tied to that,
+    and -1 where it is fixed."""
+
+    def __init__(self, found: list[Leaf], start: np.ndarray, random):
+        size = len(start)
+        self.leaves, self.start, self.random = found, start, random
+        self.names = [name for leaf in found for name in leaf.elements(leaf.short)]
+        self.lower, self.upper = np.full(size, -np.inf), np.full(size, np.inf)
+        self.role = np.arange(size)
+        self.named, self.given = np.zeros(size, bool), np.zeros(size, bool)
+
+    def set(self, key: str, setting: Any) -> None:
+        where = find(key, self.leaves)
+        if np.any(self.named[where]):
             raise ValueError(f"`parameters` sets {key!r} twice, under two names.")
-        named[where] = True
+        self.named[where] = True
         if isinstance(setting, (int, float, np.generic, np.ndarray, list, tuple)):
             setting = Parameter(start=setting)
         if isinstance(setting, Parameter):
-            _set_bounds(key, setting, where, lower, upper)
-            _set_start(key, setting, where, start, random)
-            given[where] = setting.start is not None
+            _set_bounds(key, setting, where, self.lower, self.upper)
+            _set_start(key, setting, where, self.start, self.random)
+            self.given[where] = setting.start is not None
         elif isinstance(setting, Fixed):
-            role[where] = -1
+            self.role[where] = -1
             if setting.value is not None:
-                start[where] = numbers(key, setting.value, len(where))
+                self.start[where] = numbers(key, setting.value, len(where))
         elif isinstance(setting, Tied):
-            to = find(setting.to, found)
-            if len(to) not in (1, len(where)) or set(to) & set(where):
-                raise ValueError(
-                    f"`parameters[{key!r}]` cannot be tied to {setting.to!r}: they "
-                    f"have {len(where)} and {len(to)} elements; they must not overlap."
-                )
-            role[where] = to
+            self._tie(key, setting.to, where)
         else:
             raise TypeError(
                 f"`parameters[{key!r}]` must be a Parameter, Fixed, Tied or a number, "
                 f"but got {setting!r}."
             )
-    role = _follow(role, names)
-    free = np.flatnonzero(role == np.arange(size))
-    known = free
-    if partial:
-        inside = (lower < start) & (start < upper)
-        unknown = free[~(inside | given)[free]]
-        start[unknown] = np.nan
-        known = np.setdiff1d(free, unknown)
-    _check_starts(names, start, lower, upper, known)
-    _check_tau(names, start, role)
-    position = np.full(size + 1, -1)
-    position[free] = np.arange(len(free))
-    start = np.where(role >= 0, start[role], start)
-    result = Layout(
-        tuple(found),
-        tuple(names[e] for e in free),
-        tuple(position[role].tolist()),
-        tuple(np.where(role >= 0, role, np.arange(size)).tolist()),
-        tuple(lower[free].tolist()),
-        tuple(upper[free].tolist()),
-    )
-    return result, with_values(problem, start), result.inverse(start[free])
+
+    def _tie(self, key: str, name: str, where: np.ndarray) -> None:
+        to = find(name, self.leaves)
+        if len(to) not in (1, len(where)) or set(to) & set(where):
+            raise ValueError(
+                f"`parameters[{key!r}]` cannot be tied to {name!r}: they have "
+                f"{len(where)} and {len(to)} elements; they must not overlap."
+            )
+        self.role[where] = to
+
+    def forget_outside(self, free: np.ndarray) -> np.ndarray:
+        """Own values not within their bounds are no starts; the elements that have
+        one."""
+        inside = (self.lower < self.start) & (self.start < self.upper)
+        unknown = free[~(inside | self.given)[free]]
+        self.start[unknown] = np.nan
+        return np.setdiff1d(free, unknown)
 
 
 def with_values(problem: Problem, vector: np.ndarray) -> Problem:
@@ -284,6 +306,14 @@ def _follow(role: np.ndarray, names: list[str]) -> np.ndarray:
     raise ValueError(
         f"Parameters are tied in a circle: {', '.join(map(repr, circle))}."
     )
+
+
+def _check_finite(names, start, fixed) -> None:
+    for e in fixed:
+        if not np.isfinite(start[e]):
+            raise ValueError(
+                f"{names[e]!r} is fixed, but has no value: write Fixed(1.0), say."
+            )
 
 
 def _check_starts(names, start, lower, upper, free) -> None:

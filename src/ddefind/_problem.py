@@ -86,6 +86,12 @@ def _check(problem: Problem) -> None:
                 f"`{name}` must be an instance or a function, but got the class "
                 f"`{value.__name__}`. Call it: `{value.__name__}(...)`."
             )
+        if any(
+            base.__module__ == "torch.nn.modules.module" for base in type(value).mro()
+        ):
+            raise TypeError(
+                f"`{name}` is a torch module. Convert it: `{name}=dd.from_torch(...)`."
+            )
         if not callable(value) and not (name == "observe" and value is None):
             raise TypeError(f"`{name}` must be callable, but got {value!r}.")
     _check_tau(problem.tau)

@@ -6,8 +6,9 @@ from typing import Any, final
 
 import numpy as np
 
+from ._data import Data
 from ._parameters import parameter_values
-from .experiments import EXPERIMENTS, REPEATS, Experiment
+from .experiments import EXPERIMENTS, PROTOCOLS, REPEATS, Experiment
 
 # Digits kept of an estimate: far more than its spread deserves, and small files.
 _DIGITS = 8
@@ -59,7 +60,17 @@ class Record:
 
     @property
     def cramer_rao(self) -> np.ndarray:
-        return self.experiment.cramer_rao(self.noise)
+        return self.experiment.cramer_rao(self.noise, exact=self.is_exact)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the data come from the exact solution."""
+        return PROTOCOLS[self.protocol].is_ours
+
+    def data(self, repeat: int) -> Data:
+        """What was fitted."""
+        exact = self.is_exact
+        return self.experiment.data(self.noise, repeat, self.seed, exact=exact)
 
     @property
     def paper_mean(self) -> np.ndarray:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ._data import Data
 from ._equation import Equation
+from ._from_torch import TorchParts, to_torch
 from ._problem import Problem
 from ._solve import Solution, solve
 from ._solver import AbstractSolver
@@ -82,6 +83,11 @@ class AbstractFit(abc.ABC):
     def solution(self) -> Solution:
         """The learned trajectory."""
         return solve(self.problem, self.data.T, self.solver, self.steps_per_delay)
+
+    def to_torch(self) -> TorchParts:
+        """The learned torch modules, `.rhs` and `.history` (None for what came
+        otherwise), as they were given to `from_torch`, and the learned `.tau`."""
+        return to_torch(self.problem)
 
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:

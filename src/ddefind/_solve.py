@@ -30,7 +30,8 @@ def make_grid(jump: bool, T: float, n: int, tau: float) -> Grid:
 
 
 def check_steps(steps_per_delay: Any) -> int:
-    if not isinstance(steps_per_delay, (int, np.integer)) or steps_per_delay < 1:
+    is_integer = isinstance(steps_per_delay, (int, np.integer))
+    if not is_integer or isinstance(steps_per_delay, bool) or steps_per_delay < 1:
         raise ValueError(
             f"`steps_per_delay` must be a positive integer, got {steps_per_delay!r}."
         )

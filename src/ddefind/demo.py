@@ -19,22 +19,17 @@ def logistic_data() -> dd.Data:
         return dd.read_csv(path, label="delayed logistic equation")
 
 
+EQUATION = "x' = theta_0 * x * (1 - theta_1 * x(t - tau))"
 TRUE = {"theta_0": 2.0, "theta_1": 1.5, "b": 2.0, "tau": 1.0}
 
 
 def main() -> None:
-    data = logistic_data()
-    start = dd.Problem(
-        rhs=dd.models.Logistic(theta_0=1.0, theta_1=1.0),
-        history=dd.Constant(2.6),
-        tau=0.5,
-    )
-    fit = dd.fit(start, data, optimizer=dd.Adam(dd.Cosine(0.03)), epochs=1000)
-    print("x'(t) = theta_0 x(t) (1 - theta_1 x(t - tau)),  x = b before time 0\n")
-    print(f"{'parameter':<11}{'start':>10}{'learned':>10}{'true':>10}")
-    for name, first in zip(fit.names, fit.first):
-        print(f"{name:<11}{first:>10.4g}{fit.values[name]:>10.4f}{TRUE[name]:>10.4g}")
-    print(f"\n{fit.epochs} epochs in {fit.seconds:.2g} s, compilation included.")
+    model = dd.equation(EQUATION, history="constant")
+    fit = dd.fit(model, logistic_data())
+    print(f"{model},  x = b before time 0\n")
+    print(fit)
+    true = ", ".join(f"{name} {value:g}" for name, value in TRUE.items())
+    print(f"\nTrue values: {true}.")
     figure = Path("out") / "demo.png"
     figure.parent.mkdir(exist_ok=True)
     fit.plot().savefig(figure, dpi=150)

@@ -24,7 +24,7 @@ from ._data import Data
 from ._gradient import AbstractGradient
 from ._history import Affine, Periodic
 from ._optimizer import AbstractOptimizer, Adam, Cosine
-from ._parameters import Fixed, layout
+from ._parameters import Fixed, Parameter, layout, parameter_values, with_values
 from ._problem import Problem
 from ._published import Published
 from ._solve import solve
@@ -87,7 +87,15 @@ class Experiment:
         solution = solve(self.true, self.T, RK2(), self.steps_per_delay)
         return Data(solution.t, solution.x, names=tuple(self.components))
 
-    def data(self, noise: float, repeat: int, seed: int = 0) -> Data:
+    @cached_property
+    def exact(self) -> Data:
+        """The same times with the exact solution."""
+        solution = solve(self.true, self.T, steps_per_delay=400)
+        return Data(self.clean.t, solution(self.clean.t), names=self.clean.names)
+
+    def data(
+        self, noise: float, repeat: int, seed: int = 0, *, exact: bool = False
+    ) -> Data:
         """Noisy data: a component's noise is `noise` times its standard deviation.
 
         The numbers depend on nothing but the arguments and the model, so that a part of
@@ -95,7 +103,7 @@ class Experiment:
         """
         bits = int(np.float64(noise).view(np.uint64))
         random = np.random.default_rng([seed, crc32(self.model.encode()), bits, repeat])
-        x = self.clean.x
+        x = (self.exact if exact else self.clean).x
         spread = noise * np.std(x, axis=0, ddof=1)
         noisy = x + spread * random.standard_normal(x.shape)
         return Data(self.clean.t, noisy, names=self.clean.names)
@@ -119,10 +127,35 @@ class Experiment:
             return None
         return Table(_floats(found["mean"]), _floats(found["sd"]))
 
-    def cramer_rao(self, noise: float) -> np.ndarray:
+    def cramer_rao(self, noise: float, *, exact: bool = False) -> np.ndarray:
         """The smallest standard deviations that unbiased estimates can have. NaN: the
         data do not determine the parameter."""
-        return noise * _floats(_printed()[self.model]["cramer_rao"])
+        name = "cramer_rao_exact" if exact else "cramer_rao"
+        return noise * _floats(_printed()[self.model][name])
+
+    @property
+    def blank(self) -> Problem:
+        """The model without values of what is to be learned."""
+        known = parameter_values(self.true)
+        learned = set(self.names.values())
+        vector = [np.nan if name in learned else x for name, x in known.items()]
+        return with_values(self.true, np.array(vector))
+
+    @property
+    def bounds(self) -> dict[str, Parameter | Fixed]:
+        """What a scientist might know beforehand: the equation's parameters within a
+        factor of ten, with their signs; the history's within ten times their size."""
+        known = parameter_values(self.true)
+        settings: dict[str, Parameter | Fixed] = {n: Fixed() for n in self.fixed}
+        for name in self.names.values():
+            size = abs(known[name])
+            if name.split("[")[0] in ("A", "omega", "a", "b"):
+                reach = 10 * size or 1.0
+                settings[name] = Parameter(lower=-reach, upper=reach)
+            elif name != "tau":
+                ends = sorted((known[name] / 10, known[name] * 10))
+                settings[name] = Parameter(lower=ends[0], upper=ends[1])
+        return settings
 
 
 def _floats(values: list[float | None]) -> np.ndarray:
@@ -251,15 +284,22 @@ class Settings:
 @final
 @dataclass(frozen=True)
 class Protocol:
-    """How parameters are learned: `settings` for all models but the `exceptions`."""
+    """How parameters are learned: `settings` for all models but the `exceptions`.
+    Without settings it is our default, from data of the exact solution."""
 
     name: str
     about: str
-    settings: Settings
+    settings: Settings | None
     exceptions: Mapping[str, Settings]
 
+    @property
+    def is_ours(self) -> bool:
+        return self.settings is None
+
     def settings_for(self, model: str) -> Settings:
-        return self.exceptions.get(model, self.settings)
+        settings = self.exceptions.get(model, self.settings)
+        assert settings is not None
+        return settings
 
 
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
@@ -285,6 +325,14 @@ PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
                 "as published, with the right gradient for the delay",
                 Settings(L1(), 0.03, Adjoint()),
                 MappingProxyType({"hiv": Settings(L1(), 0.1, Adjoint())}),
+            ),
+            Protocol(
+                "best",
+                "least squares as `dd.fit` does it, without start values, on data from "
+                "the exact solution; the equation's parameters bounded within a factor "
+                "of 10, the history's within 10 times their size",
+                None,
+                MappingProxyType({}),
             ),
         )
     }

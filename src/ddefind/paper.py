@@ -140,14 +140,18 @@ def run_model(
     progress: bool | Callable[[Progress], None] = False,
 ) -> list[Record]:
     """All fits of one model as one batch, and a record for each noise level."""
-    settings = protocol.settings_for(experiment.model)
     sets = [
-        experiment.data(level, repeat, seed)
+        experiment.data(level, repeat, seed, exact=protocol.is_ours)
         for level in noise
         for repeat in range(repeats)
     ]
-    starts = [experiment.start_for(data) for data in sets]
-    batch = fit_sets(experiment, settings, starts, sets, progress=progress)
+    if protocol.is_ours:
+        settings = experiment.bounds
+        batch = fit_many(experiment.blank, sets, parameters=settings, progress=progress)
+    else:
+        settings = protocol.settings_for(experiment.model)
+        starts = [experiment.start_for(data) for data in sets]
+        batch = fit_sets(experiment, settings, starts, sets, progress=progress)
     if Status.interrupted in batch.statuses:
         raise Interrupted(experiment.model)
     found = np.vectorize(rounded)(estimates(experiment, batch))

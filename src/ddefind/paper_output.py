@@ -12,8 +12,8 @@ from ._files import write_whole
 from ._problem import Problem
 from ._record import Record
 from ._solve import solve
-from ._solver import RK2
-from .experiments import EXPERIMENTS, PROTOCOLS, Experiment
+from ._solver import RK2, RK4
+from .experiments import EXPERIMENTS, PROTOCOLS
 
 COLUMNS = (
     "parameter",
@@ -181,12 +181,12 @@ def draw_trajectories(ax: Any, record: Record, component: int, repeat: int = 0) 
     from scipy.interpolate import CubicSpline
 
     experiment = record.experiment
-    data = experiment.data(record.noise, repeat, record.seed)
+    data = record.data(repeat)
     t = np.linspace(0, experiment.T, 1000)
     target = CubicSpline(data.t, data.x[:, component])(t)
-    true = _trajectory(experiment, experiment.true, t)[:, component]
+    true = _trajectory(record, experiment.true, t)[:, component]
     learned = experiment.at(record.estimates[repeat])
-    predicted = _trajectory(experiment, learned, t)[:, component]
+    predicted = _trajectory(record, learned, t)[:, component]
     (line,) = ax.plot(t, target, color=_TARGET, lw=0.7)
     (dots,) = ax.plot(data.t, data.x[:, component], ".", color=_TARGET, ms=5)
     (truth,) = ax.plot(t, true, color=plots.TRUE, lw=1.4)
@@ -205,6 +205,10 @@ def draw_legend(figure: Any, handles: Any) -> None:
     figure.legend(handles, names, loc=place, ncols=3, frameon=False)
 
 
-def _trajectory(experiment: Experiment, problem: Problem, t: np.ndarray) -> np.ndarray:
-    solution = solve(problem, experiment.T, RK2(), experiment.steps_per_delay)
-    return np.asarray(solution(t))
+def _trajectory(record: Record, problem: Problem, t: np.ndarray) -> np.ndarray:
+    """As the data were made."""
+    experiment = record.experiment
+    solver, n = RK2(), experiment.steps_per_delay
+    if record.is_exact:
+        solver, n = RK4(), 100
+    return np.asarray(solve(problem, experiment.T, solver, n)(t))

@@ -1,0 +1,223 @@
+"""`DelayODE` inside torch: trajectories, gradients by autograd, batches, training."""
+
+import copy
+import functools
+import io
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import ddefind as dd
+import torch_modules as tm
+from ddefind.torch import DelayODE
+
+TIMES = torch.tensor([0.0, 0.4, 1.3, 2.71, 4.0], dtype=torch.float64)
+
+
+@functools.cache
+def converted():
+    rhs, history = tm.Logistic(2.0, 1.5), tm.Periodic(-0.5, 3.0, 2.0)
+    return DelayODE(rhs, history, tau=0.97, steps_per_delay=7)
+
+
+def logistic():
+    return copy.deepcopy(converted()).double()
+
+
+def native():
+    history = dd.Periodic(-0.5, 3.0, 2.0)
+    return dd.Problem(dd.models.Logistic(2.0, 1.5), history, 0.97)
+
+
+class FromState(nn.Module):
+    """A history for each trajectory, through its own state and slope at zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.curve = nn.Parameter(torch.tensor(0.3))
+
+    def forward(self, t, state, slope):
+        return state + slope * t + self.curve * t**2
+
+
+@functools.cache
+def batch_model():
+    torch.manual_seed(2)
+    model = DelayODE(tm.MLP(nn.Tanh()), FromState(), tau=0.7, steps_per_delay=8)
+    return model.double()
+
+
+def rows(batch):
+    generator = torch.Generator().manual_seed(batch)
+    make = dict(generator=generator, dtype=torch.float64)
+    return [torch.rand(batch, 2, **make), torch.rand(batch, 1, **make)]
+
+
+def check(model, *inputs):
+    """Torch's own test of derivatives, for the inputs and every parameter."""
+    names = [name for name, _ in model.named_parameters()]
+    values = [p.detach().clone().requires_grad_() for p in model.parameters()]
+    inputs = [i.clone().requires_grad_() for i in inputs]
+
+    def trajectory(*tensors):
+        given = dict(zip(names, tensors[len(inputs) :]))
+        return torch.func.functional_call(model, given, tensors[: len(inputs)])
+
+    return torch.autograd.gradcheck(trajectory, (*inputs, *values))
+
+
+def test_trajectories_are_those_of_solve():
+    found = logistic()(TIMES).detach()
+    expected = dd.solve(native(), 4.0, steps_per_delay=7)(TIMES.numpy())
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_gradients_are_those_of_the_native_problem():
+    model, data = logistic(), dd.Data(TIMES.numpy(), np.ones(5))
+    loss = ((model(TIMES) - 1) ** 2).sum()
+    loss.backward()
+    value, gradient = dd.value_and_grad(native(), data, steps_per_delay=7)
+    assert loss.item() == pytest.approx(float(value), rel=1e-12)
+    pairs = {
+        "tau": gradient.tau,
+        "rhs.theta_0": gradient.rhs.theta_0,
+        "rhs.theta_1": gradient.rhs.theta_1,
+        "history.A": gradient.history.A[0],
+        "history.omega": gradient.history.omega[0],
+        "history.b": gradient.history.b[0],
+    }
+    for name, parameter in model.named_parameters():
+        assert parameter.grad.item() == pytest.approx(float(pairs[name]), rel=1e-10)
+    assert len(pairs) == len(list(model.parameters()))
+
+
+def test_gradcheck_passes():
+    assert check(logistic(), TIMES[1:])
+    # A delay beyond the last time: all of the past is history.
+    assert check(logistic(), TIMES[1:2])
+
+
+def test_gradcheck_passes_for_batches():
+    assert check(batch_model(), TIMES[1:4], *rows(3))
+
+
+def test_a_batch_is_its_trajectories_one_by_one():
+    model, (states, slopes) = batch_model(), rows(4)
+    together = model(TIMES, states, slopes)
+    assert together.shape == (4, 5, 2)
+    for number in range(4):
+        one = slice(number, number + 1)
+        alone = model(TIMES, states[one], slopes[one])[0]
+        torch.testing.assert_close(together[number], alone, rtol=1e-12, atol=1e-12)
+
+
+def test_times_come_in_any_order_and_may_repeat():
+    model, order = logistic(), [3, 0, 2, 2, 4]
+    times = TIMES[order].requires_grad_()
+    found = model(times)
+    torch.testing.assert_close(found, model(TIMES)[order], rtol=1e-12, atol=0.0)
+    found[1:4].sum().backward()
+    assert times.grad[0] == times.grad[4] == 0.0 != times.grad[2] == times.grad[3]
+
+
+def test_types_follow_the_times_and_gradients_their_parameters():
+    model = copy.deepcopy(converted())
+    rhs = model.rhs
+    assert model.tau.dtype == torch.float64 and rhs.theta_0.dtype == torch.float32
+    found = model(TIMES.float())
+    assert found.dtype == torch.float32
+    exact = logistic()(TIMES).float()
+    torch.testing.assert_close(found, exact, rtol=1e-6, atol=1e-6)
+    found.sum().backward()
+    assert rhs.theta_0.grad.dtype == torch.float32
+    assert model([1, 2]).dtype == torch.get_default_dtype()
+    assert model(np.array([1.0, 2.0])).dtype == torch.float64
+
+
+class Buffered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("known", torch.tensor(1.0))
+        self.rate = nn.Parameter(torch.tensor(0.5))
+        self.still = nn.Parameter(torch.tensor(0.5), requires_grad=False)
+
+    def forward(self, x, y, tau, t):
+        return -self.known * self.rate * self.still * y
+
+
+def test_tensors_are_read_at_every_call():
+    model = DelayODE(Buffered(), tm.Periodic(0.0, 1.0, 1.0), 1.0)
+    first = model(TIMES)
+    first.sum().backward()
+    assert model.rhs.still.grad is None and model.rhs.rate.grad is not None
+    with torch.no_grad():
+        model.rhs.known.fill_(2.0)
+        model.rhs.rate.fill_(0.25)
+    torch.testing.assert_close(model(TIMES), first)
+    model.load_state_dict({**model.state_dict(), "tau": torch.tensor(2.0)})
+    assert not torch.allclose(model(TIMES), first)
+
+
+def test_state_dicts_copies_and_files():
+    model, other = logistic(), logistic()
+    names = ["rhs.theta_0", "rhs.theta_1", "history.A", "history.omega", "history.b"]
+    assert list(model.state_dict()) == ["tau", *names]
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(1.1)
+    other.load_state_dict(model.state_dict())
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=False)
+    for same in (other, copy.deepcopy(model), loaded):
+        torch.testing.assert_close(same(TIMES), model(TIMES), rtol=0.0, atol=0.0)
+
+
+def test_a_delay_that_is_shared_or_fixed():
+    tau = nn.Parameter(torch.tensor(0.97, dtype=torch.float64))
+    model = DelayODE(tm.Logistic(2.0, 1.5), tm.Periodic(-0.5, 3.0, 2.0), tau)
+    assert model.tau is tau
+    tau.requires_grad_(False)
+    model(TIMES).sum().backward()
+    assert tau.grad is None and model.rhs.theta_0.grad is not None
+
+
+def test_no_derivative_is_kept_where_none_is_wanted():
+    with torch.no_grad():
+        assert not logistic()(TIMES).requires_grad
+    first = torch.autograd.grad(
+        logistic()(TIMES).sum(), TIMES.clone().requires_grad_(), allow_unused=True
+    )
+    assert first == (None,)
+
+
+def test_second_derivatives_are_refused_not_wrong():
+    model = logistic()
+    (slope,) = torch.autograd.grad(model(TIMES).sum(), model.tau, create_graph=True)
+    with pytest.raises(NotImplementedError, match="first derivatives only"):
+        slope.backward()
+
+
+def test_it_trains_with_torchs_own_optimiser_and_loader():
+    truth, model = logistic(), logistic()
+    times = torch.linspace(0, 5, 41, dtype=torch.float64)
+    with torch.no_grad():
+        target = truth(times)
+        model.tau.fill_(0.85)
+        model.rhs.theta_0.fill_(1.7)
+    for parameter in model.history.parameters():
+        parameter.requires_grad_(False)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    loader = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(times[1:], target[1:]), batch_size=20
+    )
+    for _ in range(60):
+        for moments, states in loader:
+            optimiser.zero_grad()
+            nn.functional.mse_loss(model(moments), states).backward()
+            optimiser.step()
+    assert abs(model.tau.item() - 0.97) < 0.01
+    assert abs(model.rhs.theta_0.item() - 2.0) < 0.05
