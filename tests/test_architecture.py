@@ -25,7 +25,8 @@ _program _template _equation _forcing _solve _loss _gradient _adjoint _published
 _descent _blocks _aten _aten_sums _aten_shapes _torch_program _delay_ode _pytorch
 _torch_trial _torch_check _torch_export _from_torch plots _result _sensitivity
 _levenberg _least_squares _smooth _matching _setting _refine _starts _search _profile
-_uncertainty _verdict _aligned _propagate _bootstrap _sample _predict _derived _roots
+_uncertainty _verdict _aligned _observed _propagate _bootstrap _sample
+_predict _derived _roots
 _stability _checks _criteria _cautions _summary _estimate _job _fit_descent _fit_squares
 _fit __init__
 torch demo experiments _record paper paper_output __main__

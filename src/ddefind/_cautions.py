@@ -106,7 +106,7 @@ def _small_chi_square(fit: "Estimate") -> str:
 
 
 def _sentence(fit: "Estimate", check: Check) -> str:
-    p = f"p = {check.p:.1g}"
+    p = "p < 0.001" if check.p < 1e-3 else f"p = {check.p:.2g}"
     if check.test == CHI:
         return (
             f"Chi-square is {check.statistic:.4g} for {fit.freedom} degrees of freedom "

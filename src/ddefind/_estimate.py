@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
-import jax
 import numpy as np
 
 from . import _levenberg
@@ -15,6 +14,7 @@ from ._criteria import Criteria, criteria
 from ._derived import Derived, derive
 from ._equation import Equation
 from ._errors import did_you_mean
+from ._observed import observed
 from ._parameters import values
 from ._predict import Prediction, predict, read_times
 from ._problem import Problem
@@ -127,11 +127,13 @@ class Estimate(AbstractFit):
     @property
     def fitted(self) -> np.ndarray:
         """What the model says at the times of the data, of the shape of `data.x`."""
-        times, where = np.unique(self.data.t, return_inverse=True)
-        x = self.solution(times)
-        if self.problem.observe is not None:
-            x = jax.vmap(self.problem.observe)(x, times)
-        return np.asarray(x)[where]
+        return self._observed[..., 0]
+
+    @cached_property
+    def _observed(self) -> np.ndarray:
+        """What the model says at the times of the data, and its derivatives."""
+        model, k = self.setting.model, len(self.data.names)
+        return observed(model, self.best, self.data.t, self.steps_per_delay, k)
 
     @property
     def residuals(self) -> np.ndarray:
@@ -217,11 +219,16 @@ class Estimate(AbstractFit):
         """Tests of the residuals: whiteness, normality and outliers of each quantity,
         and chi-square where the noise is given. None where the model passes through
         the data, or where there is no fit."""
-        residuals = self.residuals
         judged = self.status is not Status.exact and np.isfinite(self.loss)
-        if not judged or np.any(np.isinf(residuals)):
+        if not judged or not np.all(np.isfinite(self._observed)):
             return ()
-        return tuple(residual_checks(self.data, residuals, self.freedom))
+        sd = self.searched.noise if self.data.sd is None else self.data.sd
+        slopes = (
+            self._observed[..., 1:] / np.broadcast_to(sd, self.data.x.shape)[..., None]
+        )
+        directions = slopes @ self.uncertainty.half
+        found = residual_checks(self.data, self.residuals, directions, self.freedom)
+        return tuple(found)
 
     @property
     def failed_checks(self) -> tuple[Check, ...]:

@@ -9,14 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._aligned import aligned, html
-from ._forcing import Points
 from ._least_squares import Model
+from ._observed import observed
 from ._parameters import find, numbers, values, with_values
 from ._problem import Problem
 from ._propagate import Propagated, propagate
-from ._refine import capacity_for
-from ._rows import write
-from ._sensitivity import visit
 from ._uncertainty import Uncertainty
 
 # Times of a prediction up to a given one; rows of a printed table.
@@ -107,7 +104,7 @@ def predict(
     model, z, given = _changed(uncertainty, problem, parameters)
     before, tau = setting.delay(uncertainty.z[None])[0], _delay(model, z)
     n = int(np.ceil(searched.best.n[0] * max(tau / before, 1.0)))
-    seen = _observe(model, z, times, n, len(setting.data.names))
+    seen = observed(model, z, times, n, len(setting.data.names))
     mean, gradient = seen[..., 0], np.where(given, 0.0, seen[..., 1:])
     _check_finite(times, seen)
     measured = np.isfinite(setting.data.x).any(axis=0)
@@ -158,27 +155,6 @@ def _changed(
 
 def _delay(model: Model, z: np.ndarray) -> float:
     return float(model.layout.join(jnp.asarray(z), model.learned).tau)
-
-
-def _observe(model: Model, z, times: np.ndarray, n: int, k: int) -> np.ndarray:
-    """What is observed at each time, with all derivatives: (len(times), k, 1 + p)."""
-    order = np.argsort(times, kind="stable")
-    # Few different programs, however many times are asked for.
-    size = 1 << max(len(times) - 1, 63).bit_length()
-    padded = np.pad(times[order], (0, size - len(times)), mode="edge")
-    found = np.asarray(_march(model, z, padded, n, k, capacity_for(n)))
-    seen = np.empty_like(found[: len(times)])
-    seen[order] = found[: len(times)]
-    return seen
-
-
-@eqx.filter_jit
-def _march(model: Model, z, times, n, k: int, capacity: int):
-    extended = model.extended(z, n, times[-1])
-    points = Points(times, times, times)
-    rows = jnp.zeros((times.shape[0], k, 1 + z.shape[0]))
-    ring = extended.ring(capacity)
-    return visit(extended, points, ring, lambda rows, j, x: write(rows, j, x), rows)[0]
 
 
 def _check_finite(times: np.ndarray, seen: np.ndarray) -> None:

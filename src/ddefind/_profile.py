@@ -293,6 +293,7 @@ def _profile(
     ]
     values, r, z = (np.array(column) for column in zip(*seen))
     order = np.argsort(values, kind="stable")
+    order = order[_lowest(values[order], r[order])]
     return Profile(
         name,
         float(peak.z[j]),
@@ -303,3 +304,10 @@ def _profile(
         r[order],
         z[order],
     )
+
+
+def _lowest(values: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """Which points are on the profile: others were found on a higher branch, with a
+    lower one beside them."""
+    near = np.abs(values[:, None] - values) <= 0.03 * np.ptp(values)
+    return ~np.any(near & (r[None, :] < r[:, None] - 0.3), axis=1)
