@@ -23,7 +23,7 @@ _FEWEST = 12
 _MOST_LAGS = 10
 # Simulations; and residuals beyond which the directions of the parameters are lost
 # among all others.
-_SIMULATIONS, _MANY = 2000, 1000
+_SIMULATIONS, _MANY = 1000, 1000
 
 WHITE, NORMAL, OUTLIER, CHI = "whiteness", "normality", "outliers", "chi-square"
 

@@ -9,6 +9,7 @@ $$U = \tfrac12 S(z, \sigma) + \sum_i n_i \log\sigma_i - \log\Big|\frac{dz}{du}\B
 has its gradient from the normal equations: $S$ and $J^T r$ come from one march. The
 sampler moves w, where u = u_0 + L w has about unit scale, and z(u) keeps the bounds."""
 
+import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple, final
 
@@ -142,7 +143,9 @@ class _Libraries(NamedTuple):
 
 def _libraries() -> _Libraries:
     try:
-        import arviz
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # ArviZ announces its next version.
+            import arviz
         import numpyro
         import numpyro.infer
     except ImportError as error:

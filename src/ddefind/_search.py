@@ -259,8 +259,7 @@ def _minima(setting: Setting, fitted: Fitted) -> tuple[Minimum, ...]:
     for row in np.flatnonzero(np.isfinite(fitted.loss)):
         for place, other in enumerate(kept):
             away = fitted.z[row] - fitted.z[other]
-            with np.errstate(over="ignore", invalid="ignore"):
-                square = away @ fitted.gram[other, 1:, 1:] @ away
+            square = away @ fitted.gram[other, 1:, 1:] @ away
             rise = abs(fitted.loss[row] - fitted.loss[other])
             if max(square, rise) < _SAME * unit:
                 starts[place] += 1

@@ -1,5 +1,6 @@
 """A least-squares fit on one screen: a table, and plain sentences below."""
 
+from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,11 +16,15 @@ _HEADER = ("parameter", "estimate", "std. error", "95% interval", "")
 
 
 def text_of(fit: "Estimate") -> str:
+    if not np.isfinite(fit.loss):
+        return fit.message
     table = aligned([_HEADER, *_rows(fit)], left=(0, 3, 4))
     return "\n".join([*table, "", *sentences(fit)])
 
 
 def html_of(fit: "Estimate") -> str:
+    if not np.isfinite(fit.loss):
+        return f"<p>{escape(fit.message)}</p>"
     return html([_HEADER, *_rows(fit)], sentences(fit))
 
 

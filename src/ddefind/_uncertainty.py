@@ -67,6 +67,8 @@ class Uncertainty:
     @cached_property
     def scale(self) -> np.ndarray:
         """The norms of the Jacobian's columns; zero: the data do not depend on it."""
+        if not np.isfinite(self.searched.best.loss[0]):
+            return np.zeros(len(self.z))
         diagonal = np.diagonal(self.searched.best.gram[0])[1:]
         scale = np.sqrt(np.maximum(diagonal, 0.0))
         # Against the size of the value: a relative change must be felt.
@@ -87,7 +89,7 @@ class Uncertainty:
         """The information of the values that are kept, scaled to a unit diagonal."""
         D = self.scale[self._kept]
         square = self.searched.best.gram[0, 1:, 1:][np.ix_(self._kept, self._kept)]
-        return square / np.outer(D, D)
+        return square / D[:, None] / D
 
     @cached_property
     def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
