@@ -324,7 +324,8 @@ def make_estimate(
     if searched.interrupted:
         status = Status.interrupted
     loss = float(best.loss[0])
-    if setting.data.sd is None and len(searched.noise) == 1:
+    plain = not setting.has_unit and len(searched.noise) == 1
+    if plain and np.isfinite(loss):
         loss = float(best.squares[0].sum())
     first = np.where(np.isnan(setting.guess), z, setting.guess)
     return Estimate(

@@ -3,6 +3,7 @@ r"""Least squares of a model: its tasks, its normal equations, and their minimum
 $S = \sum_{j,i} w_{ji} (\hat x_i(t_j) - x_{ji})^2$ at the measured times, with w = 1 /
 sd^2, plus what priors add."""
 
+import math
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -78,7 +79,9 @@ def normal_equations(model: Model, z, points: Points, n, ring: Ring):
         measured = jnp.where(weight > 0, residual**2, 0.0)
         rows = jnp.concatenate([residual[:, None], seen[:, 1:]], axis=1)
         if model.huber is not None:
-            weight, rows = _robust(model.huber, weight, rows)
+            most = model.huber**2 / jnp.where(weight > 0, weight, 1.0)
+            measured = jnp.minimum(measured, most) / _clipped(model.huber)
+            rows = _robust(model.huber, weight, rows)
         products = rows[:, :, None] * rows[:, None, :]
         gram = total.gram + jnp.sum(weight[:, None, None] * products, axis=0)
         return Normal(gram, total.squares + measured)
@@ -92,8 +95,8 @@ def normal_equations(model: Model, z, points: Points, n, ring: Ring):
 
 
 def _robust(huber: float, weight, rows):
-    """Huber's loss as a square: beyond `huber` standard deviations the residual is
-    replaced by the root of the loss, $\\sqrt{k(2|r| - k)}$, and the Jacobian by its
+    r"""Huber's loss as a square: beyond `huber` standard deviations the residual is
+    replaced by the root of the loss, $\sqrt{k(2|r| - k)}$, and the Jacobian by its
     derivatives."""
     size = jnp.sqrt(weight) * jnp.abs(rows[:, 0])
     far = size > huber
@@ -105,7 +108,15 @@ def _robust(huber: float, weight, rows):
         [of_residual[:, None], jnp.broadcast_to(of_slope[:, None], rows[:, 1:].shape)],
         axis=1,
     )
-    return weight, rows * scale
+    return rows * scale
+
+
+def _clipped(huber: float) -> float:
+    """The mean square of a standard Gaussian number that is clipped at `huber`: what
+    outliers are clipped to must not count as noise (Huber's second proposal)."""
+    inside = math.erf(huber / math.sqrt(2))
+    density = math.exp(-(huber**2) / 2) / math.sqrt(2 * math.pi)
+    return inside - 2 * huber * density + huber**2 * (1 - inside)
 
 
 def _prior_gram(priors: Priors, z):

@@ -28,11 +28,14 @@ _COSINE = 1e-8
 # of a thousand moves no estimate by more than 1e-4 of its standard error.
 _PROMISE = 1e-11
 _LARGEST_DAMPING = 1e16
+# A share so small that rounding errors of S may hide it, when no step lowers S.
+_HIDDEN = 1e-7
 
 
 class Normal(NamedTuple):
     """The normal equations at a point: `gram` = [r J]^T [r J], of all residuals and
-    priors, and `squares`, the unweighted squares of each quantity's residuals."""
+    priors, and `squares`, the unweighted squares of each quantity's residuals, with
+    outliers clipped where they count less."""
 
     gram: Any
     squares: Any
@@ -113,15 +116,17 @@ def _improve(box: Box, tiny, state: _State, tried: Normal) -> _State:
     )
     move = _propose(box, z, normal, damping)
     S = normal.gram[0, 0]
+    stuck = (damping > _LARGEST_DAMPING) | jnp.all(move.trial == z)
     status = jnp.select(
         [
             is_first & ~accepted,
             S <= tiny,
             move.cosine <= _COSINE,
             accepted & (move.full <= _PROMISE * S),
-            (damping > _LARGEST_DAMPING) | jnp.all(move.trial == z),
+            stuck & (move.full <= _HIDDEN * S),
+            stuck,
         ],
-        [NO_START, EXACT, GRADIENT, STEP, STUCK],
+        [NO_START, EXACT, GRADIENT, STEP, STEP, STUCK],
         _RUNNING,
     )
     return state._replace(

@@ -9,7 +9,9 @@ import numpy as np
 
 from ._forcing import Points
 from ._least_squares import Task, refine_block
+from ._levenberg import EXACT, GRADIENT, STEP
 from ._setting import CAPACITY, Setting
+from ._smooth import spread
 
 # Fits that one call of a program runs, one after the other.
 BLOCK = 8
@@ -20,7 +22,8 @@ LIMIT = 400
 @final
 @dataclass(frozen=True)
 class Fitted:
-    """Fits of one setting: a row for each."""
+    """Fits of one setting: a row for each, which stands for so many `starts`. A sum of
+    squares below `rounding` could as well be zero."""
 
     z: np.ndarray
     gram: np.ndarray
@@ -28,11 +31,23 @@ class Fitted:
     evaluations: np.ndarray
     status: np.ndarray
     n: np.ndarray
+    rounding: np.ndarray
+    starts: np.ndarray
 
     @property
     def loss(self) -> np.ndarray:
         found = self.gram[:, 0, 0]
         return np.where(np.isfinite(found), found, np.inf)
+
+    @property
+    def scatter(self) -> np.ndarray:
+        """The sums of squares that noise is judged by: no less than rounding errors
+        make."""
+        return np.maximum(self.loss, self.rounding)
+
+    @property
+    def converged(self) -> np.ndarray:
+        return np.isin(self.status, (GRADIENT, STEP, EXACT))
 
     def take(self, rows) -> "Fitted":
         return Fitted(**{name: value[rows] for name, value in vars(self).items()})
@@ -75,6 +90,8 @@ def refine(
         found.evaluations,
         found.status,
         np.asarray(n),
+        np.broadcast_to(_rounding(setting, points), len(z)),
+        np.ones(len(z), int),
     )
 
 
@@ -84,6 +101,14 @@ def capacity_for(n: int) -> int:
     while capacity < n + 4:
         capacity *= 2
     return capacity
+
+
+def _rounding(setting: Setting, points: Points) -> np.ndarray:
+    """The sum of squares, of one data set or of each, that is not to be told from
+    zero."""
+    values, weights = np.asarray(points.values), np.asarray(points.weights)
+    tiny = (1e-9 * spread(setting.data)) ** 2 + (1e-12 * values) ** 2
+    return np.sum(weights * tiny, axis=(-2, -1))
 
 
 def in_blocks(block, count: int, workers: int):

@@ -42,7 +42,8 @@ class Status(enum.Enum):
     )
     stuck = (
         "Stopped before convergence: no smaller step lowers the sum of squares. The "
-        "model may not be smooth in its parameters."
+        "model may not be smooth in its parameters, or lose its digits in differences "
+        "of large numbers."
     )
 
     @property

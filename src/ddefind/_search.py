@@ -17,8 +17,10 @@ from ._forcing import Points
 from ._refine import Fitted, refine
 from ._setting import Setting
 from ._smooth import rough_noise, spread
-from ._starts import draw, match
+from ._starts import curve_of, first_starts, second_starts
 
+# Rounds of starts, until the best minimum was reached from two of them.
+_ROUNDS = 3
 # Evaluations of a first look.
 _LOOK = 15
 # How many of the starts are refined to the end.
@@ -61,7 +63,7 @@ class Searched:
 
 
 # What a search does, in this order.
-PHASES = ("first look", "other histories", "noise", "finer steps")
+PHASES = ("first look", "second look", "noise", "finer steps")
 
 
 def search(
@@ -91,20 +93,14 @@ def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Search
     given = _given_noise(setting.data)
     noise = rough_noise(setting.data) if given is None else given
     points = setting.points(noise)
-    random = np.random.default_rng(seed)
-    fitted = _explore(setting, draw(setting, starts, random), points, noise)
-    yield _found(setting, fitted, points, noise, starts)
-    report(PHASES[0], fitted)
-    if starts > 1 and setting.history.any():
-        z = _other_histories(setting, fitted, starts, random)
-        fitted = fitted.join(_explore(setting, z, points, noise, ~setting.history))
-        yield _found(setting, fitted, points, noise, starts)
-        report(PHASES[1], fitted)
+    for fitted, count, phase in _explore(setting, starts, seed, points, noise):
+        yield _found(setting, fitted, points, noise, count)
+        report(phase, fitted)
     if given is None and setting.needs_noise:
         fitted, points = _reweigh(setting, fitted)
-        yield _found(setting, fitted, points, noise, starts)
+        yield _found(setting, fitted, points, noise, count)
         report(PHASES[2], fitted)
-    found = _found(setting, fitted, points, noise, starts)
+    found = _found(setting, fitted, points, noise, count)
     best, step_error = _resolve(setting, found.best, points)
     if given is None:
         noise = residual_noise(setting, best)
@@ -117,6 +113,37 @@ def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Search
         step_error=step_error,
     )
     report(PHASES[3], best)
+
+
+def _explore(
+    setting: Setting, starts: int, seed: int, points: Points, noise: np.ndarray
+) -> Iterator[tuple[Fitted, int, str]]:
+    """Minima, from more and more starts until the best was reached from two: all so
+    far, the number of starts, and the phase."""
+    random = np.random.default_rng(seed)
+    curve = curve_of(setting) if starts > 1 else None
+    z = first_starts(setting, starts, curve, noise, random)
+    fitted = independent = _look(setting, z, points)
+    yield fitted, starts, PHASES[0]
+    for round_ in range(1, 1 + _ROUNDS if starts > 1 else 1):
+        kept = fitted.z[_distinct(setting, fitted, 3)]
+        z = second_starts(setting, kept, starts, curve, noise, random)
+        fitted = fitted.join(_look(setting, z, points))
+        yield fitted, round_ * starts, PHASES[1]
+        if round_ == _ROUNDS or _is_confirmed(setting, fitted, independent):
+            return
+        z = first_starts(setting, starts, curve, noise, random)
+        more = _look(setting, z, points)
+        fitted, independent = fitted.join(more), independent.join(more)
+        yield fitted, (1 + round_) * starts, PHASES[0]
+
+
+def _is_confirmed(setting: Setting, fitted: Fitted, independent: Fitted) -> bool:
+    """Whether two of the independent starts ended as well as the best fit."""
+    best = fitted.loss[np.argmin(score(setting, fitted))]
+    unit = variance(setting, float(np.min(fitted.scatter)))
+    same = independent.loss < best + _SAME * unit
+    return bool(independent.starts[same].sum() >= 2)
 
 
 def _found(setting: Setting, fitted: Fitted, points, noise, starts: int) -> Searched:
@@ -140,7 +167,7 @@ def score(setting: Setting, fitted: Fitted) -> np.ndarray:
     A history is seen through one delay only, so that fast ones, up to the sampling
     limit, fit any data nearly as well, by chance some better. One with more than
     `_CYCLES` full cycles in a delay must therefore lower the chi-square by `_FAST`."""
-    unit = variance(setting, float(np.min(fitted.loss)))
+    unit = variance(setting, float(np.min(fitted.scatter)))
     felt = np.diagonal(fitted.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
     fast = fitted.z > slow_limit(setting, fitted.z)
     return fitted.loss / unit + _FAST * np.sum(
@@ -153,21 +180,14 @@ def slow_limit(setting: Setting, z: np.ndarray) -> np.ndarray:
     return _CYCLES * 2 * np.pi / setting.delay(z)[:, None]
 
 
-def _explore(setting: Setting, z, points, noise, held=None) -> Fitted:
-    """Match, look, and refine the best."""
-    if len(z) > 1:
-        z = match(setting, z, noise, held)
+def _look(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
+    """A few steps from each start, and the best of them refined."""
     looked = refine(setting, z, points, setting.steps(z), _LOOK)
-    z = looked.z[_distinct(setting, looked, _SURVIVORS)]
-    return refine(setting, z, points, setting.steps(z))
-
-
-def _other_histories(setting: Setting, fitted: Fitted, starts: int, random):
-    """The best fits so far, with other histories."""
-    kept = fitted.z[_distinct(setting, fitted, 3)]
-    z = np.resize(kept, (starts, kept.shape[1]))
-    drawn = draw(replace(setting, guess=setting.guess * np.nan), starts, random)
-    return np.where(setting.history, drawn, z)
+    kept = _distinct(setting, looked, _SURVIVORS)
+    starts = [int(_near(looked.z, looked.z[row]).sum()) for row in kept]
+    z = looked.z[kept]
+    found = refine(setting, z, points, setting.steps(z))
+    return replace(found, starts=np.array(starts))
 
 
 def _given_noise(data: Data) -> np.ndarray | None:
@@ -198,8 +218,9 @@ def _reweigh(setting: Setting, fitted: Fitted) -> tuple[Fitted, Points]:
         if before is not None and np.all(np.abs(noise / before - 1) < 1e-4):
             break
         points = setting.points(noise)
-        z = fitted.z[_distinct(setting, fitted, 6)]
-        fitted = refine(setting, z, points, setting.steps(z))
+        fitted = fitted.take(_distinct(setting, fitted, 6))
+        again = refine(setting, fitted.z, points, setting.steps(fitted.z))
+        fitted = replace(again, starts=fitted.starts)
         before = noise
     assert points is not None
     return fitted, points
@@ -215,7 +236,8 @@ def _resolve(setting: Setting, best: Fitted, points: Points) -> tuple[Fitted, fl
             break
         moved = _distance(setting, finer, best.z[0])
         best = finer
-        if moved < _STEP_ERROR or 2 * n[0] > _MOST_STEPS:
+        enough = moved < _STEP_ERROR or not finer.converged[0]
+        if enough or 2 * n[0] > _MOST_STEPS:
             break
     return best, moved
 
@@ -223,16 +245,22 @@ def _resolve(setting: Setting, best: Fitted, points: Points) -> tuple[Fitted, fl
 def variance(setting: Setting, loss: float) -> float:
     """The unit of the sum of squares: the variance of the weighted residuals, one where
     the noise is given."""
-    if setting.data.sd is not None or not np.isfinite(loss):
+    if setting.has_unit or not np.isfinite(loss):
         return 1.0
     return max(loss / setting.freedom, 1e-300)
 
 
 def _distance(setting: Setting, fitted: Fitted, z: np.ndarray) -> float:
     """How far `z` is from a fit, in its joint standard errors."""
-    away = z - fitted.z[0]
-    square = away @ fitted.gram[0, 1:, 1:] @ away
-    return float(np.sqrt(max(square, 0.0) / variance(setting, fitted.loss[0])))
+    square = _square(fitted, 0, z)
+    return float(np.sqrt(max(square, 0.0) / variance(setting, fitted.scatter[0])))
+
+
+def _square(fitted: Fitted, row: int, z: np.ndarray) -> float:
+    """How much the sum of squares of a fit would grow by a move to `z`."""
+    away = z - fitted.z[row]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(away @ fitted.gram[row, 1:, 1:] @ away)
 
 
 def _distinct(setting: Setting, fitted: Fitted, most: int) -> np.ndarray:
@@ -242,31 +270,31 @@ def _distinct(setting: Setting, fitted: Fitted, most: int) -> np.ndarray:
     for row in order:
         if len(kept) == most or (kept and not np.isfinite(fitted.loss[row])):
             break
-        near = [
-            np.allclose(fitted.z[row], fitted.z[other], rtol=1e-3, atol=1e-12)
-            for other in kept
-        ]
-        if not any(near):
+        if not _near(fitted.z[kept], fitted.z[row]).any():
             kept.append(int(row))
     return np.array(kept)
 
 
+def _near(z: np.ndarray, place: np.ndarray) -> np.ndarray:
+    """Which rows of `z` are at the same place."""
+    return np.all(np.isclose(z, place, rtol=1e-3, atol=1e-12), axis=1)
+
+
 def _minima(setting: Setting, fitted: Fitted) -> tuple[Minimum, ...]:
     """The distinct minima that were reached, in the order given."""
-    unit = variance(setting, float(np.min(fitted.loss)))
+    unit = variance(setting, float(np.min(fitted.scatter)))
     kept: list[int] = []
     starts: list[int] = []
     for row in np.flatnonzero(np.isfinite(fitted.loss)):
         for place, other in enumerate(kept):
-            away = fitted.z[row] - fitted.z[other]
-            square = away @ fitted.gram[other, 1:, 1:] @ away
+            square = _square(fitted, other, fitted.z[row])
             rise = abs(fitted.loss[row] - fitted.loss[other])
             if max(square, rise) < _SAME * unit:
-                starts[place] += 1
+                starts[place] += int(fitted.starts[row])
                 break
         else:
             kept.append(int(row))
-            starts.append(1)
+            starts.append(int(fitted.starts[row]))
     losses = fitted.loss
     return tuple(
         Minimum(fitted.z[row], float(losses[row]), count)

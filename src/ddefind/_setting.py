@@ -86,6 +86,12 @@ class Setting:
         return several or self.model.priors is not None or self.model.huber is not None
 
     @property
+    def has_unit(self) -> bool:
+        """Whether the weights are those of the noise: as given, or, with outliers, as
+        the residuals within the bulk have it. Else the sum of squares says it."""
+        return self.data.sd is not None or self.model.huber is not None
+
+    @property
     def count(self) -> int:
         """The number of measured values."""
         return int(np.isfinite(self.data.x).sum())

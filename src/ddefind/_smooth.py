@@ -12,12 +12,16 @@ _MOST = 200
 
 
 class Curve(NamedTuple):
-    """A smooth trajectory through data: `x(t)` and `slope(t)` are (len(t), k)."""
+    """A smooth trajectory through data, in their range: where they are positive, it is,
+    too. `x(t)` and `slope(t)` are (len(t), k)."""
 
     splines: list
+    lowest: np.ndarray
+    highest: np.ndarray
 
     def x(self, t: np.ndarray) -> np.ndarray:
-        return np.stack([spline(t) for spline in self.splines], axis=-1)
+        x = np.stack([spline(t) for spline in self.splines], axis=-1)
+        return np.clip(x, self.lowest, self.highest)
 
     def slope(self, t: np.ndarray) -> np.ndarray:
         return np.stack([spline(t, 1) for spline in self.splines], axis=-1)
@@ -35,7 +39,7 @@ def smooth(data: Data) -> Curve | None:
             return None
         t, x = _bins(t, x)
         splines.append(CubicSpline(t, _smoothed(t, x), bc_type="natural"))
-    return Curve(splines)
+    return Curve(splines, np.nanmin(data.x, axis=0), np.nanmax(data.x, axis=0))
 
 
 def _smoothed(t: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -82,12 +86,13 @@ def _smoothed(t: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def spread(data: Data) -> np.ndarray:
-    """The standard deviation of each quantity; 1 where it does not vary, or is not
-    measured."""
+    """The standard deviation of each quantity; its size where it does not vary, and 1
+    where that is zero or nothing is measured."""
     found = []
     for column in range(data.x.shape[1]):
         _, x = _points(data, column)
-        found.append(np.std(x) if len(x) > 1 and np.ptp(x) > 0 else 0.0)
+        varies = len(x) > 1 and np.ptp(x) > 0
+        found.append(np.std(x) if varies else np.max(np.abs(x), initial=0.0))
     found = np.array(found)
     return np.where(found > 0, found, 1.0)
 

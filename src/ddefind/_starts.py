@@ -1,5 +1,7 @@
-"""Where a search starts: random values, moved by gradient matching."""
+"""Where a search starts: random values, moved by gradient matching; and good fits,
+changed a little."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,28 +12,73 @@ from ._data import Data
 from ._matching import match_block, slopes
 from ._refine import BLOCK, in_blocks
 from ._setting import Setting
-from ._smooth import smooth, spread
+from ._smooth import Curve, smooth, spread
+
+# For each start so many draws are matched, and the best is kept.
+_TRIES = 4
+# One of so many starts is not matched.
+_MATCHED = 4
 
 
-def draw(setting: Setting, starts: int, random) -> np.ndarray:
-    """Starts: the user's first, then random ones with delays spread over their
-    range."""
-    p = len(setting.lower)
-    z = np.stack([_draw(setting, j, starts, random) for j in range(p)], axis=1)
+def first_starts(
+    setting: Setting, count: int, curve: Curve | None, noise: np.ndarray, random
+) -> np.ndarray:
+    """The user's start, and random ones; matched where there is a curve."""
+    if curve is None:
+        return draw(setting, count, 1, random)
+    z = draw(setting, count, _TRIES, random)
+    matched = match(setting, z, curve, noise, _TRIES)
+    # Where the curve is a bad one, some starts are better as they were drawn.
+    raw = np.arange(count) % _MATCHED == _MATCHED - 1
+    return np.where(raw[:, None], z[::_TRIES], matched)
+
+
+def second_starts(
+    setting: Setting,
+    found: np.ndarray,
+    count: int,
+    curve: Curve | None,
+    noise: np.ndarray,
+    random,
+) -> np.ndarray:
+    """Good fits again: some with other histories, matched where there is a curve, and
+    some moved a little."""
+    z = np.resize(found, (count, found.shape[1]))
+    size = 0.3 * 10 ** -random.uniform(0, 1, (count, 1))
+    moved = z * np.exp(size * random.standard_normal(z.shape))
+    moved = np.clip(moved, setting.lower, setting.upper)
+    if not setting.history.any():
+        return moved
+    drawn = draw(replace(setting, guess=setting.guess * np.nan), count, 1, random)
+    other = np.where(setting.history, drawn, z)
+    if curve is not None:
+        other = match(setting, other, curve, noise, held=~setting.history)
+    half = np.arange(count) // len(found) % 2 == 0
+    return np.where(half[:, None], other, moved)
+
+
+def draw(setting: Setting, starts: int, tries: int, random) -> np.ndarray:
+    """Starts, each drawn `tries` times with similar delays: the user's first, then
+    random ones with delays spread over their range."""
+    count = starts * tries
+    # Most parameters are positive. All of many are so only where that is asked for.
+    bold = np.arange(count) % 2 == 1
+    columns = [_draw(setting, j, bold, random) for j in range(len(setting.lower))]
+    z = np.stack(columns, axis=1)
     if setting.tau is not None:
         low, high = setting.lower[setting.tau], setting.upper[setting.tau]
-        share = (np.arange(starts) + random.uniform(size=starts)) / starts
+        share = (np.arange(count) + random.uniform(size=count)) / count
         # Half of the starts evenly, half of them by ratio: short delays count, too.
         even = low + share * (high - low)
         ratio = low * (high / low) ** share
-        z[:, setting.tau] = np.where(np.arange(starts) % 2, even, ratio)
-    z[0] = np.where(np.isnan(setting.guess), z[0], setting.guess)
+        z[:, setting.tau] = np.where(np.arange(count) // tries % 2, even, ratio)
+    z[:tries] = np.where(np.isnan(setting.guess), z[:tries], setting.guess)
     return np.clip(z, setting.lower, setting.upper)
 
 
-def _draw(setting: Setting, j: int, count: int, random) -> np.ndarray:
+def _draw(setting: Setting, j: int, bold: np.ndarray, random) -> np.ndarray:
     """Random values of one free parameter."""
-    low, high = setting.lower[j], setting.upper[j]
+    low, high, count = setting.lower[j], setting.upper[j], len(bold)
     if np.isfinite(low) and np.isfinite(high):
         if low > 0:
             return np.exp(random.uniform(np.log(low), np.log(high), count))
@@ -56,25 +103,35 @@ def _draw(setting: Setting, j: int, count: int, random) -> np.ndarray:
     if np.isfinite(high):
         return high - size
     usual = np.sign(guess) if known else 1.0
-    return size * np.where(random.uniform(size=count) < 0.8, usual, -usual)
+    return size * np.where(bold & (random.uniform(size=count) < 0.4), -usual, usual)
 
 
-def match(setting: Setting, z: np.ndarray, noise: np.ndarray, held=None) -> np.ndarray:
-    """The starts after gradient matching, each with its own delay; a start where that
-    fails, and the user's, stay as they are."""
+def curve_of(setting: Setting) -> Curve | None:
+    """A smooth curve through the data; None where gradient matching is not possible:
+    with too few points, or where something else than the state is measured."""
     data, model = setting.data, setting.model
     if data.x.shape[1] != model.dimension or model.observes:
-        return z
-    measured = np.isfinite(data.x).any(axis=0)
-    curve = smooth(_filled(data, measured))
-    if curve is None:
-        return z
-    delays = setting.delay(z)
-    curves = [slopes(curve, data.T, tau, noise) for tau in delays]
+        return None
+    return smooth(_filled(data, _measured(data)))
+
+
+def match(
+    setting: Setting,
+    z: np.ndarray,
+    curve: Curve,
+    noise: np.ndarray,
+    tries: int = 1,
+    held: np.ndarray | None = None,
+) -> np.ndarray:
+    """The starts after gradient matching, each with its own delay, and the best of its
+    `tries`; a start where that fails, and the user's, stay as they are."""
+    data = setting.data
+    curves = [slopes(curve, data.T, tau, noise) for tau in setting.delay(z)]
     curves = jax.tree.map(lambda *a: np.stack(a), *curves)
-    whole = measured.all()
+    measured = _measured(data)
     curves = curves._replace(
-        weight=curves.weight * whole, start_weight=curves.start_weight * measured
+        weight=curves.weight * measured.all(),
+        start_weight=curves.start_weight * measured,
     )
     held = np.zeros(len(setting.lower), bool) if held is None else held
     held = held | (np.arange(len(held)) == setting.tau)
@@ -83,13 +140,22 @@ def match(setting: Setting, z: np.ndarray, noise: np.ndarray, held=None) -> np.n
     def block(rows):
         fill = np.resize(rows, BLOCK)
         tasks = jax.tree.map(lambda a: a[fill], (z, box, curves))
-        found = jax.tree.map(np.asarray, match_block(model, *tasks))
-        return jax.tree.map(lambda a: a[: len(rows)], (found.z, found.status))
+        found = jax.tree.map(np.asarray, match_block(setting.model, *tasks))
+        kept = found.z, found.status, found.normal.gram[:, 0, 0]
+        return jax.tree.map(lambda a: a[: len(rows)], kept)
 
-    matched, status = in_blocks(block, len(z), setting.workers)
+    matched, status, loss = in_blocks(block, len(z), setting.workers)
     keep = status == _levenberg.NO_START
-    keep[0] |= bool(np.isfinite(setting.guess).all())
-    return np.where(keep[:, None], z, matched)
+    matched = np.where(keep[:, None], z, matched)
+    loss = np.where(keep, np.inf, loss).reshape(-1, tries)
+    best = matched[np.arange(len(loss)) * tries + np.argmin(loss, axis=1)]
+    if np.isfinite(setting.guess).all():
+        best[0] = z[0]
+    return best
+
+
+def _measured(data: Data) -> np.ndarray:
+    return np.isfinite(data.x).any(axis=0)
 
 
 def _filled(data: Data, measured: Any) -> Data:

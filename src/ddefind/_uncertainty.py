@@ -54,8 +54,8 @@ class Uncertainty:
     @cached_property
     def unit(self) -> float:
         """The variance of a weighted residual; one where the noise is given."""
-        loss = float(self.searched.best.loss[0])
-        if self.setting.data.sd is not None:
+        loss = float(self.searched.best.scatter[0])
+        if self.setting.has_unit:
             return 1.0
         return max(loss / self.freedom, 1e-300)
 
@@ -77,7 +77,7 @@ class Uncertainty:
 
     @property
     def _variance(self) -> float:
-        return variance(self.setting, float(self.searched.best.loss[0]))
+        return variance(self.setting, float(self.searched.best.scatter[0]))
 
     @cached_property
     def _kept(self) -> np.ndarray:
