@@ -1,5 +1,6 @@
 """What least squares returns: the estimates, and how sure they are."""
 
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
@@ -8,6 +9,7 @@ import jax
 import numpy as np
 
 from . import _levenberg
+from ._contents import estimate_content
 from ._equation import Equation
 from ._errors import did_you_mean
 from ._problem import Problem
@@ -15,6 +17,7 @@ from ._profile import Profile
 from ._result import AbstractFit, Status
 from ._search import Minimum, Searched
 from ._setting import Setting
+from ._store import write_saved
 from ._summary import html_of, text_of
 from ._uncertainty import Uncertainty
 from ._verdict import Verdict, verdicts
@@ -168,6 +171,11 @@ class Estimate(AbstractFit):
                 }
             )
         return rows
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit, with its data and profiles, to a file (JSON), whole or not at
+        all. `dd.load` gives it back."""
+        write_saved(path, estimate_content(self))
 
     def __str__(self) -> str:
         return text_of(self)

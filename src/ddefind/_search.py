@@ -21,8 +21,8 @@ from ._starts import curve_of, first_starts, second_starts
 
 # Rounds of starts, until the best minimum was reached from two of them.
 _ROUNDS = 3
-# Evaluations of a first look.
-_LOOK = 15
+# Evaluations of a first look, and its steps in a short delay.
+_LOOK, _COARSE = 15, 5
 # How many of the starts are refined to the end.
 _SURVIVORS = 10
 # The most steps in a delay.
@@ -176,7 +176,8 @@ def score(setting: Setting, fitted: Fitted) -> np.ndarray:
 
 def _look(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
     """A few steps from each start, and the best of them refined."""
-    looked = refine(setting, z, points, setting.steps(z), _LOOK)
+    n = np.full(len(z), _COARSE)
+    looked = refine(setting, z, points, n, _LOOK, rate=setting.rate)
     kept = _distinct(setting, looked, _SURVIVORS)
     starts = [int(_near(looked.z, looked.z[row]).sum()) for row in kept]
     z = looked.z[kept]

@@ -155,7 +155,7 @@ def match(
 
 
 def _measured(data: Data) -> np.ndarray:
-    return np.isfinite(data.x).any(axis=0)
+    return np.any(np.isfinite(data.x), axis=0)
 
 
 def _filled(data: Data, measured: Any) -> Data:
