@@ -100,11 +100,11 @@ def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Search
         fitted, points = _reweigh(setting, fitted)
         yield _found(setting, fitted, points, noise, count)
         report(PHASES[2], fitted)
-    found = _found(setting, fitted, points, noise, count)
-    best, step_error = _resolve(setting, found.best, points)
+    finer, best, step_error = _resolve(setting, fitted, points)
+    found = _found(setting, finer, points, noise, count)
     if given is None:
         noise = residual_noise(setting, best)
-    evaluations = found.evaluations + int(best.evaluations.sum())
+    evaluations = sum(int(each.evaluations.sum()) for each in (fitted, finer, best))
     yield replace(
         found,
         best=best,
@@ -227,20 +227,28 @@ def _reweigh(setting: Setting, fitted: Fitted) -> tuple[Fitted, Points]:
     return fitted, points
 
 
-def _resolve(setting: Setting, best: Fitted, points: Points) -> tuple[Fitted, float]:
-    """Halve the step until the estimates no longer feel it."""
-    moved = np.inf
-    n = setting.steps(best.z)
-    while True:
-        finer = refine(setting, best.z, points, n := 2 * n)
-        if not np.isfinite(finer.loss[0]):
+def _resolve(
+    setting: Setting, fitted: Fitted, points: Points
+) -> tuple[Fitted, Fitted, float]:
+    """The best fits with half the step, since minima of coarse steps may be theirs
+    alone; and the best of them, with steps that are halved until the estimates no
+    longer feel it: by how much they do."""
+    fitted = fitted.take(_distinct(setting, fitted, _SURVIVORS))
+    n = 2 * setting.steps(fitted.z)
+    finer = refine(setting, fitted.z, points, n)
+    finer = replace(finer, starts=fitted.starts)
+    row = int(np.argmin(score(setting, finer)))
+    best, before, moved = finer.take([row]), fitted.z[row], np.inf
+    while np.isfinite(best.loss[0]):
+        moved = _distance(setting, best, before)
+        enough = moved < _STEP_ERROR or not best.converged[0]
+        if enough or 2 * best.n[0] > _MOST_STEPS:
             break
-        moved = _distance(setting, finer, best.z[0])
-        best = finer
-        enough = moved < _STEP_ERROR or not finer.converged[0]
-        if enough or 2 * n[0] > _MOST_STEPS:
+        again = refine(setting, best.z, points, 2 * best.n)
+        if not np.isfinite(again.loss[0]):
             break
-    return best, moved
+        best, before = again, best.z[0]
+    return finer, best, moved
 
 
 def variance(setting: Setting, loss: float) -> float:
