@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 from ._errors import shown
 
@@ -18,6 +18,7 @@ _LEFT = re.compile(
 )
 
 
+@final
 class OptionError(ValueError):
     """An option that cannot be read: the message says which, and how to write it."""
 
