@@ -15,6 +15,7 @@ from ._contents import descent_content, estimate_content
 from ._data import Data
 from ._estimate import Estimate
 from ._files import file_name, write_whole
+from ._optimizer import LeastSquares
 from ._options import OptionError
 from ._request import Request
 from ._result import AbstractFit, FitResult
@@ -77,8 +78,8 @@ def write_folder(
     Each file is written whole or not at all; the curve and the figure, which take a
     moment, come after the result."""
     request, copies = inputs
-    if isinstance(fit, Estimate):
-        request = replace(request, starts=fit.starts)
+    if isinstance(fit, Estimate) and request.starts is None:
+        request = replace(request, starts=LeastSquares().starts)  # as it is now
     files: dict[str, str | bytes] = {
         **copies,
         CONFIG: request.toml(),
