@@ -107,7 +107,7 @@ def predict(
     seen = observed(model, z, times, n, len(setting.data.names))
     mean, gradient = seen[..., 0], np.where(given, 0.0, seen[..., 1:])
     _check_finite(times, seen)
-    measured = np.isfinite(setting.data.x).any(axis=0)
+    measured = np.any(np.isfinite(setting.data.x), axis=0)
     noise = np.where(measured, searched.noise, 0.0)
     found = propagate(uncertainty, gradient, noise)
     q = uncertainty.quantile(level)
@@ -121,7 +121,7 @@ def predict(
         mean + away,
         mean - noisy,
         mean + noisy,
-        ~found.moved.any(axis=-1),
+        np.all(~found.moved, axis=-1),
         level,
         tuple(_notes(uncertainty, times, found, gradient, measured)),
     )

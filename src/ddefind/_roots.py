@@ -59,7 +59,7 @@ def _differentiation(points: int) -> np.ndarray:
 
 def _polished(A, B, tau: float, guesses: np.ndarray, count: int) -> np.ndarray:
     """The roots near the rightmost guesses, each once."""
-    order = np.argsort(-guesses.real)
+    order = np.argsort(-np.real(guesses))
     roots: list[complex] = []
     for guess in guesses[order][: 4 * count + 4 * len(A)]:
         if guess.imag < 0:
@@ -70,7 +70,7 @@ def _polished(A, B, tau: float, guesses: np.ndarray, count: int) -> np.ndarray:
         roots.append(root)
     both = [w for r in roots for w in ([r, r.conjugate()] if r.imag else [r])]
     found = np.array(both, complex)
-    return found[np.argsort(-found.real, kind="stable")][:count]
+    return found[np.argsort(-np.real(found), kind="stable")][:count]
 
 
 def near_root(A, B, tau: float, root: complex) -> complex | None:

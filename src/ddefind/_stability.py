@@ -193,11 +193,11 @@ def _judge(uncertainty: Uncertainty, x: np.ndarray) -> Equilibrium:
     roots = rightmost_roots(A, B, float(tau))
     first = roots[0]
     moves = np.array([_slope_of_root(model, z, x, first, j) for j in range(len(z))])
-    growth_error = _error(uncertainty, moves.real, abs(first))
+    growth_error = _error(uncertainty, np.real(moves), abs(first))
     period = period_error = None
     if first.imag != 0:
         period = 2 * np.pi / first.imag
-        slopes = -period / first.imag * moves.imag
+        slopes = -period / first.imag * np.imag(moves)
         period_error = _error(uncertainty, slopes, period)
     return Equilibrium(x, roots, float(first.real), growth_error, period, period_error)
 

@@ -35,7 +35,7 @@ def sentences(fit: "Estimate") -> list[str]:
 
 
 def _about_noise(fit: "Estimate") -> str:
-    measured = np.isfinite(fit.data.x).any(axis=0)
+    measured = np.any(np.isfinite(fit.data.x), axis=0)
     noise = ", ".join(
         f"{name} {sd:.3g}"
         for (name, sd), is_in in zip(fit.noise.items(), measured)
