@@ -121,7 +121,7 @@ def predict(
         mean + away,
         mean - noisy,
         mean + noisy,
-        ~np.any(found.moved, axis=-1),
+        np.all(~found.moved, axis=-1),
         level,
         tuple(_notes(uncertainty, times, found, gradient, measured)),
     )

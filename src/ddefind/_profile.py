@@ -136,7 +136,9 @@ class _End:
         """Take the fit at the proposed value into account."""
         self.seen.append((self.value, r, z))
         if abs(r - self.quantile) < _NEAR:
-            self.end, self.done = self.value, True
+            here = float(self.peak.z[self.j])
+            self.end = here + (self.value - here) * self.quantile / r
+            self.done = True
         elif r < self.quantile:
             moved = abs(self.value - self.peak.z[self.j])
             self.is_open = self.value == self.bound or moved > self.far
