@@ -111,8 +111,10 @@ def compare(fits: "Mapping[str, Estimate] | Iterable[Estimate]") -> Comparison:
     >>> dd.compare(fits).best
     "x' = -r * x"
     """
-    named: dict[str, Any] = {}
-    named.update(fits if isinstance(fits, Mapping) else _labelled(list(fits)))
+    if isinstance(fits, Mapping):
+        named: dict[str, Any] = {str(label): fit for label, fit in fits.items()}
+    else:
+        named = _labelled(list(fits))
     if len(named) < 2:
         raise ValueError(f"Give at least two fits to compare, not {len(named)}.")
     for label, fit in named.items():
