@@ -1,6 +1,6 @@
 # Two commands for a newcomer: `make demo` and `make test`. Each makes .venv when it
 # is missing or pyproject.toml has changed, and reuses it otherwise. The demo needs the
-# package alone; the rest also what tests, torch and style need.
+# package alone; the rest also what tests, torch, sampling and style need.
 PYTHON ?= python3
 BIN := .venv/bin
 # The release that the tests run with; any from there on should do.
@@ -15,7 +15,7 @@ TORCH ?= torch==2.13.0
 
 .venv/complete: .venv/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--editable ".[test,lint,torch]" $(TORCH)
+		--editable ".[test,lint,torch,sample]" $(TORCH)
 	touch $@
 
 demo: .venv/installed

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-import ddefind._search
+import ddefind._fit_squares
 from command import TEXT, VALUES, refused, run
+from ddefind._search import search
 
 FILES = ["curve.csv", "figure.png", "fit.toml", "input", "result.json"]
 FILES += ["table.csv", "table.txt"]
@@ -67,7 +68,8 @@ def test_everything_is_written(made):
     curve = dd.read_csv(out / "curve.csv")
     assert len(curve) == 801 and curve.T == 20 and curve.names == ("x",)
     np.testing.assert_allclose(curve.x, fit.solution(curve.t), rtol=1e-12)
-    assert fit.starts == 32 and fit.data.label == "data"
+    assert fit.data.label == "data"
+    assert "starts = 32\n" in (out / "fit.toml").read_text()
 
 
 def test_the_folder_repeats_the_fit_bit_for_bit(made):
@@ -126,7 +128,7 @@ def test_what_is_known_bounded_and_measured(capsys):
     assert fit.names == ("K", "b", "tau")
     assert float(fit.problem.rhs.r) == 1.8
     assert fit.setting.lower[0] == 2 and fit.setting.upper.tolist()[::2] == [3, 2]
-    assert fit.starts == 4 and fit.seed == 2
+    assert fit.seed == 2 and "starts = 4\n" in Path("out/fit.toml").read_text()
 
 
 MODEL = """
@@ -264,8 +266,12 @@ def interrupt(*_, **__):
     raise KeyboardInterrupt
 
 
+def after_the_first_look(setting, starts, seed, report):
+    return search(setting, starts, seed, interrupt)
+
+
 def test_interrupted_with_something_found(monkeypatch, capsys):
-    monkeypatch.setattr(ddefind._search, "_other_histories", interrupt)
+    monkeypatch.setattr(ddefind._fit_squares, "search", after_the_first_look)
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     assert "Interrupted; the best point so far is kept." in capsys.readouterr().out
     fit = dd.load("out")
@@ -274,7 +280,7 @@ def test_interrupted_with_something_found(monkeypatch, capsys):
 
 
 def test_interrupted_with_nothing_found(monkeypatch, capsys, here):
-    monkeypatch.setattr(ddefind._search, "_explore", interrupt)
+    monkeypatch.setattr(ddefind._fit_squares, "search", interrupt)
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.strip().endswith("Interrupted.")
@@ -309,9 +315,6 @@ def test_a_fit_that_did_not_converge_has_its_own_code(monkeypatch, capsys):
     shown = capsys.readouterr()
     assert "Error: The loss is not finite at the start" in shown.err
     assert shown.out == ""
-    monkeypatch.setattr(
-        ddefind._search, "_resolve", lambda setting, best, points: (best, 0)
-    )
     monkeypatch.setattr(dd.Status, "ok", property(lambda self: False))
     assert run("fit", "data.csv", "-e", TEXT, "--starts", 2) == 3
     assert capsys.readouterr().out.startswith("parameter")

@@ -49,6 +49,14 @@ def test_noise_is_a_fraction_of_each_spread(capsys):
     assert text("other.csv") != text("noisy.csv")
 
 
+def test_a_solution_that_jumps_is_said_to_be_less_exact(capsys):
+    model = "x' = where(t > 5.0321, 2, 1) - x(t - tau)"
+    assert run("simulate", "-e", model, "--set", "tau=0.5", "--history", 1) == 0
+    shown = capsys.readouterr()
+    assert shown.out.count("\n") == 102
+    assert "Halving the last step still moved the solution" in shown.err
+
+
 def test_the_output_is_the_default(capsys):
     assert run("simulate", "-e", TEXT, *VALUES, "--points", 3, "--quiet") == 0
     shown = capsys.readouterr()
@@ -106,7 +114,7 @@ def test_gradients_of_an_equation_agree(capsys):
     assert run("check", "-e", TEXT) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("parameter") and "Adjoint" in shown
-    assert "The exact gradients agree with the differences" in shown
+    assert "Discrete and Forward agree with the differences" in shown
 
 
 def test_gradients_as_json_with_data_and_values(here, capsys):
@@ -120,12 +128,14 @@ def test_gradients_as_json_with_data_and_values(here, capsys):
     np.testing.assert_allclose(found["Discrete"], found["differences"], rtol=1e-6)
 
 
-def test_a_model_with_kinks_is_found_out(capsys):
-    # The step size decides where the jump falls: no gradient sees it.
-    model = "x' = where(x > 0.5, -k, -3 * k) * x(t - tau)"
-    values = ("--set", "k=1", "--set", "tau=0.9", "--history", 1)
-    assert run("check", "-e", model, *values) == 3
-    assert "the model is not differentiable" in capsys.readouterr().out
+def test_wrong_derivatives_are_found_out(here, capsys):
+    (here / "model.py").write_text(
+        "import ddefind as dd\nimport jax\n"
+        "def rhs(x, y, tau, t): return -jax.lax.stop_gradient(y)\n"
+        "problem = dd.Problem(rhs, dd.Constant(1.0), tau=0.9)\n"
+    )
+    assert run("check", "--model", "model.py:problem") == 3
+    assert "derivatives are wrong" in capsys.readouterr().out
 
 
 def test_checks_that_are_refused(capsys):

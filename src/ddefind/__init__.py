@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ._adjoint import Adjoint as Adjoint
     from ._check import GradientCheck as GradientCheck, check_gradient as check_gradient
     from ._cost import L1 as L1, L2 as L2, AbstractCost as AbstractCost, Linf as Linf
+    from ._criteria import Comparison as Comparison, compare as compare
     from ._data import Data as Data
     from ._equation import Equation as Equation, equation as equation
     from ._errors import DataError as DataError, ResultError as ResultError
@@ -82,6 +83,7 @@ else:
             "_adjoint": ["Adjoint"],
             "_check": ["GradientCheck", "check_gradient"],
             "_cost": ["L1", "L2", "AbstractCost", "Linf"],
+            "_criteria": ["Comparison", "compare"],
             "_data": ["Data"],
             "_equation": ["Equation", "equation"],
             "_errors": ["DataError", "ResultError"],

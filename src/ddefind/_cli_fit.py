@@ -95,11 +95,14 @@ def _time(text: str | None) -> float | str | None:
 def _fit(request: Request, out: Path | None, talk: Talk, as_json: bool) -> int:
     """Fit, show and write; the exit code."""
     # Loading JAX takes a second: nobody waits for it to learn of a misspelt option.
-    from ._output import check_folder, content_of, write_folder
+    from ._output import check_folder, content_of, read_inputs, write_folder
 
     if out is not None:
         check_folder(out)
-    found = _estimate(request, talk)
+    data, model = _read(request)
+    inputs = read_inputs(request)
+    talk.say(in_options(str(data)) + "\n")
+    found = _found(request, data, model, talk)
     if not math.isfinite(found.loss):
         typer.echo(f"Error: {found.message}", err=True)
         return DOUBTFUL
@@ -109,14 +112,15 @@ def _fit(request: Request, out: Path | None, talk: Talk, as_json: bool) -> int:
     else:
         typer.echo(content["text"])
     if out is not None:
-        names = write_folder(out, found, content, request)
+        names = write_folder(out, found, content, inputs)
         talk.say(f"Written to {out}: {', '.join(names)}")
     if not complete or content["status"] == "interrupted":
         return INTERRUPTED
     return 0 if found.status.ok else DOUBTFUL
 
 
-def _estimate(request: Request, talk: Talk) -> Any:
+def _read(request: Request) -> tuple[Any, Any]:
+    """The data and the model."""
     import ddefind as dd
 
     from ._source import read_model
@@ -131,7 +135,12 @@ def _estimate(request: Request, talk: Talk) -> Any:
     model = read_model(
         request.equation, request.model, request.history, request.observe
     )
-    talk.say(in_options(str(data)) + "\n")
+    return data, model
+
+
+def _found(request: Request, data: Any, model: Any, talk: Talk) -> Any:
+    import ddefind as dd
+
     starts = request.starts
     return dd.fit(
         model,

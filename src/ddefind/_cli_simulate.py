@@ -28,19 +28,23 @@ Examples:
 
 \b
 Prints the derivative of the sum of squares for each parameter: by central differences,
-which know nothing of any theory, and by each of the library's ways. A model for which
-they differ is not differentiable there: it jumps, or has a kink.
+which know nothing of any theory, and by each of the library's ways. Where they differ,
+the model's derivatives are wrong: it jumps, has a kink, or says so itself.
 
 {CODES}
 """
 
 
-# The exact gradients are as near as this to the differences, whose own error it is.
+# The exact gradients are as near as this to the differences, whose own error it is
+# where data stand on a node of the solver.
 _RIGHT = 1e-4
-_AGREE = "The exact gradients agree with the differences to {:.1e}."
+_AGREE = """\
+Discrete and Forward agree with the differences to {:.1e}. (Adjoint, the equation of the
+theory, agrees to the error of its steps.)"""
 _DIFFER = """\
-The exact gradients are {:.1e} off the differences: the model is not differentiable.
-Look for jumps and kinks (where, min, max, abs), or choose other values by `--set`."""
+Discrete and Forward are {:.1e} off the differences: the model's derivatives are wrong
+here. Look for `stop_gradient`, rules of your own, and jumps or kinks (where, min, max,
+abs); or choose other values by `--set`."""
 
 
 def simulate(
@@ -72,7 +76,7 @@ def simulate(
             typer.echo(data.csv(), nl=False)
         else:
             data.to_csv(out)
-            Talk(quiet).say(f"Written to {out}: {data!r}")
+        Talk(quiet).say(f"{out or 'Standard output'}: {data}")
 
 
 def check(

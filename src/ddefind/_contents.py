@@ -146,7 +146,9 @@ def _parameters(fit: "AbstractFit", layout: "Layout | None") -> list[dict[str, A
             "shape": list(leaf.shape),
             "values": numbers(vector[part]),
         }
-        rows.append(row if layout is None else {**row, "free": layout.source[part]})
+        if layout is not None:
+            row |= {"free": layout.source[part], "like": layout.like[part]}
+        rows.append(row)
     return rows
 
 

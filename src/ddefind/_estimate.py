@@ -1,26 +1,35 @@
 """What least squares returns: the estimates, and how sure they are."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
-import jax
 import numpy as np
 
 from . import _levenberg
+from ._bootstrap import Bootstrap, Kind, bootstrap, check_level
+from ._checks import CHI, WHITE, Check, failed, residual_checks
 from ._contents import estimate_content
+from ._criteria import Criteria, criteria
+from ._derived import Derived, derive
 from ._equation import Equation
 from ._errors import did_you_mean
+from ._observed import observed
+from ._parameters import values
+from ._predict import Prediction, predict, read_times
 from ._problem import Problem
 from ._profile import Profile
 from ._result import AbstractFit, Status
+from ._sample import sample
 from ._search import Minimum, Searched
 from ._setting import Setting
+from ._stability import Stability, stability
 from ._store import write_saved
 from ._summary import html_of, text_of
 from ._uncertainty import Uncertainty
-from ._verdict import Verdict, verdicts
+from ._verdict import NOT, Verdict, verdicts
 
 _STATUS = {
     _levenberg.LIMIT: Status.limit,
@@ -98,7 +107,8 @@ class Estimate(AbstractFit):
     def profile(self, name: str, level: float = 0.95) -> Profile:
         """The profile likelihood of one parameter, with its interval."""
         index = self._index(name)
-        return self.uncertainty.profiles(level, [index])[0]
+        known = self._profiles if level == 0.95 else self.uncertainty.profiles(level)
+        return known[index]
 
     def plot_profile(self, *names: str) -> Any:
         """A matplotlib figure of profiles (of all parameters by default)."""
@@ -120,17 +130,125 @@ class Estimate(AbstractFit):
     @property
     def fitted(self) -> np.ndarray:
         """What the model says at the times of the data, of the shape of `data.x`."""
-        times, where = np.unique(self.data.t, return_inverse=True)
-        x = self.solution(times)
-        if self.problem.observe is not None:
-            x = jax.vmap(self.problem.observe)(x, times)
-        return np.asarray(x)[where]
+        return self._observed[..., 0]
+
+    @cached_property
+    def _observed(self) -> np.ndarray:
+        """What the model says at the times of the data, and its derivatives."""
+        model, k = self.setting.model, len(self.data.names)
+        return observed(model, self.best, self.data.t, self.steps_per_delay, k)
 
     @property
     def residuals(self) -> np.ndarray:
         """Data minus model in units of the noise; NaN where nothing was measured."""
         sd = self.searched.noise if self.data.sd is None else self.data.sd
         return (self.data.x - self.fitted) / sd
+
+    def bootstrap(
+        self, n: int = 1000, kind: Kind = "parametric", seed: int = 0
+    ) -> Bootstrap:
+        """Estimates of `n` data sets made again, from the fitted trajectory with
+        Gaussian noise (`"parametric"`) or with noise drawn from the residuals
+        (`"residual"`). Each fit starts at the estimate; priors stay as they are."""
+        verdicts = zip(self.names, self.verdicts)
+        undetermined = tuple(name for name, v in verdicts if v.verdict == NOT)
+        fitted = self.fitted
+        return bootstrap(self.uncertainty, fitted, undetermined, n, kind, seed)
+
+    def sample(
+        self, draws: int = 1000, warmup: int = 1000, chains: int = 2, seed: int = 0
+    ) -> Any:
+        """Samples of the posterior by NUTS, as ArviZ data. The prior is flat between
+        the bounds, times the fit's own priors; noise levels that are not given are
+        sampled too. Needs `pip install 'ddefind[sample]'`."""
+        found = self._profiles
+        return sample(self.uncertainty, found, draws, warmup, chains, seed)
+
+    def predict(
+        self,
+        times: Any = None,
+        parameters: Mapping[str, Any] | None = None,
+        level: float = 0.95,
+    ) -> Prediction:
+        """What the model says, with its confidence band and, for a new measurement, its
+        prediction interval, by the delta method.
+
+        **Arguments**
+
+        - `times`: from 0 on, also beyond the data; a number is the last of 201 times,
+          by default that of the data.
+        - `parameters`: other values by name, of learned or fixed ones; they count as
+          known exactly, and the others stay as sure as they are.
+        - `level`: of the band.
+        """
+        check_level(level)
+        at = read_times(times, self.data.T)
+        return predict(self.uncertainty, self.problem, at, parameters or {}, level)
+
+    def derived(self, expression: str, level: float = 0.95) -> Derived:
+        """A function of the parameters, such as `"r * tau"` or `"b[0] / K"`, with its
+        standard error and its interval by the delta method. Names are those of the fit,
+        fixed parameters included; functions those of text equations."""
+        check_level(level)
+        return derive(self.uncertainty, self._known, expression, level)
+
+    def stability(self) -> Stability:
+        """The equilibria of the fitted equation near its trajectory: are they stable,
+        and with which period do disturbances oscillate?"""
+        d = self.problem.dimension
+        if self.model is not None:
+            names = self.model.states
+        elif self.problem.observe is None:
+            names = self.data.names
+        else:
+            names = ("x",) if d == 1 else tuple(f"x[{i}]" for i in range(d))
+        return stability(self.uncertainty, np.asarray(self.solution.x), names)
+
+    @property
+    def _known(self) -> dict[str, int | float]:
+        """Every parameter by short and full name: the number of a free one among the
+        estimates, the value of any other."""
+        layout, vector = self.setting.model.layout, values(self.problem)
+        known: dict[str, int | float] = {}
+        for leaf in layout.leaves:
+            for name in (leaf.short, leaf.name):
+                for element, key in enumerate(leaf.elements(name), start=leaf.first):
+                    source = layout.source[element]
+                    known[key] = source if source >= 0 else float(vector[element])
+        return known
+
+    @cached_property
+    def checks(self) -> tuple[Check, ...]:
+        """Tests of the residuals: whiteness, normality and outliers of each quantity,
+        and chi-square where the noise is given. None where the model passes through
+        the data, or where there is no fit."""
+        judged = self.status is not Status.exact and np.isfinite(self.loss)
+        if not judged or not np.all(np.isfinite(self._observed)):
+            return ()
+        sd = self.searched.noise if self.data.sd is None else self.data.sd
+        slopes = (
+            self._observed[..., 1:] / np.broadcast_to(sd, self.data.x.shape)[..., None]
+        )
+        directions = slopes @ self.uncertainty.half
+        found = residual_checks(self.data, self.residuals, directions, self.freedom)
+        return tuple(found)
+
+    @property
+    def failed_checks(self) -> tuple[Check, ...]:
+        """The tests that the residuals fail; a right model fails any of them in 5% of
+        fits."""
+        return tuple(failed(list(self.checks)))
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the residuals reject the model: by their order, or by their size
+        against given noise."""
+        return any(check.test in (WHITE, CHI) for check in self.failed_checks)
+
+    @cached_property
+    def criteria(self) -> Criteria:
+        """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
+        return criteria(self.data, self.fitted, self.uncertainty.dimension)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON."""

@@ -37,12 +37,14 @@ class Layout:
     """How a problem's parameters hang on the free vector z.
 
     Element e of the parameters is `x[source[e]]` of the free values x, or constant
-    where `source` is negative. The free values are x = z without bounds, lower + exp(z)
+    where `source` is negative; it always equals the element `like[e]`, itself unless it
+    is tied. The free values are x = z without bounds, lower + exp(z)
     or upper - exp(-z) with one, lower + (upper - lower) / (1 + exp(-z)) with two."""
 
     leaves: tuple[Leaf, ...]
     names: tuple[str, ...]  # of the free values
     source: tuple[int, ...]
+    like: tuple[int, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]
 

@@ -171,15 +171,21 @@ def _estimate(
 
 
 def _layout(parameters: list[dict[str, Any]], names: tuple[str, ...]) -> Layout:
-    found, source = [], []
+    found, source, like = [], [], []
     for row in parameters:
         found.append(Leaf(row["name"], row["short"], tuple(row["shape"]), len(source)))
         source += row["free"]
+        like += row["like"]
     if set(source) - {-1} != set(range(len(names))):
         raise ResultError("Its free parameters are not numbered as they are named.")
     free = len(names)
     return Layout(
-        tuple(found), names, tuple(source), (-np.inf,) * free, (np.inf,) * free
+        tuple(found),
+        names,
+        tuple(source),
+        tuple(like),
+        (-np.inf,) * free,
+        (np.inf,) * free,
     )
 
 

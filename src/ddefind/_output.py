@@ -15,6 +15,7 @@ from ._contents import descent_content, estimate_content
 from ._data import Data
 from ._estimate import Estimate
 from ._files import file_name, write_whole
+from ._optimizer import LeastSquares
 from ._options import OptionError
 from ._request import Request
 from ._result import AbstractFit, FitResult
@@ -51,21 +52,37 @@ def content_of(fit: Estimate | FitResult, *, intervals: bool) -> dict[str, Any]:
     return descent_content(fit)
 
 
+def read_inputs(request: Request) -> tuple[Request, dict[str, bytes]]:
+    """The request with its files in the folder, and these files as they are now: a fit
+    is repeated with them, whatever becomes of the originals."""
+    assert request.data is not None
+    path = Path(request.data)
+    moved = {"data": f"{INPUT}/{path.name}"}
+    files = {moved["data"]: path.read_bytes()}
+    if request.model is not None:
+        place, _, name = request.model.rpartition(":")
+        model = f"{INPUT}/{Path(place).name}"
+        moved["model"] = f"{model}:{name}"
+        files[model] = Path(place).read_bytes()
+    return replace(request, **moved), files
+
+
 def write_folder(
     folder: Path,
     fit: Estimate | FitResult,
     content: dict[str, Any],
-    request: Request,
+    inputs: tuple[Request, dict[str, bytes]],
 ) -> list[str]:
     """Write everything about a fit; the names of what was written.
 
     Each file is written whole or not at all; the curve and the figure, which take a
     moment, come after the result."""
-    if isinstance(fit, Estimate):
-        request = replace(request, starts=fit.starts)
-    copied, files = _inputs(request)
-    files |= {
-        CONFIG: copied.toml(),
+    request, copies = inputs
+    if isinstance(fit, Estimate) and request.starts is None:
+        request = replace(request, starts=LeastSquares().starts)  # as it is now
+    files: dict[str, str | bytes] = {
+        **copies,
+        CONFIG: request.toml(),
         "table.txt": content["text"] + "\n",
         "table.csv": _csv(content["table"]),
         RESULT: saved_text(content),
@@ -78,21 +95,6 @@ def write_folder(
     write_whole(folder / CURVE, _curve(fit))
     write_whole(folder / FIGURE, _figure(fit))
     return [*files, CURVE, FIGURE]
-
-
-def _inputs(request: Request) -> tuple[Request, dict[str, Any]]:
-    """The request with its files in the folder, and these files: a fit is repeated with
-    the data and the model of now, whatever becomes of the originals."""
-    assert request.data is not None
-    path = Path(request.data)
-    moved = {"data": f"{INPUT}/{path.name}"}
-    files: dict[str, Any] = {moved["data"]: path.read_bytes()}
-    if request.model is not None:
-        place, _, name = request.model.rpartition(":")
-        model = f"{INPUT}/{Path(place).name}"
-        moved["model"] = f"{model}:{name}"
-        files[model] = Path(place).read_bytes()
-    return replace(request, **moved), files
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> str:

@@ -115,8 +115,8 @@ def layout(
 
     What `parameters` does not name is learned, without bounds, from the problem's own
     value. A number stands for `Parameter(start=number)`. If starts may be `partial`,
-    NaN stands for one that is not known, and a problem's own value outside the bounds
-    is taken for such.
+    NaN stands for one that is not known, and a problem's own value that is not within
+    the bounds is taken for such.
     """
     settings = parameters or {}
     tied = {key for key, setting in settings.items() if isinstance(setting, Tied)}
@@ -137,6 +137,7 @@ def layout(
         tuple(draft.leaves),
         tuple(names[e] for e in free),
         tuple(position[role].tolist()),
+        tuple(np.where(role >= 0, role, np.arange(len(role))).tolist()),
         tuple(draft.lower[free].tolist()),
         tuple(draft.upper[free].tolist()),
     )
@@ -191,8 +192,9 @@ class _Draft:
         self.role[where] = to
 
     def forget_outside(self, free: np.ndarray) -> np.ndarray:
-        """Own values outside their bounds are no starts; the elements that have one."""
-        inside = (self.lower <= self.start) & (self.start <= self.upper)
+        """Own values not within their bounds are no starts; the elements that have
+        one."""
+        inside = (self.lower < self.start) & (self.start < self.upper)
         unknown = free[~(inside | self.given)[free]]
         self.start[unknown] = np.nan
         return np.setdiff1d(free, unknown)

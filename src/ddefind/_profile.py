@@ -5,7 +5,9 @@ The profile of a parameter is $S$ minimised over all others. In units of the noi
 $$r(v) = \sqrt{(S_{\text{profile}}(v) - S_{\min}) / \sigma^2}$$
 
 is nearly linear in v; the interval ends where r reaches the quantile. All ends of all
-parameters are sought together, each round one batch of fits."""
+parameters are sought together, each round one batch of fits. What the others find on
+their way counts: where one passes a place within its quantile that lies beyond the
+interval of another parameter, that one is followed again from there."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, final
@@ -23,6 +25,13 @@ _LIMIT = 60
 # A profile is open if the parameter can be moved by so many times its size, and its
 # standard error.
 _FAR = 1e4
+# How often ends are sought again from where other profiles came.
+_AGAIN = 3
+# A profile that closes can still be a plateau: far beyond its end the data no longer
+# depend on the value (moving it from the end on by this much, in units of the noise).
+# Then it needs this r to count as closed: noise alone lifts every plateau above the
+# quantile in one fit of twenty.
+_SURE, _SILENT = 4.0, 0.25
 
 
 class Peak(NamedTuple):
@@ -34,6 +43,9 @@ class Peak(NamedTuple):
     loss: float
     unit: float
     covariance: np.ndarray
+
+    def r(self, loss):
+        return np.sqrt(np.maximum(loss - self.loss, 0.0) / self.unit)
 
 
 @final
@@ -60,49 +72,68 @@ class Profile:
 
 @final
 class _End:
-    """The search for one end of one profile, on the `side` below (-1) or above (+1)."""
+    """The search for one end of one profile, on the `side` below (-1) or above (+1),
+    from a place `z` whose r is below the quantile."""
 
     def __init__(
-        self, setting: Setting, peak: Peak, j: int, side: int, quantile: float
+        self, setting: Setting, peak: Peak, z, r: float, j: int, side: int, quantile
     ):
-        self.j, self.side, self.quantile = j, side, quantile
-        self.peak = peak
-        bound = setting.lower if side < 0 else setting.upper
-        self.bound = float(bound[j])
-        self.inside, self.r_inside = float(peak.z[j]), 0.0
-        self.outside, self.r_outside = np.nan, np.nan
-        self.warm = peak.z
+        self.peak, self.j, self.side, self.quantile = peak, j, side, quantile
+        self.bound = float((setting.lower if side < 0 else setting.upper)[j])
+        self.path: list[tuple[float, np.ndarray]] = [(r, z)]  # within the quantile
         self.seen: list[tuple[float, float, np.ndarray]] = []
+        self.outside, self.r_outside = np.nan, np.nan
         variance = peak.covariance[j, j]
         size = max(abs(self.inside), 1e-6)
         self.far = _FAR * max(size, np.sqrt(variance) if variance < 1e300 else size)
         usual = quantile * np.sqrt(variance)
-        self.step = usual if 0 < usual < self.far else 0.1 * size
+        usual = usual if 0 < usual < self.far else 0.1 * size
+        self.step = max(usual, 0.3 * abs(self.inside - peak.z[j]))
         self.end = np.nan
         self.done = self.is_open = self.inside == self.bound
 
+    @property
+    def inside(self) -> float:
+        """The farthest value with r below the quantile."""
+        return float(self.path[-1][1][self.j])
+
+    @property
+    def limit(self) -> float:
+        """Where the interval ends."""
+        if self.is_open:
+            return self.side * np.inf
+        return self.inside if np.isnan(self.end) else self.end
+
     def propose(self) -> list[np.ndarray]:
         """Where to start the next fit: this value moved, the others as they were, and
-        as the covariance says that they move along."""
+        as they moved last."""
+        r_inside = self.path[-1][0]
         if np.isnan(self.outside):
             value = self.inside + self.side * self.step
             value = min(value, self.bound) if self.side > 0 else max(value, self.bound)
         else:
-            share = (self.quantile - self.r_inside) / (self.r_outside - self.r_inside)
-            share = min(max(share, 0.1), 0.9)
-            value = self.inside + share * (self.outside - self.inside)
+            share = (self.quantile - r_inside) / (self.r_outside - r_inside)
+            value = self.inside + min(max(share, 0.1), 0.9) * (
+                self.outside - self.inside
+            )
         self.value = value
-        alone, C = self.warm.copy(), self.peak.covariance
-        along = alone.copy()
-        if C[self.j, self.j] > 0 and np.isfinite(C[self.j, self.j]):
-            along += (value - along[self.j]) * C[:, self.j] / C[self.j, self.j]
+        return self.starts(value)
+
+    def starts(self, value: float) -> list[np.ndarray]:
+        here = self.path[-1][1]
+        C = self.peak.covariance[:, self.j]
+        direction = np.zeros_like(here)
+        if len(self.path) > 1:
+            last = self.path[-2][1]
+            direction = (here - last) / (here[self.j] - last[self.j])
+        elif 0 < C[self.j] < np.inf:
+            direction = C / C[self.j]
+        alone, along = here.copy(), here + (value - here[self.j]) * direction
         alone[self.j] = along[self.j] = value
         return [alone, along]
 
-    def learn(self, z: np.ndarray, loss: float) -> None:
+    def learn(self, r: float, z: np.ndarray) -> None:
         """Take the fit at the proposed value into account."""
-        rise = max(loss - self.peak.loss, 0.0) / self.peak.unit
-        r = np.sqrt(rise) if np.isfinite(loss) else np.inf
         self.seen.append((self.value, r, z))
         if abs(r - self.quantile) < _NEAR:
             self.end, self.done = self.value, True
@@ -114,7 +145,7 @@ class _End:
             stride = abs(self.value - self.inside)
             wanted = moved * (self.quantile / max(r, 0.1) - 1)
             self.step = min(max(1.05 * wanted, 0.3 * stride), 3 * stride)
-            self.inside, self.r_inside, self.warm = self.value, r, z
+            self.path.append((r, z))
         else:
             self.outside, self.r_outside = self.value, min(r, 10 * self.quantile)
         gap = abs(self.outside - self.inside)
@@ -122,31 +153,119 @@ class _End:
             self.end, self.done = self.inside, True
 
 
+@final
+@dataclass(frozen=True)
+class _Search:
+    """The search for all ends."""
+
+    setting: Setting
+    points: Points
+    peak: Peak
+    quantile: float
+
+    def end(self, z: np.ndarray, r: float, j: int, side: int) -> _End:
+        return _End(self.setting, self.peak, z, r, j, side, self.quantile)
+
+    def held(self, js: list[int], starts: list[list[np.ndarray]]):
+        """The better of two fits with value j held, for each: r, z, and how much the
+        data feel a change of the value, in units of the noise."""
+        z = np.concatenate(starts)
+        z = np.clip(z, self.setting.lower, self.setting.upper)
+        held = np.arange(z.shape[1]) == np.repeat(js, 2)[:, None]
+        n = np.full(len(z), self.peak.n)
+        found = refine(self.setting, z, self.points, n, _LIMIT, held)
+        better = np.argmin(found.loss.reshape(-1, 2), axis=1)
+        rows = 2 * np.arange(len(js)) + better
+        felt = np.sqrt(found.gram[rows, np.add(js, 1), np.add(js, 1)] / self.peak.unit)
+        return zip(self.peak.r(found.loss[rows]).tolist(), found.z[rows], felt)
+
+    def run(self, ends: list[_End]) -> None:
+        for _ in range(_ROUNDS):
+            active = [end for end in ends if not end.done]
+            if not active:
+                return
+            found = self.held([e.j for e in active], [e.propose() for e in active])
+            for end, (r, z, _) in zip(active, found):
+                end.learn(r, z)
+
+    def beyond(self, ends: list[_End]) -> list[_End]:
+        """Ends to be sought again, from places beyond all those found so far."""
+        places = [place for end in ends for place in end.path]
+        more = []
+        for (j, side), end in _farthest(ends).items():
+            r, z = max(places, key=lambda place: side * place[1][j])
+            room = 0.02 * abs(end.limit - self.peak.z[j])
+            if np.isfinite(end.limit) and side * (z[j] - end.limit) > room:
+                more.append(self.end(z, r, j, side))
+        return more
+
+    def open_plateaus(self, ends: list[_End]) -> None:
+        """Open the ends beyond which the data do not depend on the value, unless they
+        are sure that it is not there."""
+        asked = [(end, far) for end in ends if (far := _far(end)) is not None]
+        if not asked:
+            return
+        starts = [end.starts(far) for end, far in asked]
+        found = self.held([end.j for end, _ in asked], starts)
+        for (end, far), (r, _, felt) in zip(asked, found):
+            silent = felt * abs(far - end.limit) < _SILENT
+            end.is_open = r < self.quantile or (silent and r < _SURE)
+
+
+def _far(end: _End) -> float | None:
+    """A value well beyond an end: the bound, or far away. None: there is none."""
+    half_width = abs(end.limit - end.peak.z[end.j])
+    if end.is_open:
+        return None
+    far = (
+        end.bound if np.isfinite(end.bound) else end.limit + 50 * end.side * half_width
+    )
+    return far if abs(far - end.limit) > half_width else None
+
+
+def _farthest(ends: list[_End]) -> dict[tuple[int, int], _End]:
+    """Of each profile and side the end that is farthest out."""
+    found: dict[tuple[int, int], _End] = {}
+    for end in ends:
+        key = end.j, end.side
+        if key not in found or end.side * (end.limit - found[key].limit) > 0:
+            found[key] = end
+    return found
+
+
 def profiles(
     setting: Setting,
     points: Points,
     peak: Peak,
     quantile: float,
-    which: list[int] | None = None,
+    which: list[int],
+    places: list[tuple[float, np.ndarray]],
 ) -> list[Profile]:
-    """The profiles of the free values `which` (all by default)."""
-    which = list(range(len(peak.z))) if which is None else which
-    ends = [_End(setting, peak, j, side, quantile) for j in which for side in (-1, 1)]
-    for _ in range(_ROUNDS):
-        active = [end for end in ends if not end.done]
-        if not active:
-            break
-        z = np.concatenate([end.propose() for end in active])
-        z = np.clip(z, setting.lower, setting.upper)
-        own = np.repeat([end.j for end in active], 2)
-        held = np.arange(len(peak.z)) == own[:, None]
-        found = refine(setting, z, points, np.full(len(z), peak.n), _LIMIT, held)
-        better = np.argmin(found.loss.reshape(-1, 2), axis=1)
-        for end, row in zip(active, 2 * np.arange(len(active)) + better):
-            end.learn(found.z[row], float(found.loss[row]))
+    """The profiles of the free values `which`, from the peak and from other `places`
+    (r, z) that tie with it."""
+    search = _Search(setting, points, peak, quantile)
+    ends = [
+        search.end(z, r, j, side)
+        for r, z in [(0.0, peak.z), *places]
+        for j in which
+        for side in (-1, 1)
+    ]
+    search.run(ends)
+    for _ in range(_AGAIN):
+        more = search.beyond(ends)
+        search.run(more)
+        ends = [*ends, *more]
+    farthest = _farthest(ends)
+    search.open_plateaus(list(farthest.values()))
+    names = setting.model.layout.names
     return [
-        _profile(setting.model.layout.names[j], peak, low, high)
-        for j, low, high in zip(which, ends[::2], ends[1::2])
+        _profile(
+            names[j],
+            peak,
+            (farthest[j, -1], farthest[j, 1]),
+            [end for end in ends if end.j == j],
+        )
+        for j in which
     ]
 
 
@@ -159,22 +278,36 @@ def open_profile(name: str, peak: Peak, j: int, quantile: float) -> Profile:
     )
 
 
-def _profile(name: str, peak: Peak, low: _End, high: _End) -> Profile:
-    here = float(peak.z[low.j])
-    seen = [(here, 0.0, peak.z), *low.seen, *high.seen]
+def _profile(
+    name: str, peak: Peak, limits: tuple[_End, _End], ends: list[_End]
+) -> Profile:
+    low, high = limits
+    j, quantile = low.j, low.quantile
+    seen = [(float(peak.z[j]), 0.0, peak.z)]
+    seen += [
+        (value, r, z)
+        for end in ends
+        for value, r, z in end.seen
+        # What is outside must not lie within: a fit that went astray.
+        if r < quantile or not low.limit < value < high.limit
+    ]
     values, r, z = (np.array(column) for column in zip(*seen))
     order = np.argsort(values, kind="stable")
-    ends = [
-        side * np.inf if end.is_open else (end.inside if np.isnan(end.end) else end.end)
-        for side, end in ((-1, low), (1, high))
-    ]
+    order = order[_lowest(values[order], r[order])]
     return Profile(
         name,
-        here,
-        low.quantile,
-        (float(ends[0]), float(ends[1])),
+        float(peak.z[j]),
+        quantile,
+        (float(low.limit), float(high.limit)),
         (float(values.min()), float(values.max())),
         values[order],
         r[order],
         z[order],
     )
+
+
+def _lowest(values: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """Which points are on the profile: others were found on a higher branch, with a
+    lower one beside them."""
+    near = np.abs(values[:, None] - values) <= 0.03 * np.ptp(values)
+    return ~np.any(near & (r[None, :] < r[:, None] - 0.3), axis=1)

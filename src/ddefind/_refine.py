@@ -68,9 +68,7 @@ def refine(
 ) -> Fitted:
     """Least squares from each row of `z`, on all cores. `points` are one set for all,
     or have a first axis over the rows; `held` values stay; for `rate` see `Task`."""
-    capacity = CAPACITY
-    while capacity < int(np.max(n)) + 4:
-        capacity *= 2
+    capacity = capacity_for(int(np.max(n)))
     own = np.ndim(points.times) == 2
 
     def block(rows: np.ndarray):
@@ -98,6 +96,14 @@ def refine(
         np.broadcast_to(_rounding(setting, points), len(z)),
         np.ones(len(z), int),
     )
+
+
+def capacity_for(n: int) -> int:
+    """Rows of the ring for a delay of n steps: few different programs."""
+    capacity = CAPACITY
+    while capacity < n + 4:
+        capacity *= 2
+    return capacity
 
 
 def _rounding(setting: Setting, points: Points) -> np.ndarray:

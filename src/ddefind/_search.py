@@ -32,7 +32,7 @@ _MOST_STEPS = 8000
 # their joint standard error.
 _STEP_ERROR = 0.05
 # Histories with more cycles than this in a delay must be better by so much.
-_CYCLES, FAST = 1.25, 10.0
+_CYCLES, _FAST = 1.25, 10.0
 # Minima are the same whose sums of squares differ by less than this, in units of the
 # noise, and that are nearer than its root, in standard errors.
 _SAME = 0.1
@@ -169,12 +169,18 @@ def score(setting: Setting, fitted: Fitted) -> np.ndarray:
 
     A history is seen through one delay only, so that fast ones, up to the sampling
     limit, fit any data nearly as well, by chance some better. One with more than
-    `_CYCLES` full cycles in a delay must therefore lower the chi-square by `FAST`."""
+    `_CYCLES` full cycles in a delay must therefore lower the chi-square by `_FAST`."""
     unit = variance(setting, float(np.min(fitted.scatter)))
-    cycles = fitted.z * setting.delay(fitted.z)[:, None] / (2 * np.pi)
     felt = np.diagonal(fitted.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
-    fast = np.sum(setting.frequencies & felt & (cycles > _CYCLES), axis=1)
-    return fitted.loss / unit + FAST * fast
+    fast = fitted.z > slow_limit(setting, fitted.z)
+    return fitted.loss / unit + _FAST * np.sum(
+        setting.frequencies & felt & fast, axis=1
+    )
+
+
+def slow_limit(setting: Setting, z: np.ndarray) -> np.ndarray:
+    """The highest frequency of a slow history, for each row of free values."""
+    return _CYCLES * 2 * np.pi / setting.delay(z)[:, None]
 
 
 def _look(setting: Setting, z: np.ndarray, points: Points) -> Fitted:

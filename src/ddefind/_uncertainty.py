@@ -14,7 +14,7 @@ import numpy as np
 
 from ._profile import Peak, Profile, open_profile, profiles
 from ._refine import refine
-from ._search import FAST, Searched, variance
+from ._search import Searched, slow_limit, variance
 from ._setting import Setting
 
 # Eigenvalues of the scaled information below this are rounding errors of zero.
@@ -85,12 +85,16 @@ class Uncertainty:
         return np.flatnonzero((self.scale > 0) & ~self.at_bound)
 
     @cached_property
-    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues and vectors of the information of the values that are kept,
-        scaled to a unit diagonal."""
+    def _square(self) -> np.ndarray:
+        """The information of the values that are kept, scaled to a unit diagonal."""
         D = self.scale[self._kept]
         square = self.searched.best.gram[0, 1:, 1:][np.ix_(self._kept, self._kept)]
-        return np.linalg.eigh(square / np.outer(D, D))
+        return square / D[:, None] / D
+
+    @cached_property
+    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Its eigenvalues and vectors."""
+        return np.linalg.eigh(self._square)
 
     @cached_property
     def dimension(self) -> int:
@@ -107,22 +111,51 @@ class Uncertainty:
         return null
 
     @cached_property
+    def flat(self) -> np.ndarray:
+        """Values without influence, or part of an undetermined direction."""
+        return np.any(np.abs(self.undetermined) > 1e-4, axis=1) | (self.scale == 0)
+
+    @cached_property
     def lost(self) -> np.ndarray:
-        """Values of which the information at the estimate says nothing: without
-        influence, on a bound, or part of an undetermined direction."""
-        lost = np.any(np.abs(self.undetermined) > 1e-4, axis=1)
-        return lost | self.at_bound | (self.scale == 0)
+        """Values of which the information at the estimate says nothing: flat, on a
+        bound, or limited by their bounds more than by the data."""
+        return self.flat | self.at_bound | (self._limits > 0)
+
+    @cached_property
+    def _limits(self) -> np.ndarray:
+        """The information that bounds give of a value, 1 over the variance of all that
+        is between them, where the data give less; else zero."""
+        half = self._half(np.zeros(len(self.z)))
+        width = self.setting.upper - self.setting.lower
+        variance = np.where(np.isfinite(width), width, np.inf) ** 2 / 12
+        limited = np.sum(half**2, axis=1) > variance
+        return np.where(limited & ~self.flat, 1 / variance, 0.0)
+
+    def _half(self, more: np.ndarray) -> np.ndarray:
+        """H with H H^T the inverse of the information, with `more` on its diagonal, of
+        what is kept and determined."""
+        D = self.scale[self._kept]
+        extra = self.unit * more[self._kept] / D**2
+        eigenvalues, vectors = np.linalg.eigh(self._square + np.diag(extra))
+        determined = eigenvalues > _NOTHING
+        half = np.zeros((len(self.z), int(determined.sum())))
+        columns = vectors[:, determined] / np.sqrt(eigenvalues[determined])
+        half[self._kept] = np.sqrt(self.unit) * columns / D[:, None]
+        return half
+
+    @cached_property
+    def half(self) -> np.ndarray:
+        """H with H H^T the covariance of the free values, a row for each: what the data
+        leave open, and what is on a bound, stays where it is. A value that the data do
+        not limit counts as known as well as its bounds say: else it would spoil the
+        others."""
+        return self._half(self._limits)
 
     @cached_property
     def covariance(self) -> np.ndarray:
         """Of the free values; rows of what is lost are infinite on the diagonal and
         zero beside it."""
-        eigenvalues, vectors = self._spectrum
-        keep = eigenvalues > _NOTHING
-        half = vectors[:, keep] / np.sqrt(eigenvalues[keep])
-        half = half / self.scale[self._kept][:, None]
-        covariance = np.zeros((len(self.z), len(self.z)))
-        covariance[np.ix_(self._kept, self._kept)] = self.unit * half @ half.T
+        covariance = self.half @ self.half.T
         covariance[self.lost] = 0.0
         covariance[:, self.lost] = 0.0
         covariance[self.lost, self.lost] = np.inf
@@ -138,80 +171,53 @@ class Uncertainty:
 
     def peak(self) -> Peak:
         best = self.searched.best
-        return Peak(
-            self.z, int(best.n[0]), float(best.loss[0]), self.unit, self.covariance
-        )
+        covariance = self.half @ self.half.T
+        return Peak(self.z, int(best.n[0]), float(best.loss[0]), self.unit, covariance)
 
-    def profiles(
-        self, level: float = 0.95, which: list[int] | None = None
-    ) -> list[Profile]:
-        """The profiles of the free values, over all places that tie with the best:
-        other minima, and where profiles that stay open lead to."""
-        peak, q = self.peak(), self.quantile(level)
-        which = list(range(len(self.z))) if which is None else which
+    def profiles(self, level: float = 0.95) -> list[Profile]:
+        """The profiles of the free values, over all minima that tie with the best."""
+        setting, peak, q = self.slow, self.peak(), self.quantile(level)
         # What has no influence, alone or against others, needs no fit to be open.
-        flat = np.any(np.abs(self.undetermined) > 1e-4, axis=1) | (self.scale == 0)
-        tried = [j for j in which if not flat[j]]
-        points = self.searched.points
-        found = profiles(self.setting, points, peak, q, tried)
-        for z in self._ties(peak, q) + _ridges(found, q):
-            more = profiles(self.setting, points, peak._replace(z=z), q, tried)
-            found = [_hull(one, two) for one, two in zip(found, more)]
+        tried = np.flatnonzero(~self.flat).tolist()
+        places = self.ties if level == 0.95 else self._ties(peak, q)
+        found = profiles(setting, self.searched.points, peak, q, tried, places)
         known = dict(zip(tried, found))
-        names = self.setting.model.layout.names
+        names = setting.model.layout.names
         return [
             known[j] if j in known else open_profile(names[j], peak, j, q)
-            for j in which
+            for j in range(len(names))
         ]
 
-    def _ties(self, peak: Peak, q: float) -> list[np.ndarray]:
-        """Other minima whose sums of squares are within the interval's rise. Those of
-        other frequencies tie as long as the search would not tell them apart: among so
-        many, one fits better by chance."""
-        limit = q**2
-        if self.setting.frequencies.any():
-            limit = max(limit, FAST)
-        rise = limit * self.unit
+    @property
+    def slow(self) -> Setting:
+        """The setting without fast histories, unless the best is one: they fit any data
+        nearly as well, and are left out as in the search."""
+        setting = self.setting
+        most = slow_limit(setting, self.z[None])[0]
+        limited = setting.frequencies & (self.z < most)
+        upper = np.where(limited, np.minimum(setting.upper, most), setting.upper)
+        return replace(setting, upper=upper)
+
+    @cached_property
+    def ties(self) -> list[tuple[float, np.ndarray]]:
+        """Other minima within the 95% interval's rise, and their r."""
+        return self._ties(self.peak(), self.quantile(0.95))
+
+    def _ties(self, peak: Peak, q: float) -> list[tuple[float, np.ndarray]]:
+        """Other minima, with r below the quantile: r and place."""
         close = [
             minimum.z
             for minimum in self.searched.minima[1 : 1 + 2 * _MOST_MINIMA]
-            if minimum.loss < peak.loss + 2 * rise
+            if minimum.loss < peak.loss + 2 * q**2 * self.unit
+            and np.all(minimum.z <= self.slow.upper)
         ]
         if not close:
             return []
         n = np.full(len(close), peak.n)
-        found = refine(self.setting, np.array(close), self.searched.points, n)
-        tie = found.loss < peak.loss + rise
+        found = refine(self.slow, np.array(close), self.searched.points, n)
+        r = peak.r(found.loss)
         away = found.z - peak.z
         near = np.einsum("ij,jk,ik->i", away, self.searched.best.gram[0, 1:, 1:], away)
         order = np.argsort(found.loss)
-        rows = [row for row in order if tie[row] and near[row] > 0.1 * self.unit]
-        return [found.z[row] for row in rows[:_MOST_MINIMA]]
-
-
-def _ridges(found: list[Profile], q: float) -> list[np.ndarray]:
-    """Along every profile that stays open, the farthest point, and one half-way."""
-    ridges = []
-    for profile in found:
-        for is_closed, side in zip(profile.closed, (-1, 1)):
-            beyond = side * (profile.values - profile.estimate)
-            there = np.flatnonzero((beyond > 0) & (profile.r < q))
-            if not is_closed and len(there):
-                order = there[np.argsort(beyond[there])]
-                ridges += [profile.z[order[-1]], profile.z[order[len(order) // 2]]]
-    return ridges[: 2 * _MOST_MINIMA]
-
-
-def _hull(one: Profile, two: Profile) -> Profile:
-    """The smallest profile interval that holds both."""
-    return replace(
-        one,
-        interval=(
-            min(one.interval[0], two.interval[0]),
-            max(one.interval[1], two.interval[1]),
-        ),
-        reached=(
-            min(one.reached[0], two.reached[0]),
-            max(one.reached[1], two.reached[1]),
-        ),
-    )
+        rows = [row for row in order if r[row] < q and near[row] > 0.1 * self.unit]
+        return [(float(r[row]), found.z[row]) for row in rows[:_MOST_MINIMA]]

@@ -4,6 +4,7 @@ A parameter is *determined* if its profile closes on both sides at 95%; *weakly
 determined* if it does, but far from where its standard error says, along a ridge or
 over several minima; and *not determined* if the profile stays open on a side."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -23,11 +24,24 @@ _SIMPLE = 2e-3
 @final
 @dataclass(frozen=True)
 class Verdict:
-    """What the data say of one parameter, and why."""
+    """What the data say of one parameter, and why: `pattern` has `{}` for its name."""
 
     name: str
     verdict: str
-    reason: str = ""
+    pattern: str = ""
+
+    @property
+    def reason(self) -> str:
+        return self.pattern.replace("{}", f"`{self.name}`")
+
+
+def reasons(found: Sequence[Verdict]) -> list[str]:
+    """The reasons of several verdicts, those that are the same in one sentence."""
+    names: dict[str, list[str]] = {}
+    for each in found:
+        if each.pattern:
+            names.setdefault(each.pattern, []).append(f"`{each.name}`")
+    return [pattern.replace("{}", ", ".join(those)) for pattern, those in names.items()]
 
 
 def verdicts(uncertainty: Uncertainty, profiles: list[Profile]) -> list[Verdict]:
@@ -44,7 +58,7 @@ def _verdict(
 ) -> Verdict:
     name = profile.name
     if uncertainty.scale[j] == 0:
-        return Verdict(name, NOT, f"The data do not depend on `{name}`.")
+        return Verdict(name, NOT, "The data do not depend on {}.")
     if combination is not None:
         return Verdict(name, NOT, combination)
     low, high = profile.closed
@@ -55,7 +69,7 @@ def _verdict(
             return Verdict(
                 name,
                 WEAK,
-                f"The interval of `{name}` is {width / usual:.1f} times as wide as its "
+                f"The interval of {{}} is {width / usual:.1f} times as wide as its "
                 "standard error promises: its profile is far from a parabola.",
             )
         return Verdict(name, DETERMINED)
@@ -65,7 +79,7 @@ def _verdict(
         where = f"below {profile.interval[1]:.4g}"
     else:
         where = "on both sides"
-    return Verdict(name, NOT, f"The profile of `{name}` stays open {where}.")
+    return Verdict(name, NOT, f"The profile of {{}} stays open {where}.")
 
 
 def _combinations(uncertainty: Uncertainty) -> dict[int, str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ._estimate import Estimate
+    from ._predict import Prediction
     from ._profile import Profile
     from ._result import AbstractFit, FitResult
 
@@ -54,8 +55,8 @@ def _draw_learned(ax: Any, fit: "AbstractFit", index: int, t, learned) -> None:
 
 
 def plot_estimate(fit: "Estimate") -> Any:
-    """Data and fitted trajectory of each quantity, and the residuals in units of the
-    noise."""
+    """Data and fitted trajectory of each quantity with its 95% confidence band, and the
+    residuals in units of the noise."""
     from matplotlib.figure import Figure
 
     k = len(fit.data.names)
@@ -64,9 +65,12 @@ def plot_estimate(fit: "Estimate") -> Any:
     axes = figure.subplots(2 * k, 1, height_ratios=ratios, squeeze=False)[:, 0]
     t = _times(fit.data.T)
     learned = observed(fit.problem, fit.solution, t)
+    band = fit.predict(t) if np.all(np.isfinite(learned)) else None
     residuals = fit.residuals
     for index, name in enumerate(fit.data.names):
         above, below = axes[2 * index : 2 * index + 2]
+        if band is not None:
+            _draw_band(above, band, index, "95% confidence")
         _draw_learned(above, fit, index, t, learned[:, index])
         below.axhline(0, color=LEARNED, lw=1)
         below.plot(fit.data.t, residuals[:, index], ".", color=DATA, ms=4)
@@ -76,6 +80,34 @@ def plot_estimate(fit: "Estimate") -> Any:
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def plot_prediction(prediction: "Prediction") -> Any:
+    """The trajectory of each quantity, with its confidence band and, lighter, where a
+    new measurement would lie."""
+    from matplotlib.figure import Figure
+
+    k = len(prediction.names)
+    figure = Figure(figsize=(7, 3 * k), layout="constrained")
+    axes = figure.subplots(k, 1, squeeze=False)[:, 0]
+    order = np.argsort(prediction.t)
+    t, share = prediction.t[order], f"{100 * prediction.level:g}%"
+    for index, (ax, name) in enumerate(zip(axes, prediction.names)):
+        noisy = prediction.noisy_low[order, index], prediction.noisy_high[order, index]
+        ax.fill_between(t, *noisy, color=LEARNED, alpha=0.1, lw=0, label="with noise")
+        _draw_band(ax, prediction, index, f"{share} confidence")
+        ax.plot(t, prediction.mean[order, index], color=LEARNED, lw=1.8)
+        ax.set(xlabel="time", ylabel=name, xlim=(t[0], t[-1]))
+        ax.legend(frameon=False, ncols=2, loc="upper right")
+        ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _draw_band(ax: Any, prediction: "Prediction", index: int, label: str) -> None:
+    order = np.argsort(prediction.t)
+    low, high = prediction.low[order, index], prediction.high[order, index]
+    t = prediction.t[order]
+    ax.fill_between(t, low, high, color=LEARNED, alpha=0.3, lw=0, label=label)
 
 
 def plot_waterfall(fit: "Estimate") -> Any:

@@ -1,0 +1,135 @@
+"""Quantities derived from the parameters, from text: `r * tau`, `b[0] / K`."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._aligned import decimals, interval, number
+from ._errors import did_you_mean
+from ._expression import CONSTANTS, Expression, Name, as_number, evaluate, walk
+from ._propagate import propagate
+from ._text import EquationError, read_source, statements
+from ._translate import Translator
+from ._uncertainty import Uncertainty
+
+# A name as fits show them: `theta_0`, `b[0]`, `rhs.weight[1,2]`.
+_NAME = re.compile(r"[A-Za-z]\w*(?:\.\w+|\[\d+(?:,\d+)*\])+")
+_PART = re.compile(r"[^\w]")
+
+
+@final
+@dataclass(frozen=True)
+class Derived:
+    """A function of the parameters: its value, its standard error and its interval by
+    the delta method. Infinite where the data do not determine it; `reason` says why."""
+
+    expression: str
+    value: float
+    standard_error: float
+    level: float
+    interval: tuple[float, float]
+    reason: str
+
+    @property
+    def is_determined(self) -> bool:
+        return bool(np.isfinite(self.standard_error))
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        if not self.is_determined:
+            return (
+                f"{self.expression} = {self.value:.5g}, not determined. {self.reason}"
+            )
+        digits = decimals(self.value, self.standard_error)
+        ends = interval(*self.interval, digits)
+        return (
+            f"{self.expression} = {number(self.value, digits)}, standard error "
+            f"{self.standard_error:.2g}, {100 * self.level:g}% interval {ends}"
+            f"{'. ' + self.reason if self.reason else ''}"
+        )
+
+
+def derive(
+    uncertainty: Uncertainty, known: Mapping[str, Any], text: str, level: float
+) -> Derived:
+    """The value of `text`, with its uncertainty; `known` are the values of fixed
+    parameters, by all names under which they are known, and the numbers of free ones
+    as an `int`."""
+    formula, names = _read(text, known)
+
+    @jax.jit
+    def function(z):
+        values = {name: _value(known[names[name]], z) for name in names}
+        return jnp.reshape(as_number(evaluate(formula, values)), ())
+
+    z = jnp.asarray(uncertainty.z)
+    value, gradient = (np.asarray(a) for a in jax.value_and_grad(function)(z))
+    if not np.isfinite(value) or not np.all(np.isfinite(gradient)):
+        raise ValueError(f"`{text}` or its slope is not finite at the estimate.")
+    shown = uncertainty.setting.model.layout.names
+    found = propagate(uncertainty, gradient, 1e-6 * abs(value))
+    moved = [f"`{name}`" for name, moves in zip(shown, found.moved) if moves]
+    if moved:
+        reason = f"The data do not determine {', '.join(moved)}."
+        ends = (-np.inf, np.inf)
+        return Derived(text, float(value), np.inf, level, ends, reason)
+    sd = float(found.sd)
+    away = uncertainty.quantile(level) * sd
+    ends = (float(value - away), float(value + away))
+    held = uncertainty.at_bound & (gradient != 0)
+    at_bound = [f"`{name}`" for name, holds in zip(shown, held) if holds]
+    reason = (
+        f"On a bound, and taken as known: {', '.join(at_bound)}." if at_bound else ""
+    )
+    return Derived(text, float(value), sd, level, ends, reason)
+
+
+def _value(known: Any, z):
+    return z[known] if isinstance(known, int) else known
+
+
+def _read(text: str, known: Mapping[str, Any]) -> tuple[Expression, dict[str, str]]:
+    """The checked formula, and the parameters that its names stand for.
+
+    Indices and dots are no part of formulas: such names are read with underscores in
+    their places, letter for letter, so that errors point where they should."""
+    source = read_source("expression", text)
+    plain = _NAME.sub(lambda found: _PART.sub("_", found[0]), source.text)
+    instead = {_PART.sub("_", name): name for name in _NAME.findall(source.text)}
+    try:
+        return _formula(type(source)(plain), known, instead)
+    except EquationError as error:
+        message = str(error)
+        for written, name in instead.items():
+            message = message.replace(written, name)
+        raise EquationError(message) from None
+
+
+def _formula(source, known: Mapping[str, Any], instead: Mapping[str, str]):
+    found = statements(source)
+    if len(found) != 1 or found[0].kind != "value":
+        raise EquationError(
+            "Give one expression of the parameters, such as `r * tau`, without '='."
+        )
+    translator = Translator(())
+    formula = translator.formula(found[0], "observe")
+    if translator.is_condition(formula):
+        raise found[0].error("Give a number: a comparison has no error bar.")
+    names = {}
+    for part in walk(formula):
+        if not isinstance(part, Name) or part.name in CONSTANTS:
+            continue
+        name = instead.get(part.name, part.name)
+        if name not in known or (name != part.name and part.name in known):
+            raise EquationError(
+                f"There is no parameter {name!r}.{did_you_mean(name, known)}"
+            )
+        names[part.name] = name
+    return formula, names

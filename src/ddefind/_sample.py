@@ -1,0 +1,229 @@
+r"""Samples of the posterior by NUTS, with numpyro; returned as ArviZ data.
+
+The prior is flat between the bounds (of frequencies, those of slow histories), times
+the priors of the fit, and 1 / sigma for a noise level that is not given. The
+potential energy
+
+$$U = \tfrac12 S(z, \sigma) + \sum_i n_i \log\sigma_i - \log\Big|\frac{dz}{du}\Big|$$
+
+has its gradient from the normal equations: $S$ and $J^T r$ come from one march. The
+sampler moves w, where u = u_0 + L w has about unit scale, and z(u) keeps the bounds."""
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ._forcing import Points
+from ._layout import Layout
+from ._least_squares import Model, normal_equations
+from ._loss import SumOfSquares
+from ._profile import Profile
+from ._refine import capacity_for
+from ._uncertainty import Uncertainty
+
+
+@final
+class _Posterior(eqx.Module):
+    """What the potential needs. `sigma` are the noise levels to begin with, of the
+    quantities that are measured `counts` times; with `sampled` false they are known."""
+
+    model: Model
+    points: Points
+    layout: Layout = eqx.field(static=True)
+    center: jax.Array
+    factor: jax.Array
+    n: int
+    counts: jax.Array
+    sigma: jax.Array
+    sampled: tuple[int, ...] = eqx.field(static=True)
+    capacity: int = eqx.field(static=True)
+
+    def place(self, w) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The free values, log |dz/du|, and the logarithms of the noise levels."""
+        p = self.center.shape[0]
+        u = self.center + self.factor @ w[:p]
+        z, slope = jax.jvp(self.layout.transform, (u,), (jnp.ones_like(u),))
+        log_sigma = jnp.log(self.sigma)
+        for position, quantity in enumerate(self.sampled):
+            # The logarithm of a noise level is known to 1 / sqrt(2 n).
+            move = w[p + position] / jnp.sqrt(2 * self.counts[quantity])
+            log_sigma = log_sigma.at[quantity].add(move)
+        return z, jnp.sum(jnp.log(jnp.abs(slope))), log_sigma
+
+    def potential(self, w):
+        z, log_slope, log_sigma = self.place(w)
+        S = _misfit((z, log_sigma), self)
+        return 0.5 * S + jnp.sum(self.counts * log_sigma) - log_slope
+
+
+@eqx.filter_custom_vjp
+def _misfit(values, posterior: _Posterior):
+    return _misfit_and_slopes(values, posterior)[0]
+
+
+@_misfit.def_fwd
+def _forward(perturbed, values, posterior: _Posterior):
+    return _misfit_and_slopes(values, posterior)
+
+
+@_misfit.def_bwd
+def _backward(slopes, cotangent, perturbed, values, posterior: _Posterior):
+    return jax.tree.map(lambda slope: cotangent * slope, slopes)
+
+
+def _misfit_and_slopes(values, posterior: _Posterior):
+    """S and its derivatives; infinite and zero where the march is not finite."""
+    z, log_sigma = values
+    inverse = jnp.exp(-2 * log_sigma)
+    points = posterior.points._replace(weights=posterior.points.weights * inverse)
+    ring = posterior.model.extended(z, posterior.n, 0.0).ring(posterior.capacity)
+    normal, _ = normal_equations(posterior.model, z, points, posterior.n, ring)
+    slopes = 2 * normal.gram[0, 1:], -2 * normal.squares * inverse
+    finite = jnp.all(jnp.isfinite(normal.gram[0]))
+    S = jnp.where(finite, normal.gram[0, 0], jnp.inf)
+    return S, jax.tree.map(lambda slope: jnp.where(finite, slope, 0.0), slopes)
+
+
+def sample(
+    uncertainty: Uncertainty,
+    profiles: list[Profile],
+    draws: int,
+    warmup: int,
+    chains: int,
+    seed: int,
+) -> Any:
+    """ArviZ data: `posterior`, by the names of the parameters, with `sd[x]` for noise
+    levels that are not given; `sample_stats`."""
+    numpyro, arviz = _libraries()
+    for name, value in (("draws", draws), ("warmup", warmup), ("chains", chains)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(
+                f"`{name}` must be a whole number from 1 on, not {value!r}."
+            )
+    _check_proper(uncertainty, profiles)
+    posterior = _posterior(uncertainty)
+    kernel = numpyro.infer.NUTS(
+        potential_fn=posterior.potential, dense_mass=True, target_accept_prob=0.9
+    )
+    mcmc = numpyro.infer.MCMC(
+        kernel,
+        num_warmup=warmup,
+        num_samples=draws,
+        num_chains=chains,
+        chain_method="sequential",
+        progress_bar=False,
+    )
+    start = _starts(posterior, chains, seed)
+    fields = ("potential_energy", "diverging", "accept_prob", "num_steps")
+    mcmc.run(
+        jax.random.key(seed),
+        init_params=start if chains > 1 else start[0],
+        extra_fields=fields,
+    )
+    w = mcmc.get_samples(group_by_chain=True)
+    stats = mcmc.get_extra_fields(group_by_chain=True)
+    names = ("energy", "diverging", "acceptance_rate", "n_steps")
+    return arviz.from_dict(
+        posterior=_variables(uncertainty, posterior, w),
+        sample_stats={
+            new: np.asarray(stats[old]) for new, old in zip(names, fields, strict=True)
+        },
+    )
+
+
+class _Libraries(NamedTuple):
+    numpyro: Any
+    arviz: Any
+
+
+def _libraries() -> _Libraries:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # ArviZ announces its next version.
+            import arviz
+        import numpyro
+        import numpyro.infer
+    except ImportError as error:
+        raise ImportError(
+            f"Sampling needs numpyro and arviz, but {error.name!r} is missing. Install "
+            "them: pip install 'ddefind[sample]'."
+        ) from None
+    return _Libraries(numpyro, arviz)
+
+
+def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
+    """Refuse a flat prior without end where the data set none."""
+    setting = uncertainty.slow
+    if setting.model.huber is not None:
+        raise ValueError("Sampling is for Gaussian noise: fit without `huber`.")
+    endless = [
+        f"`{profile.name}`"
+        for profile, low, high in zip(profiles, setting.lower, setting.upper)
+        if max(profile.interval[0], low) == -np.inf
+        or min(profile.interval[1], high) == np.inf
+    ]
+    if endless:
+        raise ValueError(
+            f"The data set no limit to {', '.join(endless)}, and neither do bounds: "
+            "there is no posterior to sample. Give bounds or a prior in `parameters`, "
+            "or fix what is not determined."
+        )
+
+
+def _posterior(uncertainty: Uncertainty) -> _Posterior:
+    setting, searched = uncertainty.slow, uncertainty.searched
+    data = setting.data
+    layout = replace(
+        setting.model.layout, lower=tuple(setting.lower), upper=tuple(setting.upper)
+    )
+    center = layout.inverse(_interior(uncertainty))
+    slope = np.asarray(jax.jvp(layout.transform, (center,), (np.ones_like(center),))[1])
+    half = uncertainty.half / slope[:, None]
+    square = half @ half.T + np.diag(np.where(uncertainty.lost, 1.0, 0.0))
+    counts = np.isfinite(data.x).sum(axis=0)
+    given = data.sd is not None
+    n = int(searched.best.n[0])
+    return _Posterior(
+        model=setting.model,
+        points=Points(*(jnp.asarray(a) for a in SumOfSquares().prepare(data).points)),
+        layout=layout,
+        center=jnp.asarray(center),
+        factor=jnp.asarray(np.linalg.cholesky(square + 1e-12 * np.diag(square).max())),
+        n=n,
+        counts=jnp.asarray(0.0 * counts if given else counts, float),
+        sigma=jnp.asarray(np.ones(len(counts)) if given else searched.noise),
+        sampled=() if given else tuple(np.flatnonzero(counts).tolist()),
+        capacity=capacity_for(n),
+    )
+
+
+def _interior(uncertainty: Uncertainty) -> np.ndarray:
+    """The estimate, moved a little away from bounds that it stands on."""
+    z, setting = uncertainty.z, uncertainty.slow
+    width = setting.upper - setting.lower
+    room = 0.01 * np.where(np.isfinite(width), width, np.maximum(np.abs(z), 1e-3))
+    return np.clip(z, setting.lower + room, setting.upper - room)
+
+
+def _starts(posterior: _Posterior, chains: int, seed: int) -> jax.Array:
+    """A start for each chain: random where that is finite, else the estimate."""
+    size = posterior.center.shape[0] + len(posterior.sampled)
+    random = np.random.default_rng(seed).standard_normal((chains, size))
+    energy = np.asarray(jax.jit(lambda w: jax.lax.map(posterior.potential, w))(random))
+    return jnp.asarray(np.where(np.isfinite(energy)[:, None], random, 0.0))
+
+
+def _variables(uncertainty: Uncertainty, posterior: _Posterior, w) -> dict[str, Any]:
+    setting = uncertainty.setting
+    z, _, log_sigma = jax.jit(jax.vmap(jax.vmap(posterior.place)))(w)
+    names = setting.model.layout.names
+    found = {name: np.asarray(z[..., j]) for j, name in enumerate(names)}
+    for quantity in posterior.sampled:
+        name = f"sd[{setting.data.names[quantity]}]"
+        found[name] = np.exp(np.asarray(log_sigma[..., quantity]))
+    return found

@@ -1,0 +1,182 @@
+"""Judging a fit: residual tests, likelihoods, comparisons, and sentences of caution."""
+
+import numpy as np
+import pytest
+
+import ddefind as dd
+from ddefind._checks import LEVEL, residual_checks
+from ddefind.experiments import EXPERIMENTS
+
+QUIET = dict(progress=False)
+NEAR = dd.LeastSquares(starts=1)
+T = np.linspace(0, 5, 60)
+DECAY = dd.equation("x' = -k * x")
+
+
+def decay(x, sd=None, times=T, **options):
+    options = {"parameters": {"k": 0.5, "b": 1.0}, "optimizer": NEAR} | options
+    return dd.fit(DECAY, dd.Data(times, x, sd=sd), **options, **QUIET)
+
+
+def noisy(scale=0.05, seed=0, times=T):
+    random = np.random.default_rng(seed)
+    return np.exp(-0.7 * times) + scale * random.normal(size=len(times))
+
+
+@pytest.mark.parametrize("n", [20, 50])
+def test_right_models_fail_a_test_in_one_fit_of_twenty(n):
+    """Of a line with six parameters, so that few residuals are far from white."""
+    random = np.random.default_rng(1)
+    t = np.linspace(0, 1, n)
+    design = np.stack([np.cos(np.pi * k * t) for k in range(6)], axis=1)
+    basis, _ = np.linalg.qr(design)
+    data = dd.Data(t, t)
+    failures, tests = 0, {}
+    for _ in range(100):
+        e = random.normal(size=n)
+        r = (e - basis @ (basis.T @ e))[:, None]
+        checks = residual_checks(data, r, basis[:, None, :], n - 6)
+        failures += any(check.p * len(checks) < LEVEL for check in checks)
+        for check in checks:
+            tests.setdefault(check.test, []).append(check.p < LEVEL)
+    assert set(tests) == {"whiteness", "normality", "outliers"}
+    assert failures <= 11  # 5 are expected
+    for found in tests.values():
+        assert sum(found) <= 12
+
+
+def test_a_right_model_passes():
+    fit = decay(noisy())
+    assert len(fit.checks) == 3 and not fit.failed_checks and not fit.rejected
+    assert {check.quantity for check in fit.checks} == {"x"}
+    assert len(str(fit).splitlines()) == 3 + 1 + 3  # no sentence of caution
+
+
+def test_neighbours_that_are_alike_reject_the_model():
+    fit = decay(noisy() + 0.1 * np.sin(2 * T))
+    (failed,) = [c for c in fit.failed_checks if c.test == "whiteness"]
+    assert failed.p < 1e-3 and fit.rejected
+    assert "Neighbouring residuals of `x` are alike (Ljung-Box, p < 0.001)" in str(fit)
+    assert "times as large as the scatter of neighbouring values" in str(fit)
+
+
+def test_an_outlier_is_named():
+    x = noisy()
+    x[20] += 0.5
+    fit = decay(x)
+    assert {"outliers"} <= {check.test for check in fit.failed_checks}
+    assert "`x` at t = 1.695 is" in str(fit)
+    assert not fit.rejected
+
+
+def test_noise_that_is_not_gaussian_is_said():
+    random = np.random.default_rng(5)
+    fit = decay(np.exp(-0.7 * T) + 0.05 * random.choice([-1, 1], size=60))
+    assert [check.test for check in fit.failed_checks] == ["normality"]
+    assert "The residuals of `x` are not Gaussian" in str(fit) and not fit.rejected
+
+
+def test_given_noise_is_held_against_chi_square():
+    right, small, large = (decay(noisy(), sd=sd) for sd in (0.05, 0.03, 0.2))
+    chi = next(check for check in right.checks if check.test == "chi-square")
+    assert chi.statistic == pytest.approx(right.chi_square) and 0.01 < chi.p < 0.99
+    assert small.rejected and "or the given noise is too small" in str(small)
+    assert not large.rejected and "the given noise is too large" in str(large)
+
+
+def test_a_perfect_fit_and_a_few_values_are_not_judged():
+    assert decay(np.exp(-0.7 * T)).checks == ()
+    few = decay(noisy(times=T[::12]), times=T[::12])
+    assert few.checks == ()
+    two = decay(noisy(times=T[:2]), times=T[:2])
+    assert "There are no more values (2) than parameters (2)" in str(two)
+
+
+def test_a_bound_and_coarse_steps_are_said():
+    fit = decay(noisy(), parameters={"k": dd.Parameter(0.5, upper=0.6), "b": 1.0})
+    assert "`k` is on its upper bound, 0.6: the best fit may lie beyond it." in str(fit)
+    assert np.isinf(fit.standard_errors["k"]) and np.isfinite(fit.standard_errors["b"])
+    assert fit.derived("k * b").reason == "On a bound, and taken as known: `k`."
+    searched = fit.searched
+    object.__setattr__(searched, "step_error", 0.4)
+    assert "The solver's steps matter: with half of them" in str(fit)
+
+
+def test_a_second_minimum_is_said():
+    """x' = c + w, seen as w^2: both signs of w fit."""
+    model = dd.equation("x' = w^2 - 0.02 * w", history=[0.0])
+    x = 0.5 * T + 0.05 * np.random.default_rng(2).normal(size=60)
+    settings = {"w": dd.Parameter(lower=-2.0, upper=2.0)}
+    fit = dd.fit(model, dd.Data(T, x), parameters=settings, **QUIET)
+    assert "Another minimum fits the data as well" in str(fit)
+    assert fit.intervals["w"][0] < -0.6 and fit.intervals["w"][1] > 0.6
+    assert {v.verdict for v in fit.verdicts if v.name == "w"} == {"weakly determined"}
+
+
+def test_the_criteria_are_those_of_the_gaussian_likelihood():
+    fit = decay(noisy())
+    n, squares = 60, fit.loss
+    log_likelihood = -0.5 * n * (np.log(2 * np.pi * squares / n) + 1)
+    found = fit.criteria
+    assert found.parameters == 3
+    assert found.log_likelihood == pytest.approx(log_likelihood)
+    assert found.aic == pytest.approx(6 - 2 * log_likelihood)
+    assert found.aicc == pytest.approx(found.aic + 24 / 56)
+    assert found.bic == pytest.approx(3 * np.log(60) - 2 * log_likelihood)
+    given = decay(noisy(), sd=0.05).criteria
+    density = np.log(0.05 * np.sqrt(2 * np.pi))
+    expected = -0.5 * squares / 0.05**2 - n * density
+    assert given.parameters == 2
+    assert given.log_likelihood == pytest.approx(expected)
+
+
+def test_the_true_model_wins_also_against_a_larger_one():
+    data = dd.Data(T, noisy(seed=3))
+    fits = {"decay": decay(data.x[:, 0])}
+    start = {"k": 0.5, "b": 1.0}
+    for name, text in (("larger", "x' = -k * x - c"), ("wrong", "x' = -k")):
+        settings = start | ({"c": 0.1} if name == "larger" else {})
+        model = dd.equation(text)
+        fits[name] = dd.fit(model, data, parameters=settings, optimizer=NEAR, **QUIET)
+    found = dd.compare(fits)
+    assert found.labels == ("decay", "larger", "wrong") and found.best == "decay"
+    assert found.weights.sum() == pytest.approx(1) and found.weights[0] > 0.7
+    assert found.differences[0] == 0 < found.differences[1] < found.differences[2]
+    lines = str(found).splitlines()
+    assert lines[0].split()[:3] == ["model", "k", "log"]
+    assert lines[1].startswith("decay ") and "<table>" in found._repr_html_()
+    same = dd.compare([fits["wrong"], fits["decay"]])
+    assert same.best == "x' = -k * x"
+
+
+def test_only_fits_of_the_same_data_are_compared():
+    one, other = decay(noisy()), decay(noisy(seed=1))
+    with pytest.raises(ValueError, match="are fits of different data"):
+        dd.compare({"one": one, "other": other})
+    with pytest.raises(ValueError, match="different data"):
+        dd.compare([one, decay(noisy(), sd=0.05)])
+    with pytest.raises(ValueError, match="at least two fits"):
+        dd.compare([one])
+    with pytest.raises(TypeError, match="no least-squares fit"):
+        dd.compare({"one": one, "two": 2})
+    assert dd.compare([one, decay(noisy())]).labels[0].endswith("(1)")
+
+
+@pytest.mark.slow
+def test_wrong_models_are_caught():
+    """Exponential, and logistic growth without delay, fitted to the paper's delayed
+    logistic data: rejected each time, and never preferred."""
+    experiment = EXPERIMENTS["logistic"]
+    sets = [experiment.data(0.1, repeat, exact=True) for repeat in range(40)]
+    right = dd.fit_many(experiment.true, sets, optimizer=NEAR, **QUIET)
+    start = dd.Problem(dd.models.Exponential(0.5, -1.0), dd.Affine(0.0, 1.5), 1.0)
+    wrong = dd.fit_many(start, sets, optimizer=NEAR, **QUIET)
+    model = dd.equation("x' = r * x * (1 - x / K)")
+    undelayed = dd.fit_many(
+        model, sets, parameters={"r": -1.0, "K": 3.0, "b": 2.0}, optimizer=NEAR, **QUIET
+    )
+    for index in range(len(sets)):
+        fits = {"right": right[index], "wrong": wrong[index], "no": undelayed[index]}
+        assert wrong[index].rejected and undelayed[index].rejected
+        assert dd.compare(fits).best == "right"
+    assert sum(right[index].rejected for index in range(len(sets))) <= 5
