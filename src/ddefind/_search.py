@@ -19,8 +19,9 @@ from ._setting import Setting
 from ._smooth import rough_noise, spread
 from ._starts import curve_of, first_starts, second_starts
 
-# Rounds of starts, until the best minimum was reached from two of them.
-_ROUNDS = 3
+# Rounds of starts, until the best minimum was reached from two of them, and its
+# residuals are not that many times as large as the noise seems (in squares).
+_ROUNDS, _POOR = 3, 2.0
 # Evaluations of a first look, and its steps in a short delay.
 _LOOK, _COARSE = 15, 5
 # How many of the starts are refined to the end.
@@ -118,8 +119,8 @@ def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Search
 def _explore(
     setting: Setting, starts: int, seed: int, points: Points, noise: np.ndarray
 ) -> Iterator[tuple[Fitted, int, str]]:
-    """Minima, from more and more starts until the best was reached from two: all so
-    far, the number of starts, and the phase."""
+    """Minima, from more and more starts until the best is confirmed: all so far, the
+    number of starts, and the phase."""
     random = np.random.default_rng(seed)
     curve = curve_of(setting) if starts > 1 else None
     z = first_starts(setting, starts, curve, noise, random)
@@ -139,11 +140,13 @@ def _explore(
 
 
 def _is_confirmed(setting: Setting, fitted: Fitted, independent: Fitted) -> bool:
-    """Whether two of the independent starts ended as well as the best fit."""
+    """Whether the best fit follows the data, and two of the independent starts ended as
+    well."""
     best = fitted.loss[np.argmin(score(setting, fitted))]
     unit = variance(setting, float(np.min(fitted.scatter)))
     same = independent.loss < best + _SAME * unit
-    return bool(independent.starts[same].sum() >= 2)
+    follows = best < _POOR * setting.freedom
+    return bool(follows and independent.starts[same].sum() >= 2)
 
 
 def _found(setting: Setting, fitted: Fitted, points, noise, starts: int) -> Searched:
