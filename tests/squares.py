@@ -7,8 +7,8 @@ from scipy.optimize import least_squares
 
 import ddefind as dd
 from ddefind._least_squares import normal_equations
-from ddefind._setting import CAPACITY, make_setting
 from ddefind._sensitivity import visit
+from ddefind._setting import CAPACITY, make_setting
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
 TRUTH = dict(r=1.8, K=2.0, b=0.5, tau=1.0)
@@ -32,9 +32,7 @@ def normal(setting, z, n, points=None):
     points = setting.points() if points is None else points
     points = jax.tree.map(jnp.asarray, points)
     ring = setting.model.extended(z, n, 0.0).ring(CAPACITY)
-    found = jax.jit(
-        lambda z, n: normal_equations(setting.model, z, points, n, ring)[0]
-    )
+    found = jax.jit(lambda z, n: normal_equations(setting.model, z, points, n, ring)[0])
     return jax.tree.map(np.asarray, found(jnp.asarray(z), n))
 
 

@@ -18,9 +18,7 @@ def check_gradient(problem, data, n, solver, parameters=None):
     layout = setting.model.layout
     z = setting.guess
     found = normal(setting, z, n)
-    loss, gradient = dd.value_and_grad(
-        problem, data, solver=solver, steps_per_delay=n
-    )
+    loss, gradient = dd.value_and_grad(problem, data, solver=solver, steps_per_delay=n)
     by_name = dd.parameter_values(gradient)
     expected = np.array([by_name[name] for name in layout.names])
     np.testing.assert_allclose(found.gram[0, 0], loss, rtol=1e-10)
@@ -114,9 +112,7 @@ def test_jacobian_against_central_differences(model):
     experiment = EXPERIMENTS[model]
     data = wave(experiment.true, experiment.T)
     fixed = {f"rhs.{n}": dd.Fixed() for n in "k m delta c T_0 n_p N".split()}
-    setting = setting_of(
-        experiment.true, data, fixed if model == "hiv" else None, n=10
-    )
+    setting = setting_of(experiment.true, data, fixed if model == "hiv" else None, n=10)
     rows = residual_rows(setting, setting.points(), 10)
     names = setting.model.layout.names
     values = dd.parameter_values(experiment.true)
@@ -126,7 +122,10 @@ def test_jacobian_against_central_differences(model):
         step = 1e-6 * size * (np.arange(len(z)) == j)
         difference = (rows(z + step)[0] - rows(z - step)[0]) / (2e-6 * size)
         np.testing.assert_allclose(
-            jacobian[:, j], difference, rtol=1e-5, atol=1e-6 * (1 + abs(difference).max())
+            jacobian[:, j],
+            difference,
+            rtol=1e-5,
+            atol=1e-6 * (1 + abs(difference).max()),
         )
     gram = normal(setting, z, 10).gram
     whole = np.column_stack([residual, jacobian])
