@@ -4,6 +4,7 @@ ddefind` stays light."""
 import ast
 import importlib
 import inspect
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,18 +19,18 @@ HEAVY += ("pandas", "numpyro", "arviz")
 MODULES = sorted(path.stem for path in SOURCE.glob("*.py"))
 # A module may import those before it only.
 ORDER = """
-_config _errors _files _expression _text _translate _lines _latex _arrays _cells _dates
-_table _times _columns _csv _frame _data _read _hermite _rows _network _cost _optimizer
-_progress _solver _history _problem models _spline _engine _layout _prior _parameters
-_program _template _equation _forcing _solve _loss _gradient _adjoint _published _check
-_descent _blocks _aten _aten_sums _aten_shapes _torch_program _delay_ode _pytorch
-_torch_trial _torch_check _torch_export _from_torch plots _result _sensitivity
-_levenberg _least_squares _smooth _matching _setting _refine _starts _search _profile
-_uncertainty _verdict _aligned _observed _propagate _bootstrap _sample
-_predict _derived _roots
-_stability _checks _criteria _cautions _summary _estimate _job _fit_descent _fit_squares
-_fit __init__
-torch demo experiments _record paper paper_output __main__
+_version _config _lazy _errors _files _store _options _request _startup _expression
+_text _translate _lines _latex _arrays _cells _dates _table _times _columns _csv _frame
+_data _read _hermite _rows _network _cost _optimizer _progress _solver _history _problem
+models _spline _engine _layout _prior _parameters _program _template _equation
+_structure _forcing _solve _loss _gradient _adjoint _published _check _descent _blocks
+_aten _aten_sums _aten_shapes _torch_program _delay_ode _pytorch _torch_trial
+_torch_check _torch_export _from_torch _contents plots _result _sensitivity _levenberg
+_least_squares _smooth _matching _setting _refine _starts _search _profile _uncertainty
+_verdict _aligned _observed _propagate _bootstrap _sample _predict _derived _roots
+_stability _checks _criteria _cautions _summary _estimate _load _job _fit_descent
+_fit_squares _fit __init__ torch _source _simulate _output _cli _cli_options _cli_fit
+_cli_simulate demo experiments _record paper paper_output __main__
 """.split()
 
 
@@ -69,8 +70,34 @@ def test_modules_import_only_earlier_ones(module):
 
 def test_the_package_itself_only_gives_names():
     tree = ast.parse((SOURCE / "__init__.py").read_text())
-    defined = (ast.FunctionDef, ast.ClassDef, ast.For, ast.If, ast.While, ast.Try)
+    defined = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.Try)
     assert not [node for node in ast.walk(tree) if isinstance(node, defined)]
+    (branch,) = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    assert ast.unparse(branch.test) == "TYPE_CHECKING"
+    assert all(isinstance(node, ast.ImportFrom) for node in branch.body)
+
+
+def test_type_checkers_and_python_see_the_same_names():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    (branch,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imported = {
+        alias.asname: node.module or alias.name
+        for node in branch.body
+        for alias in node.names
+    }
+    assert sorted(imported) == ddefind.__all__
+    assert set(imported) <= set(dir(ddefind))
+    for name, module in imported.items():
+        found = getattr(ddefind, name)
+        home = importlib.import_module(f"ddefind.{module}")
+        assert found is (home if name == module else getattr(home, name))
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="no attribute 'fitt'"):
+        _ = ddefind.fitt
+    with pytest.raises(ImportError):
+        from ddefind import fitt  # noqa: F401
 
 
 def classes():
@@ -109,11 +136,30 @@ def test_files_are_short(module):
     assert len((SOURCE / f"{module}.py").read_text().splitlines()) <= 400
 
 
-def test_import_is_light():
-    code = "import sys, ddefind; print(*sys.modules)"
+def loaded_by(code):
+    """The modules that are loaded after some code, in a process of its own."""
+    code += "; import sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    loaded = set(done.stdout.split())
-    assert "ddefind" in loaded and "jax" in loaded
+    return set(done.stdout.split())
+
+
+def test_import_is_light():
+    loaded = loaded_by("import ddefind")
+    assert "ddefind" in loaded
+    assert not loaded & {*HEAVY, "jax", "numpy"}
+
+
+def test_names_are_loaded_when_they_are_used():
+    loaded = loaded_by("import ddefind as dd; dd.fit; dd.equation; dd.read_csv")
+    assert {"jax", "ddefind._fit"} <= loaded
     assert not loaded & set(HEAVY)
+
+
+@pytest.mark.parametrize("before", ["import ddefind, jax", "import jax, ddefind"])
+def test_importing_the_package_decides_the_precision(before):
+    """Before any of its names is used, and whichever is imported first."""
+    code = f"{before}; assert jax.numpy.ones(1).dtype == 'float64'"
+    environment = {k: v for k, v in os.environ.items() if k != "JAX_ENABLE_X64"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)

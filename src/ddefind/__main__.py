@@ -1,8 +1,12 @@
 """The command line: `ddefind COMMAND`, or `python -m ddefind COMMAND`.
 
-Exit codes: 0 done, 1 an unexpected failure, 2 the input was refused, 130 interrupted.
+Exit codes: 0 done, 1 an unexpected failure, 2 the input was refused, 3 done, but
+doubtful (a fit that did not converge, a gradient that is wrong), 130 interrupted.
+
+Nothing here loads JAX before a command computes: help and errors come at once.
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from contextlib import closing
@@ -11,18 +15,45 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ._cli import CODES, INTERRUPTED, REFUSED, refusals, refuse
+from ._cli_fit import FIT_EXAMPLES, fit, show
+from ._cli_simulate import CHECK_EXAMPLES, SIMULATE_EXAMPLES, check, simulate
+from ._options import number
+from ._startup import quick_start
+
 if TYPE_CHECKING:
     from .paper import Results
 
-REFUSED, INTERRUPTED = 2, 130
 # Options that take several values after one flag, as `--noise 0.1 0.3`.
-_SEVERAL = ("--noise",)
-_CODES = "Exit codes: 0 done, 1 failure, 2 input refused, 130 interrupted."
+_SEVERAL = ("--noise", "--history")
+_TUTORIAL = f"""\
+\b
+Make noisy data of an equation, and learn it back:
+
+\b
+  ddefind simulate -e "x' = r * x * (1 - x(t - tau) / K)" --set r=1.8 --set K=2.5 \\
+    --set tau=0.8 --history 0.5 --T 20 --points 120 --noise 0.05 --out data.csv
+  ddefind fit data.csv -e "x' = r * x * (1 - x(t - tau) / K)" --out result
+  ddefind show result
+
+\b
+With data of your own: a CSV file with a column of times and a column for each state.
+Fix what you know, bound what you may; all else is learned, the delay tau and the value
+b before time 0 among it:
+
+\b
+  ddefind fit lake.csv -e "prey' = a * prey - c * prey * hunter;
+    hunter' = e * prey(t - tau) - d * hunter" --set a=0.5 --bounds "tau in [0.1, 3]"
+
+\b
+Every command has its own --help with examples.
+
+{CODES}
+"""
 
 app = typer.Typer(
     help="Learn delay differential equations from noisy, limited data.",
-    epilog=_CODES,
-    no_args_is_help=True,
+    epilog=_TUTORIAL,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -34,7 +65,22 @@ def _commands() -> None:
     """Learn delay differential equations from noisy, limited data."""
 
 
-@app.command(epilog=_CODES)
+app.command(epilog=FIT_EXAMPLES)(fit)
+app.command(epilog=SIMULATE_EXAMPLES)(simulate)
+app.command()(show)
+app.command(epilog=CHECK_EXAMPLES)(check)
+
+
+@app.command()
+def demo() -> None:
+    """Learn the delayed logistic equation from data that come with the package."""
+    with refusals(), quick_start():
+        from .demo import main
+
+        main()
+
+
+@app.command(epilog=CODES)
 def paper(
     models: Annotated[
         list[str] | None,
@@ -79,9 +125,9 @@ def paper(
         plan = Plan(tuple(models or EXPERIMENTS), levels, repeats, seed, protocol)
         _reproduce(Results(out, plan))
     except PaperError as error:
-        _refuse(str(error))
+        refuse(str(error))
     except OSError as error:
-        _refuse(f"Cannot write to {out}: {error}.")
+        refuse(f"Cannot write to {out}: {error}.")
     except (Interrupted, KeyboardInterrupt):
         typer.echo(
             f"Interrupted. Finished models are kept in {out}; the same command "
@@ -126,11 +172,6 @@ def _reproduce(results: "Results") -> None:
     console.print(f"Written: {out}/results.json, tables.md, figures/")
 
 
-def _refuse(message: str) -> None:
-    typer.echo(f"Error: {message}", err=True)
-    raise typer.Exit(REFUSED)
-
-
 def spread_values(arguments: Sequence[str]) -> list[str]:
     """Repeat the flag before each further number: `--noise 0.1 0.3` becomes
     `--noise 0.1 --noise 0.3`, which is what the parser understands.
@@ -141,7 +182,7 @@ def spread_values(arguments: Sequence[str]) -> list[str]:
     result: list[str] = []
     flag, first = None, False
     for argument in arguments:
-        if flag and not first and _is_number(argument):
+        if flag and not first and number(argument) is not None:
             result.append(flag)
         elif not first:
             flag = argument if argument in _SEVERAL else None
@@ -150,17 +191,20 @@ def spread_values(arguments: Sequence[str]) -> list[str]:
     return result
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; `arguments` are those of the process by default."""
-    app(spread_values(sys.argv[1:] if arguments is None else arguments))
+    given = spread_values(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = app(given or ["--help"], standalone_mode=False)
+    except Exception as error:
+        # The parser's own errors say so themselves; they have no public name.
+        if not hasattr(error, "format_message"):
+            raise
+        typer.echo(f"Error: {error.format_message()}", err=True)  # type: ignore
+        sys.exit(REFUSED)
+    if arguments is None:
+        gc.freeze()  # half a second of tidying up before the process ends
+    sys.exit(code or 0)
 
 
 if __name__ == "__main__":

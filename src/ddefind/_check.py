@@ -77,6 +77,19 @@ def check_gradient(
     >>> bool(found.errors("Discrete").max() < 1e-6)
     True
     """
+    found = compare_gradients(problem, data, loss, solver, steps_per_delay)
+    print(found)
+    return found
+
+
+def compare_gradients(
+    problem: Problem,
+    data: Data,
+    loss: AbstractLoss = SumOfSquares(),
+    solver: AbstractSolver = RK4(),
+    steps_per_delay: int = 20,
+) -> GradientCheck:
+    """As `check_gradient`, in silence."""
     check_inputs(problem, data, loss, ROUTES[0], solver)
     n = check_steps(steps_per_delay)
     routes = {}
@@ -91,11 +104,8 @@ def check_gradient(
         )
         routes[type(route).__name__] = values(gradient)
     names = [name for leaf in leaves(problem) for name in leaf.elements(leaf.short)]
-    found = GradientCheck(
-        tuple(names), _differences(problem, data, loss, solver, n), routes
-    )
-    print(found)
-    return found
+    differences = _differences(problem, data, loss, solver, n)
+    return GradientCheck(tuple(names), differences, routes)
 
 
 def _differences(problem: Problem, data: Data, loss, solver, n: int) -> np.ndarray:

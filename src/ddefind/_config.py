@@ -1,6 +1,6 @@
 """What importing ddefind sets in JAX: double precision, and loops as machine code.
 
-Both respect what the user has set already:
+Both respect what the user has set already, and neither loads JAX:
 
 - `JAX_ENABLE_X64` in the environment decides the precision; without it we take float64,
   since least squares and delays need more than seven digits.
@@ -12,6 +12,7 @@ Both respect what the user has set already:
   in `XLA_FLAGS` is kept."""
 
 import os
+import sys
 
 _LOOP_OPTION = "xla_cpu_small_while_loop_byte_threshold"
 
@@ -21,7 +22,9 @@ def configure() -> None:
     if _LOOP_OPTION not in flags and "xla_backend_extra_options" not in flags:
         option = f"--xla_backend_extra_options={_LOOP_OPTION}=1000000000"
         os.environ["XLA_FLAGS"] = f"{flags} {option}".strip()
-    if "JAX_ENABLE_X64" not in os.environ:
-        import jax
-
-        jax.config.update("jax_enable_x64", True)
+    if "JAX_ENABLE_X64" in os.environ:
+        return
+    if "jax" in sys.modules:
+        sys.modules["jax"].config.update("jax_enable_x64", True)
+    else:
+        os.environ["JAX_ENABLE_X64"] = "1"  # JAX reads it when it is imported

@@ -4,7 +4,7 @@ With $k$ parameters, the noise levels that are not given among them, and $n$ mea
 values: $AIC = 2k - 2\log L$, $AIC_c = AIC + 2k(k+1)/(n-k-1)$ and $BIC = k\log n - 2\log
 L$. Undetermined directions cost nothing: they buy nothing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -94,7 +94,7 @@ class Comparison:
         return html(self._rows())
 
 
-def compare(fits: "Mapping[str, Estimate] | Sequence[Estimate]") -> Comparison:
+def compare(fits: "Mapping[str, Estimate] | Iterable[Estimate]") -> Comparison:
     """Compare least-squares fits of the same data: a table, best first.
 
     **Arguments**
@@ -111,7 +111,10 @@ def compare(fits: "Mapping[str, Estimate] | Sequence[Estimate]") -> Comparison:
     >>> dd.compare(fits).best
     "x' = -r * x"
     """
-    named = dict(fits) if isinstance(fits, Mapping) else _labelled(list(fits))
+    if isinstance(fits, Mapping):
+        named: dict[str, Any] = {str(label): fit for label, fit in fits.items()}
+    else:
+        named = _labelled(list(fits))
     if len(named) < 2:
         raise ValueError(f"Give at least two fits to compare, not {len(named)}.")
     for label, fit in named.items():

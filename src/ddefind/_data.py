@@ -155,6 +155,10 @@ class Data:
 
         `read_csv(path, start=0)` gives them back as they are.
         """
+        write_whole(Path(path), self.csv())
+
+    def csv(self) -> str:
+        """The text that `to_csv` writes."""
         for name in self.names:
             plain = name and name.isprintable() and name == name.strip()
             if not plain or name == "t" or name.endswith(SD):
@@ -171,7 +175,7 @@ class Data:
             columns.append(np.where(np.isfinite(self.x), self.sd, np.nan))
         for row in np.concatenate(columns, axis=1).tolist():
             writer.writerow(["" if math.isnan(value) else repr(value) for value in row])
-        write_whole(Path(path), text.getvalue())
+        return text.getvalue()
 
     def __len__(self) -> int:
         return len(self.t)

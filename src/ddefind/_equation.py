@@ -149,6 +149,13 @@ class Equation:
         ]
         return "\n".join([*map(str, self.lines.model), *arguments])
 
+    @property
+    def texts(self) -> tuple[str, str | None]:
+        """The text that `equation` makes the model from, and `observe`, if there is
+        one."""
+        observe = self.lines.observe
+        return _joined(self.lines.model), _joined(observe) if observe else None
+
     def __repr__(self) -> str:
         arguments = [f", {name}={value!r}" for name, value in self._arguments().items()]
         return f"dd.equation({_joined(self.lines.model)!r}{''.join(arguments)})"

@@ -11,6 +11,12 @@ class DataError(ValueError):
     (file, line and column, where there are such), what it is, and what to do."""
 
 
+@final
+class ResultError(ValueError):
+    """A saved fit that cannot be used: not one, damaged, altered, or from a newer
+    version. The message says which, and what to do."""
+
+
 def shown(text: str, length: int = 40) -> str:
     """What stood there, in quotes, escaped, and never too much of it.
 

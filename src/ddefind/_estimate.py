@@ -1,5 +1,6 @@
 """What least squares returns: the estimates, and how sure they are."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,6 +11,7 @@ import numpy as np
 from . import _levenberg
 from ._bootstrap import Bootstrap, Kind, bootstrap, check_level
 from ._checks import CHI, WHITE, Check, failed, residual_checks
+from ._contents import estimate_content
 from ._criteria import Criteria, criteria
 from ._derived import Derived, derive
 from ._equation import Equation
@@ -24,6 +26,7 @@ from ._sample import sample
 from ._search import Minimum, Searched
 from ._setting import Setting
 from ._stability import Stability, stability
+from ._store import write_saved
 from ._summary import html_of, text_of
 from ._uncertainty import Uncertainty
 from ._verdict import NOT, Verdict, verdicts
@@ -291,6 +294,11 @@ class Estimate(AbstractFit):
                 }
             )
         return rows
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit, with its data and profiles, to a file (JSON), whole or not at
+        all. `dd.load` gives it back."""
+        write_saved(path, estimate_content(self))
 
     def __str__(self) -> str:
         return text_of(self)

@@ -27,11 +27,7 @@ _LOOKED_AT = 1000
 def read_text(path: str | os.PathLike[str]) -> tuple[str, tuple[str, ...]]:
     """The text of a file, and notes on how it was read."""
     name = file_name(path)
-    try:
-        content = _content(Path(path), name)
-    except OSError as error:
-        raise DataError(f"{name}: {error.strerror or error}.") from None
-    text, notes = _decoded(content, name)
+    text, notes = _decoded(read_bytes(path), name)
     if not text.strip():
         raise DataError(f"{name}: the file is empty.")
     found = _CONTROL.search(text)
@@ -41,6 +37,15 @@ def read_text(path: str | os.PathLike[str]) -> tuple[str, tuple[str, ...]]:
             f"{name}, line {line}: the control character {found[0]!r}. {_NOT_TEXT}"
         )
     return text, notes
+
+
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file; a `DataError` says why there is none."""
+    name = file_name(path)
+    try:
+        return _content(Path(path), name)
+    except OSError as error:
+        raise DataError(f"{name}: {error.strerror or error}.") from None
 
 
 def file_name(path: str | os.PathLike[str]) -> str:
@@ -91,6 +96,8 @@ def _decoded(content: bytes, name: str) -> tuple[str, tuple[str, ...]]:
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file so that, whatever happens, it is the old or the new one."""
     data = content.encode() if isinstance(content, str) else content
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"There is no folder {file_name(path.parent)}")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

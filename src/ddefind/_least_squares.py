@@ -60,12 +60,16 @@ class Model(eqx.Module):
 
 
 class Task(NamedTuple):
-    """One fit: where it starts, what it may do, and its data."""
+    """One fit: where it starts, what it may do, and its data.
+
+    There are `n` steps in a delay or, where that is more, `rate` in a unit of time. A
+    rate follows the delay, but its steps jump: it is for looks, not for the end."""
 
     z: Any
     box: Box
     points: Points
-    n: Any  # steps in a delay
+    n: Any
+    rate: Any
     limit: Any  # of the number of evaluations
 
 
@@ -136,7 +140,10 @@ def refine(model: Model, task: Task, capacity: int) -> Found:
     values, weights = jnp.asarray(task.points.values), task.points.weights
 
     def evaluate(z, ring):
-        return normal_equations(model, z, task.points, task.n, ring)
+        tau = model.layout.join(z, model.learned).tau
+        by_rate = jnp.minimum(jnp.ceil(task.rate * tau), capacity - 4)
+        n = jnp.maximum(task.n, by_rate.astype(int))
+        return normal_equations(model, z, task.points, n, ring)
 
     return minimise(
         evaluate,

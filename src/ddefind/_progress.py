@@ -47,7 +47,7 @@ class Reporter:
         if self.bar is not None:
             self.bar.start()
             self.task = self.bar.add_task(
-                "", total=max(self.epochs, 1), phase="", loss="", tau=""
+                "", total=max(self.epochs, 1), phase="compiling", loss="-", tau="-"
             )
         return self
 

@@ -64,9 +64,10 @@ def refine(
     n: np.ndarray,
     limit: int = LIMIT,
     held: np.ndarray | None = None,
+    rate: float = 0.0,
 ) -> Fitted:
     """Least squares from each row of `z`, on all cores. `points` are one set for all,
-    or have a first axis over the rows; `held` values stay."""
+    or have a first axis over the rows; `held` values stay; for `rate` see `Task`."""
     capacity = capacity_for(int(np.max(n)))
     own = np.ndim(points.times) == 2
 
@@ -78,7 +79,9 @@ def refine(
             points,
         )
         box = jax.tree.map(lambda a: a[fill], setting.box(len(z), held))
-        task = Task(z[fill], box, each, n[fill], np.where(active, limit, 0))
+        limits = np.where(active, limit, 0)
+        rates = np.full(BLOCK, rate)
+        task = Task(z[fill], box, each, n[fill], rates, limits)
         found = jax.tree.map(np.asarray, refine_block(setting.model, task, capacity))
         return jax.tree.map(lambda a: a[: len(rows)], found)
 

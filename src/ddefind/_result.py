@@ -2,18 +2,21 @@
 
 import abc
 import enum
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
 
+from ._contents import descent_content
 from ._data import Data
 from ._equation import Equation
 from ._from_torch import TorchParts, to_torch
 from ._problem import Problem
 from ._solve import Solution, solve
 from ._solver import AbstractSolver
+from ._store import write_saved
 
 
 @final
@@ -95,8 +98,16 @@ class AbstractFit(abc.ABC):
         """Plain numbers and strings, ready for JSON."""
 
     @abc.abstractmethod
+    def summary(self) -> list[dict[str, Any]]:
+        """A row for each parameter."""
+
+    @abc.abstractmethod
     def plot(self) -> Any:
         """A matplotlib figure."""
+
+    @abc.abstractmethod
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to a file, for `dd.load`."""
 
 
 @final
@@ -127,6 +138,11 @@ class FitResult(AbstractFit):
             "seconds": self.seconds,
         }
 
+    def summary(self) -> list[dict[str, Any]]:
+        """A row for each parameter: name, start and estimate."""
+        rows = zip(self.names, self.first.tolist(), self.best.tolist())
+        return [{"name": n, "start": a, "estimate": b} for n, a, b in rows]
+
     def __str__(self) -> str:
         shown = min(len(self.names), 40)
         width = max(9, *map(len, self.names[:shown])) + 2
@@ -147,6 +163,11 @@ class FitResult(AbstractFit):
         from .plots import plot_fit
 
         return plot_fit(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit, with its data, to a file (JSON), whole or not at all.
+        `dd.load` gives it back."""
+        write_saved(path, descent_content(self))
 
 
 @final

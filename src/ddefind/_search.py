@@ -19,10 +19,11 @@ from ._setting import Setting
 from ._smooth import rough_noise, spread
 from ._starts import curve_of, first_starts, second_starts
 
-# Rounds of starts, until the best minimum was reached from two of them.
-_ROUNDS = 3
-# Evaluations of a first look.
-_LOOK = 15
+# Rounds of starts, until the best minimum was reached from two of them, and its
+# residuals are not that many times as large as the noise seems (in squares).
+_ROUNDS, _POOR = 3, 2.0
+# Evaluations of a first look, and its steps in a short delay.
+_LOOK, _COARSE = 15, 5
 # How many of the starts are refined to the end.
 _SURVIVORS = 10
 # The most steps in a delay.
@@ -100,11 +101,11 @@ def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Search
         fitted, points = _reweigh(setting, fitted)
         yield _found(setting, fitted, points, noise, count)
         report(PHASES[2], fitted)
-    found = _found(setting, fitted, points, noise, count)
-    best, step_error = _resolve(setting, found.best, points)
+    finer, best, step_error = _resolve(setting, fitted, points)
+    found = _found(setting, finer, points, noise, count)
     if given is None:
         noise = residual_noise(setting, best)
-    evaluations = found.evaluations + int(best.evaluations.sum())
+    evaluations = sum(int(each.evaluations.sum()) for each in (fitted, finer, best))
     yield replace(
         found,
         best=best,
@@ -118,8 +119,8 @@ def _search(setting: Setting, starts: int, seed: int, report) -> Iterator[Search
 def _explore(
     setting: Setting, starts: int, seed: int, points: Points, noise: np.ndarray
 ) -> Iterator[tuple[Fitted, int, str]]:
-    """Minima, from more and more starts until the best was reached from two: all so
-    far, the number of starts, and the phase."""
+    """Minima, from more and more starts until the best is confirmed: all so far, the
+    number of starts, and the phase."""
     random = np.random.default_rng(seed)
     curve = curve_of(setting) if starts > 1 else None
     z = first_starts(setting, starts, curve, noise, random)
@@ -139,11 +140,13 @@ def _explore(
 
 
 def _is_confirmed(setting: Setting, fitted: Fitted, independent: Fitted) -> bool:
-    """Whether two of the independent starts ended as well as the best fit."""
+    """Whether the best fit follows the data, and two of the independent starts ended as
+    well."""
     best = fitted.loss[np.argmin(score(setting, fitted))]
     unit = variance(setting, float(np.min(fitted.scatter)))
     same = independent.loss < best + _SAME * unit
-    return bool(independent.starts[same].sum() >= 2)
+    follows = best < _POOR * setting.freedom
+    return bool(follows and independent.starts[same].sum() >= 2)
 
 
 def _found(setting: Setting, fitted: Fitted, points, noise, starts: int) -> Searched:
@@ -182,7 +185,8 @@ def slow_limit(setting: Setting, z: np.ndarray) -> np.ndarray:
 
 def _look(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
     """A few steps from each start, and the best of them refined."""
-    looked = refine(setting, z, points, setting.steps(z), _LOOK)
+    n = np.full(len(z), _COARSE)
+    looked = refine(setting, z, points, n, _LOOK, rate=setting.rate)
     kept = _distinct(setting, looked, _SURVIVORS)
     starts = [int(_near(looked.z, looked.z[row]).sum()) for row in kept]
     z = looked.z[kept]
@@ -226,20 +230,28 @@ def _reweigh(setting: Setting, fitted: Fitted) -> tuple[Fitted, Points]:
     return fitted, points
 
 
-def _resolve(setting: Setting, best: Fitted, points: Points) -> tuple[Fitted, float]:
-    """Halve the step until the estimates no longer feel it."""
-    moved = np.inf
-    n = setting.steps(best.z)
-    while True:
-        finer = refine(setting, best.z, points, n := 2 * n)
-        if not np.isfinite(finer.loss[0]):
+def _resolve(
+    setting: Setting, fitted: Fitted, points: Points
+) -> tuple[Fitted, Fitted, float]:
+    """The best fits with half the step, since minima of coarse steps may be theirs
+    alone; and the best of them, with steps that are halved until the estimates no
+    longer feel it: by how much they do."""
+    fitted = fitted.take(_distinct(setting, fitted, _SURVIVORS))
+    n = 2 * setting.steps(fitted.z)
+    finer = refine(setting, fitted.z, points, n)
+    finer = replace(finer, starts=fitted.starts)
+    row = int(np.argmin(score(setting, finer)))
+    best, before, moved = finer.take([row]), fitted.z[row], np.inf
+    while np.isfinite(best.loss[0]):
+        moved = _distance(setting, best, before)
+        enough = moved < _STEP_ERROR or not best.converged[0]
+        if enough or 2 * best.n[0] > _MOST_STEPS:
             break
-        moved = _distance(setting, finer, best.z[0])
-        best = finer
-        enough = moved < _STEP_ERROR or not finer.converged[0]
-        if enough or 2 * n[0] > _MOST_STEPS:
+        again = refine(setting, best.z, points, 2 * best.n)
+        if not np.isfinite(again.loss[0]):
             break
-    return best, moved
+        best, before = again, best.z[0]
+    return finer, best, moved
 
 
 def variance(setting: Setting, loss: float) -> float:

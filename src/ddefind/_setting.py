@@ -55,10 +55,15 @@ class Setting:
             return np.full(len(z), float(known))
         return z[:, self.tau]
 
+    @property
+    def rate(self) -> float:
+        """Steps in a unit of time: enough for the record."""
+        return _STEPS / self.data.T
+
     def steps(self, z: np.ndarray) -> np.ndarray:
         """Steps in a delay: enough for it, and enough for the record."""
-        by_record = np.ceil(_STEPS * self.delay(z) / self.data.T)
         least = self.steps_per_delay
+        by_record = np.ceil(self.rate * self.delay(z))
         return np.clip(by_record, least, max(least, CAPACITY // 2 - 3)).astype(int)
 
     def box(self, count: int, held: np.ndarray | None = None) -> Box:

@@ -41,7 +41,7 @@ def second_starts(
     noise: np.ndarray,
     random,
 ) -> np.ndarray:
-    """Good fits again: some with other histories, matched where there is a curve, and
+    """Good fits again: most with other histories, matched where there is a curve, and
     some moved a little."""
     z = np.resize(found, (count, found.shape[1]))
     size = 0.3 * 10 ** -random.uniform(0, 1, (count, 1))
@@ -53,8 +53,8 @@ def second_starts(
     other = np.where(setting.history, drawn, z)
     if curve is not None:
         other = match(setting, other, curve, noise, held=~setting.history)
-    half = np.arange(count) // len(found) % 2 == 0
-    return np.where(half[:, None], other, moved)
+    most = np.arange(count) // len(found) % 4 != 3
+    return np.where(most[:, None], other, moved)
 
 
 def draw(setting: Setting, starts: int, tries: int, random) -> np.ndarray:
@@ -155,7 +155,7 @@ def match(
 
 
 def _measured(data: Data) -> np.ndarray:
-    return np.isfinite(data.x).any(axis=0)
+    return np.any(np.isfinite(data.x), axis=0)
 
 
 def _filled(data: Data, measured: Any) -> Data:

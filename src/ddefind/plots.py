@@ -28,8 +28,8 @@ def plot_fit(fit: "FitResult") -> Any:
     figure = Figure(figsize=(7, 2.4 * k + 2.2), layout="constrained")
     *axes, below = figure.subplots(k + 1, 1)
     t = _times(fit.data.T)
-    start = _observed(fit.start, _solution(fit, fit.start), t)
-    learned = _observed(fit.problem, fit.solution, t)
+    start = observed(fit.start, _solution(fit, fit.start), t)
+    learned = observed(fit.problem, fit.solution, t)
     for index, ax in enumerate(axes):
         if np.all(np.isfinite(start)):
             ax.plot(t, start[:, index], ":", color=START, label="start")
@@ -64,7 +64,7 @@ def plot_estimate(fit: "Estimate") -> Any:
     ratios = [3, 1.4] * k
     axes = figure.subplots(2 * k, 1, height_ratios=ratios, squeeze=False)[:, 0]
     t = _times(fit.data.T)
-    learned = _observed(fit.problem, fit.solution, t)
+    learned = observed(fit.problem, fit.solution, t)
     band = fit.predict(t) if np.all(np.isfinite(learned)) else None
     residuals = fit.residuals
     for index, name in enumerate(fit.data.names):
@@ -161,7 +161,8 @@ def _solution(fit: "FitResult", problem: Problem) -> Solution:
     return solve(problem, fit.data.T, fit.solver, fit.steps_per_delay)
 
 
-def _observed(problem: Problem, solution: Solution, t: np.ndarray) -> np.ndarray:
+def observed(problem: Problem, solution: Solution, t: np.ndarray) -> np.ndarray:
+    """What would be measured of a solution at some times."""
     x = solution(t)
     if problem.observe is not None:
         import jax

@@ -1,0 +1,38 @@
+"""The commands of the documentation run as they stand there, in order."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from command import run
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"^```(sh|python|toml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
+
+
+def commands(text):
+    """The commands of a block, as arguments."""
+    for line in text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        if words:
+            assert words[0].removeprefix(".venv/bin/") == "ddefind", line
+            yield words[1:]
+
+
+@pytest.mark.parametrize("page", ["docs/command-line.md", "README.md"])
+def test_the_commands_run(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DDEFIND_CACHE", "off")
+    ran = 0
+    for kind, text in BLOCK.findall((ROOT / page).read_text()):
+        if kind == "sh":
+            for arguments in commands(text):
+                assert run(*arguments) == 0, arguments
+                ran += 1
+        elif named := FILE.match(text):
+            (tmp_path / named[1]).write_text(text)
+    assert ran > 1
+    capsys.readouterr()

@@ -1,0 +1,117 @@
+"""What is written on the command line: values, ranges, histories."""
+
+import math
+
+import pytest
+
+from ddefind._options import OptionError, assignments, bounds, history, number
+
+
+@pytest.mark.parametrize(
+    "text, name, lower, upper",
+    [
+        ("K in [0, 10]", "K", 0, 10),
+        ("K in (0,10)", "K", 0, 10),
+        ("K in [0; 10]", "K", 0, 10),
+        ("  K  in[ -1.5e-3 , inf ] ", "K", -1.5e-3, math.inf),
+        ("b[0] in [0, 1]", "b[0]", 0, 1),
+        ("history.A[1] > 0", "history.A[1]", 0, math.inf),
+        ("K > 0", "K", 0, math.inf),
+        ("K>=0", "K", 0, math.inf),
+        ("K < 3", "K", -math.inf, 3),
+        ("0 < K", "K", 0, math.inf),
+        ("3 >= K", "K", -math.inf, 3),
+        ("0 < K < 10", "K", 0, 10),
+        ("0<=K<=10", "K", 0, 10),
+        ("10 > K > 0", "K", 0, 10),
+        ("-2 < tau <= -1", "tau", -2, -1),
+        (".5 < e2 < 1.", "e2", 0.5, 1),
+    ],
+)
+def test_ranges_as_people_write_them(text, name, lower, upper):
+    assert bounds([text]) == {name: (lower, upper)}
+
+
+def test_two_sides_may_come_apart():
+    assert bounds(["K > 0", "r < 1", "K < 10"]) == {
+        "K": (0, 10),
+        "r": (-math.inf, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    "texts, message",
+    [
+        (["K"], "needs a range"),
+        (["K = 3"], "needs a range"),
+        (["K between 0 and 1"], "needs a range"),
+        (["0 < K > 1"], "needs a range"),
+        (["0 < 1"], "needs a range"),
+        (["K in [0]"], "needs a range"),
+        (["K in [a, b]"], "needs a range"),
+        (["K in [nan, 1]"], "needs a range"),
+        (["1e > K"], "needs a range"),
+        (["K\x00 > 1"], "needs a range"),
+        (["x" * 10_000], "needs a range"),
+        (["K in [3, 1]"], "the lower one first, but got 3 and 1"),
+        (["K in [1, 1]"], "the lower one first"),
+        (["10 < K < 0"], "the lower one first"),
+        (["K > 3", "K < 1"], "the lower one first"),
+        (["K < 1", "K in [0, 2]"], "limits 'K' twice on one side"),
+    ],
+)
+def test_other_ranges_are_refused(texts, message):
+    with pytest.raises(OptionError, match="bounds") as caught:
+        bounds(texts)
+    assert message in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_values_by_name():
+    given = ["m=8", " r = -1.5e-3", "b=1,2", "history.b[1]=.5", "s=+3"]
+    assert assignments("--set", given) == {
+        "m": 8.0,
+        "r": -1.5e-3,
+        "b": [1.0, 2.0],
+        "history.b[1]": 0.5,
+        "s": 3.0,
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["m", "m=", "=8", "m=8x", "m=nan", "m=inf", "m==8", "m=8,", "8=m", "m=1_0", "m=٣"],
+)
+def test_values_that_are_none(text):
+    with pytest.raises(OptionError, match="--start r=1.5"):
+        assignments("--start", [text])
+
+
+def test_a_name_is_given_once():
+    with pytest.raises(OptionError, match="gives 'm' twice"):
+        assignments("--set", ["m=8", "m=8"])
+
+
+@pytest.mark.parametrize(
+    "texts, found",
+    [
+        ([], None),
+        (["affine"], "affine"),
+        (["0.5"], [0.5]),
+        (["10", "2"], [10, 2]),
+        (["10, 2", "-3"], [10, 2, -3]),
+    ],
+)
+def test_histories(texts, found):
+    assert history(texts) == found
+
+
+def test_a_history_is_one_kind_or_numbers():
+    with pytest.raises(OptionError, match="a kind, as .* or numbers"):
+        history(["affine", "2"])
+
+
+def test_numbers():
+    assert number(" 1e-3 ") == 1e-3
+    assert number("1e400") == math.inf
+    assert number("0x10") is number("") is number("1,5") is None

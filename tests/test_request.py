@@ -1,0 +1,149 @@
+"""A fit as it is asked for: TOML files, and options that overrule them."""
+
+import math
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ddefind._options import Bounds, OptionError
+from ddefind._request import Request, merged
+
+LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
+FULL = Request(
+    data="data.csv",
+    time="Time [h]",
+    columns=["x", 'a "b"'],
+    time_zero=-1.5,
+    equation="x' = -k * x(t - tau)\nk = 2 * q  # half",
+    history=[1.0, 2.5e-7],
+    observe="y = 2 * x",
+    starts=7,
+    seed=3,
+    set={"m": 8.0, "history.b": [1.0, 2.0]},
+    start={"b[0]": 1e-300},
+    bounds={"K": Bounds(0.1, 10.0), "tau": Bounds(upper=5.0)},
+)
+
+
+def written(tmp_path, text):
+    path = tmp_path / "fit.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_gives_the_request_back(tmp_path):
+    path = written(tmp_path, FULL.toml())
+    again = merged(path, {})
+    assert again.data == str(tmp_path / "data.csv")
+    assert merged(path, {"data": "data.csv"}) == FULL
+    assert 'equation = """\nx\' = -k' in FULL.toml()  # lines stay lines
+
+
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_any_text_survives(equation, name):
+    request = Request(data="d", equation=equation, set={name: 1.5})
+    found = tomllib.loads(request.toml())
+    # TOML has one kind of line end.
+    assert found["equation"] == equation.replace("\r\n", "\n")
+    assert found["set"] == {name: 1.5}
+
+
+@given(st.floats(allow_nan=False))
+def test_any_number_survives(value):
+    request = Request(data="d", equation="x", bounds={"K": Bounds(-math.inf, value)})
+    found = tomllib.loads(request.toml())
+    assert found["bounds"]["K"] == [-math.inf, value]
+
+
+def test_options_overrule_the_file_by_name(tmp_path):
+    path = written(tmp_path, FULL.toml())
+    request = merged(
+        path,
+        {
+            "data": "/other.csv",
+            "seed": 0,
+            "set": {"m": 9.0, "n": 1.0},
+            "bounds": {"K": Bounds(0, 1)},
+            "history": None,
+            "columns": [],
+        },
+    )
+    assert request.data == "/other.csv" and request.seed == 0
+    assert request.set == {"m": 9.0, "n": 1.0, "history.b": [1.0, 2.0]}
+    assert request.bounds == {"K": (0, 1), "tau": (-math.inf, 5.0)}
+    assert request.history == FULL.history and request.columns == FULL.columns
+
+
+def test_another_model_replaces_that_of_the_file(tmp_path):
+    path = written(tmp_path, FULL.toml())
+    request = merged(path, {"model": "m.py:f"})
+    assert request.equation is None and request.model == "m.py:f"
+    path = written(tmp_path, 'data = "d"\nmodel = "m.py:f"\n')
+    assert merged(path, {}).model == str(tmp_path / "m.py:f")
+    assert merged(path, {"equation": LOGISTIC}).model is None
+
+
+def test_natural_forms_are_read(tmp_path):
+    path = written(
+        tmp_path,
+        'data = "/d.csv"\nequation = "x"\nhistory = 0.5\ncolumns = "x"\n'
+        'time_zero = "2020-01-01"\n[set]\nm = 8\n[bounds]\nK = [0, inf]\n',
+    )
+    request = merged(path, {})
+    assert request.data == "/d.csv"
+    assert request.history == [0.5] and request.columns == ["x"]
+    assert request.time_zero == "2020-01-01"
+    assert request.set == {"m": 8.0} and request.bounds == {"K": (0, math.inf)}
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("equaton = 'x'", "no setting 'equaton'. Did you mean 'equation'?"),
+        ("data = 3", "`data` must be a text, but it is 3"),
+        ("seed = 1.5", "`seed` must be a whole number"),
+        ("seed = true", "`seed` must be a whole number"),
+        ("set = 3", "`set` must be a table of numbers by name"),
+        ("[set]\nm = 'x'", "`set` must be a table of numbers by name"),
+        ("[start]\nm = true", "`start` must be a table"),
+        ("[bounds]\nK = 3", "`bounds` must be a table of ranges"),
+        ("[bounds]\nK = [1]", "`bounds` must be a table of ranges"),
+        ("[bounds]\nK = [2, 1]", "the lower one first"),
+        ("history = {a = 1}", "`history` must be a kind, or numbers"),
+        ("history = ['a', 1]", "`history` must be a kind, or numbers"),
+        ("columns = [1]", "`columns` must be a list of names"),
+        ("time_zero = [1]", "`time_zero` must be a number or a date"),
+        ("data = ", "Invalid value (at end of document)"),
+        ("a" * 100_000, "Expected '='"),
+        ("[" * 5_000, "fit.toml"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path, text, message):
+    path = written(tmp_path, text)
+    with pytest.raises(OptionError) as caught:
+        merged(path, {"data": "d", "equation": "x"})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({}, "Give a file of measurements"),
+        ({"data": "d"}, "either `--equation TEXT` or `--model"),
+        ({"data": "d", "equation": "x", "model": "m"}, "either"),
+        (
+            {"data": "d", "equation": "x", "set": {"r": 1.0}, "start": {"r": 2.0}},
+            "`--start` does not go with `--set`",
+        ),
+        (
+            {"data": "d", "equation": "x", "set": {"r": 1.0}, "bounds": {"r": (0, 1)}},
+            "`--bounds` does not go with `--set`",
+        ),
+    ],
+)
+def test_what_does_not_go_together(options, message):
+    with pytest.raises(OptionError) as caught:
+        merged(None, options)
+    assert message in str(caught.value)

@@ -1,0 +1,161 @@
+"""Normal equations by forward sensitivities, against gradients and differences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ddefind as dd
+from ddefind._engine import Grid, System
+from ddefind._sensitivity import Extended
+from helpers import EXPERIMENTS, MODELS
+from squares import LOGISTIC, TRUTH, logistic_data, normal, residual_rows, setting_of
+
+
+def check_gradient(problem, data, n, solver, parameters=None):
+    """S and its slope, against reverse mode through another loop."""
+    setting = setting_of(problem, data, parameters, n, solver)
+    layout = setting.model.layout
+    z = setting.guess
+    found = normal(setting, z, n)
+    loss, gradient = dd.value_and_grad(problem, data, solver=solver, steps_per_delay=n)
+    by_name = dd.parameter_values(gradient)
+    expected = np.array([by_name[name] for name in layout.names])
+    np.testing.assert_allclose(found.gram[0, 0], loss, rtol=1e-10)
+    np.testing.assert_allclose(
+        2 * found.gram[0, 1:], expected, rtol=1e-10, atol=1e-10 * abs(expected).max()
+    )
+    np.testing.assert_allclose(found.gram, found.gram.T, rtol=1e-12)
+    return found
+
+
+def wave(problem, T, count=31):
+    """Data that the problem does not fit."""
+    t = np.linspace(0, T, count)
+    return dd.Data(t, 2 + np.sin(t)[:, None] + np.arange(problem.dimension))
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("solver", [dd.RK2(), dd.RK4()], ids=["RK2", "RK4"])
+def test_slope_agrees_with_the_adjoint(model, solver):
+    experiment = EXPERIMENTS[model]
+    data = wave(experiment.start, experiment.T)
+    check_gradient(experiment.start, data, 11, solver)
+
+
+def dosed(x, y, tau, t):
+    return -x + 0.5 * y
+
+
+def linear(a, c):
+    return dd.models.Exponential(a, c)
+
+
+class TestCases:
+    def test_a_dose(self):
+        problem = dd.Problem(linear(-1.0, 0.5), dd.Constant(0.0), 1.3, initial=2.0)
+        check_gradient(problem, wave(problem, 7.0), 7, dd.RK4())
+
+    def test_a_delay_beyond_the_record(self):
+        problem = dd.Problem(linear(-1.0, 0.5), dd.Affine(0.3, 1.0), 9.0)
+        check_gradient(problem, wave(problem, 4.0), 13, dd.RK4())
+
+    def test_gaps_replicates_and_weights(self):
+        problem = EXPERIMENTS["hiv"].start
+        t = np.array([0.0, 0.5, 0.5, 0.5, 2.0, 3.3, 3.3, 9.0, 10.0])
+        random = np.random.default_rng(0)
+        x = random.normal(5, 1, (len(t), 3))
+        x[2:5, 1] = x[0, 0] = x[:, 2] = np.nan
+        data = dd.Data(t, x, sd=random.uniform(0.5, 2, x.shape))
+        found = check_gradient(problem, data, 10, dd.RK4())
+        assert found.squares[2] == 0 and np.all(found.squares[:2] > 0)
+
+    def test_what_is_observed_has_parameters(self):
+        model = dd.equation(LOGISTIC, observe="seen = gain * x + t * drift")
+        values = TRUTH | dict(gain=2.0, drift=-0.1)
+        problem = model.problem(values)
+        check_gradient(problem, wave(problem, 8.0), 10, dd.RK4(), model.settings)
+
+    def test_text_with_ties(self):
+        text = "x' = K * x - x(t - tau)^3;  x(t<=0) = K / 2 + a * t"
+        model = dd.equation(text)
+        problem = model.problem(K=0.8, a=0.1, tau=0.9)
+        data = wave(problem, 5.0)
+        setting = setting_of(problem, data, model.settings)
+        assert setting.model.layout.names == ("K", "a", "tau")
+        found = normal(setting, [0.8, 0.1, 0.9], 10)
+        _, gradient = dd.value_and_grad(problem, data, steps_per_delay=10)
+        both = float(gradient.rhs.K + gradient.history.K)
+        np.testing.assert_allclose(2 * found.gram[0, 1], both, rtol=1e-10)
+
+    def test_only_some_are_free(self):
+        problem = EXPERIMENTS["cheyne"].start
+        fixed = {"V_0": dd.Fixed(), "history.a": dd.Fixed()}
+        found = check_gradient(problem, wave(problem, 3.0), 10, dd.RK4(), fixed)
+        assert found.gram.shape == (5, 5)
+
+
+def test_the_number_of_steps_need_not_be_known_when_compiling():
+    setting = setting_of(
+        dd.equation(LOGISTIC).problem(TRUTH), data := logistic_data(), n=10
+    )
+    for n in (10, 37, 100):
+        loss, _ = dd.value_and_grad(
+            dd.equation(LOGISTIC).problem(TRUTH), data, steps_per_delay=n
+        )
+        found = normal(setting, list(TRUTH.values()), n)
+        np.testing.assert_allclose(found.gram[0, 0], loss, rtol=1e-10)
+
+
+@pytest.mark.parametrize("model", ["logistic", "hiv"])
+def test_jacobian_against_central_differences(model):
+    experiment = EXPERIMENTS[model]
+    data = wave(experiment.true, experiment.T)
+    fixed = {f"rhs.{n}": dd.Fixed() for n in "k m delta c T_0 n_p N".split()}
+    setting = setting_of(experiment.true, data, fixed if model == "hiv" else None, n=10)
+    rows = residual_rows(setting, setting.points(), 10)
+    names = setting.model.layout.names
+    values = dd.parameter_values(experiment.true)
+    z = np.array([values[name] for name in names]) * 1.03 + 0.01
+    residual, jacobian = rows(z)
+    for j, size in enumerate(np.maximum(np.abs(z), 0.1)):
+        step = 1e-6 * size * (np.arange(len(z)) == j)
+        difference = (rows(z + step)[0] - rows(z - step)[0]) / (2e-6 * size)
+        np.testing.assert_allclose(
+            jacobian[:, j],
+            difference,
+            rtol=1e-5,
+            atol=1e-6 * (1 + abs(difference).max()),
+        )
+    gram = normal(setting, z, 10).gram
+    whole = np.column_stack([residual, jacobian])
+    np.testing.assert_allclose(gram, whole.T @ whole, rtol=1e-9, atol=1e-12)
+
+
+def test_extended_functions_of_three_components():
+    experiment = EXPERIMENTS["hiv"]
+    setting = setting_of(experiment.true, wave(experiment.true, 10.0))
+    model = setting.model
+    values = dd.parameter_values(experiment.true)
+    z = jnp.array([values[name] for name in model.layout.names])
+    extended = model.extended(z, 10, 10.0)
+    assert isinstance(extended, Extended) and isinstance(extended.system, System)
+    assert isinstance(extended.system.grid, Grid)
+    random = np.random.default_rng(0)
+    x, y = jnp.asarray(random.normal(size=(2, 3, 1 + z.size)))
+    move = jnp.asarray(random.normal(size=z.size))
+
+    def slope(z, x, y):
+        params = extended.join(z)
+        return extended.system.slope(params.rhs, x, y, params.tau, 0.5)
+
+    at = z, x[:, 0], y[:, 0]
+    value, along = jax.jvp(slope, at, (move, x[:, 1:] @ move, y[:, 1:] @ move))
+
+    def pushed(params, x, y):
+        return extended.system.slope(params.rhs, x, y, params.tau, 0.5)
+
+    found = extended.push(pushed, x, y)
+    assert found.shape == (3, 1 + z.size)
+    np.testing.assert_allclose(found[:, 0], value, rtol=1e-13)
+    np.testing.assert_allclose(found[:, 1:] @ move, along, rtol=1e-11)

@@ -1,0 +1,135 @@
+"""How soon a command starts: what it loads, and what it keeps."""
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ddefind._startup
+from command import TEXT, VALUES
+from ddefind._startup import quick_start
+
+KEYS = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
+
+
+@pytest.fixture
+def unset(monkeypatch, tmp_path):
+    """An environment that says nothing of caches, with a home of its own."""
+    for key in (*KEYS, "DDEFIND_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(key, "")
+        monkeypatch.delenv(key)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setattr(sys, "platform", "linux")
+    return monkeypatch
+
+
+def folder():
+    """Where a command would keep its programs."""
+    with quick_start():
+        return os.environ.get(KEYS[0])
+
+
+@pytest.mark.parametrize(
+    "platform, variable, place",
+    [
+        ("linux", None, ".cache/ddefind"),
+        ("linux", "XDG_CACHE_HOME", "mine/ddefind"),
+        ("darwin", None, "Library/Caches/ddefind"),
+        ("win32", None, "AppData/Local/ddefind"),
+        ("win32", "LOCALAPPDATA", "mine/ddefind"),
+    ],
+)
+def test_each_system_has_its_place(unset, tmp_path, platform, variable, place):
+    unset.setattr(sys, "platform", platform)
+    if variable:
+        unset.setenv(variable, str(tmp_path / "mine"))
+    assert folder() == str(tmp_path / place)
+    assert (tmp_path / place).is_dir()
+
+
+def test_it_can_be_elsewhere_or_off(unset, tmp_path):
+    unset.setenv("DDEFIND_CACHE", str(tmp_path / "there"))
+    assert folder() == str(tmp_path / "there")
+    for off in ("off", "OFF", "0", "no"):
+        unset.delenv(KEYS[0], raising=False)
+        unset.setenv("DDEFIND_CACHE", off)
+        assert folder() is None
+
+
+def test_one_that_is_set_up_is_left_alone(unset, tmp_path):
+    unset.setenv(KEYS[0], str(tmp_path / "mine"))
+    assert folder() == str(tmp_path / "mine")
+    assert KEYS[1] not in os.environ and not (tmp_path / "mine").exists()
+
+
+def test_without_a_folder_there_is_no_cache(unset, tmp_path):
+    (tmp_path / "file").write_text("")
+    unset.setenv("DDEFIND_CACHE", str(tmp_path / "file" / "below"))
+    assert folder() is None
+
+
+def test_old_programs_go(unset, tmp_path):
+    unset.setattr(ddefind._startup, "_MOST", 4)
+    unset.setenv("DDEFIND_CACHE", str(tmp_path))
+    for age in range(5):
+        path = tmp_path / f"program{age}-cache"
+        path.write_text("")
+        os.utime(path, (1000 - age, 1000 - age))
+    (tmp_path / "notes.txt").write_text("mine")
+    folder()
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert left == ["notes.txt", *(f"program{age}-cache" for age in range(3))]
+
+
+def test_garbage_is_collected_again_afterwards(unset):
+    unset.setenv("DDEFIND_CACHE", "off")
+    with pytest.raises(KeyError), quick_start():
+        assert not gc.isenabled()
+        raise KeyError
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize(
+    "arguments, code",
+    [
+        (["--help"], 0),
+        (["fit", "--help"], 0),
+        ([], 0),
+        (["fit", "data.csv"], 2),
+        (["fit", "data.csv", "-e", TEXT, "--bounds", "K"], 2),
+        (["show", "nothing"], 2),
+    ],
+)
+def test_help_and_slips_do_not_wait_for_jax(arguments, code):
+    program = (
+        "import sys\nfrom ddefind.__main__ import main\ntry:\n"
+        f"    main({arguments!r})\nfinally:\n"
+        "    print('jax' in sys.modules, 'numpy' in sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True
+    )
+    assert done.returncode == code
+    assert done.stderr.splitlines()[-1] == "False False"
+
+
+def test_a_second_command_compiles_nothing(tmp_path):
+    """Its programs come from the cache, and give the same numbers."""
+    command = [sys.executable, "-m", "ddefind", "simulate", "-e", TEXT, *VALUES]
+    environment = {k: v for k, v in os.environ.items() if k not in KEYS}
+    environment["DDEFIND_CACHE"] = str(tmp_path / "cache")
+    # JAX says so itself.
+    environment["JAX_LOG_COMPILES"] = environment["JAX_EXPLAIN_CACHE_MISSES"] = "1"
+    outputs, missed = [], []
+    for _ in range(2):
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        )
+        outputs.append(done.stdout)
+        missed.append(done.stderr.lower().count("persistent compilation cache miss"))
+        kept = set(os.listdir(tmp_path / "cache"))
+    assert outputs[0] == outputs[1] and len(kept) > 3
+    assert missed[0] > 3 and missed[1] == 0

@@ -1,0 +1,345 @@
+"""Saved fits: they come back as they were, or with a clear error."""
+
+import hashlib
+import json
+import os
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ddefind as dd
+from ddefind._contents import estimate_content
+from ddefind._store import FORMAT, VERSION, saved_text, write_saved
+
+TEXT = "x' = r * x * (1 - x(t - tau) / K)"
+TIMES = np.linspace(0, 8, 41)
+
+
+def trajectory():
+    truth = dd.equation(TEXT).problem(r=1.8, K=2.5, b=0.5, tau=0.8)
+    return np.asarray(dd.solve(truth, T=8.0)(TIMES))[:, 0]
+
+
+@pytest.fixture(scope="module")
+def data():
+    x = trajectory() + 0.05 * np.random.default_rng(0).normal(size=41)
+    x[7] = np.nan
+    return dd.Data(TIMES, x, label="lake", origin="2020-01-01", notes=["Counted.", "é"])
+
+
+@pytest.fixture(scope="module")
+def fit(data):
+    return dd.fit(dd.equation(TEXT), data, optimizer=dd.LeastSquares(starts=4), seed=5)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "fit.json"
+
+
+def user_rhs(x, y, tau, t):
+    return -jnp.sin(y)
+
+
+def same(found, fit):
+    """Whether two estimates are the same in every number."""
+    assert type(found) is dd.Estimate
+    assert str(found) == str(fit)
+    assert found.summary() == fit.summary()
+    assert found.to_dict() == fit.to_dict()
+    assert found.status is fit.status and found.message == fit.message
+    for name in ("best", "covariance", "fitted"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(fit, name))
+    for one, two in zip(found.minima, fit.minima, strict=True):
+        np.testing.assert_array_equal(one.z, two.z)
+    assert found.problem.tau == fit.problem.tau
+    for name in ("t", "x", "sd"):
+        one, two = getattr(found.data, name), getattr(fit.data, name)
+        np.testing.assert_array_equal(one, two)
+    for name in ("names", "label", "origin", "notes"):
+        assert getattr(found.data, name) == getattr(fit.data, name)
+
+
+def test_an_estimate_comes_back(fit, path):
+    fit.save(path)
+    found = dd.load(path)
+    same(found, fit)
+    assert repr(found.model) == repr(fit.model)
+    assert found.seed == 5 and found.starts == fit.starts
+    # What was not saved is computed as before.
+    level = {"level": 0.8}
+    assert found.profile("r", **level).interval == fit.profile("r", **level).interval
+    assert found.plot_profile("tau") and found.plot_waterfall() and found.plot()
+    # And it can be saved again.
+    again = path.with_name("again.json")
+    found.save(again)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_a_folder_is_loaded_as_well(fit, tmp_path):
+    fit.save(tmp_path / "result.json")
+    same(dd.load(tmp_path), fit)
+    same(dd.load(str(tmp_path)), fit)
+
+
+def test_intervals_that_were_left_out_are_found_later(fit, path):
+    write_saved(path, estimate_content(fit, intervals=False))
+    body = json.loads(path.read_text())
+    assert body["profiles"] is None
+    assert set(body["table"][0]) == {"name", "estimate", "standard_error"}
+    assert "std. error" in body["text"] and "interval" not in body["text"]
+    found = dd.load(path)
+    assert found.values == fit.values
+    for name, (low, high) in found.intervals.items():
+        np.testing.assert_allclose((low, high), fit.intervals[name], rtol=1e-6)
+
+
+def test_bounds_priors_ties_and_noise_come_back(path):
+    model = dd.equation(
+        "x' = r * x * (1 - x(t - tau) / K); x(t<=0) = K * s", observe="y = c * x"
+    )
+    data = dd.Data(TIMES, 2 * trajectory(), sd=0.1, names="y")
+    fit = dd.fit(
+        model,
+        data,
+        parameters={
+            "c": dd.Fixed(2.0),
+            "K": dd.Parameter(start=2.0, lower=1.0, upper=4.0),
+            "r": dd.Parameter(prior=dd.Gaussian(1.8, 0.1)),
+            "s": 0.2,
+        },
+        optimizer=dd.LeastSquares(starts=2, huber=1.345),
+    )
+    fit.save(path)
+    found = dd.load(path)
+    same(found, fit)
+    assert found.names == ("r", "K", "s", "tau")
+    assert found.chi_square == fit.chi_square and found.noise == fit.noise
+    np.testing.assert_array_equal(found.setting.lower, fit.setting.lower)
+    np.testing.assert_array_equal(found.setting.guess, fit.setting.guess)
+    assert found.setting.model.huber == 1.345
+    assert float(found.problem.rhs.K) == float(found.problem.history.K)
+    # It is the same problem to the optimiser, too.
+    z = found.best[None] * 1.01
+    points, n = found.searched.points, found.setting.steps(z)
+    from ddefind._refine import refine
+
+    one = refine(found.setting, z, points, n)
+    two = refine(fit.setting, z, fit.searched.points, n)
+    np.testing.assert_array_equal(one.gram, two.gram)
+
+
+MODULES = [
+    dd.Problem(dd.models.Exponential(-1.0, -0.5), dd.Affine(0.1, 1.0), tau=1.0),
+    dd.Problem(dd.models.Logistic(1.5, 0.4), dd.Periodic(0.1, 2.0, 0.5), tau=0.8),
+    dd.Problem(dd.models.ENSO(1.0, 1.0, 0.5), dd.Constant(1.0), 0.7, initial=0.5),
+    dd.Problem(dd.models.Cheyne(1.0, 7.0, 2.0, m=6), dd.Constant(2.0), tau=0.3),
+    dd.Problem(dd.models.HIV(), dd.Constant([10.0, 8.0, 1.0]), tau=1.0),
+    dd.Problem(dd.models.Neural(2, width=3, depth=1), dd.Neural(2, depth=0), tau=1.0),
+]
+
+
+@pytest.mark.parametrize("problem", MODULES, ids=lambda p: type(p.rhs).__name__)
+def test_gradient_descent_of_the_packages_modules_comes_back(problem, path):
+    d = problem.dimension
+    data = dd.Data([0.0, 0.5, 1.0], np.ones((3, d)))
+    options = {"optimizer": dd.SGD(1e-6), "solver": dd.Euler(), "steps_per_delay": 4}
+    fit = dd.fit(problem, data, epochs=2, **options)
+    fit.save(path)
+    found = dd.load(path)
+    assert type(found) is dd.FitResult
+    assert str(found) == str(fit) and found.summary() == fit.summary()
+    assert found.to_dict() == fit.to_dict()
+    assert dd.parameter_values(found.start) == dd.parameter_values(problem)
+    for name in ("best", "first", "final", "losses", "path"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(fit, name))
+    np.testing.assert_array_equal(found.solution(0.7), fit.solution(0.7))
+    assert eqx.tree_equal(found.problem, fit.problem)
+
+
+def test_losses_that_exploded_come_back(path):
+    problem = dd.Problem(dd.models.Exponential(1.0, 1.0), dd.Constant(1.0), tau=1.0)
+    data = dd.Data([0.0, 1.0], [1.0, 2.0])
+    fit = dd.fit(problem, data, optimizer=dd.SGD(1e300), epochs=3)
+    assert not np.all(np.isfinite(fit.losses))
+    fit.save(path)
+    json.loads(path.read_text(), parse_constant=pytest.fail)  # strict JSON
+    np.testing.assert_array_equal(dd.load(path).losses, fit.losses)
+
+
+def test_a_model_of_the_users_needs_the_user(path, data):
+    problem = dd.Problem(user_rhs, dd.Constant(0.5), tau=0.8)
+    fit = dd.fit(problem, data, optimizer=dd.LeastSquares(starts=1))
+    fit.save(path)
+    found = dd.load(path)
+    assert type(found) is dd.SavedFit
+    assert found.values == fit.values and found.summary() == fit.summary()
+    assert str(found) == str(fit) and found.status is fit.status
+    assert found.loss == fit.loss and found.data.label == "lake"
+    same(dd.load(path, problem=problem), fit)
+    other = dd.Problem(dd.models.Logistic(1.0, 1.0), dd.Constant(0.5), tau=0.8)
+    with pytest.raises(dd.ResultError, match="not the one that was saved.*theta_0"):
+        dd.load(path, problem=other)
+    with pytest.raises(TypeError, match="`problem` must be an instance"):
+        dd.load(path, problem=user_rhs)
+
+
+def test_an_equation_with_a_history_of_the_users(path, data):
+    model = dd.equation(TEXT, history=lambda t: jnp.array([0.5]))
+    near = {"r": 1.8, "K": 2.5, "tau": 0.8}
+    options = {"parameters": near, "optimizer": dd.LeastSquares(starts=1)}
+    fit = dd.fit(model, data, **options)
+    fit.save(path)
+    assert type(dd.load(path)) is dd.SavedFit
+    same(dd.load(path, problem=model), fit)
+
+
+def test_an_equation_with_a_history_of_the_packages(path, data):
+    model = dd.equation(TEXT, history=dd.Affine(0.1, 0.5))
+    fit = dd.fit(model, data, optimizer=dd.LeastSquares(starts=1))
+    fit.save(path)
+    same(dd.load(path), fit)
+
+
+def test_a_fit_that_failed_can_be_saved(path, data):
+    model = dd.equation("x' = exp(exp(exp(30 + x^2))) + k * x(t - tau)")
+    fit = dd.fit(model, data, optimizer=dd.LeastSquares(starts=1))
+    assert fit.status is dd.Status.no_start and fit.loss == np.inf
+    fit.save(path)
+    found = dd.load(path)
+    assert found.status is fit.status and found.values == fit.values
+    assert found.loss == np.inf
+
+
+@pytest.fixture(scope="module")
+def saved(fit):
+    return saved_text(estimate_content(fit))
+
+
+def refused(path, content):
+    """The message that a file with this content is refused with."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(dd.ResultError) as caught:
+        dd.load(path)
+    message = str(caught.value)
+    assert message.startswith(str(path)) and len(message) < 600
+    return message
+
+
+def test_a_file_that_was_cut_off(saved, path):
+    size = len(saved)
+    for end in [1, 2, 10, 30, *range(100, size - 2, size // 40), size - 3]:
+        assert "damaged or cut off" in refused(path, saved[:end])
+    assert "empty" in refused(path, "") or "damaged" in refused(path, "")
+
+
+def test_a_file_that_was_altered(saved, path):
+    random = np.random.default_rng(1)
+    digits = [i for i, c in enumerate(saved) if c.isdigit()]
+    for place in random.choice(digits, 60, replace=False):
+        other = str((int(saved[place]) + 1) % 10)
+        altered = saved[:place] + other + saved[place + 1 :]
+        if json.loads(altered) != json.loads(saved):  # the last digits may not matter
+            refused(path, altered)
+    assert "altered" in refused(path, saved.replace("lake", "pond"))
+    body = json.loads(saved)
+    del body["checksum"]
+    assert "altered" in refused(path, json.dumps(body))
+
+
+def test_blanks_and_order_are_no_alteration(saved, path, fit):
+    path.write_text(json.dumps(json.loads(saved), indent=4, sort_keys=True))
+    same(dd.load(path), fit)
+
+
+@pytest.mark.parametrize("version", [VERSION + 1, 99, "2", None, 1.5])
+def test_a_newer_version(saved, path, version):
+    body = json.loads(saved) | {"version": version, "ddefind": "9.9"}
+    assert "newer ddefind (9.9" in refused(path, json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[]", "3", "{}", '{"format": "other"}', "t,x\n0,1\n", "\x00", b"\xff\xfe{", "NaN"]
+    + ["[" * 100_000, '{"a": ' * 100_000, "1" * 10_000, b"\x89PNG\r\n\x1a\n"],
+)
+def test_other_files(content, path):
+    assert "not a fit that ddefind saved" in refused(path, content)
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(dd.ResultError, match="no such file"):
+        dd.load(tmp_path / "fit.json")
+    with pytest.raises(dd.ResultError, match="no such file"):
+        dd.load(tmp_path)  # a folder without a result
+
+
+def signed(body):
+    """A file whose checksum is right, whatever it says."""
+    body = {key: value for key, value in body.items() if key != "checksum"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+    return json.dumps(body | {"checksum": hashlib.sha256(text.encode()).hexdigest()})
+
+
+def replaced(body, keys, value):
+    *front, last = keys
+    inner = body
+    for key in front:
+        inner = inner[key]
+    inner[last] = value
+
+
+BAD = [
+    (["problem"], {"rhs": {"class": "os.system", "arguments": {"command": "ls"}}}),
+    (["problem"], {"equation": "x' = __import__('os')", "history": None}),
+    (["problem", "history"], {"class": "Constant", "arguments": {"b": "ls"}}),
+    (["problem", "equation"], "x' = -x(t - tau)"),
+    (["problem", "equation"], 3),
+    (["parameters", 0, "shape"], [10**12]),
+    (["parameters", 0, "values"], "many"),
+    (["parameters", 0, "free"], [7]),
+    (["parameters"], None),
+    (["kind"], None),
+    (["data", "t"], [0.0]),
+    (["data", "x"], [[1.0], [2.0]]),
+    (["data", "names"], ["a", "b"]),
+    (["solver"], "RK99"),
+    (["search", "best", "z"], [1.0]),
+    (["search", "best", "gram"], [[1.0]]),
+    (["search", "weights"], [1.0]),
+    (["search", "noise"], [1.0, 2.0]),
+    (["search", "best"], {}),
+    (["search", "minima"], [[1]]),
+    (["free", "lower"], ["low"] * 4),
+    (["free", "upper"], [1.0]),
+    (["free", "names"], ["r"]),
+    (["profiles", 0], {}),
+    (["options"], []),
+]
+
+
+@pytest.mark.parametrize("keys, value", BAD, ids=lambda v: str(v)[:30])
+def test_a_wrong_file_with_a_right_checksum(saved, path, keys, value):
+    body = json.loads(saved)
+    replaced(body, keys, value)
+    path.write_text(signed(body))
+    with pytest.raises(dd.ResultError) as caught:
+        dd.load(path)
+    assert str(path) in str(caught.value)
+
+
+def test_the_file_is_as_documented(saved):
+    body = json.loads(saved)
+    assert body["format"] == FORMAT == "ddefind fit" and body["version"] == 1
+    assert body["problem"] == {"equation": TEXT, "history": "constant", "observe": None}
+    assert body["data"]["x"][7] == ["NaN"]
+    assert signed(body) and json.loads(signed(body))["checksum"] == body["checksum"]
+    assert [row["name"] for row in body["table"]] == ["r", "K", "b", "tau"]
+
+
+def test_saving_to_no_folder(fit, tmp_path):
+    with pytest.raises(FileNotFoundError, match="There is no folder"):
+        fit.save(tmp_path / "deep" / "fit.json")
+    assert os.listdir(tmp_path) == []
