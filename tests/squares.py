@@ -7,8 +7,8 @@ from scipy.optimize import least_squares
 
 import ddefind as dd
 from ddefind._least_squares import normal_equations
-from ddefind._setting import CAPACITY, make_setting
 from ddefind._sensitivity import visit
+from ddefind._setting import CAPACITY, make_setting
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
 TRUTH = dict(r=1.8, K=2.0, b=0.5, tau=1.0)
@@ -27,15 +27,22 @@ def setting_of(problem, data, parameters=None, n=10, solver=None, huber=None):
     return make_setting(problem, data, parameters, solver, n, huber)[0]
 
 
-def normal(setting, z, n, points=None):
-    """The normal equations at `z`."""
+def normal_function(setting, points=None):
+    """A compiled function of (z, n): the normal equations."""
     points = setting.points() if points is None else points
     points = jax.tree.map(jnp.asarray, points)
-    ring = setting.model.extended(z, n, 0.0).ring(CAPACITY)
-    found = jax.jit(
-        lambda z, n: normal_equations(setting.model, z, points, n, ring)[0]
-    )
-    return jax.tree.map(np.asarray, found(jnp.asarray(z), n))
+
+    @jax.jit
+    def found(z, n):
+        ring = setting.model.extended(z, n, 0.0).ring(CAPACITY)
+        return normal_equations(setting.model, z, points, n, ring)[0]
+
+    return lambda z, n: jax.tree.map(np.asarray, found(jnp.asarray(z), n))
+
+
+def normal(setting, z, n, points=None):
+    """The normal equations at `z`."""
+    return normal_function(setting, points)(z, n)
 
 
 def residual_rows(setting, points, n):
