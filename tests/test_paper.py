@@ -93,7 +93,7 @@ def test_protocols_differ_where_they_should():
     rates = {name: p.settings_for("hiv").rate for name, p in descents.items()}
     assert set(PROTOCOLS) - set(descents) == {"best"}
     assert rates == {"published": 0.1, "stated": 0.03, "corrected": 0.1}
-    costs = {name: type(p.settings_for("enso").cost) for name, p in PROTOCOLS.items()}
+    costs = {name: type(p.settings_for("enso").cost) for name, p in descents.items()}
     assert costs == {"published": dd.L1, "stated": dd.L2, "corrected": dd.L1}
     assert isinstance(PROTOCOLS["corrected"].settings.gradient, dd.Adjoint)
     assert isinstance(PROTOCOLS["stated"].settings.gradient, dd.Published)
