@@ -163,7 +163,7 @@ def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
         raise ValueError("Sampling is for Gaussian noise: fit without `huber`.")
     if uncertainty.blind:
         raise ValueError(
-            "There are too few values to tell the noise by: give it, as `sd` of the data."
+            "There are too few values to tell the noise by: give the data their `sd`."
         )
     endless = [
         f"`{profile.name}`"
