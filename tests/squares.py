@@ -27,13 +27,22 @@ def setting_of(problem, data, parameters=None, n=10, solver=None, huber=None):
     return make_setting(problem, data, parameters, solver, n, huber)[0]
 
 
-def normal(setting, z, n, points=None):
-    """The normal equations at `z`."""
+def normal_function(setting, points=None):
+    """A compiled function of (z, n): the normal equations."""
     points = setting.points() if points is None else points
     points = jax.tree.map(jnp.asarray, points)
-    ring = setting.model.extended(z, n, 0.0).ring(CAPACITY)
-    found = jax.jit(lambda z, n: normal_equations(setting.model, z, points, n, ring)[0])
-    return jax.tree.map(np.asarray, found(jnp.asarray(z), n))
+
+    @jax.jit
+    def found(z, n):
+        ring = setting.model.extended(z, n, 0.0).ring(CAPACITY)
+        return normal_equations(setting.model, z, points, n, ring)[0]
+
+    return lambda z, n: jax.tree.map(np.asarray, found(jnp.asarray(z), n))
+
+
+def normal(setting, z, n, points=None):
+    """The normal equations at `z`."""
+    return normal_function(setting, points)(z, n)
 
 
 def residual_rows(setting, points, n):

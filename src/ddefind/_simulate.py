@@ -47,8 +47,12 @@ def simulated(
     x, moved = _exact(problem, t)
     random = np.random.default_rng(seed)
     x = x + noise * np.std(x, axis=0) * random.normal(size=x.shape)
-    note = f"Shorter steps still moved the solution, by {moved:.1g} of its size."
-    return Data(t, x, names=names, notes=[note] if moved > _PRECISION else [])
+    notes = []
+    if np.isinf(moved):
+        notes = ["There are too many steps to see what shorter ones would change."]
+    elif moved > _PRECISION:
+        notes = [f"Shorter steps still moved the solution, by {moved:.1g} of its size."]
+    return Data(t, x, names=names, notes=notes)
 
 
 def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:

@@ -1,0 +1,253 @@
+"""How the best fit is found: curves, starts, conventions, minima, and hard cases."""
+
+import numpy as np
+import pytest
+from scipy.interpolate import make_smoothing_spline
+
+import ddefind as dd
+from ddefind import _levenberg, _search
+from ddefind._setting import spacing
+from ddefind._smooth import rough_noise, smooth, spread
+from ddefind._starts import curve_of, draw, first_starts, match, second_starts
+from squares import LOGISTIC, TRUTH, logistic_data, setting_of
+
+QUIET = dict(progress=False)
+MODEL = dd.equation(LOGISTIC)
+DATA = logistic_data()
+
+
+def plain(data=DATA, **parameters):
+    return setting_of(MODEL.blank, data, parameters)
+
+
+class TestCurve:
+    t = np.sort(np.random.default_rng(3).uniform(0, 6, 60))
+    x = np.sin(2 * t) + 0.1 * np.random.default_rng(4).normal(size=60)
+
+    def test_it_is_a_smoothing_spline(self):
+        curve = smooth(dd.Data(self.t, self.x))
+        inside = np.linspace(self.t[0], self.t[-1], 200)
+        found = curve.splines[0](inside)
+        # The same family: for some penalty scipy's is the same curve.
+        penalties = 10 ** np.linspace(-5, 1, 241)
+        off = [
+            np.max(np.abs(make_smoothing_spline(self.t, self.x, lam=p)(inside) - found))
+            for p in penalties
+        ]
+        assert min(off) < 2e-3
+        assert np.sqrt(np.mean((found - np.sin(2 * inside)) ** 2)) < 0.06
+        slope = curve.slope(inside)[:, 0]
+        assert np.sqrt(np.mean((slope - 2 * np.cos(2 * inside)) ** 2)) < 0.5
+
+    def test_few_points_in_each_wave_are_no_straight_line(self):
+        t = np.linspace(0, 40, 100)
+        x = np.sign(np.sin(1.5 * t)) + 0.1 * np.random.default_rng(0).normal(size=100)
+        curve = smooth(dd.Data(t, x))
+        assert np.std(curve.x(t)) > 0.8 * np.std(x)
+
+    def test_it_stays_in_the_range_of_the_data(self):
+        x = np.exp(-3 * self.t)
+        found = smooth(dd.Data(self.t, x)).x(np.linspace(0, 6, 500))
+        assert found.min() >= x.min() and found.max() <= x.max()
+
+    def test_too_few_points_have_none(self):
+        assert smooth(dd.Data([0, 1, 2, 2, 3.0], [1, 2, 1, 1, 2.0])) is None
+
+    def test_noise_of_a_slow_curve(self):
+        t = np.linspace(0, 1, 400)
+        x = np.sin(t) + 0.1 * np.random.default_rng(0).normal(size=400)
+        assert rough_noise(dd.Data(t, x))[0] == pytest.approx(0.1, rel=0.15)
+
+    def test_spread_of_what_does_not_vary(self):
+        x = np.array([[5.0, 0.0, np.nan], [5.0, 0.0, np.nan], [5.0, 0.0, np.nan]])
+        np.testing.assert_array_equal(spread(dd.Data([0, 1, 2], x)), [5.0, 1.0, 1.0])
+
+
+class TestStarts:
+    def test_delays_cover_their_range(self):
+        setting = plain()
+        z = draw(setting, 32, 4, np.random.default_rng(0))
+        delays = np.sort(z[:, setting.tau])
+        low, high = setting.lower[setting.tau], setting.upper[setting.tau]
+        assert low <= delays[0] < 1.1 * low and 0.95 * high < delays[-1] <= high
+        assert np.all(np.diff(delays) < 0.1 * high)
+
+    def test_bounds_are_kept(self):
+        setting = plain(
+            r=dd.Parameter(lower=1.0, upper=3.0),
+            K=dd.Parameter(lower=1.0),
+            b=dd.Parameter(upper=0.2),
+        )
+        noise, random = rough_noise(DATA), np.random.default_rng(0)
+        curve = curve_of(setting)
+        z = first_starts(setting, 16, curve, noise, random)
+        again = second_starts(setting, z[:3], 16, curve, noise, random)
+        for each in (z, again):
+            assert np.all((each >= setting.lower) & (each <= setting.upper))
+        assert z.shape == again.shape == (16, 4)
+
+    def test_the_users_start_is_the_first(self):
+        given = dict(r=1.5, K=3.0, b=0.4, tau=0.7)
+        setting = setting_of(MODEL.problem(given), DATA)
+        z = first_starts(
+            setting, 8, curve_of(setting), rough_noise(DATA), np.random.default_rng(0)
+        )
+        np.testing.assert_array_equal(z[0], list(given.values()))
+        part = plain(r=1.5, tau=dd.Parameter(start=0.7, lower=0.5))
+        drawn = draw(part, 8, 1, np.random.default_rng(0))
+        assert drawn[0, 0] == 1.5 and drawn[0, 3] == 0.7
+
+    def test_matching_finds_what_the_slopes_say(self):
+        setting = plain()
+        z = np.tile([1.0, 1.0, 1.0, 1.0], (4, 1))
+        found = match(setting, z, curve_of(setting), rough_noise(DATA))
+        np.testing.assert_allclose(found[0], list(TRUTH.values()), rtol=0.15)
+
+    def test_no_curve_for_what_is_not_the_state(self):
+        model = dd.equation(LOGISTIC, observe="seen = 2 * x")
+        data = dd.Data(DATA.t, 2 * DATA.x, names=("seen",))
+        assert curve_of(setting_of(model.blank, data)) is None
+
+
+class TestConventions:
+    def test_delay_between_two_intervals_and_most_of_the_record(self):
+        setting = plain()
+        assert setting.lower[3] == pytest.approx(2 * spacing(DATA))
+        assert setting.upper[3] == pytest.approx(0.9 * DATA.T)
+        wide = plain(tau=dd.Parameter(lower=0.01, upper=50.0))
+        assert (wide.lower[3], wide.upper[3]) == (0.01, 50.0)
+        beyond = setting_of(MODEL.problem(TRUTH | dict(tau=20.0)), DATA)
+        assert beyond.upper[3] >= 20.0
+
+    def test_frequencies_are_positive_and_below_the_sampling_limit(self):
+        periodic = MODEL.with_history("periodic")
+        setting = setting_of(periodic.blank, DATA)
+        at = setting.model.layout.names.index("omega")
+        assert setting.frequencies[at]
+        assert setting.lower[at] == 0.0
+        assert setting.upper[at] == pytest.approx(np.pi / spacing(DATA))
+        negative = {"omega": dd.Parameter(lower=-9.0, upper=-1.0)}
+        setting = setting_of(periodic.blank, DATA, negative)
+        assert (setting.lower[at], setting.upper[at]) == (-9.0, -1.0)
+
+    def test_slow_histories_are_preferred_where_data_cannot_tell(self):
+        setting = setting_of(MODEL.with_history("periodic").blank, DATA)
+        names = setting.model.layout.names
+        at = names.index("omega")
+        z = np.ones((3, len(names)))
+        z[:, at] = [1.0, 15.0, 15.0]
+        count = float(setting.freedom)
+        gram = np.tile(np.eye(1 + len(names)), (3, 1, 1))
+        gram[:, 0, 0] = count * np.array([1.05, 1.0, 0.7])
+        fitted = fits_at(z, gram)
+        order = np.argsort(_search.score(setting, fitted))
+        assert order.tolist() == [2, 0, 1]
+
+    def test_start_outside_of_bounds(self):
+        problem = MODEL.problem(TRUTH)
+        own = setting_of(problem, DATA, {"r": dd.Parameter(lower=2.0, upper=3.0)})
+        assert np.isnan(own.guess[0]) and own.guess[1] == 2.0
+        wrong = {"r": dd.Parameter(start=1.0, lower=2.0, upper=3.0)}
+        with pytest.raises(ValueError, match="between its bounds"):
+            dd.fit(problem, DATA, parameters=wrong, **QUIET)
+
+
+def fits_at(z, gram):
+    rows = len(z)
+    ones = np.ones(rows, int)
+    return _search.Fitted(
+        z=z,
+        gram=gram,
+        squares=gram[:, :1, 0],
+        evaluations=ones,
+        status=np.full(rows, _levenberg.STEP),
+        n=10 * ones,
+        rounding=np.zeros(rows),
+        starts=ones,
+    )
+
+
+def same(one, two) -> bool:
+    arrays = [
+        (one.best, two.best),
+        (one.searched.best.gram, two.searched.best.gram),
+        (one.loss, two.loss),
+        ([m.loss for m in one.minima], [m.loss for m in two.minima]),
+        ([m.starts for m in one.minima], [m.starts for m in two.minima]),
+    ]
+    return all(np.array_equal(a, b) for a, b in arrays)
+
+
+class TestResults:
+    def test_the_same_seed_gives_the_same_numbers(self):
+        fits = [dd.fit(MODEL, DATA, seed=seed, **QUIET) for seed in (1, 1, 2)]
+        assert same(fits[0], fits[1])
+        np.testing.assert_allclose(fits[0].best, fits[2].best, rtol=1e-5)
+
+    def test_many_fits_are_the_single_ones(self):
+        sets = [logistic_data(seed=seed) for seed in range(3)]
+        many = dd.fit_many(MODEL, sets, seed=5, **QUIET)
+        for index, data in enumerate(sets):
+            one = dd.fit(MODEL, data, seed=5 + index, **QUIET)
+            assert same(one, many[index])
+
+    def test_minima_are_distinct_and_the_best_is_first(self, tmp_path):
+        fit = dd.fit(MODEL, DATA, **QUIET)
+        losses = [minimum.loss for minimum in fit.minima]
+        assert losses == sorted(losses)
+        assert fit.starts % 32 == 0
+        assert 2 <= fit.minima[0].starts <= sum(m.starts for m in fit.minima)
+        fit.plot_waterfall().savefig(tmp_path / "waterfall.png")
+        assert (tmp_path / "waterfall.png").stat().st_size > 5_000
+
+    def test_one_start_is_the_nearest_minimum(self):
+        alone = dd.LeastSquares(starts=1)
+        poor = MODEL.problem(r=0.2, K=3.0, b=0.5, tau=4.0)
+        fit = dd.fit(poor, DATA, optimizer=alone, **QUIET)
+        best = dd.fit(poor, DATA, **QUIET)
+        assert fit.starts == 1 and len(fit.minima) == 1
+        assert best.loss < 0.01 * fit.loss
+
+    def test_interrupted(self):
+        seen = []
+
+        def stop(now):
+            seen.append(now.phase)
+            raise KeyboardInterrupt
+
+        fit = dd.fit(MODEL, DATA, progress=stop)
+        assert seen == ["first look"]
+        assert fit.status is dd.Status.interrupted and not fit.status.ok
+        assert np.isfinite(fit.best).all() and np.isfinite(fit.loss)
+
+    def test_interrupted_before_there_is_anything(self, monkeypatch):
+        def stop(*arguments, **options):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(_search, "refine", stop)
+        with pytest.raises(KeyboardInterrupt):
+            dd.fit(MODEL, DATA, **QUIET)
+
+    def test_phases_are_told_in_order(self):
+        seen = []
+        dd.fit(MODEL, DATA, progress=seen.append)
+        phases = [now.phase for now in seen]
+        assert phases[0] == "first look" and phases[-1] == "finer steps"
+        assert all(np.isfinite(now.loss) and now.tau > 0 for now in seen)
+
+
+def test_another_round_where_the_best_was_reached_once(monkeypatch):
+    rounds = []
+    original = _search.first_starts
+
+    def count(*arguments):
+        rounds.append(1)
+        return original(*arguments)
+
+    monkeypatch.setattr(_search, "first_starts", count)
+    dd.fit(MODEL, DATA, **QUIET)
+    assert len(rounds) == 1
+    rounds.clear()
+    # No curve of this family follows the data: the search goes on.
+    fit = dd.fit(MODEL, dd.Data(DATA.t, (DATA.t - 5) ** 2), **QUIET)
+    assert len(rounds) == 3 and fit.starts == 96
