@@ -90,6 +90,13 @@ def test_a_perfect_fit_and_a_few_values_are_not_judged():
     assert few.checks == ()
     two = decay(noisy(times=T[:2]), times=T[:2])
     assert "There are no more values (2) than parameters (2)" in str(two)
+    # Two values, two parameters: a perfect fit that knows nothing of its errors.
+    assert {v.verdict for v in two.verdicts} == {"not determined"}
+    assert np.all(np.isinf(list(two.standard_errors.values())))
+    assert "No value is left over to tell the noise by, and so nothing of" in str(two)
+    assert not two.derived("k * b").is_determined and two.predict(5.0).notes
+    given = decay(noisy(times=T[:2]), sd=0.05, times=T[:2])
+    assert np.isfinite(given.standard_errors["b"])
 
 
 def test_a_bound_and_coarse_steps_are_said():
@@ -108,7 +115,7 @@ def test_a_second_minimum_is_said():
     x = 0.5 * T + 0.05 * np.random.default_rng(2).normal(size=60)
     settings = {"w": dd.Parameter(lower=-2.0, upper=2.0)}
     fit = dd.fit(model, dd.Data(T, x), parameters=settings, **QUIET)
-    assert "Another minimum fits the data as well" in str(fit)
+    assert "Another minimum cannot be told from the best" in str(fit)
     assert fit.intervals["w"][0] < -0.6 and fit.intervals["w"][1] > 0.6
     assert {v.verdict for v in fit.verdicts if v.name == "w"} == {"weakly determined"}
 

@@ -72,9 +72,11 @@ def _tie(fit: "Estimate") -> str:
         for j in np.argsort(-away, kind="stable")[:3]
         if away[j] > 1
     ]
+    if not places:
+        return ""
     return (
-        f"Another minimum fits the data as well, with {r**2:.2g} more chi-square: "
-        f"{', '.join(places) or 'near this one'}. The intervals hold both."
+        f"Another minimum cannot be told from the best, with {r**2:.2g} more "
+        f"chi-square: {', '.join(places)}. The intervals hold both."
     )
 
 

@@ -236,6 +236,9 @@ class Estimate(AbstractFit):
         if not np.all(np.isfinite(directions[np.isfinite(self.data.x)])):
             directions = directions[..., :0]
         found = residual_checks(self.data, self.residuals, directions, self.freedom)
+        if self.setting.model.huber is not None:
+            # Outliers are what it was chosen for.
+            found = [check for check in found if check.test in (WHITE, CHI)]
         return tuple(found)
 
     @property

@@ -45,4 +45,6 @@ def propagate(
         step = step / max(np.max(np.abs(step) / size), 1e-300)
         part = np.abs(direction) > 1e-4
         moved |= (np.abs(gradient @ step)[..., None] > small) & part
+    if uncertainty.blind:
+        moved |= gradient != 0
     return Propagated(sd, moved)

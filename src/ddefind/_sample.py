@@ -161,6 +161,10 @@ def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
     setting = uncertainty.slow
     if setting.model.huber is not None:
         raise ValueError("Sampling is for Gaussian noise: fit without `huber`.")
+    if uncertainty.blind:
+        raise ValueError(
+            "There are too few values to tell the noise by: give the data their `sd`."
+        )
     endless = [
         f"`{profile.name}`"
         for profile, low, high in zip(profiles, setting.lower, setting.upper)

@@ -105,6 +105,12 @@ class Uncertainty:
         return int(np.sum(self._spectrum[0] > _NOTHING))
 
     @cached_property
+    def blind(self) -> bool:
+        """Whether no value is left over from which to tell the noise, and it is not
+        given: then nothing is known of any error."""
+        return not self.setting.has_unit and self.setting.count <= self.dimension
+
+    @cached_property
     def undetermined(self) -> np.ndarray:
         """Directions, as columns of changes of the values in units of their influence,
         along which nothing changes."""
@@ -122,7 +128,7 @@ class Uncertainty:
     def lost(self) -> np.ndarray:
         """Values of which the information at the estimate says nothing: flat, on a
         bound, or limited by their bounds more than by the data."""
-        return self.flat | self.at_bound | (self._limits > 0)
+        return self.flat | self.at_bound | (self._limits > 0) | self.blind
 
     @cached_property
     def _limits(self) -> np.ndarray:
@@ -181,7 +187,7 @@ class Uncertainty:
         """The profiles of the free values, over all minima that tie with the best."""
         setting, peak, q = self.slow, self.peak(), self.quantile(level)
         # What has no influence, alone or against others, needs no fit to be open.
-        tried = np.flatnonzero(~self.flat).tolist()
+        tried = np.flatnonzero(~self.flat & ~self.blind).tolist()
         places, theirs = self._ties(peak, q), self._theirs(q)
         points = self.searched.points
         found = profiles(setting, points, peak, q, tried, places, theirs)

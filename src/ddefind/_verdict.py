@@ -19,6 +19,8 @@ DETERMINED, WEAK, NOT = "determined", "weakly determined", "not determined"
 _WIDE = 2.0
 # How near a number must be to a simple one to be taken for it.
 _SIMPLE = 2e-3
+# No formula has an exponential of more than this.
+_LARGEST = 100.0
 
 
 @final
@@ -59,6 +61,13 @@ def _verdict(
     name = profile.name
     if uncertainty.scale[j] == 0:
         return Verdict(name, NOT, "The data do not depend on {}.")
+    if uncertainty.blind:
+        return Verdict(
+            name,
+            NOT,
+            "No value is left over to tell the noise by, and so nothing of the errors "
+            "of {}.",
+        )
     if combination is not None:
         return Verdict(name, NOT, combination)
     low, high = profile.closed
@@ -92,13 +101,16 @@ def _combinations(uncertainty: Uncertainty) -> dict[int, str]:
     for group in _groups(null):
         names = [uncertainty.setting.model.layout.names[j] for j in group]
         normals = _normals(null[group]) * uncertainty.scale[group][:, None]
-        if normals.shape[1] == 1:
+        count, formula = normals.shape[1], None
+        if count == 1:
             formula = _formula(uncertainty, group, normals[:, 0])
+        if formula is not None:
             text = f"Only `{formula}` is determined, not its parts."
         else:
             what = ", ".join(f"`{name}`" for name in names)
-            count = normals.shape[1] or "no"
-            text = f"Of {what} only {count} combinations are determined."
+            number = {0: "no combination is", 1: "only one combination is"}
+            counted = number.get(count, f"only {count} combinations are")
+            text = f"Of {what} {counted} determined."
         reasons.update(dict.fromkeys(group, text))
     return reasons
 
@@ -127,8 +139,11 @@ def _normals(null: np.ndarray) -> np.ndarray:
     return left[:, rank:]
 
 
-def _formula(uncertainty: Uncertainty, group: list[int], gradient: np.ndarray) -> str:
-    """A product of powers and exponentials with this logarithmic gradient.
+def _formula(
+    uncertainty: Uncertainty, group: list[int], gradient: np.ndarray
+) -> str | None:
+    """A product of powers and exponentials with this logarithmic gradient; None where
+    exponents are so large that it cannot be one.
 
     d log c = e_1 dv_1 / v_1 + ... for powers v^e, and g dv for exp(g v)."""
     names = uncertainty.setting.model.layout.names
@@ -141,6 +156,8 @@ def _formula(uncertainty: Uncertainty, group: list[int], gradient: np.ndarray) -
         whole = round(exponent)
         if whole != 0 and abs(exponent - whole) < _SIMPLE:
             powers.append(names[j] if whole == 1 else f"{names[j]}^{whole}")
+        elif abs(exponent) > _LARGEST:
+            return None
         else:
             sign, size = _coefficient(slope, names, values, j)
             exponentials.append(f"exp({sign}{names[j]} * {size})")
