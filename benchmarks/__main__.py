@@ -3,13 +3,24 @@
 import argparse
 import time
 
-from . import fits, neural, scaling, startup, structured, text, torch, xla_flag
+from . import (
+    fits,
+    least_squares,
+    neural,
+    scaling,
+    startup,
+    structured,
+    text,
+    torch,
+    xla_flag,
+)
 from ._report import HEADER
 
 SECTIONS = {
     module.__name__.rpartition(".")[2]: module
     for module in (
-        *(structured, text, fits, neural, torch, scaling, startup, xla_flag),
+        *(structured, text, fits, least_squares, neural),
+        *(torch, scaling, startup, xla_flag),
     )
 }
 
