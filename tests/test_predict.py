@@ -68,6 +68,7 @@ def test_the_band_is_as_wide_as_the_trajectories_of_resampled_fits(fit):
 
 def test_a_number_is_the_last_time(fit):
     assert fit.predict().t[-1] == fit.data.T and len(fit.predict().t) == 201
+    assert fit.predict([0.0]).mean[0, 0] == fit.values["b"]
     found = fit.predict(30)
     assert found.t[0] == 0 and found.t[-1] == 30
     text = str(found).splitlines()

@@ -50,7 +50,7 @@ def _step_error(fit: "Estimate") -> str:
 
 def _bounds(fit: "Estimate") -> list[str]:
     sentences = []
-    for j in np.flatnonzero(fit.uncertainty.at_bound):
+    for j in np.flatnonzero(fit.uncertainty.at_bound & ~fit.uncertainty.flat):
         low, value = fit.setting.lower[j], fit.best[j]
         side = "lower" if abs(value - low) < 1e-6 * (1 + abs(low)) else "upper"
         sentences.append(

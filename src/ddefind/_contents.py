@@ -170,7 +170,7 @@ def numbers(array: Any) -> Any:
     >>> numbers(np.array([[1.5, np.nan], [np.inf, 2.0]]))
     [[1.5, 'NaN'], ['Infinity', 2.0]]
     """
-    plain = np.asarray(array, float)
+    plain = np.asarray(array)
     return plain.tolist() if np.all(np.isfinite(plain)) else _worded(plain.tolist())
 
 

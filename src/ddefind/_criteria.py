@@ -77,9 +77,8 @@ class Comparison:
         return share / share.sum()
 
     def _rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [
-            ("model", "k", "log L", "AIC", "AICc", "BIC", "BIC - best", "weight")
-        ]
+        rows: list[tuple[str, ...]] = []
+        rows += [("model", "k", "log L", "AIC", "AICc", "BIC", "BIC - best", "weight")]
         for label, each, above, weight in zip(
             self.labels, self.criteria, self.differences, self.weights
         ):
@@ -113,28 +112,26 @@ def compare(fits: "Mapping[str, Estimate] | Iterable[Estimate]") -> Comparison:
     "x' = -r * x"
     """
     if isinstance(fits, Mapping):
-        return _compare({str(label): fit for label, fit in fits.items()})
-    return _compare(_labelled(list(fits)))
-
-
-def _compare(fits: "dict[str, Estimate]") -> Comparison:
-    if len(fits) < 2:
-        raise ValueError(f"Give at least two fits to compare, not {len(fits)}.")
-    for label, fit in fits.items():
+        named: dict[str, Any] = {str(label): fit for label, fit in fits.items()}
+    else:
+        named = _labelled(list(fits))
+    if len(named) < 2:
+        raise ValueError(f"Give at least two fits to compare, not {len(named)}.")
+    for label, fit in named.items():
         if not hasattr(fit, "criteria"):
             raise TypeError(
                 f"{label!r} is no least-squares fit, but {type(fit).__name__}: there "
                 "is no likelihood to compare."
             )
-    first, *others = fits.items()
+    first, *others = named.items()
     for label, fit in others:
         if not _same_data(first[1].data, fit.data):
             raise ValueError(
                 f"{first[0]!r} and {label!r} are fits of different data: their "
                 "likelihoods cannot be compared."
             )
-    order = sorted(fits, key=lambda label: fits[label].criteria.bic)
-    return Comparison(tuple(order), tuple(fits[label].criteria for label in order))
+    order = sorted(named, key=lambda label: named[label].criteria.bic)
+    return Comparison(tuple(order), tuple(named[label].criteria for label in order))
 
 
 def _labelled(fits: list) -> dict[str, Any]:

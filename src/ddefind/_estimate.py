@@ -141,8 +141,11 @@ class Estimate(AbstractFit):
     @property
     def residuals(self) -> np.ndarray:
         """Data minus model in units of the noise; NaN where nothing was measured."""
-        sd = self.searched.noise if self.data.sd is None else self.data.sd
-        return (self.data.x - self.fitted) / sd
+        return (self.data.x - self.fitted) / self._sd
+
+    @property
+    def _sd(self) -> np.ndarray:
+        return self.searched.noise if self.data.sd is None else self.data.sd
 
     def bootstrap(
         self, n: int = 1000, kind: Kind = "parametric", seed: int = 0
@@ -223,13 +226,15 @@ class Estimate(AbstractFit):
         and chi-square where the noise is given. None where the model passes through
         the data, or where there is no fit."""
         judged = self.status is not Status.exact and np.isfinite(self.loss)
-        if not judged or not np.all(np.isfinite(self._observed)):
+        if not judged or not np.all(np.isfinite(self.fitted)):
             return ()
-        sd = self.searched.noise if self.data.sd is None else self.data.sd
-        slopes = (
-            self._observed[..., 1:] / np.broadcast_to(sd, self.data.x.shape)[..., None]
-        )
-        directions = slopes @ self.uncertainty.half
+        sd = np.broadcast_to(self._sd, self.data.x.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            slopes = self._observed[..., 1:] / sd[..., None]
+            directions = slopes @ self.uncertainty.half
+        # Slopes may overflow where values do not: then nothing is taken out.
+        if not np.all(np.isfinite(directions[np.isfinite(self.data.x)])):
+            directions = directions[..., :0]
         found = residual_checks(self.data, self.residuals, directions, self.freedom)
         return tuple(found)
 

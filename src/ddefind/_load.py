@@ -193,11 +193,10 @@ def _searched(saved: dict[str, Any], points: Points, size: int) -> Searched:
     quantities = points.values.shape[1]
     shapes = {"z": (size,), "gram": (size + 1, size + 1), "squares": (quantities,)}
     best = {
-        name: _array(value, *shapes.get(name, ()))[None]
+        name: _array(value, *shapes[name]) if name in shapes else np.array(value)
         for name, value in saved["best"].items()
     }
-    for name in ("evaluations", "status", "n"):
-        best[name] = best[name].astype(int)
+    best = {name: value[None] for name, value in best.items()}
     return Searched(
         best=Fitted(**best),
         points=points._replace(weights=_array(saved["weights"], *points.weights.shape)),

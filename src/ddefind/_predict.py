@@ -83,8 +83,8 @@ def read_times(times: Any, T: float) -> np.ndarray:
         found = np.asarray(T if times is None else times, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(f"`times` must be numbers, but got {times!r}.") from None
-    bad = ~np.isfinite(found) | (found < 0)
-    if found.ndim > 1 or found.size == 0 or np.any(bad) or np.max(found) == 0:
+    bad = ~np.isfinite(found) | (found < 0) | ((found == 0) & (found.ndim == 0))
+    if found.ndim > 1 or found.size == 0 or np.any(bad):
         raise ValueError(
             "`times` must be the last time of the prediction, or a vector of times "
             f"from 0 on, but got {times!r}."
@@ -121,7 +121,7 @@ def predict(
         mean + away,
         mean - noisy,
         mean + noisy,
-        ~np.any(found.moved, axis=-1),
+        np.all(~found.moved, axis=-1),
         level,
         tuple(_notes(uncertainty, times, found, gradient, measured)),
     )

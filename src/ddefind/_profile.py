@@ -136,7 +136,9 @@ class _End:
         """Take the fit at the proposed value into account."""
         self.seen.append((self.value, r, z))
         if abs(r - self.quantile) < _NEAR:
-            self.end, self.done = self.value, True
+            here = float(self.peak.z[self.j])
+            self.end = here + (self.value - here) * self.quantile / r
+            self.done = True
         elif r < self.quantile:
             moved = abs(self.value - self.peak.z[self.j])
             self.is_open = self.value == self.bound or moved > self.far
@@ -163,8 +165,8 @@ class _Search:
     peak: Peak
     quantile: float
 
-    def end(self, z: np.ndarray, r: float, j: int, side: int) -> _End:
-        return _End(self.setting, self.peak, z, r, j, side, self.quantile)
+    def end(self, z: np.ndarray, r: float, j: int, side: int, quantile: float) -> _End:
+        return _End(self.setting, self.peak, z, r, j, side, quantile)
 
     def held(self, js: list[int], starts: list[list[np.ndarray]]):
         """The better of two fits with value j held, for each: r, z, and how much the
@@ -190,13 +192,13 @@ class _Search:
 
     def beyond(self, ends: list[_End]) -> list[_End]:
         """Ends to be sought again, from places beyond all those found so far."""
-        places = [place for end in ends for place in end.path]
+        places = [(*place, end.quantile) for end in ends for place in end.path]
         more = []
         for (j, side), end in _farthest(ends).items():
-            r, z = max(places, key=lambda place: side * place[1][j])
+            r, z, quantile = max(places, key=lambda place: side * place[1][j])
             room = 0.02 * abs(end.limit - self.peak.z[j])
             if np.isfinite(end.limit) and side * (z[j] - end.limit) > room:
-                more.append(self.end(z, r, j, side))
+                more.append(self.end(z, r, j, side, quantile))
         return more
 
     def open_plateaus(self, ends: list[_End]) -> None:
@@ -240,13 +242,14 @@ def profiles(
     quantile: float,
     which: list[int],
     places: list[tuple[float, np.ndarray]],
+    theirs: float,
 ) -> list[Profile]:
     """The profiles of the free values `which`, from the peak and from other `places`
-    (r, z) that tie with it."""
+    (r, z) that tie with it; `theirs` is the quantile of these."""
     search = _Search(setting, points, peak, quantile)
     ends = [
-        search.end(z, r, j, side)
-        for r, z in [(0.0, peak.z), *places]
+        search.end(z, r, j, side, q)
+        for r, z, q in [(0.0, peak.z, quantile), *((*p, theirs) for p in places)]
         for j in which
         for side in (-1, 1)
     ]
@@ -262,6 +265,7 @@ def profiles(
         _profile(
             names[j],
             peak,
+            quantile,
             (farthest[j, -1], farthest[j, 1]),
             [end for end in ends if end.j == j],
         )
@@ -279,10 +283,10 @@ def open_profile(name: str, peak: Peak, j: int, quantile: float) -> Profile:
 
 
 def _profile(
-    name: str, peak: Peak, limits: tuple[_End, _End], ends: list[_End]
+    name: str, peak: Peak, quantile: float, limits: tuple[_End, _End], ends: list[_End]
 ) -> Profile:
     low, high = limits
-    j, quantile = low.j, low.quantile
+    j = low.j
     seen = [(float(peak.z[j]), 0.0, peak.z)]
     seen += [
         (value, r, z)

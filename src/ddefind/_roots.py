@@ -21,8 +21,8 @@ def rightmost_roots(A, B, tau: float, count: int = 6) -> np.ndarray:
     """The `count` rightmost characteristic roots (fewer where there are fewer), by
     falling real part; of a pair of complex conjugates both.
 
-    >>> rightmost_roots([[0.0]], [[-1.0]], tau=np.pi / 2, count=2).round(9)
-    array([0.+1.j, 0.-1.j])
+    >>> rightmost_roots([[-2.0]], [[1.0]], tau=1.0, count=1).round(4)
+    array([-0.4429+0.j])
     """
     A, B = np.atleast_2d(np.asarray(A, float)), np.atleast_2d(np.asarray(B, float))
     points, before = _FEWEST, None

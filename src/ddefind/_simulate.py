@@ -21,8 +21,9 @@ _STEPS = 100
 # Random values that are tried until one gives a finite solution.
 _TRIES = 10
 _MOST_POINTS, _MOST_STEPS = 1_000_000, 4_000_000
-# Halving the step moves the solution by less than this share of its spread.
-_PRECISION, _HALVINGS = 1e-6, 8
+# A step a quarter as long moves the solution by less than this share of its spread;
+# so many lengths are tried.
+_PRECISION, _LENGTHS = 1e-6, 5
 
 
 def simulated(
@@ -46,24 +47,26 @@ def simulated(
     x, moved = _exact(problem, t)
     random = np.random.default_rng(seed)
     x = x + noise * np.std(x, axis=0) * random.normal(size=x.shape)
-    note = (
-        f"Halving the last step still moved the solution, by {moved:.1g} of its size."
-    )
-    return Data(t, x, names=names, notes=[note] if moved > _PRECISION else [])
+    notes = []
+    if np.isinf(moved):
+        notes = ["There are too many steps to see what shorter ones would change."]
+    elif moved > _PRECISION:
+        notes = [f"Shorter steps still moved the solution, by {moved:.1g} of its size."]
+    return Data(t, x, names=names, notes=notes)
 
 
 def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
     """What is observed at some times, with steps as small as that needs, and how far it
-    moved when they were halved for the last time."""
+    moved when they were shortened for the last time."""
     T, tau = float(t[-1]), float(problem.tau)
     n, x, moved = max(20, int(np.ceil(200 * tau / T))), None, np.inf
-    for _ in range(_HALVINGS):
+    for _ in range(_LENGTHS):
         if T / tau * n > _MOST_STEPS or moved < _PRECISION:
             break
         finer = observed(problem, solve(problem, T, steps_per_delay=n), t)
         if x is not None and np.all(np.isfinite(x + finer)):
             moved = float(np.max(np.abs(finer - x) / _scale(finer)))
-        n, x = 2 * n, finer
+        n, x = 4 * n, finer
     if x is None:
         raise ValueError(
             f"T = {T:g} is {T / tau:.2g} delays: too many to solve for. Choose a "

@@ -21,6 +21,9 @@ from ._setting import Setting
 _NOTHING = 1e-10
 # As many minima as this are followed into the intervals.
 _MOST_MINIMA = 4
+# Other frequencies are further chances to fit the noise: their minima tie with the best
+# up to so much more chi-square.
+_CHANCES = 1.0
 
 
 def quantile(level: float, freedom: int | None) -> float:
@@ -179,8 +182,9 @@ class Uncertainty:
         setting, peak, q = self.slow, self.peak(), self.quantile(level)
         # What has no influence, alone or against others, needs no fit to be open.
         tried = np.flatnonzero(~self.flat).tolist()
-        places = self.ties if level == 0.95 else self._ties(peak, q)
-        found = profiles(setting, self.searched.points, peak, q, tried, places)
+        places, theirs = self._ties(peak, q), self._theirs(q)
+        points = self.searched.points
+        found = profiles(setting, points, peak, q, tried, places, theirs)
         known = dict(zip(tried, found))
         names = setting.model.layout.names
         return [
@@ -198,13 +202,18 @@ class Uncertainty:
         upper = np.where(limited, np.minimum(setting.upper, most), setting.upper)
         return replace(setting, upper=upper)
 
+    def _theirs(self, q: float) -> float:
+        """The quantile of other minima."""
+        return np.sqrt(q**2 + _CHANCES * self.setting.frequencies.any())
+
     @cached_property
     def ties(self) -> list[tuple[float, np.ndarray]]:
         """Other minima within the 95% interval's rise, and their r."""
         return self._ties(self.peak(), self.quantile(0.95))
 
     def _ties(self, peak: Peak, q: float) -> list[tuple[float, np.ndarray]]:
-        """Other minima, with r below the quantile: r and place."""
+        """Other minima, with r below their quantile: r and place."""
+        q = self._theirs(q)
         close = [
             minimum.z
             for minimum in self.searched.minima[1 : 1 + 2 * _MOST_MINIMA]
