@@ -23,7 +23,7 @@ from ._smooth import Curve
 
 # Where the curve is compared.
 _TIMES = 80
-_LIMIT = 30
+_LIMIT = 15
 
 
 class Slopes(NamedTuple):

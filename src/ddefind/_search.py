@@ -24,6 +24,9 @@ from ._starts import curve_of, first_starts, second_starts
 _ROUNDS, _POOR = 3, 2.0
 # Evaluations of a first look, and its steps in a short delay.
 _LOOK, _COARSE = 15, 5
+# What parts of the record are fitted first: in the first round by half of the starts,
+# later by all.
+_SOME, _MORE = (1 / 3,), (0.15, 0.3, 0.6)
 # How many of the starts are refined to the end.
 _SURVIVORS = 10
 # The most steps in a delay.
@@ -124,6 +127,7 @@ def _explore(
     random = np.random.default_rng(seed)
     curve = curve_of(setting) if starts > 1 else None
     z = first_starts(setting, starts, curve, noise, random)
+    z[1::2] = _grow(setting, z[1::2], points, _SOME)
     fitted = independent = _look(setting, z, points)
     yield fitted, starts, PHASES[0]
     for round_ in range(1, 1 + _ROUNDS if starts > 1 else 1):
@@ -134,7 +138,7 @@ def _explore(
         if round_ == _ROUNDS or _is_confirmed(setting, fitted, independent):
             return
         z = first_starts(setting, starts, curve, noise, random)
-        more = _look(setting, z, points)
+        more = _look(setting, _grow(setting, z, points, _MORE), points)
         fitted, independent = fitted.join(more), independent.join(more)
         yield fitted, (1 + round_) * starts, PHASES[0]
 
@@ -183,10 +187,27 @@ def slow_limit(setting: Setting, z: np.ndarray) -> np.ndarray:
     return _CYCLES * 2 * np.pi / setting.delay(z)[:, None]
 
 
+def _glance(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
+    """A few steps from each start."""
+    n = np.full(len(z), _COARSE)
+    return refine(setting, z, points, n, _LOOK, rate=setting.rate)
+
+
+def _grow(
+    setting: Setting, z: np.ndarray, points: Points, shares: tuple[float, ...]
+) -> np.ndarray:
+    """The starts after a glance at growing parts of the record. Trajectories that soon
+    forget where they came from have many minima on all of it, few on its beginning."""
+    for share in shares if len(z) else ():
+        seen = np.asarray(points.times) <= share * setting.data.T
+        part = points._replace(weights=np.where(seen[:, None], points.weights, 0.0))
+        z = _glance(setting, z, part).z
+    return z
+
+
 def _look(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
     """A few steps from each start, and the best of them refined."""
-    n = np.full(len(z), _COARSE)
-    looked = refine(setting, z, points, n, _LOOK, rate=setting.rate)
+    looked = _glance(setting, z, points)
     kept = _distinct(setting, looked, _SURVIVORS)
     starts = [int(_near(looked.z, looked.z[row]).sum()) for row in kept]
     z = looked.z[kept]
