@@ -26,7 +26,8 @@ models _spline _engine _layout _prior _parameters _program _template _equation
 _structure _forcing _solve _loss _gradient _adjoint _published _check _descent _blocks
 _aten _aten_sums _aten_shapes _torch_program _delay_ode _pytorch _torch_trial
 _torch_check _torch_export _from_torch _contents plots _result _sensitivity _levenberg
-_least_squares _smooth _matching _setting _refine _starts _search _profile _uncertainty
+_least_squares _smooth _matching _setting _refine _preference _starts _search _profile
+_uncertainty
 _verdict _aligned _observed _propagate _bootstrap _sample _predict _derived _roots
 _stability _checks _criteria _cautions _summary _estimate _load _job _fit_descent
 _fit_squares _fit __init__ torch _source _simulate _output _cli _cli_options _cli_fit

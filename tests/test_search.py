@@ -6,9 +6,10 @@ from scipy.interpolate import make_smoothing_spline
 
 import ddefind as dd
 from ddefind import _levenberg, _search
+from ddefind._preference import score
 from ddefind._setting import spacing
 from ddefind._smooth import rough_noise, smooth, spread
-from ddefind._starts import curve_of, draw, first_starts, match, second_starts
+from ddefind._starts import draw, first_starts, match, second_starts
 from squares import LOGISTIC, TRUTH, logistic_data, setting_of
 
 QUIET = dict(progress=False)
@@ -79,7 +80,7 @@ class TestStarts:
             b=dd.Parameter(upper=0.2),
         )
         noise, random = rough_noise(DATA), np.random.default_rng(0)
-        curve = curve_of(setting)
+        curve = setting.curve
         z = first_starts(setting, 16, curve, noise, random)
         again = second_starts(setting, z[:3], 16, curve, noise, random)
         for each in (z, again):
@@ -90,7 +91,7 @@ class TestStarts:
         given = dict(r=1.5, K=3.0, b=0.4, tau=0.7)
         setting = setting_of(MODEL.problem(given), DATA)
         z = first_starts(
-            setting, 8, curve_of(setting), rough_noise(DATA), np.random.default_rng(0)
+            setting, 8, setting.curve, rough_noise(DATA), np.random.default_rng(0)
         )
         np.testing.assert_array_equal(z[0], list(given.values()))
         part = plain(r=1.5, tau=dd.Parameter(start=0.7, lower=0.5))
@@ -100,13 +101,13 @@ class TestStarts:
     def test_matching_finds_what_the_slopes_say(self):
         setting = plain()
         z = np.tile([1.0, 1.0, 1.0, 1.0], (4, 1))
-        found = match(setting, z, curve_of(setting), rough_noise(DATA))
+        found = match(setting, z, setting.curve, rough_noise(DATA))
         np.testing.assert_allclose(found[0], list(TRUTH.values()), rtol=0.15)
 
     def test_no_curve_for_what_is_not_the_state(self):
         model = dd.equation(LOGISTIC, observe="seen = 2 * x")
         data = dd.Data(DATA.t, 2 * DATA.x, names=("seen",))
-        assert curve_of(setting_of(model.blank, data)) is None
+        assert setting_of(model.blank, data).curve is None
 
 
 class TestConventions:
@@ -124,7 +125,7 @@ class TestConventions:
         setting = setting_of(periodic.blank, DATA)
         at = setting.model.layout.names.index("omega")
         assert setting.frequencies[at]
-        assert setting.lower[at] == 0.0
+        assert setting.lower[at] == pytest.approx(np.pi / DATA.T)
         assert setting.upper[at] == pytest.approx(np.pi / spacing(DATA))
         negative = {"omega": dd.Parameter(lower=-9.0, upper=-1.0)}
         setting = setting_of(periodic.blank, DATA, negative)
@@ -140,7 +141,7 @@ class TestConventions:
         gram = np.tile(np.eye(1 + len(names)), (3, 1, 1))
         gram[:, 0, 0] = count * np.array([1.05, 1.0, 0.7])
         fitted = fits_at(z, gram)
-        order = np.argsort(_search.score(setting, fitted))
+        order = np.argsort(score(setting, fitted))
         assert order.tolist() == [2, 0, 1]
 
     def test_start_outside_of_bounds(self):

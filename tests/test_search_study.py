@@ -1,5 +1,5 @@
-"""The best fit, not the nearest: scipy's least squares on the same residuals, started at
-the truth, never finds a better minimum."""
+"""The best fit, not the nearest: scipy's least squares on the same residuals, from the
+truth, never finds a better minimum."""
 
 import numpy as np
 import pytest

@@ -14,10 +14,11 @@ import numpy as np
 
 from ._data import Data
 from ._forcing import Points
+from ._preference import score
 from ._refine import Fitted, refine
 from ._setting import Setting
 from ._smooth import rough_noise, spread
-from ._starts import curve_of, first_starts, second_starts
+from ._starts import first_starts, second_starts
 
 # Rounds of starts, until the best minimum was reached from two of them, and its
 # residuals are not that many times as large as the noise seems (in squares).
@@ -34,8 +35,6 @@ _MOST_STEPS = 8000
 # Steps are fine enough when halving them moves the estimates by less than this share of
 # their joint standard error.
 _STEP_ERROR = 0.05
-# Histories with more cycles than this in a delay must be better by so much.
-_CYCLES, _FAST = 1.25, 10.0
 # Minima are the same whose sums of squares differ by less than this, in units of the
 # noise, and that are nearer than its root, in standard errors.
 _SAME = 0.1
@@ -125,15 +124,17 @@ def _explore(
     """Minima, from more and more starts until the best is confirmed: all so far, the
     number of starts, and the phase."""
     random = np.random.default_rng(seed)
-    curve = curve_of(setting) if starts > 1 else None
+    curve = setting.curve if starts > 1 else None
     z = first_starts(setting, starts, curve, noise, random)
     z[1::2] = _grow(setting, z[1::2], points, _SOME)
     fitted = independent = _look(setting, z, points)
     yield fitted, starts, PHASES[0]
     for round_ in range(1, 1 + _ROUNDS if starts > 1 else 1):
-        kept = fitted.z[_distinct(setting, fitted, 3)]
+        kept = _distinct(setting, fitted, 3).z
         z = second_starts(setting, kept, starts, curve, noise, random)
-        fitted = fitted.join(_look(setting, z, points))
+        again = _look(setting, z, points)
+        # These are no starts of their own.
+        fitted = fitted.join(replace(again, starts=0 * again.starts))
         yield fitted, round_ * starts, PHASES[1]
         if round_ == _ROUNDS or _is_confirmed(setting, fitted, independent):
             return
@@ -147,7 +148,7 @@ def _is_confirmed(setting: Setting, fitted: Fitted, independent: Fitted) -> bool
     """Whether the best fit follows the data, and two of the independent starts ended as
     well."""
     best = fitted.loss[np.argmin(score(setting, fitted))]
-    unit = variance(setting, float(np.min(fitted.scatter)))
+    unit = setting.variance(float(np.min(fitted.scatter)))
     same = independent.loss < best + _SAME * unit
     follows = best < _POOR * setting.freedom
     return bool(follows and independent.starts[same].sum() >= 2)
@@ -165,26 +166,6 @@ def _found(setting: Setting, fitted: Fitted, points, noise, starts: int) -> Sear
         step_error=np.inf,
         interrupted=False,
     )
-
-
-def score(setting: Setting, fitted: Fitted) -> np.ndarray:
-    """By what minima are ranked: the sum of squares in units of the noise, and a
-    preference for slow histories.
-
-    A history is seen through one delay only, so that fast ones, up to the sampling
-    limit, fit any data nearly as well, by chance some better. One with more than
-    `_CYCLES` full cycles in a delay must therefore lower the chi-square by `_FAST`."""
-    unit = variance(setting, float(np.min(fitted.scatter)))
-    felt = np.diagonal(fitted.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
-    fast = fitted.z > slow_limit(setting, fitted.z)
-    return fitted.loss / unit + _FAST * np.sum(
-        setting.frequencies & felt & fast, axis=1
-    )
-
-
-def slow_limit(setting: Setting, z: np.ndarray) -> np.ndarray:
-    """The highest frequency of a slow history, for each row of free values."""
-    return _CYCLES * 2 * np.pi / setting.delay(z)[:, None]
 
 
 def _glance(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
@@ -209,10 +190,8 @@ def _look(setting: Setting, z: np.ndarray, points: Points) -> Fitted:
     """A few steps from each start, and the best of them refined."""
     looked = _glance(setting, z, points)
     kept = _distinct(setting, looked, _SURVIVORS)
-    starts = [int(_near(looked.z, looked.z[row]).sum()) for row in kept]
-    z = looked.z[kept]
-    found = refine(setting, z, points, setting.steps(z))
-    return replace(found, starts=np.array(starts))
+    found = refine(setting, kept.z, points, setting.steps(kept.z))
+    return replace(found, starts=kept.starts)
 
 
 def _given_noise(data: Data) -> np.ndarray | None:
@@ -243,7 +222,7 @@ def _reweigh(setting: Setting, fitted: Fitted) -> tuple[Fitted, Points]:
         if before is not None and np.all(np.abs(noise / before - 1) < 1e-4):
             break
         points = setting.points(noise)
-        fitted = fitted.take(_distinct(setting, fitted, 6))
+        fitted = _distinct(setting, fitted, 6)
         again = refine(setting, fitted.z, points, setting.steps(fitted.z))
         fitted = replace(again, starts=fitted.starts)
         before = noise
@@ -257,7 +236,7 @@ def _resolve(
     """The best fits with half the step, since minima of coarse steps may be theirs
     alone; and the best of them, with steps that are halved until the estimates no
     longer feel it: by how much they do."""
-    fitted = fitted.take(_distinct(setting, fitted, _SURVIVORS))
+    fitted = _distinct(setting, fitted, _SURVIVORS)
     n = 2 * setting.steps(fitted.z)
     finer = refine(setting, fitted.z, points, n)
     finer = replace(finer, starts=fitted.starts)
@@ -275,18 +254,10 @@ def _resolve(
     return finer, best, moved
 
 
-def variance(setting: Setting, loss: float) -> float:
-    """The unit of the sum of squares: the variance of the weighted residuals, one where
-    the noise is given."""
-    if setting.has_unit or not np.isfinite(loss):
-        return 1.0
-    return max(loss / setting.freedom, 1e-300)
-
-
 def _distance(setting: Setting, fitted: Fitted, z: np.ndarray) -> float:
     """How far `z` is from a fit, in its joint standard errors."""
     square = _square(fitted, 0, z)
-    return float(np.sqrt(max(square, 0.0) / variance(setting, fitted.scatter[0])))
+    return float(np.sqrt(max(square, 0.0) / setting.variance(fitted.scatter[0])))
 
 
 def _square(fitted: Fitted, row: int, z: np.ndarray) -> float:
@@ -296,8 +267,9 @@ def _square(fitted: Fitted, row: int, z: np.ndarray) -> float:
         return float(away @ fitted.gram[row, 1:, 1:] @ away)
 
 
-def _distinct(setting: Setting, fitted: Fitted, most: int) -> np.ndarray:
-    """The best fits, best first, without those that are at the same place."""
+def _distinct(setting: Setting, fitted: Fitted, most: int) -> Fitted:
+    """The best fits, best first; those at the same place count as one from all their
+    starts."""
     order = np.argsort(score(setting, fitted), kind="stable")
     kept: list[int] = []
     for row in order:
@@ -305,7 +277,9 @@ def _distinct(setting: Setting, fitted: Fitted, most: int) -> np.ndarray:
             break
         if not _near(fitted.z[kept], fitted.z[row]).any():
             kept.append(int(row))
-    return np.array(kept)
+    same = [_near(fitted.z, fitted.z[row]) for row in kept]
+    starts = np.array([int(fitted.starts[near].sum()) for near in same])
+    return replace(fitted.take(kept), starts=starts)
 
 
 def _near(z: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -315,7 +289,7 @@ def _near(z: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 def _minima(setting: Setting, fitted: Fitted) -> tuple[Minimum, ...]:
     """The distinct minima that were reached, in the order given."""
-    unit = variance(setting, float(np.min(fitted.scatter)))
+    unit = setting.variance(float(np.min(fitted.scatter)))
     kept: list[int] = []
     starts: list[int] = []
     for row in np.flatnonzero(np.isfinite(fitted.loss)):

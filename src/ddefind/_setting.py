@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -16,6 +17,7 @@ from ._levenberg import Box
 from ._loss import SumOfSquares
 from ._parameters import Parameter, find, layout
 from ._problem import Problem
+from ._smooth import Curve, smooth
 from ._solver import AbstractSolver
 
 # Rows of the ring: the longest delay, in steps, has a few less.
@@ -95,6 +97,30 @@ class Setting:
         """Whether the weights are those of the noise: as given, or, with outliers, as
         the residuals within the bulk have it. Else the sum of squares says it."""
         return self.data.sd is not None or self.model.huber is not None
+
+    @cached_property
+    def measured(self) -> np.ndarray:
+        """Which quantities were measured at all."""
+        return np.any(np.isfinite(self.data.x), axis=0)
+
+    @cached_property
+    def curve(self) -> Curve | None:
+        """A smooth curve through the states, a constant for those that are not
+        measured; None with too few points, or where something else than the state is
+        measured."""
+        data = self.data
+        if data.x.shape[1] != self.model.dimension or self.model.observes:
+            return None
+        if self.measured.all():
+            return smooth(data)
+        return smooth(Data(data.t, np.where(self.measured, data.x, 1.0)))
+
+    def variance(self, loss: float) -> float:
+        """The unit of the sum of squares: the variance of the weighted residuals, one
+        where the noise is given."""
+        if self.has_unit or not np.isfinite(loss):
+            return 1.0
+        return max(loss / self.freedom, 1e-300)
 
     @property
     def count(self) -> int:
@@ -180,12 +206,15 @@ def _bound_delay(data: Data, lower, upper, guess, tau: int) -> None:
 
 def _bound_frequencies(data: Data, lower, upper, frequencies) -> None:
     """(A, omega) and (-A, -omega) are the same history: omega is taken positive where
-    it may be; and below the sampling limit, where the user gives none."""
+    it may be; below the sampling limit, where the user gives none; and with a period of
+    at most twice the record, where they give no positive limit. Slower sines are
+    straight lines, of which A and omega cannot be told."""
     for j in np.flatnonzero(frequencies):
         if upper[j] > 0:
-            lower[j] = max(lower[j], 0.0)
             if np.isinf(upper[j]):
                 upper[j] = max(np.pi / spacing(data), 2 * lower[j])
+            slowest = min(np.pi / data.T, 0.1 * upper[j])
+            lower[j] = lower[j] if lower[j] > 0 else slowest
 
 
 def _priors(parameters, names: Layout) -> Priors | None:

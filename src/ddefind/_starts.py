@@ -2,17 +2,16 @@
 changed a little."""
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 import numpy as np
 
 from . import _levenberg
-from ._data import Data
 from ._matching import match_block, slopes
+from ._preference import slow_limit
 from ._refine import BLOCK, in_blocks
 from ._setting import Setting
-from ._smooth import Curve, smooth, spread
+from ._smooth import Curve, spread
 
 # For each start so many draws are matched, and the best is kept.
 _TRIES = 4
@@ -51,6 +50,13 @@ def second_starts(
         return moved
     drawn = draw(replace(setting, guess=setting.guess * np.nan), count, 1, random)
     other = np.where(setting.history, drawn, z)
+    # Most frequencies are fast ones, most of the true are not: half are drawn slow.
+    some = np.arange(count) // len(found) % 2 == 0
+    for omega in np.flatnonzero(setting.frequencies):
+        low, high = setting.lower[omega], setting.upper[omega]
+        high = np.minimum(slow_limit(setting, z)[:, 0], high)
+        slow = low + random.uniform(size=count) * np.maximum(high - low, 0.0)
+        other[some, omega] = slow[some]
     if curve is not None:
         other = match(setting, other, curve, noise, held=~setting.history)
     most = np.arange(count) // len(found) % 4 != 3
@@ -106,15 +112,6 @@ def _draw(setting: Setting, j: int, bold: np.ndarray, random) -> np.ndarray:
     return size * np.where(bold & (random.uniform(size=count) < 0.4), -usual, usual)
 
 
-def curve_of(setting: Setting) -> Curve | None:
-    """A smooth curve through the data; None where gradient matching is not possible:
-    with too few points, or where something else than the state is measured."""
-    data, model = setting.data, setting.model
-    if data.x.shape[1] != model.dimension or model.observes:
-        return None
-    return smooth(_filled(data, _measured(data)))
-
-
 def match(
     setting: Setting,
     z: np.ndarray,
@@ -128,7 +125,7 @@ def match(
     data = setting.data
     curves = [slopes(curve, data.T, tau, noise) for tau in setting.delay(z)]
     curves = jax.tree.map(lambda *a: np.stack(a), *curves)
-    measured = _measured(data)
+    measured = setting.measured
     curves = curves._replace(
         weight=curves.weight * measured.all(),
         start_weight=curves.start_weight * measured,
@@ -152,15 +149,3 @@ def match(
     if np.isfinite(setting.guess).all():
         best[0] = z[0]
     return best
-
-
-def _measured(data: Data) -> np.ndarray:
-    return np.any(np.isfinite(data.x), axis=0)
-
-
-def _filled(data: Data, measured: Any) -> Data:
-    """The data with a harmless constant for what is not measured."""
-    if measured.all():
-        return data
-    x = np.where(measured, data.x, 1.0)
-    return Data(data.t, x)

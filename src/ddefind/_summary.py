@@ -51,18 +51,25 @@ def _about_noise(fit: "Estimate") -> str:
 
 def _about_minima(fit: "Estimate") -> str:
     found = fit.minima
-    same = found[0].starts if found else 0
     text = f"{fit.starts} starts, {fit.seconds:.2g} s; "
+    reached = _reached(found[0].starts if found else 0)
     if len(found) <= 1:
-        return f"{text}one minimum, reached {same} times."
+        return f"{text}one minimum, {reached}."
     rise = (found[1].loss - found[0].loss) / fit.uncertainty.unit
     where = (
         f"{rise:.3g} above it" if rise >= 0 else f"a fast history, {-rise:.3g} below it"
     )
     return (
-        f"{text}{len(found)} minima, the best reached {same} times, the next {where} "
-        "in chi-square."
+        f"{text}{len(found)} minima, the best {reached}, the next {where} in "
+        "chi-square."
     )
+
+
+def _reached(starts: int) -> str:
+    """From how many starts a minimum was reached; others were not followed so far."""
+    if starts == 0:
+        return "reached from another"
+    return "reached once" if starts == 1 else f"reached {starts} times"
 
 
 def _rows(fit: "Estimate") -> list[tuple[str, ...]]:

@@ -12,9 +12,10 @@ from typing import final
 
 import numpy as np
 
+from ._preference import slow_limit
 from ._profile import Peak, Profile, open_profile, profiles
 from ._refine import refine
-from ._search import Searched, slow_limit, variance
+from ._search import Searched
 from ._setting import Setting
 
 # Eigenvalues of the scaled information below this are rounding errors of zero.
@@ -80,7 +81,7 @@ class Uncertainty:
 
     @property
     def _variance(self) -> float:
-        return variance(self.setting, float(self.searched.best.scatter[0]))
+        return self.setting.variance(float(self.searched.best.scatter[0]))
 
     @cached_property
     def _kept(self) -> np.ndarray:

@@ -19,7 +19,7 @@ DETERMINED, WEAK, NOT = "determined", "weakly determined", "not determined"
 _WIDE = 2.0
 # How near a number must be to a simple one to be taken for it.
 _SIMPLE = 2e-3
-# No formula has an exponential of more than this.
+# No formula has a power or an exponential of more than this.
 _LARGEST = 100.0
 
 
@@ -154,10 +154,10 @@ def _formula(
     powers, exponentials = [], []
     for j, slope, exponent in zip(group, gradient, exponents):
         whole = round(exponent)
+        if abs(exponent) > _LARGEST:
+            return None
         if whole != 0 and abs(exponent - whole) < _SIMPLE:
             powers.append(names[j] if whole == 1 else f"{names[j]}^{whole}")
-        elif abs(exponent) > _LARGEST:
-            return None
         else:
             sign, size = _coefficient(slope, names, values, j)
             exponentials.append(f"exp({sign}{names[j]} * {size})")
