@@ -39,24 +39,22 @@ class Slopes(NamedTuple):
     start_weight: Any  # [d]
 
 
-def slopes(curve: Curve, T: float, tau: float, noise: np.ndarray) -> Slopes:
-    """What gradient matching needs of a curve, for one delay."""
+def slopes(curve: Curve, T: float, delays: np.ndarray, noise: np.ndarray) -> Slopes:
+    """What gradient matching needs of a curve, for each of the delays."""
     t = np.linspace(0, T, _TIMES)
     x, slope = curve.x(t), curve.slope(t)
-    known = t >= tau
+    known = t >= delays[:, None]
     size = np.mean(slope**2, axis=0)
     start = curve.x(np.zeros(1))[0]
     near = np.maximum(noise**2, 1e-4 * np.var(x, axis=0) + 1e-300)
-    return Slopes(
-        t,
-        x,
-        slope,
-        curve.x(np.where(known, t - tau, 0.0)),
-        known,
-        start,
-        1 / np.where(size > 0, size, 1.0),
-        1 / near,
-    )
+    earlier = curve.x(np.where(known, t - delays[:, None], 0.0))
+    weights = 1 / np.where(size > 0, size, 1.0), 1 / near
+
+    def repeat(a):
+        return np.broadcast_to(a, (len(delays), *a.shape))
+
+    t, x, slope, start = map(repeat, (t, x, slope, start))
+    return Slopes(t, x, slope, earlier, known, start, *map(repeat, weights))
 
 
 @eqx.filter_jit

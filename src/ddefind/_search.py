@@ -7,6 +7,7 @@ convergence. Noise levels that are not given follow the residuals, and the solve
 is halved until the estimates no longer feel it."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple, final
 
@@ -125,7 +126,10 @@ def _explore(
     number of starts, and the phase."""
     random = np.random.default_rng(seed)
     curve = setting.curve if starts > 1 else None
-    z = first_starts(setting, starts, curve, noise, random)
+    with ThreadPoolExecutor(1) as pool:
+        # The program of the refinements compiles while that of the matching does.
+        pool.submit(_compile, setting, points)
+        z = first_starts(setting, starts, curve, noise, random)
     z[1::2] = _grow(setting, z[1::2], points, _SOME)
     fitted = independent = _look(setting, z, points)
     yield fitted, starts, PHASES[0]
@@ -166,6 +170,12 @@ def _found(setting: Setting, fitted: Fitted, points, noise, starts: int) -> Sear
         step_error=np.inf,
         interrupted=False,
     )
+
+
+def _compile(setting: Setting, points: Points) -> None:
+    """Refine nothing."""
+    z = np.clip(np.ones((1, len(setting.lower))), setting.lower, setting.upper)
+    refine(setting, z, points, np.array([_COARSE]), limit=0)
 
 
 def _glance(setting: Setting, z: np.ndarray, points: Points) -> Fitted:

@@ -15,7 +15,7 @@ from ._layout import Layout
 from ._least_squares import Model, Priors
 from ._levenberg import Box
 from ._loss import SumOfSquares
-from ._parameters import Parameter, find, layout
+from ._parameters import Parameter, find, layout, values
 from ._problem import Problem
 from ._smooth import Curve, smooth
 from ._solver import AbstractSolver
@@ -144,10 +144,11 @@ def make_setting(
     workers: int | None = None,
 ) -> tuple[Setting, Problem]:
     """The setting of a fit, and the problem with what is fixed in place."""
-    names, problem, start = layout(problem, parameters, seed=seed, partial=True)
+    names, problem, _ = layout(problem, parameters, seed=seed, partial=True)
     if not names.names:
         raise ValueError("Every parameter is fixed: there is nothing to learn.")
-    guess = np.asarray(names.transform(start))
+    start = values(problem)
+    guess = np.array([start[names.source.index(j)] for j in range(len(names.names))])
     lower, upper = np.array(names.lower), np.array(names.upper)
     history = np.array([name.startswith("history.") for name in names.paths])
     frequencies = np.zeros(len(lower), bool)

@@ -11,11 +11,39 @@ from ._data import Data
 _MOST = 200
 
 
+class _Spline(NamedTuple):
+    r"""A cubic spline by its values x and second derivatives $\gamma$ at its knots:
+    with $a = (t_{i+1} - t) / h$ and b = 1 - a it is
+
+    $$a x_i + b x_{i+1} + \frac{h^2}{6}\bigl((a^3 - a)\gamma_i +
+      (b^3 - b)\gamma_{i+1}\bigr).$$"""
+
+    t: np.ndarray
+    x: np.ndarray
+    bend: np.ndarray
+
+    def __call__(self, t: np.ndarray) -> np.ndarray:
+        i, h, a, b = self._place(t)
+        bent = (a**3 - a) * self.bend[i] + (b**3 - b) * self.bend[i + 1]
+        return a * self.x[i] + b * self.x[i + 1] + h**2 / 6 * bent
+
+    def slope(self, t: np.ndarray) -> np.ndarray:
+        i, h, a, b = self._place(t)
+        bent = (3 * b**2 - 1) * self.bend[i + 1] - (3 * a**2 - 1) * self.bend[i]
+        return (self.x[i + 1] - self.x[i]) / h + h / 6 * bent
+
+    def _place(self, t: np.ndarray):
+        i = np.clip(np.searchsorted(self.t, t, "right") - 1, 0, len(self.t) - 2)
+        h = self.t[i + 1] - self.t[i]
+        a = (self.t[i + 1] - t) / h
+        return i, h, a, 1 - a
+
+
 class Curve(NamedTuple):
     """A smooth trajectory through data, in their range: where they are positive, it is,
-    too. `x(t)` and `slope(t)` are (len(t), k)."""
+    too. `x(t)` and `slope(t)` have the shape of t and a last axis over the states."""
 
-    splines: list
+    splines: list[_Spline]
     lowest: np.ndarray
     highest: np.ndarray
 
@@ -24,26 +52,24 @@ class Curve(NamedTuple):
         return np.clip(x, self.lowest, self.highest)
 
     def slope(self, t: np.ndarray) -> np.ndarray:
-        return np.stack([spline(t, 1) for spline in self.splines], axis=-1)
+        return np.stack([spline.slope(t) for spline in self.splines], axis=-1)
 
 
 def smooth(data: Data) -> Curve | None:
     """Smoothing splines, as smooth as generalised cross-validation finds best. None if
     a quantity is measured at fewer than five times."""
-    from scipy.interpolate import CubicSpline
-
     splines = []
     for column in range(data.x.shape[1]):
         t, x = _points(data, column)
         if len(np.unique(t)) < 5:
             return None
         t, x = _bins(t, x)
-        splines.append(CubicSpline(t, _smoothed(t, x), bc_type="natural"))
+        splines.append(_smoothed(t, x))
     return Curve(splines, np.nanmin(data.x, axis=0), np.nanmax(data.x, axis=0))
 
 
-def _smoothed(t: np.ndarray, x: np.ndarray) -> np.ndarray:
-    r"""The values of the natural spline s that minimises $\sum (x - s)^2 + \lambda \int
+def _smoothed(t: np.ndarray, x: np.ndarray) -> _Spline:
+    r"""The natural spline s that minimises $\sum (x - s)^2 + \lambda \int
     s''^2$, by Reinsch's equations: $(R + \lambda Q^T Q)\gamma = Q^T x$ and x - s =
     $\lambda Q \gamma$, with five diagonals.
 
@@ -66,23 +92,19 @@ def _smoothed(t: np.ndarray, x: np.ndarray) -> np.ndarray:
     order = np.pi * np.arange(0.5, len(b)) / (t[-1] - t[0])
     eigenvalues = (t[-1] - t[0]) / len(t) * order**4
 
-    def residual(weight: float) -> np.ndarray:
-        gamma = weight * solveh_banded(R + weight * square, bent)
-        r = np.zeros_like(x)
-        r[:-2] += a * gamma
-        r[1:-1] += b * gamma
-        r[2:] += c * gamma
-        return r
-
-    best, found = np.inf, np.zeros_like(x)
+    best, found = np.inf, _Spline(t, x, np.zeros_like(x))
     # Of less smoothing these degrees of freedom say nothing.
     for weight in np.geomspace(10 / eigenvalues[-1], 100 / eigenvalues[0], 40):
-        r = residual(weight)
+        gamma = solveh_banded(R + weight * square, bent)
+        r = np.zeros_like(x)
+        r[:-2] += weight * a * gamma
+        r[1:-1] += weight * b * gamma
+        r[2:] += weight * c * gamma
         freedom = np.sum(weight * eigenvalues / (1 + weight * eigenvalues))
         score = np.sum(r**2) / freedom**2
         if score < best:
-            best, found = score, r
-    return x - found
+            best, found = score, _Spline(t, x - r, np.pad(gamma, 1))
+    return found
 
 
 def spread(data: Data) -> np.ndarray:

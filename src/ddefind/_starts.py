@@ -123,8 +123,7 @@ def match(
     """The starts after gradient matching, each with its own delay, and the best of its
     `tries`; a start where that fails, and the user's, stay as they are."""
     data = setting.data
-    curves = [slopes(curve, data.T, tau, noise) for tau in setting.delay(z)]
-    curves = jax.tree.map(lambda *a: np.stack(a), *curves)
+    curves = slopes(curve, data.T, setting.delay(z), noise)
     measured = setting.measured
     curves = curves._replace(
         weight=curves.weight * measured.all(),
