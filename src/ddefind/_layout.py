@@ -102,11 +102,11 @@ class Layout:
         arrays = []
         old = iter(jax.tree.leaves(learned))
         for leaf in filter(self.learns, self.leaves):
-            constants = jnp.ravel(next(old))
+            constants = next(old)
             pieces = [
                 x[source : source + end - begin]
                 if source >= 0
-                else _spread(constants[begin:end], x.shape[1:])
+                else _spread(jnp.ravel(constants)[begin:end], x.shape[1:])
                 for begin, end, source in self._runs(leaf)
             ]
             flat = pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
@@ -116,7 +116,8 @@ class Layout:
     def problem(self, z, problem: Problem) -> Problem:
         """The whole problem at the free vector `z` of one fit."""
         learned, fixed = self.split(problem)
-        return eqx.combine(self.join(jnp.asarray(z), learned), fixed)
+        joined = jax.tree.map(jnp.asarray, self.join(np.asarray(z), learned))
+        return eqx.combine(joined, fixed)
 
     def _sources(self, leaf: Leaf) -> tuple[int, ...]:
         return self.source[leaf.first : leaf.first + leaf.size]

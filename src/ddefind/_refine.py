@@ -14,7 +14,7 @@ from ._setting import CAPACITY, Setting
 from ._smooth import spread
 
 # Fits that one call of a program runs, one after the other.
-BLOCK = 8
+BLOCK = 16
 # Evaluations until a fit counts as not converging.
 LIMIT = 400
 

@@ -294,7 +294,7 @@ def _distinct(setting: Setting, fitted: Fitted, most: int) -> Fitted:
 
 def _near(z: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Which rows of `z` are at the same place."""
-    return np.all(np.isclose(z, place, rtol=1e-3, atol=1e-12), axis=1)
+    return np.all(np.abs(z - place) <= 1e-3 * np.abs(place) + 1e-12, axis=1)
 
 
 def _minima(setting: Setting, fitted: Fitted) -> tuple[Minimum, ...]:
