@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.interpolate import make_smoothing_spline
+from scipy.interpolate import CubicSpline, make_smoothing_spline
 
 import ddefind as dd
 from ddefind import _levenberg, _search
-from ddefind._preference import score
+from ddefind._preference import score, slow_limit
 from ddefind._setting import spacing
 from ddefind._smooth import rough_noise, smooth, spread
 from ddefind._starts import draw, first_starts, match, second_starts
@@ -39,6 +39,13 @@ class TestCurve:
         assert np.sqrt(np.mean((found - np.sin(2 * inside)) ** 2)) < 0.06
         slope = curve.slope(inside)[:, 0]
         assert np.sqrt(np.mean((slope - 2 * np.cos(2 * inside)) ** 2)) < 0.5
+
+    def test_it_is_the_natural_spline_through_its_values(self):
+        found = smooth(dd.Data(self.t, self.x)).splines[0]
+        same = CubicSpline(found.t, found.x, bc_type="natural")
+        t = np.linspace(self.t[0], self.t[-1], 200).reshape(20, 10)
+        np.testing.assert_allclose(found(t), same(t), atol=1e-10)
+        np.testing.assert_allclose(found.slope(t), same(t, 1), atol=1e-9)
 
     def test_few_points_in_each_wave_are_no_straight_line(self):
         t = np.linspace(0, 40, 100)
@@ -135,14 +142,24 @@ class TestConventions:
         setting = setting_of(MODEL.with_history("periodic").blank, DATA)
         names = setting.model.layout.names
         at = names.index("omega")
-        z = np.ones((3, len(names)))
-        z[:, at] = [1.0, 15.0, 15.0]
+        z = np.ones((4, len(names)))
+        z[:, at] = [1.0, 10.0, 10.0, 80.0]
         count = float(setting.freedom)
-        gram = np.tile(np.eye(1 + len(names)), (3, 1, 1))
-        gram[:, 0, 0] = count * np.array([1.05, 1.0, 0.7])
+        gram = np.tile(np.eye(1 + len(names)), (4, 1, 1))
+        gram[:, 0, 0] = count + np.array([20.0, 15.0, 0.0, 1.0])
         fitted = fits_at(z, gram)
+        # Better by 20: taken. By 19, but eight times as fast: not. By 5: not.
         order = np.argsort(score(setting, fitted))
-        assert order.tolist() == [2, 0, 1]
+        assert order.tolist() == [2, 0, 1, 3]
+
+    def test_second_starts_are_slow_as_often_as_fast(self):
+        setting = setting_of(MODEL.with_history("periodic").blank, DATA)
+        omega = setting.model.layout.names.index("omega")
+        found = np.full((3, len(setting.lower)), 5.0)
+        random = np.random.default_rng(0)
+        z = second_starts(setting, found, 240, None, rough_noise(DATA), random)
+        slow = z[:, omega] < slow_limit(setting, z)[:, 0]
+        assert 0.4 < np.mean(slow) < 0.75
 
     def test_start_outside_of_bounds(self):
         problem = MODEL.problem(TRUTH)
