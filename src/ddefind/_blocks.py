@@ -42,8 +42,8 @@ class Fits:
             descent.fixed.initial is not None
         )
         self.record = record and len(z) <= _MAX_RECORDED
-        self.size, self.workers = _block_size(descent.optimizer, z.shape[1])
-        self.rows = max(16, min(descent.epochs + 1, _STRETCH, 10**7 // self.size))
+        self.size, self.workers, most = _block_size(descent.optimizer, z.shape[1])
+        self.rows = max(16, min(descent.epochs + 1, _STRETCH, most // self.size))
         self.capacity = 0
         self.inputs: dict[bytes, tuple] = {}
         self.histories: list[tuple] = []
@@ -163,15 +163,16 @@ def _lanes(z: np.ndarray, size: int) -> list[np.ndarray]:
     return np.split(filled, count // size, axis=1)
 
 
-def _block_size(optimizer: AbstractOptimizer, fits: int) -> tuple[int, int]:
-    """How many fits run side by side in a block, and how many blocks at a time."""
+def _block_size(optimizer: AbstractOptimizer, fits: int) -> tuple[int, int, int]:
+    """How many fits run side by side in a block, how many blocks at a time, and for how
+    many epochs of one fit a call has room: to get it is slow where the cache is full.
+    """
     if jax.default_backend() != "cpu":
-        return (fits if optimizer.elementwise else 1), 1
+        return (fits if optimizer.elementwise else 1), 1, 10**7
     affinity = getattr(os, "sched_getaffinity", None)  # Linux: what we may really use
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    if not optimizer.elementwise:
-        return 1, cores
-    return min(_BLOCK, -(-fits // cores)), cores
+    size = min(_BLOCK, -(-fits // cores)) if optimizer.elementwise else 1
+    return size, cores, 250 * _BLOCK
 
 
 def _stack(loss: AbstractLoss, sets: list[Data]) -> tuple[Target, np.ndarray]:
