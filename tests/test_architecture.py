@@ -22,7 +22,7 @@ ORDER = """
 _version _config _lazy _errors _files _store _options _request _startup _expression
 _text _translate _lines _latex _arrays _cells _dates _table _times _columns _csv _frame
 _data _read _hermite _rows _network _cost _optimizer _progress _solver _history _problem
-models _spline _engine _layout _prior _parameters _program _template _equation
+models _spline _engine _reverse _layout _prior _parameters _program _template _equation
 _structure _forcing _solve _loss _gradient _adjoint _published _check _descent _blocks
 _aten _aten_sums _aten_shapes _torch_program _delay_ode _pytorch _torch_trial
 _torch_check _torch_export _from_torch _contents plots _result _sensitivity _levenberg

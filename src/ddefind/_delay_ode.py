@@ -11,10 +11,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ._engine import Grid, System, locate, march, pull
+from ._engine import Grid, System, locate, march
 from ._forcing import PointForcing, Points
 from ._hermite import hermite, hermite_slope
 from ._problem import Problem
+from ._reverse import pull
 from ._rows import take
 from ._solver import AbstractSolver
 from ._torch_program import Program

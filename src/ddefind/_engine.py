@@ -1,4 +1,4 @@
-"""The compiled core: march a problem forward, and pull a loss's gradient back.
+"""The compiled core: the grid of a problem, its functions, and the march forward.
 
 One constant delay, steps of h = tau / n. A *path* is a buffer of rows (x, x'): first
 `lag` rows of history, then a row for each node. The delayed state of node i then stands
@@ -6,9 +6,8 @@ in row i, whatever tau is. Everything is written for one trajectory; where many 
 by side (`lanes`), arrays have a last axis more and h, tau and t are vectors over it.
 
 What keeps XLA fast here (a factor of ten and more): one row written a step, buffers
-read only after they were written, and no scatter. So the backward loop *pulls*: step i
-stores the cotangents of its delayed states, and the node that they belong to reads them
-`lag` steps later. The shapes of buffers are fixed; the number of steps is not."""
+read only after they were written, and no scatter. The shapes of buffers are fixed; the
+number of steps is not."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -18,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ._hermite import hermite, slope_weights, state_weights
+from ._hermite import hermite
 from ._problem import Problem
 from ._rows import read, write
 from ._solver import AbstractSolver
@@ -242,135 +241,3 @@ def march(system: System, params: Problem, path):
     past, start, h = system.past(params), system.start(params), grid.step(tau)
     path = integrate(grid, system.solver, slope, h, past, start, last, path)
     return path, last
-
-
-def pull(system: System, params: Problem, buffers: Buffers, last, forcing):
-    """Reverse `march`: the loss, its gradient, and the buffers.
-
-    `forcing` says how the loss depends on the path: `begin(params, path, last)` is its
-    state; `visit(i, state, params, path, last)` returns the new state and the
-    cotangents of row i's state and slope (None for zero), from the last row to the
-    first; the state has the fields `loss` and, for what acts beside the path, the
-    gradients `tau` and `observe`."""
-    grid, solver = system.grid, system.solver
-    path, stages, starts = buffers
-    h = grid.step(params.tau)
-    _, inside = system.past(params)
-    top = jnp.max(last)
-    weights = [(*state_weights(c), *slope_weights(c)) for c in solver.fractions]
-
-    def pulled(stages, i, pick):
-        """What later steps ask of row `i` as part of their past, by `pick` of
-        weights."""
-        left = read(stages, jnp.minimum(i + grid.lag, grid.capacity - 1))
-        right = read(stages, jnp.minimum(i + grid.lag - 1, grid.capacity - 1))
-        total = 0.0
-        for c, w, from_left, from_right in zip(solver.fractions, weights, left, right):
-            as_left, as_right = w[pick], w[pick + 1]
-            if as_left != 0:
-                total += as_left * jnp.where(i + grid.lag <= top, from_left, 0.0)
-            if as_right != 0:
-                # Inside the first steps the past is the history, not a piece of path.
-                asked = i + grid.lag - 1 <= top
-                asked = asked if c == 1 else asked & (i > 0)
-                total += as_right * jnp.where(asked, from_right, 0.0)
-        return total
-
-    def body(carry):
-        i, cotangent, stages, starts, gradient, state = carry
-        x, first = read(path, i + grid.lag)
-        left, right = read(path, i), read(path, i + 1)
-        delayed = delayed_states(grid, solver, i, left, right, inside, h)
-
-        def advance(rhs, tau, x, first, delayed):
-            return system.advance(rhs, tau, x, first, delayed, i)
-
-        _, back = jax.vjp(advance, params.rhs, params.tau, x, first, delayed)
-        g_rhs, g_tau, g_x, g_first, g_delayed = back(cotangent)
-        for g, (c, (_, _, b0, b1)) in zip(g_delayed, zip(solver.fractions, weights)):
-            if c != 1:
-                moved = jnp.sum(g * (b0 * left[1] + b1 * right[1]), axis=0) / grid.n
-                g_tau += jnp.where(i < grid.n, 0.0, moved)
-        if g_delayed:
-            stages = write(stages, i, jnp.stack(g_delayed))
-
-        state, on_x, on_first = forcing.visit(i, state, params, path, last)
-        g_first = g_first + h * pulled(stages, i, 2)
-        if on_first is not None:
-            g_first = g_first + on_first
-
-        def slope(rhs, tau, x, y):
-            return system.first(rhs, tau, x, y, i)
-
-        _, back = jax.vjp(slope, params.rhs, params.tau, x, left[0])
-        g_rhs_first, g_tau_first, g_x_first, g_start = back(g_first)
-        starts = write(starts, i, g_start)
-        later = read(starts, jnp.minimum(i + grid.lag, grid.capacity - 1))
-        later = jnp.where(i + grid.lag <= top, later, 0.0)
-        cotangent = g_x + g_x_first + on_x + later + pulled(stages, i, 0)
-        gradient = jax.tree.map(
-            lambda total, a, b: total + a + b,
-            gradient,
-            (g_rhs, g_tau),
-            (g_rhs_first, g_tau_first),
-        )
-        return i - 1, cotangent, stages, starts, gradient, state
-
-    zeros = jax.tree.map(jnp.zeros_like, (params.rhs, params.tau))
-    carry = (
-        top,
-        jnp.zeros_like(path[0, 0]),
-        stages,
-        starts,
-        zeros,
-        forcing.begin(params, path, last),
-    )
-    carry = lax.while_loop(lambda carry: carry[0] >= 0, body, carry)
-    _, cotangent, stages, starts, (g_rhs, g_tau), state = carry
-    g_history, g_initial, g_tau_past = _pull_past(
-        system, params, cotangent, stages, starts, top
-    )
-    gradient = eqx.tree_at(
-        lambda p: (p.rhs, p.history, p.tau, p.initial, p.observe),
-        params,
-        (g_rhs, g_history, g_tau + g_tau_past + state.tau, g_initial, state.observe),
-        is_leaf=lambda leaf: leaf is None,
-    )
-    return state.loss, gradient, Buffers(path, stages, starts)
-
-
-def _pull_past(system: System, params: Problem, cotangent, stages, starts, top):
-    """The gradients for the history and x(0), from those of the rows that they fill."""
-    grid, fractions = system.grid, system.solver.fractions
-
-    def asked(cotangents):
-        """Those that were stored: no step after the last one asked for anything."""
-        rows = jnp.arange(cotangents.shape[0])
-        return jnp.where(
-            rows.reshape(-1, *(1,) * (cotangents.ndim - 1)) <= top, cotangents, 0.0
-        )
-
-    on_rows = asked(starts[: grid.lag])
-    on_inside = {}
-    for position, c in enumerate(fractions):
-        at_c = asked(stages[: grid.lag, position])
-        if c == 1:
-            shifted = jnp.concatenate([jnp.zeros_like(at_c[:1]), at_c[:-1]])
-            on_rows = on_rows + shifted
-        else:
-            on_inside[c] = at_c[: grid.n]
-
-    def past(history, tau):
-        moved = eqx.tree_at(
-            lambda p: (p.history, p.tau),
-            params,
-            (history, tau),
-            is_leaf=lambda leaf: leaf is None,
-        )
-        return system.past(moved), None if grid.jump else system.start(moved)
-
-    _, back = jax.vjp(past, params.history, params.tau)
-    on_start = None if grid.jump else cotangent
-    g_history, g_tau = back(((on_rows, on_inside), on_start))
-    g_initial = cotangent if params.initial is not None else None
-    return g_history, g_initial, g_tau

@@ -17,10 +17,11 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from ._data import Data
-from ._engine import Buffers, System, march, pull
+from ._engine import Buffers, System, march
 from ._errors import check_instance
 from ._loss import AbstractLoss, SumOfSquares
 from ._problem import Problem
+from ._reverse import pull
 from ._solve import check_steps, make_grid
 from ._solver import RK4, AbstractSolver
 

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._arrays import is_concrete
-from ._engine import Grid, System, locate, march, pull
+from ._engine import Grid, System, locate, march
 from ._errors import check_instance
 from ._hermite import hermite
 from ._problem import Problem
+from ._reverse import pull
 from ._rows import read, take
 from ._solver import RK4, AbstractSolver
 
