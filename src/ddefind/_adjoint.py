@@ -34,7 +34,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ._engine import Grid, System, integrate, locate, march
+from ._engine import Grid, System, dense, integrate, locate, march
 from ._gradient import AbstractGradient
 from ._hermite import hermite, hermite_slope
 from ._loss import AbstractLoss, Target
@@ -56,9 +56,7 @@ class _Trajectory(NamedTuple):
     last: Any
 
     def __call__(self, t):
-        node, row = locate(self.grid, t, self.h, self.last)
-        pieces = take(self.path, row), take(self.path, row + 1)
-        return hermite(t / self.h - node, *pieces, self.h)
+        return dense(self.grid, self.path, self.h, self.last, t)
 
 
 @final

@@ -11,12 +11,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ._engine import Grid, System, locate, march
+from ._engine import Grid, System, dense, march
 from ._forcing import PointForcing, Points
 from ._hermite import hermite, hermite_slope
 from ._problem import Problem
 from ._reverse import pull
-from ._rows import take
 from ._solver import AbstractSolver
 from ._torch_program import Program
 
@@ -99,8 +98,7 @@ def _at(plan: Plan, function, times, tau, path, last):
     h = plan.grid.step(tau)
 
     def one(t):
-        node, row = locate(plan.grid, t, h, last)
-        return function(t / h - node, take(path, row), take(path, row + 1), h)
+        return dense(plan.grid, path, h, last, t, function)
 
     return jax.vmap(one)(times)
 

@@ -19,7 +19,7 @@ from jax import lax
 
 from ._hermite import hermite
 from ._problem import Problem
-from ._rows import read, write
+from ._rows import read, take, write
 from ._solver import AbstractSolver
 
 
@@ -198,6 +198,13 @@ def locate(grid: Grid, s, h, last):
     begins."""
     node = jnp.clip(jnp.floor(s / h).astype(int), 0, grid.node(last) - 1)
     return node, grid.row(node) + grid.lag
+
+
+def dense(grid: Grid, path, h, last, t, form=hermite):
+    """The state at time `t` between the nodes of a solved path; its slope, if `form` is
+    `hermite_slope`. In lanes, each at a time of its own."""
+    node, row = locate(grid, t, h, last)
+    return form(t / h - node, take(path, row), take(path, row + 1), h)
 
 
 def integrate(grid, solver, slope, h, past, start, last, path, correct=None):

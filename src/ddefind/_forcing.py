@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ._engine import System, locate
+from ._engine import System, dense
 from ._hermite import hermite, hermite_slope, slope_weights, state_weights
 from ._problem import Problem
 from ._rows import read, take
@@ -75,8 +75,7 @@ class PointForcing(AbstractForcing):
         h = grid.step(params.tau)
 
         def at(j, s, value, weight):
-            node, row = locate(grid, s, h, last)
-            x = hermite(s / h - node, take(path, row), take(path, row + 1), h)
+            x = dense(grid, path, h, last, s)
             return self.cost_at(j, s, value, weight)(params.observe, x)
 
         count = self.points.times.shape[0]

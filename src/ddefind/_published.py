@@ -13,18 +13,19 @@ It exists to reproduce published numbers and to show what they contain. Against
 Where the published code puts a spline through the solver's nodes we use the dense
 output; the difference is far below the step error."""
 
-from typing import NamedTuple, final
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ._engine import System, locate, march
+from ._engine import System, dense, march
 from ._gradient import AbstractGradient
-from ._hermite import hermite
+from ._loss import AbstractLoss
 from ._problem import Problem
-from ._rows import read, take, write
+from ._rows import read, write
 
 
 class _Buffers(NamedTuple):
@@ -72,99 +73,33 @@ class Published(AbstractGradient):
 
 
 def _backward(system: System, loss, target, params: Problem, path, last, pulled):
-    grid, tau, T = system.grid, params.tau, system.T
-    n, h, steps = grid.n, grid.step(params.tau), last
-    running = loss.running_cost(system, target)
-    terminal = loss.terminal_cost(system, target)
-    cut = T - (steps - 1) * h  # what is left of the last cell, in (0, h]
-
-    def x(t):
-        node, row = locate(grid, t, h, last)
-        return hermite(t / h - node, take(path, row), take(path, row + 1), h)
-
-    def at(m):
-        """The time t_m, the state and the delayed state there."""
-        t = T - m * h
-        past = system.history(params.history, t - tau)
-        return t, x(t), jnp.where(steps - m >= n, x(t - tau), past)
-
-    def costs(m):
-        t, now, _ = at(m)
-        found, back = jax.vjp(lambda x: running(params.observe, x, t), now)
-        return back(jnp.ones_like(found))[0]
-
-    def node(m, cotangent) -> _Node:
-        t, now, y = at(m)
-        slope, back = jax.vjp(
-            lambda rhs, x, y, tau: system.slope(rhs, x, y, tau, t),
-            params.rhs,
-            now,
-            y,
-            tau,
-        )
-        return _Node(slope, *back(cotangent))
-
-    def later(pulled, m):
-        """F_y(t + tau)^T lambda(t + tau) at t_m, where t_m + tau is before T."""
-        return jnp.where(m > n, read(pulled, jnp.maximum(m - n, 0)), 0.0)
-
-    def weights(m):
-        """The trapezium weights of t_m for the cell above it and for the one below."""
-        ends = m == steps
-        above = jnp.where(ends, 0.5 * cut * cut / h, 0.5 * h)
-        below = jnp.where(m + 1 == steps, cut * (1 - 0.5 * cut / h), 0.5 * h)
-        return (
-            jnp.where((m >= 1) & (m <= steps), above, 0.0),
-            jnp.where(m < steps, below, 0.0),
-        )
+    """The gradient, and the memory of what was pulled back through the delay."""
+    sweep = _Sweep(system, loss, target, params, path, last)
 
     def body(m, carry):
         (adjoint, before, pulled), total = carry
-        here = node(m, adjoint)
+        here = sweep.node(m, adjoint)
         pulled = write(pulled, m, here.on_y)
-        k1 = costs(m) - here.on_x - later(pulled, m)
-        ahead = node(m + 1, adjoint - h * k1).on_x
-        k2 = costs(m + 1) - ahead - later(pulled, m + 1)
-        after = adjoint - 0.5 * h * (k1 + k2)
-
-        above, below = weights(m)
-        all_cells = above + below
-        shifted = read(pulled, jnp.maximum(m - n, 0))
-        delayed_cells = jnp.where(m > n, above, 0.0) + jnp.where(m >= n, below, 0.0)
-        first_cells = jnp.where(steps - m < n, above, 0.0)
-        first_cells += jnp.where(steps - m - 1 < n, below, 0.0)
-        _, back = jax.vjp(
-            lambda history: system.history(history, T - m * h - tau), params.history
-        )
-        (on_history,) = back(-first_cells * here.on_y)
-        on_rhs = jax.tree.map(lambda g: -all_cells * g, here.on_rhs)
-        on_tau = delayed_cells * jnp.sum(shifted * here.slope, axis=0)
-        on_tau -= all_cells * here.on_tau
-        total = jax.tree.map(jnp.add, total, (on_rhs, on_history, on_tau))
-        moving = m < steps
+        after = sweep.step(m, adjoint, here, pulled)
+        total = jax.tree.map(jnp.add, total, sweep.cells(m, here, pulled))
+        moving = m < last
         adjoint, before = (
             jnp.where(moving, after, adjoint),
             jnp.where(moving, adjoint, before),
         )
         return (adjoint, before, pulled), total
 
-    start = jnp.zeros_like(path[0, 0])
-    if terminal is not None:
-        end = x(jnp.broadcast_to(T, tau.shape))
-        found, back = jax.vjp(lambda x: terminal(params.observe, x), end)
-        start = start - back(jnp.ones_like(found))[0]
-    zeros = jax.tree.map(jnp.zeros_like, (params.rhs, params.history, tau))
+    start = sweep.start()
+    zeros = jax.tree.map(jnp.zeros_like, (params.rhs, params.history, params.tau))
     carry = (start, start, pulled), zeros
-    carry = lax.fori_loop(0, jnp.max(steps) + 1, body, carry)
+    carry = lax.fori_loop(0, jnp.max(last) + 1, body, carry)
     (adjoint, before, pulled), (g_rhs, g_history, g_tau) = carry
 
     # lambda(0), on the line through lambda at the last two nodes, t_N <= 0 < t_{N-1}.
-    share = cut / h
+    share = sweep.cut / sweep.h
     at_zero = share * adjoint + (1 - share) * before
-    _, back = jax.vjp(
-        lambda history: system.history(history, jnp.zeros_like(tau)), params.history
-    )
-    g_history = jax.tree.map(jnp.add, g_history, back(-at_zero)[0])
+    on_history = sweep.pull_history(jnp.zeros_like(params.tau), -at_zero)
+    g_history = jax.tree.map(jnp.add, g_history, on_history)
     g_observe = jax.tree.map(jnp.zeros_like, params.observe)
     gradient = eqx.tree_at(
         lambda p: (p.rhs, p.history, p.tau, p.observe),
@@ -173,3 +108,113 @@ def _backward(system: System, loss, target, params: Problem, path, last, pulled)
         is_leaf=lambda leaf: leaf is None,
     )
     return gradient, pulled
+
+
+@final
+@dataclass(frozen=True)
+class _Sweep:
+    """The way back over the nodes t_m = T - m h, and what is the same at all of them.
+    The first cell, below t_{N-1}, is cut at zero."""
+
+    system: System
+    loss: AbstractLoss
+    target: Any
+    params: Problem
+    path: Any
+    last: Any
+
+    @property
+    def h(self):
+        return self.system.grid.step(self.params.tau)
+
+    @property
+    def cut(self):
+        """What is left of the last cell, in (0, h]."""
+        return self.system.T - (self.last - 1) * self.h
+
+    def start(self):
+        """lambda(T)."""
+        terminal = self.loss.terminal_cost(self.system, self.target)
+        start = jnp.zeros_like(self.path[0, 0])
+        if terminal is None:
+            return start
+        end = self._x(jnp.broadcast_to(self.system.T, self.params.tau.shape))
+        found, back = jax.vjp(lambda x: terminal(self.params.observe, x), end)
+        return start - back(jnp.ones_like(found))[0]
+
+    def node(self, m, cotangent) -> _Node:
+        """F at t_m, and the cotangent of it pulled back to what it depends on."""
+        params = self.params
+        t, now, y = self._at(m)
+        slope, back = jax.vjp(
+            lambda rhs, x, y, tau: self.system.slope(rhs, x, y, tau, t),
+            params.rhs,
+            now,
+            y,
+            params.tau,
+        )
+        return _Node(slope, *back(cotangent))
+
+    def step(self, m, adjoint, here: _Node, pulled):
+        """lambda at t_{m+1}, by Heun's method."""
+        h = self.h
+        k1 = self._costs(m) - here.on_x - self._later(pulled, m)
+        ahead = self.node(m + 1, adjoint - h * k1).on_x
+        k2 = self._costs(m + 1) - ahead - self._later(pulled, m + 1)
+        return adjoint - 0.5 * h * (k1 + k2)
+
+    def cells(self, m, here: _Node, pulled):
+        """What t_m adds to the integrals for theta, phi and tau, by the trapezium
+        rule."""
+        n, steps = self.system.grid.n, self.last
+        above, below = self._weights(m)
+        all_cells = above + below
+        shifted = read(pulled, jnp.maximum(m - n, 0))
+        delayed_cells = jnp.where(m > n, above, 0.0) + jnp.where(m >= n, below, 0.0)
+        first_cells = jnp.where(steps - m < n, above, 0.0)
+        first_cells += jnp.where(steps - m - 1 < n, below, 0.0)
+        before = self.system.T - m * self.h - self.params.tau
+        on_history = self.pull_history(before, -first_cells * here.on_y)
+        on_rhs = jax.tree.map(lambda g: -all_cells * g, here.on_rhs)
+        on_tau = delayed_cells * jnp.sum(shifted * here.slope, axis=0)
+        on_tau -= all_cells * here.on_tau
+        return on_rhs, on_history, on_tau
+
+    def pull_history(self, t, cotangent):
+        """The cotangent of the history at time t, pulled back to phi."""
+        history = self.params.history
+        _, back = jax.vjp(lambda history: self.system.history(history, t), history)
+        return back(cotangent)[0]
+
+    def _x(self, t):
+        return dense(self.system.grid, self.path, self.h, self.last, t)
+
+    def _at(self, m):
+        """The time t_m, the state and the delayed state there."""
+        params, t = self.params, self.system.T - m * self.h
+        past = self.system.history(params.history, t - params.tau)
+        seen = self.last - m >= self.system.grid.n
+        return t, self._x(t), jnp.where(seen, self._x(t - params.tau), past)
+
+    def _costs(self, m):
+        """The derivative of the running cost at t_m."""
+        running = self.loss.running_cost(self.system, self.target)
+        assert running is not None
+        t, now, _ = self._at(m)
+        found, back = jax.vjp(lambda x: running(self.params.observe, x, t), now)
+        return back(jnp.ones_like(found))[0]
+
+    def _later(self, pulled, m):
+        """F_y(t + tau)^T lambda(t + tau) at t_m, where t_m + tau is before T."""
+        n = self.system.grid.n
+        return jnp.where(m > n, read(pulled, jnp.maximum(m - n, 0)), 0.0)
+
+    def _weights(self, m):
+        """The trapezium weights of t_m for the cell above it and for the one below."""
+        h, cut, steps = self.h, self.cut, self.last
+        above = jnp.where(m == steps, 0.5 * cut * cut / h, 0.5 * h)
+        below = jnp.where(m + 1 == steps, cut * (1 - 0.5 * cut / h), 0.5 * h)
+        return (
+            jnp.where((m >= 1) & (m <= steps), above, 0.0),
+            jnp.where(m < steps, below, 0.0),
+        )

@@ -9,12 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._arrays import is_concrete
-from ._engine import Grid, System, locate, march
+from ._engine import Grid, System, dense, march
 from ._errors import check_instance
-from ._hermite import hermite
 from ._problem import Problem
 from ._reverse import pull
-from ._rows import read, take
+from ._rows import read
 from ._solver import RK4, AbstractSolver
 
 # Rows that are reserved where the number of steps cannot be known in advance.
@@ -107,9 +106,7 @@ def _nodes(solution: Solution):
 
 def _dense(solution: Solution, t):
     h = solution.grid.step(solution.problem.tau)
-    node, row = locate(solution.grid, t, h, solution.last)
-    left, right = take(solution.path, row), take(solution.path, row + 1)
-    return hermite(t / h - node, left, right, h)
+    return dense(solution.grid, solution.path, h, solution.last, t)
 
 
 @eqx.filter_jit
