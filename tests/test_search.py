@@ -152,6 +152,16 @@ class TestConventions:
         order = np.argsort(score(setting, fitted))
         assert order.tolist() == [2, 0, 1, 3]
 
+    def test_short_delays_are_preferred_where_data_cannot_tell(self):
+        setting = plain()
+        z = np.ones((4, len(setting.lower)))
+        z[:, setting.tau] = [1.0, 1.9, 2.1, 9.0]
+        gram = np.tile(np.eye(1 + z.shape[1]), (4, 1, 1))
+        gram[:, 0, 0] = float(setting.freedom) + np.array([2.5, 2.0, 0.0, -4.0])
+        # Better by 4.5 or more: taken. By 2.5, but twice as long: not. 1.9 is no alias.
+        order = np.argsort(score(setting, fits_at(z, gram)))
+        assert order.tolist() == [3, 1, 0, 2]
+
     def test_second_starts_are_slow_as_often_as_fast(self):
         setting = setting_of(MODEL.with_history("periodic").blank, DATA)
         omega = setting.model.layout.names.index("omega")

@@ -57,7 +57,9 @@ def _about_minima(fit: "Estimate") -> str:
         return f"{text}one minimum, {reached}."
     rise = (found[1].loss - found[0].loss) / fit.uncertainty.unit
     where = (
-        f"{rise:.3g} above it" if rise >= 0 else f"a fast history, {-rise:.3g} below it"
+        f"{rise:.3g} above it"
+        if rise >= 0
+        else f"with a faster history or a longer delay, {-rise:.3g} below it"
     )
     return (
         f"{text}{len(found)} minima, the best {reached}, the next {where} in "
