@@ -71,7 +71,7 @@ class Bootstrap:
 
 
 def check_level(level: float) -> None:
-    if not 0 < level < 1:
+    if not (isinstance(level, (int, float)) and 0 < level < 1):
         raise ValueError(f"`level` must lie between 0 and 1, but got {level!r}.")
 
 

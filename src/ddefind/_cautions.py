@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._checks import CHI, NORMAL, OUTLIER, WHITE, Check
+from ._setting import usual_delays
 from ._smooth import rough_noise
 
 if TYPE_CHECKING:
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 # Steps matter that move the estimates by more than this share of their joint standard
 # error.
 _STEP_ERROR = 0.1
+# Estimates further off their priors than this, in standard deviations, contradict them.
+_CONTRADICTED = 3.0
 # How much smaller than its expectation a chi-square of given noise may be: by chance,
 # in one of so many fits.
 _TOO_SMALL = 0.005
@@ -20,7 +23,8 @@ _TOO_SMALL = 0.005
 
 def cautions(fit: "Estimate") -> list[str]:
     """Sentences about the data, the minimum and the residuals."""
-    found = [_few_values(fit), _step_error(fit), *_bounds(fit), _tie(fit)]
+    found = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
+    found += [*_bounds(fit), *_priors(fit), _tie(fit)]
     found += [_noise_floor(fit), _small_chi_square(fit)]
     found += [_sentence(fit, check) for check in fit.failed_checks]
     return [sentence for sentence in found if sentence]
@@ -51,20 +55,45 @@ def _step_error(fit: "Estimate") -> str:
 def _bounds(fit: "Estimate") -> list[str]:
     sentences = []
     for j in np.flatnonzero(fit.uncertainty.at_bound & ~fit.uncertainty.flat):
-        low, value = fit.setting.lower[j], fit.best[j]
-        side = "lower" if abs(value - low) < 1e-6 * (1 + abs(low)) else "upper"
-        sentences.append(
-            f"`{fit.names[j]}` is on its {side} bound, {value:.4g}: the best fit may "
-            "lie beyond it."
-        )
+        low, high, value = fit.setting.lower[j], fit.setting.upper[j], fit.best[j]
+        side = "lower" if value - low < high - value else "upper"
+        text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
+        if fit.names[j] == "tau" and value in usual_delays(fit.data):
+            text += f", where delays are looked for by default (set its `{side}`)"
+        sentences.append(f"{text}: the best fit may lie beyond it.")
     return sentences
+
+
+def _priors(fit: "Estimate") -> list[str]:
+    """Estimates that the data pull far from what was known beforehand."""
+    priors = fit.setting.model.priors
+    if priors is None:
+        return []
+    value = np.where(priors.log, np.log(np.where(priors.log, fit.best, 1.0)), fit.best)
+    away = np.abs(value - priors.mean) * np.sqrt(priors.weight)
+    return [
+        f"`{fit.names[j]}` is {away[j]:.1f} standard deviations off its prior: the two "
+        "contradict each other."
+        for j in np.flatnonzero(away > _CONTRADICTED)
+    ]
+
+
+def _few_of_a_quantity(fit: "Estimate") -> str:
+    few = [f"`{n}`" for n, is_few in zip(fit.data.names, fit.setting.few) if is_few]
+    if fit.data.sd is not None or not few:
+        return ""
+    return (
+        f"{', '.join(few)}: too few values to tell the noise by. It is taken to be as "
+        "that of the others, in units of the spread. Give the data an `sd` if you know "
+        "it."
+    )
 
 
 def _tie(fit: "Estimate") -> str:
     ties = fit.uncertainty.ties
     if not ties:
         return ""
-    r, z = min(ties, key=lambda tie: tie[0])
+    rise, z = min(ties, key=lambda tie: tie[0])
     errors = fit.uncertainty.standard_errors
     away = np.abs(z - fit.best) / np.where(np.isfinite(errors), errors, np.inf)
     places = [
@@ -74,9 +103,10 @@ def _tie(fit: "Estimate") -> str:
     ]
     if not places:
         return ""
+    more = f"{abs(rise):.2g} {'more' if rise >= 0 else 'less'}"
     return (
-        f"Another minimum cannot be told from the best, with {r**2:.2g} more "
-        f"chi-square: {', '.join(places)}. The intervals hold both."
+        f"Another minimum cannot be told from the best, with {more} chi-square: "
+        f"{', '.join(places)}. The intervals hold both."
     )
 
 

@@ -75,19 +75,21 @@ def derive(
         raise ValueError(f"`{text}` or its slope is not finite at the estimate.")
     shown = uncertainty.setting.model.layout.names
     found = propagate(uncertainty, gradient, 1e-6 * abs(value))
-    moved = [f"`{name}`" for name, moves in zip(shown, found.moved) if moves]
-    if moved:
+    # What only bounds limit is known for predictions, but not as a number of its own.
+    limited = uncertainty.lost & ~uncertainty.flat & ~uncertainty.at_bound
+    moves = found.moved | (limited & (gradient != 0))
+    moved = [f"`{name}`" for name, moving in zip(shown, moves) if moving]
+    held = uncertainty.at_bound & (gradient != 0)
+    at_bound = ", ".join(f"`{name}`" for name, holds in zip(shown, held) if holds)
+    sd = float(found.sd)
+    if moved or (at_bound and sd == 0):
         reason = f"The data do not determine {', '.join(moved)}."
+        reason = reason if moved else f"On a bound: {at_bound}."
         ends = (-np.inf, np.inf)
         return Derived(text, float(value), np.inf, level, ends, reason)
-    sd = float(found.sd)
     away = uncertainty.quantile(level) * sd
     ends = (float(value - away), float(value + away))
-    held = uncertainty.at_bound & (gradient != 0)
-    at_bound = [f"`{name}`" for name, holds in zip(shown, held) if holds]
-    reason = (
-        f"On a bound, and taken as known: {', '.join(at_bound)}." if at_bound else ""
-    )
+    reason = f"On a bound, and taken as known: {at_bound}." if at_bound else ""
     return Derived(text, float(value), sd, level, ends, reason)
 
 

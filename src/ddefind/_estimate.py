@@ -55,14 +55,20 @@ class Estimate(AbstractFit):
     setting: Setting = field(repr=False)
     searched: Searched = field(repr=False)
 
-    @property
+    @cached_property
     def minima(self) -> tuple[Minimum, ...]:
-        return self.searched.minima
+        """The distinct minima, with the sums of squares in the unit of `loss`."""
+        unit = float(self.searched.best.loss[0])
+        scale = self.loss / unit if 0 < unit < np.inf else 1.0
+        return tuple(m._replace(loss=scale * m.loss) for m in self.searched.minima)
 
     @property
     def noise(self) -> dict[str, float]:
-        """The standard deviation of each quantity's noise, as given or estimated."""
-        return dict(zip(self.data.names, self.searched.noise.tolist()))
+        """The standard deviation of the noise of each measured quantity, as given or
+        estimated."""
+        named = zip(self.data.names, self.searched.noise.tolist())
+        measured = self.setting.measured & np.isfinite(self.loss)
+        return {name: sd for (name, sd), is_in in zip(named, measured) if is_in}
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
@@ -95,8 +101,10 @@ class Estimate(AbstractFit):
 
     @property
     def chi_square(self) -> float:
-        """The sum of squares in units of the noise; without given noise it equals the
-        degrees of freedom."""
+        """The sum of squares in units of the noise, without what priors add; without
+        given noise it is about the degrees of freedom."""
+        if self.setting.model.huber is None and self.data.sd is not None:
+            return float(np.nansum(self.residuals**2))
         return float(self.searched.best.loss[0]) / self.uncertainty.unit
 
     @property
@@ -106,6 +114,7 @@ class Estimate(AbstractFit):
 
     def profile(self, name: str, level: float = 0.95) -> Profile:
         """The profile likelihood of one parameter, with its interval."""
+        check_level(level)
         index = self._index(name)
         known = self._profiles if level == 0.95 else self.uncertainty.profiles(level)
         return known[index]
@@ -116,6 +125,11 @@ class Estimate(AbstractFit):
 
         chosen = [self._index(name) for name in names] or range(len(self.names))
         return plot_profiles([self._profiles[index] for index in chosen])
+
+    def _check_fit(self) -> None:
+        """Where no start had a finite loss, there is nothing to go on from."""
+        if not np.isfinite(self.loss):
+            raise ValueError(f"There is no fit: {self.message}")
 
     def _index(self, name: str) -> int:
         if name in self.names:
@@ -153,6 +167,7 @@ class Estimate(AbstractFit):
         """Estimates of `n` data sets made again, from the fitted trajectory with
         Gaussian noise (`"parametric"`) or with noise drawn from the residuals
         (`"residual"`). Each fit starts at the estimate; priors stay as they are."""
+        self._check_fit()
         verdicts = zip(self.names, self.verdicts)
         undetermined = tuple(name for name, v in verdicts if v.verdict == NOT)
         fitted = self.fitted
@@ -164,6 +179,7 @@ class Estimate(AbstractFit):
         """Samples of the posterior by NUTS, as ArviZ data. The prior is flat between
         the bounds, times the fit's own priors; noise levels that are not given are
         sampled too. Needs `pip install 'ddefind[sample]'`."""
+        self._check_fit()
         found = self._profiles
         return sample(self.uncertainty, found, draws, warmup, chains, seed)
 
@@ -185,6 +201,7 @@ class Estimate(AbstractFit):
         - `level`: of the band.
         """
         check_level(level)
+        self._check_fit()
         at = read_times(times, self.data.T)
         return predict(self.uncertainty, self.problem, at, parameters or {}, level)
 
@@ -193,11 +210,13 @@ class Estimate(AbstractFit):
         standard error and its interval by the delta method. Names are those of the fit,
         fixed parameters included; functions those of text equations."""
         check_level(level)
+        self._check_fit()
         return derive(self.uncertainty, self._known, expression, level)
 
     def stability(self) -> Stability:
         """The equilibria of the fitted equation near its trajectory: are they stable,
         and with which period do disturbances oscillate?"""
+        self._check_fit()
         d = self.problem.dimension
         if self.model is not None:
             names = self.model.states
@@ -235,10 +254,13 @@ class Estimate(AbstractFit):
         # Slopes may overflow where values do not: then nothing is taken out.
         if not np.all(np.isfinite(directions[np.isfinite(self.data.x)])):
             directions = directions[..., :0]
-        found = residual_checks(self.data, self.residuals, directions, self.freedom)
-        if self.setting.model.huber is not None:
+        residuals, huber = self.residuals, self.setting.model.huber
+        if huber is not None:
+            residuals = np.clip(residuals, -huber, huber)
+        found = residual_checks(self.data, residuals, directions, self.freedom)
+        if huber is not None:
             # Outliers are what it was chosen for.
-            found = [check for check in found if check.test in (WHITE, CHI)]
+            found = [check for check in found if check.test == WHITE]
         return tuple(found)
 
     @property
@@ -256,6 +278,7 @@ class Estimate(AbstractFit):
     @cached_property
     def criteria(self) -> Criteria:
         """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
+        self._check_fit()
         return criteria(self.data, self.fitted, self.uncertainty.dimension)
 
     def to_dict(self) -> dict[str, Any]:

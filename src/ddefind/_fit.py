@@ -179,6 +179,11 @@ def _broadcast(problem, data, starts, seed):
 def _job(problems, sets, starts, seeds, *, history, **options) -> Job:
     """The fits, with text equations made problems and the optimiser chosen."""
     model = problems[0] if isinstance(problems[0], Equation) else None
+    if any(isinstance(p, Equation) and str(p) != str(model) for p in problems):
+        raise ValueError(
+            "`problem` has different equations. Fit one of them at a time: `fit_many` "
+            "fits one equation to many data sets."
+        )
     if model is not None:
         if history is not None:
             model = model.with_history(history)

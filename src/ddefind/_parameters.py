@@ -39,6 +39,13 @@ class Parameter:
     upper: float | None = None
     prior: AbstractPrior | None = None
 
+    def __post_init__(self):
+        if not (self.prior is None or isinstance(self.prior, AbstractPrior)):
+            raise TypeError(
+                "`prior` must be a `Gaussian(mean, sd)` or a `LogNormal(median, "
+                f"factor)`, but got {self.prior!r}."
+            )
+
 
 @final
 @dataclass(frozen=True)

@@ -110,6 +110,7 @@ def predict(
     measured = np.any(np.isfinite(setting.data.x), axis=0)
     noise = np.where(measured, searched.noise, 0.0)
     found = propagate(uncertainty, gradient, noise)
+    found = found._replace(moved=found.moved & ~given)
     q = uncertainty.quantile(level)
     away, noisy = q * found.sd, q * np.hypot(found.sd, noise)
     return Prediction(

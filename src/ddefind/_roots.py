@@ -25,15 +25,21 @@ def rightmost_roots(A, B, tau: float, count: int = 6) -> np.ndarray:
     array([-0.4429+0.j])
     """
     A, B = np.atleast_2d(np.asarray(A, float)), np.atleast_2d(np.asarray(B, float))
+    if not B.any():
+        return _without_delay(A, count)
     points, before = _FEWEST, None
     while True:
         found = _polished(A, B, tau, _guesses(A, B, tau, points), count)
         # Enough points are those whose double brings nothing new.
-        if before is not None and _same(found, before):
-            return found
-        if 2 * points > _MOST:
-            return found
+        if (before is not None and _same(found, before)) or 2 * points > _MOST:
+            return found if len(found) else _without_delay(A, count)
         points, before = 2 * points, found
+
+
+def _without_delay(A: np.ndarray, count: int) -> np.ndarray:
+    """Where all is over within a delay, or nothing depends on the past."""
+    roots = np.linalg.eigvals(A).astype(complex)
+    return roots[np.argsort(-np.real(roots), kind="stable")][:count]
 
 
 def _guesses(A: np.ndarray, B: np.ndarray, tau: float, points: int) -> np.ndarray:
@@ -76,6 +82,10 @@ def _polished(A, B, tau: float, guesses: np.ndarray, count: int) -> np.ndarray:
 def near_root(A, B, tau: float, root: complex) -> complex | None:
     """The root of Delta near a guess, with an imaginary part that is not negative, by
     Newton's method on the root and its vector; None where that fails."""
+    if not B.any():
+        roots = _without_delay(A, len(A))
+        nearest = roots[np.argmin(np.abs(roots - root))]
+        return complex(nearest.real, abs(nearest.imag))
     delta = _delta(A, B, tau, root)
     vector = np.linalg.svd(delta)[2][-1].conj()
     norm, step = vector.conj(), np.zeros(1)

@@ -215,12 +215,20 @@ def _given_noise(data: Data) -> np.ndarray | None:
 
 def residual_noise(setting: Setting, fitted: Fitted) -> np.ndarray:
     """Each quantity's noise, from the residuals of one fit; parameters use up degrees
-    of freedom in proportion to the points."""
+    of freedom in proportion to the points. A quantity with so few values that the model
+    might pass through them is as noisy as the others, in units of its spread."""
     count = np.isfinite(setting.data.x).sum(axis=0)
     freedom = count * setting.freedom / setting.count
-    least = 1e-9 * spread(setting.data)
+    size = spread(setting.data)
     mean = fitted.squares[0] / np.where(count > 0, freedom, 1.0)
-    return np.maximum(np.sqrt(np.where(count > 0, mean, 1.0)), least)
+    noise = np.sqrt(np.where(count > 0, mean, 1.0))
+    few = setting.few
+    if few.any():
+        others = setting.measured & (~few if (~few & setting.measured).any() else few)
+        share = (noise / size)[others] ** 2
+        pooled = np.sqrt(np.average(share, weights=count[others]))
+        noise = np.where(few, pooled * size, noise)
+    return np.maximum(noise, 1e-9 * size)
 
 
 def _reweigh(setting: Setting, fitted: Fitted) -> tuple[Fitted, Points]:
@@ -254,8 +262,9 @@ def _resolve(
     best, before, moved = finer.take([row]), fitted.z[row], np.inf
     while np.isfinite(best.loss[0]):
         moved = _distance(setting, best, before)
-        enough = moved < _STEP_ERROR or not best.converged[0]
-        if enough or 2 * best.n[0] > _MOST_STEPS:
+        # A fit that does not converge may do so with finer steps, but is slow.
+        most = _MOST_STEPS if best.converged[0] else _MOST_STEPS // 16
+        if moved < _STEP_ERROR or 2 * best.n[0] > most:
             break
         again = refine(setting, best.z, points, 2 * best.n)
         if not np.isfinite(again.loss[0]):

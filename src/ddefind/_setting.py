@@ -103,6 +103,13 @@ class Setting:
         """Which quantities were measured at all."""
         return np.any(np.isfinite(self.data.x), axis=0)
 
+    @property
+    def few(self) -> np.ndarray:
+        """Which quantities have no more values than there are parameters, so that their
+        residuals say nothing of their noise."""
+        count = np.isfinite(self.data.x).sum(axis=0)
+        return (count > 0) & (count <= len(self.lower)) & (len(count) > 1)
+
     @cached_property
     def curve(self) -> Curve | None:
         """A smooth curve through the states, a constant for those that are not
@@ -195,12 +202,23 @@ def spacing(data: Data) -> float:
     return float(np.median(np.diff(np.unique(data.t))))
 
 
+def usual_delays(data: Data) -> tuple[float, float]:
+    """Where delays are looked for: two sampling intervals to 0.9 of the record."""
+    return min(2 * spacing(data), 0.1 * data.T), 0.9 * data.T
+
+
 def _bound_delay(data: Data, lower, upper, guess, tau: int) -> None:
-    """Two sampling intervals to 0.9 of the record, unless the user says otherwise, by
-    a bound or by a start beyond."""
-    low, high = min(2 * spacing(data), 0.1 * data.T), 0.9 * data.T
+    """The usual delays, unless the user says otherwise, by a bound or by a start
+    beyond."""
+    if upper[tau] <= 0:
+        raise ValueError(
+            f"`parameters['tau']` has the upper bound {upper[tau]:g}, but a delay is "
+            "positive."
+        )
+    low, high = usual_delays(data)
     if np.isfinite(guess[tau]):
         low, high = min(low, guess[tau] / 4), max(high, 1.5 * guess[tau])
+    low = min(low, upper[tau] / 10)
     lower[tau] = low if np.isinf(lower[tau]) else max(lower[tau], 1e-6 * data.T)
     upper[tau] = max(high, 2 * lower[tau]) if np.isinf(upper[tau]) else upper[tau]
 
@@ -236,7 +254,7 @@ def _priors(parameters, names: Layout) -> Priors | None:
                 raise ValueError(
                     f"`parameters[{key!r}]` is not free: it needs no prior."
                 )
-            if prior.is_log and names.lower[j] < 0:
+            if prior.is_log and names.lower[j] < 0 and names.names[j] != "tau":
                 raise ValueError(
                     f"`parameters[{key!r}]`: a log-normal prior is for positive "
                     "values. Add `lower=0`."

@@ -192,7 +192,12 @@ def _judge(uncertainty: Uncertainty, x: np.ndarray) -> Equilibrium:
     A, B, tau = (np.asarray(a[0]) for a in (linear.A, linear.B, linear.tau))
     roots = rightmost_roots(A, B, float(tau))
     first = roots[0]
-    moves = np.array([_slope_of_root(model, z, x, first, j) for j in range(len(z))])
+    errors = uncertainty.standard_errors
+    sizes = np.maximum(np.abs(z), np.where(np.isfinite(errors), errors, 0.0))
+    steps = 1e-5 * np.where(sizes > 0, sizes, 1e-3)
+    moves = np.array(
+        [_slope_of_root(model, z, x, first, j, step) for j, step in enumerate(steps)]
+    )
     growth_error = _error(uncertainty, np.real(moves), abs(first))
     period = period_error = None
     if first.imag != 0:
@@ -210,10 +215,11 @@ def _error(uncertainty: Uncertainty, gradient: np.ndarray, size: float) -> float
     return np.inf if found.moved.any() else float(found.sd)
 
 
-def _slope_of_root(model: Model, z, x: np.ndarray, root: complex, j: int) -> complex:
+def _slope_of_root(
+    model: Model, z, x: np.ndarray, root: complex, j: int, step: float
+) -> complex:
     """The derivative of a root for a free value, by central differences: the
     equilibrium moves along."""
-    step = 1e-5 * max(abs(z[j]), 1e-3)
     moved = []
     for sign in (-1, 1):
         there, at = z.copy(), x[None]

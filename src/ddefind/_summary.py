@@ -35,22 +35,20 @@ def sentences(fit: "Estimate") -> list[str]:
 
 
 def _about_noise(fit: "Estimate") -> str:
-    measured = np.any(np.isfinite(fit.data.x), axis=0)
-    noise = ", ".join(
-        f"{name} {sd:.3g}"
-        for (name, sd), is_in in zip(fit.noise.items(), measured)
-        if is_in
-    )
+    noise = ", ".join(f"{name} {sd:.3g}" for name, sd in fit.noise.items())
     given = "given" if fit.data.sd is not None else "estimated"
     chi = f", chi-square {fit.chi_square:.4g}" if fit.data.sd is not None else ""
+    if fit.uncertainty.blind:
+        return f"{fit.setting.count} values, no degrees of freedom; noise unknown."
+    degrees = "1 degree" if fit.freedom == 1 else f"{fit.freedom} degrees"
     return (
-        f"{fit.setting.count} values, {fit.freedom} degrees of freedom{chi}; noise "
-        f"({given}): {noise}."
+        f"{fit.setting.count} values, {degrees} of freedom{chi}; noise ({given}): "
+        f"{noise}."
     )
 
 
 def _about_minima(fit: "Estimate") -> str:
-    found = fit.minima
+    found = fit.searched.minima
     text = f"{fit.starts} starts, {fit.seconds:.2g} s; "
     reached = _reached(found[0].starts if found else 0)
     if len(found) <= 1:
@@ -70,7 +68,7 @@ def _about_minima(fit: "Estimate") -> str:
 def _reached(starts: int) -> str:
     """From how many starts a minimum was reached; others were not followed so far."""
     if starts == 0:
-        return "reached from another"
+        return "found by changing others"
     return "reached once" if starts == 1 else f"reached {starts} times"
 
 

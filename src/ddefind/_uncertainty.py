@@ -189,7 +189,8 @@ class Uncertainty:
         setting, peak, q = self.slow, self.peak(), self.quantile(level)
         # What has no influence, alone or against others, needs no fit to be open.
         tried = np.flatnonzero(~self.flat & ~self.blind).tolist()
-        places, theirs = self._ties(peak, q), self._theirs(q)
+        places = [(np.sqrt(max(rise, 0.0)), z) for rise, z in self._ties(peak, q)]
+        theirs = self._theirs(q)
         points = self.searched.points
         found = profiles(setting, points, peak, q, tried, places, theirs)
         known = dict(zip(tried, found))
@@ -215,11 +216,12 @@ class Uncertainty:
 
     @cached_property
     def ties(self) -> list[tuple[float, np.ndarray]]:
-        """Other minima within the 95% interval's rise, and their r."""
+        """Other minima within the 95% interval's rise of chi-square: their own, below
+        zero where the search passed over them, and their places."""
         return self._ties(self.peak(), self.quantile(0.95))
 
     def _ties(self, peak: Peak, q: float) -> list[tuple[float, np.ndarray]]:
-        """Other minima, with r below their quantile: r and place."""
+        """Other minima, with r below their quantile: their rise and place."""
         q = self._theirs(q)
         close = [
             minimum.z
@@ -236,4 +238,5 @@ class Uncertainty:
         near = np.einsum("ij,jk,ik->i", away, self.searched.best.gram[0, 1:, 1:], away)
         order = np.argsort(found.loss)
         rows = [row for row in order if r[row] < q and near[row] > 0.1 * self.unit]
-        return [(float(r[row]), found.z[row]) for row in rows[:_MOST_MINIMA]]
+        rise = (found.loss - peak.loss) / self.unit
+        return [(float(rise[row]), found.z[row]) for row in rows[:_MOST_MINIMA]]

@@ -59,6 +59,8 @@ def _verdict(
     uncertainty: Uncertainty, profile: Profile, j: int, combination
 ) -> Verdict:
     name = profile.name
+    if not np.isfinite(uncertainty.searched.best.loss[0]):
+        return Verdict(name, NOT, "There is no fit.")
     if uncertainty.scale[j] == 0:
         return Verdict(name, NOT, "The data do not depend on {}.")
     if uncertainty.blind:

@@ -117,7 +117,7 @@ def plot_waterfall(fit: "Estimate") -> Any:
     figure = Figure(figsize=(5.5, 3.4), layout="constrained")
     ax = figure.subplots()
     losses = np.sort(
-        np.repeat([m.loss for m in fit.minima], [m.starts for m in fit.minima])
+        np.repeat([m.loss for m in fit.minima], [max(m.starts, 1) for m in fit.minima])
     )
     above = losses - losses[0]
     ax.plot(np.arange(1, len(above) + 1), above, "o-", color=LEARNED, ms=4, lw=1)
