@@ -187,3 +187,47 @@ def test_wrong_models_are_caught():
         assert wrong[index].rejected and undelayed[index].rejected
         assert dd.compare(fits).best == "right"
     assert sum(right[index].rejected for index in range(len(sets))) <= 5
+
+
+def test_outliers_do_not_reject_a_robust_fit():
+    x = noisy()
+    x[[5, 15, 25, 35]] += 1.0
+    robust = dd.LeastSquares(starts=1, huber=1.345)
+    fit = decay(x, sd=0.05, optimizer=robust)
+    assert not fit.rejected and not fit.failed_checks
+
+
+def test_a_prior_that_the_data_contradict_is_no_part_of_chi_square():
+    prior = dd.Parameter(start=0.5, prior=dd.Gaussian(0.4, 0.01))
+    fit = decay(noisy(), sd=0.05, parameters={"k": prior, "b": 1.0})
+    assert fit.chi_square == pytest.approx(np.sum(fit.residuals**2))
+    assert "standard deviations off its prior" in str(fit)
+    with pytest.raises(TypeError, match="`prior` must be a `Gaussian"):
+        dd.Parameter(prior=3)
+
+
+@pytest.mark.parametrize("level", [95, 0.0, float("nan"), "0.9"])
+def test_a_level_is_a_share(level):
+    fit = decay(noisy())
+    for use in (fit.profile, fit.derived):
+        with pytest.raises(ValueError, match="`level` must lie between 0 and 1"):
+            use("k", level=level)
+
+
+def test_a_value_on_its_bound_is_no_derived_quantity():
+    limited = dd.Parameter(start=0.5, lower=0.1, upper=0.6)
+    fit = decay(noisy(), parameters={"k": limited, "b": 1.0})
+    assert "`k` is on its upper bound, 0.6" in str(fit)
+    found = fit.derived("k")
+    assert not found.is_determined and found.reason == "On a bound: `k`."
+
+
+def test_minima_have_the_unit_of_the_loss():
+    fit = dd.fit(DECAY, dd.Data(T, noisy()), **QUIET)
+    assert fit.minima[0].loss == pytest.approx(fit.loss)
+
+
+def test_many_fits_are_of_one_equation():
+    other = dd.equation("x' = -k")
+    with pytest.raises(ValueError, match="different equations"):
+        dd.fit_many([DECAY, other], dd.Data(T, noisy()), **QUIET)

@@ -111,3 +111,62 @@ def test_ten_thousand_points():
     assert fit.status.ok and fit.noise["x"] == pytest.approx(0.1, rel=0.03)
     errors = np.array(list(fit.standard_errors.values()))
     assert np.all(np.abs(fit.best - list(TRUTH.values())) < 4 * errors)
+
+
+@pytest.mark.parametrize("values", [2, 3])
+def test_a_state_of_few_values_does_not_count_as_exact(values):
+    model = dd.equation("x' = a * x - x * y(t - tau); y' = x - c * y")
+    truth = {"a": 1.0, "c": 1.2, "tau": 0.8, "b[0]": 0.5, "b[1]": 0.4}
+    t = np.linspace(0, 15, 60)
+    x = np.array(dd.solve(model.problem(truth), T=15)(t))
+    x += 0.03 * np.random.default_rng(1).standard_normal(x.shape)
+    seen = np.isin(np.arange(60), np.linspace(10, 50, values).astype(int))
+    x[~seen, 1] = np.nan
+    fit = dd.fit(model, dd.Data(t, x, names=("x", "y")), **QUIET)
+    assert fit.noise["y"] > 1e-3
+    assert abs(fit.values["a"] - 1) < 4 * fit.standard_errors["a"] < 0.2
+    assert "`y`: too few values to tell the noise by" in str(fit)
+
+
+def test_coarse_steps_that_do_not_converge_become_finer():
+    """k h is 4 with the first steps, beyond where RK4 is stable."""
+    t = np.linspace(0, 400, 200)
+    x = 2 - 1.5 * np.exp(-t) + 0.02 * np.random.default_rng(0).standard_normal(200)
+    fit = dd.fit(dd.equation("x' = -k * (x - c)"), dd.Data(t, x), **QUIET)
+    assert fit.status.ok and fit.steps_per_delay > 40
+    assert fit.intervals["k"][0] < 1 < fit.intervals["k"][1]
+    (rest,) = fit.stability().equilibria
+    assert rest.growth == pytest.approx(-fit.values["k"])
+    assert rest.growth_error == pytest.approx(fit.standard_errors["k"], rel=1e-3)
+
+
+class TestDelaysOutsideOfTheUsual:
+    model = dd.equation(LOGISTIC)
+
+    def test_an_upper_bound_below_them(self):
+        short = {"tau": dd.Parameter(upper=0.2)}
+        fit = dd.fit(self.model, logistic_data(), parameters=short, **QUIET)
+        assert 0 < fit.values["tau"] <= 0.2
+
+    def test_a_delay_is_positive(self):
+        negative = {"tau": dd.Parameter(lower=-2.0, upper=-1.0)}
+        with pytest.raises(ValueError, match="upper bound -1, but a delay is positive"):
+            dd.fit(self.model, logistic_data(), parameters=negative, **QUIET)
+
+    def test_it_is_said_that_the_bound_is_ours(self):
+        t = np.linspace(0, 20, 20)
+        x = dd.solve(self.model.problem(TRUTH | dict(tau=0.8)), T=20)(t)
+        x = np.array(x) + 0.05 * np.random.default_rng(0).standard_normal(x.shape)
+        text = str(dd.fit(self.model, dd.Data(t, x), **QUIET))
+        assert "where delays are looked for by default (set its `lower`)" in text
+
+
+def test_nothing_goes_on_from_a_failed_fit():
+    good = dd.fit(dd.equation("x' = -r * x"), dd.Data(T, np.exp(-T)), **QUIET)
+    bad = dd.fit(dd.equation("x' = sqrt(-1 - x^2) * r"), good.data, **QUIET)
+    for use in (bad.predict, bad.stability, bad.bootstrap, lambda: bad.derived("r")):
+        with pytest.raises(ValueError, match="There is no fit"):
+            use()
+    with pytest.raises(ValueError, match="There is no fit"):
+        dd.compare({"good": good, "bad": bad})
+    assert bad.noise == {} and verdict_of(bad)["r"] == "not determined"
