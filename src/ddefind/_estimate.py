@@ -339,7 +339,7 @@ class Estimate(AbstractFit):
         return plot_estimate(self)
 
     def plot_waterfall(self) -> Any:
-        """A matplotlib figure: the sums of squares that the starts ended at, sorted."""
+        """A matplotlib figure: the chi-squares that the starts ended at, sorted."""
         from .plots import plot_waterfall
 
         return plot_waterfall(self)

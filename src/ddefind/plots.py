@@ -111,18 +111,17 @@ def _draw_band(ax: Any, prediction: "Prediction", index: int, label: str) -> Non
 
 
 def plot_waterfall(fit: "Estimate") -> Any:
-    """The sums of squares where the refined starts ended, sorted: steps are minima."""
+    """The chi-squares where the refined starts ended, sorted: steps are minima."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5, 3.4), layout="constrained")
     ax = figure.subplots()
-    losses = np.sort(
-        np.repeat([m.loss for m in fit.minima], [max(m.starts, 1) for m in fit.minima])
-    )
-    above = losses - losses[0]
+    found = fit.searched.minima
+    losses = np.repeat([m.loss for m in found], [max(m.starts, 1) for m in found])
+    above = (np.sort(losses) - losses.min()) / fit.uncertainty.unit
     ax.plot(np.arange(1, len(above) + 1), above, "o-", color=LEARNED, ms=4, lw=1)
     ax.set_yscale("symlog", linthresh=1.0)
-    ax.set(xlabel="refined start, sorted", ylabel="sum of squares above the best")
+    ax.set(xlabel="refined start, sorted", ylabel="chi-square above the lowest")
     ax.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -136,7 +135,8 @@ def plot_profiles(profiles: "Sequence[Profile]") -> Any:
     figure = Figure(figsize=(3.2 * columns, 2.6 * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, profile in zip(axes, profiles):
-        ax.plot(profile.values, profile.r**2, ".-", color=LEARNED, ms=4, lw=1)
+        ax.plot(*_smooth_profile(profile), color=LEARNED, lw=1)
+        ax.plot(profile.values, profile.r**2, ".", color=LEARNED, ms=4)
         ax.axhline(profile.quantile**2, color=START, lw=1, ls="--")
         for end in profile.interval:
             if np.isfinite(end):
@@ -147,6 +147,15 @@ def plot_profiles(profiles: "Sequence[Profile]") -> Any:
     for ax in axes[len(profiles) :]:
         ax.set_visible(False)
     return figure
+
+
+def _smooth_profile(profile: "Profile") -> tuple[np.ndarray, np.ndarray]:
+    """The rise between the values that were fitted: its root, with a sign, is almost a
+    straight line."""
+    values = profile.values
+    between = np.linspace(values[:-1], values[1:], 12).T.ravel()
+    root = np.sign(values - profile.estimate) * profile.r
+    return between, np.interp(between, values, root) ** 2
 
 
 def draw_data(ax: Any, data: Data, index: int) -> None:
