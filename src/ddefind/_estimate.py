@@ -176,9 +176,9 @@ class Estimate(AbstractFit):
     def sample(
         self, draws: int = 1000, warmup: int = 1000, chains: int = 2, seed: int = 0
     ) -> Any:
-        """Samples of the posterior by NUTS, as ArviZ data. The prior is flat between
-        the bounds, times the fit's own priors; noise levels that are not given are
-        sampled too. Needs `pip install 'ddefind[sample]'`."""
+        """Samples of the posterior by NUTS, as ArviZ data. The prior is Jeffreys',
+        between the bounds, times the fit's own priors; noise levels that are not given
+        are sampled too. Needs `pip install 'ddefind[sample]'`."""
         self._check_fit()
         found = self._profiles
         return sample(self.uncertainty, found, draws, warmup, chains, seed)

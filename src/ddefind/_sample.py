@@ -1,10 +1,14 @@
 r"""Samples of the posterior by NUTS, with numpyro; returned as ArviZ data.
 
-The prior is flat between the bounds (of frequencies, those of slow histories), times
-the priors of the fit, and 1 / sigma for a noise level that is not given. The
-potential energy
+The prior is Jeffreys', $\sqrt{\det(J^T W J + B)}$, between the bounds (of frequencies,
+those of slow histories), times the priors of the fit, and 1 / sigma for a noise level
+that is not given. It counts volumes by what data could tell apart, and so does not
+depend on how a model writes its parameters: a flat prior would give most weight to the
+wide ends of ridges. B, 1 over the variance of what lies between the bounds, makes it
+flat where the data say nothing. The potential energy
 
-$$U = \tfrac12 S(z, \sigma) + \sum_i n_i \log\sigma_i - \log\Big|\frac{dz}{du}\Big|$$
+$$U = \tfrac12 S(z, \sigma) + \sum_i n_i \log\sigma_i - \log\Big|\frac{dz}{du}\Big|
+  - \tfrac12 \log\det(J^T W J + B)$$
 
 has its gradient from the normal equations: $S$ and $J^T r$ come from one march. The
 sampler moves w, where u = u_0 + L w has about unit scale, and z(u) keeps the bounds."""
@@ -41,6 +45,8 @@ class _Posterior(eqx.Module):
     counts: jax.Array
     sigma: jax.Array
     sampled: tuple[int, ...] = eqx.field(static=True)
+    limits: jax.Array
+    steps: jax.Array
     capacity: int = eqx.field(static=True)
 
     def place(self, w) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -58,7 +64,39 @@ class _Posterior(eqx.Module):
     def potential(self, w):
         z, log_slope, log_sigma = self.place(w)
         S = _misfit((z, log_sigma), self)
-        return 0.5 * S + jnp.sum(self.counts * log_sigma) - log_slope
+        log_prior = 0.5 * _log_volume(z, self)
+        return 0.5 * S + jnp.sum(self.counts * log_sigma) - log_slope - log_prior
+
+    def normal(self, z, points: Points):
+        ring = self.model.extended(z, self.n, 0.0).ring(self.capacity)
+        return normal_equations(self.model, z, points, self.n, ring)[0]
+
+    def log_volume(self, z):
+        """log det of the information of the data and of the bounds."""
+        inverse = self.sigma**-2.0
+        points = self.points._replace(weights=self.points.weights * inverse)
+        square = self.normal(z, points).gram[1:, 1:] + jnp.diag(self.limits)
+        return jnp.linalg.slogdet(square)[1]
+
+
+@eqx.filter_custom_vjp
+def _log_volume(z, posterior: _Posterior):
+    return posterior.log_volume(z)
+
+
+@_log_volume.def_fwd
+def _volume_forward(perturbed, z, posterior: _Posterior):
+    """Slopes by differences: the sampler is exact with any force that depends on the
+    place alone, and second derivatives of the trajectory would cost more."""
+    places = jnp.concatenate([z[None], z + jnp.diag(posterior.steps)])
+    found = jax.lax.map(posterior.log_volume, places)
+    slopes = (found[1:] - found[0]) / posterior.steps
+    return found[0], jnp.where(jnp.isfinite(slopes), slopes, 0.0)
+
+
+@_log_volume.def_bwd
+def _volume_backward(slopes, cotangent, perturbed, z, posterior: _Posterior):
+    return cotangent * slopes
 
 
 @eqx.filter_custom_vjp
@@ -81,8 +119,7 @@ def _misfit_and_slopes(values, posterior: _Posterior):
     z, log_sigma = values
     inverse = jnp.exp(-2 * log_sigma)
     points = posterior.points._replace(weights=posterior.points.weights * inverse)
-    ring = posterior.model.extended(z, posterior.n, 0.0).ring(posterior.capacity)
-    normal, _ = normal_equations(posterior.model, z, points, posterior.n, ring)
+    normal = posterior.normal(z, points)
     slopes = 2 * normal.gram[0, 1:], -2 * normal.squares * inverse
     finite = jnp.all(jnp.isfinite(normal.gram[0]))
     S = jnp.where(finite, normal.gram[0, 0], jnp.inf)
@@ -202,16 +239,36 @@ def _posterior(uncertainty: Uncertainty) -> _Posterior:
         counts=jnp.asarray(0.0 * counts if given else counts, float),
         sigma=jnp.asarray(np.ones(len(counts)) if given else searched.noise),
         sampled=() if given else tuple(np.flatnonzero(counts).tolist()),
+        limits=jnp.asarray(_limits(setting)),
+        steps=jnp.asarray(_steps(uncertainty)),
         capacity=capacity_for(n),
     )
 
 
+def _limits(setting) -> np.ndarray:
+    """The information of bounds: 1 over the variance of all between them."""
+    width = setting.upper - setting.lower
+    return np.where(np.isfinite(width), 12.0 / width**2, 0.0)
+
+
+def _steps(uncertainty: Uncertainty) -> np.ndarray:
+    """Small steps of the free values: of their standard errors or, where there are
+    none, of their bounds."""
+    errors = np.linalg.norm(uncertainty.half, axis=1)
+    return 1e-4 * np.where(errors > 0, errors, 0.01 * _room(uncertainty))
+
+
 def _interior(uncertainty: Uncertainty) -> np.ndarray:
     """The estimate, moved a little away from bounds that it stands on."""
-    z, setting = uncertainty.z, uncertainty.slow
-    width = setting.upper - setting.lower
-    room = 0.01 * np.where(np.isfinite(width), width, np.maximum(np.abs(z), 1e-3))
-    return np.clip(z, setting.lower + room, setting.upper - room)
+    setting, room = uncertainty.slow, 0.01 * _room(uncertainty)
+    return np.clip(uncertainty.z, setting.lower + room, setting.upper - room)
+
+
+def _room(uncertainty: Uncertainty) -> np.ndarray:
+    """The distance of the bounds; where there are none, the size of the estimate."""
+    width = uncertainty.slow.upper - uncertainty.slow.lower
+    size = np.maximum(np.abs(uncertainty.z), 1e-3)
+    return np.where(np.isfinite(width), width, size)
 
 
 def _starts(posterior: _Posterior, chains: int, seed: int) -> jax.Array:
