@@ -122,11 +122,20 @@ def _lane_times(forcing, params):
     return jnp.broadcast_to(times, (times.shape[0], *params.tau.shape))
 
 
+def at_end(system: System, loss, target, params: Problem, x):
+    """lambda(T), minus the derivative of the terminal cost; `x` is the trajectory."""
+    end = x(jnp.broadcast_to(system.T, params.tau.shape))
+    terminal = loss.terminal_cost(system, target)
+    if terminal is None:
+        return jnp.zeros_like(end)
+    found, back = jax.vjp(lambda x: terminal(params.observe, x), end)
+    return -back(jnp.ones_like(found))[0]
+
+
 def _solve_adjoint(system: System, loss, target, params: Problem, x, path):
     """lambda, less its stairs, as a function of s = T - t; and the stairs."""
     grid, tau, T = _adjoint_grid(system), params.tau, system.T
     running = loss.running_cost(system, target)
-    terminal = loss.terminal_cost(system, target)
     stairs = _stairs(system, loss, target, params, x)
     h = grid.step(tau)
 
@@ -178,11 +187,7 @@ def _solve_adjoint(system: System, loss, target, params: Problem, x, path):
         inside = (u >= 0) & (u < 1) & (tau < T)
         return jnp.where(inside, grid.length(i, h) * (u - seen), 0.0) * jump
 
-    start = jnp.zeros_like(path[0, 0])
-    if terminal is not None:
-        end = jnp.broadcast_to(T, tau.shape)
-        cost = jax.vjp(lambda x: terminal(params.observe, x), x(end))
-        start = start - cost[1](jnp.ones_like(cost[0]))[0]
+    start = at_end(system, loss, target, params, x)
     zeros = jnp.zeros((grid.lag, *start.shape), start.dtype)
     inside = {c: zeros[: grid.n] for c in system.solver.fractions if c != 1}
     last = grid.last(T, tau)

@@ -107,7 +107,7 @@ def predict(
     seen = observed(model, z, times, n, len(setting.data.names))
     mean, gradient = seen[..., 0], np.where(given, 0.0, seen[..., 1:])
     _check_finite(times, seen)
-    measured = np.any(np.isfinite(setting.data.x), axis=0)
+    measured = setting.measured
     noise = np.where(measured, searched.noise, 0.0)
     found = propagate(uncertainty, gradient, noise)
     found = found._replace(moved=found.moved & ~given)

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from ._adjoint import at_end
 from ._engine import System, dense, march
 from ._gradient import AbstractGradient
 from ._loss import AbstractLoss
@@ -89,7 +90,7 @@ def _backward(system: System, loss, target, params: Problem, path, last, pulled)
         )
         return (adjoint, before, pulled), total
 
-    start = sweep.start()
+    start = at_end(system, loss, target, params, sweep.x)
     zeros = jax.tree.map(jnp.zeros_like, (params.rhs, params.history, params.tau))
     carry = (start, start, pulled), zeros
     carry = lax.fori_loop(0, jnp.max(last) + 1, body, carry)
@@ -131,16 +132,6 @@ class _Sweep:
     def cut(self):
         """What is left of the last cell, in (0, h]."""
         return self.system.T - (self.last - 1) * self.h
-
-    def start(self):
-        """lambda(T)."""
-        terminal = self.loss.terminal_cost(self.system, self.target)
-        start = jnp.zeros_like(self.path[0, 0])
-        if terminal is None:
-            return start
-        end = self._x(jnp.broadcast_to(self.system.T, self.params.tau.shape))
-        found, back = jax.vjp(lambda x: terminal(self.params.observe, x), end)
-        return start - back(jnp.ones_like(found))[0]
 
     def node(self, m, cotangent) -> _Node:
         """F at t_m, and the cotangent of it pulled back to what it depends on."""
@@ -186,7 +177,7 @@ class _Sweep:
         _, back = jax.vjp(lambda history: self.system.history(history, t), history)
         return back(cotangent)[0]
 
-    def _x(self, t):
+    def x(self, t):
         return dense(self.system.grid, self.path, self.h, self.last, t)
 
     def _at(self, m):
@@ -194,7 +185,7 @@ class _Sweep:
         params, t = self.params, self.system.T - m * self.h
         past = self.system.history(params.history, t - params.tau)
         seen = self.last - m >= self.system.grid.n
-        return t, self._x(t), jnp.where(seen, self._x(t - params.tau), past)
+        return t, self.x(t), jnp.where(seen, self.x(t - params.tau), past)
 
     def _costs(self, m):
         """The derivative of the running cost at t_m."""

@@ -194,7 +194,7 @@ def _libraries() -> _Libraries:
 
 
 def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
-    """Refuse a flat prior without end where the data set none."""
+    """Refuse a posterior without end: where neither data nor bounds set one."""
     setting = uncertainty.slow
     if setting.model.huber is not None:
         raise ValueError("Sampling is for Gaussian noise: fit without `huber`.")
@@ -239,16 +239,10 @@ def _posterior(uncertainty: Uncertainty) -> _Posterior:
         counts=jnp.asarray(0.0 * counts if given else counts, float),
         sigma=jnp.asarray(np.ones(len(counts)) if given else searched.noise),
         sampled=() if given else tuple(np.flatnonzero(counts).tolist()),
-        limits=jnp.asarray(_limits(setting)),
+        limits=jnp.asarray(1 / setting.bound_variance),
         steps=jnp.asarray(_steps(uncertainty)),
         capacity=capacity_for(n),
     )
-
-
-def _limits(setting) -> np.ndarray:
-    """The information of bounds: 1 over the variance of all between them."""
-    width = setting.upper - setting.lower
-    return np.where(np.isfinite(width), 12.0 / width**2, 0.0)
 
 
 def _steps(uncertainty: Uncertainty) -> np.ndarray:

@@ -224,7 +224,8 @@ def residual_noise(setting: Setting, fitted: Fitted) -> np.ndarray:
     noise = np.sqrt(np.where(count > 0, mean, 1.0))
     few = setting.few
     if few.any():
-        others = setting.measured & (~few if (~few & setting.measured).any() else few)
+        others = setting.measured & ~few
+        others = others if others.any() else few
         share = (noise / size)[others] ** 2
         pooled = np.sqrt(np.average(share, weights=count[others]))
         noise = np.where(few, pooled * size, noise)

@@ -104,6 +104,12 @@ class Setting:
         return np.any(np.isfinite(self.data.x), axis=0)
 
     @property
+    def bound_variance(self) -> np.ndarray:
+        """The variance of all that lies between a value's bounds; infinite without."""
+        width = self.upper - self.lower
+        return np.where(np.isfinite(width), width, np.inf) ** 2 / 12
+
+    @property
     def few(self) -> np.ndarray:
         """Which quantities have no more values than there are parameters, so that their
         residuals say nothing of their noise."""

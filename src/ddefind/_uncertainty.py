@@ -133,11 +133,10 @@ class Uncertainty:
 
     @cached_property
     def _limits(self) -> np.ndarray:
-        """The information that bounds give of a value, 1 over the variance of all that
-        is between them, where the data give less; else zero."""
+        """The information that bounds give of a value, where the data give less; else
+        zero."""
         half = self._half(np.zeros(len(self.z)))
-        width = self.setting.upper - self.setting.lower
-        variance = np.where(np.isfinite(width), width, np.inf) ** 2 / 12
+        variance = self.setting.bound_variance
         limited = np.sum(half**2, axis=1) > variance
         return np.where(limited & ~self.flat, 1 / variance, 0.0)
 
