@@ -19,7 +19,7 @@ TORCH ?= torch==2.13.0
 	touch $@
 
 demo: .venv/installed
-	$(BIN)/python -m ddefind.demo
+	$(BIN)/python -m ddefind demo
 
 test: .venv/complete
 	$(BIN)/python -m pytest -n 2 -m "not slow"

@@ -14,11 +14,11 @@ import numpy as np
 from scipy.optimize import least_squares
 
 import ddefind as dd
-from ddefind._refine import refine
-from ddefind._rows import write
-from ddefind._sensitivity import visit
-from ddefind._setting import CAPACITY
-from ddefind.experiments import EXPERIMENTS, Experiment
+from ddefind._least_squares.batches import refine
+from ddefind._least_squares.sensitivity import visit
+from ddefind._least_squares.setup import CAPACITY
+from ddefind._util.buffers import write
+from ddefind.paper import EXPERIMENTS, Experiment
 
 from ._report import Row, microseconds
 from ._timing import in_fresh_process, in_turn, ratio
@@ -30,7 +30,7 @@ _TOGETHER = 64
 _COMPILE = """
 import time
 import ddefind as dd
-from ddefind.experiments import EXPERIMENTS
+from ddefind.paper import EXPERIMENTS
 
 experiment, seconds = EXPERIMENTS["{model}"], []
 for repeat in range(2):
@@ -69,8 +69,8 @@ def _whole(experiment: Experiment) -> Row:
 def _residuals(found: dd.Estimate) -> Callable:
     """A compiled function of the free values: weighted residuals, and their
     Jacobian."""
-    points = jax.tree.map(jnp.asarray, found.searched.points)
-    model, n = found.setting.model, found.steps_per_delay
+    points = jax.tree.map(jnp.asarray, found.search_result.points)
+    model, n = found.setup.model, found.steps_per_delay
     roots = jnp.sqrt(jnp.broadcast_to(points.weights, points.values.shape))
 
     @jax.jit
@@ -105,7 +105,7 @@ def _by_scipy(found: dd.Estimate, start: np.ndarray) -> Callable[[], int]:
         return known[key]
 
     def run() -> int:
-        bounds = (found.setting.lower, found.setting.upper)
+        bounds = (found.setup.lower, found.setup.upper)
         ended = least_squares(
             lambda z: at(z)[0],
             start,
@@ -119,7 +119,7 @@ def _by_scipy(found: dd.Estimate, start: np.ndarray) -> Callable[[], int]:
         np.testing.assert_allclose(2 * ended.cost, best, rtol=1e-6)
         return ended.nfev
 
-    best = float(found.searched.best.loss[0])
+    best = float(found.search_result.best.loss[0])
     return run
 
 
@@ -127,7 +127,7 @@ def _refinement(experiment: Experiment) -> Row:
     """One start near the best fit, refined: microseconds of an evaluation with its
     share of the step, and the time of the whole beside scipy's."""
     found = _fit(experiment, 0)
-    setting, points = found.setting, found.searched.points
+    setting, points = found.setup, found.search_result.points
     start = np.clip(1.02 * found.best, setting.lower, setting.upper)
     z, n = np.tile(start, (_TOGETHER, 1)), np.full(_TOGETHER, found.steps_per_delay)
 

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import ddefind as dd
-from ddefind._delay_ode import Plan, Tensors, pulled, trajectory
-from ddefind._solve import make_grid
+from ddefind._solve.solution import make_grid
 from ddefind.torch import DelayODE
+from ddefind.torch._solve import Plan, Tensors, pulled, trajectory
 
 from . import _cases
 from ._loops import RATE, gradient_loop

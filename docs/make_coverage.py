@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 import ddefind as dd
-from ddefind._files import write_whole
-from ddefind.experiments import EXPERIMENTS, Experiment
+from ddefind._util.text_files import write_whole
+from ddefind.paper import EXPERIMENTS, Experiment
 
 FILE = Path(__file__).with_name("coverage.json")
 PAGE = Path(__file__).with_name("uncertainty.md")

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 import ddefind as dd
-from ddefind._files import write_whole
-from ddefind._refine import refine
-from ddefind.experiments import EXPERIMENTS, NOISE, Experiment
+from ddefind._least_squares.batches import refine
+from ddefind._util.text_files import write_whole
+from ddefind.paper import EXPERIMENTS, NOISE, Experiment
 
 FILE = Path(__file__).with_name("fit-study.json")
 PAGE = Path(__file__).with_name("fitting.md")
@@ -44,10 +44,10 @@ def measure(experiment: Experiment, noise: float, repeats: int) -> dict:
     near, good, chi = [], 0, []
     for fit in (fits[i] for i in range(repeats)):
         n = np.array([fit.steps_per_delay])
-        start = np.clip(truth, fit.setting.lower, fit.setting.upper)
-        found = refine(fit.setting, start[None], fit.searched.points, n)
+        start = np.clip(truth, fit.setup.lower, fit.setup.upper)
+        found = refine(fit.setup, start[None], fit.search_result.points, n)
         near.append(found.z[0])
-        good += bool(fit.searched.best.loss[0] <= found.loss[0] * (1 + 1e-6))
+        good += bool(fit.search_result.best.loss[0] <= found.loss[0] * (1 + 1e-6))
         chi.append(np.sum(((fit.data.x - fit.fitted) / sd) ** 2) / freedom)
     errors, theirs = (fits.best - truth) / limit, (np.array(near) - truth) / limit
     return {

@@ -7,9 +7,9 @@ stops. Run it as `python docs/make_paper_page.py`.
 
 from pathlib import Path
 
-from ddefind._files import write_whole
-from ddefind.experiments import EXPERIMENTS
-from ddefind.paper_output import draw_legend, draw_trajectories
+from ddefind._util.text_files import write_whole
+from ddefind.paper import EXPERIMENTS
+from ddefind.paper._output import draw_legend, draw_trajectories
 from paper_page.agreement import beginning, summary, tables
 from paper_page.best import best
 from paper_page.ending import duration, errata

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from ddefind._files import write_whole
+from ddefind._util.text_files import write_whole
 from paper_studies.estimates import (
     constants,
     converged,

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from helpers import EXPERIMENTS, MODELS, flatten, near, paper_data, tau_index
+from support.helpers import EXPERIMENTS, MODELS, flatten, near, paper_data, tau_index
 
 STEPS = (20, 160)
 

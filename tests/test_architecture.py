@@ -7,105 +7,110 @@ import inspect
 import os
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import ddefind
+from support.architecture import (
+    CONTRIBUTING,
+    SOURCE,
+    imported_modules,
+    parts,
+    with_table,
+)
 
-SOURCE = Path(ddefind.__file__).parent
 HEAVY = ("matplotlib", "scipy.interpolate", "scipy.stats", "torch", "rich", "optax")
 HEAVY += ("pandas", "numpyro", "arviz")
-MODULES = sorted(path.stem for path in SOURCE.glob("*.py"))
-# A module may import those before it only.
-ORDER = """
-_version _config _lazy _errors _files _store _options _request _startup _expression
-_text _translate _lines _latex _arrays _cells _dates _table _times _columns _csv _frame
-_data _read _hermite _rows _network _cost _optimizer _progress _solver _history _problem
-models _spline _engine _reverse _layout _prior _parameters _program _template _equation
-_structure _forcing _solve _loss _gradient _adjoint _published _check _descent _blocks
-_aten _aten_sums _aten_shapes _torch_program _delay_ode _pytorch _torch_trial
-_torch_check _torch_export _from_torch _contents plots _result _sensitivity _levenberg
-_least_squares _smooth _matching _setting _refine _preference _starts _search _profile
-_uncertainty
-_verdict _aligned _observed _propagate _bootstrap _sample _predict _derived _roots
-_stability _checks _criteria _cautions _summary _estimate _load _job _fit_descent
-_fit_squares _fit __init__ torch _source _simulate _output _cli _cli_options _cli_fit
-_cli_simulate demo experiments _record paper paper_output __main__
-""".split()
+PARTS = parts()
+FILES = sorted(SOURCE.rglob("*.py"))
 
 
-def statements(tree):
-    """Every node of a file, but for what only type checkers read."""
-    for node in ast.iter_child_nodes(tree):
-        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
-            yield node
-            yield from statements(node)
+def module_name(path: Path) -> str:
+    """A file as it is imported, such as `_solve.march`."""
+    names = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
-def relative_imports(path: Path) -> set[str]:
-    """The package's modules that a file imports, wherever in the file."""
-    found = set()
-    for node in statements(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level == 1:
-            names = [node.module] if node.module else [a.name for a in node.names]
-            found |= {name.split(".")[0] for name in names}
-        elif isinstance(node, ast.Import):
-            # As a user does: after everything that `__init__` imports.
-            whole = (a.name.split(".")[0] == "ddefind" for a in node.names)
-            found |= {"__init__"} if any(whole) else set()
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            assert node.module.split(".")[0] != "ddefind", path
-    return found
+@pytest.mark.parametrize("name", PARTS)
+def test_folders_import_only_what_they_say(name):
+    part = PARTS[name]
+    found = {m.split(".")[0] for file in part.files for m in imported_modules(file)}
+    assert found - {name} <= part.imports
 
 
-def test_every_module_has_its_place():
-    assert not set(MODULES) - set(ORDER)
+@pytest.mark.parametrize("name", PARTS)
+def test_folders_say_no_more_than_they_import(name):
+    part = PARTS[name]
+    found = {m.split(".")[0] for file in part.files for m in imported_modules(file)}
+    assert part.imports <= found
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_modules_import_only_earlier_ones(module):
-    before = set(ORDER[: ORDER.index(module)])
-    assert relative_imports(SOURCE / f"{module}.py") <= before
+def test_files_import_in_one_direction():
+    """A circle of files is a `CycleError`."""
+    graph = {module_name(file): imported_modules(file) for file in FILES}
+    assert len(list(TopologicalSorter(graph).static_order())) >= len(FILES)
 
 
-def test_the_package_itself_only_gives_names():
-    tree = ast.parse((SOURCE / "__init__.py").read_text())
-    defined = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.Try)
-    assert not [node for node in ast.walk(tree) if isinstance(node, defined)]
-    (branch,) = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
-    assert ast.unparse(branch.test) == "TYPE_CHECKING"
-    assert all(isinstance(node, ast.ImportFrom) for node in branch.body)
+def test_contributing_shows_the_folders_as_they_are():
+    page = CONTRIBUTING.read_text()
+    assert with_table(page) == page, "run `python -m tests.support.architecture`"
 
 
-def test_type_checkers_and_python_see_the_same_names():
-    tree = ast.parse((SOURCE / "__init__.py").read_text())
-    (branch,) = [node for node in tree.body if isinstance(node, ast.If)]
-    imported = {
-        alias.asname: node.module or alias.name
-        for node in branch.body
-        for alias in node.names
-    }
-    assert sorted(imported) == ddefind.__all__
-    assert set(imported) <= set(dir(ddefind))
-    for name, module in imported.items():
-        found = getattr(ddefind, name)
-        home = importlib.import_module(f"ddefind.{module}")
-        assert found is (home if name == module else getattr(home, name))
+def test_the_package_has_few_entries_and_few_public_ones():
+    entries = {path.stem for path in SOURCE.iterdir()} - {"__pycache__"}
+    assert len(list(SOURCE.iterdir())) <= 20
+    public = {name for name in entries if not name.startswith("_")} - {"py"}
+    assert public == {"models", "paper", "plots", "torch"}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_folder_begins_with_a_docstring_and_public_names_only(name):
+    """Private folders give no names; public ones those of their `__init__.pyi`."""
+    folder = SOURCE / name
+    if not folder.is_dir():
+        return
+    tree = ast.parse((folder / "__init__.py").read_text())
+    lines = [ast.unparse(node) for node in tree.body[1:]]
+    stub = "_lazy_loader.attach_stub(__name__, __file__)"
+    lazily = [
+        "import lazy_loader as _lazy_loader",
+        f"__getattr__, __dir__, __all__ = {stub}",
+    ]
+    assert lines == ([] if name.startswith("_") else lazily)
+
+
+@pytest.mark.parametrize("package", ["ddefind", "ddefind.torch", "ddefind.paper"])
+def test_type_checkers_and_python_see_the_same_names(package):
+    module = importlib.import_module(package)
+    stub = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text())
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    names = sorted(alias.name for node in imports for alias in node.names)
+    assert names == sorted(module.__all__)
+    assert set(names) <= set(dir(module))
+    for node in imports:
+        for alias in node.names:
+            assert alias.asname == alias.name
+            found = getattr(module, alias.name)
+            home = importlib.import_module(
+                f"{package}.{node.module or alias.name}".rstrip(".")
+            )
+            assert found is (home if node.module is None else getattr(home, alias.name))
 
 
 def test_a_name_that_is_not_there():
-    with pytest.raises(AttributeError, match="no attribute 'fitt'"):
+    with pytest.raises(AttributeError, match="attribute fitt"):
         _ = ddefind.fitt
     with pytest.raises(ImportError):
         from ddefind import fitt  # noqa: F401
 
 
 def classes():
-    for name in MODULES:
-        if name.startswith("__"):
+    for path in FILES:
+        if path.stem == "__main__":
             continue
-        module = importlib.import_module(f"ddefind.{name}")
+        module = importlib.import_module(f"ddefind.{module_name(path)}".rstrip("."))
         for _, cls in inspect.getmembers(module, inspect.isclass):
             if cls.__module__ == module.__name__:
                 yield cls
@@ -132,9 +137,9 @@ def test_only_abstract_classes_are_inherited_from(cls):
             assert base.__name__.lstrip("_").startswith("Abstract")
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_files_are_short(module):
-    assert len((SOURCE / f"{module}.py").read_text().splitlines()) <= 400
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_files_are_short(path):
+    assert len(path.read_text().splitlines()) <= 400
 
 
 def loaded_by(code):
@@ -154,7 +159,7 @@ def test_import_is_light():
 
 def test_names_are_loaded_when_they_are_used():
     loaded = loaded_by("import ddefind as dd; dd.fit; dd.equation; dd.read_csv")
-    assert {"jax", "ddefind._fit"} <= loaded
+    assert {"jax", "ddefind._fitting.fit"} <= loaded
     assert not loaded & set(HEAVY)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind.experiments import EXPERIMENTS
+from ddefind.paper import EXPERIMENTS
 
 QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)

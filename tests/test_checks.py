@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._checks import LEVEL, residual_checks
-from ddefind.experiments import EXPERIMENTS
+from ddefind._inference.residual_tests import LEVEL, residual_checks
+from ddefind.paper import EXPERIMENTS
 
 QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)
@@ -104,8 +104,8 @@ def test_a_bound_and_coarse_steps_are_said():
     assert "`k` is on its upper bound, 0.6: the best fit may lie beyond it." in str(fit)
     assert np.isinf(fit.standard_errors["k"]) and np.isfinite(fit.standard_errors["b"])
     assert fit.derived("k * b").reason == "On a bound, and taken as known: `k`."
-    searched = fit.searched
-    object.__setattr__(searched, "step_error", 0.4)
+    search_result = fit.search_result
+    object.__setattr__(search_result, "step_error", 0.4)
     assert "The solver's steps matter: with half of them" in str(fit)
 
 

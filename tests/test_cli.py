@@ -10,9 +10,9 @@ import time
 import numpy as np
 import pytest
 
-import ddefind.paper
-from ddefind.__main__ import main, spread_values
-from paper_records import made_up
+from ddefind._cli.main import main, spread_values
+from ddefind.paper import _run as paper_run
+from support.paper_records import made_up
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def quick(monkeypatch):
             for level in noise
         ]
 
-    monkeypatch.setattr(ddefind.paper, "run_model", fake)
+    monkeypatch.setattr(paper_run, "run_model", fake)
     return ran
 
 
@@ -125,21 +125,21 @@ def test_everything_is_written(tmp_path, capsys, quick):
 
 def test_a_run_continues_where_it_was_interrupted(tmp_path, capsys, monkeypatch, quick):
     out = tmp_path / "out"
-    fake = ddefind.paper.run_model
+    fake = paper_run.run_model
 
     def interrupted(experiment, *arguments, **options):
         if experiment.model == "exponential":
-            raise ddefind.paper.Interrupted(experiment.model)
+            raise paper_run.Interrupted(experiment.model)
         return fake(experiment, *arguments, **options)
 
     command = ("paper", "exponential", "logistic", "--repeats", 4, "--out", out)
-    monkeypatch.setattr(ddefind.paper, "run_model", interrupted)
-    monkeypatch.setattr(ddefind.paper, "_TOGETHER", 1)
+    monkeypatch.setattr(paper_run, "run_model", interrupted)
+    monkeypatch.setattr(paper_run, "_TOGETHER", 1)
     assert run(*command) == 130
     assert "the same command continues" in capsys.readouterr().err
     before = saved(out)
     assert {record["model"] for record in before} == {"logistic"}
-    monkeypatch.setattr(ddefind.paper, "run_model", fake)
+    monkeypatch.setattr(paper_run, "run_model", fake)
     quick.clear()
     assert run(*command) == 0
     assert quick == ["exponential"]

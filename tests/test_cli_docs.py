@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from command import run
+from support.command import run
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(sh|python|toml)\n(.*?)^```", re.MULTILINE | re.DOTALL)

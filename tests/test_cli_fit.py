@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-import ddefind._fit_squares
-from command import TEXT, VALUES, refused, run
-from ddefind._search import search
+import ddefind._fitting.least_squares
+from ddefind._least_squares.search import search
+from support.command import TEXT, VALUES, refused, run
 
 FILES = ["curve.csv", "figure.png", "fit.toml", "input", "result.json"]
 FILES += ["table.csv", "table.txt"]
@@ -127,7 +127,7 @@ def test_what_is_known_bounded_and_measured(capsys):
     fit = dd.load("out")
     assert fit.names == ("K", "b", "tau")
     assert float(fit.problem.rhs.r) == 1.8
-    assert fit.setting.lower[0] == 2 and fit.setting.upper.tolist()[::2] == [3, 2]
+    assert fit.setup.lower[0] == 2 and fit.setup.upper.tolist()[::2] == [3, 2]
     assert fit.seed == 2 and "starts = 4\n" in Path("out/fit.toml").read_text()
 
 
@@ -271,7 +271,7 @@ def after_the_first_look(setting, starts, seed, report):
 
 
 def test_interrupted_with_something_found(monkeypatch, capsys):
-    monkeypatch.setattr(ddefind._fit_squares, "search", after_the_first_look)
+    monkeypatch.setattr(ddefind._fitting.least_squares, "search", after_the_first_look)
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     assert "Interrupted; the best point so far is kept." in capsys.readouterr().out
     fit = dd.load("out")
@@ -280,7 +280,7 @@ def test_interrupted_with_something_found(monkeypatch, capsys):
 
 
 def test_interrupted_with_nothing_found(monkeypatch, capsys, here):
-    monkeypatch.setattr(ddefind._fit_squares, "search", interrupt)
+    monkeypatch.setattr(ddefind._fitting.least_squares, "search", interrupt)
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     shown = capsys.readouterr()
     assert shown.out == "" and shown.err.strip().endswith("Interrupted.")

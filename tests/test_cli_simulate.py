@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from command import TEXT, VALUES, refused, run
+from support.command import TEXT, VALUES, refused, run
 
 
 @pytest.fixture(autouse=True)

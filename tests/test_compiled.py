@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._engine import System
-from helpers import EXPERIMENTS, flatten, gradients_of, grid_for, paper_data
+from ddefind._solve.march import System
+from support.helpers import EXPERIMENTS, flatten, gradients_of, grid_for, paper_data
 
 TAU_MIN = 0.2
 

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import ddefind as dd
-import torch_modules as tm
 from ddefind.torch import DelayODE
+from support import torch_modules as tm
 
 TIMES = torch.tensor([0.0, 0.4, 1.3, 2.71, 4.0], dtype=torch.float64)
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._parameters import layout
-from helpers import EXPERIMENTS, MODELS, paper_data
+from ddefind._problem.parameters import free_parameters
+from support.helpers import EXPERIMENTS, MODELS, paper_data
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
 TEXTS = {
@@ -177,7 +177,7 @@ def test_a_name_in_several_places_is_one_parameter():
 def test_tied_names_are_short_in_a_fit():
     problem = TIED.problem(r=1, K=2, a=3, tau=0.5, s=4)
     parameters = TIED.settings | {"K": dd.Parameter(start=5.0, lower=0.1)}
-    found, filled, _ = layout(problem, parameters)
+    found, filled, _ = free_parameters(problem, parameters)
     assert found.names == ("r", "K", "a", "tau", "s")
     assert float(filled.history.K) == float(filled.rhs.K) == 5.0
     t = np.linspace(0, 3, 20)

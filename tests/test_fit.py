@@ -8,7 +8,7 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 import ddefind as dd
-from helpers import EXPERIMENTS, MODELS, paper_data
+from support.helpers import EXPERIMENTS, MODELS, paper_data
 
 QUIET = dict(progress=False)
 

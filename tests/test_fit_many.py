@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._blocks import Fits
-from ddefind._descent import Descent, run
-from ddefind._engine import Grid
-from ddefind._parameters import layout
-from helpers import EXPERIMENTS, MODELS, paper_data
+from ddefind._fitting.descent_batches import Fits
+from ddefind._fitting.epochs import Descent, run
+from ddefind._problem.parameters import free_parameters
+from ddefind._solve.march import Grid
+from support.helpers import EXPERIMENTS, MODELS, paper_data
 
 QUIET = dict(progress=False)
 
@@ -119,7 +119,7 @@ def test_bad_input():
 def temporary_bytes(fits, capacity, rows=50):
     """What one stretch of epochs needs beside its arguments and results."""
     start, sets = EXPERIMENTS["exponential"].start, noisy("exponential", fits)
-    names, problem, z = layout(start)
+    names, problem, z = free_parameters(start)
     learned, fixed = names.split(problem)
     descent = Descent(
         names,

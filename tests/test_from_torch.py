@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import ddefind as dd
-import torch_modules as tm
-from ddefind._from_torch import to_torch
-from ddefind._torch_check import pull_back
-from helpers import EXPERIMENTS, MODELS, flatten, paper_data
+from ddefind.torch._from_torch import to_torch
+from ddefind.torch._verify import pull_back
+from support import torch_modules as tm
+from support.helpers import EXPERIMENTS, MODELS, flatten, paper_data
 
 KNOWN = {**tm.BUILT, **tm.HISTORIES}
 

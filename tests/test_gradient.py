@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from helpers import (
+from support.helpers import (
     EXPERIMENTS,
     MODELS,
     flatten,

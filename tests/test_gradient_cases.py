@@ -9,8 +9,8 @@ import pytest
 
 import ddefind as dd
 from ddefind import models
-from ddefind._engine import System
-from helpers import (
+from ddefind._solve.march import System
+from support.helpers import (
     flatten,
     gradients_of,
     grid_for,

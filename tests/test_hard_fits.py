@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from squares import LOGISTIC, TRUTH, logistic_data
+from support.squares import LOGISTIC, TRUTH, logistic_data
 
 QUIET = dict(progress=False)
 LINEAR = "x' = a * x + c * x(t - tau)"
@@ -93,7 +93,7 @@ def test_a_delay_beyond_the_record():
 def test_a_delay_below_the_sampling_interval_ends_on_its_bound():
     data = logistic_data(tau=0.1)
     fit = dd.fit(dd.equation(LOGISTIC), data, **QUIET)
-    assert fit.values["tau"] == fit.setting.lower[3]
+    assert fit.values["tau"] == fit.setup.lower[3]
     assert "bound" in str(fit) and not is_sure(fit, "tau")
 
 

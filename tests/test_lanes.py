@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._engine import System
-from ddefind._gradient import evaluate
-from helpers import flatten, grid_for
+from ddefind._loss.gradients import loss_and_gradient
+from ddefind._solve.march import System
+from support.helpers import flatten, grid_for
 
 LANES, N = 4, 6
 LOSSES = {
@@ -87,7 +87,7 @@ def together(problems, sets, loss, route, learned=eqx.is_inexact_array):
 
 def alone(one, data, loss, route):
     grid = grid_for(one, 5.0, N, 0.5)
-    return evaluate(
+    return loss_and_gradient(
         one, loss.prepare(data), jnp.asarray(data.T), loss, route, dd.RK4(), grid
     )
 

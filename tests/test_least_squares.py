@@ -6,7 +6,7 @@ import pytest
 from scipy.optimize import minimize
 
 import ddefind as dd
-from squares import LOGISTIC, TRUTH, logistic_data, scipy_minimum
+from support.squares import LOGISTIC, TRUTH, logistic_data, scipy_minimum
 
 QUIET = dict(progress=False)
 MODEL = dd.equation(LOGISTIC)
@@ -15,8 +15,8 @@ MODEL = dd.equation(LOGISTIC)
 def expected_of(fit, **options):
     """scipy's minimum of the same residuals, from the truth."""
     truth = np.array([TRUTH[name] for name in fit.names])
-    points, n = fit.searched.points, fit.steps_per_delay
-    return scipy_minimum(fit.setting, points, n, truth, **options)
+    points, n = fit.search_result.points, fit.steps_per_delay
+    return scipy_minimum(fit.setup, points, n, truth, **options)
 
 
 def away(fit, other) -> float:
@@ -29,7 +29,7 @@ class TestAgainstScipy:
     def test_free(self):
         fit = dd.fit(MODEL, logistic_data(), **QUIET)
         expected = expected_of(fit)
-        best = float(fit.searched.best.loss[0])
+        best = float(fit.search_result.best.loss[0])
         np.testing.assert_allclose(best, 2 * expected.cost, rtol=1e-9)
         assert away(fit, expected.x) < 1e-3
         assert away(fit, list(TRUTH.values())) < 4
@@ -38,11 +38,11 @@ class TestAgainstScipy:
         bounds = {"K": dd.Parameter(upper=1.9), "r": dd.Parameter(lower=0.0)}
         fit = dd.fit(MODEL, logistic_data(), parameters=bounds, **QUIET)
         assert fit.values["K"] == 1.9
-        best = float(fit.searched.best.loss[0])
+        best = float(fit.search_result.best.loss[0])
         np.testing.assert_allclose(best, 2 * expected_of(fit).cost, rtol=1e-6)
         free = dd.fit(MODEL, logistic_data(), **QUIET)
         assert free.loss < fit.loss
-        assert all(minimum.z[1] <= 1.9 for minimum in fit.minima)
+        assert all(minimum.theta[1] <= 1.9 for minimum in fit.minima)
 
     def test_huber(self):
         data = logistic_data()
@@ -52,7 +52,7 @@ class TestAgainstScipy:
         robust = dd.LeastSquares(huber=1.5)
         fit = dd.fit(MODEL, data, optimizer=robust, **QUIET)
         expected = expected_of(fit, loss="huber", f_scale=1.5)
-        best = float(fit.searched.best.loss[0])
+        best = float(fit.search_result.best.loss[0])
         np.testing.assert_allclose(best, 2 * expected.cost, rtol=1e-7)
         np.testing.assert_allclose(fit.best, expected.x, rtol=1e-5)
         plain = dd.fit(MODEL, data, **QUIET)
@@ -100,8 +100,8 @@ class TestPriors:
     def test_log_normal(self):
         fit = self.fit(dd.LogNormal(median=2.0, factor=1.2))
 
-        def objective(z):
-            c, b = z
+        def objective(theta):
+            c, b = theta
             squares = np.sum((b + c * self.t - self.x) ** 2) / 0.3**2
             return squares + (np.log(c / 2.0) / np.log(1.2)) ** 2
 
@@ -186,9 +186,9 @@ def test_steps_become_finer_where_estimates_feel_them():
         "c": dd.Parameter(lower=0.0, upper=2.0),
     }
     fit = dd.fit(model, data, parameters=near, **QUIET)
-    coarse = int(fit.setting.steps(fit.best[None])[0])
+    coarse = int(fit.setup.steps(fit.best[None])[0])
     assert fit.steps_per_delay > 2 * coarse
-    assert fit.searched.step_error < 0.05
+    assert fit.search_result.step_error < 0.05
     assert away(fit, [30.0, 0.8, 1.3, 2.0]) < 4
     assert fit.noise["x"] == pytest.approx(1e-3, rel=0.3)
 

@@ -6,8 +6,8 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 import ddefind as dd
-from ddefind._gradient import evaluate
-from helpers import grid_for
+from ddefind._loss.gradients import loss_and_gradient
+from support.helpers import grid_for
 
 PROBLEM = dd.Problem(
     dd.models.Exponential([-0.4, -0.9], [-1.3, 0.7]),
@@ -22,7 +22,7 @@ DATA = dd.Data(TIMES, RANDOM.normal(size=(9, 2)))
 def value(loss, data=DATA, problem=PROBLEM):
     grid = grid_for(problem, 4.0, 8, 0.75)
     target, T = loss.prepare(data), jnp.asarray(data.T)
-    return float(evaluate(problem, target, T, loss, None, dd.RK4(), grid))
+    return float(loss_and_gradient(problem, target, T, loss, None, dd.RK4(), grid))
 
 
 def trajectory(t, T=4.0):

@@ -4,7 +4,13 @@ import math
 
 import pytest
 
-from ddefind._options import OptionError, assignments, bounds, history, number
+from ddefind._cli.parse_options import (
+    OptionError,
+    assignments,
+    bounds,
+    history,
+    parse_number,
+)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +118,6 @@ def test_a_history_is_one_kind_or_numbers():
 
 
 def test_numbers():
-    assert number(" 1e-3 ") == 1e-3
-    assert number("1e400") == math.inf
-    assert number("0x10") is number("") is number("1,5") is None
+    assert parse_number(" 1e-3 ") == 1e-3
+    assert parse_number("1e400") == math.inf
+    assert parse_number("0x10") is parse_number("") is parse_number("1,5") is None

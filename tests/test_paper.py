@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind.experiments import EXPERIMENTS, NOISE, PROTOCOLS, PublishedAdam
-from ddefind.paper import (
+from ddefind.paper._experiments import EXPERIMENTS, NOISE, PROTOCOLS, PublishedAdam
+from ddefind.paper._output import markdown_table, trajectory_figure, write_tables
+from ddefind.paper._run import (
     PaperError,
     Plan,
     Record,
@@ -18,8 +19,7 @@ from ddefind.paper import (
     reproduce,
     run_model,
 )
-from ddefind.paper_output import markdown_table, trajectory_figure, write_tables
-from paper_records import made_up
+from support.paper_records import made_up
 
 PUBLISHED = PROTOCOLS["published"]
 KEYS = {
@@ -209,7 +209,7 @@ def test_a_failing_model_does_not_lose_the_others(tmp_path, monkeypatch):
             raise RuntimeError("out of memory")
         return [made_up(experiment.model, level, repeats, seed) for level in noise]
 
-    monkeypatch.setattr("ddefind.paper.run_model", fake)
+    monkeypatch.setattr("ddefind.paper._run.run_model", fake)
     results = Results(tmp_path / "out", Plan(("logistic", "enso", "hiv"), repeats=4))
     with pytest.raises(RuntimeError, match="out of memory"):
         for _ in reproduce(results):
@@ -218,7 +218,7 @@ def test_a_failing_model_does_not_lose_the_others(tmp_path, monkeypatch):
     assert "enso" not in kept
     # The same plan goes on with what is missing.
     monkeypatch.setattr(
-        "ddefind.paper.run_model",
+        "ddefind.paper._run.run_model",
         lambda e, p, noise, repeats, seed, *, progress: [
             made_up(e.model, level, repeats, seed) for level in noise
         ],

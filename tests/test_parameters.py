@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ddefind as dd
-from ddefind._parameters import layout
+from ddefind._problem.parameters import free_parameters
 
 PROBLEM = dd.Problem(
     dd.models.ENSO(1.0, 2.0, [3.0, 4.0]), dd.Affine([5.0, 6.0], [7.0, 8.0]), 0.5
@@ -21,7 +21,7 @@ VALUES = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 0.5]
 
 def settled(parameters, problem=PROBLEM, **options):
     """The free names, and every value by name, after `parameters`."""
-    found, filled, z = layout(problem, parameters, **options)
+    found, filled, z = free_parameters(problem, parameters, **options)
     return found.names, dd.parameter_values(found.problem(z, filled))
 
 
@@ -81,7 +81,7 @@ def test_a_whole_array_is_named_without_index():
 
 def test_an_ambiguous_name_lists_what_it_could_mean():
     with pytest.raises(ValueError, match="any of rhs.one.b, rhs.two.b, history.b"):
-        layout(TWICE, {"b": dd.Fixed()})
+        free_parameters(TWICE, {"b": dd.Fixed()})
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,16 @@ def test_an_ambiguous_name_lists_what_it_could_mean():
 )
 def test_an_unknown_name_shows_the_nearest(name, nearest):
     with pytest.raises(ValueError, match=f"Did you mean '{nearest}"):
-        layout(PROBLEM, {name: dd.Fixed()})
+        free_parameters(PROBLEM, {name: dd.Fixed()})
 
 
 def test_a_name_like_no_other_lists_the_known():
     with pytest.raises(ValueError, match="Known names: theta_0, rhs.theta_0, theta_1"):
-        layout(PROBLEM, {"capacity": dd.Fixed()})
+        free_parameters(PROBLEM, {"capacity": dd.Fixed()})
 
 
 def test_without_settings_everything_is_free_from_its_own_value():
-    found, filled, z = layout(PROBLEM)
+    found, filled, z = free_parameters(PROBLEM)
     assert found.names == tuple(NAMES)
     np.testing.assert_array_equal(z, VALUES)
     assert dd.parameter_values(found.problem(z, filled)) == dict(zip(NAMES, VALUES))
@@ -139,7 +139,7 @@ def test_what_is_tied_leaves_its_short_name_to_others():
     assert free == ("rhs.tau", "a", "b", "tau")
     assert values["one.b"] == values["two.b"] == values["history.b"] == 7.0
     with pytest.raises(ValueError, match="sets 'b' twice"):
-        layout(TWICE, ties | {"history.b": 7.0, "b": 7.0})
+        free_parameters(TWICE, ties | {"history.b": 7.0, "b": 7.0})
 
 
 def test_a_tied_delay_keeps_its_name():
@@ -151,7 +151,7 @@ def test_a_tied_delay_keeps_its_name():
 @pytest.mark.parametrize("value", ["fast", [1.0, "a"], {"a": 1}])
 def test_a_start_that_is_no_number_is_refused(value):
     with pytest.raises(TypeError, match="'theta_0' needs a number, but got"):
-        layout(PROBLEM, {"theta_0": dd.Fixed(value)})
+        free_parameters(PROBLEM, {"theta_0": dd.Fixed(value)})
 
 
 def test_a_chain_of_ties_ends_at_what_is_free():
@@ -170,7 +170,9 @@ def test_a_chain_of_ties_may_end_at_what_is_fixed():
 
 
 def test_tied_parameters_move_together():
-    found, filled, z = layout(PROBLEM, {"a": dd.Tied("theta_2"), "tau": dd.Fixed()})
+    found, filled, z = free_parameters(
+        PROBLEM, {"a": dd.Tied("theta_2"), "tau": dd.Fixed()}
+    )
     moved = found.problem(z + np.arange(len(z)), filled)
     np.testing.assert_array_equal(moved.history.a, moved.rhs.theta_2)
     np.testing.assert_array_equal(moved.rhs.theta_2, [5.0, 7.0])
@@ -203,13 +205,13 @@ def test_tied_parameters_move_together():
 )
 def test_bad_settings_are_refused(parameters, message):
     with pytest.raises(ValueError, match=message):
-        layout(PROBLEM, parameters)
+        free_parameters(PROBLEM, parameters)
 
 
 @pytest.mark.parametrize("setting", ["free", None, {}, dd.Fixed])
 def test_a_setting_must_be_one_of_ours_or_a_number(setting):
     with pytest.raises(TypeError, match=r"parameters\['tau'\]` must be a Parameter"):
-        layout(PROBLEM, {"tau": setting})
+        free_parameters(PROBLEM, {"tau": setting})
 
 
 BOUNDED = {
@@ -222,7 +224,7 @@ BOUNDED = {
 @given(st.lists(st.floats(-20, 20), min_size=9, max_size=9))
 @settings(max_examples=50, deadline=None)
 def test_every_free_vector_keeps_the_bounds_and_comes_back(z):
-    found, *_ = layout(PROBLEM, BOUNDED)
+    found, *_ = free_parameters(PROBLEM, BOUNDED)
     x = np.asarray(found.transform(jnp.array(z)))
     assert np.all(x >= found.lower) and np.all(x <= found.upper)
     inside = (x > found.lower) & (x < found.upper)
@@ -238,13 +240,13 @@ def test_bounded_starts_are_kept_exactly():
 
 
 def test_transforms_have_finite_slopes_far_out():
-    found, *_ = layout(PROBLEM, BOUNDED)
+    found, *_ = free_parameters(PROBLEM, BOUNDED)
     slopes = jax.jacfwd(found.transform)(jnp.full(9, 600.0))
     assert np.all(np.isfinite(slopes[2:])) and np.all(np.isfinite(slopes[1]))
 
 
 def test_split_and_join_take_a_problem_apart_and_together():
-    found, filled, z = layout(
+    found, filled, z = free_parameters(
         PROBLEM, {"theta_0": dd.Fixed(), "a": dd.Fixed(), "b[0]": dd.Fixed(9.0)}
     )
     learned, fixed = found.split(filled)
@@ -259,13 +261,13 @@ def test_split_and_join_take_a_problem_apart_and_together():
 
 
 def test_a_fixed_delay_stays_among_what_a_grid_needs():
-    found, filled, z = layout(PROBLEM, {"tau": dd.Fixed(0.7)})
+    found, filled, z = free_parameters(PROBLEM, {"tau": dd.Fixed(0.7)})
     learned, _ = found.split(filled)
     assert float(found.join(jnp.asarray(z), learned).tau) == 0.7
 
 
 def test_join_for_lanes_has_a_last_axis_more():
-    found, filled, z = layout(PROBLEM, BOUNDED | {"b[0]": dd.Fixed(9.0)})
+    found, filled, z = free_parameters(PROBLEM, BOUNDED | {"b[0]": dd.Fixed(9.0)})
     learned, _ = found.split(filled)
     many = jnp.stack([z, z + 0.1, z - 0.1], axis=-1)
     together = found.join(many, learned)
@@ -278,7 +280,7 @@ def test_join_for_lanes_has_a_last_axis_more():
 def test_the_gradient_of_join_has_no_scatter():
     # A scatter would keep a training loop from becoming one kernel.
     settings = BOUNDED | {"b": dd.Tied("theta_2"), "theta_2[0]": dd.Fixed()}
-    found, filled, z = layout(PROBLEM, settings)
+    found, filled, z = free_parameters(PROBLEM, settings)
     learned, _ = found.split(filled)
 
     def total(z):
@@ -295,7 +297,7 @@ def test_the_gradient_of_join_has_no_scatter():
 
 
 def test_leaves_that_are_no_parameters_stay_what_they_are():
-    found, filled, z = layout(TWICE)
+    found, filled, z = free_parameters(TWICE)
     moved = found.problem(z + 1, filled)
     assert moved.rhs.flag is True and moved.rhs.count == 3
     assert float(moved.rhs.tau) == 4.0

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind.experiments import EXPERIMENTS
+from ddefind.paper import EXPERIMENTS
 
 QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)
@@ -53,10 +53,10 @@ def test_the_band_is_as_wide_as_the_trajectories_of_resampled_fits(fit):
     times = np.array([0.0, 0.7, 2.0, 5.0, 9.0, 14.0])
     found = fit.predict(times, level=0.9)
     values = fit.bootstrap(n=300, seed=2).values
-    layout, n = fit.setting.model.layout, fit.steps_per_delay
+    free, n = fit.setup.model.free, fit.steps_per_delay
     paths = []
     for row in values:
-        solution = dd.solve(layout.problem(row, fit.problem), 14.0, fit.solver, n)
+        solution = dd.solve(free.problem(row, fit.problem), 14.0, fit.solver, n)
         paths.append(np.asarray(solution(times)))
     spread = np.std(paths, axis=0)
     np.testing.assert_allclose(found.sd, spread, rtol=0.2)

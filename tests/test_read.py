@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import ddefind as dd
-from ddefind.demo import logistic_data
-from helpers import equal_data as equal
+from ddefind._cli.demo import logistic_data
+from support.helpers import equal_data as equal
 from test_documentation import ROOT, run
 
 NAN = np.nan

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ddefind as dd
-from malformed import malformed
+from support.malformed import malformed
 
 MALFORMED = malformed()
 

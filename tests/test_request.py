@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ddefind._options import Bounds, OptionError
-from ddefind._request import Request, merged
+from ddefind._cli.fit_file import FitFile, merged
+from ddefind._cli.parse_options import Bounds, OptionError
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
-FULL = Request(
+FULL = FitFile(
     data="data.csv",
     time="Time [h]",
     columns=["x", 'a "b"'],
@@ -43,7 +43,7 @@ def test_a_file_gives_the_request_back(tmp_path):
 
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_any_text_survives(equation, name):
-    request = Request(data="d", equation=equation, set={name: 1.5})
+    request = FitFile(data="d", equation=equation, set={name: 1.5})
     found = tomllib.loads(request.toml())
     # TOML has one kind of line end.
     assert found["equation"] == equation.replace("\r\n", "\n")
@@ -52,7 +52,7 @@ def test_any_text_survives(equation, name):
 
 @given(st.floats(allow_nan=False))
 def test_any_number_survives(value):
-    request = Request(data="d", equation="x", bounds={"K": Bounds(-math.inf, value)})
+    request = FitFile(data="d", equation="x", bounds={"K": Bounds(-math.inf, value)})
     found = tomllib.loads(request.toml())
     assert found["bounds"]["K"] == [-math.inf, value]
 

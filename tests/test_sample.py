@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._sample import _posterior
-from ddefind.experiments import EXPERIMENTS
+from ddefind._inference.posterior import _posterior
+from ddefind.paper import EXPERIMENTS
 
 QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)

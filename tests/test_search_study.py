@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from squares import scipy_minimum
-from text_cases import KINDS, random_case
+from support.squares import scipy_minimum
+from support.text_cases import KINDS, random_case
 
 
 @pytest.mark.slow
@@ -17,8 +17,8 @@ def test_no_better_minimum_is_known(name):
         case = random_case(name, seed)
         fit = dd.fit(case.model, case.data, parameters=case.parameters, progress=False)
         truth = np.array([case.truth[n] for n in fit.names])
-        points, n = fit.searched.points, fit.steps_per_delay
-        known = scipy_minimum(fit.setting, points, n, truth, max_nfev=100)
-        if fit.searched.best.loss[0] > 2 * known.cost * (1 + 1e-6):
+        points, n = fit.search_result.points, fit.steps_per_delay
+        known = scipy_minimum(fit.setup, points, n, truth, max_nfev=100)
+        if fit.search_result.best.loss[0] > 2 * known.cost * (1 + 1e-6):
             missed.append(seed)
     assert not missed

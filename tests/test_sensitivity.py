@@ -6,30 +6,30 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._engine import Grid, System
-from ddefind._sensitivity import Extended
-from helpers import EXPERIMENTS, MODELS
-from squares import (
+from ddefind._least_squares.sensitivity import Extended
+from ddefind._solve.march import Grid, System
+from support.helpers import EXPERIMENTS, MODELS
+from support.squares import (
     LOGISTIC,
     TRUTH,
     logistic_data,
     normal,
     normal_function,
     residual_rows,
-    setting_of,
+    setup_of,
 )
 
 
 def check_gradient(problem, data, n, solver, parameters=None):
     """S and its slope, against reverse mode through another loop."""
-    setting = setting_of(problem, data, parameters, n, solver)
-    layout = setting.model.layout
+    setup = setup_of(problem, data, parameters, n, solver)
+    free = setup.model.free
     known = dd.parameter_values(problem)
-    z = np.array([known[name] for name in layout.names])
-    found = normal(setting, z, n)
+    theta = np.array([known[name] for name in free.names])
+    found = normal(setup, theta, n)
     loss, gradient = dd.value_and_grad(problem, data, solver=solver, steps_per_delay=n)
     by_name = dd.parameter_values(gradient)
-    expected = np.array([by_name[name] for name in layout.names])
+    expected = np.array([by_name[name] for name in free.names])
     np.testing.assert_allclose(found.gram[0, 0], loss, rtol=1e-10)
     np.testing.assert_allclose(
         2 * found.gram[0, 1:], expected, rtol=1e-10, atol=1e-10 * abs(expected).max()
@@ -88,9 +88,9 @@ class TestCases:
         model = dd.equation(text)
         problem = model.problem(K=0.8, a=0.1, tau=0.9)
         data = wave(problem, 5.0)
-        setting = setting_of(problem, data, model.settings)
-        assert setting.model.layout.names == ("K", "a", "tau")
-        found = normal(setting, [0.8, 0.1, 0.9], 10)
+        setup = setup_of(problem, data, model.settings)
+        assert setup.model.free.names == ("K", "a", "tau")
+        found = normal(setup, [0.8, 0.1, 0.9], 10)
         _, gradient = dd.value_and_grad(problem, data, steps_per_delay=10)
         both = float(gradient.rhs.K + gradient.history.K)
         np.testing.assert_allclose(2 * found.gram[0, 1], both, rtol=1e-10)
@@ -104,7 +104,7 @@ class TestCases:
 
 def test_the_number_of_steps_need_not_be_known_when_compiling():
     problem, data = dd.equation(LOGISTIC).problem(TRUTH), logistic_data()
-    compiled = normal_function(setting_of(problem, data))
+    compiled = normal_function(setup_of(problem, data))
     for n in (10, 100):
         loss, _ = dd.value_and_grad(problem, data, steps_per_delay=n)
         found = compiled(list(TRUTH.values()), n)
@@ -116,50 +116,50 @@ def test_jacobian_against_central_differences(model):
     experiment = EXPERIMENTS[model]
     data = wave(experiment.true, experiment.T)
     fixed = {f"rhs.{n}": dd.Fixed() for n in "k m delta c T_0 n_p N".split()}
-    setting = setting_of(experiment.true, data, fixed if model == "hiv" else None, n=10)
-    rows = residual_rows(setting, setting.points(), 10)
-    names = setting.model.layout.names
+    setup = setup_of(experiment.true, data, fixed if model == "hiv" else None, n=10)
+    rows = residual_rows(setup, setup.points(), 10)
+    names = setup.model.free.names
     values = dd.parameter_values(experiment.true)
-    z = np.array([values[name] for name in names]) * 1.03 + 0.01
-    residual, jacobian = rows(z)
-    for j, size in enumerate(np.maximum(np.abs(z), 0.1)):
-        step = 1e-6 * size * (np.arange(len(z)) == j)
-        difference = (rows(z + step)[0] - rows(z - step)[0]) / (2e-6 * size)
+    theta = np.array([values[name] for name in names]) * 1.03 + 0.01
+    residual, jacobian = rows(theta)
+    for j, size in enumerate(np.maximum(np.abs(theta), 0.1)):
+        step = 1e-6 * size * (np.arange(len(theta)) == j)
+        difference = (rows(theta + step)[0] - rows(theta - step)[0]) / (2e-6 * size)
         np.testing.assert_allclose(
             jacobian[:, j],
             difference,
             rtol=1e-5,
             atol=1e-6 * (1 + abs(difference).max()),
         )
-    gram = normal(setting, z, 10).gram
+    gram = normal(setup, theta, 10).gram
     whole = np.column_stack([residual, jacobian])
     np.testing.assert_allclose(gram, whole.T @ whole, rtol=1e-9, atol=1e-12)
 
 
 def test_extended_functions_of_three_components():
     experiment = EXPERIMENTS["hiv"]
-    setting = setting_of(experiment.true, wave(experiment.true, 10.0))
-    model = setting.model
+    setup = setup_of(experiment.true, wave(experiment.true, 10.0))
+    model = setup.model
     values = dd.parameter_values(experiment.true)
-    z = jnp.array([values[name] for name in model.layout.names])
-    extended = model.extended(z, 10, 10.0)
+    theta = jnp.array([values[name] for name in model.free.names])
+    extended = model.extended(theta, 10, 10.0)
     assert isinstance(extended, Extended) and isinstance(extended.system, System)
     assert isinstance(extended.system.grid, Grid)
     random = np.random.default_rng(0)
-    x, y = jnp.asarray(random.normal(size=(2, 3, 1 + z.size)))
-    move = jnp.asarray(random.normal(size=z.size))
+    x, y = jnp.asarray(random.normal(size=(2, 3, 1 + theta.size)))
+    move = jnp.asarray(random.normal(size=theta.size))
 
-    def slope(z, x, y):
-        params = extended.join(z)
+    def slope(theta, x, y):
+        params = extended.join(theta)
         return extended.system.slope(params.rhs, x, y, params.tau, 0.5)
 
-    at = z, x[:, 0], y[:, 0]
+    at = theta, x[:, 0], y[:, 0]
     value, along = jax.jvp(slope, at, (move, x[:, 1:] @ move, y[:, 1:] @ move))
 
     def pushed(params, x, y):
         return extended.system.slope(params.rhs, x, y, params.tau, 0.5)
 
     found = extended.push(pushed, x, y)
-    assert found.shape == (3, 1 + z.size)
+    assert found.shape == (3, 1 + theta.size)
     np.testing.assert_allclose(found[:, 0], value, rtol=1e-13)
     np.testing.assert_allclose(found[:, 1:] @ move, along, rtol=1e-11)

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import lambertw
 
 import ddefind as dd
-from ddefind._roots import rightmost_roots
+from ddefind._inference.characteristic_roots import rightmost_roots
 
 QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import ddefind._startup
-from command import TEXT, VALUES
-from ddefind._startup import quick_start
+import ddefind._cli.startup
+from ddefind._cli.startup import quick_start
+from support.command import TEXT, VALUES
 
 KEYS = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
 
@@ -72,7 +72,7 @@ def test_without_a_folder_there_is_no_cache(unset, tmp_path):
 
 
 def test_old_programs_go(unset, tmp_path):
-    unset.setattr(ddefind._startup, "_MOST", 4)
+    unset.setattr(ddefind._cli.startup, "_MOST", 4)
     unset.setenv("DDEFIND_CACHE", str(tmp_path))
     for age in range(5):
         path = tmp_path / f"program{age}-cache"
@@ -105,7 +105,7 @@ def test_garbage_is_collected_again_afterwards(unset):
 )
 def test_help_and_slips_do_not_wait_for_jax(arguments, code):
     program = (
-        "import sys\nfrom ddefind.__main__ import main\ntry:\n"
+        "import sys\nfrom ddefind._cli.main import main\ntry:\n"
         f"    main({arguments!r})\nfinally:\n"
         "    print('jax' in sys.modules, 'numpy' in sys.modules, file=sys.stderr)\n"
     )

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._contents import estimate_content
-from ddefind._store import FORMAT, VERSION, saved_text, write_saved
+from ddefind._results.save import estimate_content
+from ddefind._results.saved_file import FORMAT, VERSION, saved_text, write_saved
 
 TEXT = "x' = r * x * (1 - x(t - tau) / K)"
 TIMES = np.linspace(0, 8, 41)
@@ -117,17 +117,17 @@ def test_bounds_priors_ties_and_noise_come_back(path):
     same(found, fit)
     assert found.names == ("r", "K", "s", "tau")
     assert found.chi_square == fit.chi_square and found.noise == fit.noise
-    np.testing.assert_array_equal(found.setting.lower, fit.setting.lower)
-    np.testing.assert_array_equal(found.setting.guess, fit.setting.guess)
-    assert found.setting.model.huber == 1.345
+    np.testing.assert_array_equal(found.setup.lower, fit.setup.lower)
+    np.testing.assert_array_equal(found.setup.guess, fit.setup.guess)
+    assert found.setup.model.huber == 1.345
     assert float(found.problem.rhs.K) == float(found.problem.history.K)
     # It is the same problem to the optimiser, too.
     z = found.best[None] * 1.01
-    points, n = found.searched.points, found.setting.steps(z)
-    from ddefind._refine import refine
+    points, n = found.search_result.points, found.setup.steps(z)
+    from ddefind._least_squares.batches import refine
 
-    one = refine(found.setting, z, points, n)
-    two = refine(fit.setting, z, fit.searched.points, n)
+    one = refine(found.setup, z, points, n)
+    two = refine(fit.setup, z, fit.search_result.points, n)
     np.testing.assert_array_equal(one.gram, two.gram)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ddefind.experiments import EXPERIMENTS, NOISE
+from ddefind.paper import EXPERIMENTS, NOISE
 
 DOCS = Path(__file__).parent.parent / "docs"
 DEAD = {"cheyne": ["a"], "hiv": ["A[0]", "A[2]", "omega[0]", "omega[2]"]}

@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 import ddefind as dd
-import torch_modules as tm
-from ddefind._pytorch import check_version
 from ddefind.torch import DelayODE
+from ddefind.torch._import_torch import check_version
+from support import torch_modules as tm
 
 
 def module(function, **attributes):

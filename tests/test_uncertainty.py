@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind.experiments import EXPERIMENTS
+from ddefind.paper import EXPERIMENTS
 
 QUIET = dict(progress=False)
 # The nearest minimum only: these tests start near the best one.
@@ -25,10 +25,10 @@ def paper_fit(model: str, noise: float = 0.1, repeat: int = 0):
 
 def numerical_jacobian(fit, relative=1e-5):
     """Central differences of the trajectory at the data, through `solve`."""
-    layout = fit.setting.model.layout
+    free = fit.setup.model.free
 
     def seen(z):
-        problem = layout.problem(z, fit.problem)
+        problem = free.problem(z, fit.problem)
         n = fit.steps_per_delay
         return np.asarray(dd.solve(problem, fit.data.T, fit.solver, n)(fit.data.t))
 
@@ -69,7 +69,7 @@ def test_standard_errors_of_exact_data_are_the_cramer_rao_limits(model):
     known = np.isfinite(limits)
     np.testing.assert_allclose(np.array(found)[known], limits[known], rtol=0.01)
     assert np.all(np.isinf(np.array(found)[~known]))
-    assert fit.chi_square < 1 and fit.freedom == fit.setting.count - known.sum()
+    assert fit.chi_square < 1 and fit.freedom == fit.setup.count - known.sum()
 
 
 def test_intervals_end_where_brute_force_says():

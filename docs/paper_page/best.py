@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ddefind._record import Record
-from ddefind.experiments import EXPERIMENTS, NOISE
+from ddefind.paper import EXPERIMENTS, NOISE
+from ddefind.paper._records import Record
 
 from .numbers import Numbers, claim, number, prose, table, title
 

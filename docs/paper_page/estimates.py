@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ddefind.experiments import EXPERIMENTS
+from ddefind.paper import EXPERIMENTS
 
 from .numbers import CELLS, Numbers, claim, number, percent, prose, spread, table, title
 

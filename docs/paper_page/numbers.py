@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ddefind._record import Record
-from ddefind.experiments import EXPERIMENTS, NOISE
-from ddefind.paper import load_results
+from ddefind.paper import EXPERIMENTS, NOISE
+from ddefind.paper._records import Record
+from ddefind.paper._run import load_results
 
 # By gradient descent, as the paper; and all.
 PROTOCOLS = ("published", "stated", "corrected")

@@ -8,8 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 import ddefind as dd
-from ddefind.experiments import EXPERIMENTS, NOISE, PROTOCOLS, REPEATS, Experiment
-from ddefind.paper import estimates, fit_sets, run_model
+from ddefind.paper._experiments import (
+    EXPERIMENTS,
+    NOISE,
+    PROTOCOLS,
+    REPEATS,
+    Experiment,
+)
+from ddefind.paper._run import estimates, fit_sets, run_model
 
 from .gradients import flat
 

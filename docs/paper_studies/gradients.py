@@ -10,9 +10,9 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
-from ddefind._gradient import evaluate
-from ddefind._solve import make_grid
-from ddefind.experiments import EXPERIMENTS
+from ddefind._loss.gradients import loss_and_gradient
+from ddefind._solve.solution import make_grid
+from ddefind.paper import EXPERIMENTS
 
 
 def flat(problem: dd.Problem):
@@ -29,7 +29,7 @@ def _gradient_function(problem, data, loss, route, solver, n) -> Callable:
 
     def one(vector):
         moved = rebuild(vector)
-        found = evaluate(moved, target, data.T, loss, route, solver, grid)[1]
+        found = loss_and_gradient(moved, target, data.T, loss, route, solver, grid)[1]
         return ravel_pytree(eqx.filter(found, eqx.is_inexact_array))[0]
 
     return jax.jit(lambda vectors: jax.lax.map(one, vectors))

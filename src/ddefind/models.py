@@ -2,6 +2,8 @@
 ones.
 
 In each, `x` is the state and `y` the state one delay ago, both of shape (d,).
+
+May import: `_util`, `_problem`.
 """
 
 import abc
@@ -12,8 +14,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from ._arrays import as_parameter
-from ._network import Network
+from ._problem.network import Network
+from ._util.arrays import as_parameter
 
 
 class AbstractModel(eqx.Module):

@@ -1,21 +1,24 @@
 """Figures, with matplotlib. Colours are safe for colour-blind readers, and lines differ
-in style as well, so that they can be told apart in grey."""
+in style as well, so that they can be told apart in grey.
+
+May import: `_data`, `_problem`, `_solve`.
+"""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._data import Data
-from ._problem import Problem
-from ._solve import Solution, solve
+from ._data.data import Data
+from ._problem.problem import Problem
+from ._solve.solution import Solution, solve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ._estimate import Estimate
-    from ._predict import Prediction
-    from ._profile import Profile
-    from ._result import AbstractFit, FitResult
+    from ._inference.predict import Prediction
+    from ._inference.profile_likelihood import Profile
+    from ._results.estimate import Estimate
+    from ._results.result import AbstractFit, FitResult
 
 DATA, START, LEARNED, TRUE = "#7a7a7a", "#d55e00", "#0072b2", "#000000"
 
@@ -116,7 +119,7 @@ def plot_waterfall(fit: "Estimate") -> Any:
 
     figure = Figure(figsize=(5.5, 3.4), layout="constrained")
     ax = figure.subplots()
-    found = fit.searched.minima
+    found = fit.search_result.minima
     losses = np.repeat([m.loss for m in found], [max(m.starts, 1) for m in found])
     above = (np.sort(losses) - losses.min()) / fit.uncertainty.unit
     ax.plot(np.arange(1, len(above) + 1), above, "o-", color=LEARNED, ms=4, lw=1)

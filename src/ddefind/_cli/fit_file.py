@@ -1,0 +1,206 @@
+"""A fit as it is asked for, on the command line or in a TOML file."""
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, final
+
+from .._util.errors import did_you_mean
+from .._util.text_files import file_name, read_text
+from .._util.version import __version__
+from .parse_options import Bounds, OptionError, check_bounds
+
+Values = dict[str, float | list[float]]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitFile:
+    """Everything that decides the numbers of a fit, as in the options of `ddefind fit`
+    and in its TOML files. `data` and the file of `model` are paths."""
+
+    data: str | None = None
+    time: str | None = None
+    columns: list[str] | None = None
+    time_zero: float | str | None = None
+    equation: str | None = None
+    model: str | None = None
+    history: str | list[float] | None = None
+    observe: str | None = None
+    starts: int | None = None
+    seed: int = 0
+    set: Values = field(default_factory=dict)
+    start: Values = field(default_factory=dict)
+    bounds: dict[str, Bounds] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.data is None:
+            raise OptionError(
+                "Give a file of measurements: `ddefind fit DATA.csv ...`."
+            )
+        if (self.equation is None) == (self.model is None):
+            raise OptionError(
+                "Give either `--equation TEXT` or `--model FILE.py:NAME`."
+            )
+        for option, names in (("--start", self.start), ("--bounds", self.bounds)):
+            for name in names:
+                if name in self.set:
+                    raise OptionError(
+                        f"{name!r} is set to a value, and so not learned: `{option}` "
+                        "does not go with `--set`."
+                    )
+
+    def toml(self) -> str:
+        """The file that repeats the fit."""
+        lines = [
+            f"# Written by ddefind {__version__}. To repeat the fit:",
+            "#   ddefind fit --config fit.toml",
+        ]
+        tables = []
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, dict):
+                if value:
+                    rows = [f"{_key(k)} = {_toml(v)}" for k, v in value.items()]
+                    tables += ["", f"[{each.name}]", *rows]
+            elif value is not None:
+                lines.append(f"{each.name} = {_toml(value)}")
+        return "\n".join([*lines, *tables]) + "\n"
+
+
+def merged(file: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> FitFile:
+    """The request of a TOML file, if there is one, with options that overrule it; what
+    has a name is overruled by name."""
+    found = {} if file is None else _read(Path(file))
+    given = {
+        name: value for name, value in options.items() if value not in (None, {}, [])
+    }
+    if "equation" in given or "model" in given:
+        found.pop("equation", None)
+        found.pop("model", None)
+    for name, value in given.items():
+        old = found.get(name)
+        found[name] = {**old, **value} if isinstance(old, dict) else value
+    return FitFile(**found)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    text, _ = read_text(path)
+    try:
+        found = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise OptionError(f"{file_name(path)}: {error}.") from None
+    known = [each.name for each in fields(FitFile)]
+    for name, value in found.items():
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise OptionError(f"{file_name(path)}: there is no setting {name!r}.{hint}")
+        try:
+            found[name] = _READERS.get(name, _text)(value)
+        except (AttributeError, TypeError, ValueError):
+            raise OptionError(
+                f"{file_name(path)}: `{name}` must be {_WANTED.get(name, 'a text')}, "
+                f"but it is {value!r}."
+            ) from None
+    check_bounds(found.get("bounds", {}))
+    # Paths are those that one sees from the file.
+    for name in ("data", "model"):
+        if name in found:
+            found[name] = os.path.join(path.parent, found[name])
+    return found
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise TypeError
+    return float(value)
+
+
+def _numbers(value: Any) -> Any:
+    """One number, or a list of them."""
+    return [_number(v) for v in value] if isinstance(value, list) else _number(value)
+
+
+def _text_or(other: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: value if isinstance(value, str) else other(value)
+
+
+def _history(value: Any) -> list[float]:
+    found = _numbers(value)
+    return found if isinstance(found, list) else [found]
+
+
+def _columns(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [_text(each) for each in value]
+
+
+def _table(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: {_text(name): read(each) for name, each in value.items()}
+
+
+def _bounds(value: Any) -> Bounds:
+    lower, upper = value
+    return Bounds(_number(lower), _number(upper))
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "columns": _columns,
+    "time_zero": _text_or(_number),
+    "history": _text_or(_history),
+    "starts": _whole,
+    "seed": _whole,
+    "set": _table(_numbers),
+    "start": _table(_numbers),
+    "bounds": _table(_bounds),
+}
+_WANTED = {
+    "columns": "a list of names",
+    "time_zero": "a number or a date",
+    "history": "a kind, or numbers",
+    "starts": "a whole number",
+    "seed": "a whole number",
+    "set": "a table of numbers by name",
+    "start": "a table of numbers by name",
+    "bounds": "a table of ranges by name, as K = [0, 10]",
+}
+
+
+def _key(name: str) -> str:
+    plain = name.replace("_", "").isalnum() and name.isascii()
+    return name if plain else f'"{_escaped(name)}"'
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML writes it.
+
+    >>> print(_toml("x' = -x"), _toml((0.0, float("inf"))), _toml("a\\nb"))
+    "x' = -x" [0.0, inf] \"\"\"
+    a
+    b\"\"\"
+    """
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if not isinstance(value, str):
+        return repr(value)
+    lines = [_escaped(line) for line in value.split("\n")]
+    return '"""\n' + "\n".join(lines) + '"""' if len(lines) > 1 else f'"{lines[0]}"'
+
+
+def _escaped(line: str) -> str:
+    """JSON's escapes are TOML's, but for one character."""
+    return json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")

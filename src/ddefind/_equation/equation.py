@@ -1,0 +1,280 @@
+"""Models written as text: `equation` reads them, an `Equation` makes problems."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from .._problem.history import Affine, Constant, Neural, Periodic
+from .._problem.parameters import Fixed, Tied, numbers, with_values
+from .._problem.problem import Problem
+from .._util.errors import did_you_mean
+from .expression import Delayed, Name
+from .latex import latex_model
+from .modules import FormulaProgram, Kind, make_program, module_class
+from .parser import EquationError
+from .statements import ModelLine, ModelLines, read_lines
+from .template import Template
+
+# Kinds of history with their fields. Neural has weights of its own.
+_KINDS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "constant": (Constant, ("b",)),
+    "affine": (Affine, ("a", "b")),
+    "periodic": (Periodic, ("A", "omega", "b")),
+    "neural": (Neural, ()),
+}
+
+
+@final
+@dataclass(frozen=True)
+class Equation:
+    r"""A delay differential equation as text: its states, and parameters by name.
+
+    `equation` makes it; `problem` gives its parameters their values.
+
+    >>> model = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
+    >>> model.states, model.names
+    (('x',), ('r', 'K', 'b', 'tau'))
+    >>> model.problem(r=1.0, K=2.0, b=0.5, tau=0.8).rhs.K
+    Array(2., dtype=float64)
+    >>> print(model)
+    x' = r * x * (1 - x(t - tau) / K)
+    """
+
+    lines: ModelLines
+    history: Any  # a kind, a tuple of numbers, a module; None: it is in the text
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of the states, in the order of their equations."""
+        return self.lines.states
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The names of what is measured: by default the states."""
+        return tuple(line.name for line in self.lines.observe) or self.states
+
+    @property
+    def delayed(self) -> bool:
+        """Whether an equation needs a delayed state."""
+        return any(isinstance(part, Delayed) for part in self._programs["rhs"].parts)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters, as they are shown and accepted everywhere."""
+        return tuple(self._template.names)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The parameters that have no value of their own: `problem` needs one."""
+        return tuple(self._template.required)
+
+    @property
+    def settings(self) -> dict[str, Fixed | Tied]:
+        """For `dd.fit(parameters=...)`: a name that stands in several places is one
+        parameter, and a delay that is a number, or that nothing needs, is not learned.
+
+        >>> model = dd.equation("x' = K - x(t - 2); x(t<=0) = K / 2")
+        >>> model.settings
+        {'history.K': Tied(to='rhs.K'), 'tau': Fixed(value=2.0)}
+        """
+        settings: dict[str, Fixed | Tied] = {}
+        first = {"tau": "tau"}
+        for place, program in self._programs.items():
+            for name in program.parameters:
+                path = f"{place}.{name}"
+                if first.setdefault(name, path) != path:
+                    settings[path] = Tied(first[name])
+        if self._lag is not None:
+            settings["tau"] = Fixed(self._lag)
+        elif not self.needs_tau:
+            settings["tau"] = Fixed()
+        return settings
+
+    def problem(self, values: Mapping[str, Any] | None = None, /, **named) -> Problem:
+        """The problem with these values of the parameters, by name.
+
+        >>> model = dd.equation("x' = -k * x(t - tau)", history=1.0)
+        >>> dd.parameter_values(model.problem(k=2.0, tau=0.5))
+        {'k': 2.0, 'b': 1.0, 'tau': 0.5}
+        """
+        given = [*(values or {}).items(), *named.items()]
+        for key, value in given:
+            fixed = key == "tau" and self._lag is not None
+            if fixed and numbers(key, value, 1)[0] != self._lag:
+                raise ValueError(
+                    f"The text gives the delay as {self._lag:g}. Write x(t - tau) in "
+                    "it to choose `tau` here."
+                )
+        return self._template.fill(given)
+
+    @property
+    def blank(self) -> Problem:
+        """The problem, with NaN for the values that must be found or given."""
+        return with_values(self._template.blank, self._template.known)
+
+    def with_history(self, history: Any) -> "Equation":
+        """The same equations with another history, as in `equation`.
+
+        >>> dd.equation("x' = -x(t - tau)").with_history("affine").names
+        ('a', 'b', 'tau')
+        """
+        kept = tuple(line for line in self.lines.model if line.kind != "history")
+        return _make(ModelLines(kept, self.lines.observe), history)
+
+    def latex(self) -> str:
+        r"""The model in LaTeX.
+
+        >>> print(dd.equation("x' = r * x / (1 + x(t - tau)^n)").latex())
+        \begin{aligned}
+        \frac{dx}{dt} &= \frac{r \, x}{1 + x(t - \tau)^{n}} \\
+        x(t) &= b \quad (t \le 0)
+        \end{aligned}
+        """
+        kind = self.history
+        if isinstance(kind, tuple):
+            kind = "constant"
+        return latex_model(self.lines, kind if isinstance(kind, str) else None)
+
+    def _repr_latex_(self) -> str:
+        return rf"$\displaystyle {self.latex()}$"
+
+    def __str__(self) -> str:
+        arguments = [
+            f"# {name}: {' '.join(str(value).split())}"
+            for name, value in self._arguments().items()
+        ]
+        return "\n".join([*map(str, self.lines.model), *arguments])
+
+    @property
+    def texts(self) -> tuple[str, str | None]:
+        """The text that `equation` makes the model from, and `observe`, if there is
+        one."""
+        observe = self.lines.observe
+        return _joined(self.lines.model), _joined(observe) if observe else None
+
+    def __repr__(self) -> str:
+        arguments = [f", {name}={value!r}" for name, value in self._arguments().items()]
+        return f"dd.equation({_joined(self.lines.model)!r}{''.join(arguments)})"
+
+    def _arguments(self) -> dict[str, Any]:
+        """What is not in the text, if it is not the default."""
+        arguments = {}
+        if self.history not in (None, "constant"):
+            is_numbers = isinstance(self.history, tuple)
+            arguments["history"] = list(self.history) if is_numbers else self.history
+        if self.lines.observe:
+            arguments["observe"] = _joined(self.lines.observe)
+        return arguments
+
+    @cached_property
+    def _programs(self) -> dict[str, FormulaProgram]:
+        kinds: tuple[Kind, ...] = ("rhs", "history", "observe")
+        return {kind: make_program(kind, self.lines) for kind in kinds}
+
+    @property
+    def _lag(self) -> float | None:
+        """The delay, where the text gives it as a number."""
+        parts = self._programs["rhs"].parts
+        return next((part.delay for part in parts if isinstance(part, Delayed)), None)
+
+    @property
+    def needs_tau(self) -> bool:
+        """Whether anything depends on the delay."""
+        return any(
+            isinstance(part, Delayed) or part == Name("tau")
+            for program in self._programs.values()
+            for part in program.parts
+        )
+
+    @cached_property
+    def _template(self) -> Template:
+        tied = {k: s.to for k, s in self.settings.items() if isinstance(s, Tied)}
+        # The template is kept, so its numbers must not belong to a trace under way.
+        with jax.ensure_compile_time_eval():
+            blank = Problem(
+                _blank_module(self._programs["rhs"]),
+                self._blank_history(),
+                # What nothing needs may be anything; it sets the steps.
+                tau=1.0 if self._lag is None else self._lag,
+                observe=_blank_module(self._programs["observe"]),
+            )
+        return Template(blank, tied, self._lag is not None or not self.needs_tau)
+
+    def _blank_history(self) -> Any:
+        if self.history is None:
+            return _blank_module(self._programs["history"])
+        if isinstance(self.history, tuple):
+            return Constant(self.history)
+        if not isinstance(self.history, str):
+            return self.history
+        make, fields = _KINDS[self.history]
+        if make is Neural:
+            return Neural(len(self.states))
+        return make(**dict.fromkeys(fields, np.full(len(self.states), np.nan)))
+
+
+def _joined(lines: tuple[ModelLine, ...]) -> str:
+    return "; ".join(map(str, lines))
+
+
+def _blank_module(program: FormulaProgram) -> Any:
+    if not program.outputs:
+        return None
+    return module_class(program)(*[np.nan] * len(program.parameters))
+
+
+def equation(text: str, *, history: Any = None, observe: str | None = None) -> Equation:
+    """A model from the text of its equations.
+
+    **Arguments**
+
+    - `text`: `x' = ...` (or `dx/dt = ...`) for each state, on lines of their own or
+      separated by `;`. In formulas, `x(t - tau)` is a delayed state, `t` the time,
+      `tau` the delay. `f = ...` gives a formula a name. Every other name is a
+      parameter. `x(t<=0) = ...` is the history of a state.
+    - `history`: without one in the text, `"constant"` (the default), `"affine"`,
+      `"periodic"`, `"neural"`, numbers for a constant one, or a history such as
+      `dd.Affine(a=1.0, b=2.0)`.
+    - `observe`: what is measured, if not the states: a formula, or several as
+      `name = ...`.
+
+    >>> model = dd.equation("T' = s - k * T * V(t - tau); V' = N * T - c * V")
+    >>> model.names
+    ('s', 'k', 'N', 'c', 'b[0]', 'b[1]', 'tau')
+    >>> dd.equation("x' = -sine(x)")
+    Traceback (most recent call last):
+    ...
+    ddefind._text.EquationError: There is no function 'sine'. Did you mean 'sin'?
+      line 1: x' = -sine(x)
+                    ^
+    """
+    return _make(read_lines(text, observe), history)
+
+
+def _make(lines: ModelLines, history: Any) -> Equation:
+    model = Equation(lines, _read_history(history, lines))
+    if callable(model.history):
+        model.names  # noqa: B018  A history of another dimension is refused here.
+    return model
+
+
+def _read_history(history: Any, lines: ModelLines) -> Any:
+    in_text = lines.of("history")
+    if in_text and history is not None:
+        raise EquationError(
+            f"The text has a history already ({in_text[0]}): leave out `history`, or "
+            "replace it by `with_history`."
+        )
+    if history is None:
+        return None if in_text else "constant"
+    if isinstance(history, str) and history not in _KINDS:
+        raise ValueError(
+            f"There is no history {history!r}.{did_you_mean(history, _KINDS)}"
+        )
+    if isinstance(history, str) or callable(history):
+        return history
+    return tuple(numbers("history", history, len(lines.states)).tolist())

@@ -1,0 +1,331 @@
+"""Text to statements: `x' = ...`, `x(t<=0) = ...`, `f = ...`, and errors that point.
+
+The text is cut into tokens, and the tokens of a right-hand side are checked so strictly
+that Python's parser, which then finds what binds to what, has nothing to complain of.
+Nothing is ever run.
+"""
+
+import ast
+import keyword
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, final
+
+from .expression import FUNCTIONS
+
+_LONGEST_TEXT = 10_000
+_LONGEST_STATEMENT = 2_000  # tokens
+_LONGEST_WORD = 40
+_DEEPEST = 50  # parentheses
+_WIDEST = 76  # columns of a line that is shown
+
+_TOKEN = re.compile(
+    r"""
+    (?P<skip> [ \t\f\v]+ | \#[^\n]* )
+  | (?P<end> [\n;] )
+  | (?P<number> (?: [0-9]+\.?[0-9]* | \.[0-9]+ ) (?: [eE][+-]?[0-9]+ )? )
+  | (?P<name> [A-Za-z_][A-Za-z0-9_]* )
+  | (?P<operator> \*\* | <= | >= | == | != | [-+*/^<>=(),'] )
+    """,
+    re.VERBOSE,
+)
+StatementKind = Literal["slope", "history", "definition", "value"]
+_LEFT: dict[StatementKind, re.Pattern[str]] = {
+    "slope": re.compile(
+        r"([A-Za-z]\w*) '(?: \( t \))?|d([A-Za-z]\w*)(?: \( t \))? / dt"
+    ),
+    "history": re.compile(r"([A-Za-z]\w*) \( t <= 0 \)"),
+    "definition": re.compile(r"([A-Za-z]\w*)"),
+}
+_WORDS = ("and", "or", "not")
+# What may stand before `not`: elsewhere Python refuses it.
+_BEFORE_NOT = (None, "(", ",", *_WORDS)
+_PLAIN = {
+    **dict.fromkeys("[{", "("),
+    **dict.fromkeys("]}", ")"),
+    **dict.fromkeys("\u2032\u2019\u2018\u00b4`", "'"),
+    **dict.fromkeys("\u00b7\u22c5\u00d7\u2217", "*"),
+    **dict.fromkeys("\u2212\u2013\u2014", "-"),
+    **{"\u00b2": "^2", "\u00b3": "^3", "\u00f7": "/", "\u221a": "sqrt(...)"},
+    **{"\u2264": "<=", "\u2265": ">=", "\u2260": "!=", "\u00a0": " "},
+    **{"&": "and", "|": "or", "~": "not", "!": "not"},
+}
+
+
+@final
+class EquationError(ValueError):
+    """A text that is no equation. The message shows the line, with a caret."""
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """A text, and what to call it in an error: the `label` is its argument."""
+
+    text: str
+    label: str = ""
+
+    def error(self, at: int, message: str) -> EquationError:
+        """An error that shows the line of character `at`, and a caret under it."""
+        number = self.text.count("\n", 0, at) + 1
+        begin = self.text.rfind("\n", 0, at) + 1
+        line = self.text[begin:].split("\n", 1)[0]
+        first = max(0, at - begin - _WIDEST // 2)
+        cut = "..." if first else ""
+        shown = cut + line[first : first + _WIDEST]
+        shown += "..." if first + _WIDEST < len(line) else ""
+        shown = "".join(c if c.isprintable() else " " for c in shown)
+        head = f"  {self.label}line {number}: "
+        caret = " " * (len(head) + len(cut) + at - begin - first) + "^"
+        return EquationError(f"{message}\n{head}{shown}\n{caret}")
+
+
+class Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+
+@final
+@dataclass(frozen=True)
+class Statement:
+    """One statement: what it gives for `name`, as Python's tree of its right side.
+
+    `places` are the characters of the text at which the tree's columns stand."""
+
+    source: Source
+    kind: StatementKind
+    name: str
+    at: int
+    tree: ast.expr
+    places: Mapping[int, int]
+
+    def error(self, message: str, node: ast.expr | None = None) -> EquationError:
+        at = self.at if node is None else self.places.get(node.col_offset, self.at)
+        return self.source.error(at, message)
+
+
+def read_source(argument: str, text: str, label: str = "") -> Source:
+    """A text of reasonable size, or an error that names the argument."""
+    if not isinstance(text, str):
+        raise TypeError(
+            f'`{argument}` must be a text such as "x\' = -x(t - tau)", but got '
+            f"{type(text).__name__}."
+        )
+    if len(text) > _LONGEST_TEXT:
+        raise EquationError(
+            f"`{argument}` has {len(text)} characters; {_LONGEST_TEXT} are the most."
+        )
+    return Source(text.replace("\r\n", "\n").replace("\r", "\n"), label)
+
+
+def statements(source: Source) -> list[Statement]:
+    """The statements of a text, in its order. One without `=` has the kind `value`."""
+    return [_statement(source, tokens) for tokens in _split(source)]
+
+
+def _tokens(source: Source):
+    at, text = 0, source.text
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            raise _bad_character(source, at)
+        token = Token(found.lastgroup or "", found[0], at)
+        at = found.end()
+        if token.text in _WORDS:
+            token = token._replace(kind="operator")
+        elif token.kind == "name":
+            _check_word(source, token)
+        elif token.kind == "number":
+            _check_number(source, token)
+        if token.kind != "skip":
+            yield token
+
+
+def _bad_character(source: Source, at: int) -> EquationError:
+    character = source.text[at]
+    name = unicodedata.name(character, "")
+    plain = _PLAIN.get(character)
+    if name.startswith("GREEK ") and " LETTER " in name:
+        letter = name.split(" LETTER ")[1].split()[0].replace("LAMDA", "LAM")
+        plain = letter.capitalize() if "CAPITAL" in name else letter.lower()
+    shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
+    if not character.isascii() and name:
+        shown += f" ({name})"
+    instead = f" Write {plain!r} instead." if plain else ""
+    return source.error(at, f"{shown} cannot stand in an equation.{instead}")
+
+
+def _check_word(source: Source, token: Token) -> None:
+    word = token.text
+    if len(word) > _LONGEST_WORD:
+        raise source.error(
+            token.at, f"A name may have at most {_LONGEST_WORD} letters."
+        )
+    if word.startswith("_"):
+        raise source.error(token.at, "A name begins with a letter.")
+    if word in ("if", "else"):
+        raise source.error(
+            token.at, f"There is no {word!r}: write where(condition, value, otherwise)."
+        )
+    if keyword.iskeyword(word):
+        raise source.error(
+            token.at, f"{word!r} cannot be a name here. Write '{word}_' for instance."
+        )
+
+
+def _check_number(source: Source, token: Token) -> None:
+    if len(token.text) > _LONGEST_WORD:
+        raise source.error(
+            token.at, f"A number may have at most {_LONGEST_WORD} digits."
+        )
+    size = float(token.text)
+    digits = re.split("[eE]", token.text)[0]
+    if size == float("inf") or (size == 0 and re.search("[1-9]", digits)):
+        raise source.error(
+            token.at, f"{token.text} is beyond what a double-precision number can hold."
+        )
+
+
+def _split(source: Source):
+    """Tokens by statement. Inside parentheses a new line is a space."""
+    current: list[Token] = []
+    opened: list[Token] = []
+    end = Token("end", "", len(source.text))
+    for token in (*_tokens(source), end):
+        if token.text == "(":
+            opened.append(token)
+            if len(opened) > _DEEPEST:
+                raise source.error(
+                    token.at,
+                    f"More than {_DEEPEST} parentheses in each other. Give the inner "
+                    "part a name of its own, as `f = ...`.",
+                )
+        elif token.text == ")" and not opened:
+            raise source.error(token.at, "This ')' has no '('.")
+        elif token.text == ")":
+            opened.pop()
+        if token.kind != "end":
+            current.append(token)
+        elif opened and token.text != "\n":
+            raise source.error(opened[-1].at, "This '(' is never closed.")
+        elif current and not opened:
+            yield current
+            current = []
+
+
+def _statement(source: Source, tokens: list[Token]) -> Statement:
+    if len(tokens) > _LONGEST_STATEMENT:
+        raise source.error(
+            tokens[0].at,
+            f"A statement of {len(tokens)} symbols; at most {_LONGEST_STATEMENT} are "
+            "read. Give parts of it names of their own, as `f = ...`.",
+        )
+    marks = [i for i, token in enumerate(tokens) if token.text == "="]
+    if not marks:
+        tree, places = _parse(source, tokens)
+        return Statement(source, "value", "", tokens[0].at, tree, places)
+    left, right = tokens[: marks[0]], tokens[marks[0] + 1 :]
+    kind, name = _left_side(source, left or tokens)
+    if not right:
+        raise source.error(tokens[-1].at, "There is nothing to the right of '='.")
+    tree, places = _parse(source, right)
+    return Statement(source, kind, name, left[0].at, tree, places)
+
+
+def _left_side(source: Source, tokens: list[Token]):
+    text = " ".join(token.text for token in tokens)
+    for kind, pattern in _LEFT.items():
+        found = pattern.fullmatch(text)
+        if found:
+            name = next(filter(None, found.groups()))
+            _check_word(source, Token("name", name, tokens[0].at))  # for dlambda/dt
+            return kind, name
+    hint = "The left side must be x', dx/dt, x(t<=0) or a name, for a state x."
+    name = tokens[0].text
+    if text.startswith(f"{name} ' '"):
+        hint = f"One derivative only: write {name}' = v; v' = ... with a further state."
+    elif tokens[0].kind == "name" and text.startswith(f"{name} ( t )"):
+        hint = f"Write {name}' = ... for an equation, {name} = ... for a name."
+    elif tokens[0].kind == "name" and text.startswith(f"{name} ("):
+        hint = f"Write {name}(t<=0) = ... for the history."
+    raise source.error(tokens[0].at, hint)
+
+
+def _parse(source: Source, tokens: list[Token]):
+    """Python's tree of an expression, and where its columns stand in the text."""
+    _check_order(source, tokens)
+    words, places, column = [], {}, 0
+    for token in tokens:
+        word = "**" if token.text == "^" else token.text
+        if token.kind == "number" and word.isdigit():
+            word = word.lstrip("0") or "0"
+        places[column] = token.at
+        words.append(word)
+        column += len(word) + 1
+    try:
+        return ast.parse(" ".join(words), mode="eval").body, places
+    except (SyntaxError, RecursionError, MemoryError):
+        raise source.error(
+            tokens[0].at,
+            "This formula cannot be read: it may be nested too deeply. Give parts of "
+            "it names of their own, as `f = ...`.",
+        ) from None
+
+
+def _check_order(source: Source, tokens: list[Token]) -> None:
+    """Values and operators take turns."""
+    calls: list[bool] = []  # of each open parenthesis, whether it is a function's
+    before: Token | None = None
+    for token in tokens:
+        text = token.text
+        if before is None or before.kind == "operator" and before.text != ")":
+            _check_begins_value(source, before, token)
+            if text == "(":
+                calls.append(False)
+        elif text == "(" and before.kind == "name":
+            calls.append(True)
+        elif text == ",":
+            if not calls or not calls[-1]:
+                raise source.error(
+                    token.at, "A comma stands between the values of a function only."
+                )
+        elif text == ")":
+            calls.pop()
+        else:
+            _check_is_operator(source, before, token)
+        before = token
+    if before is not None and before.kind == "operator" and before.text != ")":
+        at = before.at + len(before.text)
+        raise source.error(at, f"A value is missing after {before.text!r}.")
+
+
+def _check_begins_value(source: Source, before: Token | None, token: Token) -> None:
+    previous = before.text if before else None
+    if token.kind in ("name", "number") or token.text in ("(", "+", "-"):
+        return
+    if token.text == "not" and previous in _BEFORE_NOT:
+        return
+    if token.text == "not":
+        raise source.error(token.at, "Put parentheses around (not ...).")
+    if token.text == "=":
+        raise source.error(token.at, "Compare with '=='; '=' stands once in a line.")
+    between = f" between {previous!r} and" if previous else " before"
+    raise source.error(token.at, f"A value is missing{between} {token.text!r}.")
+
+
+def _check_is_operator(source: Source, before: Token, token: Token) -> None:
+    if token.text == "=":
+        raise source.error(token.at, "Compare with '=='; '=' stands once in a line.")
+    if token.text == "'":
+        raise source.error(token.at, "A derivative stands on the left of '=' only.")
+    if before.text in FUNCTIONS:
+        raise source.error(
+            token.at, f"{before.text!r} is a function: write {before.text}(...)."
+        )
+    if token.kind != "operator" or token.text in ("(", "not"):
+        raise source.error(
+            token.at, f"An operator is missing: write {before.text} * {token.text}"
+        )

@@ -1,0 +1,202 @@
+"""Running the compiled descent: many fits in blocks, on all cores."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._data.data import Data
+from .._loss.losses import AbstractLoss, Target
+from .._solve.march import Grid
+from .._solve.solution import make_grid
+from .._util.progress import Reporter
+from . import epochs as _descent
+from .epochs import Descent, State, begin, run
+from .optimizers import AbstractOptimizer
+
+# The path of the parameters is kept up to this many of them.
+_MAX_RECORDED = 1000
+# Fits side by side in one program: enough to fill vector units, few enough for the
+# cache.
+_BLOCK = 64
+# A stretch of epochs: what one call of the program runs at the most, and how long it
+# should take, so that progress moves and Ctrl-C is heard.
+_STRETCH, _STRETCH_SECONDS = 1000, 0.3
+
+
+@final
+class Fits:
+    """The states of all fits of a call, kept on the host with a column for each fit,
+    and run in blocks, stretch by stretch."""
+
+    def __init__(
+        self, descent: Descent, z, sets: list[Data], tau, n: int, record: bool
+    ):
+        self.descent, self.n, self.tau = descent, n, tau
+        self.targets, self.T = _stack(descent.loss, sets)
+        self.jump = descent.learned.initial is not None or (
+            descent.fixed.initial is not None
+        )
+        self.record = record and len(z) <= _MAX_RECORDED
+        self.size, self.workers, most = _block_size(descent.optimizer, z.shape[1])
+        self.rows = max(16, min(descent.epochs + 1, _STRETCH, most // self.size))
+        self.capacity = 0
+        self.inputs: dict[bytes, tuple] = {}
+        self.histories: list[tuple] = []
+        columns = [begin(descent, jnp.asarray(part)) for part in _lanes(z, self.size)]
+        self.state = jax.tree.map(
+            lambda *parts: np.concatenate(
+                [_column(part, self.size) for part in parts], axis=-1
+            )[..., : len(sets)],
+            *columns,
+        )
+
+    def active(self) -> np.ndarray:
+        return np.flatnonzero(self.state.status == _descent.RUNNING)
+
+    def run(self, reporter: Reporter) -> None:
+        stretch = 10
+        try:
+            with ThreadPoolExecutor(self.workers) as pool:
+                while len(active := self.active()):
+                    began = time.perf_counter()
+                    blocks = self._blocks(active)
+                    self._reserve(active)
+                    stop = int(self.state.epoch[active].min()) + stretch
+                    done = pool.map(self._advance, blocks, [stop] * len(blocks))
+                    for block, result in zip(blocks, done):
+                        self._store(block, *result)
+                    if len(self.inputs) > len(blocks):
+                        self.inputs.clear()  # The blocks have changed.
+                    reporter.update(self.state, self.tau)
+                    if time.perf_counter() - began < _STRETCH_SECONDS:
+                        stretch = min(2 * stretch, self.rows)
+        except KeyboardInterrupt:
+            pass  # Fits that still run have the status of an interruption.
+
+    def _blocks(self, active: np.ndarray) -> list[np.ndarray]:
+        """The fits that run, in blocks: neighbours in tau take about as many steps."""
+        if len(active) > self.size:
+            active = active[np.argsort(self.tau[active], kind="stable")]
+        return np.split(active, range(self.size, len(active), self.size))
+
+    def _reserve(self, active: np.ndarray) -> None:
+        """Room for the shortest delay; when that grows scarce, for a much shorter one:
+        room costs nothing, but a new program does."""
+        ratio = float(np.max(self.T[active] / self.tau[active]))
+        if make_grid(self.jump, ratio, self.n, 0.5).capacity > self.capacity:
+            self.capacity = make_grid(self.jump, ratio, self.n, 1 / 16).capacity
+
+    def _advance(self, block: np.ndarray, stop: int):
+        """Run one block's program; the last block is filled up with copies at rest."""
+        grid = Grid(self.n, self.jump, self.capacity)
+        fill = np.resize(block, self.size)
+        state = jax.tree.map(lambda a: a[..., fill], self.state)
+        rest = np.arange(self.size) >= len(block)
+        status = np.where(rest, _descent.FINISHED, state.status)
+        state = state._replace(status=status)
+        if self.size == 1:
+            state = jax.tree.map(lambda a: a[..., 0], state)
+        target, T = self._inputs(fill)
+        result = run(
+            self.descent,
+            state,
+            target,
+            T,
+            jnp.asarray(stop),
+            grid,
+            self.rows,
+            self.record,
+        )
+        return jax.tree.map(lambda a: _column(a, self.size), result)
+
+    def _inputs(self, fill: np.ndarray):
+        """The data of a block on the device, where they stay if the block does."""
+        block = fill.tobytes()
+        if block not in self.inputs:
+            inputs = jax.tree.map(lambda a: a[..., fill], (self.targets, self.T))
+            if self.size == 1:
+                inputs = jax.tree.map(lambda a: a[..., 0], inputs)
+            self.inputs[block] = jax.device_put(inputs)
+        return self.inputs[block]
+
+    def _store(self, block: np.ndarray, state: State, history, tau, count) -> None:
+        width = len(block)
+        for whole, part in zip(jax.tree.leaves(self.state), jax.tree.leaves(state)):
+            whole[..., block] = part[..., :width]
+        self.tau[block] = tau[..., :width]
+        rows = int(count.ravel()[0])
+        self.histories.append((block, jax.tree.map(lambda a: a[:rows], history)))
+
+    def history(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """One fit's losses, a row for each epoch, and its free vectors if recorded."""
+        lanes = [
+            (stretch, int(lane))
+            for block, stretch in self.histories
+            for lane in np.flatnonzero(block == index)
+        ]
+        loss = np.concatenate([np.empty(0), *(s.loss[:, lane] for s, lane in lanes)])
+        ran = ~np.isnan(loss)
+        if not self.record:
+            return loss[ran], None
+        empty = np.empty((0, len(self.state.z)))
+        path = np.concatenate([empty, *(s.z[..., lane] for s, lane in lanes)])
+        return loss[ran], path[ran]
+
+
+def _column(array, size: int) -> np.ndarray:
+    """A program's result on the host, with a last axis over fits."""
+    array = np.asarray(array)
+    return array[..., None] if size == 1 else array
+
+
+def _lanes(z: np.ndarray, size: int) -> list[np.ndarray]:
+    """The free vectors in the shapes of the blocks; the last is filled up."""
+    if size == 1:
+        return list(z.T)
+    count = -(-z.shape[1] // size) * size
+    filled = z[:, np.resize(np.arange(z.shape[1]), count)]
+    return np.split(filled, count // size, axis=1)
+
+
+def _block_size(optimizer: AbstractOptimizer, fits: int) -> tuple[int, int, int]:
+    """How many fits run side by side in a block, how many blocks at a time, and for how
+    many epochs of one fit a call has room: to get it is slow where the cache is full.
+    """
+    if jax.default_backend() != "cpu":
+        return (fits if optimizer.elementwise else 1), 1, 10**7
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux: what we may really use
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    size = min(_BLOCK, -(-fits // cores)) if optimizer.elementwise else 1
+    return size, cores, 250 * _BLOCK
+
+
+def _stack(loss: AbstractLoss, sets: list[Data]) -> tuple[Target, np.ndarray]:
+    """All data sets as one target with a last axis over fits; T of each."""
+    distinct = list({id(data): data for data in sets}.values())
+    number = {id(data): index for index, data in enumerate(distinct)}
+    targets = [loss.prepare(data) for data in distinct]
+    if any(not _same_times(targets[0], target) for target in targets):
+        points = max(0 if t.points is None else len(t.points.times) for t in targets)
+        pieces = max(
+            0 if t.spline is None else len(t.spline.coefficients) for t in targets
+        )
+        targets = [target.pad(points, pieces) for target in targets]
+    own = np.array([number[id(data)] for data in sets])
+    stacked = jax.tree.map(
+        lambda *leaves: np.stack(leaves, axis=-1)[..., own], *targets
+    )
+    return stacked, np.array([data.T for data in distinct])[own]
+
+
+def _same_times(one: Target, other: Target) -> bool:
+    pairs = []
+    if one.points is not None and other.points is not None:
+        pairs.append((one.points.times, other.points.times))
+    if one.spline is not None and other.spline is not None:
+        pairs.append((one.spline.knots, other.spline.knots))
+    return all(np.array_equal(a, b) for a, b in pairs)

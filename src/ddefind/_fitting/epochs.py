@@ -1,0 +1,265 @@
+"""Gradient descent as one compiled program, for one fit or for many side by side.
+
+The program runs a stretch of epochs and returns, so that Python can report, enlarge
+buffers or stop. Its whole state is one `State`; fits side by side have a last axis more
+in each array.
+
+A point whose loss or gradient is not finite, or whose delay is not positive, is not
+accepted: the fit goes back to the last good point and halves the step, until that works
+or the step has become meaningless."""
+
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._loss.gradients import AbstractGradient
+from .._loss.losses import AbstractLoss, Target
+from .._problem.free_parameters import FreeParameters
+from .._problem.problem import Problem
+from .._solve.march import Grid, System
+from .._solve.runge_kutta import AbstractSolver
+from .._util.buffers import write
+from .optimizers import AbstractOptimizer
+
+# A fit that would need more rows than this for one delay step back instead.
+MAX_ROWS = 1 << 17
+# A loss so many times the best one is on its way to infinity: it counts as non-finite.
+_RUNAWAY = 1e10
+
+RUNNING, FINISHED, REACHED, SETTLED, FAILED, NO_START = range(6)  # State.status
+
+
+class State(NamedTuple):
+    """Where a fit is. `z` is the point to evaluate next; `good` the last accepted
+    one."""
+
+    z: Any
+    good: Any
+    step: Any  # from `good` to the next point, before it is shortened
+    share: Any  # of `step` that is taken: halved while the points are bad
+    best: Any
+    best_loss: Any
+    optimizer: Any
+    epoch: Any
+    status: Any
+
+
+class History(NamedTuple):
+    """Losses and points of a stretch, a row for each epoch."""
+
+    loss: Any
+    z: Any
+
+
+@final
+class Descent(eqx.Module):
+    """Everything about a fit that stays as it is while its program runs."""
+
+    free: FreeParameters = eqx.field(static=True)
+    learned: Problem
+    fixed: Problem
+    loss: AbstractLoss
+    optimizer: AbstractOptimizer
+    gradient: AbstractGradient
+    solver: AbstractSolver
+    threshold: jax.Array
+    epochs: int = eqx.field(static=True)
+    dimension: int = eqx.field(static=True)
+
+    @property
+    def transformation(self):
+        return self.optimizer.transformation(self.epochs)
+
+
+@eqx.filter_jit
+def begin(descent: Descent, z) -> State:
+    """The state before the first epoch, from one free vector or a column for each
+    fit."""
+    lanes = z.shape[1:]
+    init = descent.transformation.init
+    init = jax.vmap(init, in_axes=-1, out_axes=-1) if lanes else init
+    zero, one = jnp.zeros(lanes, int), jnp.ones(lanes)
+    return State(z, z, jnp.zeros_like(z), one, z, one * jnp.inf, init(z), zero, zero)
+
+
+@eqx.filter_jit
+def run(
+    descent: Descent,
+    state: State,
+    target: Target,
+    T: jax.Array,
+    stop: jax.Array,
+    grid: Grid,
+    rows: int,
+    record: bool,
+) -> tuple[State, History, jax.Array, jax.Array]:
+    """Run epochs until every fit is done, `rows` epochs are over, epoch `stop` is
+    reached or a delay needs more rows than the grid has. Returns also the delays to be
+    solved next, and the number of epochs run."""
+    lanes = state.z.shape[1] if state.z.ndim == 2 else None
+    system = System(descent.fixed, descent.solver, grid, T, descent.dimension, lanes)
+    buffers = descent.gradient.buffers(system)
+    carry = _run(descent, system, state, buffers, target, stop, rows, record)
+    state, _, history, row, _ = carry
+    tau = _tau(descent, state.z)
+    usable = _feasible(system, tau)
+    tau = jnp.where(usable, tau, _tau(descent, state.good))
+    return state, history, tau, row
+
+
+def _run(descent: Descent, system: System, state, buffers, target, stop, rows, record):
+    shape = jnp.shape(state.best_loss)
+    history = History(
+        jnp.full((rows, *shape), jnp.nan),
+        jnp.zeros((rows, *state.z.shape)) if record else None,
+    )
+
+    def going(carry):
+        state, _, _, row, overflow = carry
+        active = (state.status == RUNNING) & (state.epoch < stop)
+        return jnp.any(active) & (row < rows) & ~overflow
+
+    def epoch(carry):
+        state, buffers, history, row, _ = carry
+        needed = _rows_needed(descent, system, state)
+        overflow = jnp.any(needed >= system.grid.capacity)
+
+        # A state that does not fit is left as it is, and evaluated on a larger grid.
+        after, buffers, found = _epoch(
+            descent, system, state, buffers, target, ~overflow
+        )
+        loss = write(history.loss, row, found)
+        z = write(history.z, row, state.z) if record else None
+        row = jnp.where(overflow, row, row + 1)
+        return after, buffers, History(loss, z), row, overflow
+
+    carry = (state, buffers, history, jnp.asarray(0), jnp.asarray(False))
+    return lax.while_loop(going, epoch, carry)
+
+
+def _tau(descent: Descent, z):
+    return descent.free.join(z, descent.learned).tau
+
+
+def _feasible(system: System, tau):
+    """Delays that are positive and need no absurd number of steps."""
+    shortest = system.T * system.grid.n / (MAX_ROWS // 2)
+    return (tau > shortest) & jnp.isfinite(tau)
+
+
+def _rows_needed(descent: Descent, system: System, state: State):
+    tau = _tau(descent, state.z)
+    fits = _feasible(system, tau) & (state.status == RUNNING)
+    return jnp.where(fits, system.grid.last(system.T, jnp.where(fits, tau, 1.0)), 0)
+
+
+def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
+    """One evaluation and one step, of the fits that run, if `go`."""
+    tau = _tau(descent, state.z)
+    feasible = _feasible(system, tau)
+    # Where there is no delay to solve with, the last good point is solved instead.
+    point = jnp.where(feasible, state.z, state.good)
+    rests = ~_feasible(system, _tau(descent, point)) | ~go
+    loss, slope, buffers = _evaluate(descent, system, target, point, buffers, rests)
+    running = (state.status == RUNNING) & go
+    finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(slope), axis=0)
+    finite &= ~(loss > _RUNAWAY * state.best_loss)
+    ok = running & feasible & finite
+
+    update, optimizer = _update(descent, system, target, state, slope, loss, ok)
+    share = jnp.where(ok, 1.0, 0.5 * state.share)
+    step = jnp.where(ok, update, state.step)
+    good = jnp.where(ok, state.z, state.good)
+    z = good + share * step
+    stuck = jnp.all(z == good, axis=0)
+    better = ok & (loss < state.best_loss)
+    is_last = state.epoch >= descent.epochs
+    status = jnp.select(
+        [
+            ok & (loss < descent.threshold),
+            ok & is_last,
+            ok & stuck,
+            ok,
+            jnp.isinf(state.best_loss),
+            is_last,
+            stuck,
+        ],
+        [REACHED, FINISHED, SETTLED, RUNNING, NO_START, FINISHED, FAILED],
+        RUNNING,
+    )
+    moves = status == RUNNING
+    after = State(
+        z=jnp.where(moves, z, state.z),
+        good=good,
+        step=step,
+        share=share,
+        best=jnp.where(better, state.z, state.best),
+        best_loss=jnp.where(better, loss, state.best_loss),
+        optimizer=optimizer,
+        epoch=jnp.where(moves, state.epoch + 1, state.epoch),
+        status=status,
+    )
+    after = jax.tree.map(lambda new, old: jnp.where(running, new, old), after, state)
+    shown = jnp.where(feasible & finite, loss, jnp.inf)
+    return after, buffers, jnp.where(running, shown, jnp.nan)
+
+
+def _evaluate(descent: Descent, system: System, target, z, buffers, rests):
+    """The loss and its gradient for the free vector; a resting fit takes one step."""
+    params, back = jax.vjp(lambda z: descent.free.join(z, descent.learned), z)
+    tau = jnp.where(rests, system.T * system.grid.n, params.tau)
+    params = eqx.tree_at(lambda p: p.tau, params, tau)
+    loss, gradient, buffers = descent.gradient(
+        system, descent.loss, target, params, buffers
+    )
+    (slope,) = back(gradient)
+    return loss, slope, buffers
+
+
+def _update(descent: Descent, system: System, target, state: State, slope, loss, ok):
+    """The optimiser's step and its new state, where the point was accepted."""
+    transformation = descent.transformation
+    safe = jnp.where(ok, slope, 0.0)
+    if descent.optimizer.elementwise:
+        update = transformation.update
+        if system.lanes is not None:
+            update = jax.vmap(update, in_axes=-1, out_axes=-1)
+        step, optimizer = update(safe, state.optimizer, state.z)
+    else:
+        step, optimizer = transformation.update(
+            safe,
+            state.optimizer,
+            state.z,
+            value=loss,
+            grad=safe,
+            value_fn=_line_search_value(descent, system, target),
+        )
+    optimizer = jax.tree.map(
+        lambda new, old: jnp.where(ok, new, old), optimizer, state.optimizer
+    )
+    return jnp.where(ok, step, 0.0), optimizer
+
+
+def _line_search_value(descent: Descent, system: System, target):
+    """The loss as a function that JAX can differentiate, by the chosen route; infinite
+    where the grid has no room, since a line search only has to come back from there."""
+
+    def both(z):
+        tau = _tau(descent, z)
+        feasible = _feasible(system, tau)
+        rows = system.grid.last(system.T, jnp.where(feasible, tau, 1.0))
+        feasible &= rows < system.grid.capacity
+        buffers = descent.gradient.buffers(system)
+        loss, slope, _ = _evaluate(descent, system, target, z, buffers, ~feasible)
+        good = feasible & jnp.isfinite(loss)
+        return jnp.where(good, loss, jnp.inf), jnp.where(good, slope, 0.0)
+
+    @jax.custom_vjp
+    def value(z):
+        return both(z)[0]
+
+    value.defvjp(both, lambda slope, cotangent: (cotangent * slope,))
+    return value

@@ -1,0 +1,134 @@
+"""The bootstrap: how the estimates scatter when the data are made again."""
+
+from dataclasses import dataclass
+from typing import Literal, final
+
+import numpy as np
+
+from .._least_squares import levenberg_marquardt as _levenberg
+from .._least_squares.batches import refine
+from .._loss.path_costs import Points
+from .._util.text_table import aligned, decimals, format_interval, format_number, html
+from .covariance import Uncertainty
+
+Kind = Literal["parametric", "residual"]
+_FAILED = (_levenberg.LIMIT, _levenberg.STUCK, _levenberg.NO_START)
+
+
+@final
+@dataclass(frozen=True)
+class Bootstrap:
+    """Estimates from data that were made again: a row of `values` for each, by `names`.
+
+    `failed` of those asked for did not converge, and are left out. `undetermined` are
+    the parameters that the data do not determine: they stay near where they start, and
+    their scatter says nothing."""
+
+    names: tuple[str, ...]
+    estimate: np.ndarray
+    values: np.ndarray
+    failed: int
+    kind: str
+    undetermined: tuple[str, ...]
+
+    @property
+    def standard_errors(self) -> dict[str, float]:
+        """The standard deviation of each parameter's estimates."""
+        return dict(zip(self.names, np.std(self.values, axis=0, ddof=1).tolist()))
+
+    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Percentile intervals; infinite for what is not determined."""
+        check_level(level)
+        tails = [0.5 * (1 - level), 0.5 * (1 + level)]
+        found = np.quantile(self.values, tails, axis=0).T.tolist()
+        return {
+            name: (-np.inf, np.inf) if name in self.undetermined else (low, high)
+            for name, (low, high) in zip(self.names, found)
+        }
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows = [("parameter", "estimate", "mean", "std. dev.", "95% interval", "")]
+        intervals, mean = self.intervals(), np.mean(self.values, axis=0)
+        for j, (name, sd) in enumerate(self.standard_errors.items()):
+            digits = decimals(self.estimate[j], sd)
+            shown = format_number(self.estimate[j], digits)
+            if name in self.undetermined:
+                rows.append((name, shown, "-", "-", "", "not determined"))
+                continue
+            ends = format_interval(*intervals[name], digits)
+            rows.append(
+                (name, shown, format_number(mean[j], digits), f"{sd:.2g}", ends, "")
+            )
+        return rows
+
+    def _below(self) -> str:
+        failed = f"; {self.failed} more did not converge" if self.failed else ""
+        return f"{self.kind.capitalize()} bootstrap, {len(self.values)} fits{failed}."
+
+    def __str__(self) -> str:
+        return "\n".join([*aligned(self._rows(), left=(0, 4, 5)), "", self._below()])
+
+    def _repr_html_(self) -> str:
+        return html(self._rows(), [self._below()])
+
+
+def check_level(level: float) -> None:
+    if not (isinstance(level, (int, float)) and 0 < level < 1):
+        raise ValueError(f"`level` must lie between 0 and 1, but got {level!r}.")
+
+
+def bootstrap(
+    uncertainty: Uncertainty,
+    fitted: np.ndarray,
+    undetermined: tuple[str, ...],
+    n: int,
+    kind: Kind,
+    seed: int,
+) -> Bootstrap:
+    """Least squares from the estimate, of `n` data sets made from what is `fitted`."""
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
+        raise ValueError(f"`n` must be a whole number from 2 on, but got {n!r}.")
+    if kind not in ("parametric", "residual"):
+        raise ValueError(f'`kind` must be "parametric" or "residual", not {kind!r}.')
+    setup, best = uncertainty.setup, uncertainty.search_result.best
+    random = np.random.default_rng(seed)
+    times, _, weights = uncertainty.search_result.points
+    points = Points(
+        np.broadcast_to(times, (n, *times.shape)),
+        fitted + _noise(uncertainty, fitted, n, kind, random),
+        np.broadcast_to(weights, (n, *weights.shape)),
+    )
+    theta = np.repeat(best.theta, n, axis=0)
+    found = refine(setup, theta, points, np.repeat(best.n, n))
+    failed = np.isin(found.status, _FAILED) | ~np.isfinite(found.loss)
+    if np.sum(~failed) < 2:
+        raise RuntimeError(
+            f"Of {n} fits {failed.sum()} did not converge: there is no bootstrap. "
+            "Bound the parameters, or fix those that the data do not determine."
+        )
+    return Bootstrap(
+        setup.model.free.names,
+        uncertainty.theta,
+        found.theta[~failed],
+        int(failed.sum()),
+        kind,
+        undetermined,
+    )
+
+
+def _noise(uncertainty: Uncertainty, fitted, n: int, kind: Kind, random) -> np.ndarray:
+    """Noise of the shape of the data, n times: Gaussian, or drawn from the residuals of
+    the same quantity, which are made as large as the noise that they come from."""
+    data = uncertainty.setup.data
+    sd = uncertainty.search_result.noise if data.sd is None else data.sd
+    sd = np.where(np.isfinite(sd), sd, 1.0)  # where nothing is measured
+    if kind == "parametric":
+        return sd * random.standard_normal((n, *fitted.shape))
+    inflation = np.sqrt(uncertainty.setup.count / uncertainty.freedom)
+    noise = np.zeros((n, *fitted.shape))
+    for column, residual in enumerate(((data.x - fitted) / sd).T):
+        measured = residual[np.isfinite(residual)]
+        if len(measured):
+            drawn = random.choice(measured - measured.mean(), (n, len(fitted)))
+            noise[..., column] = inflation * drawn
+    return sd * noise

@@ -1,0 +1,170 @@
+r"""Which of several models? Likelihoods that pay for their parameters.
+
+With $k$ parameters, the noise levels that are not given among them, and $n$ measured
+values: $AIC = 2k - 2\log L$, $AIC_c = AIC + 2k(k+1)/(n-k-1)$ and $BIC = k\log n - 2\log
+L$. Undetermined directions cost nothing: they buy nothing."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+import numpy as np
+
+from .._data.data import Data
+from .._util.text_table import aligned, html
+
+if TYPE_CHECKING:
+    from .._results.estimate import Estimate
+
+
+class Criteria(NamedTuple):
+    """The likelihood of a fit and what it costs: `parameters` counts the determined
+    directions, and the noise levels that were not given."""
+
+    parameters: int
+    log_likelihood: float
+    aic: float
+    aicc: float
+    bic: float
+
+
+def criteria(data: Data, fitted: np.ndarray, dimension: int) -> Criteria:
+    """The criteria of a fit to Gaussian noise, from what it says at the data."""
+    residuals = data.x - fitted
+    here = np.isfinite(residuals)
+    n, count = int(here.sum()), here.sum(axis=0)
+    squares = np.where(here, residuals, 0.0) ** 2
+    if data.sd is not None:
+        sd = np.where(here, data.sd, 1.0)
+        deviance = float(np.sum(squares / sd**2 + here * np.log(2 * np.pi * sd**2)))
+        k = dimension
+    else:
+        measured = count > 0
+        total, count = squares.sum(axis=0)[measured], count[measured]
+        size = np.nansum(data.x[:, measured] ** 2, axis=0)
+        mean = np.maximum(total / count, 1e-30 * size / count + 1e-300)
+        deviance = float(np.sum(count * (np.log(2 * np.pi * mean) + 1)))
+        k = dimension + len(count)
+    aic = deviance + 2 * k
+    aicc = aic + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
+    return Criteria(k, -0.5 * deviance, aic, aicc, deviance + k * np.log(n))
+
+
+@final
+@dataclass(frozen=True)
+class Comparison:
+    """Fits of the same data, best first, by BIC: a right model wins against a larger
+    one that contains it, too.
+
+    `weights` are the shares exp(-BIC / 2), about the probability of each if one of them
+    is right and all were as likely before."""
+
+    labels: tuple[str, ...]
+    criteria: tuple[Criteria, ...]
+
+    @property
+    def best(self) -> str:
+        return self.labels[0]
+
+    @property
+    def differences(self) -> np.ndarray:
+        """BIC above the best."""
+        return np.array([each.bic - self.criteria[0].bic for each in self.criteria])
+
+    @property
+    def weights(self) -> np.ndarray:
+        share = np.exp(-0.5 * self.differences)
+        return share / share.sum()
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = []
+        rows += [("model", "k", "log L", "AIC", "AICc", "BIC", "BIC - best", "weight")]
+        for label, each, above, weight in zip(
+            self.labels, self.criteria, self.differences, self.weights
+        ):
+            numbers = (each.log_likelihood, each.aic, each.aicc, each.bic, above)
+            shown = [f"{number:.2f}" for number in numbers]
+            rows.append((label, str(each.parameters), *shown, f"{weight:.3f}"))
+        return rows
+
+    def __str__(self) -> str:
+        return "\n".join(aligned(self._rows()))
+
+    def _repr_html_(self) -> str:
+        return html(self._rows())
+
+
+def compare(fits: "Mapping[str, Estimate] | Iterable[Estimate]") -> Comparison:
+    """Compare least-squares fits of the same data: a table, best first.
+
+    **Arguments**
+
+    - `fits`: by name, or in a list; then models are called by their equations.
+
+    >>> import numpy as np
+    >>> import ddefind as dd
+    >>> t = np.linspace(0, 5, 40)
+    >>> noise = 0.05 * np.random.default_rng(0).normal(size=40)
+    >>> data = dd.Data(t, np.exp(-t) + noise)
+    >>> fits = {text: dd.fit(dd.equation(text), data) for text in ("x' = -r * x",
+    ...         "x' = -r")}
+    >>> dd.compare(fits).best
+    "x' = -r * x"
+    """
+    if isinstance(fits, Mapping):
+        named: dict[str, Any] = {str(label): fit for label, fit in fits.items()}
+    else:
+        named = _labelled(list(fits))
+    if len(named) < 2:
+        raise ValueError(f"Give at least two fits to compare, not {len(named)}.")
+    for label, fit in named.items():
+        if not hasattr(fit, "criteria"):
+            raise TypeError(
+                f"{label!r} is no least-squares fit, but {type(fit).__name__}: there "
+                "is no likelihood to compare."
+            )
+    first, *others = named.items()
+    for label, fit in others:
+        if not _same_data(first[1].data, fit.data):
+            raise ValueError(
+                f"{first[0]!r} and {label!r} are fits of different data: their "
+                "likelihoods cannot be compared."
+            )
+    order = sorted(named, key=lambda label: named[label].criteria.bic)
+    return Comparison(tuple(order), tuple(named[label].criteria for label in order))
+
+
+def _labelled(fits: list) -> dict[str, Any]:
+    labels = [_label(fit) for fit in fits]
+    several = {label for label in labels if labels.count(label) > 1}
+    return {
+        f"{label} ({number})" if label in several else label: fit
+        for number, (label, fit) in enumerate(zip(labels, fits), start=1)
+    }
+
+
+def _label(fit: Any) -> str:
+    model = getattr(fit, "model", None)
+    if model is not None:
+        return "; ".join(str(model).splitlines())
+    rhs = getattr(getattr(fit, "problem", None), "rhs", fit)
+    return getattr(rhs, "__name__", type(rhs).__name__)
+
+
+def _same_data(one: Data, other: Data) -> bool:
+    """Whether the same values were measured; what was not measured does not count."""
+    columns, others = _measured(one), _measured(other)
+    return columns.keys() == others.keys() and all(
+        np.array_equal(columns[name], others[name], equal_nan=True) for name in columns
+    )
+
+
+def _measured(data: Data) -> dict[str, np.ndarray]:
+    sd = np.full_like(data.x, np.nan) if data.sd is None else data.sd
+    found = {}
+    for column, name in enumerate(data.names):
+        here = np.isfinite(data.x[:, column])
+        if here.any():
+            rows = (data.t, data.x[:, column], sd[:, column])
+            found[name] = np.stack([row[here] for row in rows])
+    return found

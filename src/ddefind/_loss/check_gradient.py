@@ -1,0 +1,131 @@
+"""`check_gradient`: every route to the gradient against central differences."""
+
+from dataclasses import dataclass
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from .._data.data import Data
+from .._problem.parameters import parameter_arrays, parameter_vector
+from .._problem.problem import Problem
+from .._solve.runge_kutta import RK4, AbstractSolver
+from .._solve.solution import check_steps, make_grid
+from .adjoint import Adjoint
+from .gradients import (
+    AbstractGradient,
+    Discrete,
+    Forward,
+    check_inputs,
+    loss_and_gradient,
+    value_and_grad,
+)
+from .losses import AbstractLoss, SumOfSquares
+
+ROUTES: tuple[AbstractGradient, ...] = (Discrete(), Forward(), Adjoint())
+
+
+@final
+@dataclass(frozen=True)
+class GradientCheck:
+    """Derivatives by name: central differences, and each route's."""
+
+    names: tuple[str, ...]
+    differences: np.ndarray
+    routes: dict[str, np.ndarray]
+
+    def errors(self, route: str) -> np.ndarray:
+        """Relative to the larger of the derivative and a millionth of the largest."""
+        floor = 1e-6 * np.max(np.abs(self.differences), initial=1e-300)
+        scale = np.maximum(np.abs(self.differences), floor)
+        return np.abs(self.routes[route] - self.differences) / scale
+
+    def __str__(self) -> str:
+        width = max(9, *map(len, self.names)) + 2
+        head = f"{'parameter':<{width}}{'differences':>14}"
+        head += "".join(f"{name:>14}{'error':>10}" for name in self.routes)
+        lines = [head]
+        for row, name in enumerate(self.names):
+            line = f"{name:<{width}}{self.differences[row]:>14.6g}"
+            for route, found in self.routes.items():
+                line += f"{found[row]:>14.6g}{self.errors(route)[row]:>10.1e}"
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def check_gradient(
+    problem: Problem,
+    data: Data,
+    loss: AbstractLoss = SumOfSquares(),
+    *,
+    solver: AbstractSolver = RK4(),
+    steps_per_delay: int = 20,
+) -> GradientCheck:
+    """Print every route's gradient beside central differences, for a model of your own.
+
+    `Discrete` and `Forward` agree to some 1e-9, `Adjoint` to the step error. Where they
+    do not, the model is not differentiable there (or the loss has a kink, as `L1` and
+    `Integral(nodes="solver")` have).
+
+    >>> import ddefind as dd
+    >>> problem = dd.Problem(dd.models.Logistic(2.0, 1.0), dd.Constant(0.5), tau=0.9)
+    >>> found = dd.check_gradient(problem, dd.Data([0, 1, 2], [0.5, 2.0, 1.0]))
+    parameter     differences      Discrete     error       Forward     error ...
+    theta_0          -1.00868      -1.00868   ...
+    >>> bool(found.errors("Discrete").max() < 1e-6)
+    True
+    """
+    found = compare_gradients(problem, data, loss, solver, steps_per_delay)
+    print(found)
+    return found
+
+
+def compare_gradients(
+    problem: Problem,
+    data: Data,
+    loss: AbstractLoss = SumOfSquares(),
+    solver: AbstractSolver = RK4(),
+    steps_per_delay: int = 20,
+) -> GradientCheck:
+    """As `check_gradient`, in silence."""
+    check_inputs(problem, data, loss, ROUTES[0], solver)
+    n = check_steps(steps_per_delay)
+    routes = {}
+    for route in ROUTES:
+        _, gradient = value_and_grad(
+            problem,
+            data,
+            loss=loss,
+            gradient=route,
+            solver=solver,
+            steps_per_delay=n,
+        )
+        routes[type(route).__name__] = parameter_vector(gradient)
+    names = [
+        name for each in parameter_arrays(problem) for name in each.elements(each.short)
+    ]
+    differences = _differences(problem, data, loss, solver, n)
+    return GradientCheck(tuple(names), differences, routes)
+
+
+def _differences(problem: Problem, data: Data, loss, solver, n: int) -> np.ndarray:
+    """Fourth-order central differences of the discrete loss, with every point evaluated
+    on one grid, so that all come from one compiled program."""
+    dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
+    flat, unravel = ravel_pytree(dynamic)
+    grid = make_grid(problem.initial is not None, data.T, n, 0.9 * float(problem.tau))
+    target, T = loss.prepare(data), jnp.asarray(data.T)
+
+    def at(vector):
+        moved = eqx.combine(unravel(vector), static)
+        return float(loss_and_gradient(moved, target, T, loss, None, solver, grid))
+
+    result = np.empty(flat.size)
+    base = np.asarray(flat)
+    for e in range(flat.size):
+        step = 1e-4 * (abs(base[e]) or 1.0)
+        shifted = [at(base + k * step * np.eye(flat.size)[e]) for k in (-2, -1, 1, 2)]
+        result[e] = np.dot([1, -8, 8, -1], shifted) / (12 * step)
+    return result

@@ -1,0 +1,196 @@
+"""Losses: how far a trajectory is from the data.
+
+A loss reads the trajectory at fixed times through the dense output, so that it is
+continuously differentiable in the delay. (`Integral(nodes="solver")`, the published
+protocol, reads it at the solver's own nodes, which move with tau: it has kinks.)
+"""
+
+import abc
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, final
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._data.data import Data
+from .._data.spline import Spline, spline
+from .._solve.march import System
+from .costs import L2
+from .path_costs import AbstractPathCost, NodeCosts, PointCosts, Points
+
+
+class Target(NamedTuple):
+    """What a loss keeps of a data set: points, the spline through the data, or both."""
+
+    points: Any = None  # Points
+    spline: Any = None  # Spline
+
+    def pad(self, points: int, pieces: int) -> "Target":
+        """The same target with more points, of no weight, and more pieces of spline."""
+        padded = self
+        if self.points is not None:
+            more = points - len(self.points.times)
+            times, values, weights = (
+                np.pad(a, [(0, more)] + [(0, 0)] * (np.ndim(a) - 1), mode="edge")
+                for a in self.points
+            )
+            weights[len(weights) - more :] = 0.0
+            padded = padded._replace(points=Points(times, values, weights))
+        if self.spline is not None:
+            padded = padded._replace(spline=self.spline.pad(pieces))
+        return padded
+
+
+class AbstractLoss(eqx.Module):
+    """A loss. It must be a function of the path (`path_cost`); for the adjoint equation
+    also a function of the continuous trajectory (`running`, `terminal`, `impulses`)."""
+
+    @abc.abstractmethod
+    def prepare(self, data: Data) -> Target:
+        """What it needs of a data set, as arrays."""
+
+    @abc.abstractmethod
+    def path_cost(self, system: System, target: Target) -> AbstractPathCost: ...
+
+    @abc.abstractmethod
+    def running_cost(self, system: System, target: Target) -> Callable | None:
+        """The integrand, as a function of (observe, x, t), if there is one."""
+
+    @abc.abstractmethod
+    def terminal_cost(self, system: System, target: Target) -> Callable | None:
+        """The cost at T, as a function of (observe, x), if there is one."""
+
+    @abc.abstractmethod
+    def impulses(self, system: System, target: Target) -> "PointCosts | None":
+        """The costs at single times, if there are any."""
+
+
+@final
+class SumOfSquares(AbstractLoss):
+    r"""$\sum_{j,i} (\hat x_i(t_j) - x_{ji})^2 / \sigma_{ji}^2$ at the measured times;
+    without `sd` in the data, $\sigma = 1$. Gaps and replicates count as they are."""
+
+    def prepare(self, data: Data) -> Target:
+        measured = np.isfinite(data.x)
+        sd = 1.0 if data.sd is None else data.sd
+        weights = np.where(measured, sd, np.inf) ** -2.0
+        return Target(Points(data.t, np.where(measured, data.x, 0.0), weights))
+
+    def cost(self, x, value, weight, is_last):
+        return jnp.sum(weight * (x - value) ** 2)
+
+    def path_cost(self, system, target):
+        return PointCosts(self.cost, system, target.points)
+
+    def running_cost(self, system, target):
+        return None
+
+    def terminal_cost(self, system, target):
+        return None
+
+    def impulses(self, system, target):
+        return PointCosts(self.cost, system, target.points)
+
+
+@final
+class Integral(AbstractLoss):
+    r"""$\int_0^T \ell(x(t), \tilde x(t))\, dt + G(x(T), \tilde x(T))$, where $\tilde x$
+    is the cubic spline through the data.
+
+    **Arguments**
+
+    - `running`: $\ell$, and `terminal`: $G$ (none by default): `L1()`, `L2()`, `Linf()`
+      or any function of two vectors.
+    - `nodes`: the integral is Simpson's rule between neighbouring data times, which are
+      cut until there are at least this many intervals. With `"solver"` it is the
+      trapezium rule on the solver's own nodes, beyond T if they end there, as the paper
+      does.
+
+    >>> Integral(L2()).nodes
+    100
+    """
+
+    running: Callable = L2()
+    terminal: Callable | None = None
+    nodes: int | Literal["solver"] = eqx.field(static=True, default=100)
+
+    def __check_init__(self):
+        for name in ("running", "terminal"):
+            value = getattr(self, name)
+            if isinstance(value, type):
+                raise TypeError(
+                    f"`{name}` must be an instance, as `L2()`, but got the class "
+                    f"`{value.__name__}`."
+                )
+            if not callable(value) and not (name == "terminal" and value is None):
+                raise TypeError(f"`{name}` must be a function, but got {value!r}.")
+        if self.nodes != "solver" and not (
+            isinstance(self.nodes, int) and self.nodes >= 1
+        ):
+            raise ValueError(
+                f'`nodes` must be a positive integer or "solver", got {self.nodes!r}.'
+            )
+
+    def prepare(self, data: Data) -> Target:
+        target = spline(data)
+        if self.nodes == "solver":
+            return Target(spline=target)
+        return Target(self._points(target, self.nodes), target)
+
+    @staticmethod
+    def _points(target: Spline, nodes: int) -> Points:
+        """Simpson's rule: times and weights, with the target there."""
+        knots = np.union1d(0.0, np.asarray(target.knots))
+        cuts = -(-nodes // (len(knots) - 1))
+        fractions = np.arange(2 * cuts) / (2 * cuts)
+        times = (knots[:-1, None] + np.diff(knots)[:, None] * fractions).ravel()
+        pattern = np.tile([2.0, 4.0], cuts)
+        weights = (np.diff(knots)[:, None] / (6 * cuts) * pattern).ravel()
+        times, weights = np.append(times, knots[-1]), np.append(weights, 0.0)
+        # The first of every interval was counted twice: half belongs to the one before.
+        ends = np.diff(knots) / (6 * cuts)
+        weights[:: 2 * cuts][:-1] -= ends
+        weights[:: 2 * cuts][1:] += ends
+        return Points(times, _evaluate(target, times), weights[:, None])
+
+    def cost(self, x, value, weight, is_last):
+        total = weight[0] * self.running(x, value)
+        if self.terminal is not None:
+            total += jnp.where(is_last, self.terminal(x, value), 0.0)
+        return total
+
+    def path_cost(self, system, target):
+        if self.nodes == "solver":
+            return NodeCosts(self.running, self.terminal, system, target.spline)
+        return PointCosts(self.cost, system, target.points)
+
+    def running_cost(self, system, target):
+        def cost(observe, x, t):
+            seen = system.observe(observe, x, t)
+            return system.lift(self.running)(seen, target.spline(t))
+
+        return cost
+
+    def terminal_cost(self, system, target):
+        terminal = self.terminal
+        if terminal is None:
+            return None
+
+        def cost(observe, x):
+            t = jnp.broadcast_to(system.T, jnp.shape(x)[1:])
+            seen = system.observe(observe, x, t)
+            return system.lift(terminal)(seen, target.spline(t))
+
+        return cost
+
+    def impulses(self, system, target):
+        return None
+
+
+def _evaluate(target: Spline, times: np.ndarray) -> np.ndarray:
+    """The spline at many times in numpy: at set-up JAX would compile for nothing."""
+    knots, c = np.asarray(target.knots), np.asarray(target.coefficients)
+    piece = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, len(c) - 1)
+    u, c = (times - knots[piece])[:, None], c[piece]
+    return c[:, 0] + u * (c[:, 1] + u * (c[:, 2] + u * c[:, 3]))

@@ -1,0 +1,143 @@
+"""The initial value problem of a delay differential equation."""
+
+from collections.abc import Callable
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._util.arrays import as_parameter, as_vector_parameter, is_concrete
+
+
+@final
+class Problem(eqx.Module):
+    r"""A delay differential equation with its past.
+
+    $x'(t) = F(x(t), x(t - \tau), \tau, t)$ for $t > 0$, and $x(t) = X_0(t)$ for $t \le
+    0$.
+
+    **Arguments**
+
+    - `rhs(x, y, tau, t)`: $F$, an Equinox module or a function; `x` and `y` =
+      $x(t-\tau)$ have shape (d,), and so has the result.
+    - `history(t)`: $X_0$, of shape (d,).
+    - `tau`: the delay, a positive number.
+    - `initial`: $x(0)$, where it differs from `history(0)`: a dose given at time zero.
+    - `observe(x, t)`: what is measured, of shape (k,). By default the state itself.
+
+    Every floating-point array in it is a parameter; `parameter_values` lists them.
+
+    >>> import ddefind as dd
+    >>> dd.Problem(dd.models.Logistic(1.0, 1.0), dd.Constant(0.1), tau=0.5).dimension
+    1
+    """
+
+    rhs: Callable[..., Any]
+    history: Callable[..., Any]
+    tau: jax.Array
+    initial: jax.Array | None
+    observe: Callable[..., Any] | None
+
+    def __init__(
+        self,
+        rhs: Callable,
+        history: Callable,
+        tau: Any,
+        *,
+        initial: Any = None,
+        observe: Callable | None = None,
+    ):
+        self.rhs = rhs
+        self.history = history
+        self.tau = as_parameter(tau)
+        self.initial = None if initial is None else as_vector_parameter(initial)
+        self.observe = observe
+        _check(self)
+
+    @property
+    def dimension(self) -> int:
+        """d, the number of components of the state."""
+        return jax.eval_shape(self.history, _time()).shape[0]
+
+    @property
+    def observed(self) -> int:
+        """k, the number of quantities that are measured."""
+        if self.observe is None:
+            return self.dimension
+        return jax.eval_shape(self.observe, _state(self.dimension), _time()).shape[0]
+
+
+def _time():
+    return jax.ShapeDtypeStruct((), jnp.result_type(float))
+
+
+def _state(d):
+    return jax.ShapeDtypeStruct((d,), jnp.result_type(float))
+
+
+def _check(problem: Problem) -> None:
+    """Shapes and types, by abstract evaluation; an error in user code passes
+    unwrapped."""
+    for name in ("rhs", "history", "observe"):
+        value = getattr(problem, name)
+        if isinstance(value, type):
+            raise TypeError(
+                f"`{name}` must be an instance or a function, but got the class "
+                f"`{value.__name__}`. Call it: `{value.__name__}(...)`."
+            )
+        if any(
+            base.__module__ == "torch.nn.modules.module" for base in type(value).mro()
+        ):
+            raise TypeError(
+                f"`{name}` is a torch module. Convert it: `{name}=dd.from_torch(...)`."
+            )
+        if not callable(value) and not (name == "observe" and value is None):
+            raise TypeError(f"`{name}` must be callable, but got {value!r}.")
+    _check_tau(problem.tau)
+    x = jax.eval_shape(problem.history, _time())
+    if getattr(x, "ndim", None) != 1:
+        raise ValueError(
+            "`history(t)` must return a vector of shape (d,), but it returned "
+            f"{_describe(x)}. For one component return an array of length 1."
+        )
+    d = x.shape[0]
+    dx = jax.eval_shape(problem.rhs, _state(d), _state(d), _time(), _time())
+    if getattr(dx, "shape", None) != (d,):
+        raise ValueError(
+            f"`rhs` returned {_describe(dx)} but `history(0)` has shape ({d},). "
+            "Return one derivative per component of the state."
+        )
+    if problem.initial is not None and not isinstance(problem.initial, jax.Array):
+        raise TypeError(f"`initial` must be numbers, but got {problem.initial!r}.")
+    if problem.initial is not None and problem.initial.shape != (d,):
+        raise ValueError(
+            f"`initial` has shape {problem.initial.shape}, but the state ({d},)."
+        )
+    if problem.observe is not None:
+        seen = jax.eval_shape(problem.observe, _state(d), _time())
+        if getattr(seen, "ndim", None) != 1:
+            raise ValueError(
+                "`observe(x, t)` must return a vector of shape (k,), but it returned "
+                f"{_describe(seen)}."
+            )
+
+
+def _check_tau(tau: Any) -> None:
+    if not isinstance(tau, jax.Array):
+        raise TypeError(f"`tau` must be a positive number, but got {tau!r}.")
+    if tau.shape != ():
+        raise ValueError(
+            f"`tau` must be one number, but has shape {tau.shape}: one constant delay "
+            "is supported."
+        )
+    if is_concrete(tau) and not 0 < float(tau) < float("inf"):
+        raise ValueError(
+            f"`tau` must be positive and finite, but got {float(tau)}. For an equation "
+            "without delay use a `rhs` that ignores `y`, with any positive `tau`."
+        )
+
+
+def _describe(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return f"shape {shape}" if shape is not None else f"{type(value).__name__}"

@@ -1,0 +1,166 @@
+"""What a fit should make its user doubt: plain sentences, none for a good fit."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._data.smoothing import rough_noise
+from .._inference.residual_tests import CHI, NORMAL, OUTLIER, WHITE, ResidualTest
+from .._least_squares.setup import usual_delays
+
+if TYPE_CHECKING:
+    from .estimate import Estimate
+
+# Steps matter that move the estimates by more than this share of their joint standard
+# error.
+_STEP_ERROR = 0.1
+# Estimates further off their priors than this, in standard deviations, contradict them.
+_CONTRADICTED = 3.0
+# How much smaller than its expectation a chi-square of given noise may be: by chance,
+# in one of so many fits.
+_TOO_SMALL = 0.005
+
+
+def cautions(fit: "Estimate") -> list[str]:
+    """Sentences about the data, the minimum and the residuals."""
+    found = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
+    found += [*_bounds(fit), *_priors(fit), _tie(fit)]
+    found += [_noise_floor(fit), _small_chi_square(fit)]
+    found += [_sentence(fit, check) for check in fit.failed_checks]
+    return [sentence for sentence in found if sentence]
+
+
+def _few_values(fit: "Estimate") -> str:
+    count, p = fit.setup.count, len(fit.names)
+    if count > p:
+        return ""
+    return (
+        f"There are no more values ({count}) than parameters ({p}): the fit cannot be "
+        "judged. Fix some of them, or measure more."
+    )
+
+
+def _step_error(fit: "Estimate") -> str:
+    error = fit.search_result.step_error
+    if error <= _STEP_ERROR or fit.search_result.interrupted:
+        return ""
+    if not np.isfinite(error):
+        return "The solver's steps could not be checked: finer ones failed."
+    return (
+        f"The solver's steps matter: with half of them the estimates moved by "
+        f"{error:.2g} standard errors. Give a larger `steps_per_delay`."
+    )
+
+
+def _bounds(fit: "Estimate") -> list[str]:
+    sentences = []
+    for j in np.flatnonzero(fit.uncertainty.at_bound & ~fit.uncertainty.flat):
+        low, high, value = fit.setup.lower[j], fit.setup.upper[j], fit.best[j]
+        side = "lower" if value - low < high - value else "upper"
+        text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
+        if fit.names[j] == "tau" and value in usual_delays(fit.data):
+            text += f", where delays are looked for by default (set its `{side}`)"
+        sentences.append(f"{text}: the best fit may lie beyond it.")
+    return sentences
+
+
+def _priors(fit: "Estimate") -> list[str]:
+    """Estimates that the data pull far from what was known beforehand."""
+    priors = fit.setup.model.priors
+    if priors is None:
+        return []
+    value = np.where(priors.log, np.log(np.where(priors.log, fit.best, 1.0)), fit.best)
+    away = np.abs(value - priors.mean) * np.sqrt(priors.weight)
+    return [
+        f"`{fit.names[j]}` is {away[j]:.1f} standard deviations off its prior: the two "
+        "contradict each other."
+        for j in np.flatnonzero(away > _CONTRADICTED)
+    ]
+
+
+def _few_of_a_quantity(fit: "Estimate") -> str:
+    few = [f"`{n}`" for n, is_few in zip(fit.data.names, fit.setup.few) if is_few]
+    if fit.data.sd is not None or not few:
+        return ""
+    return (
+        f"{', '.join(few)}: too few values to tell the noise by. It is taken to be as "
+        "that of the others, in units of the spread. Give the data an `sd` if you know "
+        "it."
+    )
+
+
+def _tie(fit: "Estimate") -> str:
+    ties = fit.uncertainty.ties
+    if not ties:
+        return ""
+    rise, theta = min(ties, key=lambda tie: tie[0])
+    errors = fit.uncertainty.standard_errors
+    away = np.abs(theta - fit.best) / np.where(np.isfinite(errors), errors, np.inf)
+    places = [
+        f"{fit.names[j]} = {theta[j]:.4g} (not {fit.best[j]:.4g})"
+        for j in np.argsort(-away, kind="stable")[:3]
+        if away[j] > 1
+    ]
+    if not places:
+        return ""
+    more = f"{abs(rise):.2g} {'more' if rise >= 0 else 'less'}"
+    return (
+        f"Another minimum cannot be told from the best, with {more} chi-square: "
+        f"{', '.join(places)}. The intervals hold both."
+    )
+
+
+def _noise_floor(fit: "Estimate") -> str:
+    """The residuals against the scatter of neighbouring points."""
+    if fit.data.sd is not None:
+        return ""
+    rough = rough_noise(fit.data)
+    count = np.isfinite(fit.data.x).sum(axis=0)
+    for name, found, floor, n in zip(
+        fit.data.names, fit.search_result.noise, rough, count
+    ):
+        # Both are estimates; the ratio of good ones stays within this.
+        if n >= 12 and found / floor > 1.2 + 4 / np.sqrt(n):
+            return (
+                f"The residuals of `{name}` are {found / floor:.2g} times as large as "
+                "the scatter of neighbouring values: the model misses something, or "
+                "this is not the best minimum."
+            )
+    return ""
+
+
+def _small_chi_square(fit: "Estimate") -> str:
+    for check in fit.checks:
+        if check.test == CHI and 1 - check.p < _TOO_SMALL:
+            return (
+                f"Chi-square is only {check.statistic:.4g} for {fit.freedom} degrees "
+                "of freedom: the given noise is too large."
+            )
+    return ""
+
+
+def _sentence(fit: "Estimate", check: ResidualTest) -> str:
+    p = "p < 0.001" if check.p < 1e-3 else f"p = {check.p:.2g}"
+    if check.test == CHI:
+        return (
+            f"Chi-square is {check.statistic:.4g} for {fit.freedom} degrees of freedom "
+            f"({p}): the model is rejected, or the given noise is too small."
+        )
+    if check.test == WHITE:
+        return (
+            f"Neighbouring residuals of `{check.quantity}` are alike (Ljung-Box, {p}): "
+            "the model is rejected, and intervals cannot be trusted."
+        )
+    if check.test == NORMAL:
+        return (
+            f"The residuals of `{check.quantity}` are not Gaussian (Anderson-Darling, "
+            f"{p}): intervals are approximate."
+        )
+    assert check.test == OUTLIER
+    column = fit.data.names.index(check.quantity)
+    row = int(np.nanargmax(np.abs(fit.residuals[:, column])))
+    return (
+        f"`{check.quantity}` at t = {fit.data.t[row]:.4g} is {check.statistic:.2g} "
+        f"standard deviations off ({p}): look at it, or fit with "
+        "`dd.LeastSquares(huber=1.345)`."
+    )

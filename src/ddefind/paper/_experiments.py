@@ -1,0 +1,347 @@
+"""The DDE-Find paper's experiments and protocols, as data.
+
+An `Experiment` is what one model's tables were made from, a `Protocol` how its
+parameters were learned. `paper.py` runs them.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, ClassVar, final
+from zlib import crc32
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .. import models
+from .._data.data import Data
+from .._fitting.optimizers import AbstractOptimizer, Adam, Cosine
+from .._loss.adjoint import Adjoint
+from .._loss.costs import L1, L2, AbstractCost
+from .._loss.gradients import AbstractGradient
+from .._loss.published import Published
+from .._problem.history import Affine, Periodic
+from .._problem.parameters import (
+    Fixed,
+    Parameter,
+    free_parameters,
+    parameter_values,
+    with_values,
+)
+from .._problem.problem import Problem
+from .._solve.runge_kutta import RK2
+from .._solve.solution import solve
+
+# Every level of the paper's tables.
+NOISE = (0.1, 0.3, 0.9)
+REPEATS = 20
+
+
+@cache
+def _printed() -> dict[str, Any]:
+    """What the paper prints, and the limits of what its data can tell."""
+    text = files("ddefind").joinpath("paper/paper.json").read_text("utf-8")
+    return json.loads(text)["models"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class PrintedTable:
+    """A printed table: a mean and a standard deviation for each parameter. NaN: not
+    available."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """One of the paper's five models, with its data and its start.
+
+    - `names`: our name of each learned parameter, by the paper's, in the paper's order.
+    - `components`: a label for each component of the state, by its name.
+    - `fixed`: parameters that are known and not learned.
+    - `starts_at_data`: whether the history's offset b starts at the first noisy point.
+    """
+
+    model: str
+    title: str
+    true: Problem
+    start: Problem
+    T: float
+    steps_per_delay: int
+    names: Mapping[str, str]
+    components: Mapping[str, str] = field(
+        default_factory=lambda: MappingProxyType({"x": "$x(t)$"})
+    )
+    fixed: tuple[str, ...] = ()
+    starts_at_data: bool = False
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The learned parameters, as the paper calls and orders them."""
+        return tuple(self.names)
+
+    @cached_property
+    def clean(self) -> Data:
+        """What the noise is added to: RK2 at its own nodes, as published."""
+        solution = solve(self.true, self.T, RK2(), self.steps_per_delay)
+        return Data(solution.t, solution.x, names=tuple(self.components))
+
+    @cached_property
+    def exact(self) -> Data:
+        """The same times with the exact solution."""
+        solution = solve(self.true, self.T, steps_per_delay=400)
+        return Data(self.clean.t, solution(self.clean.t), names=self.clean.names)
+
+    def data(
+        self, noise: float, repeat: int, seed: int = 0, *, exact: bool = False
+    ) -> Data:
+        """Noisy data: a component's noise is `noise` times its standard deviation.
+
+        The numbers depend on nothing but the arguments and the model, so that a part of
+        the experiments gives the same as all of them.
+        """
+        bits = int(np.float64(noise).view(np.uint64))
+        random = np.random.default_rng([seed, crc32(self.model.encode()), bits, repeat])
+        x = (self.exact if exact else self.clean).x
+        spread = noise * np.std(x, axis=0, ddof=1)
+        noisy = x + spread * random.standard_normal(x.shape)
+        return Data(self.clean.t, noisy, names=self.clean.names)
+
+    def start_for(self, data: Data) -> Problem:
+        """Where the fit of a data set starts."""
+        if not self.starts_at_data:
+            return self.start
+        first = jnp.asarray(data.x[0])
+        return eqx.tree_at(lambda problem: problem.history.b, self.start, first)
+
+    def at(self, values: np.ndarray) -> Problem:
+        """The problem with given values of the learned parameters, in their order."""
+        settings = zip(self.names.values(), np.asarray(values).tolist())
+        return free_parameters(
+            self.true, {name: Fixed(value) for name, value in settings}
+        )[1]
+
+    def published(self, noise: float) -> PrintedTable | None:
+        """The paper's table for a noise level, if it has one."""
+        found = _printed()[self.model]["tables"].get(f"{noise:g}")
+        if found is None:
+            return None
+        return PrintedTable(_floats(found["mean"]), _floats(found["sd"]))
+
+    def cramer_rao(self, noise: float, *, exact: bool = False) -> np.ndarray:
+        """The smallest standard deviations that unbiased estimates can have. NaN: the
+        data do not determine the parameter."""
+        name = "cramer_rao_exact" if exact else "cramer_rao"
+        return noise * _floats(_printed()[self.model][name])
+
+    @property
+    def blank(self) -> Problem:
+        """The model without values of what is to be learned."""
+        known = parameter_values(self.true)
+        learned = set(self.names.values())
+        vector = [np.nan if name in learned else x for name, x in known.items()]
+        return with_values(self.true, np.array(vector))
+
+    @property
+    def bounds(self) -> dict[str, Parameter | Fixed]:
+        """What a scientist might know beforehand: the equation's parameters within a
+        factor of ten, with their signs; the history's within ten times their size."""
+        known = parameter_values(self.true)
+        settings: dict[str, Parameter | Fixed] = {n: Fixed() for n in self.fixed}
+        for name in self.names.values():
+            size = abs(known[name])
+            if name.split("[")[0] in ("A", "omega", "a", "b"):
+                reach = 10 * size or 1.0
+                settings[name] = Parameter(lower=-reach, upper=reach)
+            elif name != "tau":
+                ends = sorted((known[name] / 10, known[name] * 10))
+                settings[name] = Parameter(lower=ends[0], upper=ends[1])
+        return settings
+
+
+def _floats(values: list[float | None]) -> np.ndarray:
+    return np.array([np.nan if value is None else value for value in values])
+
+
+def _same(*names: str) -> Mapping[str, str]:
+    return MappingProxyType({name: name for name in names})
+
+
+_CELLS = {"T*": "$T^*(t)$", "V_I": "$V_I(t)$", "V_NI": "$V_{NI}(t)$"}
+_CELL_NAMES = {
+    f"{letter}[{cell}]": f"{letter}[{index}]"
+    for letter in ("A", "omega", "b")
+    for index, cell in enumerate(_CELLS)
+}
+
+EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
+    {
+        experiment.model: experiment
+        for experiment in (
+            Experiment(
+                "exponential",
+                "Delay exponential decay",
+                true=Problem(models.Exponential(-2.0, -2.0), Affine(1.5, 4.0), 1.0),
+                start=Problem(models.Exponential(-1.5, -2.5), Affine(2.25, 2.8), 2.0),
+                T=10.0,
+                steps_per_delay=10,
+                names=_same("theta_0", "theta_1", "tau", "a", "b"),
+            ),
+            Experiment(
+                "logistic",
+                "Delay logistic",
+                true=Problem(models.Logistic(2.0, 1.5), Periodic(-0.5, 3.0, 2.0), 1.0),
+                start=Problem(
+                    models.Logistic(1.0, 1.0), Periodic(-0.25, 6.0, 2.6), 0.5
+                ),
+                T=10.0,
+                steps_per_delay=10,
+                names=_same("theta_0", "theta_1", "tau", "A", "omega", "b"),
+            ),
+            Experiment(
+                "enso",
+                "El Niño / Southern Oscillation",
+                true=Problem(
+                    models.ENSO(1.0, 1.0, 0.75), Periodic(-0.25, 1.0, 1.5), 5.0
+                ),
+                start=Problem(
+                    models.ENSO(1.5, 0.8, 1.2), Periodic(-0.3, 0.8, 1.95), 6.0
+                ),
+                T=10.0,
+                steps_per_delay=50,
+                names=_same("theta_0", "theta_1", "theta_2", "tau", "A", "omega", "b"),
+            ),
+            Experiment(
+                "cheyne",
+                "Cheyne-Stokes respiration",
+                true=Problem(models.Cheyne(1.0, 7.0, 2.0), Affine(-5.0, 2.0), 0.25),
+                start=Problem(models.Cheyne(2.0, 12.0, 1.5), Affine(0.0, 2.0), 0.5),
+                T=3.0,
+                steps_per_delay=10,
+                names=_same("p", "V_0", "alpha", "tau", "a", "b"),
+                starts_at_data=True,
+            ),
+            Experiment(
+                "hiv",
+                "HIV",
+                true=Problem(
+                    models.HIV(), Periodic([1, 3, 0], [1, 3, 0], [10, 8, 0]), 1.0
+                ),
+                start=Problem(
+                    models.HIV(), Periodic([1, 1, 1], [1.2, 3.6, 0], [10, 8, 0]), 0.25
+                ),
+                T=10.0,
+                steps_per_delay=10,
+                names=MappingProxyType({"tau": "tau", **_CELL_NAMES}),
+                components=MappingProxyType(_CELLS),
+                fixed=("k", "m", "delta", "c", "T_0", "n_p", "N"),
+                starts_at_data=True,
+            ),
+        )
+    }
+)
+
+
+@final
+class PublishedAdam(AbstractOptimizer):
+    """Adam with the published code's rule for delays: one that falls below `shortest`
+    is set to `shortest`, and stays there, since the optimiser loses sight of it.
+
+    The delay is the last number of the free vector.
+    """
+
+    rate: Cosine = eqx.field(static=True)
+    shortest: float = eqx.field(static=True)
+    elementwise: ClassVar[bool] = True
+
+    def transformation(self, epochs: int) -> Any:
+        import optax
+
+        adam: Any = Adam(self.rate).transformation(epochs)
+
+        def update(updates: Any, state: Any, params: Any = None) -> Any:
+            step, state = adam.update(updates, state, params)
+            is_delay = np.arange(params.shape[0]) == params.shape[0] - 1
+            room = jnp.where(is_delay, params - self.shortest, jnp.inf)
+            # Rounding must not set free what stands at the limit.
+            return jnp.where(room > 1e-12, jnp.maximum(step, -room), 0.0), state
+
+        return optax.GradientTransformation(adam.init, update)
+
+
+@final
+@dataclass(frozen=True)
+class Settings:
+    """How the parameters of one model are learned."""
+
+    cost: AbstractCost
+    rate: float
+    gradient: AbstractGradient
+    epochs: int = 500
+    threshold: float = 0.01
+    shortest_delay: float = 0.01
+
+
+@final
+@dataclass(frozen=True)
+class Protocol:
+    """How parameters are learned: `settings` for all models but the `exceptions`.
+    Without settings it is our default, from data of the exact solution."""
+
+    name: str
+    about: str
+    settings: Settings | None
+    exceptions: Mapping[str, Settings]
+
+    @property
+    def is_ours(self) -> bool:
+        return self.settings is None
+
+    def settings_for(self, model: str) -> Settings:
+        settings = self.exceptions.get(model, self.settings)
+        assert settings is not None
+        return settings
+
+
+PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
+    {
+        protocol.name: protocol
+        for protocol in (
+            Protocol(
+                "published",
+                "what produced the printed tables: L1, rate 0.03 (HIV 0.1), and the "
+                "gradient as printed",
+                Settings(L1(), 0.03, Published()),
+                MappingProxyType({"hiv": Settings(L1(), 0.1, Published())}),
+            ),
+            Protocol(
+                "stated",
+                "what the text says: L2 (HIV L1), rate 0.03, and the gradient as "
+                "printed",
+                Settings(L2(), 0.03, Published()),
+                MappingProxyType({"hiv": Settings(L1(), 0.03, Published())}),
+            ),
+            Protocol(
+                "corrected",
+                "as published, with the right gradient for the delay",
+                Settings(L1(), 0.03, Adjoint()),
+                MappingProxyType({"hiv": Settings(L1(), 0.1, Adjoint())}),
+            ),
+            Protocol(
+                "best",
+                "least squares as `dd.fit` does it, without start values, on data from "
+                "the exact solution; the equation's parameters bounded within a factor "
+                "of 10, the history's within 10 times their size",
+                None,
+                MappingProxyType({}),
+            ),
+        )
+    }
+)

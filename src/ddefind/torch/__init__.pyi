@@ -1,0 +1,1 @@
+from ._delay_ode import DelayODE as DelayODE

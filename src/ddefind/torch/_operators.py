@@ -1,0 +1,221 @@
+"""PyTorch's operators in JAX, by name; and those that act on each number for itself.
+
+Each function computes what torch's operator of that name does, with the same slope
+where it has a kink. `OPERATORS` holds them by torch's full names, less `aten.`;
+`_aten_sums` and `_aten_shapes` add theirs."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.scipy import special
+
+from .._problem.network import SMALL
+
+OPERATORS: dict[str, Callable] = {}
+
+
+def operator(names: str) -> Callable[[Callable], Callable]:
+    """Enter a function under each of the names."""
+
+    def register(function):
+        for name in names.split():
+            OPERATORS[name] = function
+        return function
+
+    return register
+
+
+def enter(overloads: str, **functions: Callable) -> None:
+    """Enter functions under their own names, with each of the overloads."""
+    for name, function in functions.items():
+        operator(" ".join(f"{name}.{o}" for o in overloads.split()))(function)
+
+
+enter(
+    "default",
+    abs=jnp.abs,
+    acos=jnp.arccos,
+    acosh=jnp.arccosh,
+    asin=jnp.arcsin,
+    asinh=jnp.arcsinh,
+    atan=jnp.arctan,
+    atan2=jnp.arctan2,
+    atanh=jnp.arctanh,
+    bitwise_not=jnp.invert,
+    ceil=jnp.ceil,
+    cos=jnp.cos,
+    cosh=jnp.cosh,
+    detach=lax.stop_gradient,
+    digamma=special.digamma,
+    erf=special.erf,
+    erfc=special.erfc,
+    erfinv=special.erfinv,
+    exp=jnp.exp,
+    exp2=jnp.exp2,
+    expm1=jnp.expm1,
+    floor=jnp.floor,
+    hypot=jnp.hypot,
+    i0=special.i0,
+    isinf=jnp.isinf,
+    isnan=jnp.isnan,
+    lgamma=special.gammaln,
+    log=jnp.log,
+    log10=jnp.log10,
+    log1p=jnp.log1p,
+    log2=jnp.log2,
+    logaddexp=jnp.logaddexp,
+    logical_and=jnp.logical_and,
+    logical_not=jnp.logical_not,
+    logical_or=jnp.logical_or,
+    logical_xor=jnp.logical_xor,
+    maximum=jnp.maximum,
+    minimum=jnp.minimum,
+    neg=jnp.negative,
+    reciprocal=jnp.reciprocal,
+    round=jnp.round,
+    rsqrt=lax.rsqrt,
+    sigmoid=jax.nn.sigmoid,
+    sign=jnp.sign,
+    sin=jnp.sin,
+    sinc=jnp.sinc,
+    sinh=jnp.sinh,
+    special_i1=special.i1,
+    sqrt=jnp.sqrt,
+    tan=jnp.tan,
+    tanh=jnp.tanh,
+    trunc=jnp.trunc,
+)
+enter(
+    "Tensor Scalar",
+    bitwise_and=jnp.bitwise_and,
+    bitwise_or=jnp.bitwise_or,
+    bitwise_xor=jnp.bitwise_xor,
+    div=jnp.divide,
+    eq=jnp.equal,
+    fmod=jnp.fmod,
+    ge=jnp.greater_equal,
+    gt=jnp.greater,
+    le=jnp.less_equal,
+    lt=jnp.less,
+    mul=jnp.multiply,
+    ne=jnp.not_equal,
+    remainder=jnp.remainder,
+)
+enter("self", where=jnp.where)
+enter("Tensor Scalar_Self Scalar_Other", xlogy=special.xlogy)
+enter("default", alias=lambda x: x, clone=lambda x: x)
+
+
+@operator("add.Tensor add.Scalar")
+def add(x, y, alpha=1):
+    return x + (y if alpha == 1 else alpha * y)
+
+
+@operator("sub.Tensor sub.Scalar")
+def _subtract(x, y, alpha=1):
+    return x - (y if alpha == 1 else alpha * y)
+
+
+@operator("div.Tensor_mode div.Scalar_mode")
+def _divide(x, y, rounding_mode=None):
+    if rounding_mode == "floor":
+        return jnp.floor_divide(x, y)
+    return jnp.trunc(x / y) if rounding_mode == "trunc" else x / y
+
+
+@operator("pow.Tensor_Scalar pow.Tensor_Tensor pow.Scalar")
+def power(x, exponent):
+    whole = isinstance(exponent, (int, float)) and float(exponent).is_integer()
+    if whole and abs(exponent) <= SMALL:
+        return x ** int(exponent)
+    return jnp.power(x, exponent)
+
+
+@operator("copysign.Tensor copysign.Scalar")
+def _copysign(x, sign):
+    return jnp.where(jnp.signbit(sign), -1.0, 1.0) * jnp.abs(x)
+
+
+@operator("ldexp.Tensor")
+def _ldexp(x, exponent):
+    return x * jnp.exp2(exponent)
+
+
+@operator("polygamma.default")
+def _polygamma(n, x):
+    return special.polygamma(n, x)
+
+
+@operator("relu.default")
+def _relu(x):
+    return jnp.where(x > 0, x, 0)
+
+
+@operator("leaky_relu.default")
+def _leaky_relu(x, slope=0.01):
+    return jnp.where(x > 0, x, slope * x)
+
+
+@operator("rrelu_with_noise_functional.default")
+def _rrelu(x, noise, lower=1 / 8, upper=1 / 3, training=False):
+    if training:
+        raise NotImplementedError("it draws random numbers; call `module.eval()`")
+    return _leaky_relu(x, (lower + upper) / 2), noise
+
+
+@operator("_prelu_kernel.default")
+def _prelu(x, weight):
+    return jnp.where(x > 0, x, weight * x)
+
+
+@operator("clamp.default clamp.Tensor")
+def _clamp(x, low=None, high=None):
+    # At a bound the slope is 1, as torch's; `jnp.clip` has other ones.
+    x = x if low is None else jnp.where(x < low, low, x)
+    return x if high is None else jnp.where(x > high, high, x)
+
+
+@operator("hardtanh.default")
+def _hardtanh(x, low=-1.0, high=1.0):
+    # Outside and at the bounds the slope is 0, other than that of `clamp`.
+    return jnp.where(x <= low, low, jnp.where(x >= high, high, x))
+
+
+@operator("elu.default")
+def _elu(x, alpha=1.0, scale=1.0, input_scale=1.0):
+    # Each branch sees its own side only: exp overflows on the other.
+    below = alpha * jnp.expm1(input_scale * jnp.where(x > 0, 0.0, x))
+    return scale * jnp.where(x > 0, x, below)
+
+
+@operator("celu.default")
+def _celu(x, alpha=1.0):
+    return _elu(x, alpha, 1.0, 1 / alpha)
+
+
+@operator("softplus.default")
+def _softplus(x, beta=1.0, threshold=20.0):
+    large = x * beta > threshold
+    return jnp.where(large, x, jnp.log1p(jnp.exp(beta * jnp.where(large, 0, x))) / beta)
+
+
+@operator("mish.default")
+def _mish(x):
+    return x * jnp.tanh(_softplus(x))
+
+
+@operator("gelu.default")
+def _gelu(x, approximate="none"):
+    return jax.nn.gelu(x, approximate=approximate == "tanh")
+
+
+@operator("_softmax.default")
+def _softmax(x, dim, half_to_float):
+    return jax.nn.softmax(x, axis=dim)
+
+
+@operator("_log_softmax.default")
+def _log_softmax(x, dim, half_to_float):
+    return jax.nn.log_softmax(x, axis=dim)

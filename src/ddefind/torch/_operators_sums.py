@@ -1,0 +1,188 @@
+"""PyTorch's operators that sum over axes, in JAX: reductions, products and norms."""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.scipy import special
+
+from .._problem.network import SMALL, product
+from ._operators import add, enter, operator, power
+
+
+def _axes(dim):
+    """Axes as torch gives them: None and an empty list mean all."""
+    return None if dim is None or dim == () else dim
+
+
+def _reduction(function):
+    return lambda x, dim=None, keepdim=False, dtype=None: function(
+        x, axis=_axes(dim), keepdims=keepdim
+    )
+
+
+enter("default dim dims", any=_reduction(jnp.any), all=_reduction(jnp.all))
+enter("default", amax=_reduction(jnp.max), amin=_reduction(jnp.min))
+enter("default", argmax=_reduction(jnp.argmax), argmin=_reduction(jnp.argmin))
+enter("default", max=_reduction(jnp.max), min=_reduction(jnp.min))
+enter("default dim", mean=_reduction(jnp.mean))
+enter("default dim_int", prod=_reduction(jnp.prod))
+enter("default dim_IntList", sum=_reduction(jnp.sum))
+enter("default", logsumexp=_reduction(special.logsumexp))
+
+
+def _with_place(place, x, dim, keepdim=False):
+    """The extreme value along an axis, and where it stands: the slope is there only."""
+    index = place(x, axis=dim, keepdims=True)
+    value = jnp.take_along_axis(x, index, axis=dim)
+    return tuple(a if keepdim else jnp.squeeze(a, dim) for a in (value, index))
+
+
+@operator("max.dim")
+def _max(x, dim, keepdim=False):
+    return _with_place(jnp.argmax, x, dim, keepdim)
+
+
+@operator("min.dim")
+def _min(x, dim, keepdim=False):
+    return _with_place(jnp.argmin, x, dim, keepdim)
+
+
+@operator("cumsum.default")
+def _cumsum(x, dim, dtype=None):
+    return jnp.cumsum(x, axis=dim)
+
+
+@operator("cumprod.default")
+def _cumprod(x, dim, dtype=None):
+    return jnp.cumprod(x, axis=dim)
+
+
+@operator("logcumsumexp.default")
+def _logcumsumexp(x, dim):
+    return lax.cumlogsumexp(x, axis=dim % x.ndim)
+
+
+@operator("var.correction")
+def _variance(x, dim=None, correction=1, keepdim=False):
+    return jnp.var(x, axis=_axes(dim), ddof=correction, keepdims=keepdim)
+
+
+@operator("linalg_vector_norm.default")
+def _norm(x, ord=2, dim=None, keepdim=False, dtype=None):
+    x = jnp.abs(x)
+    options: dict[str, Any] = dict(axis=_axes(dim), keepdims=keepdim)
+    if ord == math.inf:
+        return jnp.max(x, **options)
+    if ord == -math.inf:
+        return jnp.min(x, **options)
+    if ord == 0:
+        return jnp.sum(x != 0, **options)
+    total = jnp.sum(x if ord == 1 else power(x, ord), **options)
+    if ord == 1:
+        return total
+    # At zero torch's slope is zero, not infinite.
+    safe = jnp.where(total == 0, 1.0, total)
+    root = jnp.sqrt(safe) if ord == 2 else safe ** (1 / ord)
+    return jnp.where(total == 0, 0.0, root)
+
+
+@operator("_cdist_forward.default")
+def _cdist(x, y, p, compute_mode):
+    return _norm(x[..., :, None, :] - y[..., None, :, :], p, dim=-1)
+
+
+@operator("matmul.default mm.default bmm.default mv.default dot.default")
+def _matmul(a, b):
+    if b.ndim == 1:
+        return product(a, b)
+    if a.ndim == 1:
+        return product(jnp.swapaxes(b, -1, -2), a)
+    if a.shape[-2] * math.prod(b.shape[-2:]) <= SMALL:
+        return jnp.sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
+    return a @ b
+
+
+@operator("addmm.default addmv.default baddbmm.default")
+def _add_product(c, a, b, beta=1, alpha=1):
+    return add(_matmul(a, b) * alpha, c, beta)
+
+
+@operator("linear.default")
+def _linear(x, weight, bias=None):
+    if x.ndim == 1:
+        result = product(weight, x)
+    else:
+        result = _matmul(x, weight.T)
+    return result if bias is None else result + bias
+
+
+@operator("bilinear.default")
+def _bilinear(x, y, weight, bias=None):
+    result = jnp.sum(weight * x[..., None, :, None] * y[..., None, None, :], (-1, -2))
+    return result if bias is None else result + bias
+
+
+@operator("convolution.default")
+def _convolution(
+    x, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+):
+    if transposed:
+        raise NotImplementedError("transposed convolutions are not supported")
+    result = lax.conv_general_dilated(
+        x,
+        weight,
+        stride,
+        [(p, p) for p in padding],
+        rhs_dilation=dilation,
+        feature_group_count=groups,
+    )
+    if bias is None:
+        return result
+    return result + bias.reshape(-1, *(1,) * (x.ndim - 2))
+
+
+def _standardise(x, axes, eps):
+    mean = jnp.mean(x, axes, keepdims=True)
+    rstd = lax.rsqrt(jnp.var(x, axes, keepdims=True) + eps)
+    return (x - mean) * rstd, mean, rstd
+
+
+def _scale(x, weight, bias):
+    x = x if weight is None else x * weight
+    return x if bias is None else x + bias
+
+
+@operator("native_layer_norm.default")
+def _layer_norm(x, shape, weight, bias, eps):
+    axes = tuple(range(-len(shape), 0))
+    result, mean, rstd = _standardise(x, axes, eps)
+    return _scale(result, weight, bias), mean, rstd
+
+
+def _channels(array, x):
+    """A vector over the channels, the second axis, in the shape of `x`."""
+    return None if array is None else array.reshape(1, -1, *(1,) * (x.ndim - 2))
+
+
+@operator("native_group_norm.default")
+def _group_norm(x, weight, bias, N, C, HxW, group, eps):
+    result, mean, rstd = _standardise(x.reshape(N, group, -1), -1, eps)
+    scaled = _scale(result.reshape(x.shape), _channels(weight, x), _channels(bias, x))
+    return scaled, mean[..., 0], rstd[..., 0]
+
+
+@operator("_native_batch_norm_legit.no_stats")
+def _instance_norm(x, weight, bias, training, momentum, eps):
+    axes = (0, *range(2, x.ndim))
+    result, mean, rstd = _standardise(x, axes, eps)
+    return _scale(result, _channels(weight, x), _channels(bias, x)), mean, rstd
+
+
+@operator("_native_batch_norm_legit_no_training.default")
+def _batch_norm(x, weight, bias, mean, variance, momentum, eps):
+    result = (x - _channels(mean, x)) * lax.rsqrt(_channels(variance, x) + eps)
+    empty = np.zeros(0)
+    return _scale(result, _channels(weight, x), _channels(bias, x)), empty, empty

@@ -1,0 +1,83 @@
+"""Least-squares problems for tests: a setup, its residuals, and scipy's minimum."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import least_squares
+
+import ddefind as dd
+from ddefind._least_squares.normal_equations import normal_equations
+from ddefind._least_squares.sensitivity import visit
+from ddefind._least_squares.setup import CAPACITY, make_setup
+
+LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
+TRUTH = dict(r=1.8, K=2.0, b=0.5, tau=1.0)
+
+
+def logistic_data(count=50, T=10.0, noise=0.02, seed=0, **values):
+    """Data of the delayed logistic equation."""
+    problem = dd.equation(LOGISTIC).problem(TRUTH | values)
+    t = np.linspace(0, T, count)
+    x = np.asarray(dd.solve(problem, T=T)(t))
+    return dd.Data(t, x + noise * np.random.default_rng(seed).normal(size=x.shape))
+
+
+def setup_of(problem, data, parameters=None, n=10, solver=None, huber=None):
+    solver = dd.RK4() if solver is None else solver
+    return make_setup(problem, data, parameters, solver, n, huber)[0]
+
+
+def normal_function(setup, points=None):
+    """A compiled function of (theta, n): the normal equations."""
+    points = setup.points() if points is None else points
+    points = jax.tree.map(jnp.asarray, points)
+
+    @jax.jit
+    def found(theta, n):
+        ring = setup.model.extended(theta, n, 0.0).ring(CAPACITY)
+        return normal_equations(setup.model, theta, points, n, ring)[0]
+
+    return lambda theta, n: jax.tree.map(np.asarray, found(jnp.asarray(theta), n))
+
+
+def normal(setup, theta, n, points=None):
+    """The normal equations at `theta`."""
+    return normal_function(setup, points)(theta, n)
+
+
+def residual_rows(setup, points, n):
+    """A function of theta: the weighted residuals, and their Jacobian."""
+    points = jax.tree.map(jnp.asarray, points)
+    roots = jnp.sqrt(jnp.broadcast_to(points.weights, points.values.shape))
+
+    @jax.jit
+    def rows(theta):
+        extended = setup.model.extended(theta, n, points.times[-1])
+
+        def add(total, j, seen):
+            return total.at[j].set(seen)
+
+        empty = jnp.zeros((*points.values.shape, 1 + theta.shape[0]))
+        ring = extended.ring(CAPACITY)
+        seen, _ = visit(extended, points, ring, add, empty)
+        residual = roots * (seen[..., 0] - points.values)
+        return residual.ravel(), (roots[..., None] * seen[..., 1:]).reshape(
+            -1, theta.shape[0]
+        )
+
+    return lambda theta: tuple(map(np.asarray, rows(jnp.asarray(theta))))
+
+
+def scipy_minimum(setup, points, n, theta, **options):
+    """What scipy makes of the same residuals, from `theta`."""
+    rows = residual_rows(setup, points, n)
+    bounds = (setup.lower, setup.upper)
+    tight = dict(xtol=1e-14, ftol=1e-14, gtol=1e-14, x_scale="jac", max_nfev=2000)
+    inside = np.clip(theta, setup.lower, setup.upper)
+    return least_squares(
+        lambda theta: rows(theta)[0],
+        inside,
+        lambda theta: rows(theta)[1],
+        bounds=bounds,
+        **(tight | options),
+    )
