@@ -46,7 +46,7 @@ def measure(experiment: Experiment, noise: float, repeats: int) -> dict:
         n = np.array([fit.steps_per_delay])
         start = np.clip(truth, fit.setup.lower, fit.setup.upper)
         found = refine(fit.setup, start[None], fit.search_result.points, n)
-        near.append(found.z[0])
+        near.append(found.theta[0])
         good += bool(fit.search_result.best.loss[0] <= found.loss[0] * (1 + 1e-6))
         chi.append(np.sum(((fit.data.x - fit.fitted) / sd) ** 2) / freedom)
     errors, theirs = (fits.best - truth) / limit, (np.array(near) - truth) / limit

@@ -53,7 +53,7 @@ def same(found, fit):
     for name in ("best", "covariance", "fitted"):
         np.testing.assert_array_equal(getattr(found, name), getattr(fit, name))
     for one, two in zip(found.minima, fit.minima, strict=True):
-        np.testing.assert_array_equal(one.z, two.z)
+        np.testing.assert_array_equal(one.theta, two.theta)
     assert found.problem.tau == fit.problem.tau
     for name in ("t", "x", "sd"):
         one, two = getattr(found.data, name), getattr(fit.data, name)

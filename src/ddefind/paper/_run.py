@@ -64,7 +64,7 @@ class Plan:
     'published'
     >>> Plan(models=("logistics",))
     Traceback (most recent call last):
-    ddefind.paper.PaperError: Unknown model 'logistics'. Did you mean 'logistic'?
+    ddefind.paper._run.PaperError: Unknown model 'logistics'. Did you mean 'logistic'?
     """
 
     models: tuple[str, ...] = tuple(EXPERIMENTS)
