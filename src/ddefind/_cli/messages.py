@@ -4,7 +4,6 @@ Results go to the standard output; everything else that is said, to the standard
 error."""
 
 import json
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -14,6 +13,7 @@ from typing import Any, NoReturn, final
 import typer
 
 from .._util.errors import DataError
+from .._util.json_numbers import nonfinite_as_none
 
 REFUSED, DOUBTFUL, INTERRUPTED = 2, 3, 130
 CODES = (
@@ -66,15 +66,7 @@ def refusals() -> Iterator[None]:
 
 def print_json(value: Any) -> None:
     """Strict JSON: null for what is no finite number."""
-    typer.echo(json.dumps(_finite(value), indent=2, ensure_ascii=False))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    typer.echo(json.dumps(nonfinite_as_none(value), indent=2, ensure_ascii=False))
 
 
 def in_options(text: str) -> str:

@@ -1,6 +1,5 @@
 """Running the compiled descent: many fits in blocks, on all cores."""
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import final
@@ -13,6 +12,7 @@ from .._data.data import Data
 from .._loss.losses import AbstractLoss, Target
 from .._solve.march import Grid
 from .._solve.solution import make_grid
+from .._util.cores import cores
 from .._util.progress import Reporter
 from . import epochs as _descent
 from .epochs import Descent, State, begin, run
@@ -169,10 +169,9 @@ def _block_size(optimizer: AbstractOptimizer, fits: int) -> tuple[int, int, int]
     """
     if jax.default_backend() != "cpu":
         return (fits if optimizer.elementwise else 1), 1, 10**7
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux: what we may really use
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    size = min(_BLOCK, -(-fits // cores)) if optimizer.elementwise else 1
-    return size, cores, 250 * _BLOCK
+    workers = cores()
+    size = min(_BLOCK, -(-fits // workers)) if optimizer.elementwise else 1
+    return size, workers, 250 * _BLOCK
 
 
 def _stack(loss: AbstractLoss, sets: list[Data]) -> tuple[Target, np.ndarray]:

@@ -10,12 +10,13 @@ import numpy as np
 from .._data.data import Data
 from .._least_squares.batches import RefinedFits
 from .._least_squares.search import PHASES, search
-from .._least_squares.setup import cores, make_setup
+from .._least_squares.setup import make_setup
 from .._loss.gradients import Discrete, check_inputs
 from .._problem.problem import Problem
 from .._results.estimate import Estimate, make_estimate
 from .._results.result import FitBatch
 from .._solve.solution import check_steps
+from .._util.cores import cores
 from .._util.progress import Reporter
 from .optimizers import LeastSquares
 from .request import FitRequest

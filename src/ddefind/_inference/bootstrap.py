@@ -8,7 +8,13 @@ import numpy as np
 from .._least_squares import levenberg_marquardt as _levenberg
 from .._least_squares.batches import refine
 from .._loss.path_costs import Points
-from .._util.text_table import aligned, decimals, format_interval, format_number, html
+from .._util.text_table import (
+    decimals,
+    format_interval,
+    format_number,
+    html_table,
+    table_lines,
+)
 from .covariance import Uncertainty
 
 Kind = Literal["parametric", "residual"]
@@ -66,10 +72,12 @@ class Bootstrap:
         return f"{self.kind.capitalize()} bootstrap, {len(self.values)} fits{failed}."
 
     def __str__(self) -> str:
-        return "\n".join([*aligned(self._rows(), left=(0, 4, 5)), "", self._below()])
+        return "\n".join(
+            [*table_lines(self._rows(), left=(0, 4, 5)), "", self._below()]
+        )
 
     def _repr_html_(self) -> str:
-        return html(self._rows(), [self._below()])
+        return html_table(self._rows(), [self._below()])
 
 
 def check_level(level: float) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import numpy as np
 
 from .._data.data import Data
-from .._util.text_table import aligned, html
+from .._util.text_table import html_table, table_lines
 
 if TYPE_CHECKING:
     from .._results.estimate import Estimate
@@ -88,10 +88,10 @@ class Comparison:
         return rows
 
     def __str__(self) -> str:
-        return "\n".join(aligned(self._rows()))
+        return "\n".join(table_lines(self._rows()))
 
     def _repr_html_(self) -> str:
-        return html(self._rows())
+        return html_table(self._rows())
 
 
 def compare(fits: "Mapping[str, Estimate] | Iterable[Estimate]") -> Comparison:

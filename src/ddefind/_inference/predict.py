@@ -12,7 +12,7 @@ from .._least_squares.normal_equations import Model
 from .._least_squares.observe import observed
 from .._problem.parameters import find, numbers, parameter_vector, with_values
 from .._problem.problem import Problem
-from .._util.text_table import aligned, html
+from .._util.text_table import html_table, table_lines
 from .covariance import Uncertainty
 from .delta_method import Propagated, propagate
 
@@ -62,13 +62,13 @@ class Prediction:
         return rows
 
     def __str__(self) -> str:
-        lines = aligned(self._rows(), left=())
+        lines = table_lines(self._rows(), left=())
         if len(self.t) > _ROWS:
             lines.append(f"({_ROWS} of {len(self.t)} times)")
         return "\n".join([*lines, *self.notes])
 
     def _repr_html_(self) -> str:
-        return html(self._rows(), self.notes)
+        return html_table(self._rows(), self.notes)
 
     def plot(self) -> Any:
         """A matplotlib figure: the trajectory with its bands."""

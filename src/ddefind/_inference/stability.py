@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._least_squares.normal_equations import Model
-from .._util.text_table import aligned, decimals, format_number, html
+from .._util.text_table import decimals, format_number, html_table, table_lines
 from .characteristic_roots import near_root, rightmost_roots
 from .covariance import Uncertainty
 from .delta_method import propagate
@@ -85,12 +85,12 @@ class Stability:
         return [f"At {where} small disturbances {grow} {how}."]
 
     def __str__(self) -> str:
-        table = aligned(self._rows(), left=(len(self.names) + 2,))
+        table = table_lines(self._rows(), left=(len(self.names) + 2,))
         table = table if self.equilibria else []
         return "\n".join([*table, *([""] if table else []), *self._below()])
 
     def _repr_html_(self) -> str:
-        return html(self._rows(), self._below())
+        return html_table(self._rows(), self._below())
 
 
 def _with_error(value: float, error: float) -> str:

@@ -1,6 +1,5 @@
 """A least-squares fit as it is set up: bounds, guesses, conventions, noise."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,6 +16,7 @@ from .._problem.history import Periodic
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
+from .._util.cores import cores
 from .levenberg_marquardt import Box
 from .normal_equations import Model, Priors
 
@@ -195,12 +195,6 @@ def make_setup(
         workers or cores(),
     )
     return setup, problem
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux: what we may really use
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def spacing(data: Data) -> float:

@@ -12,11 +12,12 @@ from .._inference.profile_likelihood import Profile
 from .._least_squares.batches import RefinedFits
 from .._least_squares.normal_equations import Model, Priors
 from .._least_squares.search import Minimum, SearchResult
-from .._least_squares.setup import FitSetup, cores
+from .._least_squares.setup import FitSetup
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters, ParameterArray
 from .._problem.parameters import parameter_arrays, with_values
 from .._problem.problem import Problem
+from .._util.cores import cores
 from .._util.errors import ResultError, check_instance
 from .._util.text_files import file_name
 from .describe_problem import rebuild

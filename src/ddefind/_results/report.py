@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._inference.identifiability import reasons
-from .._util.text_table import aligned, decimals, format_interval, format_number, html
+from .._util.text_table import (
+    decimals,
+    format_interval,
+    format_number,
+    html_table,
+    table_lines,
+)
 from .cautions import cautions
 
 if TYPE_CHECKING:
@@ -18,14 +24,14 @@ _HEADER = ("parameter", "estimate", "std. error", "95% interval", "")
 def text_of(fit: "Estimate") -> str:
     if not np.isfinite(fit.loss):
         return fit.message
-    table = aligned([_HEADER, *_rows(fit)], left=(0, 3, 4))
+    table = table_lines([_HEADER, *_rows(fit)], left=(0, 3, 4))
     return "\n".join([*table, "", *sentences(fit)])
 
 
 def html_of(fit: "Estimate") -> str:
     if not np.isfinite(fit.loss):
         return f"<p>{escape(fit.message)}</p>"
-    return html([_HEADER, *_rows(fit)], sentences(fit))
+    return html_table([_HEADER, *_rows(fit)], sentences(fit))
 
 
 def sentences(fit: "Estimate") -> list[str]:
