@@ -115,5 +115,14 @@ class Neural(AbstractHistory):
     def __init__(self, d: int, width: int = 16, depth: int = 2, *, seed: int = 0):
         self.network = Network(1, d, width, depth, seed=seed)
 
+    def arguments(self) -> dict[str, int]:
+        """The arguments with which the constructor makes a network of the same shapes.
+
+        They are `d`, `width` and `depth`. A saved fit stores them, because unlike the
+        arguments of other histories they cannot be read from the fields.
+        """
+        network = self.network
+        return {"d": network.outputs, "width": network.width, "depth": network.depth}
+
     def __call__(self, t: jax.Array) -> jax.Array:
         return self.network(jnp.reshape(t, (1,)))
