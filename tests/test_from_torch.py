@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import ddefind as dd
+from ddefind.torch._compare_with_torch import pull_back
 from ddefind.torch._from_torch import to_torch
-from ddefind.torch._verify import pull_back
 from support import torch_modules as tm
 from support.helpers import EXPERIMENTS, MODELS, flatten, paper_data
 

@@ -205,5 +205,14 @@ class Neural(AbstractModel):
     def __init__(self, d: int, width: int = 16, depth: int = 2, *, seed: int = 0):
         self.network = Network(2 * d, d, width, depth, seed=seed)
 
+    def arguments(self) -> dict[str, int]:
+        """The arguments with which the constructor makes a network of the same shapes.
+
+        They are `d`, `width` and `depth`. A saved fit stores them, because unlike the
+        arguments of other models they cannot be read from the fields.
+        """
+        network = self.network
+        return {"d": network.outputs, "width": network.width, "depth": network.depth}
+
     def __call__(self, x, y, tau, t):
         return self.network(jnp.concatenate([jnp.asarray(x), jnp.asarray(y)]))

@@ -13,11 +13,11 @@ from .._problem.parameters import Fixed, Tied, numbers, with_values
 from .._problem.problem import Problem
 from .._util.errors import did_you_mean
 from .expression import Delayed, Name
+from .formula_modules import FormulaProgram, Kind, make_program, module_class
 from .latex import latex_model
-from .modules import FormulaProgram, Kind, make_program, module_class
+from .model_lines import ModelLine, ModelLines, read_lines
 from .parser import EquationError
-from .statements import ModelLine, ModelLines, read_lines
-from .template import Template
+from .problem_template import Template
 
 # Kinds of history with their fields. Neural has weights of its own.
 _KINDS: dict[str, tuple[Any, tuple[str, ...]]] = {

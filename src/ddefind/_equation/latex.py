@@ -13,7 +13,7 @@ from .expression import (
     Number,
     show_number,
 )
-from .statements import ModelLine, ModelLines
+from .model_lines import ModelLine, ModelLines
 
 _GREEK = """
 alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._equation.check_formula import Translator
 from .._equation.expression import (
     CONSTANTS,
     Expression,
@@ -19,6 +18,7 @@ from .._equation.expression import (
     walk,
 )
 from .._equation.parser import EquationError, read_source, statements
+from .._equation.translate_formula import Translator
 from .._util.errors import did_you_mean
 from .._util.text_table import decimals, format_interval, format_number
 from .covariance import Uncertainty

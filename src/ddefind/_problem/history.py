@@ -1,7 +1,10 @@
-"""Histories: what the state was before time zero."""
+"""Histories: the state of the system up to time zero.
+
+`frequency_fields` tells a search which of a history's parameters are frequencies.
+"""
 
 import abc
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -12,20 +15,45 @@ from .network import Network
 
 
 class AbstractHistory(eqx.Module):
-    """A history maps a time t <= 0 to the state there, a vector of d components.
+    r"""The base class of histories, which map a time t <= 0 to the state at that time.
 
-    A new one needs its parameters as fields and `__call__`, continuous and
-    differentiable in t: the gradient for the delay needs its slope.
+    A subclass holds its parameters as fields and computes the state, a vector of d
+    components, in `__call__`. The state must be continuous and differentiable in t,
+    because the gradient with respect to the delay uses the derivative of the history.
+
+    `frequencies` names the fields that are angular frequencies, such as `("omega",)`
+    for $\sin(\omega t)$. A sum of squares has many local minima along a frequency, so a
+    least-squares search keeps these parameters within the frequencies that the data can
+    resolve, unless the user gives bounds: positive, with a period of at most twice the
+    time span of the data and at least two sampling intervals.
     """
+
+    frequencies: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def __call__(self, t: jax.Array) -> jax.Array:
         """The state at time `t`, of shape (d,)."""
 
 
+def frequency_fields(history: Any) -> tuple[str, ...]:
+    """The names of a history's fields that are angular frequencies.
+
+    Only an `AbstractHistory` can declare frequencies. Any other function that serves as
+    a history has none.
+
+    >>> frequency_fields(Periodic(A=2.0, omega=1.0, b=1.0))
+    ('omega',)
+    >>> frequency_fields(lambda t: jnp.ones(1))
+    ()
+    """
+    if isinstance(history, AbstractHistory):
+        return type(history).frequencies
+    return ()
+
+
 @final
 class Constant(AbstractHistory):
-    r"""$X_0(t) = b$.
+    r"""A constant history: $X_0(t) = b$.
 
     >>> Constant(b=2.0)(-0.5)
     Array([2.], dtype=float64)
@@ -33,13 +61,13 @@ class Constant(AbstractHistory):
 
     b: jax.Array = eqx.field(converter=as_vector_parameter)
 
-    def __call__(self, t):
+    def __call__(self, t: jax.Array) -> jax.Array:
         return self.b
 
 
 @final
 class Affine(AbstractHistory):
-    r"""$X_0(t) = a\,t + b$, for each component.
+    r"""A history that is a straight line in each component: $X_0(t) = a\,t + b$.
 
     >>> Affine(a=[1.0, 0.0], b=[4.0, 3.0])(-0.5)
     Array([3.5, 3. ], dtype=float64)
@@ -48,15 +76,15 @@ class Affine(AbstractHistory):
     a: jax.Array = eqx.field(converter=as_vector_parameter)
     b: jax.Array = eqx.field(converter=as_vector_parameter)
 
-    def __call__(self, t):
+    def __call__(self, t: jax.Array) -> jax.Array:
         return self.a * t + self.b
 
 
 @final
 class Periodic(AbstractHistory):
-    r"""$X_0(t) = A \sin(\omega t) + b$, for each component.
+    r"""A history that is a sine in each component: $X_0(t) = A \sin(\omega t) + b$.
 
-    $(A, \omega)$ and $(-A, -\omega)$ are the same history.
+    $(A, \omega)$ and $(-A, -\omega)$ give the same history.
 
     >>> Periodic(A=2.0, omega=1.0, b=1.0)(0.0)
     Array([1.], dtype=float64)
@@ -65,14 +93,18 @@ class Periodic(AbstractHistory):
     A: jax.Array = eqx.field(converter=as_vector_parameter)
     omega: jax.Array = eqx.field(converter=as_vector_parameter)
     b: jax.Array = eqx.field(converter=as_vector_parameter)
+    frequencies: ClassVar[tuple[str, ...]] = ("omega",)
 
-    def __call__(self, t):
+    def __call__(self, t: jax.Array) -> jax.Array:
         return self.A * jnp.sin(self.omega * t) + self.b
 
 
 @final
 class Neural(AbstractHistory):
-    """A multilayer perceptron of the time: $X_0(t) = N(t)$.
+    """A multilayer perceptron N as a function of time: $X_0(t) = N(t)$.
+
+    `d` is the number of components. The network has `depth` hidden layers of `width`
+    units each, and `seed` draws its initial weights.
 
     >>> Neural(d=2, width=8, depth=1, seed=0)(-0.5).shape
     (2,)
@@ -83,5 +115,14 @@ class Neural(AbstractHistory):
     def __init__(self, d: int, width: int = 16, depth: int = 2, *, seed: int = 0):
         self.network = Network(1, d, width, depth, seed=seed)
 
-    def __call__(self, t) -> Any:
+    def arguments(self) -> dict[str, int]:
+        """The arguments with which the constructor makes a network of the same shapes.
+
+        They are `d`, `width` and `depth`. A saved fit stores them, because unlike the
+        arguments of other histories they cannot be read from the fields.
+        """
+        network = self.network
+        return {"d": network.outputs, "width": network.width, "depth": network.depth}
+
+    def __call__(self, t: jax.Array) -> jax.Array:
         return self.network(jnp.reshape(t, (1,)))

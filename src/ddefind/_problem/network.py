@@ -1,4 +1,4 @@
-"""The multilayer perceptron behind the neural models and histories."""
+"""The multilayer perceptron that neural models and histories are made of."""
 
 from typing import final
 
@@ -7,23 +7,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Up to this many weights a layer is multiplied out and summed, which is faster than a
-# matrix product. Larger ones, for fits side by side, would leave the compiled loop.
-SMALL = 64
+# A layer with at most this many weights is computed as an elementwise product and a
+# sum, which is faster than a matrix product. In a batch of fits, the elementwise product
+# of a larger layer would not be fused into the compiled loop.
+MAX_ELEMENTWISE_WEIGHTS = 64
 
 
-def product(weight, x):
-    """`weight @ x` for a vector `x`, in the faster way for its size."""
-    if weight.size <= SMALL:
+def matrix_vector_product(weight: jax.Array, x: jax.Array) -> jax.Array:
+    """`weight @ x` for a matrix and a vector, by the faster way for the matrix's size."""
+    if weight.size <= MAX_ELEMENTWISE_WEIGHTS:
         return jnp.sum(weight * x, axis=-1)
     return weight @ x
 
 
 @final
 class Network(eqx.Module):
-    r"""$W_L \tanh(\dots \tanh(W_0 x + c_0) \dots) + c_L$.
+    r"""A multilayer perceptron, $W_L \tanh(\dots \tanh(W_0 x + c_0) \dots) + c_L$.
 
-    Weights are drawn uniformly from $\pm 1/\sqrt{\text{inputs}}$, biases are zero.
+    It has `depth` = L hidden layers of `width` units each. The initial weights of a
+    layer with n inputs are drawn uniformly between $\pm 1/\sqrt{n}$, and the initial
+    biases are zero.
     """
 
     weights: tuple[jax.Array, ...]
@@ -43,9 +46,24 @@ class Network(eqx.Module):
         )
         self.biases = tuple(jnp.asarray(np.zeros(m)) for m in sizes[1:])
 
+    @property
+    def outputs(self) -> int:
+        """The number of components of the result."""
+        return len(self.biases[-1])
+
+    @property
+    def width(self) -> int:
+        """The number of units in each hidden layer; 1 if there is no hidden layer."""
+        return len(self.biases[0]) if self.depth > 0 else 1
+
+    @property
+    def depth(self) -> int:
+        """The number of hidden layers."""
+        return len(self.biases) - 1
+
     def __call__(self, x: jax.Array) -> jax.Array:
         *hidden, last = zip(self.weights, self.biases)
         for weight, bias in hidden:
-            x = jnp.tanh(product(weight, x) + bias)
+            x = jnp.tanh(matrix_vector_product(weight, x) + bias)
         weight, bias = last
-        return product(weight, x) + bias
+        return matrix_vector_product(weight, x) + bias

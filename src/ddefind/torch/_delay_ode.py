@@ -8,10 +8,7 @@ from .._solve.march import Grid
 from .._solve.runge_kutta import RK4, AbstractSolver
 from .._solve.solution import check_steps, make_grid
 from .._util.errors import check_instance
-from ._export import convert, tensors_of
-from ._import_torch import torch
-from ._solve import SolvePlan, Tensors, pulled, trajectory
-from ._trial import (
+from ._check_module import (
     arguments_of,
     as_double,
     check_mode,
@@ -20,6 +17,9 @@ from ._trial import (
     try_history,
     try_rhs,
 )
+from ._compiled_solve import SolvePlan, Tensors, pulled, trajectory
+from ._convert import convert, tensors_of
+from ._import_torch import torch
 
 _MOST_STEPS = 1 << 22
 _REMEDY = (

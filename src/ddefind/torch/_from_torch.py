@@ -17,7 +17,7 @@ from .._util.arrays import as_parameter
 if TYPE_CHECKING:
     import torch
 
-    from ._program import Literal, TorchProgram
+    from ._converted_program import Literal, TorchProgram
 
 
 @final
@@ -95,7 +95,7 @@ class TorchModule:
 
     def to_torch(self) -> "torch.nn.Module":
         """The torch module, a copy, with the parameters as they are here."""
-        from ._export import with_values
+        from ._convert import with_values
 
         arrays = {name: np.asarray(a) for name, a in self._parameters.items()}
         return with_values(self._origin.module, arrays)
@@ -132,9 +132,9 @@ def from_torch(
     >>> dd.parameter_values(dd.Problem(rhs, dd.Constant(1.0), tau=1.0))
     {'rate': 0.5, 'b': 1.0, 'tau': 1.0}
     """
-    from ._export import convert
-    from ._program import Literal
-    from ._trial import arguments_of, as_double, try_history, try_rhs
+    from ._check_module import arguments_of, as_double, try_history, try_rhs
+    from ._convert import convert
+    from ._converted_program import Literal
 
     copied = as_double("module", module)
     arguments = arguments_of(module)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy import special
 
-from .._problem.network import SMALL
+from .._problem.network import MAX_ELEMENTWISE_WEIGHTS
 
 OPERATORS: dict[str, Callable] = {}
 
@@ -128,7 +128,7 @@ def _divide(x, y, rounding_mode=None):
 @operator("pow.Tensor_Scalar pow.Tensor_Tensor pow.Scalar")
 def power(x, exponent):
     whole = isinstance(exponent, (int, float)) and float(exponent).is_integer()
-    if whole and abs(exponent) <= SMALL:
+    if whole and abs(exponent) <= MAX_ELEMENTWISE_WEIGHTS:
         return x ** int(exponent)
     return jnp.power(x, exponent)
 

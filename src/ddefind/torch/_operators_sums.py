@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jax.scipy import special
 
-from .._problem.network import SMALL, product
+from .._problem.network import MAX_ELEMENTWISE_WEIGHTS, matrix_vector_product
 from ._operators import add, enter, operator, power
 
 
@@ -97,10 +97,10 @@ def _cdist(x, y, p, compute_mode):
 @operator("matmul.default mm.default bmm.default mv.default dot.default")
 def _matmul(a, b):
     if b.ndim == 1:
-        return product(a, b)
+        return matrix_vector_product(a, b)
     if a.ndim == 1:
-        return product(jnp.swapaxes(b, -1, -2), a)
-    if a.shape[-2] * math.prod(b.shape[-2:]) <= SMALL:
+        return matrix_vector_product(jnp.swapaxes(b, -1, -2), a)
+    if a.shape[-2] * math.prod(b.shape[-2:]) <= MAX_ELEMENTWISE_WEIGHTS:
         return jnp.sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
     return a @ b
 
@@ -113,7 +113,7 @@ def _add_product(c, a, b, beta=1, alpha=1):
 @operator("linear.default")
 def _linear(x, weight, bias=None):
     if x.ndim == 1:
-        result = product(weight, x)
+        result = matrix_vector_product(weight, x)
     else:
         result = _matmul(x, weight.T)
     return result if bias is None else result + bias

@@ -17,7 +17,7 @@ from .._solve.hermite import hermite, hermite_slope
 from .._solve.march import Grid, System, dense, march
 from .._solve.reverse import pull
 from .._solve.runge_kutta import AbstractSolver
-from ._program import TorchProgram
+from ._converted_program import TorchProgram
 
 
 @final

@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ._check_module import Trial, arguments_of, name_of
+from ._converted_program import TorchProgram
 from ._import_torch import torch
-from ._program import TorchProgram
-from ._trial import Trial, arguments_of, name_of
 
 
 @functools.partial(jax.jit, static_argnums=0)

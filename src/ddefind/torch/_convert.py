@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from ._check_module import Trial, in_double, name_of, place_in
+from ._compare_with_torch import verify
+from ._converted_program import Literal, Ref, Step, TorchProgram
 from ._import_torch import torch
 from ._operators import OPERATORS
-from ._program import Literal, Ref, Step, TorchProgram
-from ._trial import Trial, in_double, name_of, place_in
-from ._verify import verify
 
 # Operators with a better form in JAX than what torch takes them apart into.
 _KEPT = """

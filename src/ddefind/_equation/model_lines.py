@@ -7,7 +7,6 @@ from graphlib import CycleError, TopologicalSorter
 from typing import final
 
 from .._util.errors import did_you_mean
-from .check_formula import RESERVED, Translator
 from .expression import Expression, Name, names_in, show
 from .parser import (
     EquationError,
@@ -17,6 +16,7 @@ from .parser import (
     read_source,
     statements,
 )
+from .translate_formula import RESERVED, Translator
 
 _LEFT = {
     "slope": "{}' = ",

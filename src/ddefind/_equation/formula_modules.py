@@ -23,7 +23,7 @@ from .expression import (
     names_in,
     walk,
 )
-from .statements import ModelLine, ModelLines
+from .model_lines import ModelLine, ModelLines
 
 Kind = Literal["rhs", "history", "observe"]
 
