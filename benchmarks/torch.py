@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 import torch
+from ddefind.torch._solve import Plan, Tensors, pulled, trajectory
 from torch import nn
 
 import ddefind as dd
 from ddefind._solve.solution import make_grid
 from ddefind.torch import DelayODE
-from ddefind.torch._solve import Plan, Tensors, pulled, trajectory
 
 from . import _cases
 from ._loops import RATE, gradient_loop

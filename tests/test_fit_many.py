@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._fitting.descent_batches import Fits
+from ddefind._fitting.descent_batches import DescentBatch
 from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
 from ddefind._solve.march import Grid
@@ -133,7 +133,9 @@ def temporary_bytes(fits, capacity, rows=50):
         10**6,
         1,
     )
-    batch = Fits(descent, np.stack([z] * fits, -1), sets, np.full(fits, 2.0), 10, False)
+    batch = DescentBatch(
+        descent, np.stack([z] * fits, -1), sets, np.full(fits, 2.0), 10, False
+    )
     lowered = run.lower(
         descent,
         jax.tree.map(jnp.asarray, batch.state),

@@ -5,8 +5,7 @@ import os
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import ddefind as dd
 from support.malformed import malformed

@@ -4,8 +4,7 @@ import math
 import tomllib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ddefind._cli.fit_file import FitFile, merged
 from ddefind._cli.parse_options import Bounds, OptionError

@@ -6,8 +6,7 @@ from scipy.interpolate import CubicSpline, make_smoothing_spline
 
 import ddefind as dd
 from ddefind._data.smoothing import rough_noise, smooth, spread
-from ddefind._least_squares import levenberg_marquardt as _levenberg
-from ddefind._least_squares import search as _search
+from ddefind._least_squares import levenberg_marquardt as _levenberg, search as _search
 from ddefind._least_squares.ranking import score, slow_limit
 from ddefind._least_squares.setup import spacing
 from ddefind._least_squares.starts import draw, first_starts, match, second_starts

@@ -6,8 +6,7 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.interpolate import CubicSpline
 
 import ddefind as dd

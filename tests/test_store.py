@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from pathlib import Path
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._results.save import estimate_content
-from ddefind._results.saved_file import FORMAT, VERSION, saved_text, write_saved
+from ddefind._cli.main import main
+from ddefind._results.saved_file import FORMAT, saved_text
+from ddefind._results.versions import VERSION
 
 TEXT = "x' = r * x * (1 - x(t - tau) / K)"
 TIMES = np.linspace(0, 8, 41)
@@ -69,8 +71,8 @@ def test_an_estimate_comes_back(fit, path):
     assert repr(found.model) == repr(fit.model)
     assert found.seed == 5 and found.starts == fit.starts
     # What was not saved is computed as before.
-    level = {"level": 0.8}
-    assert found.profile("r", **level).interval == fit.profile("r", **level).interval
+    one, two = found.profile("r", level=0.8), fit.profile("r", level=0.8)
+    assert one.interval == two.interval
     assert found.plot_profile("tau") and found.plot_waterfall() and found.plot()
     # And it can be saved again.
     again = path.with_name("again.json")
@@ -84,16 +86,20 @@ def test_a_folder_is_loaded_as_well(fit, tmp_path):
     same(dd.load(str(tmp_path)), fit)
 
 
-def test_intervals_that_were_left_out_are_found_later(fit, path):
-    write_saved(path, estimate_content(fit, intervals=False))
+def test_intervals_that_were_left_out_are_found_later(fit, data, path):
+    options = {"optimizer": dd.LeastSquares(starts=4), "seed": 5}
+    without = dd.fit(dd.equation(TEXT), data, intervals=False, **options)
+    without.save(path)
     body = json.loads(path.read_text())
-    assert body["profiles"] is None
+    assert body["profiles"] is None and body["assessment"] is None
     assert set(body["table"][0]) == {"name", "estimate", "standard_error"}
-    assert "std. error" in body["text"] and "interval" not in body["text"]
+    assert "std. error" in body["text"] and "95%" not in body["text"]
     found = dd.load(path)
+    assert str(found) == str(without) and "were left out" in str(found)
     assert found.values == fit.values
-    for name, (low, high) in found.intervals.items():
-        np.testing.assert_allclose((low, high), fit.intervals[name], rtol=1e-6)
+    with pytest.raises(ValueError, match=r"`fit = fit.with_intervals\(\)`"):
+        _ = found.intervals
+    assert found.with_intervals().intervals == fit.intervals
 
 
 def test_bounds_priors_ties_and_noise_come_back(path):
@@ -215,7 +221,7 @@ def test_a_fit_that_failed_can_be_saved(path, data):
 
 @pytest.fixture(scope="module")
 def saved(fit):
-    return saved_text(estimate_content(fit))
+    return saved_text(fit.file_content())
 
 
 def refused(path, content):
@@ -291,6 +297,54 @@ def replaced(body, keys, value):
     inner[last] = value
 
 
+def places(value, keys=()):
+    """Every place in nested lists and objects; of long lists the first and the last."""
+    yield keys
+    if isinstance(value, dict):
+        inner = value
+    elif isinstance(value, list) and value:
+        inner = {0: value[0], len(value) - 1: value[-1]}
+    else:
+        return
+    for key, each in inner.items():
+        yield from places(each, (*keys, key))
+
+
+# Of every type, out of every range, and larger than any memory.
+WRONG = (None, True, -1, 10**12, "RK4", [], [1e10] * 3, {}, [[]], "NaN", 0.5)
+IGNORED = {"checksum", "format", "version", "ddefind"}
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+def test_a_field_that_was_replaced_is_refused_or_harmless(saved, path, wrong):
+    """Whatever stands in a field, under a right checksum: the file is refused by a
+    sentence, or the fit that it gives can be shown."""
+    whole = json.loads(saved)
+    for keys in places(whole):
+        if not keys or keys[0] in IGNORED:
+            continue
+        body = json.loads(saved)
+        replaced(body, keys, wrong)
+        path.write_text(signed(body))
+        try:
+            found = dd.load(path)
+        except dd.ResultError as error:
+            assert str(error).startswith(str(path)) and len(str(error)) < 600
+        else:
+            assert str(found) and found.summary() and found.values
+
+
+@pytest.mark.parametrize("arguments", [[10**9, 4, 1], [1, 10**9, 1], [1, 1, 10**7]])
+def test_a_network_larger_than_its_file(path, arguments):
+    problem = dd.Problem(dd.models.Neural(1, width=3), dd.Constant(1.0), tau=1.0)
+    data = dd.Data([0.0, 1.0], [1.0, 1.0])
+    content = dd.fit(problem, data, optimizer=dd.SGD(1e-6), epochs=0).file_content()
+    content["problem"]["rhs"]["arguments"] = dict(
+        zip(("d", "width", "depth"), arguments)
+    )
+    assert "larger arrays than the file" in refused(path, saved_text(content))
+
+
 BAD = [
     (["problem"], {"rhs": {"class": "os.system", "arguments": {"command": "ls"}}}),
     (["problem"], {"equation": "x' = __import__('os')", "history": None}),
@@ -332,7 +386,7 @@ def test_a_wrong_file_with_a_right_checksum(saved, path, keys, value):
 
 def test_the_file_is_as_documented(saved):
     body = json.loads(saved)
-    assert body["format"] == FORMAT == "ddefind fit" and body["version"] == 1
+    assert body["format"] == FORMAT == "ddefind fit" and body["version"] == VERSION == 2
     assert body["problem"] == {"equation": TEXT, "history": "constant", "observe": None}
     assert body["data"]["x"][7] == ["NaN"]
     assert signed(body) and json.loads(signed(body))["checksum"] == body["checksum"]
@@ -343,3 +397,55 @@ def test_saving_to_no_folder(fit, tmp_path):
     with pytest.raises(FileNotFoundError, match="There is no folder"):
         fit.save(tmp_path / "deep" / "fit.json")
     assert os.listdir(tmp_path) == []
+
+
+KEPT = Path(__file__).parent / "saved_fits"
+
+
+class TestEarlierVersions:
+    """Files of every version that there was can be read. The folder of a version was
+    written by it, and is not changed."""
+
+    def test_there_is_one_of_each_version(self):
+        versions = [int(path.stem.split("-")[1]) for path in KEPT.glob("estimate-*")]
+        assert sorted(versions) == list(range(1, VERSION + 1))
+
+    @pytest.mark.parametrize(
+        "path", sorted(KEPT.glob("estimate-*")), ids=lambda p: p.stem
+    )
+    def test_an_estimate(self, path):
+        saved, found = json.loads(path.read_text()), dd.load(path)
+        assert isinstance(found, dd.Estimate)
+        assert str(found) == saved["text"] and found.summary() == saved["table"]
+        assert found.names == ("r", "K", "b", "tau")
+        assert np.all(np.isfinite(found.predict(12.0).mean))
+
+    @pytest.mark.parametrize(
+        "path", sorted(KEPT.glob("descent-*")), ids=lambda p: p.stem
+    )
+    def test_a_descent(self, path):
+        saved, found = json.loads(path.read_text()), dd.load(path)
+        assert isinstance(found, dd.FitResult)
+        assert str(found) == saved["text"] and len(found.losses) == 6
+
+    @pytest.mark.parametrize("path", sorted(KEPT.glob("code-*")), ids=lambda p: p.stem)
+    def test_a_model_of_the_users(self, path):
+        found = dd.load(path)
+        assert isinstance(found, dd.SavedFit) and found.names == ("b", "tau")
+        problem = dd.Problem(lambda x, y, tau, t: -0.5 * y, dd.Constant(1.0), 1.0)
+        assert str(dd.load(path, problem=problem)) == str(found)
+
+    @pytest.mark.parametrize(
+        "path", sorted(KEPT.glob("folder-*")), ids=lambda p: p.stem
+    )
+    def test_a_folder_of_the_command_line(self, path, tmp_path, capsys):
+        """Its table is shown again, and its `fit.toml` repeats the fit."""
+        shown = (path / "table.txt").read_text()
+        with pytest.raises(SystemExit):
+            main(["show", str(path)])
+        assert shown in capsys.readouterr().out
+        with pytest.raises(SystemExit):
+            config = ["--config", str(path / "fit.toml"), "--quiet"]
+            main(["fit", *config, "--out", str(tmp_path / "again")])
+        again, before = dd.load(tmp_path / "again"), dd.load(path)
+        assert again.values == pytest.approx(before.values, rel=1e-9)

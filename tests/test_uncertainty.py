@@ -137,7 +137,12 @@ def test_a_plateau_is_open_even_where_noise_lifts_it():
     experiment = EXPERIMENTS["cheyne"]
     sets = [experiment.data(0.1, repeat, seed=3, exact=True) for repeat in range(25)]
     fits = dd.fit_many(
-        experiment.true, sets, parameters=experiment.bounds, optimizer=NEAR, **QUIET
+        experiment.true,
+        sets,
+        parameters=experiment.bounds,
+        optimizer=NEAR,
+        intervals=True,
+        **QUIET,
     )
     for index in range(25):
         verdicts = {v.name: v.verdict for v in fits[index].verdicts}
@@ -198,7 +203,12 @@ def test_intervals_cover_the_truth(model):
     experiment, repeats = EXPERIMENTS[model], 60
     sets = [experiment.data(0.1, r, seed=5, exact=True) for r in range(repeats)]
     fits = dd.fit_many(
-        experiment.true, sets, parameters=experiment.bounds, optimizer=NEAR, **QUIET
+        experiment.true,
+        sets,
+        parameters=experiment.bounds,
+        optimizer=NEAR,
+        intervals=True,
+        **QUIET,
     )
     true = dd.parameter_values(experiment.true)
     found = [fits[index].intervals for index in range(repeats)]

@@ -18,9 +18,12 @@ from .messages import (
     print_json,
     refusals,
 )
-from .parse_options import assignments, parse_number
-from .parse_options import bounds as read_bounds
-from .parse_options import history as read_history
+from .parse_options import (
+    assignments,
+    bounds as read_bounds,
+    history as read_history,
+    parse_number,
+)
 from .startup import quick_start
 
 FIT_EXAMPLES = f"""\
@@ -95,7 +98,7 @@ def _time(text: str | None) -> float | str | None:
 def _fit(request: FitFile, out: Path | None, talk: Talk, as_json: bool) -> int:
     """Fit, show and write; the exit code."""
     # Loading JAX takes a second: nobody waits for it to learn of a misspelt option.
-    from .output_folder import check_folder, content_of, read_inputs, write_folder
+    from .output_folder import check_folder, read_inputs, write_folder
 
     if out is not None:
         check_folder(out)
@@ -106,7 +109,7 @@ def _fit(request: FitFile, out: Path | None, talk: Talk, as_json: bool) -> int:
     if not math.isfinite(found.loss):
         typer.echo(f"Error: {found.message}", err=True)
         return DOUBTFUL
-    content, complete = _content(found, talk, content_of)
+    content = found.file_content()
     if as_json:
         print_json(_plain(content))
     else:
@@ -114,7 +117,11 @@ def _fit(request: FitFile, out: Path | None, talk: Talk, as_json: bool) -> int:
     if out is not None:
         names = write_folder(out, found, content, inputs)
         talk.say(f"Written to {out}: {', '.join(names)}")
-    if not complete or content["status"] == "interrupted":
+    # Without intervals, least squares was interrupted while it computed them.
+    interrupted = content["kind"] == "estimate" and content["profiles"] is None
+    if interrupted:
+        talk.say("Interrupted: the intervals are left out.")
+    if interrupted or content["status"] == "interrupted":
         return INTERRUPTED
     return 0 if found.status.ok else DOUBTFUL
 
@@ -160,17 +167,6 @@ def _parameters(request: FitFile) -> dict[str, Any]:
         lower, upper = request.bounds.get(name, (None, None))
         parameters[name] = dd.Parameter(request.start.get(name), lower, upper)
     return parameters
-
-
-def _content(found: Any, talk: Talk, content_of: Any) -> tuple[dict[str, Any], bool]:
-    """What is known of a fit, and whether that is all. Interrupted while it looks for
-    the intervals, it leaves them out."""
-    try:
-        with talk.waiting("intervals"):
-            return content_of(found, intervals=True), True
-    except KeyboardInterrupt:
-        talk.say("Interrupted: the intervals are left out.")
-        return content_of(found, intervals=False), False
 
 
 def show(result: opt.Result, as_json: opt.Json = False) -> None:

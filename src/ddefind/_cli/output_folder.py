@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from .._data.data import Data
-from .._fitting.optimizers import LeastSquares
+from .._fitting.least_squares import LeastSquares
 from .._results.estimate import Estimate
 from .._results.result import AbstractFit, FitResult
-from .._results.save import descent_content, estimate_content
 from .._results.saved_file import RESULT, saved_text
 from .._util.text_files import file_name, write_whole
 from ..plots import observed
@@ -43,13 +42,6 @@ def check_folder(folder: Path) -> None:
         raise OptionError(f"`--out`: {file_name(folder)} cannot be a folder.")
     if not os.access(existing, os.W_OK):
         raise OptionError(f"`--out`: {file_name(existing)} cannot be written.")
-
-
-def content_of(fit: Estimate | FitResult, *, intervals: bool) -> dict[str, Any]:
-    """What is saved of a fit."""
-    if isinstance(fit, Estimate):
-        return estimate_content(fit, intervals=intervals)
-    return descent_content(fit)
 
 
 def read_inputs(request: FitFile) -> tuple[FitFile, dict[str, bytes]]:

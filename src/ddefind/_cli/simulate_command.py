@@ -4,8 +4,7 @@ import typer
 
 from . import options as opt
 from .messages import CODES, DOUBTFUL, Talk, print_json, refusals
-from .parse_options import assignments
-from .parse_options import history as read_history
+from .parse_options import assignments, history as read_history
 from .startup import quick_start
 
 SIMULATE_EXAMPLES = f"""\

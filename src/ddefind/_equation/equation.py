@@ -248,7 +248,7 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
     >>> dd.equation("x' = -sine(x)")
     Traceback (most recent call last):
     ...
-    ddefind._equation.parser.EquationError: There is no function 'sine'. Did you mean 'sin'?
+    ddefind...EquationError: There is no function 'sine'. Did you mean 'sin'?
       line 1: x' = -sine(x)
                     ^
     """

@@ -1,10 +1,11 @@
 """`fit` and `fit_many`, and the methods by which they fit.
 
-`request.py` is a fit as it was asked for. A method takes a request and returns a
-result: `least_squares.py`, and `gradient_descent.py` with its `optimizers.py`, whose
-compiled loop is `epochs.py`, run in blocks by `descent_batches.py`. Begin with
-`fit.py`.
+`fit.py` reads the arguments into the task and the options of `request.py`, and hands
+them to a method. `method.py` says what a method is: `least_squares.py` is one, and each
+of the `optimizers.py` of gradient descent is one. These share `gradient_descent.py`,
+whose compiled loop is `epochs.py` and which `descent_batches.py` runs in blocks on all
+cores. Begin with `fit.py`.
 
 May import: `_util`, `_data`, `_problem`, `_equation`, `_solve`, `_loss`,
-`_least_squares`, `_results`.
+`_least_squares`, `_inference`, `_results`.
 """

@@ -1,8 +1,8 @@
-"""Running the compiled descent: many fits in blocks, on all cores."""
+"""The compiled descent of many fits, run in blocks on all cores."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import jax
 import jax.numpy as jnp
@@ -14,36 +14,45 @@ from .._solve.march import Grid
 from .._solve.solution import make_grid
 from .._util.cores import cores
 from .._util.progress import Reporter
-from . import epochs as _descent
+from . import epochs
 from .epochs import Descent, State, begin, run
-from .optimizers import AbstractOptimizer
 
-# The path of the parameters is kept up to this many of them.
-_MAX_RECORDED = 1000
-# Fits side by side in one program: enough to fill vector units, few enough for the
-# cache.
+if TYPE_CHECKING:
+    from .optimizers import AbstractOptimizer
+
+# The parameters of every epoch are kept for fits of at most this many parameters.
+_MOST_IN_A_PATH = 1000
+# How many fits run side by side in one program: enough to fill the vector units, and
+# few enough that their buffers stay in the cache.
 _BLOCK = 64
-# A stretch of epochs: what one call of the program runs at the most, and how long it
-# should take, so that progress moves and Ctrl-C is heard.
-_STRETCH, _STRETCH_SECONDS = 1000, 0.3
+# The most epochs of one call of the program, and the seconds that a call should take,
+# so that the progress bar moves and Ctrl-C is noticed.
+_MOST_EPOCHS, _CALL_SECONDS = 1000, 0.3
 
 
 @final
-class Fits:
-    """The states of all fits of a call, kept on the host with a column for each fit,
-    and run in blocks, stretch by stretch."""
+class DescentBatch:
+    """The states of all fits, kept on the host with a column for each fit. `run`
+    advances them in blocks, some epochs at a time."""
 
     def __init__(
-        self, descent: Descent, z, sets: list[Data], tau, n: int, record: bool
+        self,
+        descent: Descent,
+        z,
+        sets: list[Data],
+        tau,
+        steps_per_delay: int,
+        keep_paths: bool,
     ):
-        self.descent, self.n, self.tau = descent, n, tau
+        self.descent, self.tau = descent, tau
+        self.steps_per_delay = steps_per_delay
         self.targets, self.T = _stack(descent.loss, sets)
         self.jump = descent.learned.initial is not None or (
             descent.fixed.initial is not None
         )
-        self.record = record and len(z) <= _MAX_RECORDED
+        self.keeps_paths = keep_paths and len(z) <= _MOST_IN_A_PATH
         self.size, self.workers, most = _block_size(descent.optimizer, z.shape[1])
-        self.rows = max(16, min(descent.epochs + 1, _STRETCH, most // self.size))
+        self.rows = max(16, min(descent.epochs + 1, _MOST_EPOCHS, most // self.size))
         self.capacity = 0
         self.inputs: dict[bytes, tuple] = {}
         self.histories: list[tuple] = []
@@ -56,27 +65,27 @@ class Fits:
         )
 
     def active(self) -> np.ndarray:
-        return np.flatnonzero(self.state.status == _descent.RUNNING)
+        return np.flatnonzero(self.state.status == epochs.RUNNING)
 
     def run(self, reporter: Reporter) -> None:
-        stretch = 10
+        epochs_in_a_call = 10
         try:
             with ThreadPoolExecutor(self.workers) as pool:
                 while len(active := self.active()):
                     began = time.perf_counter()
                     blocks = self._blocks(active)
                     self._reserve(active)
-                    stop = int(self.state.epoch[active].min()) + stretch
+                    stop = int(self.state.epoch[active].min()) + epochs_in_a_call
                     done = pool.map(self._advance, blocks, [stop] * len(blocks))
                     for block, result in zip(blocks, done):
                         self._store(block, *result)
                     if len(self.inputs) > len(blocks):
-                        self.inputs.clear()  # The blocks have changed.
+                        self.inputs.clear()  # They belong to other blocks.
                     reporter.update(self.state, self.tau)
-                    if time.perf_counter() - began < _STRETCH_SECONDS:
-                        stretch = min(2 * stretch, self.rows)
+                    if time.perf_counter() - began < _CALL_SECONDS:
+                        epochs_in_a_call = min(2 * epochs_in_a_call, self.rows)
         except KeyboardInterrupt:
-            pass  # Fits that still run have the status of an interruption.
+            pass  # Fits that still run get the status `interrupted`.
 
     def _blocks(self, active: np.ndarray) -> list[np.ndarray]:
         """The fits that run, in blocks: neighbours in tau take about as many steps."""
@@ -85,19 +94,26 @@ class Fits:
         return np.split(active, range(self.size, len(active), self.size))
 
     def _reserve(self, active: np.ndarray) -> None:
-        """Room for the shortest delay; when that grows scarce, for a much shorter one:
-        room costs nothing, but a new program does."""
+        """Reserve rows for the shortest delay. When they run short, rows are reserved
+        for a delay eight times shorter: rows cost nothing, but a program of another
+        size is compiled again."""
         ratio = float(np.max(self.T[active] / self.tau[active]))
-        if make_grid(self.jump, ratio, self.n, 0.5).capacity > self.capacity:
-            self.capacity = make_grid(self.jump, ratio, self.n, 1 / 16).capacity
+        if (
+            make_grid(self.jump, ratio, self.steps_per_delay, 0.5).capacity
+            > self.capacity
+        ):
+            self.capacity = make_grid(
+                self.jump, ratio, self.steps_per_delay, 1 / 16
+            ).capacity
 
     def _advance(self, block: np.ndarray, stop: int):
-        """Run one block's program; the last block is filled up with copies at rest."""
-        grid = Grid(self.n, self.jump, self.capacity)
+        """Run the program of one block. The last block is filled up with copies that
+        have ended."""
+        grid = Grid(self.steps_per_delay, self.jump, self.capacity)
         fill = np.resize(block, self.size)
         state = jax.tree.map(lambda a: a[..., fill], self.state)
         rest = np.arange(self.size) >= len(block)
-        status = np.where(rest, _descent.FINISHED, state.status)
+        status = np.where(rest, epochs.FINISHED, state.status)
         state = state._replace(status=status)
         if self.size == 1:
             state = jax.tree.map(lambda a: a[..., 0], state)
@@ -110,7 +126,7 @@ class Fits:
             jnp.asarray(stop),
             grid,
             self.rows,
-            self.record,
+            self.keeps_paths,
         )
         return jax.tree.map(lambda a: _column(a, self.size), result)
 
@@ -135,13 +151,13 @@ class Fits:
     def history(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
         """One fit's losses, a row for each epoch, and its free vectors if recorded."""
         lanes = [
-            (stretch, int(lane))
-            for block, stretch in self.histories
+            (log, int(lane))
+            for block, log in self.histories
             for lane in np.flatnonzero(block == index)
         ]
         loss = np.concatenate([np.empty(0), *(s.loss[:, lane] for s, lane in lanes)])
         ran = ~np.isnan(loss)
-        if not self.record:
+        if not self.keeps_paths:
             return loss[ran], None
         empty = np.empty((0, len(self.state.z)))
         path = np.concatenate([empty, *(s.z[..., lane] for s, lane in lanes)])
@@ -163,7 +179,7 @@ def _lanes(z: np.ndarray, size: int) -> list[np.ndarray]:
     return np.split(filled, count // size, axis=1)
 
 
-def _block_size(optimizer: AbstractOptimizer, fits: int) -> tuple[int, int, int]:
+def _block_size(optimizer: "AbstractOptimizer", fits: int) -> tuple[int, int, int]:
     """How many fits run side by side in a block, how many blocks at a time, and for how
     many epochs of one fit a call has room: to get it is slow where the cache is full.
     """

@@ -1,14 +1,14 @@
-"""Gradient descent as one compiled program, for one fit or for many side by side.
+"""The epochs of gradient descent as one compiled program, for one fit or for many.
 
-The program runs a stretch of epochs and returns, so that Python can report, enlarge
-buffers or stop. Its whole state is one `State`; fits side by side have a last axis more
-in each array.
+The program runs a number of epochs and returns, so that Python can report progress,
+enlarge buffers or stop. Everything that changes is in one `State`. Where many fits run
+side by side, each array has a last axis over them.
 
 A point whose loss or gradient is not finite, or whose delay is not positive, is not
-accepted: the fit goes back to the last good point and halves the step, until that works
-or the step has become meaningless."""
+accepted. The fit then goes back to the last accepted point and halves its step, until a
+point is accepted or the step is too small to change anything."""
 
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -22,24 +22,26 @@ from .._problem.problem import Problem
 from .._solve.march import Grid, System
 from .._solve.runge_kutta import AbstractSolver
 from .._util.buffers import write
-from .optimizers import AbstractOptimizer
 
-# A fit that would need more rows than this for one delay step back instead.
+if TYPE_CHECKING:
+    from .optimizers import AbstractOptimizer
+
+# A fit whose delay is so short that it needs more rows than this steps back instead.
 MAX_ROWS = 1 << 17
-# A loss so many times the best one is on its way to infinity: it counts as non-finite.
+# A loss so many times as large as the best one counts as non-finite.
 _RUNAWAY = 1e10
 
 RUNNING, FINISHED, REACHED, SETTLED, FAILED, NO_START = range(6)  # State.status
 
 
 class State(NamedTuple):
-    """Where a fit is. `z` is the point to evaluate next; `good` the last accepted
-    one."""
+    """The state of a fit. `z` is the unconstrained vector to evaluate next, and `good`
+    the last accepted one."""
 
     z: Any
     good: Any
-    step: Any  # from `good` to the next point, before it is shortened
-    share: Any  # of `step` that is taken: halved while the points are bad
+    step: Any  # the optimiser's step from `good`
+    share: Any  # the share of `step` that is taken, halved while points are refused
     best: Any
     best_loss: Any
     optimizer: Any
@@ -47,8 +49,8 @@ class State(NamedTuple):
     status: Any
 
 
-class History(NamedTuple):
-    """Losses and points of a stretch, a row for each epoch."""
+class EpochLog(NamedTuple):
+    """The losses and points of one call, a row for each epoch."""
 
     loss: Any
     z: Any
@@ -56,13 +58,13 @@ class History(NamedTuple):
 
 @final
 class Descent(eqx.Module):
-    """Everything about a fit that stays as it is while its program runs."""
+    """What does not change while the program runs; all fits of a call share it."""
 
     free: FreeParameters = eqx.field(static=True)
     learned: Problem
     fixed: Problem
     loss: AbstractLoss
-    optimizer: AbstractOptimizer
+    optimizer: "AbstractOptimizer"
     gradient: AbstractGradient
     solver: AbstractSolver
     threshold: jax.Array
@@ -76,8 +78,8 @@ class Descent(eqx.Module):
 
 @eqx.filter_jit
 def begin(descent: Descent, z) -> State:
-    """The state before the first epoch, from one free vector or a column for each
-    fit."""
+    """The state before the first epoch, from one unconstrained vector or from a column
+    for each fit."""
     lanes = z.shape[1:]
     init = descent.transformation.init
     init = jax.vmap(init, in_axes=-1, out_axes=-1) if lanes else init
@@ -94,27 +96,31 @@ def run(
     stop: jax.Array,
     grid: Grid,
     rows: int,
-    record: bool,
-) -> tuple[State, History, jax.Array, jax.Array]:
-    """Run epochs until every fit is done, `rows` epochs are over, epoch `stop` is
-    reached or a delay needs more rows than the grid has. Returns also the delays to be
-    solved next, and the number of epochs run."""
+    keep_path: bool,
+) -> tuple[State, EpochLog, jax.Array, jax.Array]:
+    """Run epochs until every fit has ended, `rows` epochs are over, epoch `stop` is
+    reached, or a delay needs more rows than the grid has room for.
+
+    Returns the state, the log if `keep_path`, the delays of the points that come next,
+    and the number of epochs that were run."""
     lanes = state.z.shape[1] if state.z.ndim == 2 else None
     system = System(descent.fixed, descent.solver, grid, T, descent.dimension, lanes)
     buffers = descent.gradient.buffers(system)
-    carry = _run(descent, system, state, buffers, target, stop, rows, record)
-    state, _, history, row, _ = carry
+    carry = _run(descent, system, state, buffers, target, stop, rows, keep_path)
+    state, _, log, row, _ = carry
     tau = _tau(descent, state.z)
     usable = _feasible(system, tau)
     tau = jnp.where(usable, tau, _tau(descent, state.good))
-    return state, history, tau, row
+    return state, log, tau, row
 
 
-def _run(descent: Descent, system: System, state, buffers, target, stop, rows, record):
+def _run(
+    descent: Descent, system: System, state, buffers, target, stop, rows, keep_path
+):
     shape = jnp.shape(state.best_loss)
-    history = History(
+    log = EpochLog(
         jnp.full((rows, *shape), jnp.nan),
-        jnp.zeros((rows, *state.z.shape)) if record else None,
+        jnp.zeros((rows, *state.z.shape)) if keep_path else None,
     )
 
     def going(carry):
@@ -123,20 +129,20 @@ def _run(descent: Descent, system: System, state, buffers, target, stop, rows, r
         return jnp.any(active) & (row < rows) & ~overflow
 
     def epoch(carry):
-        state, buffers, history, row, _ = carry
+        state, buffers, log, row, _ = carry
         needed = _rows_needed(descent, system, state)
         overflow = jnp.any(needed >= system.grid.capacity)
 
-        # A state that does not fit is left as it is, and evaluated on a larger grid.
+        # Without enough room the state stays, to be evaluated again on a larger grid.
         after, buffers, found = _epoch(
             descent, system, state, buffers, target, ~overflow
         )
-        loss = write(history.loss, row, found)
-        z = write(history.z, row, state.z) if record else None
+        loss = write(log.loss, row, found)
+        z = write(log.z, row, state.z) if keep_path else None
         row = jnp.where(overflow, row, row + 1)
-        return after, buffers, History(loss, z), row, overflow
+        return after, buffers, EpochLog(loss, z), row, overflow
 
-    carry = (state, buffers, history, jnp.asarray(0), jnp.asarray(False))
+    carry = (state, buffers, log, jnp.asarray(0), jnp.asarray(False))
     return lax.while_loop(going, epoch, carry)
 
 
@@ -145,7 +151,7 @@ def _tau(descent: Descent, z):
 
 
 def _feasible(system: System, tau):
-    """Delays that are positive and need no absurd number of steps."""
+    """Which delays are positive and need at most `MAX_ROWS` rows."""
     shortest = system.T * system.grid.n / (MAX_ROWS // 2)
     return (tau > shortest) & jnp.isfinite(tau)
 
@@ -157,10 +163,10 @@ def _rows_needed(descent: Descent, system: System, state: State):
 
 
 def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
-    """One evaluation and one step, of the fits that run, if `go`."""
+    """One evaluation and one step of all fits that run; nothing changes unless `go`."""
     tau = _tau(descent, state.z)
     feasible = _feasible(system, tau)
-    # Where there is no delay to solve with, the last good point is solved instead.
+    # Where the delay cannot be solved with, the last accepted point is solved instead.
     point = jnp.where(feasible, state.z, state.good)
     rests = ~_feasible(system, _tau(descent, point)) | ~go
     loss, slope, buffers = _evaluate(descent, system, target, point, buffers, rests)
@@ -208,7 +214,8 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
 
 
 def _evaluate(descent: Descent, system: System, target, z, buffers, rests):
-    """The loss and its gradient for the free vector; a resting fit takes one step."""
+    """The loss and its gradient for the unconstrained vector. A fit that rests gets a
+    delay so long that it takes a single step."""
     params, back = jax.vjp(lambda z: descent.free.join(z, descent.learned), z)
     tau = jnp.where(rests, system.T * system.grid.n, params.tau)
     params = eqx.tree_at(lambda p: p.tau, params, tau)
@@ -244,8 +251,8 @@ def _update(descent: Descent, system: System, target, state: State, slope, loss,
 
 
 def _line_search_value(descent: Descent, system: System, target):
-    """The loss as a function that JAX can differentiate, by the chosen route; infinite
-    where the grid has no room, since a line search only has to come back from there."""
+    """The loss as a function that JAX can differentiate, by the chosen route. It is
+    infinite where the grid has no room, so that a line search turns back there."""
 
     def both(z):
         tau = _tau(descent, z)

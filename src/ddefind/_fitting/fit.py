@@ -1,67 +1,129 @@
-"""`fit` and `fit_many`: what is asked for, and by which method it is done."""
+"""`fit` and `fit_many`: they read their arguments and hand them to a method."""
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import fields, replace
+from typing import Any, TypeVar, Unpack, overload
 
 from .._data.data import Data
 from .._equation.equation import Equation
-from .._loss.gradients import AbstractGradient
-from .._loss.losses import AbstractLoss, SumOfSquares
+from .._loss.losses import SumOfSquares
 from .._problem.parameters import Fixed, parameter_vector
 from .._problem.problem import Problem
-from .._results.result import FitBatch
-from .._solve.runge_kutta import RK4, AbstractSolver
+from .._results.batch import FitBatch
+from .._results.estimate import Estimate
+from .._results.result import FitResult
 from .._util.errors import check_instance
-from .._util.progress import Progress
-from .gradient_descent import descend
-from .least_squares import least_squares
-from .optimizers import AbstractOptimizer, Adam, LeastSquares
-from .request import FitRequest
+from .least_squares import LeastSquares
+from .method import AbstractMethod
+from .optimizers import AbstractOptimizer, Adam
+from .request import (
+    FitKeywords,
+    FitOptions,
+    FitTask,
+    LeastSquaresKeywords,
+    read_options,
+)
 
-# Above, the normal equations cost more than they save.
+# Above this number of parameters the normal equations cost more than they save.
 _MOST_FOR_LEAST_SQUARES = 200
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
+
+def _with_options_listed(function: _Function) -> _Function:
+    """The function with a signature that lists every option and its default, for `help`
+    and for notebooks."""
+    own = [
+        parameter
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    shared = [
+        inspect.Parameter(
+            option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default
+        )
+        for option in fields(FitOptions)
+    ]
+    function.__signature__ = inspect.Signature([*own, *shared])  # type: ignore
+    return function
+
+
+@overload
 def fit(
     problem: Problem | Equation,
     data: Data,
     *,
-    history: Any = None,
-    parameters: Mapping[str, Any] | None = None,
-    loss: AbstractLoss = SumOfSquares(),
-    optimizer: AbstractOptimizer | LeastSquares | None = None,
-    gradient: AbstractGradient | None = None,
-    solver: AbstractSolver = RK4(),
-    steps_per_delay: int | None = None,
-    epochs: int | None = None,
-    threshold: float | None = None,
-    seed: int = 0,
-    progress: bool | Callable[[Progress], None] | None = None,
+    optimizer: LeastSquares,
+    **options: Unpack[LeastSquaresKeywords],
+) -> Estimate: ...
+@overload
+def fit(
+    problem: Problem | Equation,
+    data: Data,
+    *,
+    optimizer: AbstractOptimizer,
+    **options: Unpack[FitKeywords],
+) -> FitResult: ...
+@overload
+def fit(
+    problem: Equation,
+    data: Data,
+    *,
+    optimizer: None = None,
+    **options: Unpack[LeastSquaresKeywords],
+) -> Estimate: ...
+@overload
+def fit(
+    problem: Problem | Equation,
+    data: Data,
+    *,
+    optimizer: AbstractMethod | None = None,
+    **options: Unpack[FitKeywords],
+) -> Estimate | FitResult: ...
+@_with_options_listed
+def fit(
+    problem: Problem | Equation,
+    data: Data,
+    *,
+    optimizer: AbstractMethod | None = None,
+    **options: Unpack[FitKeywords],
 ) -> Any:
     """Learn a problem's parameters, delay and history from data.
 
-    By default by least squares from many starts, the problem's own values among them:
-    the result is an `Estimate`. With more than 200 parameters, another loss, or options
-    of gradient descent it is Adam from the problem's own values, and a `FitResult`.
+    By default this is least squares from many starts, with the problem's own values
+    among them, and the result is an `Estimate`. With more than 200 parameters, another
+    loss, or options of gradient descent it is Adam from the problem's own values, and
+    the result is a `FitResult`.
 
     **Arguments**
 
-    - `problem`: a `Problem`, or an `Equation`, which needs no values; the data's
-      columns are matched to its states, or to what it observes, by name.
+    - `problem`: a `Problem`, or an `Equation`, which needs no values. The data's
+      columns are matched by name to the states of an equation, or to what it observes.
+    - `data`: the measurements.
+    - `optimizer`: the method: `LeastSquares()`, `Adam()`, `RMSProp()`, `SGD()` or
+      `LBFGS()`.
     - `history`: for an `Equation`, another history than its own.
-    - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied` or a
-      number to start from. All others are learned without bounds; tau stays positive,
-      and least squares keeps it between two sampling intervals and 0.9 of the record.
-    - `optimizer`: `LeastSquares()`, `Adam()`, `RMSProp()`, `SGD()`, `LBFGS()`.
-    - `steps_per_delay`: of the solver, 20 by default. Least squares begins with 10 and
-      takes as many as its estimates need.
-    - `seed`: for the starts.
-    - `progress`: a function called now and then; True or False for a bar or none. By
-      default there is a bar on a terminal.
+    - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
+      number to start from. All others are learned without bounds. The delay stays
+      positive; least squares looks for it between two sampling intervals and 0.9 of the
+      record.
+    - `loss`: what gradient descent minimises, by default the `SumOfSquares()` that
+      least squares minimises.
+    - `solver`: the one-step method of the solver.
+    - `steps_per_delay`: the solver's steps in a delay, by default 20. Least squares
+      begins with 10 and takes as many as the estimates need.
+    - `seed`: of the random starts.
+    - `intervals`: False leaves out the 95% intervals, the verdicts and the tests of the
+      residuals, which take further fits; `fit.with_intervals()` computes them later.
+    - `progress`: a callback that is called now and then with a `Progress`; True or
+      False for a bar or none. By default there is a bar on a terminal.
 
-    For gradient descent only: `gradient` (`Discrete()`); `epochs`, the number of steps
-    (500), and `threshold`, a loss below which it ends before (0). Interrupted (Ctrl-C),
-    it returns the best so far.
+    Only gradient descent has `gradient`, the route to the gradient (`Discrete()`);
+    `epochs`, the number of steps (500); and `threshold`, a loss below which it stops
+    early (0).
+
+    Interrupted by Ctrl-C, it returns the best fit so far.
 
     >>> import numpy as np
     >>> import ddefind as dd
@@ -72,55 +134,69 @@ def fit(
     >>> bool(found.loss < 1e-9)
     True
     """
-    request = _job(
-        [problem],
-        [data],
-        [{}],
-        [seed],
-        history=history,
-        parameters=parameters,
-        loss=loss,
-        optimizer=optimizer,
-        gradient=gradient,
-        solver=solver,
-        steps_per_delay=steps_per_delay,
-        epochs=epochs,
-        threshold=threshold,
-        progress=progress,
-    )
-    if isinstance(request.optimizer, LeastSquares):
-        return least_squares(request)[0]
-    return descend(request, record=True)[0]
+    given = read_options("fit", options)
+    tasks, given = _tasks([problem], [data], [{}], given)
+    return _method(optimizer, tasks[0].problem, given).fit(tasks[0], given)
 
 
+@overload
 def fit_many(
     problem: Problem | Equation | Sequence[Problem],
     data: Data | Sequence[Data],
     *,
-    history: Any = None,
     starts: int | Sequence[Mapping[str, float]] | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    loss: AbstractLoss = SumOfSquares(),
-    optimizer: AbstractOptimizer | LeastSquares | None = None,
-    gradient: AbstractGradient | None = None,
-    solver: AbstractSolver = RK4(),
-    steps_per_delay: int | None = None,
-    epochs: int | None = None,
-    threshold: float | None = None,
-    seed: int = 0,
-    progress: bool | Callable[[Progress], None] | None = None,
-) -> FitBatch:
+    optimizer: LeastSquares,
+    **options: Unpack[LeastSquaresKeywords],
+) -> FitBatch[Estimate]: ...
+@overload
+def fit_many(
+    problem: Problem | Equation | Sequence[Problem],
+    data: Data | Sequence[Data],
+    *,
+    starts: int | Sequence[Mapping[str, float]] | None = None,
+    optimizer: AbstractOptimizer,
+    **options: Unpack[FitKeywords],
+) -> FitBatch[FitResult]: ...
+@overload
+def fit_many(
+    problem: Equation,
+    data: Data | Sequence[Data],
+    *,
+    starts: int | Sequence[Mapping[str, float]] | None = None,
+    optimizer: None = None,
+    **options: Unpack[LeastSquaresKeywords],
+) -> FitBatch[Estimate]: ...
+@overload
+def fit_many(
+    problem: Problem | Equation | Sequence[Problem],
+    data: Data | Sequence[Data],
+    *,
+    starts: int | Sequence[Mapping[str, float]] | None = None,
+    optimizer: AbstractMethod | None = None,
+    **options: Unpack[FitKeywords],
+) -> FitBatch[Estimate] | FitBatch[FitResult]: ...
+@_with_options_listed
+def fit_many(
+    problem: Problem | Equation | Sequence[Problem],
+    data: Data | Sequence[Data],
+    *,
+    starts: int | Sequence[Mapping[str, float]] | None = None,
+    optimizer: AbstractMethod | None = None,
+    **options: Unpack[FitKeywords],
+) -> Any:
     """Many fits of one model at once: of many data sets, from many starts, or both.
 
-    They run as one compiled program in blocks that fill the vector units, on all cores;
-    each ends as it would alone, to rounding.
+    They run as one compiled program in blocks that fill the vector units, on all cores.
+    Each ends as it would alone, to rounding.
 
-    **Arguments**, where they differ from `fit`'s:
+    **Arguments**, where they differ from those of `fit`:
 
-    - `problem`: one, or one for each fit, all of the same shape: different starts.
-    - `data`: one data set for all fits, or one for each; times may differ.
-    - `starts`: values by name for each fit, or a number of fits, each with random
+    - `problem`: one for all fits, or one for each, all of the same shape, with
+      different start values.
+    - `data`: one data set for all fits, or one for each; their times may differ.
+    - `starts`: start values by name for each fit, or a number of fits, each with random
       starts of its own (see `Parameter`).
+    - `intervals`: by default there are none; True computes them for every fit.
 
     >>> import numpy as np
     >>> import ddefind as dd
@@ -133,33 +209,24 @@ def fit_many(
     >>> len(found), found.best.shape
     (3, (3, 4))
     """
-    request = _job(
-        *_broadcast(problem, data, starts, seed),
-        history=history,
-        parameters=parameters,
-        loss=loss,
-        optimizer=optimizer,
-        gradient=gradient,
-        solver=solver,
-        steps_per_delay=steps_per_delay,
-        epochs=epochs,
-        threshold=threshold,
-        progress=progress,
-    )
-    if isinstance(request.optimizer, LeastSquares):
-        return least_squares(request)
-    return descend(request, record=False)
+    given = read_options("fit_many", options)
+    tasks, given = _tasks(*_one_for_each_fit(problem, data, starts), given)
+    return _method(optimizer, tasks[0].problem, given).fit_many(tasks, given)
 
 
-def _broadcast(problem, data, starts, seed):
-    """One problem, data set, start and seed for each fit."""
+def _one_for_each_fit(
+    problem: Problem | Equation | Sequence[Problem],
+    data: Data | Sequence[Data],
+    starts: int | Sequence[Mapping[str, float]] | None,
+) -> tuple[list[Any], list[Any], list[Mapping[str, float]]]:
+    """A problem, a data set and starts for each fit; what is given once is for all."""
     alone = isinstance(problem, (Problem, Equation))
     problems = [problem] if alone else list(problem)
     sets = [data] if isinstance(data, Data) else list(data)
     if starts is None or isinstance(starts, int):
-        given, count = [{}], starts or 1
+        own, count = [{}], starts or 1
     else:
-        given, count = list(starts), len(starts)
+        own, count = list(starts), len(starts)
     sizes = {"problem": len(problems), "data": len(sets), "starts": count}
     fits = max(sizes.values())
     for name, size in sizes.items():
@@ -169,79 +236,71 @@ def _broadcast(problem, data, starts, seed):
                 f"Give one or {fits} for `{name}`, as for the others ({shown})."
             )
 
-    def every(items):
+    def repeated(items: list) -> list:
         return items * fits if len(items) == 1 else items
 
-    seeds = [seed + index for index in range(fits)]
-    return every(problems), every(sets), every(given), seeds
+    return repeated(problems), repeated(sets), repeated(own)
 
 
-def _job(problems, sets, starts, seeds, *, history, **options) -> FitRequest:
-    """The fits, with text equations made problems and the optimiser chosen."""
-    model = problems[0] if isinstance(problems[0], Equation) else None
-    if any(isinstance(p, Equation) and str(p) != str(model) for p in problems):
+def _tasks(
+    problems: list[Any],
+    sets: list[Any],
+    starts: list[Mapping[str, float]],
+    options: FitOptions,
+) -> tuple[list[FitTask], FitOptions]:
+    """The fits, with problems made of text equations, and the options, with what the
+    equation knows of its parameters."""
+    equation = problems[0] if isinstance(problems[0], Equation) else None
+    if any(isinstance(p, Equation) and str(p) != str(equation) for p in problems):
         raise ValueError(
             "`problem` has different equations. Fit one of them at a time: `fit_many` "
             "fits one equation to many data sets."
         )
-    if model is not None:
-        if history is not None:
-            model = model.with_history(history)
-        sets = [_matched(model, data) for data in sets]
-        problems = [model.blank] * len(problems)
-        options["parameters"] = {
-            **_settings(model, sets[0]),
-            **(options["parameters"] or {}),
-        }
-    elif history is not None:
+    if equation is not None:
+        if options.history is not None:
+            equation = equation.with_history(options.history)
+        sets = [_matched(equation, data) for data in sets]
+        problems = [equation.blank] * len(problems)
+        known = _known_settings(equation, sets[0])
+        options = replace(options, parameters={**known, **(options.parameters or {})})
+    elif options.history is not None:
         raise ValueError(
             "`history` replaces that of an `Equation`; a `Problem` has its own."
         )
-    of_descent = [options[name] for name in ("gradient", "epochs", "threshold")]
-    options["optimizer"] = _choose(
-        options["optimizer"], problems[0], options["loss"], of_descent
-    )
-    return FitRequest(
-        problems=problems,
-        sets=sets,
-        starts=starts,
-        seeds=seeds,
-        model=model,
-        **options,
-    )
+    check_instance("problem", problems[0], Problem, "Problem(rhs, history, tau)")
+    tasks = [
+        FitTask(problem, data, own, options.seed + index, equation)
+        for index, (problem, data, own) in enumerate(zip(problems, sets, starts))
+    ]
+    return tasks, options
 
 
-def _matched(model: Equation, data: Data) -> Data:
-    """The data with a column for each quantity that the model observes."""
+def _matched(equation: Equation, data: Data) -> Data:
+    """The data with a column for each quantity that the equation observes."""
     check_instance("data", data, Data, "Data(t, x)")
-    return data.select(model.observed)
+    return data.select(equation.observed)
 
 
-def _settings(model: Equation, data: Data) -> dict[str, Any]:
-    settings: dict[str, Any] = dict(model.settings)
-    if not model.needs_tau:
-        # Nothing depends on it but the solver's steps.
+def _known_settings(equation: Equation, data: Data) -> dict[str, Any]:
+    """What an equation knows of its parameters: ties, and a delay that it gives."""
+    settings: dict[str, Any] = dict(equation.settings)
+    if not equation.needs_tau:
+        # Without a delay only the solver's steps depend on tau.
         settings["tau"] = Fixed(data.T / 10)
     return settings
 
 
-def _choose(optimizer, problem: Problem, loss, of_descent):
-    """The optimiser: least squares where that is possible and nothing speaks of
-    gradient descent."""
-    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
-    squares = isinstance(loss, SumOfSquares)
-    descends = any(option is not None for option in of_descent)
+def _method(
+    optimizer: AbstractMethod | None, problem: Problem, options: FitOptions
+) -> AbstractMethod:
+    """The method that fits: by default least squares where that is possible, and no
+    option of gradient descent is given."""
     if optimizer is None:
+        descends = (options.gradient, options.epochs, options.threshold)
+        squares = isinstance(options.loss, SumOfSquares)
         few = len(parameter_vector(problem)) <= _MOST_FOR_LEAST_SQUARES
-        return LeastSquares() if squares and few and not descends else Adam()
-    if isinstance(optimizer, LeastSquares) and not squares:
-        raise ValueError(
-            f"`LeastSquares()` minimises `SumOfSquares()`, but `loss` is {loss}. Leave "
-            "`loss` out, or take an optimiser such as `Adam()`."
-        )
-    if isinstance(optimizer, LeastSquares) and descends:
-        raise ValueError(
-            "`gradient`, `epochs` and `threshold` are options of gradient descent. "
-            "Leave them out, or take an optimiser such as `Adam()`."
-        )
+        plain = all(option is None for option in descends)
+        optimizer = LeastSquares() if squares and few and plain else Adam()
+    check_instance("optimizer", optimizer, AbstractMethod, "Adam(0.03)")
+    optimizer.check(options)
     return optimizer

@@ -1,159 +1,220 @@
-"""Fits by gradient descent: drive the compiled epochs, and collect the results."""
+"""Gradient descent as a method: run the compiled epochs, and collect the results."""
 
 import time
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
 
 import jax.numpy as jnp
 import numpy as np
 
 from .._loss.gradients import Discrete, check_data, check_inputs
+from .._problem.free_parameters import FreeParameters
 from .._problem.parameters import Parameter, free_parameters, parameter_vector
-from .._results.result import FitBatch, FitResult, Status
+from .._problem.problem import Problem
+from .._results.batch import FitBatch
+from .._results.result import FitResult
+from .._results.status import Status
 from .._solve.solution import check_steps
-from .._util.errors import check_instance
 from .._util.progress import Reporter
-from . import epochs as _descent
-from .descent_batches import Fits
+from . import epochs
+from .descent_batches import DescentBatch
 from .epochs import Descent
-from .optimizers import AbstractOptimizer
-from .request import FitRequest
+from .request import FitOptions, FitTask
 
+if TYPE_CHECKING:
+    from .optimizers import AbstractOptimizer
+
+_EPOCHS, _STEPS_PER_DELAY = 500, 20
 _STATUS = {
-    _descent.RUNNING: Status.interrupted,
-    _descent.FINISHED: Status.finished,
-    _descent.REACHED: Status.threshold,
-    _descent.SETTLED: Status.settled,
-    _descent.FAILED: Status.failed,
-    _descent.NO_START: Status.no_start,
+    epochs.RUNNING: Status.interrupted,
+    epochs.FINISHED: Status.finished,
+    epochs.REACHED: Status.threshold,
+    epochs.SETTLED: Status.settled,
+    epochs.FAILED: Status.failed,
+    epochs.NO_START: Status.no_start,
 }
+# A message about a failed fit names at most so many parameters.
+_MOST_NAMED = 12
 
 
-def descend(request: FitRequest, *, record: bool) -> FitBatch:
+def descend(
+    optimizer: "AbstractOptimizer", task: FitTask, options: FitOptions
+) -> FitResult:
+    """One fit, which keeps the parameters of every epoch."""
+    return _run(optimizer, [task], options, keep_paths=True).result(0)
+
+
+def descend_many(
+    optimizer: "AbstractOptimizer", tasks: Sequence[FitTask], options: FitOptions
+) -> FitBatch[FitResult]:
+    """Many fits side by side."""
+    return _run(optimizer, tasks, options, keep_paths=False).batch()
+
+
+def _run(
+    optimizer: "AbstractOptimizer",
+    tasks: Sequence[FitTask],
+    options: FitOptions,
+    *,
+    keep_paths: bool,
+) -> "_Finished":
+    """Check what was asked for, and run all epochs of all fits."""
     began = time.perf_counter()
-    loss, optimizer, solver, sets = (
-        request.loss,
-        request.optimizer,
-        request.solver,
-        request.sets,
-    )
-    check_instance("optimizer", optimizer, AbstractOptimizer, "Adam(0.03)")
-    assert isinstance(optimizer, AbstractOptimizer)
-    gradient = Discrete() if request.gradient is None else request.gradient
-    epochs = 500 if request.epochs is None else request.epochs
-    for problem in {id(problem): problem for problem in request.problems}.values():
-        check_inputs(problem, sets[0], loss, gradient, solver)
+    sets = [task.data for task in tasks]
+    gradient = Discrete() if options.gradient is None else options.gradient
+    for problem in {id(task.problem): task.problem for task in tasks}.values():
+        check_inputs(problem, sets[0], options.loss, gradient, options.solver)
     for data in sets:
         check_data(data, sets[0].x.shape[1])
-    n = check_steps(20 if request.steps_per_delay is None else request.steps_per_delay)
-    if not isinstance(epochs, (int, np.integer)) or epochs < 0:
-        raise ValueError(f"`epochs` must be an integer from 0 on, but got {epochs!r}.")
-    names, start, z = _starts(request)
-    if not names.names:
-        raise ValueError("Every parameter is fixed: there is nothing to learn.")
-    learned, fixed = names.split(start[0])
+    steps = options.steps_per_delay
+    steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
+    count = _EPOCHS if options.epochs is None else options.epochs
+    if not isinstance(count, (int, np.integer)) or count < 0:
+        raise ValueError(f"`epochs` must be an integer from 0 on, but got {count!r}.")
+    free, starts, z = _starts(tasks, options)
+    learned, fixed = free.split(starts[0])
     descent = Descent(
-        names,
+        free,
         learned,
         fixed,
-        loss,
+        options.loss,
         optimizer,
         gradient,
-        solver,
-        jnp.asarray(float(request.threshold or 0.0)),
-        int(epochs),
-        start[0].dimension,
+        options.solver,
+        jnp.asarray(float(options.threshold or 0.0)),
+        int(count),
+        starts[0].dimension,
     )
-    distinct = {id(problem): problem for problem in start}
-    taus = {key: float(problem.tau) for key, problem in distinct.items()}
-    tau = np.array([taus[id(problem)] for problem in start])
-    fits = Fits(descent, z, sets, tau, n, record)
-    with Reporter(request.progress, int(epochs), len(sets)) as reporter:
-        fits.run(reporter)
-    return _collect(request, fits, start, z, time.perf_counter() - began)
+    distinct = {id(problem): problem for problem in starts}
+    delays = {key: float(problem.tau) for key, problem in distinct.items()}
+    tau = np.array([delays[id(problem)] for problem in starts])
+    batch = DescentBatch(descent, z, sets, tau, steps, keep_paths)
+    with Reporter(options.progress, int(count), len(sets)) as reporter:
+        batch.run(reporter)
+    return _Finished(tasks, batch, starts, z, time.perf_counter() - began)
 
 
-def _starts(request: FitRequest):
-    """The layout that all fits share, each fit's problem at its start, and the free
-    vectors as columns."""
-    known: dict[Any, Any] = {}
+def _starts(
+    tasks: Sequence[FitTask], options: FitOptions
+) -> tuple[FreeParameters, list[Problem], np.ndarray]:
+    """The free parameters that all fits share, each fit's problem at its start, and the
+    unconstrained start vectors as columns."""
+    known: dict[Any, tuple[FreeParameters, Problem, np.ndarray]] = {}
 
-    def find(problem, own, seed):
-        settings = request.settings(own)
-        random = any(
+    def start_of(task: FitTask) -> tuple[FreeParameters, Problem, np.ndarray]:
+        settings = options.settings(task)
+        is_random = any(
             isinstance(setting, Parameter) and isinstance(setting.start, str)
             for setting in settings.values()
         )
         # Fits that start alike share the work: there may be a hundred thousand.
-        key = id(problem), id(own), seed if random else None
+        key = id(task.problem), id(task.starts), task.seed if is_random else None
         if key not in known:
-            known[key] = free_parameters(problem, settings, seed=seed)
+            known[key] = free_parameters(task.problem, settings, seed=task.seed)
         return known[key]
 
-    found = [
-        find(*each) for each in zip(request.problems, request.starts, request.seeds)
-    ]
-    names = found[0][0]
-    constant = np.array(names.source) < 0
-    first = parameter_vector(found[0][1])[constant]
-    distinct = {id(each): (index, each) for index, each in enumerate(found)}
+    starts = [start_of(task) for task in tasks]
+    free, problem, _ = starts[0]
+    if not free.names:
+        raise ValueError("Every parameter is fixed: there is nothing to learn.")
+    constant = np.array(free.source) < 0
+    constants = parameter_vector(problem)[constant]
+    distinct = {id(start): (index, start) for index, start in enumerate(starts)}
     for index, (other, problem, _) in distinct.values():
-        if other != names:
+        if other != free:
             raise ValueError(f"Fit {index} has other parameters or bounds than fit 0.")
-        if not np.array_equal(parameter_vector(problem)[constant], first):
+        if not np.array_equal(parameter_vector(problem)[constant], constants):
             raise ValueError(
                 f"Fit {index} has other values of the fixed parameters than fit 0; "
                 "they must agree."
             )
-    return names, [p for _, p, _ in found], np.stack([z for *_, z in found], axis=-1)
+    problems = [problem for _, problem, _ in starts]
+    return free, problems, np.stack([z for *_, z in starts], axis=-1)
 
 
-def _collect(request: FitRequest, fits: Fits, start, z, seconds: float) -> FitBatch:
-    names, state = fits.descent.free, fits.state
-    first, best, final = (
-        np.asarray(names.transform(v)).T for v in (z, state.best, state.z)
-    )
-    statuses = tuple(_STATUS[int(code)] for code in state.status)
+@final
+@dataclass(frozen=True)
+class _Finished:
+    """Fits that have ended, and how to read their results. `start` has each fit's
+    problem at its start and `z` the unconstrained start vectors as columns."""
 
-    def result(index: int) -> FitResult:
-        losses, path = fits.history(index)
-        if path is not None:
-            path = np.asarray(names.transform(path.T)).T
+    tasks: Sequence[FitTask]
+    batch_state: DescentBatch
+    start: list[Problem]
+    z: np.ndarray
+    seconds: float
+
+    @property
+    def free(self) -> FreeParameters:
+        return self.batch_state.descent.free
+
+    def _values(self, z: np.ndarray) -> np.ndarray:
+        """The free parameters of unconstrained columns, a row for each fit."""
+        return np.asarray(self.free.transform(z)).T
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        return self._values(self.z)
+
+    @cached_property
+    def best(self) -> np.ndarray:
+        return self._values(self.batch_state.state.best)
+
+    @cached_property
+    def final(self) -> np.ndarray:
+        return self._values(self.batch_state.state.z)
+
+    @cached_property
+    def statuses(self) -> tuple[Status, ...]:
+        return tuple(_STATUS[int(code)] for code in self.batch_state.state.status)
+
+    def result(self, index: int) -> FitResult:
+        """The result of one fit."""
+        state, task = self.batch_state.state, self.tasks[index]
+        losses, path = self.batch_state.history(index)
         return FitResult(
-            problem=names.problem(state.best[:, index], start[index]),
-            start=start[index],
-            data=request.sets[index],
-            names=names.names,
-            best=best[index],
-            first=first[index],
-            final=final[index],
+            problem=self.free.problem(state.best[:, index], self.start[index]),
+            start=self.start[index],
+            data=task.data,
+            names=self.free.names,
+            best=self.best[index],
+            first=self.first[index],
+            final=self.final[index],
             loss=float(state.best_loss[index]),
             losses=losses,
-            path=path,
-            status=statuses[index],
-            message=_message(fits, index, final[index], statuses[index]),
+            path=None if path is None else self._values(path.T),
+            status=self.statuses[index],
+            message=self._message(index),
             epochs=int(state.epoch[index]),
-            seconds=seconds,
-            solver=fits.descent.solver,
-            steps_per_delay=fits.n,
-            model=request.model,
+            seconds=self.seconds,
+            solver=self.batch_state.descent.solver,
+            steps_per_delay=self.batch_state.steps_per_delay,
+            model=task.equation,
         )
 
-    return FitBatch(
-        names=names.names,
-        best=best,
-        first=first,
-        final=final,
-        loss=state.best_loss,
-        statuses=statuses,
-        epochs=state.epoch,
-        seconds=seconds,
-        results=result,
-    )
+    def batch(self) -> FitBatch[FitResult]:
+        """All results as arrays."""
+        state = self.batch_state.state
+        return FitBatch(
+            names=self.free.names,
+            best=self.best,
+            first=self.first,
+            final=self.final,
+            loss=state.best_loss,
+            statuses=self.statuses,
+            epochs=state.epoch,
+            seconds=self.seconds,
+            results=self.result,
+        )
 
-
-def _message(fits: Fits, index: int, final: np.ndarray, status: Status) -> str:
-    if status not in (Status.failed, Status.no_start):
-        return status.value
-    names = fits.descent.free.names
-    where = ", ".join(f"{n} = {v:.4g}" for n, v in list(zip(names, final))[:12])
-    return f"{status.value} (Epoch {int(fits.state.epoch[index])}, at {where}.)"
+    def _message(self, index: int) -> str:
+        """The sentence of the status; of a failed fit with the place of the failure."""
+        status = self.statuses[index]
+        if status not in (Status.failed, Status.no_start):
+            return status.value
+        named = list(zip(self.free.names, self.final[index]))[:_MOST_NAMED]
+        where = ", ".join(f"{name} = {value:.4g}" for name, value in named)
+        epoch = int(self.batch_state.state.epoch[index])
+        return f"{status.value} (Epoch {epoch}, at {where}.)"

@@ -1,106 +1,176 @@
-"""Fits by least squares: one with all cores, or many beside each other."""
+"""Least squares as a method: one fit on all cores, or many beside each other."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import chain
+from typing import final
 
+import equinox as eqx
 import numpy as np
 
-from .._data.data import Data
+from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
 from .._least_squares.search import PHASES, search
 from .._least_squares.setup import make_setup
-from .._loss.gradients import Discrete, check_inputs
+from .._loss.gradients import check_data
+from .._loss.losses import SumOfSquares
 from .._problem.problem import Problem
+from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
-from .._results.result import FitBatch
+from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
 from .._util.cores import cores
+from .._util.errors import check_instance, check_positive
 from .._util.progress import Reporter
-from .optimizers import LeastSquares
-from .request import FitRequest
+from .method import AbstractMethod
+from .request import FitOptions, FitTask
+
+# What the progress bar shows after the phases of the search.
+_INTERVALS = "intervals"
+_STEPS_PER_DELAY = 10
 
 
-def least_squares(request: FitRequest) -> FitBatch:
-    """Least squares of each data set."""
+@final
+class LeastSquares(AbstractMethod):
+    """Levenberg-Marquardt on the residuals at the measured times: the default of
+    `fit`, for up to some hundred parameters.
+
+    **Arguments**
+
+    - `starts`: how many starts are tried, the user's among them. With 1, only the
+      minimum nearest to the problem's own values is found.
+    - `huber`: residuals beyond this number of standard deviations count linearly, not
+      squared, so that outliers matter less (1.345 is usual).
+
+    >>> LeastSquares(huber=1.345).starts
+    32
+    """
+
+    starts: int = eqx.field(static=True, default=32)
+    huber: float | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        if isinstance(self.starts, bool) or not (
+            isinstance(self.starts, int) and self.starts >= 1
+        ):
+            raise ValueError(f"`starts` must be an integer from 1 on: {self.starts!r}.")
+        if self.huber is not None:
+            check_positive("huber", self.huber)
+
+    def check(self, options: FitOptions) -> None:
+        """Least squares has one loss, and no options of gradient descent."""
+        if not isinstance(options.loss, SumOfSquares):
+            raise ValueError(
+                f"`LeastSquares()` minimises `SumOfSquares()`, but `loss` is "
+                f"{options.loss}. Leave `loss` out, or take an optimiser such as "
+                "`Adam()`."
+            )
+        descent = (options.gradient, options.epochs, options.threshold)
+        if any(option is not None for option in descent):
+            raise ValueError(
+                "`gradient`, `epochs` and `threshold` are options of gradient descent. "
+                "Leave them out, or take an optimiser such as `Adam()`."
+            )
+
+    def fit(self, task: FitTask, options: FitOptions) -> Estimate:
+        """The best of many starts, with its intervals unless they are left out."""
+        wants_intervals = options.intervals is not False
+        phases = (*PHASES, _INTERVALS) if wants_intervals else PHASES
+        with Reporter(options.progress, len(phases), 1) as reporter:
+
+            def report(phase: str, fits: RefinedFits, tau: np.ndarray) -> None:
+                best = int(np.argmin(fits.loss))
+                step = phases.index(phase) + 1
+                reporter.show(phase, step, 0, fits.loss[best], tau[best])
+
+            estimate = self._search(task, options, cores(), report)
+            if wants_intervals:
+                estimate = _with_intervals(estimate)
+                tau = float(estimate.problem.tau)
+                reporter.show(_INTERVALS, len(phases), 1, estimate.loss, tau)
+        return estimate
+
+    def fit_many(
+        self, tasks: Sequence[FitTask], options: FitOptions
+    ) -> FitBatch[Estimate]:
+        """As many fits at a time as there are cores; the first compiles for all."""
+        began = time.perf_counter()
+
+        def one(task: FitTask) -> Estimate:
+            estimate = self._search(task, options, 1, None)
+            return _with_intervals(estimate) if options.intervals else estimate
+
+        estimates: list[Estimate] = []
+        first, *others = tasks
+        with (
+            Reporter(options.progress, len(tasks), len(tasks)) as reporter,
+            ThreadPoolExecutor(cores()) as pool,
+        ):
+            for estimate in chain([one(first)], pool.map(one, others)):
+                estimates.append(estimate)
+                done, tau = len(estimates), float(estimate.problem.tau)
+                reporter.show("fits", done, done, estimate.loss, tau)
+        return _batch(estimates, time.perf_counter() - began)
+
+    def _search(
+        self,
+        task: FitTask,
+        options: FitOptions,
+        workers: int,
+        report: Callable[[str, RefinedFits, np.ndarray], None] | None,
+    ) -> Estimate:
+        """The best fit of one task on so many cores, without intervals.
+
+        `report(phase, fits, delays)` is called after each phase of the search."""
+        began = time.perf_counter()
+        check_instance("problem", task.problem, Problem, "Problem(rhs, history, tau)")
+        check_instance("solver", options.solver, AbstractSolver, "RK4()")
+        check_data(task.data, task.problem.observed)
+        steps = options.steps_per_delay
+        setup, problem = make_setup(
+            task.problem,
+            task.data,
+            options.settings(task),
+            options.solver,
+            check_steps(_STEPS_PER_DELAY if steps is None else steps),
+            self.huber,
+            task.seed,
+            workers,
+        )
+
+        def after_phase(phase: str, fits: RefinedFits) -> None:
+            if report is not None:
+                report(phase, fits, setup.delay(fits.theta))
+
+        result = search(setup, self.starts, task.seed, after_phase)
+        seconds = time.perf_counter() - began
+        return make_estimate(setup, problem, result, task.seed, seconds, task.equation)
+
+
+def _with_intervals(estimate: Estimate) -> Estimate:
+    """The estimate with its intervals; without them where Ctrl-C was pressed before
+    they were found."""
     began = time.perf_counter()
-    alone = len(request.sets) == 1
-    total = len(PHASES) if alone else len(request.sets)
-    tasks = zip(request.problems, request.sets, request.starts, request.seeds)
-    with Reporter(request.progress, total, len(request.sets)) as reporter:
-        if alone:
-            problem, data, own, seed = next(tasks)
-            workers = cores()
-            found = [_one(request, problem, data, own, seed, reporter.show, workers)]
-        else:
-            found = _beside(request, tasks, reporter)
-    return _batch(found, time.perf_counter() - began)
+    try:
+        assessment = assess(estimate.uncertainty)
+    except KeyboardInterrupt:
+        return estimate
+    seconds = estimate.seconds + time.perf_counter() - began
+    return replace(estimate, assessment=assessment, seconds=seconds)
 
 
-def _one(
-    request: FitRequest,
-    problem: Problem,
-    data: Data,
-    own: Mapping[str, float],
-    seed: int,
-    report: Callable | None,
-    workers: int,
-) -> Estimate:
-    began = time.perf_counter()
-    optimizer = request.optimizer
-    assert isinstance(optimizer, LeastSquares)
-    check_inputs(problem, data, request.loss, Discrete(), request.solver)
-    setup, problem = make_setup(
-        problem,
-        data,
-        request.settings(own),
-        request.solver,
-        check_steps(10 if request.steps_per_delay is None else request.steps_per_delay),
-        optimizer.huber,
-        seed,
-        workers,
-    )
-
-    def told(phase: str, fitted: RefinedFits) -> None:
-        if report is not None:
-            best = int(np.argmin(fitted.loss))
-            tau = setup.delay(fitted.theta)[best]
-            report(phase, PHASES.index(phase) + 1, 0, fitted.loss[best], tau)
-
-    search_result = search(setup, optimizer.starts, seed, told)
-    seconds = time.perf_counter() - began
-    return make_estimate(setup, problem, search_result, seed, seconds, request.model)
-
-
-def _beside(request: FitRequest, tasks: Iterable, reporter: Reporter) -> list[Estimate]:
-    """All fits, as many at a time as there are cores; the first one compiles for
-    all."""
-    found = []
-
-    def one(task: tuple) -> Estimate:
-        problem, data, own, seed = task
-        return _one(request, problem, data, own, seed, None, 1)
-
-    tasks = iter(tasks)
-    with ThreadPoolExecutor(cores()) as pool:
-        for estimate in chain([one(next(tasks))], pool.map(one, tasks)):
-            found.append(estimate)
-            done, tau = len(found), float(estimate.problem.tau)
-            reporter.show("fits", done, done, estimate.loss, tau)
-    return found
-
-
-def _batch(found: list[Estimate], seconds: float) -> FitBatch:
-    best = np.stack([each.best for each in found])
+def _batch(estimates: list[Estimate], seconds: float) -> FitBatch[Estimate]:
+    best = np.stack([each.best for each in estimates])
     return FitBatch(
-        names=found[0].names,
+        names=estimates[0].names,
         best=best,
-        first=np.stack([each.setup.guess for each in found]),
+        first=np.stack([each.setup.guess for each in estimates]),
         final=best,
-        loss=np.array([each.loss for each in found]),
-        statuses=tuple(each.status for each in found),
-        epochs=np.array([each.search_result.evaluations for each in found]),
+        loss=np.array([each.loss for each in estimates]),
+        statuses=tuple(each.status for each in estimates),
+        epochs=np.array([each.search_result.evaluations for each in estimates]),
         seconds=seconds,
-        results=lambda index: found[index],
+        results=estimates.__getitem__,
     )

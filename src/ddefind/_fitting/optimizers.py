@@ -1,10 +1,18 @@
-"""Optimisers for gradient descent, as records; optax does the work."""
+"""The optimisers of gradient descent; optax does their steps."""
 
 import abc
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, final
 
 import equinox as eqx
 import jax.numpy as jnp
+
+from .._results.batch import FitBatch
+from .._results.result import FitResult
+from .._util.errors import check_positive
+from .gradient_descent import descend, descend_many
+from .method import AbstractMethod
+from .request import FitOptions, FitTask
 
 
 @final
@@ -20,59 +28,38 @@ class Cosine(eqx.Module):
     final: float = eqx.field(static=True, default=0.1)
 
     def __check_init__(self):
-        _check_rate("rate", self.rate)
+        check_positive("rate", self.rate)
         if not 0 <= self.final <= 1:
             raise ValueError(f"`final` must lie in [0, 1], but got {self.final}.")
 
 
-class AbstractOptimizer(eqx.Module):
-    """An optimiser; `transformation(epochs)` is its optax form.
-
-    `elementwise` ones treat each number of the free vector for itself, so that many
-    fits can run side by side in one array."""
+class AbstractOptimizer(AbstractMethod):
+    """An optimiser of gradient descent. A new one needs `transformation(epochs)`, its
+    form in optax, and `elementwise`: whether it treats each element of the free vector
+    on its own, so that many fits can run side by side in one array."""
 
     elementwise: eqx.AbstractClassVar[bool]
 
     @abc.abstractmethod
     def transformation(self, epochs: int) -> Any: ...
 
+    def check(self, options: FitOptions) -> None:
+        """Gradient descent has all options; their values are checked by the fit."""
 
-@final
-class LeastSquares(eqx.Module):
-    """Levenberg-Marquardt on the residuals at the measured times: the default of
-    `fit`, for up to some hundred parameters.
+    def fit(self, task: FitTask, options: FitOptions) -> FitResult:
+        """One fit, which keeps its losses and its path."""
+        return descend(self, task, options)
 
-    **Arguments**
-
-    - `starts`: how many starts are tried, the user's among them; 1 is the nearest
-      minimum only.
-    - `huber`: residuals beyond so many standard deviations count linearly, not
-      squared, so that outliers matter less (1.345 is usual).
-
-    >>> LeastSquares(huber=1.345).starts
-    32
-    """
-
-    starts: int = eqx.field(static=True, default=32)
-    huber: float | None = eqx.field(static=True, default=None)
-
-    def __check_init__(self):
-        if isinstance(self.starts, bool) or not (
-            isinstance(self.starts, int) and self.starts >= 1
-        ):
-            raise ValueError(f"`starts` must be an integer from 1 on: {self.starts!r}.")
-        if self.huber is not None:
-            _check_rate("huber", self.huber)
-
-
-def _check_rate(name: str, rate: Any) -> None:
-    if not isinstance(rate, (int, float)) or not 0 < rate < float("inf"):
-        raise ValueError(f"`{name}` must be a positive number, but got {rate!r}.")
+    def fit_many(
+        self, tasks: Sequence[FitTask], options: FitOptions
+    ) -> FitBatch[FitResult]:
+        """Many fits, side by side in compiled blocks."""
+        return descend_many(self, tasks, options)
 
 
 def _check_schedule(rate: Any) -> None:
     if not isinstance(rate, Cosine):
-        _check_rate("rate", rate)
+        check_positive("rate", rate)
 
 
 def _schedule(rate: float | Cosine, epochs: int):
@@ -86,7 +73,7 @@ def _schedule(rate: float | Cosine, epochs: int):
 class _AdamState(NamedTuple):
     mean: Any
     square: Any
-    left_1: Any  # beta_1^e: what is left of the zeros that the means began with
+    left_1: Any  # beta_1^e, the weight of the zeros that the means began with
     left_2: Any
 
 
@@ -140,7 +127,7 @@ class Adam(AbstractOptimizer):
 
 @final
 class RMSProp(AbstractOptimizer):
-    """RMSProp: the gradient over its root mean square of late."""
+    """RMSProp: the gradient divided by the root of its moving mean square."""
 
     rate: float | Cosine = eqx.field(static=True, default=0.01)
     decay: float = eqx.field(static=True, default=0.99)
@@ -175,10 +162,10 @@ class SGD(AbstractOptimizer):
 
 @final
 class LBFGS(AbstractOptimizer):
-    """L-BFGS with a line search: few epochs, several solves each.
+    """L-BFGS with a line search: few epochs, of several solves each.
 
-    It needs the exact gradient of the loss that it sees: use `Discrete()` or
-    `Forward()`."""
+    Its line search needs the exact gradient of the discretised loss: use `Discrete()`
+    or `Forward()`."""
 
     memory: int = eqx.field(static=True, default=10)
     elementwise: ClassVar[bool] = False

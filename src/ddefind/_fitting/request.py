@@ -1,46 +1,94 @@
-"""Fits as they are asked for, before anything is computed."""
+"""What a fit is asked for, before anything is computed: its task and its options."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, final
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypedDict, final
 
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._loss.gradients import AbstractGradient
-from .._loss.losses import AbstractLoss
+from .._loss.losses import AbstractLoss, SumOfSquares
 from .._problem.parameters import Parameter
 from .._problem.problem import Problem
-from .._solve.runge_kutta import AbstractSolver
+from .._solve.runge_kutta import RK4, AbstractSolver
+from .._util.errors import did_you_mean
 from .._util.progress import Progress
-from .optimizers import AbstractOptimizer, LeastSquares
+
+
+@final
+@dataclass(frozen=True)
+class FitTask:
+    """One fit: a problem and its data.
+
+    `starts` are start values of this fit alone, by name, and `seed` is that of its
+    random starts. `equation` is the text equation that the problem was made from, if it
+    was made from one."""
+
+    problem: Problem
+    data: Data
+    starts: Mapping[str, float]
+    seed: int
+    equation: Equation | None
+
+
+class LeastSquaresKeywords(TypedDict, total=False):
+    """The keyword arguments that every method has, for type checkers. Their defaults
+    stand in `FitOptions`, and the docstring of `fit` explains them."""
+
+    history: Any
+    parameters: Mapping[str, Any] | None
+    solver: AbstractSolver
+    steps_per_delay: int | None
+    seed: int
+    intervals: bool | None
+    progress: bool | Callable[[Progress], None] | None
+
+
+class FitKeywords(LeastSquaresKeywords, total=False):
+    """The keyword arguments of `fit` and `fit_many`, those of gradient descent among
+    them."""
+
+    loss: AbstractLoss
+    gradient: AbstractGradient | None
+    epochs: int | None
+    threshold: float | None
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitRequest:
-    """One or many fits: lists have an entry for each. None is a default, which the
-    methods know. `model` is the text equation that the problems come from, if any."""
+class FitOptions:
+    """The options that all fits of a call share. None stands for the default of the
+    method that fits."""
 
-    problems: list[Problem]
-    sets: list[Data]
-    starts: list[Mapping[str, float]]
-    seeds: list[int]
-    parameters: Mapping[str, Any] | None
-    loss: AbstractLoss
-    optimizer: AbstractOptimizer | LeastSquares
-    gradient: AbstractGradient | None
-    solver: AbstractSolver
-    steps_per_delay: int | None
-    epochs: int | None
-    threshold: float | None
-    progress: bool | Callable[[Progress], None] | None
-    model: Equation | None
+    history: Any = None
+    parameters: Mapping[str, Any] | None = None
+    loss: AbstractLoss = SumOfSquares()
+    gradient: AbstractGradient | None = None
+    solver: AbstractSolver = RK4()
+    steps_per_delay: int | None = None
+    epochs: int | None = None
+    threshold: float | None = None
+    seed: int = 0
+    intervals: bool | None = None
+    progress: bool | Callable[[Progress], None] | None = None
 
-    def settings(self, own: Mapping[str, float]) -> dict[str, Any]:
-        """The settings of the parameters, with one fit's own starts."""
+    def settings(self, task: FitTask) -> dict[str, Any]:
+        """The settings of the parameters by name, with the starts of one fit."""
         settings = dict(self.parameters or {})
-        for name, value in own.items():
-            before = settings.get(name)
-            bounds = before if isinstance(before, Parameter) else Parameter()
+        for name, value in task.starts.items():
+            shared = settings.get(name)
+            bounds = shared if isinstance(shared, Parameter) else Parameter()
             settings[name] = replace(bounds, start=value)
         return settings
+
+
+def read_options(function: str, keywords: FitKeywords) -> FitOptions:
+    """The options from keyword arguments; a misspelt one is named with its remedy."""
+    known = [field.name for field in fields(FitOptions)]
+    for name in keywords:
+        if name not in known:
+            raise TypeError(
+                f"`{function}` has no argument `{name}`."
+                f"{did_you_mean(name, [*known, 'optimizer'])}"
+            )
+    return FitOptions(**keywords)

@@ -185,11 +185,14 @@ class Uncertainty:
             self.theta, int(best.n[0]), float(best.loss[0]), self.unit, covariance
         )
 
-    def profiles(self, level: float = 0.95) -> list[Profile]:
+    def profiles(
+        self, level: float = 0.95, which: list[int] | None = None
+    ) -> list[Profile]:
         """The profiles of the free values, over all minima that tie with the best."""
         setup, optimum, q = self.slow, self.optimum(), self.quantile(level)
         # What has no influence, alone or against others, needs no fit to be open.
-        tried = np.flatnonzero(~self.flat & ~self.noise_unknown).tolist()
+        which = list(range(len(self.theta))) if which is None else which
+        tried = [j for j in which if not (self.flat[j] or self.noise_unknown)]
         places = [
             (np.sqrt(max(rise, 0.0)), theta) for rise, theta in self._ties(optimum, q)
         ]
@@ -200,7 +203,7 @@ class Uncertainty:
         names = setup.model.free.names
         return [
             known[j] if j in known else open_profile(names[j], optimum, j, q)
-            for j in range(len(names))
+            for j in which
         ]
 
     @property

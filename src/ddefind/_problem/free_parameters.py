@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._util.errors import did_you_mean
 from .problem import Problem
 
 
@@ -84,6 +85,33 @@ class FreeParameters:
         """The full names of the free values."""
         elements = [name for each in self.arrays for name in each.elements(each.name)]
         return tuple(elements[self.source.index(j)] for j in range(len(self.names)))
+
+    def index(self, name: str) -> int:
+        """The place of a free parameter among all of them, by its short or full
+        name."""
+        for known in (self.names, self.paths):
+            if name in known:
+                return known.index(name)
+        raise ValueError(
+            f"There is no free parameter {name!r}.{did_you_mean(name, self.names)}"
+        )
+
+    def indices_or_values(self, problem: Problem) -> dict[str, int | float]:
+        """Every parameter of the problem by its short and its full name: for a free one
+        its index (an int), for any other its value (a float)."""
+        values = np.concatenate(
+            [
+                np.ravel(a)
+                for a in jax.tree.leaves(eqx.filter(problem, eqx.is_inexact_array))
+            ]
+        )
+        known: dict[str, int | float] = {}
+        for array in self.arrays:
+            for name in (array.short, array.name):
+                for element, key in enumerate(array.elements(name), start=array.first):
+                    source = self.source[element]
+                    known[key] = source if source >= 0 else float(values[element])
+        return known
 
     def learns(self, each: ParameterArray) -> bool:
         """Whether the array depends on z. That of tau counts always: it sets the

@@ -1,9 +1,13 @@
 """What a fit returns: records with thin methods, how they print, and their files.
 
-`result.py` holds what every fit has, `estimate.py` the least-squares fit, `report.py`
-and `cautions.py` what it prints. `save.py` says what is saved, `describe_problem.py`
-turns a problem into words, `saved_file.py` writes the file, `load.py` reads it. Begin
-with `result.py`.
+`result.py` holds what every fit has and the result of gradient descent, `estimate.py`
+the least-squares fit, `batch.py` many fits, `status.py` how a fit ended. `report.py`
+prints an estimate, with the warnings of `cautions.py`.
+
+A file is written by `save.py`, which says what is saved, and `saved_file.py`; a
+problem is put into words by `describe_problem.py`. `schema.py` is the format, made of
+the `fields.py`; `versions.py` brings older files up to date, and `load.py` reads them.
+Begin with `estimate.py`, or with `schema.py` for the files.
 
 May import: `_util`, `_data`, `_problem`, `models`, `_equation`, `_solve`, `plots`,
 `_loss`, `torch`, `_least_squares`, `_inference`.

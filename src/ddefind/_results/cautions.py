@@ -1,33 +1,42 @@
-"""What a fit should make its user doubt: plain sentences, none for a good fit."""
+"""Sentences that warn of what may be wrong with a fit; none for a good one."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._data.smoothing import rough_noise
-from .._inference.residual_tests import CHI, NORMAL, OUTLIER, WHITE, ResidualTest
+from .._inference.assessment import Assessment
+from .._inference.residual_tests import (
+    CHI,
+    NORMAL,
+    OUTLIER,
+    WHITE,
+    ResidualTest,
+    failed,
+)
 from .._least_squares.setup import usual_delays
 
 if TYPE_CHECKING:
     from .estimate import Estimate
 
-# Steps matter that move the estimates by more than this share of their joint standard
-# error.
+# A halved step that moves the estimates by more than this share of their joint standard
+# error is worth a word.
 _STEP_ERROR = 0.1
-# Estimates further off their priors than this, in standard deviations, contradict them.
+# Estimates and priors contradict each other if they differ by more than this number of
+# the prior's standard deviations.
 _CONTRADICTED = 3.0
-# How much smaller than its expectation a chi-square of given noise may be: by chance,
-# in one of so many fits.
+# The given noise counts as too large if chi-square is so small that chance alone would
+# give it in this share of fits.
 _TOO_SMALL = 0.005
 
 
-def cautions(fit: "Estimate") -> list[str]:
-    """Sentences about the data, the minimum and the residuals."""
-    found = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
-    found += [*_bounds(fit), *_priors(fit), _tie(fit)]
-    found += [_noise_floor(fit), _small_chi_square(fit)]
-    found += [_sentence(fit, check) for check in fit.failed_checks]
-    return [sentence for sentence in found if sentence]
+def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
+    """Sentences about the data, the minimum and the residuals; none for a good fit."""
+    sentences = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
+    sentences += [*_bounds(fit), *_priors(fit), _tie(fit, assessment)]
+    sentences += [_noise_floor(fit), _small_chi_square(fit, assessment)]
+    sentences += [_sentence(fit, test) for test in failed(list(assessment.checks))]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _few_values(fit: "Estimate") -> str:
@@ -65,7 +74,7 @@ def _bounds(fit: "Estimate") -> list[str]:
 
 
 def _priors(fit: "Estimate") -> list[str]:
-    """Estimates that the data pull far from what was known beforehand."""
+    """Estimates that lie far from their priors."""
     priors = fit.setup.model.priors
     if priors is None:
         return []
@@ -89,11 +98,11 @@ def _few_of_a_quantity(fit: "Estimate") -> str:
     )
 
 
-def _tie(fit: "Estimate") -> str:
-    ties = fit.uncertainty.ties
-    if not ties:
+def _tie(fit: "Estimate", assessment: Assessment) -> str:
+    """The nearest other minimum that the data cannot tell from the best."""
+    if not assessment.ties:
         return ""
-    rise, theta = min(ties, key=lambda tie: tie[0])
+    rise, theta = min(assessment.ties, key=lambda tie: tie[0])
     errors = fit.uncertainty.standard_errors
     away = np.abs(theta - fit.best) / np.where(np.isfinite(errors), errors, np.inf)
     places = [
@@ -111,26 +120,26 @@ def _tie(fit: "Estimate") -> str:
 
 
 def _noise_floor(fit: "Estimate") -> str:
-    """The residuals against the scatter of neighbouring points."""
+    """Residuals that are larger than the scatter of neighbouring points."""
     if fit.data.sd is not None:
         return ""
     rough = rough_noise(fit.data)
     count = np.isfinite(fit.data.x).sum(axis=0)
-    for name, found, floor, n in zip(
+    for name, noise, floor, n in zip(
         fit.data.names, fit.search_result.noise, rough, count
     ):
-        # Both are estimates; the ratio of good ones stays within this.
-        if n >= 12 and found / floor > 1.2 + 4 / np.sqrt(n):
+        # Both are estimates of the noise; chance keeps their ratio within this.
+        if n >= 12 and noise / floor > 1.2 + 4 / np.sqrt(n):
             return (
-                f"The residuals of `{name}` are {found / floor:.2g} times as large as "
+                f"The residuals of `{name}` are {noise / floor:.2g} times as large as "
                 "the scatter of neighbouring values: the model misses something, or "
                 "this is not the best minimum."
             )
     return ""
 
 
-def _small_chi_square(fit: "Estimate") -> str:
-    for check in fit.checks:
+def _small_chi_square(fit: "Estimate", assessment: Assessment) -> str:
+    for check in assessment.checks:
         if check.test == CHI and 1 - check.p < _TOO_SMALL:
             return (
                 f"Chi-square is only {check.statistic:.4g} for {fit.freedom} degrees "

@@ -1,10 +1,14 @@
-"""What a problem is made of, as plain words and numbers, and back.
+"""A problem in plain words and numbers, and back.
 
-Text equations, and problems of the package's own modules, can be described so. A
-function or a module of the user's is code, and is not."""
+A text equation is described by its text. A right-hand side, history or solver is
+described by the name of its class, if that is one of the package's own: any final class
+in the file of its base class. A function or a class of the user's is code, which no
+file holds."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Mapping
 from dataclasses import fields
+from types import ModuleType
 from typing import Any
 
 import equinox as eqx
@@ -12,48 +16,76 @@ import numpy as np
 
 from .. import models
 from .._equation.equation import Equation, equation
-from .._problem.history import Affine, Constant, Neural, Periodic
+from .._problem import history
 from .._problem.problem import Problem
+from .._solve import runge_kutta
+from .._solve.runge_kutta import AbstractSolver
+from .._util.errors import ResultError
 
-_PLAIN: dict[str, Callable[..., Any]] = {
-    "Constant": Constant,
-    "Affine": Affine,
-    "Periodic": Periodic,
-    "models.Exponential": models.Exponential,
-    "models.Logistic": models.Logistic,
-    "models.ENSO": models.ENSO,
-    "models.Cheyne": models.Cheyne,
-    "models.HIV": models.HIV,
+
+def _final_classes(module: ModuleType, base: type) -> dict[str, type]:
+    """The final classes of a file that are derived from `base`, by name."""
+    return {
+        name: cls
+        for name, cls in vars(module).items()
+        if isinstance(cls, type)
+        and issubclass(cls, base)
+        and cls.__module__ == module.__name__
+        and getattr(cls, "__final__", False)
+    }
+
+
+_MODELS = _final_classes(models, models.AbstractModel)
+_CLASSES = {
+    **{f"models.{name}": cls for name, cls in _MODELS.items()},
+    **_final_classes(history, history.AbstractHistory),
 }
-_NETWORKS: dict[str, Callable[..., Any]] = {
-    "Neural": Neural,
-    "models.Neural": models.Neural,
-}
+_NAMES = {cls: name for name, cls in _CLASSES.items()}
+_SOLVERS = _final_classes(runge_kutta, AbstractSolver)
 
 
 def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
     """A problem without its numbers; None if a part of it is the user's code."""
     if model is not None:
         return _describe_equation(model)
-    rhs, history = _describe_module(problem.rhs), _describe_module(problem.history)
-    if rhs is None or history is None or problem.observe is not None:
+    rhs, past = _describe_module(problem.rhs), _describe_module(problem.history)
+    if rhs is None or past is None or problem.observe is not None:
         return None
     initial = None if problem.initial is None else len(problem.initial)
-    return {"rhs": rhs, "history": history, "initial": initial}
+    return {"rhs": rhs, "history": past, "initial": initial}
 
 
-def rebuild(described: dict[str, Any]) -> tuple[Problem, Equation | None]:
-    """The problem, its numbers still to be set, and the equation it comes from."""
+def is_known_solver(solver: AbstractSolver) -> bool:
+    """Whether the solver is one of the package's own."""
+    return _SOLVERS.get(type(solver).__name__) is type(solver)
+
+
+def solver_named(name: str) -> AbstractSolver:
+    """The solver of that name."""
+    if name not in _SOLVERS:
+        raise ResultError(f"`solver` must be one of {', '.join(_SOLVERS)}, not {name}.")
+    return _SOLVERS[name]()
+
+
+def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation | None]:
+    """The problem, its numbers still to be set, and the equation that it comes from.
+    Its arrays may have no more than `most` elements: so many numbers are in the
+    file."""
     if "equation" in described:
-        history = described["history"]
-        history = _rebuild_module(history) if isinstance(history, dict) else history
-        observe = described["observe"]
-        model = equation(described["equation"], history=history, observe=observe)
+        past = described["history"]
+        if isinstance(past, dict):
+            past = _rebuild_module("problem.history", past, most)
+        elif isinstance(past, np.ndarray):
+            past = past.tolist()
+        text, observe = described["equation"], described["observe"]
+        model = equation(text, history=past, observe=observe)
         return model.blank, model
     initial = described["initial"]
+    if initial is not None and initial > most:
+        raise ResultError(f"`problem.initial` is {initial}: the file is too short.")
     problem = Problem(
-        _rebuild_module(described["rhs"]),
-        _rebuild_module(described["history"]),
+        _rebuild_module("problem.rhs", described["rhs"], most),
+        _rebuild_module("problem.history", described["history"], most),
         tau=1.0,
         initial=None if initial is None else np.zeros(initial),
     )
@@ -61,37 +93,42 @@ def rebuild(described: dict[str, Any]) -> tuple[Problem, Equation | None]:
 
 
 def _describe_equation(model: Equation) -> dict[str, Any] | None:
-    history = model.history
-    if callable(history) and (history := _describe_module(history)) is None:
+    past = model.history
+    if callable(past) and (past := _describe_module(past)) is None:
         return None
     text, observe = model.texts
-    return {"equation": text, "history": history, "observe": observe}
+    return {"equation": text, "history": past, "observe": observe}
 
 
 def _describe_module(module: Any) -> dict[str, Any] | None:
-    """Its class, and the arguments of that: for arrays, their shapes."""
-    for name, cls in _NETWORKS.items():
-        if type(module) is cls:
-            sizes = [len(bias) for bias in module.network.biases]
-            width = sizes[0] if len(sizes) > 1 else 1
-            arguments = {"d": sizes[-1], "width": width, "depth": len(sizes) - 1}
-            return {"class": name, "arguments": arguments}
-    for name, cls in _PLAIN.items():
-        if type(module) is cls:
-            given = {
-                field.name: getattr(module, field.name) for field in fields(module)
-            }
-            arrays = {key: v for key, v in given.items() if eqx.is_inexact_array(v)}
-            others = {key: v for key, v in given.items() if key not in arrays}
-            if all(type(value) is int for value in others.values()):
-                shapes = {key: list(v.shape) for key, v in arrays.items()}
-                return {"class": name, "shapes": shapes, "arguments": others}
-    return None
+    """The class of a module and the arguments that make one of the same shapes: either
+    those that its method `arguments` gives, or its fields, of which all that are not
+    arrays must be integers."""
+    name = _NAMES.get(type(module))
+    if name is None:
+        return None
+    if hasattr(module, "arguments"):
+        return {"class": name, "shapes": {}, "arguments": module.arguments()}
+    values = {field.name: getattr(module, field.name) for field in fields(module)}
+    arrays = {key: v for key, v in values.items() if eqx.is_inexact_array(v)}
+    others = {key: v for key, v in values.items() if key not in arrays}
+    if not all(type(value) is int for value in others.values()):
+        return None
+    shapes = {key: list(v.shape) for key, v in arrays.items()}
+    return {"class": name, "shapes": shapes, "arguments": others}
 
 
-def _rebuild_module(described: dict[str, Any]) -> Any:
+def _rebuild_module(where: str, described: Mapping[str, Any], most: int) -> Any:
+    """A module of zeros, or a network, of the described shapes."""
     name, arguments = described["class"], described["arguments"]
-    if name in _NETWORKS:
-        return _NETWORKS[name](**arguments)
-    zeros = {key: np.zeros(shape) for key, shape in described["shapes"].items()}
-    return _PLAIN[name](**zeros, **arguments)
+    if name not in _CLASSES:
+        raise ResultError(f"`{where}.class` is {name!r}, which is not of this package.")
+    shapes = {key: shape.tolist() for key, shape in described["shapes"].items()}
+    sizes = [math.prod(shape) for shape in shapes.values()]
+    if hasattr(_CLASSES[name], "arguments"):
+        d, width, depth = (arguments.get(key, 0) for key in ("d", "width", "depth"))
+        sizes = [d, width * depth, width * d]  # less than a network's weights
+    if max(sizes, default=0) > most or min(sizes, default=0) < 0:
+        raise ResultError(f"`{where}` has larger arrays than the file has numbers for.")
+    zeros = {key: np.zeros(shape) for key, shape in shapes.items()}
+    return _CLASSES[name](**zeros, **arguments)

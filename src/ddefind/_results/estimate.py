@@ -1,49 +1,47 @@
-"""What least squares returns: the estimates, and how sure they are."""
+"""What least squares returns: a record of the best fit, with thin methods on it."""
 
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 
 from .._equation.equation import Equation
+from .._inference.assessment import (
+    Assessment,
+    assess,
+    has_fit,
+    model_values,
+    residual_tests,
+    standard_deviations,
+)
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
 from .._inference.covariance import Uncertainty
 from .._inference.derived import Derived, derive
-from .._inference.identifiability import NOT, Verdict, verdicts
+from .._inference.identifiability import NOT, Verdict
 from .._inference.model_selection import Criteria, criteria
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.profile_likelihood import Profile
-from .._inference.residual_tests import (
-    CHI,
-    WHITE,
-    ResidualTest,
-    failed,
-    residual_checks,
-)
+from .._inference.residual_tests import CHI, WHITE, ResidualTest, failed
 from .._inference.stability import Stability, stability
-from .._least_squares import levenberg_marquardt as _levenberg
-from .._least_squares.observe import observed
+from .._least_squares import levenberg_marquardt
 from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
-from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
-from .._util.errors import did_you_mean
-from .report import html_of, text_of
-from .result import AbstractFit, Status
+from .report import as_dict, as_html, as_text, table
+from .result import AbstractFit
 from .save import estimate_content
-from .saved_file import write_saved
+from .status import Status
 
 _STATUS = {
-    _levenberg.LIMIT: Status.limit,
-    _levenberg.GRADIENT: Status.converged_gradient,
-    _levenberg.STEP: Status.converged_step,
-    _levenberg.EXACT: Status.exact,
-    _levenberg.STUCK: Status.stuck,
-    _levenberg.NO_START: Status.no_start,
+    levenberg_marquardt.LIMIT: Status.limit,
+    levenberg_marquardt.GRADIENT: Status.converged_gradient,
+    levenberg_marquardt.STEP: Status.converged_step,
+    levenberg_marquardt.EXACT: Status.exact,
+    levenberg_marquardt.STUCK: Status.stuck,
+    levenberg_marquardt.NO_START: Status.no_start,
 }
 
 
@@ -52,142 +50,148 @@ _STATUS = {
 class Estimate(AbstractFit):
     """A least-squares fit, at the best minimum that was found.
 
-    `minima` are the distinct minima, best first, reached from `starts` starts drawn
-    with `seed`."""
+    The best of `starts` starts was taken, drawn with `seed`; `minima` are the distinct
+    minima that were found. `assessment` holds what takes further computing: the 95%
+    intervals, the verdicts and the tests of the residuals. It is None where they were
+    left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them."""
 
     start: Problem
     starts: int
     seed: int
     setup: FitSetup = field(repr=False)
     search_result: SearchResult = field(repr=False)
+    assessment: Assessment | None = field(repr=False)
 
-    @cached_property
-    def minima(self) -> tuple[Minimum, ...]:
-        """The distinct minima, with the sums of squares in the unit of `loss`."""
-        unit = float(self.search_result.best.loss[0])
-        scale = self.loss / unit if 0 < unit < np.inf else 1.0
-        return tuple(m._replace(loss=scale * m.loss) for m in self.search_result.minima)
+    # The estimates and their errors
 
     @property
     def noise(self) -> dict[str, float]:
-        """The standard deviation of the noise of each measured quantity, as given or
+        """The standard deviation of the noise of each measured quantity, as given or as
         estimated."""
         named = zip(self.data.names, self.search_result.noise.tolist())
         measured = self.setup.measured & np.isfinite(self.loss)
         return {name: sd for (name, sd), is_in in zip(named, measured) if is_in}
 
     @cached_property
+    def minima(self) -> tuple[Minimum, ...]:
+        """The distinct minima, best first, with the sums of squares in the unit of
+        `loss`."""
+        best_loss = float(self.search_result.best.loss[0])
+        scale = self.loss / best_loss if 0 < best_loss < np.inf else 1.0
+        return tuple(m._replace(loss=scale * m.loss) for m in self.search_result.minima)
+
+    @cached_property
     def uncertainty(self) -> Uncertainty:
+        """The curvature of the sum of squares at the estimates."""
         return Uncertainty(self.setup, self.search_result)
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of the estimates, in the order of `names`; infinite on the diagonal where the
-        data determine nothing."""
+        """The covariance of the estimates, in the order of `names`; infinite on the
+        diagonal where the data determine nothing."""
         return self.uncertainty.covariance
 
     @property
     def standard_errors(self) -> dict[str, float]:
+        """The standard error of each estimate, by name."""
         return dict(zip(self.names, self.uncertainty.standard_errors.tolist()))
 
-    @cached_property
-    def _profiles(self) -> list[Profile]:
-        return self.uncertainty.profiles()
+    @property
+    def freedom(self) -> int:
+        """The degrees of freedom: measured values less determined directions."""
+        return self.uncertainty.freedom
+
+    @property
+    def chi_square(self) -> float:
+        """The sum of squares in units of the noise, without what priors add. Where the
+        noise is estimated it is about the degrees of freedom."""
+        if self.setup.model.huber is None and self.data.sd is not None:
+            return float(np.nansum(self.residuals**2))
+        return float(self.search_result.best.loss[0]) / self.uncertainty.unit
+
+    # Intervals, verdicts and tests: from the assessment
+
+    def with_intervals(self) -> "Estimate":
+        """The same fit with its 95% intervals, verdicts and tests of the residuals,
+        which take some further fits."""
+        if self.assessment is not None:
+            return self
+        return replace(self, assessment=assess(self.uncertainty))
+
+    @property
+    def _assessed(self) -> Assessment:
+        if self.assessment is None:
+            raise ValueError(
+                "This fit was made without intervals. Compute them with "
+                "`fit = fit.with_intervals()`, or fit with `intervals=True`."
+            )
+        return self.assessment
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
         """The 95% interval of each parameter, by profile likelihood; infinite on a side
         where the data set no limit."""
-        return {profile.name: profile.interval for profile in self._profiles}
+        return {profile.name: profile.interval for profile in self._assessed.profiles}
 
-    @cached_property
+    @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """What the data say of each parameter: determined, weakly, or not; and why."""
-        return tuple(verdicts(self.uncertainty, self._profiles))
-
-    @property
-    def chi_square(self) -> float:
-        """The sum of squares in units of the noise, without what priors add; without
-        given noise it is about the degrees of freedom."""
-        if self.setup.model.huber is None and self.data.sd is not None:
-            return float(np.nansum(self.residuals**2))
-        return float(self.search_result.best.loss[0]) / self.uncertainty.unit
-
-    @property
-    def freedom(self) -> int:
-        """Degrees of freedom: measured values less determined directions."""
-        return self.uncertainty.freedom
+        """What the data say of each parameter: determined, weakly determined or not
+        determined; and why."""
+        return self._assessed.verdicts
 
     def profile(self, name: str, level: float = 0.95) -> Profile:
-        """The profile likelihood of one parameter, with its interval."""
+        """The profile likelihood of one parameter, with its interval of the given
+        level. A level other than that of the fit is computed for this parameter."""
         check_level(level)
-        index = self._index(name)
-        known = self._profiles if level == 0.95 else self.uncertainty.profiles(level)
-        return known[index]
+        index = self.setup.model.free.index(name)
+        if level == 0.95 and self.assessment is not None:
+            return self.assessment.profiles[index]
+        return self.uncertainty.profiles(level, [index])[0]
 
-    def plot_profile(self, *names: str) -> Any:
-        """A matplotlib figure of profiles (of all parameters by default)."""
-        from ..plots import plot_profiles
-
-        chosen = [self._index(name) for name in names] or range(len(self.names))
-        return plot_profiles([self._profiles[index] for index in chosen])
-
-    def _check_fit(self) -> None:
-        """Where no start had a finite loss, there is nothing to go on from."""
-        if not np.isfinite(self.loss):
-            raise ValueError(f"There is no fit: {self.message}")
-
-    def _index(self, name: str) -> int:
-        if name in self.names:
-            return self.names.index(name)
-        paths = self.setup.model.free.paths
-        if name in paths:
-            return paths.index(name)
-        raise ValueError(
-            f"There is no free parameter {name!r}.{did_you_mean(name, self.names)}"
-        )
+    @cached_property
+    def _values_with_derivatives(self) -> np.ndarray:
+        return model_values(self.uncertainty)
 
     @property
     def fitted(self) -> np.ndarray:
         """What the model says at the times of the data, of the shape of `data.x`."""
-        return self._observed[..., 0]
-
-    @cached_property
-    def _observed(self) -> np.ndarray:
-        """What the model says at the times of the data, and its derivatives."""
-        model, k = self.setup.model, len(self.data.names)
-        return observed(model, self.best, self.data.t, self.steps_per_delay, k)
+        if self.assessment is not None:
+            return self.assessment.fitted
+        return self._values_with_derivatives[..., 0]
 
     @property
     def residuals(self) -> np.ndarray:
         """Data minus model in units of the noise; NaN where nothing was measured."""
-        return (self.data.x - self.fitted) / self._sd
+        return (self.data.x - self.fitted) / standard_deviations(self.uncertainty)
+
+    @cached_property
+    def checks(self) -> tuple[ResidualTest, ...]:
+        """Tests of the residuals: whiteness, normality and outliers of each quantity,
+        and chi-square where the noise is given. There are none where the model passes
+        through the data, or where there is no fit."""
+        if self.assessment is not None:
+            return self.assessment.checks
+        return residual_tests(self.uncertainty, self._values_with_derivatives)
 
     @property
-    def _sd(self) -> np.ndarray:
-        return self.search_result.noise if self.data.sd is None else self.data.sd
+    def failed_checks(self) -> tuple[ResidualTest, ...]:
+        """The tests that the residuals fail. A right model fails any of them in 5% of
+        fits."""
+        return tuple(failed(list(self.checks)))
 
-    def bootstrap(
-        self, n: int = 1000, kind: Kind = "parametric", seed: int = 0
-    ) -> Bootstrap:
-        """Estimates of `n` data sets made again, from the fitted trajectory with
-        Gaussian noise (`"parametric"`) or with noise drawn from the residuals
-        (`"residual"`). Each fit starts at the estimate; priors stay as they are."""
-        self._check_fit()
-        verdicts = zip(self.names, self.verdicts)
-        undetermined = tuple(name for name, v in verdicts if v.verdict == NOT)
-        fitted = self.fitted
-        return bootstrap(self.uncertainty, fitted, undetermined, n, kind, seed)
+    @property
+    def rejected(self) -> bool:
+        """Whether the residuals reject the model: by their order, or by their size
+        against the given noise."""
+        return any(check.test in (WHITE, CHI) for check in self.failed_checks)
 
-    def sample(
-        self, draws: int = 1000, warmup: int = 1000, chains: int = 2, seed: int = 0
-    ) -> Any:
-        """Samples of the posterior by NUTS, as ArviZ data. The prior is Jeffreys',
-        between the bounds, times the fit's own priors; noise levels that are not given
-        are sampled too. Needs `pip install 'ddefind[sample]'`."""
-        self._check_fit()
-        found = self._profiles
-        return sample(self.uncertainty, found, draws, warmup, chains, seed)
+    @cached_property
+    def criteria(self) -> Criteria:
+        """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
+        self._check_there_is_a_fit()
+        return criteria(self.data, self.fitted, self.uncertainty.dimension)
+
+    # What follows from the fit
 
     def predict(
         self,
@@ -200,143 +204,89 @@ class Estimate(AbstractFit):
 
         **Arguments**
 
-        - `times`: from 0 on, also beyond the data; a number is the last of 201 times,
-          by default that of the data.
-        - `parameters`: other values by name, of learned or fixed ones; they count as
-          known exactly, and the others stay as sure as they are.
+        - `times`: from 0 on, also beyond the data. A number is the last of 201 times;
+          by default that is the last time of the data.
+        - `parameters`: other values by name, of learned or fixed parameters. They count
+          as known exactly; the uncertainty of the others stays as it is.
         - `level`: of the band.
         """
         check_level(level)
-        self._check_fit()
+        self._check_there_is_a_fit()
         at = read_times(times, self.data.T)
         return predict(self.uncertainty, self.problem, at, parameters or {}, level)
 
     def derived(self, expression: str, level: float = 0.95) -> Derived:
         """A function of the parameters, such as `"r * tau"` or `"b[0] / K"`, with its
-        standard error and its interval by the delta method. Names are those of the fit,
-        fixed parameters included; functions those of text equations."""
+        standard error and its interval by the delta method. It may use the names of the
+        fit, those of fixed parameters too, and the functions of text equations."""
         check_level(level)
-        self._check_fit()
-        return derive(self.uncertainty, self._known, expression, level)
+        self._check_there_is_a_fit()
+        known = self.setup.model.free.indices_or_values(self.problem)
+        return derive(self.uncertainty, known, expression, level)
 
     def stability(self) -> Stability:
-        """The equilibria of the fitted equation near its trajectory: are they stable,
-        and with which period do disturbances oscillate?"""
-        self._check_fit()
+        """The equilibria of the fitted equation near its trajectory: whether they are
+        stable, and the period with which disturbances oscillate."""
+        self._check_there_is_a_fit()
+        states = np.asarray(self.solution.x)
+        return stability(self.uncertainty, states, self._state_names)
+
+    @property
+    def _state_names(self) -> tuple[str, ...]:
         d = self.problem.dimension
         if self.model is not None:
-            names = self.model.states
-        elif self.problem.observe is None:
-            names = self.data.names
-        else:
-            names = ("x",) if d == 1 else tuple(f"x[{i}]" for i in range(d))
-        return stability(self.uncertainty, np.asarray(self.solution.x), names)
+            return self.model.states
+        if self.problem.observe is None:
+            return self.data.names
+        return ("x",) if d == 1 else tuple(f"x[{i}]" for i in range(d))
 
-    @property
-    def _known(self) -> dict[str, int | float]:
-        """Every parameter by short and full name: the number of a free one among the
-        estimates, the value of any other."""
-        free, vector = self.setup.model.free, parameter_vector(self.problem)
-        known: dict[str, int | float] = {}
-        for array in free.arrays:
-            for name in (array.short, array.name):
-                for element, key in enumerate(array.elements(name), start=array.first):
-                    source = free.source[element]
-                    known[key] = source if source >= 0 else float(vector[element])
-        return known
+    def bootstrap(
+        self, n: int = 1000, kind: Kind = "parametric", seed: int = 0
+    ) -> Bootstrap:
+        """The estimates of `n` data sets that are made again, from the fitted
+        trajectory with Gaussian noise (`"parametric"`) or with noise drawn from the
+        residuals (`"residual"`). Each fit starts at the estimate; priors stay as they
+        are."""
+        self._check_there_is_a_fit()
+        known = self.with_intervals()
+        undetermined = tuple(v.name for v in known.verdicts if v.verdict == NOT)
+        return bootstrap(self.uncertainty, known.fitted, undetermined, n, kind, seed)
 
-    @cached_property
-    def checks(self) -> tuple[ResidualTest, ...]:
-        """Tests of the residuals: whiteness, normality and outliers of each quantity,
-        and chi-square where the noise is given. None where the model passes through
-        the data, or where there is no fit."""
-        judged = self.status is not Status.exact and np.isfinite(self.loss)
-        if not judged or not np.all(np.isfinite(self.fitted)):
-            return ()
-        sd = np.broadcast_to(self._sd, self.data.x.shape)
-        with np.errstate(over="ignore", invalid="ignore"):
-            slopes = self._observed[..., 1:] / sd[..., None]
-            directions = slopes @ self.uncertainty.half
-        # Slopes may overflow where values do not: then nothing is taken out.
-        if not np.all(np.isfinite(directions[np.isfinite(self.data.x)])):
-            directions = directions[..., :0]
-        residuals, huber = self.residuals, self.setup.model.huber
-        if huber is not None:
-            residuals = np.clip(residuals, -huber, huber)
-        found = residual_checks(self.data, residuals, directions, self.freedom)
-        if huber is not None:
-            # Outliers are what it was chosen for.
-            found = [check for check in found if check.test == WHITE]
-        return tuple(found)
+    def sample(
+        self, draws: int = 1000, warmup: int = 1000, chains: int = 2, seed: int = 0
+    ) -> Any:
+        """Samples of the posterior by NUTS, as ArviZ data. The prior is Jeffreys',
+        between the bounds, times the fit's own priors; noise levels that are not given
+        are sampled too. Needs `pip install 'ddefind[sample]'`."""
+        self._check_there_is_a_fit()
+        profiles = list(self.with_intervals()._assessed.profiles)
+        return sample(self.uncertainty, profiles, draws, warmup, chains, seed)
 
-    @property
-    def failed_checks(self) -> tuple[ResidualTest, ...]:
-        """The tests that the residuals fail; a right model fails any of them in 5% of
-        fits."""
-        return tuple(failed(list(self.checks)))
+    def _check_there_is_a_fit(self) -> None:
+        if not has_fit(self.uncertainty):
+            raise ValueError(f"There is no fit: {self.message}")
 
-    @property
-    def rejected(self) -> bool:
-        """Whether the residuals reject the model: by their order, or by their size
-        against given noise."""
-        return any(check.test in (WHITE, CHI) for check in self.failed_checks)
-
-    @cached_property
-    def criteria(self) -> Criteria:
-        """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
-        self._check_fit()
-        return criteria(self.data, self.fitted, self.uncertainty.dimension)
+    # How it is shown and kept
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON."""
-        return {
-            "parameters": self.values,
-            "loss": self.loss if np.isfinite(self.loss) else None,
-            "status": self.status.name,
-            "message": self.message,
-            "noise": self.noise,
-            "starts": self.starts,
-            "seed": self.seed,
-            "minima": [
-                {
-                    "loss": minimum.loss,
-                    "starts": minimum.starts,
-                    "parameters": dict(zip(self.names, minimum.theta.tolist())),
-                }
-                for minimum in self.minima
-            ],
-            "seconds": self.seconds,
-        }
+        return as_dict(self)
 
     def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter: name, estimate, standard error, 95% interval and
-        verdict; None where there is no number."""
-        rows = []
-        for index, (name, value) in enumerate(self.values.items()):
-            low, high = self._profiles[index].interval
-            rows.append(
-                {
-                    "name": name,
-                    "estimate": value,
-                    "standard_error": _finite(self.standard_errors[name]),
-                    "low": _finite(low),
-                    "high": _finite(high),
-                    "verdict": self.verdicts[index].verdict,
-                    "reason": self.verdicts[index].reason,
-                }
-            )
-        return rows
+        """A row for each parameter: name, estimate, standard error and, unless they
+        were left out, its 95% interval and verdict. None stands where there is no
+        number."""
+        return table(self)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fit, with its data and profiles, to a file (JSON), whole or not at
-        all. `dd.load` gives it back."""
-        write_saved(path, estimate_content(self))
+    def file_content(self) -> dict[str, Any]:
+        """What `save` writes, as plain words and numbers."""
+        return estimate_content(self)
 
     def __str__(self) -> str:
-        return text_of(self)
+        return as_text(self)
 
     def _repr_html_(self) -> str:
-        return html_of(self)
+        return as_html(self)
 
     def plot(self) -> Any:
         """A matplotlib figure: data and fitted trajectory, and the residuals."""
@@ -344,15 +294,17 @@ class Estimate(AbstractFit):
 
         return plot_estimate(self)
 
+    def plot_profile(self, *names: str) -> Any:
+        """A matplotlib figure of profiles, by default of all parameters."""
+        from ..plots import plot_profiles
+
+        return plot_profiles([self.profile(name) for name in names or self.names])
+
     def plot_waterfall(self) -> Any:
-        """A matplotlib figure: the chi-squares that the starts ended at, sorted."""
+        """A matplotlib figure: the chi-squares at which the starts ended, sorted."""
         from ..plots import plot_waterfall
 
         return plot_waterfall(self)
-
-
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
 
 
 def make_estimate(
@@ -361,16 +313,19 @@ def make_estimate(
     search_result: SearchResult,
     seed: int,
     seconds: float,
-    model: Equation | None,
+    equation: Equation | None,
+    assessment: Assessment | None = None,
 ) -> Estimate:
+    """The estimate of a search; `problem` has the values of what is fixed."""
     free, best = setup.model.free, search_result.best
     theta = best.theta[0]
     status = _STATUS[int(best.status[0])]
     if search_result.interrupted:
         status = Status.interrupted
     loss = float(best.loss[0])
-    plain = not setup.has_unit and len(search_result.noise) == 1
-    if plain and np.isfinite(loss):
+    # One quantity without given noise: its plain sum of squares.
+    is_plain = not setup.has_unit and len(search_result.noise) == 1
+    if is_plain and np.isfinite(loss):
         loss = float(best.squares[0].sum())
     first = np.where(np.isnan(setup.guess), theta, setup.guess)
     return Estimate(
@@ -389,5 +344,6 @@ def make_estimate(
         steps_per_delay=int(best.n[0]),
         setup=setup,
         search_result=search_result,
-        model=model,
+        assessment=assessment,
+        model=equation,
     )

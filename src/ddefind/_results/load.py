@@ -2,13 +2,17 @@
 
 import os
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, final, overload
 
 import numpy as np
 
 from .._data.data import Data
 from .._equation.equation import Equation
+from .._inference.assessment import Assessment, assess
+from .._inference.covariance import Uncertainty
+from .._inference.identifiability import verdicts
 from .._inference.profile_likelihood import Profile
+from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
 from .._least_squares.normal_equations import Model, Priors
 from .._least_squares.search import Minimum, SearchResult
@@ -20,11 +24,12 @@ from .._problem.problem import Problem
 from .._util.cores import cores
 from .._util.errors import ResultError, check_instance
 from .._util.text_files import file_name
-from .describe_problem import rebuild
+from .describe_problem import rebuild, solver_named
 from .estimate import Estimate, make_estimate
-from .result import FitResult, Status
-from .save import SOLVERS
+from .result import FitResult
 from .saved_file import read_saved
+from .schema import read_content
+from .status import Status
 
 
 @final
@@ -57,18 +62,28 @@ class SavedFit:
         return self.text
 
 
+@overload
+def load(
+    path: str | os.PathLike[str], *, problem: Problem | Equation
+) -> Estimate | FitResult: ...
+@overload
+def load(
+    path: str | os.PathLike[str], *, problem: None = None
+) -> Estimate | FitResult | SavedFit: ...
 def load(
     path: str | os.PathLike[str], *, problem: Problem | Equation | None = None
-) -> Any:
+) -> Estimate | FitResult | SavedFit:
     """A fit that was saved by `fit.save(path)`, or by the command line with `--out`.
 
     `path` is the file, or the folder. Nothing is fitted again, and no code of the file
-    is run. What comes back is an `Estimate` or a `FitResult`, as it was saved, if the
-    model is a text equation or one of the package's own modules. A model of your own is
+    is run. The result is an `Estimate` or a `FitResult`, as it was saved, if the model
+    is a text equation or is made of the package's own classes. A model of your own is
     not in the file: without it the result is a `SavedFit`, the numbers and the table;
-    with it, as `problem`, the whole fit.
+    with it, as `problem`, it is the whole fit.
 
-    A file that is damaged, altered or from a newer version is a `ResultError`.
+    A file that is damaged, altered or from a newer version is a `ResultError`. Files of
+    older versions are read; from version 1, whose files lack the tests of the
+    residuals, these are computed when it is loaded.
 
     >>> import tempfile
     >>> t = np.linspace(0, 4, 30)
@@ -80,54 +95,47 @@ def load(
     """
     if problem is not None and not isinstance(problem, Equation):
         check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
-    body = read_saved(path)
+    saved = read_saved(path)
     name = file_name(path)
     try:
-        if problem is None and body["problem"] is None:
-            return _numbers_only(body)
-        blank, model = _blank(body, problem)
-        filled = _filled(blank, body["parameters"])
-        whole = _estimate if body["kind"] == "estimate" else _descent
-        return whole(body, filled, model)
+        content = read_content(saved)
+        if problem is None and content["problem"] is None:
+            return _numbers_only(content)
+        blank, model = _blank_problem(content, problem)
+        filled = _filled(blank, content["parameters"])
+        whole = _estimate if content["kind"] == "estimate" else _descent
+        return whole(content, filled, model)
     except ResultError as error:
         raise ResultError(f"{name}: {error}") from None
-    except (
-        AssertionError,
-        AttributeError,
-        IndexError,
-        KeyError,
-        OverflowError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        # Each field is right in itself, but they contradict each other.
         raise ResultError(
             f"{name}: its parts do not belong together ({error!r}). Save the fit again."
         ) from None
 
 
-def _blank(
-    body: dict[str, Any], given: Problem | Equation | None
+def _blank_problem(
+    content: dict[str, Any], given: Problem | Equation | None
 ) -> tuple[Problem, Equation | None]:
     """The problem without its numbers, and the equation that it comes from."""
     if given is None:
-        return rebuild(body["problem"])
+        most = sum(len(array["values"]) for array in content["parameters"])
+        return rebuild(content["problem"], most)
     if isinstance(given, Equation):
         return given.blank, given
     return given, None
 
 
-def _filled(problem: Problem, parameters: list[dict[str, Any]]) -> Problem:
+def _filled(problem: Problem, arrays: list[dict[str, Any]]) -> Problem:
     """The problem with the saved numbers."""
-    saved = [(row["name"], tuple(row["shape"])) for row in parameters]
-    there = [(array.name, array.shape) for array in parameter_arrays(problem)]
-    if saved != there:
+    saved = [(array["name"], tuple(array["shape"].tolist())) for array in arrays]
+    present = [(array.name, array.shape) for array in parameter_arrays(problem)]
+    if saved != present:
         raise ResultError(
             f"`problem` is not the one that was saved: it has the parameters "
-            f"{_listed(there)}, but the file {_listed(saved)}."
+            f"{_listed(present)}, but the file {_listed(saved)}."
         )
-    return with_values(
-        problem, np.concatenate([_array(r["values"]) for r in parameters])
-    )
+    return with_values(problem, np.concatenate([array["values"] for array in arrays]))
 
 
 def _listed(names: list[tuple[str, tuple[int, ...]]]) -> str:
@@ -135,150 +143,167 @@ def _listed(names: list[tuple[str, tuple[int, ...]]]) -> str:
 
 
 def _estimate(
-    body: dict[str, Any], problem: Problem, model: Equation | None
+    content: dict[str, Any], problem: Problem, equation: Equation | None
 ) -> Estimate:
-    data, free, options = _data(body["data"]), body["free"], body["options"]
-    size = len(free["names"])
-    free_map = _free_parameters(body["parameters"], tuple(free["names"]))
-    priors = None if free["priors"] is None else Priors(*map(np.array, free["priors"]))
-    learned, fixed = free_map.split(problem)
-    setup = FitSetup(
-        Model(
-            free_map,
-            learned,
-            fixed,
-            SOLVERS[body["solver"]](),
-            priors,
-            problem.dimension,
-            options["huber"],
-        ),
-        data,
-        _array(free["lower"], size),
-        _array(free["upper"], size),
-        _array(free["guess"], size),
-        options["steps_per_delay"],
-        np.array(free["history"], bool),
-        np.array(free["frequencies"], bool),
-        cores(),
+    setup = _setup(content, problem)
+    result = _search_result(content["search"], setup.points())
+    seed, seconds = content["options"]["seed"], content["seconds"]
+    assessment = _assessment(content, Uncertainty(setup, result))
+    return make_estimate(setup, problem, result, seed, seconds, equation, assessment)
+
+
+def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
+    saved, options = content["free"], content["options"]
+    free = _free_parameters(content["parameters"], tuple(saved["names"]))
+    learned, fixed = free.split(problem)
+    priors = saved["priors"]
+    model = Model(
+        free=free,
+        learned=learned,
+        fixed=fixed,
+        solver=solver_named(content["solver"]),
+        priors=None if priors is None else Priors(*priors),
+        dimension=problem.dimension,
+        huber=options["huber"],
     )
-    search_result = _searched(body["search"], setup.points(), size)
-    fit = make_estimate(
-        setup, problem, search_result, options["seed"], body["seconds"], model
+    return FitSetup(
+        model=model,
+        data=_data(content["data"]),
+        lower=saved["lower"],
+        upper=saved["upper"],
+        guess=saved["guess"],
+        steps_per_delay=options["steps_per_delay"],
+        history=saved["history"],
+        frequencies=saved["frequencies"],
+        workers=cores(),
     )
-    if body["profiles"] is not None:
-        # A cached property: it is kept, not computed again.
-        vars(fit)["_profiles"] = [_profile(each) for each in body["profiles"]]
-    return fit
 
 
 def _free_parameters(
-    parameters: list[dict[str, Any]], names: tuple[str, ...]
+    arrays: list[dict[str, Any]], names: tuple[str, ...]
 ) -> FreeParameters:
-    found, source, like = [], [], []
-    for row in parameters:
-        found.append(
-            ParameterArray(row["name"], row["short"], tuple(row["shape"]), len(source))
+    parameter_arrays, source, like = [], [], []
+    for array in arrays:
+        shape = tuple(array["shape"].tolist())
+        parameter_arrays.append(
+            ParameterArray(array["name"], array["short"], shape, len(source))
         )
-        source += row["free"]
-        like += row["like"]
+        source += array["free"].tolist()
+        like += array["like"].tolist()
     if set(source) - {-1} != set(range(len(names))):
         raise ResultError("Its free parameters are not numbered as they are named.")
-    free = len(names)
+    if not all(0 <= element < len(source) for element in like):
+        raise ResultError("A parameter is tied to one that is not there.")
+    unbounded = (np.inf,) * len(names)
     return FreeParameters(
-        tuple(found),
+        tuple(parameter_arrays),
         names,
         tuple(source),
         tuple(like),
-        (-np.inf,) * free,
-        (np.inf,) * free,
+        tuple(-end for end in unbounded),
+        unbounded,
     )
 
 
-def _searched(saved: dict[str, Any], points: Points, size: int) -> SearchResult:
-    quantities = points.values.shape[1]
-    shapes = {"theta": (size,), "gram": (size + 1, size + 1), "squares": (quantities,)}
-    best = {
-        name: _array(value, *shapes[name]) if name in shapes else np.array(value)
-        for name, value in saved["best"].items()
-    }
-    best = {name: value[None] for name, value in best.items()}
+def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:
+    best = saved["best"]
     return SearchResult(
-        best=RefinedFits(**best),
-        points=points._replace(weights=_array(saved["weights"], *points.weights.shape)),
-        noise=_array(saved["noise"], quantities),
-        minima=tuple(
-            Minimum(_array(theta, size), *rest) for theta, *rest in saved["minima"]
+        best=RefinedFits(
+            theta=best["z"][None],
+            gram=best["gram"][None],
+            squares=best["squares"][None],
+            evaluations=np.array([best["evaluations"]]),
+            status=np.array([best["status"]]),
+            n=np.array([best["n"]]),
+            rounding=np.array([best["rounding"]]),
+            starts=np.array([best["starts"]]),
         ),
+        points=points._replace(weights=saved["weights"]),
+        noise=saved["noise"],
+        minima=tuple(Minimum(*minimum) for minimum in saved["minima"]),
         starts=saved["starts"],
         evaluations=saved["evaluations"],
-        step_error=float(saved["step_error"]),
+        step_error=saved["step_error"],
         interrupted=saved["interrupted"],
     )
 
 
-def _profile(saved: dict[str, Any]) -> Profile:
-    arrays = {name: _array(saved[name]) for name in ("values", "r", "theta")}
-    low, high = map(float, saved["interval"])
-    reached = float(saved["reached"][0]), float(saved["reached"][1])
-    name, estimate = saved["name"], saved["estimate"]
-    return Profile(name, estimate, saved["quantile"], (low, high), reached, **arrays)
-
-
-def _descent(
-    body: dict[str, Any], problem: Problem, model: Equation | None
-) -> FitResult:
-    free, path, status = body["free"], body["path"], Status[body["status"]]
-    return FitResult(
-        problem=problem,
-        start=with_values(problem, _array(body["start"])),
-        data=_data(body["data"]),
-        names=tuple(free["names"]),
-        best=_array(free["best"]),
-        first=_array(free["first"]),
-        final=_array(free["final"]),
-        loss=float(body["loss"]),
-        losses=_array(body["losses"]),
-        path=None if path is None else _array(path),
-        status=status,
-        message=body["message"],
-        epochs=body["epochs"],
-        seconds=body["seconds"],
-        solver=SOLVERS[body["solver"]](),
-        steps_per_delay=body["steps_per_delay"],
-        model=model,
+def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment | None:
+    """The saved assessment; what a file of version 1 lacks of it is computed."""
+    if content["profiles"] is None:
+        return None
+    profiles = tuple(_profile(profile) for profile in content["profiles"])
+    saved = content["assessment"]
+    if saved is None:
+        return assess(uncertainty, profiles)
+    return Assessment(
+        profiles=profiles,
+        verdicts=tuple(verdicts(uncertainty, list(profiles))),
+        ties=tuple((rise, theta) for rise, theta in saved["ties"]),
+        fitted=saved["fitted"],
+        checks=tuple(ResidualTest(*check) for check in saved["checks"]),
     )
 
 
-def _numbers_only(body: dict[str, Any]) -> SavedFit:
+def _profile(saved: dict[str, Any]) -> Profile:
+    return Profile(
+        name=saved["name"],
+        estimate=saved["estimate"],
+        quantile=saved["quantile"],
+        interval=(saved["interval"][0], saved["interval"][1]),
+        reached=(saved["reached"][0], saved["reached"][1]),
+        values=saved["values"],
+        r=saved["r"],
+        theta=saved["z"],
+    )
+
+
+def _descent(
+    content: dict[str, Any], problem: Problem, equation: Equation | None
+) -> FitResult:
+    free = content["free"]
+    return FitResult(
+        problem=problem,
+        start=with_values(problem, content["start"]),
+        data=_data(content["data"]),
+        names=tuple(free["names"]),
+        best=free["best"],
+        first=free["first"],
+        final=free["final"],
+        loss=content["loss"],
+        losses=content["losses"],
+        path=content["path"],
+        status=Status[content["status"]],
+        message=content["message"],
+        epochs=content["epochs"],
+        seconds=content["seconds"],
+        solver=solver_named(content["solver"]),
+        steps_per_delay=content["steps_per_delay"],
+        model=equation,
+    )
+
+
+def _numbers_only(content: dict[str, Any]) -> SavedFit:
     return SavedFit(
-        names=tuple(body["free"]["names"]),
-        best=_array([row["estimate"] for row in body["table"]]),
-        loss=float(body["loss"]),
-        status=Status[body["status"]],
-        message=body["message"],
-        seconds=body["seconds"],
-        data=_data(body["data"]),
-        table=tuple(body["table"]),
-        text=body["text"],
+        names=tuple(content["free"]["names"]),
+        best=np.array([row["estimate"] for row in content["table"]], dtype=float),
+        loss=content["loss"],
+        status=Status[content["status"]],
+        message=content["message"],
+        seconds=content["seconds"],
+        data=_data(content["data"]),
+        table=tuple(content["table"]),
+        text=content["text"],
     )
 
 
 def _data(saved: dict[str, Any]) -> Data:
-    sd = saved["sd"]
     return Data(
-        _array(saved["t"]),
-        _array(saved["x"]),
-        sd=None if sd is None else _array(sd),
+        saved["t"],
+        saved["x"],
+        sd=saved["sd"],
         names=saved["names"],
         label=saved["label"],
         origin=saved["origin"],
         notes=saved["notes"],
     )
-
-
-def _array(saved: Any, *shape: int) -> np.ndarray:
-    """Numbers, and words for what is not finite; of a shape, where one is given."""
-    found = np.array(saved, dtype=float)
-    if shape and found.shape != shape:
-        raise ValueError(f"shape {found.shape} for {shape}")
-    return found

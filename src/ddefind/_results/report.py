@@ -1,11 +1,15 @@
-"""A least-squares fit on one screen: a table, and plain sentences below."""
+"""A least-squares fit on one screen: a table, and plain sentences below.
+
+Nothing is computed here: a fit without intervals is printed without them, and says
+so."""
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._inference.identifiability import reasons
+from .._inference.identifiability import DETERMINED, reasons
+from .._util.json_numbers import nonfinite_as_none
 from .._util.text_table import (
     decimals,
     format_interval,
@@ -19,79 +23,135 @@ if TYPE_CHECKING:
     from .estimate import Estimate
 
 _HEADER = ("parameter", "estimate", "std. error", "95% interval", "")
+_WITHOUT_INTERVALS = (
+    "The intervals and the tests of the residuals were left out; "
+    "`fit.with_intervals()` computes them."
+)
 
 
-def text_of(fit: "Estimate") -> str:
+def as_text(fit: "Estimate") -> str:
+    """The table and the sentences as text."""
     if not np.isfinite(fit.loss):
         return fit.message
-    table = table_lines([_HEADER, *_rows(fit)], left=(0, 3, 4))
-    return "\n".join([*table, "", *sentences(fit)])
+    return "\n".join([*table_lines(_cells(fit), left=(0, 3, 4)), "", *_sentences(fit)])
 
 
-def html_of(fit: "Estimate") -> str:
+def as_html(fit: "Estimate") -> str:
+    """The same for notebooks."""
     if not np.isfinite(fit.loss):
         return f"<p>{escape(fit.message)}</p>"
-    return html_table([_HEADER, *_rows(fit)], sentences(fit))
+    return html_table(_cells(fit), _sentences(fit))
 
 
-def sentences(fit: "Estimate") -> list[str]:
-    """What else there is to say."""
+def as_dict(fit: "Estimate") -> dict[str, Any]:
+    """The fit as plain numbers and strings."""
+    return {
+        "parameters": fit.values,
+        "loss": nonfinite_as_none(fit.loss),
+        "status": fit.status.name,
+        "message": fit.message,
+        "noise": fit.noise,
+        "starts": fit.starts,
+        "seed": fit.seed,
+        "minima": [
+            {
+                "loss": minimum.loss,
+                "starts": minimum.starts,
+                "parameters": dict(zip(fit.names, minimum.theta.tolist())),
+            }
+            for minimum in fit.minima
+        ],
+        "seconds": fit.seconds,
+    }
+
+
+def table(fit: "Estimate") -> list[dict[str, Any]]:
+    """A row of plain numbers and strings for each parameter; None where there is no
+    number. Without an assessment there are no intervals and verdicts."""
+    errors = fit.standard_errors if np.isfinite(fit.loss) else {}
+    rows = [
+        {
+            "name": name,
+            "estimate": value,
+            "standard_error": nonfinite_as_none(errors.get(name, np.inf)),
+        }
+        for name, value in fit.values.items()
+    ]
+    if fit.assessment is None:
+        return rows
+    judged = zip(rows, fit.assessment.profiles, fit.assessment.verdicts)
+    return [
+        {
+            **row,
+            "low": nonfinite_as_none(profile.interval[0]),
+            "high": nonfinite_as_none(profile.interval[1]),
+            "verdict": verdict.verdict,
+            "reason": verdict.reason,
+        }
+        for row, profile, verdict in judged
+    ]
+
+
+def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
+    """The printed table, with its header."""
+    rows = []
+    for row in table(fit):
+        error = row["standard_error"]
+        digits = decimals(row["estimate"], error)
+        cells = (
+            row["name"],
+            format_number(row["estimate"], digits),
+            "-" if error is None else f"{error:.2g}",
+        )
+        if fit.assessment is not None:
+            low = -np.inf if row["low"] is None else row["low"]
+            high = np.inf if row["high"] is None else row["high"]
+            verdict = "" if row["verdict"] == DETERMINED else row["verdict"]
+            cells += (format_interval(low, high, digits), verdict)
+        rows.append(cells)
+    return [_HEADER[: len(rows[0])], *rows]
+
+
+def _sentences(fit: "Estimate") -> list[str]:
+    """What is said below the table."""
     lines = [_about_noise(fit), _about_minima(fit), fit.message]
-    return [*lines, *reasons(fit.verdicts), *cautions(fit)]
+    if fit.assessment is None:
+        return [*lines, _WITHOUT_INTERVALS]
+    return [*lines, *reasons(fit.assessment.verdicts), *cautions(fit, fit.assessment)]
 
 
 def _about_noise(fit: "Estimate") -> str:
-    noise = ", ".join(f"{name} {sd:.3g}" for name, sd in fit.noise.items())
-    given = "given" if fit.data.sd is not None else "estimated"
-    chi = f", chi-square {fit.chi_square:.4g}" if fit.data.sd is not None else ""
+    count = fit.setup.count
     if fit.uncertainty.noise_unknown:
-        return f"{fit.setup.count} values, no degrees of freedom; noise unknown."
+        return f"{count} values, no degrees of freedom; noise unknown."
+    noise = ", ".join(f"{name} {sd:.3g}" for name, sd in fit.noise.items())
     degrees = "1 degree" if fit.freedom == 1 else f"{fit.freedom} degrees"
-    return (
-        f"{fit.setup.count} values, {degrees} of freedom{chi}; noise ({given}): "
-        f"{noise}."
-    )
+    if fit.data.sd is None:
+        return f"{count} values, {degrees} of freedom; noise (estimated): {noise}."
+    chi = "" if fit.assessment is None else f", chi-square {fit.chi_square:.4g}"
+    return f"{count} values, {degrees} of freedom{chi}; noise (given): {noise}."
 
 
 def _about_minima(fit: "Estimate") -> str:
-    found = fit.search_result.minima
+    minima = fit.search_result.minima
     text = f"{fit.starts} starts, {fit.seconds:.2g} s; "
-    reached = _reached(found[0].starts if found else 0)
-    if len(found) <= 1:
+    reached = _reached(minima[0].starts if minima else 0)
+    if len(minima) <= 1:
         return f"{text}one minimum, {reached}."
-    rise = (found[1].loss - found[0].loss) / fit.uncertainty.unit
+    rise = (minima[1].loss - minima[0].loss) / fit.uncertainty.unit
     where = (
         f"{rise:.3g} above it"
         if rise >= 0
         else f"with a faster history or a longer delay, {-rise:.3g} below it"
     )
     return (
-        f"{text}{len(found)} minima, the best {reached}, the next {where} in "
+        f"{text}{len(minima)} minima, the best {reached}, the next {where} in "
         "chi-square."
     )
 
 
 def _reached(starts: int) -> str:
-    """From how many starts a minimum was reached; others were not followed so far."""
+    """From how many independent starts a minimum was reached."""
     if starts == 0:
         return "found by changing others"
     return "reached once" if starts == 1 else f"reached {starts} times"
-
-
-def _rows(fit: "Estimate") -> list[tuple[str, ...]]:
-    rows = []
-    for row in fit.summary():
-        error = row["standard_error"]
-        digits = decimals(row["estimate"], error)
-        low = -np.inf if row["low"] is None else row["low"]
-        high = np.inf if row["high"] is None else row["high"]
-        rows.append(
-            (
-                row["name"],
-                format_number(row["estimate"], digits),
-                "-" if error is None else f"{error:.2g}",
-                format_interval(low, high, digits),
-                "" if row["verdict"] == "determined" else row["verdict"],
-            )
-        )
-    return rows

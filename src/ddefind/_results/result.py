@@ -1,9 +1,7 @@
-"""What a fit returns: learned values, a status that is a sentence, and a table."""
+"""What every fit has, and the result of gradient descent."""
 
 import abc
-import enum
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -14,51 +12,12 @@ from .._equation.equation import Equation
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import Solution, solve
+from .._util.json_numbers import nonfinite_as_none
+from .._util.text_table import table_lines
 from ..torch._from_torch import TorchParts, to_torch
 from .save import descent_content
 from .saved_file import write_saved
-
-
-@final
-class Status(enum.Enum):
-    """How a fit ended, and what to do about it."""
-
-    finished = "Ran all its epochs. Run more, or compare with another optimiser."
-    threshold = "The loss fell below the threshold."
-    settled = "The optimiser could not lower the loss any further."
-    failed = (
-        "The loss stayed non-finite however small the step; the best point is kept. "
-        "Lower the rate, or bound the parameters."
-    )
-    no_start = (
-        "The loss is not finite at the start. Start elsewhere, or bound the parameters."
-    )
-    interrupted = "Interrupted; the best point so far is kept."
-    converged_gradient = (
-        "Converged: the residuals are orthogonal to every parameter's influence."
-    )
-    converged_step = "Converged: no step promises to lower the sum of squares further."
-    exact = "Converged: the model passes through the data, up to rounding."
-    limit = (
-        "Stopped before convergence, after the most evaluations that a fit may take. "
-        "Bound the parameters, or fix those that the data cannot determine."
-    )
-    stuck = (
-        "Stopped before convergence: no smaller step lowers the sum of squares. The "
-        "model may not be smooth in its parameters, or lose its digits in differences "
-        "of large numbers."
-    )
-
-    @property
-    def ok(self) -> bool:
-        return self in (
-            Status.finished,
-            Status.threshold,
-            Status.settled,
-            Status.converged_gradient,
-            Status.converged_step,
-            Status.exact,
-        )
+from .status import Status
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,8 +65,13 @@ class AbstractFit(abc.ABC):
         """A matplotlib figure."""
 
     @abc.abstractmethod
+    def file_content(self) -> dict[str, Any]:
+        """What `save` writes, as plain words and numbers."""
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fit to a file, for `dd.load`."""
+        """Write the fit, with its data, to a file (JSON), whole or not at all.
+        `dd.load` gives it back."""
+        write_saved(path, self.file_content())
 
 
 @final
@@ -131,7 +95,7 @@ class FitResult(AbstractFit):
         return {
             "parameters": self.values,
             "start": dict(zip(self.names, self.first.tolist())),
-            "loss": self.loss if np.isfinite(self.loss) else None,
+            "loss": nonfinite_as_none(self.loss),
             "status": self.status.name,
             "message": self.message,
             "epochs": self.epochs,
@@ -144,77 +108,25 @@ class FitResult(AbstractFit):
         return [{"name": n, "start": a, "estimate": b} for n, a, b in rows]
 
     def __str__(self) -> str:
-        shown = min(len(self.names), 40)
-        width = max(9, *map(len, self.names[:shown])) + 2
-        lines = [f"{'parameter':<{width}}{'start':>12}{'learned':>12}"]
-        for name, first, best in zip(self.names[:shown], self.first, self.best):
-            lines.append(f"{name:<{width}}{first:>12.5g}{best:>12.5g}")
-        if shown < len(self.names):
-            lines.append(f"... and {len(self.names) - shown} more parameters")
-        fell = f" (from {self.losses[0]:.5g})" if len(self.losses) else ""
-        lines.append(
-            f"loss {self.loss:.5g}{fell}, {self.epochs} epochs, {self.seconds:.2g} s"
+        rows = [
+            (name, f"{first:.5g}", f"{best:.5g}")
+            for name, first, best in zip(self.names, self.first, self.best)
+        ]
+        table = table_lines(
+            [("parameter", "start", "learned"), *rows],
+            min_widths=(9, 12, 10),
+            row_noun="parameters",
         )
-        lines.append(self.message)
-        return "\n".join(lines)
+        fell = f" (from {self.losses[0]:.5g})" if len(self.losses) else ""
+        loss = f"loss {self.loss:.5g}{fell}, {self.epochs} epochs, {self.seconds:.2g} s"
+        return "\n".join([*table, loss, self.message])
 
-    def plot(self):
+    def plot(self) -> Any:
         """A matplotlib figure: data, start and learned trajectory, and the loss."""
         from ..plots import plot_fit
 
         return plot_fit(self)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fit, with its data, to a file (JSON), whole or not at all.
-        `dd.load` gives it back."""
-        write_saved(path, descent_content(self))
-
-
-@final
-@dataclass(frozen=True)
-class FitBatch:
-    """Many fits: indexes and iterates as single fits, and holds them as arrays.
-
-    `best`, `first` and `final` have a row for each fit and a column for each of
-    `names`: the estimates, and where the fit began and ended. Least squares ends at the
-    estimates, and begins in many places: `first` is the user's start there."""
-
-    names: tuple[str, ...]
-    best: np.ndarray
-    first: np.ndarray
-    final: np.ndarray
-    loss: np.ndarray
-    statuses: tuple[Status, ...]
-    epochs: np.ndarray
-    seconds: float
-    results: Any = field(repr=False)
-
-    def __len__(self) -> int:
-        return len(self.best)
-
-    def __getitem__(self, index: int) -> Any:
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"There are {len(self)} fits; index {index} is outside.")
-        return self.results(index % len(self))
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[index] for index in range(len(self)))
-
-    def __str__(self) -> str:
-        width = max(9, *map(len, self.names)) + 2
-        head = ("mean", "sd", "lowest", "highest")
-        lines = [f"{'parameter':<{width}}" + "".join(f"{h:>12}" for h in head)]
-        spread = np.std(self.best, axis=0, ddof=min(1, len(self) - 1))
-        columns = (
-            np.mean(self.best, axis=0),
-            spread,
-            np.min(self.best, axis=0),
-            np.max(self.best, axis=0),
-        )
-        for name, *row in zip(self.names, *columns):
-            cells = "".join(f"{value:>12.5g}" for value in row)
-            lines.append(f"{name:<{width}}{cells}")
-        counts = {s: self.statuses.count(s) for s in dict.fromkeys(self.statuses)}
-        ended = ", ".join(f"{count} {s.name}" for s, count in counts.items())
-        lines.append(f"{len(self)} fits in {self.seconds:.2g} s: {ended}")
-        return "\n".join(lines)
+    def file_content(self) -> dict[str, Any]:
+        """What `save` writes, as plain words and numbers."""
+        return descent_content(self)

@@ -14,9 +14,10 @@ from typing import Any
 from .._util.errors import DataError, ResultError
 from .._util.text_files import file_name, read_bytes, write_whole
 from .._util.version import __version__
+from .versions import VERSION, upgraded
 
-FORMAT, VERSION = "ddefind fit", 1
-# What a result is called in a folder.
+FORMAT = "ddefind fit"
+# The name of a saved fit in a folder.
 RESULT = "result.json"
 
 
@@ -37,7 +38,8 @@ def write_saved(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
 
 
 def read_saved(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What a saved fit holds; `path` is its file, or a folder with a `result.json`."""
+    """The content of a saved fit, as the present version has it. `path` is the file, or
+    a folder with a `result.json`."""
     name = file_name(path)
     if Path(path).is_dir():
         path = Path(path) / RESULT
@@ -46,7 +48,7 @@ def read_saved(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise ResultError(f"{name}: this is not a fit that ddefind saved.")
     version = body.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    if type(version) is not int or not 1 <= version <= VERSION:
         raise ResultError(
             f"{name}: it was saved by a newer ddefind ({body.get('ddefind')}, format "
             f"{version}). This one reads formats up to {VERSION}: install the newer."
@@ -55,7 +57,7 @@ def read_saved(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise ResultError(
             f"{name}: the file was altered after it was saved: its checksum is another."
         )
-    return body
+    return upgraded(body)
 
 
 def _parsed(path: str | os.PathLike[str], name: str) -> Any:

@@ -81,10 +81,10 @@ def _bar() -> Any:
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
+        Progress as Bar,
         TextColumn,
         TimeRemainingColumn,
     )
-    from rich.progress import Progress as Bar
 
     return Bar(
         TextColumn("{task.fields[phase]}"),

@@ -20,7 +20,8 @@ from .._fitting.optimizers import Cosine
 from .._loss.losses import Integral
 from .._problem.parameters import Fixed
 from .._problem.problem import Problem
-from .._results.result import FitBatch, Status
+from .._results.batch import FitBatch
+from .._results.status import Status
 from .._solve.runge_kutta import RK2
 from .._util.errors import did_you_mean
 from .._util.progress import Progress

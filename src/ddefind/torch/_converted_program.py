@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 # These two enter their operators.
-from . import _operators_shapes as _operators_shapes
-from . import _operators_sums as _operators_sums
+from . import _operators_shapes as _operators_shapes, _operators_sums as _operators_sums
 from ._operators import OPERATORS
 
 

@@ -1,0 +1,102 @@
+"""What is said of a fit beside its estimates, computed once and kept.
+
+Profiles and minima that tie with the best take further fits, and the tests of the
+residuals simulate noise. `fit` computes them before it returns, so that printing a fit
+never computes anything."""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from .._least_squares import levenberg_marquardt
+from .._least_squares.observe import observed
+from .covariance import Uncertainty
+from .identifiability import Verdict, verdicts
+from .profile_likelihood import Profile
+from .residual_tests import WHITE, ResidualTest, residual_checks
+
+
+@final
+@dataclass(frozen=True)
+class Assessment:
+    """The intervals of a fit and the tests of its residuals.
+
+    - `profiles`: the 95% profile likelihood of each free parameter.
+    - `verdicts`: what the data say of each: determined, weakly determined or not.
+    - `ties`: other minima that the data cannot tell from the best, as pairs of the rise
+      of chi-square and the parameters there.
+    - `fitted`: the model's values at the times of the data, of the shape of `data.x`.
+    - `checks`: the tests of the residuals."""
+
+    profiles: tuple[Profile, ...]
+    verdicts: tuple[Verdict, ...]
+    ties: tuple[tuple[float, np.ndarray], ...]
+    fitted: np.ndarray
+    checks: tuple[ResidualTest, ...]
+
+
+def assess(
+    uncertainty: Uncertainty, profiles: tuple[Profile, ...] | None = None
+) -> Assessment:
+    """The assessment of a fit; its 95% profiles are computed unless they are given."""
+    if profiles is None:
+        profiles = tuple(uncertainty.profiles())
+    values = model_values(uncertainty)
+    return Assessment(
+        profiles=profiles,
+        verdicts=tuple(verdicts(uncertainty, list(profiles))),
+        ties=tuple(uncertainty.ties) if has_fit(uncertainty) else (),
+        fitted=values[..., 0],
+        checks=residual_tests(uncertainty, values),
+    )
+
+
+def has_fit(uncertainty: Uncertainty) -> bool:
+    """Whether any start had a finite sum of squares."""
+    return bool(np.isfinite(uncertainty.search_result.best.loss[0]))
+
+
+def model_values(uncertainty: Uncertainty) -> np.ndarray:
+    """The model at the times of the data, [N, k, 1 + p]: what it says of each quantity,
+    and the derivatives for the p free parameters."""
+    setup, best = uncertainty.setup, uncertainty.search_result.best
+    data, steps = setup.data, int(best.n[0])
+    return observed(setup.model, uncertainty.theta, data.t, steps, len(data.names))
+
+
+def standard_deviations(uncertainty: Uncertainty) -> np.ndarray:
+    """The standard deviation of the noise, as given with the data or as estimated for
+    each quantity."""
+    given = uncertainty.setup.data.sd
+    return uncertainty.search_result.noise if given is None else given
+
+
+def residual_tests(
+    uncertainty: Uncertainty, values: np.ndarray
+) -> tuple[ResidualTest, ...]:
+    """The tests of the residuals, given `model_values`.
+
+    There are none where the model passes through the data, or where there is no fit.
+    With Huber's loss outliers are expected, so that only the order of the residuals is
+    tested."""
+    setup, result = uncertainty.setup, uncertainty.search_result
+    data, huber = setup.data, setup.model.huber
+    fitted = values[..., 0]
+    status = int(result.best.status[0])
+    is_exact = status == levenberg_marquardt.EXACT and not result.interrupted
+    if is_exact or not has_fit(uncertainty) or not np.all(np.isfinite(fitted)):
+        return ()
+    sd = np.broadcast_to(standard_deviations(uncertainty), data.x.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        directions = values[..., 1:] / sd[..., None] @ uncertainty.half
+    # Derivatives may overflow where values do not; then no direction is taken out.
+    if not np.all(np.isfinite(directions[np.isfinite(data.x)])):
+        directions = directions[..., :0]
+    residuals = (data.x - fitted) / sd
+    if huber is not None:
+        residuals = np.clip(residuals, -huber, huber)
+    tests = residual_checks(data, residuals, directions, uncertainty.freedom)
+    if huber is not None:
+        tests = [test for test in tests if test.test == WHITE]
+    return tuple(tests)

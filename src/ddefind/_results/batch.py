@@ -1,0 +1,66 @@
+"""What `fit_many` returns: many fits, as arrays and one by one."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar, final
+
+import numpy as np
+
+from .._util.text_table import table_lines
+from .result import AbstractFit
+from .status import Status
+
+Fit = TypeVar("Fit", bound=AbstractFit, covariant=True)
+
+
+@final
+@dataclass(frozen=True)
+class FitBatch(Generic[Fit]):
+    """Many fits: `batch[i]` is a single fit, and the fields hold all of them as arrays.
+
+    `best`, `first` and `final` have a row for each fit and a column for each of
+    `names`: the estimates, and where the fit began and ended. Least squares ends at the
+    estimates and begins in many places, so that there `first` are the user's starts.
+    `epochs` are the steps of gradient descent, or the evaluations of least squares."""
+
+    names: tuple[str, ...]
+    best: np.ndarray
+    first: np.ndarray
+    final: np.ndarray
+    loss: np.ndarray
+    statuses: tuple[Status, ...]
+    epochs: np.ndarray
+    seconds: float
+    results: Callable[[int], Fit] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.best)
+
+    def __getitem__(self, index: int) -> Fit:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"There are {len(self)} fits; index {index} is outside.")
+        return self.results(index % len(self))
+
+    def __iter__(self) -> Iterator[Fit]:
+        return (self[index] for index in range(len(self)))
+
+    def __str__(self) -> str:
+        columns = (
+            np.mean(self.best, axis=0),
+            np.std(self.best, axis=0, ddof=min(1, len(self) - 1)),
+            np.min(self.best, axis=0),
+            np.max(self.best, axis=0),
+        )
+        rows = [
+            (name, *(f"{value:.5g}" for value in row))
+            for name, *row in zip(self.names, *columns)
+        ]
+        header = ("parameter", "mean", "sd", "lowest", "highest")
+        counts = {s: self.statuses.count(s) for s in dict.fromkeys(self.statuses)}
+        ended = ", ".join(f"{count} {s.name}" for s, count in counts.items())
+        return "\n".join(
+            [
+                *table_lines([header, *rows], min_widths=(9, 12, 10, 10, 10)),
+                f"{len(self)} fits in {self.seconds:.2g} s: {ended}",
+            ]
+        )

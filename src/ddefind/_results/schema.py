@@ -1,0 +1,184 @@
+"""The format of saved fits, version 2: every field, its type and its size.
+
+The sizes are p, the number of free parameters, and p+1; N, the number of times; and k,
+the number of measured quantities. `docs/saved-fits.md` explains the fields.
+
+Files of earlier versions are first brought to this one by `versions.upgraded`, so that
+one schema reads them all."""
+
+from typing import Any
+
+from .._util.errors import ResultError
+from .fields import (
+    Array,
+    ByType,
+    Flag,
+    Many,
+    Maybe,
+    Named,
+    Real,
+    Record,
+    Row,
+    Sizes,
+    Text,
+    Whole,
+)
+from .status import Status
+
+# A class of the package, the shapes of its arrays, and its other arguments.
+_MODULE = Record(
+    {"class": Text(), "shapes": Named(Array(int, "axes")), "arguments": Named(Whole())}
+)
+_EQUATION = Record(
+    {
+        "equation": Text(),
+        "history": Maybe(ByType({str: Text(), list: Array(float, "d"), dict: _MODULE})),
+        "observe": Maybe(Text()),
+    }
+)
+_MODULES = Record({"rhs": _MODULE, "history": _MODULE, "initial": Maybe(Whole(1))})
+_DATA = Record(
+    {
+        "t": Array(float, "N"),
+        "x": Array(float, "N", "k"),
+        "sd": Maybe(Array(float, "N", "k")),
+        "names": Many(Text(), "k"),
+        "label": Maybe(Text()),
+        "origin": ByType({str: Text(), float: Real(), int: Real()}),
+        "notes": Many(Text()),
+    }
+)
+# An array of parameters. Of a least-squares fit, `free` says which free parameter each
+# element is (-1: none), and `like` which element it equals.
+_ARRAY = {
+    "name": Text(),
+    "short": Text(),
+    "shape": Array(int, "axes"),
+    "values": Array(float, "elements"),
+}
+_FREE_ARRAY = {
+    **_ARRAY,
+    "free": Array(int, "elements"),
+    "like": Array(int, "elements"),
+}
+_COMMON = {
+    "text": Text(),
+    "status": Text(tuple(status.name for status in Status)),
+    "message": Text(),
+    "loss": Real(),
+    "seconds": Real(low=0.0),
+    "solver": Text(),
+    "steps_per_delay": Whole(1),
+    "data": _DATA,
+    "table": Many(Named(Maybe(ByType({str: Text(), float: Real(), int: Real()})))),
+}
+_SEARCH = Record(
+    {
+        "best": Record(
+            {
+                "z": Array(float, "p"),
+                "gram": Array(float, "p+1", "p+1"),
+                "squares": Array(float, "k"),
+                "evaluations": Whole(),
+                "status": Whole(high=5),
+                "n": Whole(1),
+                "rounding": Real(low=0.0),
+                "starts": Whole(),
+            }
+        ),
+        "weights": Array(float, "N", "k"),
+        "noise": Array(float, "k"),
+        "minima": Many(Row([Array(float, "p"), Real(), Whole()])),
+        "starts": Whole(1),
+        "evaluations": Whole(),
+        "step_error": Real(),
+        "interrupted": Flag(),
+    }
+)
+_PROFILE = Record(
+    {
+        "name": Text(),
+        "estimate": Real(),
+        "quantile": Real(low=0.0),
+        "interval": Row([Real(), Real()]),
+        "reached": Row([Real(), Real()]),
+        "values": Array(float, "points"),
+        "r": Array(float, "points"),
+        "z": Array(float, "points", "p"),
+    }
+)
+_ASSESSMENT = Record(
+    {
+        "ties": Many(Row([Real(), Array(float, "p")])),
+        "fitted": Array(float, "N", "k"),
+        "checks": Many(Row([Text(), Text(), Real(), Real(low=0.0)])),
+    }
+)
+_ESTIMATE = Record(
+    {
+        **_COMMON,
+        "parameters": Many(Record(_FREE_ARRAY)),
+        "options": Record(
+            {
+                "starts": Whole(1),
+                "seed": Whole(low=-(2**53)),
+                "huber": Maybe(Real(low=0.0)),
+                "steps_per_delay": Whole(1),
+            }
+        ),
+        "free": Record(
+            {
+                "names": Many(Text(), "p"),
+                "lower": Array(float, "p"),
+                "upper": Array(float, "p"),
+                "guess": Array(float, "p"),
+                "history": Array(bool, "p"),
+                "frequencies": Array(bool, "p"),
+                "priors": Maybe(
+                    Row([Array(float, "p"), Array(float, "p"), Array(bool, "p")])
+                ),
+            }
+        ),
+        "search": _SEARCH,
+        "profiles": Maybe(Many(_PROFILE, "p")),
+        "assessment": Maybe(_ASSESSMENT),
+    }
+)
+_DESCENT = Record(
+    {
+        **_COMMON,
+        "parameters": Many(Record(_ARRAY)),
+        "start": Array(float, "all"),
+        "free": Record(
+            {
+                "names": Many(Text(), "p"),
+                "first": Array(float, "p"),
+                "best": Array(float, "p"),
+                "final": Array(float, "p"),
+            }
+        ),
+        "losses": Array(float, "rows"),
+        "path": Maybe(Array(float, "rows", "p")),
+        "epochs": Whole(),
+    }
+)
+_KINDS = {"estimate": _ESTIMATE, "descent": _DESCENT}
+
+
+def read_content(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a saved fit, every field checked, with lists as arrays."""
+    kind = Text(tuple(_KINDS)).read(content.get("kind"), "kind", {})
+    names = content.get("free", {})
+    names = names.get("names") if isinstance(names, dict) else None
+    if not isinstance(names, list):
+        raise ResultError("`free.names` must be a list.")
+    sizes: Sizes = {"p": len(names), "p+1": len(names) + 1}
+    read = _KINDS[kind].read(content, "", sizes)
+    return {**read, "kind": kind, "problem": _read_problem(content.get("problem"))}
+
+
+def _read_problem(described: Any) -> dict[str, Any] | None:
+    if described is None:
+        return None
+    is_text = isinstance(described, dict) and "equation" in described
+    return (_EQUATION if is_text else _MODULES).read(described, "problem", {})

@@ -1,0 +1,46 @@
+"""How a fit ended: a sentence for each case."""
+
+import enum
+from typing import final
+
+
+@final
+class Status(enum.Enum):
+    """How a fit ended, and what to do about it."""
+
+    finished = "Ran all its epochs. Run more, or compare with another optimiser."
+    threshold = "The loss fell below the threshold."
+    settled = "The optimiser could not lower the loss any further."
+    failed = (
+        "The loss stayed non-finite however small the step; the best point is kept. "
+        "Lower the rate, or bound the parameters."
+    )
+    no_start = (
+        "The loss is not finite at the start. Start elsewhere, or bound the parameters."
+    )
+    interrupted = "Interrupted; the best point so far is kept."
+    converged_gradient = (
+        "Converged: the residuals are orthogonal to every parameter's influence."
+    )
+    converged_step = "Converged: no step promises to lower the sum of squares further."
+    exact = "Converged: the model passes through the data, up to rounding."
+    limit = (
+        "Stopped before convergence, after the most evaluations that a fit may take. "
+        "Bound the parameters, or fix those that the data cannot determine."
+    )
+    stuck = (
+        "Stopped before convergence: no smaller step lowers the sum of squares. The "
+        "model may not be smooth in its parameters, or lose its digits in differences "
+        "of large numbers."
+    )
+
+    @property
+    def ok(self) -> bool:
+        return self in (
+            Status.finished,
+            Status.threshold,
+            Status.settled,
+            Status.converged_gradient,
+            Status.converged_step,
+            Status.exact,
+        )

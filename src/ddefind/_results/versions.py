@@ -1,0 +1,30 @@
+"""The versions of the format of saved fits.
+
+When the format changes, `VERSION` is raised and a function is added that brings a file
+of the version before to the new one. The schema then only knows the present version.
+`tests/saved_fits` keeps files of every version."""
+
+from typing import Any
+
+VERSION = 2
+
+
+def upgraded(content: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file of any version, as the present version has it."""
+    if content["version"] < 2:
+        content = _from_version_1(content)
+    return content
+
+
+def _from_version_1(content: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 had no assessment, and no shapes of modules that are networks."""
+
+    def with_shapes(described: Any) -> Any:
+        if not isinstance(described, dict):
+            return described
+        if "class" in described:
+            return {"shapes": {}, **described}
+        return {name: with_shapes(each) for name, each in described.items()}
+
+    problem = with_shapes(content.get("problem"))
+    return {**content, "version": 2, "problem": problem, "assessment": None}
