@@ -9,6 +9,7 @@ import subprocess
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import is_typeddict
 
 import pytest
 
@@ -116,15 +117,16 @@ def classes():
                 yield cls
 
 
-def is_named_tuple(cls):
-    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+def is_plain_record(cls):
+    """Named tuples and typed dictionaries, which no decorator can make final."""
+    return hasattr(cls, "_fields") or is_typeddict(cls)
 
 
 @pytest.mark.parametrize("cls", list(classes()), ids=lambda cls: cls.__qualname__)
 def test_every_class_is_abstract_or_final(cls):
     abstract = cls.__name__.lstrip("_").startswith("Abstract")
     final = vars(cls).get("__final__", False)
-    if is_named_tuple(cls):
+    if is_plain_record(cls):
         assert not abstract
     else:
         assert abstract != final
