@@ -13,12 +13,15 @@ from ._experiments import (
 from ._experiments import (
     Protocol as Protocol,
 )
-from ._records import Record as Record
+from ._level_results import LevelResults as LevelResults
+from ._run import (
+    PaperError as PaperError,
+)
 from ._run import (
     Plan as Plan,
 )
 from ._run import (
-    Results as Results,
+    ResultsFolder as ResultsFolder,
 )
 from ._run import (
     load_results as load_results,
