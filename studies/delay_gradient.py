@@ -65,7 +65,7 @@ def measure(experiment: Experiment, problem: dd.Problem) -> Row:
 
     def loss_and_gradient(vector: np.ndarray, route: dd.AbstractGradient):
         loss, gradient = dd.value_and_grad(
-            eqx.combine(unravel(vector), fixed),
+            eqx.combine(unravel(jnp.asarray(vector)), fixed),
             data,
             loss=LOSS,
             gradient=route,
@@ -89,8 +89,9 @@ def measure(experiment: Experiment, problem: dd.Problem) -> Row:
     arrays = eqx.filter(gradients[0], eqx.is_inexact_array)
     published = np.asarray(ravel_pytree(arrays)[0])
     others = _largest_error((published * size)[~is_tau], (truth * size)[~is_tau])
-    taus = [float(gradient.tau) for gradient in gradients]
-    return Row(float(truth[is_tau][0]), *taus, others)
+    published_tau, adjoint_tau, discrete_tau = (float(g.tau) for g in gradients)
+    at_tau = float(truth[is_tau][0])
+    return Row(at_tau, published_tau, adjoint_tau, discrete_tau, others)
 
 
 def _mark_tau(params: dd.Problem) -> dd.Problem:

@@ -43,14 +43,11 @@ def expected(experiment: Experiment, noise: float) -> dict[str, str]:
     )
     wide = fit.uncertainty.profiles(erf(sqrt(ROOM / 2)))
     usual = fit.uncertainty.profiles(0.95)
-    return {
-        far.name: "room"
-        if all(far.closed)
-        else "closed"
-        if all(at_95.closed)
-        else "open"
-        for far, at_95 in zip(wide, usual)
-    }
+    shape = {}
+    for far, near in zip(wide, usual):
+        closed = "closed" if all(near.closed) else "open"
+        shape[far.name] = "room" if all(far.closed) else closed
+    return shape
 
 
 def measure(experiment: Experiment, noise: float, repeats: int) -> dict:

@@ -69,11 +69,11 @@ def steps_per_delay() -> list[dict]:
     error compared with a fine solution, for tau and for the other parameters (each in
     units of its own value), and its time."""
     at_nodes = dd.Integral(dd.L2(), nodes="solver")
-    routes = {
-        dd.Published(): at_nodes,
-        dd.Adjoint(): at_nodes,
-        dd.Discrete(): dd.Integral(dd.L2()),
-    }
+    routes = (
+        (dd.Published(), at_nodes),
+        (dd.Adjoint(), at_nodes),
+        (dd.Discrete(), dd.Integral(dd.L2())),
+    )
     rows = []
     for model, experiment in EXPERIMENTS.items():
         problem, data = experiment.start, experiment.clean
@@ -90,7 +90,7 @@ def steps_per_delay() -> list[dict]:
                 type(route).__name__: _gradient_function(
                     problem, data, loss, route, dd.RK2(), n
                 )
-                for route, loss in routes.items()
+                for route, loss in routes
             }
             row: dict[str, Any] = {"model": model, "steps_per_delay": n}
             row["microseconds"] = _microseconds(gradients, vector, 100)

@@ -177,7 +177,8 @@ def _short_delays(study: dict) -> str:
     return claim(
         {row["model"] for row in short} == {"cheyne"},
         f"""Cheyne's delay overshoots to 0.01 and stays there in {counts}. The published
-        code sets shorter delays to 0.01, in a variable that its optimiser does not know, so that they are not learned any more.""",
+        code sets shorter delays to 0.01, in a variable that its optimiser does not
+        know, so that they are not learned any more.""",
     )
 
 

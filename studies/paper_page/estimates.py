@@ -74,8 +74,8 @@ def _longer(runs: list[dict], limits: np.ndarray) -> str:
     return claim(
         short[:4].max() < 0.5 and long.min() > 0.95 and more.min() > 0,
         f"""After 500 epochs the spread of `theta_0` is {short[0]:.2f} of the bound,
-        after {longest:,} epochs it is {long[0]:.2f} of it. With the printed gradient a fit does not
-        end in the minimum, and every parameter scatters more: `theta_0` by
+        after {longest:,} epochs it is {long[0]:.2f} of it. With the printed gradient a
+        fit does not end in the minimum, and every parameter scatters more: `theta_0` by
         {percent(more[0])}, `theta_1` by {percent(more[1])}.""",
     )
 

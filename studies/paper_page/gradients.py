@@ -32,9 +32,9 @@ def steps(numbers: Numbers) -> str:
             ## How many steps per delay
 
             The paper finds that $N_\\tau$ between 10 and 100 works well. The table
-            shows the relative error of the gradient at the paper's starts, compared with a
-            fine solution (L2 loss, data without noise, each parameter in units of its
-            own value), and the time of one gradient.
+            shows the relative error of the gradient at the paper's starts, compared
+            with a fine solution (L2 loss, data without noise, each parameter in units
+            of its own value), and the time of one gradient.
             """),
             table(head, rows),
             prose(_order(study)),

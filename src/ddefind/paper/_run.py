@@ -1,7 +1,7 @@
 """Run the paper's experiments.
 
-All noise levels and data sets of a model are fitted as one batch. The results of a model are
-saved as soon as its fits have ended, so that a run can be interrupted and continued.
+All noise levels and data sets of a model are fitted as one batch. Its results are saved
+as soon as the batch has ended, so that a run can be interrupted and continued.
 """
 
 import json
