@@ -181,7 +181,7 @@ class Experiment:
 
 def _floats(values: list[float | None]) -> np.ndarray:
     """An array of numbers, with NaN for None."""
-    return np.array([np.nan if value is None else value for value in values])
+    return np.array(values, dtype=float)
 
 
 def _same(*names: str) -> Mapping[str, str]:

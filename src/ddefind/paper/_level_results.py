@@ -8,6 +8,7 @@ import numpy as np
 
 from .._data.data import Data
 from .._problem.parameters import parameter_values
+from .._util.json_numbers import nonfinite_as_none
 from ._experiments import EXPERIMENTS, PROTOCOLS, REPEATS, Experiment
 
 # Significant digits of a saved estimate: far more than its standard deviation
@@ -126,7 +127,7 @@ class LevelResults:
             "repeats": self.repeats,
             "seed": self.seed,
             "parameters": list(self.experiment.parameters),
-            **{name: _plain(getattr(self, name)) for name in arrays},
+            **{name: _saved(getattr(self, name)) for name in arrays},
             "statuses": dict(self.statuses),
             "seconds": round(self.seconds, 3),
         }
@@ -145,12 +146,9 @@ class LevelResults:
         )
 
 
-def _plain(array: np.ndarray) -> Any:
+def _saved(array: np.ndarray) -> Any:
     """Nested lists of rounded numbers, with None for what is not finite."""
-    if array.ndim > 1:
-        return [_plain(row) for row in array]
-    finite = np.isfinite(array)
-    return [rounded(x) if ok else None for x, ok in zip(array.tolist(), finite)]
+    return nonfinite_as_none(np.vectorize(rounded)(array))
 
 
 def rounded(x: float) -> float:
