@@ -1,12 +1,14 @@
-# Two commands for a newcomer: `make demo` and `make test`. Each makes .venv when it
-# is missing or pyproject.toml has changed, and reuses it otherwise. The demo needs the
-# package alone; the rest also what tests, torch, sampling and style need.
+# `make demo` and `make test` are the two commands to begin with. Each target makes the
+# virtual environment .venv when it is missing or when pyproject.toml has changed. The
+# demo needs the package alone. All other targets also install what tests, PyTorch,
+# sampling and style checks need.
 PYTHON ?= python3
 BIN := .venv/bin
-# The release that the tests run with; any from there on should do.
+# The release that the tests run with. Newer ones should work as well.
 TORCH ?= torch==2.13.0
+STUDIES := delay_gradient fit_quality interval_coverage paper_claims paper_page
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint bench studies clean
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -34,6 +36,10 @@ lint: .venv/complete
 
 bench: .venv/complete
 	$(BIN)/python -m benchmarks
+
+# Measure the tables of docs/ again: more than an hour. See studies/README.md.
+studies: .venv/complete
+	set -e; for study in $(STUDIES); do $(BIN)/python -m studies.$$study; done
 
 clean:
 	rm -rf .venv out

@@ -1,9 +1,9 @@
-"""A torch module in, a torch module out: learn a law of growth, and the delay.
+"""Fit a torch module to data: learn an unknown law of growth, and the delay.
 
-A population x grows at the rate r, less y g(y) for its crowding y = x(t - tau) one
-delay ago. How crowding acts is not known: g is a small network. `dd.from_torch`
-converts the module once, `dd.fit` learns its weights, the delay and the history as one
-compiled program, and `fit.to_torch()` gives the module back with what it learned.
+A population x grows at the rate r - y g(y), where y = x(t - tau) is its size one delay
+ago. How crowding acts is not known, so g is a small network. `dd.from_torch` converts
+the module once, `dd.fit` learns its weights, the delay and the history in one compiled
+program, and `fit.to_torch()` returns the module with the learned weights.
 
     python examples/torch_fit.py
 """
@@ -16,7 +16,7 @@ import ddefind as dd
 
 
 class Growth(nn.Module):
-    """x' = x (r - y g(y)), with y the state one delay ago."""
+    """x' = x (r - y g(y)), where y is the state one delay ago."""
 
     def __init__(self):
         super().__init__()

@@ -1,7 +1,8 @@
 """A plain torch training loop around a delay differential equation.
 
-Many short, noisy recordings of one system, each with a past of its own. `DelayODE` is a
-layer like any other: the loss, the optimiser and the data loader are torch's.
+The data are many short, noisy recordings of one system, each with its own history.
+`DelayODE` is a layer like any other: the loss, the optimiser and the data loader are
+torch's.
 
     python examples/torch_training_loop.py
 """
@@ -14,7 +15,7 @@ from ddefind.torch import DelayODE
 
 
 class MackeyGlass(nn.Module):
-    """x' = beta y / (1 + y^8) - gamma x, with y the state one delay ago."""
+    """x' = beta y / (1 + y^8) - gamma x, where y is the state one delay ago."""
 
     def __init__(self, beta, gamma):
         super().__init__()
@@ -26,16 +27,16 @@ class MackeyGlass(nn.Module):
 
 
 class Rest(nn.Module):
-    """Before time 0 each recording stood at a level of its own."""
+    """A constant history: before time 0 each recording has its own level."""
 
     def forward(self, t, level):
         return level
 
 
-def record(times: torch.Tensor, recordings: int) -> TensorDataset:
-    """Levels before time 0, and what was measured afterwards."""
+def simulate_recordings(times: torch.Tensor, count: int) -> TensorDataset:
+    """The levels before time 0, and noisy measurements afterwards."""
     truth = DelayODE(MackeyGlass(2.0, 1.0), Rest(), tau=1.5)
-    levels = 0.4 + torch.rand(recordings, 1)
+    levels = 0.4 + torch.rand(count, 1)
     with torch.no_grad():
         states = truth(times, levels)
     return TensorDataset(levels, states + 0.02 * torch.randn_like(states))
@@ -44,7 +45,7 @@ def record(times: torch.Tensor, recordings: int) -> TensorDataset:
 def main() -> dict[str, float]:
     torch.manual_seed(0)
     times = torch.linspace(0, 6, 31)
-    loader = DataLoader(record(times, 64), batch_size=16, shuffle=True)
+    loader = DataLoader(simulate_recordings(times, 64), batch_size=16, shuffle=True)
     model = DelayODE(MackeyGlass(1.0, 0.5), Rest(), tau=1.0)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     for epoch in range(60):
@@ -57,10 +58,10 @@ def main() -> dict[str, float]:
             total += loss.item()
         if epoch % 10 == 9:
             print(f"epoch {epoch + 1:3d}: loss {total / len(loader):.6f}")
-    found = {name: parameter.item() for name, parameter in model.named_parameters()}
-    for (name, value), true in zip(found.items(), (1.5, 2.0, 1.0)):
+    learned = {name: parameter.item() for name, parameter in model.named_parameters()}
+    for (name, value), true in zip(learned.items(), (1.5, 2.0, 1.0)):
         print(f"{name:<10} {value:.3f} (true {true})")
-    return found
+    return learned
 
 
 if __name__ == "__main__":

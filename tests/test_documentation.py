@@ -18,6 +18,7 @@ FILES = [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         *sorted((ROOT / "docs").glob("*.md")),
+        ROOT / "studies" / "README.md",
     )
     if path.exists()
 ]
@@ -50,6 +51,45 @@ def run(path, name):
 def test_the_examples_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what they write stays there
     run(path, "documentation_" + path.stem.replace("-", "_"))
+
+
+def test_contributing_says_where_everything_is():
+    """Every file in its table of questions exists, and the questions that newcomers ask
+    first are there."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    section = text.split("## Where is ...?")[1].split("\n## ")[0]
+    rows = [row for row in section.splitlines() if row.startswith("| ")][1:]
+    for row in rows:
+        files = re.findall(r"`([^`]+\.py)`", row)
+        assert files, row
+        for file in files:
+            assert (ROOT / "src" / "ddefind" / file).is_file(), row
+    for subject in (
+        *("loop over the solver's steps", "delayed state", "corrected adjoint"),
+        *("Levenberg-Marquardt", "search over starts", "profile intervals", "verdicts"),
+        *("dates in CSV", "parser", "PyTorch's operators", "saved fits"),
+    ):
+        assert subject in section
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_links_lead_to_files_and_headings(path):
+    """Links within the repository; a heading is named as GitHub names it."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text()):
+        if target.startswith("http"):
+            continue
+        file, _, heading = target.partition("#")
+        page = path.parent / file if file else path
+        assert page.exists(), target
+        if heading:
+            assert heading in headings(page), target
+
+
+def headings(page):
+    """The names of a page's headings in links: small letters, without punctuation, and
+    hyphens for blanks."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", t.lower()).replace(" ", "-") for t in titles]
 
 
 def test_blocks_run_in_order_in_one_namespace_and_marked_ones_do_not(tmp_path):

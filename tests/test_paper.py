@@ -1,20 +1,19 @@
 """The paper's experiments: their data, their protocols, their results."""
 
-import importlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.paper_page import __main__ as paper_page
 
 import ddefind as dd
 from ddefind.paper._experiments import EXPERIMENTS, NOISE, PROTOCOLS, PublishedAdam
+from ddefind.paper._level_results import LevelResults
 from ddefind.paper._output import markdown_table, trajectory_figure, write_tables
 from ddefind.paper._run import (
     PaperError,
     Plan,
-    Record,
-    Results,
+    ResultsFolder,
     load_results,
     reproduce,
     run_model,
@@ -139,7 +138,7 @@ def test_records_survive_json(exponential):
         saved = json.loads(json.dumps(record.to_dict(), allow_nan=False))
         assert set(saved) == KEYS
         assert len(saved["estimates"]) == record.repeats
-        assert Record.from_dict(saved).to_dict() == saved
+        assert LevelResults.from_dict(saved).to_dict() == saved
 
 
 def test_what_is_not_available_is_null():
@@ -176,31 +175,31 @@ def test_a_plan_names_each_thing_once():
 
 
 def test_results_are_continued_only_with_the_same_settings(tmp_path):
-    results = Results(tmp_path / "out", Plan(repeats=4))
+    results = ResultsFolder(tmp_path / "out", Plan(repeats=4))
     results.add([made_up()])
-    again = Results(tmp_path / "out", Plan(repeats=4, noise=(0.1, 0.3)))
+    again = ResultsFolder(tmp_path / "out", Plan(repeats=4, noise=(0.1, 0.3)))
     assert again.missing("exponential") == [0.1]
     assert again.missing("hiv") == [0.1, 0.3]
     for name, value in (("repeats", 5), ("seed", 1), ("protocol", "stated")):
         plan = Plan(**{"repeats": 4, name: value})
         with pytest.raises(PaperError, match=f"with {name} .* but this run"):
-            Results(tmp_path / "out", plan)
+            ResultsFolder(tmp_path / "out", plan)
 
 
 def test_damaged_results_are_refused_and_left_alone(tmp_path):
     file = tmp_path / "results.json"
     file.write_text('[{"model": "exponential"')
     with pytest.raises(PaperError, match="cannot be read as results"):
-        Results(tmp_path, Plan())
+        ResultsFolder(tmp_path, Plan())
     assert file.read_text() == '[{"model": "exponential"'
 
 
 def test_a_foreign_folder_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(PaperError, match="holds other things than results"):
-        Results(tmp_path, Plan())
+        ResultsFolder(tmp_path, Plan())
     with pytest.raises(PaperError, match="is a file"):
-        Results(tmp_path / "thesis.tex", Plan())
+        ResultsFolder(tmp_path / "thesis.tex", Plan())
 
 
 def test_a_failing_model_does_not_lose_the_others(tmp_path, monkeypatch):
@@ -210,7 +209,9 @@ def test_a_failing_model_does_not_lose_the_others(tmp_path, monkeypatch):
         return [made_up(experiment.model, level, repeats, seed) for level in noise]
 
     monkeypatch.setattr("ddefind.paper._run.run_model", fake)
-    results = Results(tmp_path / "out", Plan(("logistic", "enso", "hiv"), repeats=4))
+    results = ResultsFolder(
+        tmp_path / "out", Plan(("logistic", "enso", "hiv"), repeats=4)
+    )
     with pytest.raises(RuntimeError, match="out of memory"):
         for _ in reproduce(results):
             pass
@@ -223,10 +224,10 @@ def test_a_failing_model_does_not_lose_the_others(tmp_path, monkeypatch):
             made_up(e.model, level, repeats, seed) for level in noise
         ],
     )
-    again = Results(tmp_path / "out", results.plan)
+    again = ResultsFolder(tmp_path / "out", results.plan)
     done = [model for model, _ in reproduce(again)]
     assert sorted(done) == sorted({"logistic", "enso", "hiv"} - kept)
-    assert [r.model for r in again.records[::3]] == ["logistic", "enso", "hiv"]
+    assert [r.model for r in again.levels[::3]] == ["logistic", "enso", "hiv"]
 
 
 def test_tables_show_every_parameter(tmp_path, exponential):
@@ -252,13 +253,10 @@ def test_figures_show_true_target_and_predicted(exponential):
     assert {"-", "--", "None"} <= styles
 
 
-def test_the_page_shows_the_committed_numbers(monkeypatch):
+def test_the_page_shows_the_committed_numbers():
     """And they support what it says: it is not written otherwise."""
-    docs = Path(__file__).parent.parent / "docs"
-    monkeypatch.syspath_prepend(str(docs))
-    script = importlib.import_module("make_paper_page")
-    text = script.page(script.Numbers.load(docs))
-    assert text == (docs / "reproducing-the-paper.md").read_text("utf-8")
+    text = paper_page.page(paper_page.Numbers.load(paper_page.RESULTS))
+    assert text == paper_page.PAGE.read_text("utf-8")
 
 
 @pytest.mark.slow

@@ -3,16 +3,16 @@
 import numpy as np
 
 from ddefind.paper import EXPERIMENTS
-from ddefind.paper._records import Record, rounded
+from ddefind.paper._level_results import LevelResults, rounded
 
 
 def made_up(model="exponential", noise=0.3, repeats=4, seed=0, protocol="published"):
-    """A record around the paper's own means at noise 0.3."""
+    """Results around the paper's own means at noise 0.3."""
     experiment = EXPERIMENTS[model]
     random = np.random.default_rng(seed)
     centre = experiment.published(0.3).mean
     estimates = centre + 0.01 * random.standard_normal((repeats, len(centre)))
     estimates = np.vectorize(rounded)(estimates)
-    return Record(
+    return LevelResults(
         experiment, noise, protocol, seed, estimates, {"finished": repeats}, 1.0
     )

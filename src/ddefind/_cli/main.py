@@ -22,7 +22,7 @@ from .simulate_command import CHECK_EXAMPLES, SIMULATE_EXAMPLES, check, simulate
 from .startup import quick_start
 
 if TYPE_CHECKING:
-    from ..paper._run import Results
+    from ..paper._run import ResultsFolder
 
 # Options that take several values after one flag, as `--noise 0.1 0.3`.
 _SEVERAL = ("--noise", "--history")
@@ -117,13 +117,13 @@ def paper(
     """Reproduce the tables and figures of the DDE-Find paper."""
     # Loading JAX takes a second: only a command that computes should wait for it.
     from ..paper._experiments import EXPERIMENTS, NOISE
-    from ..paper._run import Interrupted, PaperError, Plan, Results
+    from ..paper._run import Interrupted, PaperError, Plan, ResultsFolder
 
     out = out or Path("out") / f"paper-{protocol}"
     try:
         levels = tuple(noise or NOISE)
         plan = Plan(tuple(models or EXPERIMENTS), levels, repeats, seed, protocol)
-        _reproduce(Results(out, plan))
+        _reproduce(ResultsFolder(out, plan))
     except PaperError as error:
         refuse(str(error))
     except OSError as error:
@@ -137,7 +137,7 @@ def paper(
         raise typer.Exit(INTERRUPTED) from None
 
 
-def _reproduce(results: "Results") -> None:
+def _reproduce(results: "ResultsFolder") -> None:
     """Run what is missing, with bars on a terminal; write and show the results."""
     from rich.console import Console
     from rich.progress import Progress
@@ -162,13 +162,13 @@ def _reproduce(results: "Results") -> None:
         bars.update(tasks[model], completed=now.epoch, total=now.epochs)
 
     with bars, closing(reproduce(results, report)) as finished:
-        for model, records in finished:
-            write_figures(records, out)
-            console.print(f"{model}: {sum(r.seconds for r in records):.1f} s")
-    write_tables(results.records, out)
+        for model, levels in finished:
+            write_figures(levels, out)
+            console.print(f"{model}: {sum(level.seconds for level in levels):.1f} s")
+    write_tables(results.levels, out)
     for model in plan.models:
-        for record in results.of(model):
-            console.print(rich_table(record))
+        for level in results.of(model):
+            console.print(rich_table(level))
     console.print(f"Written: {out}/results.json, tables.md, figures/")
 
 

@@ -1,8 +1,10 @@
 """The DDE-Find paper's experiments: their data, protocols and tables.
 
-`EXPERIMENTS` has the paper's five models with their true parameters, starts and printed
-tables; `PROTOCOLS` the ways in which their parameters were learned; `reproduce` runs
-them. `ddefind paper` is the same on the command line. Begin with `_experiments.py`.
+`EXPERIMENTS` holds the paper's five models with their true parameters, start values and
+printed tables. `PROTOCOLS` holds the ways in which the parameters are learned.
+`reproduce` runs a `Plan` and keeps the results in a `ResultsFolder`, one `LevelResults`
+for each model and noise level. The command `ddefind paper` does the same. Begin with
+`_experiments.py`.
 
 May import: `_util`, `_data`, `_problem`, `models`, `_solve`, `plots`, `_loss`,
 `_results`, `_fitting`.

@@ -5,10 +5,11 @@ from ._experiments import (
     Experiment as Experiment,
     Protocol as Protocol,
 )
-from ._records import Record as Record
+from ._level_results import LevelResults as LevelResults
 from ._run import (
+    PaperError as PaperError,
     Plan as Plan,
-    Results as Results,
+    ResultsFolder as ResultsFolder,
     load_results as load_results,
     reproduce as reproduce,
 )

@@ -1,7 +1,7 @@
 """The DDE-Find paper's experiments and protocols, as data.
 
-An `Experiment` is what one model's tables were made from, a `Protocol` how its
-parameters were learned. `paper.py` runs them.
+An `Experiment` is one of the paper's models with its data, start values and printed
+tables. A `Protocol` is a way to learn the parameters. `_run.py` runs them.
 """
 
 import json
@@ -36,14 +36,15 @@ from .._problem.problem import Problem
 from .._solve.runge_kutta import RK2
 from .._solve.solution import solve
 
-# Every level of the paper's tables.
+# The noise levels of the paper's tables, and the number of data sets behind each table.
 NOISE = (0.1, 0.3, 0.9)
 REPEATS = 20
 
 
 @cache
 def _printed() -> dict[str, Any]:
-    """What the paper prints, and the limits of what its data can tell."""
+    """By model: the tables that the paper prints, and the Cramér-Rao bounds of its
+    data."""
     text = files("ddefind").joinpath("paper/paper.json").read_text("utf-8")
     return json.loads(text)["models"]
 
@@ -51,8 +52,8 @@ def _printed() -> dict[str, Any]:
 @final
 @dataclass(frozen=True, eq=False)
 class PrintedTable:
-    """A printed table: a mean and a standard deviation for each parameter. NaN: not
-    available."""
+    """A table as the paper prints it: a mean and a standard deviation for each
+    parameter, NaN where the paper prints none."""
 
     mean: np.ndarray
     sd: np.ndarray
@@ -61,12 +62,19 @@ class PrintedTable:
 @final
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """One of the paper's five models, with its data and its start.
+    """One of the paper's five models, with its data and its start values.
 
-    - `names`: our name of each learned parameter, by the paper's, in the paper's order.
-    - `components`: a label for each component of the state, by its name.
+    - `true`, `start`: the problem that the data were made with, and the one that fits
+      start from.
+    - `T`, `steps_per_delay`: the length of the data, and the steps of the solver that
+      made them and that fits them.
+    - `names`: maps the paper's name of each learned parameter to ours, in the paper's
+      order.
+    - `components`: maps the name of each component of the state to its label in
+      figures.
     - `fixed`: parameters that are known and not learned.
-    - `starts_at_data`: whether the history's offset b starts at the first noisy point.
+    - `starts_at_data`: whether a fit starts with the history's offset `b` at the first
+      noisy data point.
     """
 
     model: str
@@ -84,28 +92,30 @@ class Experiment:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The learned parameters, as the paper calls and orders them."""
+        """The learned parameters by the paper's names, in the paper's order."""
         return tuple(self.names)
 
     @cached_property
     def clean(self) -> Data:
-        """What the noise is added to: RK2 at its own nodes, as published."""
+        """The data without noise, as in the paper: the nodes of an RK2 solution."""
         solution = solve(self.true, self.T, RK2(), self.steps_per_delay)
         return Data(solution.t, solution.x, names=tuple(self.components))
 
     @cached_property
     def exact(self) -> Data:
-        """The same times with the exact solution."""
+        """The exact solution at the times of `clean`."""
         solution = solve(self.true, self.T, steps_per_delay=400)
         return Data(self.clean.t, solution(self.clean.t), names=self.clean.names)
 
     def data(
         self, noise: float, repeat: int, seed: int = 0, *, exact: bool = False
     ) -> Data:
-        """Noisy data: a component's noise is `noise` times its standard deviation.
+        """A noisy data set. The standard deviation of a component's noise is `noise`
+        times the standard deviation of the component over time.
 
-        The numbers depend on nothing but the arguments and the model, so that a part of
-        the experiments gives the same as all of them.
+        The random numbers depend on the model and the arguments only, so that a part of
+        the experiments gives the same numbers as all of them together. With `exact` the
+        noise is added to the exact solution instead of the RK2 solution.
         """
         bits = int(np.float64(noise).view(np.uint64))
         random = np.random.default_rng([seed, crc32(self.model.encode()), bits, repeat])
@@ -115,35 +125,37 @@ class Experiment:
         return Data(self.clean.t, noisy, names=self.clean.names)
 
     def start_for(self, data: Data) -> Problem:
-        """Where the fit of a data set starts."""
+        """The problem that the fit of a data set starts from."""
         if not self.starts_at_data:
             return self.start
         first = jnp.asarray(data.x[0])
         return eqx.tree_at(lambda problem: problem.history.b, self.start, first)
 
     def at(self, values: np.ndarray) -> Problem:
-        """The problem with given values of the learned parameters, in their order."""
+        """The problem with given values of the learned parameters, in the paper's
+        order."""
         settings = zip(self.names.values(), np.asarray(values).tolist())
         return free_parameters(
             self.true, {name: Fixed(value) for name, value in settings}
         )[1]
 
     def published(self, noise: float) -> PrintedTable | None:
-        """The paper's table for a noise level, if it has one."""
-        found = _printed()[self.model]["tables"].get(f"{noise:g}")
-        if found is None:
+        """The paper's table for a noise level, or None if the paper has none."""
+        table = _printed()[self.model]["tables"].get(f"{noise:g}")
+        if table is None:
             return None
-        return PrintedTable(_floats(found["mean"]), _floats(found["sd"]))
+        return PrintedTable(_floats(table["mean"]), _floats(table["sd"]))
 
     def cramer_rao(self, noise: float, *, exact: bool = False) -> np.ndarray:
-        """The smallest standard deviations that unbiased estimates can have. NaN: the
-        data do not determine the parameter."""
-        name = "cramer_rao_exact" if exact else "cramer_rao"
-        return noise * _floats(_printed()[self.model][name])
+        """The smallest standard deviations that unbiased estimates can have (the
+        Cramér-Rao bound), NaN where the data do not determine the parameter."""
+        key = "cramer_rao_exact" if exact else "cramer_rao"
+        return noise * _floats(_printed()[self.model][key])
 
     @property
     def blank(self) -> Problem:
-        """The model without values of what is to be learned."""
+        """The problem without values of the learned parameters: they are NaN, and
+        `fit` draws its own start values."""
         known = parameter_values(self.true)
         learned = set(self.names.values())
         vector = [np.nan if name in learned else x for name, x in known.items()]
@@ -151,15 +163,16 @@ class Experiment:
 
     @property
     def bounds(self) -> dict[str, Parameter | Fixed]:
-        """What a scientist might know beforehand: the equation's parameters within a
-        factor of ten, with their signs; the history's within ten times their size."""
+        """Bounds that a scientist might know beforehand. Parameters of the equation are
+        known up to a factor of ten, with their signs. Those of the history are at most
+        ten times as large as the truth, with either sign."""
         known = parameter_values(self.true)
         settings: dict[str, Parameter | Fixed] = {n: Fixed() for n in self.fixed}
         for name in self.names.values():
             size = abs(known[name])
             if name.split("[")[0] in ("A", "omega", "a", "b"):
-                reach = 10 * size or 1.0
-                settings[name] = Parameter(lower=-reach, upper=reach)
+                limit = 10 * size or 1.0
+                settings[name] = Parameter(lower=-limit, upper=limit)
             elif name != "tau":
                 ends = sorted((known[name] / 10, known[name] * 10))
                 settings[name] = Parameter(lower=ends[0], upper=ends[1])
@@ -167,10 +180,12 @@ class Experiment:
 
 
 def _floats(values: list[float | None]) -> np.ndarray:
-    return np.array([np.nan if value is None else value for value in values])
+    """An array of numbers, with NaN for None."""
+    return np.array(values, dtype=float)
 
 
 def _same(*names: str) -> Mapping[str, str]:
+    """Names that the paper and this package share."""
     return MappingProxyType({name: name for name in names})
 
 
@@ -251,10 +266,11 @@ EXPERIMENTS: Mapping[str, Experiment] = MappingProxyType(
 
 @final
 class PublishedAdam(AbstractOptimizer):
-    """Adam with the published code's rule for delays: one that falls below `shortest`
-    is set to `shortest`, and stays there, since the optimiser loses sight of it.
+    """Adam with the published code's rule for delays.
 
-    The delay is the last number of the free vector.
+    A delay that falls below `shortest` is set to `shortest` and is not learned any
+    more. (The published code assigns the limit to a variable that its optimiser does
+    not know.) The delay is the last of the free parameters.
     """
 
     rate: Cosine = eqx.field(static=True)
@@ -270,7 +286,7 @@ class PublishedAdam(AbstractOptimizer):
             step, state = adam.update(updates, state, params)
             is_delay = np.arange(params.shape[0]) == params.shape[0] - 1
             room = jnp.where(is_delay, params - self.shortest, jnp.inf)
-            # Rounding must not set free what stands at the limit.
+            # A rounding error must not release a delay that is at the limit.
             return jnp.where(room > 1e-12, jnp.maximum(step, -room), 0.0), state
 
         return optax.GradientTransformation(adam.init, update)
@@ -279,7 +295,13 @@ class PublishedAdam(AbstractOptimizer):
 @final
 @dataclass(frozen=True)
 class Settings:
-    """How the parameters of one model are learned."""
+    """The settings of gradient descent for one model.
+
+    - `cost`, `gradient`: the running cost of the loss, and the route to its gradient.
+    - `rate`, `epochs`: the first learning rate of Adam, and the number of its steps.
+    - `threshold`: a fit ends early when its loss falls below this value.
+    - `shortest_delay`: see `PublishedAdam`.
+    """
 
     cost: AbstractCost
     rate: float
@@ -292,8 +314,11 @@ class Settings:
 @final
 @dataclass(frozen=True)
 class Protocol:
-    """How parameters are learned: `settings` for all models but the `exceptions`.
-    Without settings it is our default, from data of the exact solution."""
+    """A way to learn the parameters of all models.
+
+    `settings` hold for every model that is not among the `exceptions`. A protocol
+    without settings is `dd.fit`'s default method, on data from the exact solution.
+    """
 
     name: str
     about: str
@@ -302,9 +327,11 @@ class Protocol:
 
     @property
     def is_ours(self) -> bool:
+        """Whether the protocol is `dd.fit`'s default, and not the paper's method."""
         return self.settings is None
 
     def settings_for(self, model: str) -> Settings:
+        """The settings of gradient descent for a model."""
         settings = self.exceptions.get(model, self.settings)
         assert settings is not None
         return settings

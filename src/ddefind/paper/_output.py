@@ -1,4 +1,4 @@
-"""What a run of the paper's experiments shows and writes: tables and figures."""
+"""The tables and figures that a run of the paper's experiments shows and writes."""
 
 import io
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from .._solve.runge_kutta import RK2, RK4
 from .._solve.solution import solve
 from .._util.text_files import write_whole
 from ._experiments import EXPERIMENTS, PROTOCOLS
-from ._records import Record
+from ._level_results import LevelResults
 
 COLUMNS = (
     "parameter",
@@ -25,31 +25,32 @@ COLUMNS = (
     "z",
 )
 _FORMATS = ("png", "svg")
-# Light, so that it differs from the other lines in grey, too.
+# A light grey, so that the line differs from the others in print without colours.
 _TARGET = "#b0b0b0"
 _STYLE: Any = {
     "font.size": 9,
     "axes.linewidth": 0.8,
     "svg.fonttype": "path",
-    # The same figure gives the same file.
+    # A fixed salt makes the identifiers in SVG files, and so the files, reproducible.
     "svg.hashsalt": "ddefind",
 }
 
 
-def table_rows(record: Record) -> list[tuple[str, ...]]:
-    """The cells of a record's table, a row for each parameter."""
+def table_rows(results: LevelResults) -> list[tuple[str, ...]]:
+    """The text of a table's cells: a row for each parameter, in the order of
+    `COLUMNS`."""
     columns = (
-        record.true,
-        record.paper_mean,
-        record.paper_sd,
-        record.mean,
-        record.sd,
-        record.rmse,
-        record.cramer_rao,
-        record.z,
+        results.true,
+        results.paper_mean,
+        results.paper_sd,
+        results.mean,
+        results.sd,
+        results.rmse,
+        results.cramer_rao,
+        results.z,
     )
     rows = []
-    for name, *values in zip(record.experiment.parameters, *columns):
+    for name, *values in zip(results.experiment.parameters, *columns):
         true, paper, paper_sd, ours, our_sd, rmse, bound, z = map(float, values)
         rows.append(
             (
@@ -66,27 +67,29 @@ def table_rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def _number(value: float, form: str = ".4f") -> str:
+    """A number, or a dash where there is none."""
     return f"{value:{form}}" if np.isfinite(value) else "–"
 
 
 def _spread(mean: float, sd: float) -> str:
+    """A mean with its standard deviation, where there is one."""
     return f"{mean:.4f} ± {sd:.4f}" if np.isfinite(sd) else _number(mean)
 
 
-def caption(record: Record) -> str:
-    """What a table is about, in a line."""
-    rms = record.rms_z()
+def caption(results: LevelResults) -> str:
+    """The heading of a table: model, noise level, number of fits and agreement."""
+    rms = results.rms_z()
     agreement = f", rms z {rms:.2f}" if np.isfinite(rms) else ""
-    what = f"{record.experiment.title}, noise {record.noise:g}"
-    return f"{what}: {record.repeats} fits{agreement}"
+    subject = f"{results.experiment.title}, noise {results.noise:g}"
+    return f"{subject}: {results.repeats} fits{agreement}"
 
 
-def rich_table(record: Record) -> Any:
-    """A record's table for the terminal, in 80 columns."""
+def rich_table(results: LevelResults) -> Any:
+    """A table for the terminal, at most 80 columns wide."""
     from rich.table import Table
 
     table = Table(
-        title=f"\n{caption(record)}",
+        title=f"\n{caption(results)}",
         title_justify="left",
         title_style="bold",
         header_style="italic",
@@ -97,55 +100,57 @@ def rich_table(record: Record) -> Any:
     for index, column in enumerate(COLUMNS):
         name = column.replace(": ", ":\n").replace("Cramér-", "Cramér-\n")
         table.add_column(name, justify="right" if index else "left", no_wrap=True)
-    for row in table_rows(record):
+    for row in table_rows(results):
         table.add_row(*row)
     return table
 
 
-def markdown_table(record: Record) -> str:
-    """A record's table in Markdown."""
+def markdown_table(results: LevelResults) -> str:
+    """A table in Markdown."""
     lines = ["| " + " | ".join(COLUMNS) + " |"]
     lines.append("|---" + "|---:" * (len(COLUMNS) - 1) + "|")
-    lines += ["| " + " | ".join(row) + " |" for row in table_rows(record)]
+    lines += ["| " + " | ".join(row) + " |" for row in table_rows(results)]
     return "\n".join(line.replace("T*", r"T\*") for line in lines)
 
 
-def write_tables(records: Sequence[Record], folder: Path) -> Path:
-    """All tables in one Markdown file."""
-    first = records[0]
+def write_tables(levels: Sequence[LevelResults], folder: Path) -> Path:
+    """Write all tables to one Markdown file, and return its path."""
+    first = levels[0]
     parts = [
         f"# The paper's experiments, protocol `{first.protocol}`",
         f"Protocol: {PROTOCOLS[first.protocol].about}. {first.repeats} data sets each, "
         f"seed {first.seed}. z is the difference of the two means over its standard "
         "error; the Cramér-Rao sd is the smallest that unbiased estimates can have.",
     ]
-    for record in records:
-        parts += [f"## {caption(record)}", markdown_table(record)]
+    for results in levels:
+        parts += [f"## {caption(results)}", markdown_table(results)]
     path = folder / "tables.md"
     write_whole(path, "\n\n".join(parts) + "\n")
     return path
 
 
-def write_figures(records: Sequence[Record], folder: Path) -> None:
-    """A model's figures: the first repeat at noise 0.3, as in the paper, or else at the
-    level nearest to it."""
-    record = min(records, key=lambda record: abs(record.noise - 0.3))
-    for component, paths in enumerate(_figure_paths(record.model, folder)):
-        figure = trajectory_figure(record, component)
+def write_figures(levels: Sequence[LevelResults], folder: Path) -> None:
+    """Write a model's figures, one for each component of the state.
+
+    They show the first data set at noise 0.3, as the paper's do, or at the noise level
+    that is nearest to it."""
+    shown = min(levels, key=lambda results: abs(results.noise - 0.3))
+    for component, paths in enumerate(_figure_paths(shown.model, folder)):
+        figure = trajectory_figure(shown, component)
         for path in paths:
             path.parent.mkdir(exist_ok=True)
-            write_whole(path, _drawn(figure, path.suffix.removeprefix(".")))
+            write_whole(path, _figure_bytes(figure, path.suffix.removeprefix(".")))
 
 
 def has_figures(model: str, folder: Path) -> bool:
-    """Whether all of a model's figures are there."""
+    """Whether all files of a model's figures exist."""
     return all(
         path.exists() for paths in _figure_paths(model, folder) for path in paths
     )
 
 
 def _figure_paths(model: str, folder: Path) -> list[list[Path]]:
-    """The files of each component's figure."""
+    """For each component, the files of its figure: one for each format."""
     components = EXPERIMENTS[model].components
     names = [f"{model}-{name.replace('*', '_star')}" for name in components]
     names = names if len(names) > 1 else [model]
@@ -154,7 +159,8 @@ def _figure_paths(model: str, folder: Path) -> list[list[Path]]:
     ]
 
 
-def _drawn(figure: Any, form: str) -> bytes:
+def _figure_bytes(figure: Any, form: str) -> bytes:
+    """The content of a figure's file."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
@@ -164,51 +170,56 @@ def _drawn(figure: Any, form: str) -> bytes:
     return buffer.getvalue()
 
 
-def trajectory_figure(record: Record, component: int = 0, repeat: int = 0) -> Any:
-    """True, target and predicted trajectory of one component, for one repeat."""
+def trajectory_figure(
+    results: LevelResults, component: int = 0, repeat: int = 0
+) -> Any:
+    """A figure with the true, the target and the predicted trajectory of one component
+    of the state, for one data set."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with rc_context(_STYLE):
         figure = Figure(figsize=(5.2, 3.1), layout="constrained")
-        handles = draw_trajectories(figure.subplots(), record, component, repeat)
+        handles = draw_trajectories(figure.subplots(), results, component, repeat)
         draw_legend(figure, handles)
     return figure
 
 
-def draw_trajectories(ax: Any, record: Record, component: int, repeat: int = 0) -> Any:
-    """The same on given axes; returns what a legend needs."""
+def draw_trajectories(
+    ax: Any, results: LevelResults, component: int, repeat: int = 0
+) -> list[Any]:
+    """Draw the three trajectories on given axes; return the handles of a legend."""
     from scipy.interpolate import CubicSpline
 
-    experiment = record.experiment
-    data = record.data(repeat)
+    experiment = results.experiment
+    data = results.data(repeat)
     t = np.linspace(0, experiment.T, 1000)
     target = CubicSpline(data.t, data.x[:, component])(t)
-    true = _trajectory(record, experiment.true, t)[:, component]
-    learned = experiment.at(record.estimates[repeat])
-    predicted = _trajectory(record, learned, t)[:, component]
+    true = _trajectory(results, experiment.true, t)[:, component]
+    learned = experiment.at(results.estimates[repeat])
+    predicted = _trajectory(results, learned, t)[:, component]
     (line,) = ax.plot(t, target, color=_TARGET, lw=0.7)
     (dots,) = ax.plot(data.t, data.x[:, component], ".", color=_TARGET, ms=5)
     (truth,) = ax.plot(t, true, color=plots.TRUE, lw=1.4)
-    (found,) = ax.plot(t, predicted, "--", color=plots.START, lw=1.9)
+    (prediction,) = ax.plot(t, predicted, "--", color=plots.START, lw=1.9)
     ax.set(xlabel="$t$", ylabel=tuple(experiment.components.values())[component])
     ax.set(xlim=(0, experiment.T))
-    ax.set_title(f"{experiment.title}, noise {record.noise:g}", loc="left", size=9)
+    ax.set_title(f"{experiment.title}, noise {results.noise:g}", loc="left", size=9)
     ax.spines[["top", "right"]].set_visible(False)
-    return [truth, (line, dots), found]
+    return [truth, (line, dots), prediction]
 
 
 def draw_legend(figure: Any, handles: Any) -> None:
-    """The legend of trajectories, below all axes."""
+    """Draw the legend of the three trajectories, below all axes."""
     names = ["true", "target: spline through the noisy data", "predicted"]
     place = "outside lower center"
     figure.legend(handles, names, loc=place, ncols=3, frameon=False)
 
 
-def _trajectory(record: Record, problem: Problem, t: np.ndarray) -> np.ndarray:
-    """As the data were made."""
-    experiment = record.experiment
+def _trajectory(results: LevelResults, problem: Problem, t: np.ndarray) -> np.ndarray:
+    """The solution at times `t`, by the solver that made the data; shape (times, d)."""
+    experiment = results.experiment
     solver, n = RK2(), experiment.steps_per_delay
-    if record.is_exact:
+    if results.is_exact:
         solver, n = RK4(), 100
     return np.asarray(solve(problem, experiment.T, solver, n)(t))

@@ -1,7 +1,7 @@
-"""Run the paper's experiments: all noise levels and repeats of a model as one batch.
+"""Run the paper's experiments.
 
-Its results are saved as soon as they are there, so that a run can be interrupted and
-continued.
+All noise levels and data sets of a model are fitted as one batch. Its results are saved
+as soon as the batch has ended, so that a run can be interrupted and continued.
 """
 
 import json
@@ -36,20 +36,21 @@ from ._experiments import (
     PublishedAdam,
     Settings,
 )
-from ._records import Record, rounded
+from ._level_results import LevelResults, rounded
 
 RESULTS = "results.json"
+# How many models are fitted at the same time.
 _TOGETHER = 2
 
 
 @final
 class PaperError(ValueError):
-    """What was asked for cannot be done; the message says what to change."""
+    """A plan or a results folder is not valid; the message says what to change."""
 
 
 @final
 class Interrupted(Exception):
-    """Ctrl-C during the fits of `model`."""
+    """The fits of `model` were interrupted, for example by Ctrl-C."""
 
     def __init__(self, model: str):
         super().__init__(f"Interrupted during the fits of {model}.")
@@ -59,7 +60,7 @@ class Interrupted(Exception):
 @final
 @dataclass(frozen=True)
 class Plan:
-    """What a run is to do, checked.
+    """The experiments that a run consists of. Invalid plans are a `PaperError`.
 
     >>> Plan(models=("logistic",), repeats=3).protocol
     'published'
@@ -108,7 +109,7 @@ def fit_sets(
     *,
     progress: bool | Callable[[Progress], None] = False,
 ) -> FitBatch:
-    """Fit each data set from its start, as one batch."""
+    """Fit each data set from its own start by gradient descent, as one batch."""
     return fit_many(
         starts,
         sets,
@@ -125,10 +126,10 @@ def fit_sets(
 
 
 def estimates(experiment: Experiment, batch: FitBatch) -> np.ndarray:
-    """The values after the last step, a row for each fit, in the paper's order: what
-    the paper reports."""
-    names = [batch.names.index(name) for name in experiment.names.values()]
-    return batch.final[:, names]
+    """The values after the last step, which is what the paper reports: a row for each
+    fit, and a column for each parameter in the paper's order."""
+    columns = [batch.names.index(name) for name in experiment.names.values()]
+    return batch.final[:, columns]
 
 
 def run_model(
@@ -139,49 +140,54 @@ def run_model(
     seed: int = 0,
     *,
     progress: bool | Callable[[Progress], None] = False,
-) -> list[Record]:
-    """All fits of one model as one batch, and a record for each noise level."""
+) -> list[LevelResults]:
+    """Run all fits of one model as one batch, and return the results of each noise
+    level."""
     sets = [
         experiment.data(level, repeat, seed, exact=protocol.is_ours)
         for level in noise
         for repeat in range(repeats)
     ]
     if protocol.is_ours:
-        settings = experiment.bounds
-        batch = fit_many(experiment.blank, sets, parameters=settings, progress=progress)
+        bounds = experiment.bounds
+        batch = fit_many(experiment.blank, sets, parameters=bounds, progress=progress)
     else:
         settings = protocol.settings_for(experiment.model)
         starts = [experiment.start_for(data) for data in sets]
         batch = fit_sets(experiment, settings, starts, sets, progress=progress)
     if Status.interrupted in batch.statuses:
         raise Interrupted(experiment.model)
-    found = np.vectorize(rounded)(estimates(experiment, batch))
-    records = []
+    values = np.vectorize(rounded)(estimates(experiment, batch))
+    levels = []
     for level, first in zip(noise, range(0, len(sets), repeats)):
         rows = slice(first, first + repeats)
-        ended = [status.name for status in batch.statuses[rows]]
-        records.append(
-            Record(
+        statuses = [status.name for status in batch.statuses[rows]]
+        levels.append(
+            LevelResults(
                 experiment=experiment,
                 noise=level,
                 protocol=protocol.name,
                 seed=seed,
-                estimates=found[rows],
-                statuses={name: ended.count(name) for name in sorted(set(ended))},
+                estimates=values[rows],
+                statuses={name: statuses.count(name) for name in sorted(set(statuses))},
                 seconds=batch.seconds / len(noise),
             )
         )
-    return records
+    return levels
 
 
 @final
-class Results:
-    """The records of a folder, in the order of the experiments; written as a whole, so
-    that the file is never half there."""
+class ResultsFolder:
+    """The results in a folder, and the plan by which they are completed.
+
+    `levels` has the results of each model and noise level, in the order of the
+    experiments. They are in the folder's `results.json`, which is always replaced as a
+    whole, so that it is complete at any time.
+    """
 
     def __init__(self, folder: Path, plan: Plan):
         self.folder, self.plan = folder, plan
-        self.records = _load(folder)
+        self.levels = _load(folder)
         self._check()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -192,10 +198,10 @@ class Results:
             ) from None
 
     def _check(self) -> None:
-        """Results that were made otherwise must not be mixed with this run's."""
-        for record in self.records:
+        """Refuse to mix results that were made with other settings."""
+        for results in self.levels:
             for name in ("protocol", "repeats", "seed"):
-                there, wanted = getattr(record, name), getattr(self.plan, name)
+                there, wanted = getattr(results, name), getattr(self.plan, name)
                 if there != wanted:
                     raise PaperError(
                         f"{self.folder} holds results with {name} {there}, but this "
@@ -204,30 +210,34 @@ class Results:
                     )
 
     def missing(self, model: str) -> list[float]:
-        """The plan's noise levels that a model has no record for."""
-        done = {record.noise for record in self.records if record.model == model}
+        """The plan's noise levels for which a model has no results yet."""
+        done = {results.noise for results in self.levels if results.model == model}
         return [level for level in self.plan.noise if level not in done]
 
-    def of(self, model: str) -> list[Record]:
-        """A model's records for the levels of the plan."""
+    def of(self, model: str) -> list[LevelResults]:
+        """A model's results for the noise levels of the plan."""
         return [
-            record
-            for record in self.records
-            if record.model == model and record.noise in self.plan.noise
+            results
+            for results in self.levels
+            if results.model == model and results.noise in self.plan.noise
         ]
 
-    def add(self, records: Sequence[Record]) -> None:
+    def add(self, levels: Sequence[LevelResults]) -> None:
+        """Add results, and write the file."""
         order = list(EXPERIMENTS).index
-        together = [*self.records, *records]
-        self.records = sorted(together, key=lambda r: (order(r.model), r.noise))
+        together = [*self.levels, *levels]
+        self.levels = sorted(together, key=lambda r: (order(r.model), r.noise))
         write_whole(self.folder / RESULTS, self._text())
 
     def _text(self) -> str:
-        lines = ",\n".join(json.dumps(r.to_dict()) for r in self.records)
+        """The content of the file: JSON with a line for each model and noise level."""
+        lines = ",\n".join(json.dumps(results.to_dict()) for results in self.levels)
         return f"[\n{lines}\n]\n" if lines else "[]\n"
 
 
-def _load(folder: Path) -> list[Record]:
+def _load(folder: Path) -> list[LevelResults]:
+    """The results in a folder; none if it is new or empty. Any other content is an
+    error, so that no foreign folder is written to."""
     if folder.exists() and not folder.is_dir():
         raise PaperError(f"{folder} is a file, not a folder. Choose another `--out`.")
     file = folder / RESULTS
@@ -247,46 +257,48 @@ def _load(folder: Path) -> list[Record]:
         ) from None
 
 
-def load_results(file: Path) -> list[Record]:
-    """The records of a `results.json`."""
-    return [Record.from_dict(saved) for saved in json.loads(file.read_text("utf-8"))]
+def load_results(file: Path) -> list[LevelResults]:
+    """Read a `results.json`."""
+    saved = json.loads(file.read_text("utf-8"))
+    return [LevelResults.from_dict(results) for results in saved]
 
 
 def reproduce(
-    results: Results, report: Callable[[str, Progress], None] | None = None
-) -> Generator[tuple[str, list[Record]]]:
-    """Run what is missing: each model's name and records, as they come.
+    folder: ResultsFolder, report: Callable[[str, Progress], None] | None = None
+) -> Generator[tuple[str, list[LevelResults]]]:
+    """Run the fits of the plan that the folder has no results for.
 
+    Yields the name of each model, and its results, as soon as its fits have ended.
     Models run two at a time: while one compiles on one core, another uses the rest.
-    `report` is told of each model's progress.
+    `report` is called with a model's name and its progress.
     """
     stop = threading.Event()
 
-    def run(model: str) -> list[Record]:
+    def run(model: str) -> list[LevelResults]:
         def watch(now: Progress) -> None:
             if stop.is_set():
                 raise KeyboardInterrupt
             if report is not None:
                 report(model, now)
 
-        plan = results.plan
+        plan = folder.plan
         return run_model(
             EXPERIMENTS[model],
             PROTOCOLS[plan.protocol],
-            results.missing(model),
+            folder.missing(model),
             plan.repeats,
             plan.seed,
             progress=watch,
         )
 
-    missing = [model for model in results.plan.models if results.missing(model)]
+    missing = [model for model in folder.plan.models if folder.missing(model)]
     with ThreadPoolExecutor(_TOGETHER) as pool:
-        # The paper's models grow from the first to the last: begin with the long runs.
+        # The paper's later models take longer: start with those.
         futures = {pool.submit(run, model): model for model in reversed(missing)}
         try:
             for future in as_completed(futures):
-                results.add(future.result())
-                yield futures[future], results.of(futures[future])
+                folder.add(future.result())
+                yield futures[future], folder.of(futures[future])
         finally:
             stop.set()
             pool.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""The gradient's error and cost: steps a delay, and direct against adjoint."""
+"""The error and the cost of the gradient: steps per delay, and direct or adjoint."""
 
 import time
 from collections.abc import Callable
@@ -15,49 +15,65 @@ from ddefind._solve.solution import make_grid
 from ddefind.paper import EXPERIMENTS
 
 
-def flat(problem: dd.Problem):
-    """All parameters as one vector, and the way back."""
+def flat(
+    problem: dd.Problem,
+) -> tuple[np.ndarray, Callable[[Any], dd.Problem]]:
+    """All parameters as one vector, and the function from such a vector to a
+    problem."""
     arrays, rest = eqx.partition(problem, eqx.is_inexact_array)
     vector, unravel = ravel_pytree(arrays)
     return np.asarray(vector), lambda v: eqx.combine(unravel(v), rest)
 
 
-def _gradient_function(problem, data, loss, route, solver, n) -> Callable:
-    """The compiled gradient of many parameter vectors, one after the other."""
+def _gradient_function(
+    problem: dd.Problem,
+    data: dd.Data,
+    loss: dd.AbstractLoss,
+    route: dd.AbstractGradient,
+    solver: dd.AbstractSolver,
+    n: int,
+) -> Callable[[np.ndarray], jax.Array]:
+    """A compiled function from many parameter vectors to their gradients, which are
+    computed one after the other."""
     grid = make_grid(False, data.T, n, float(problem.tau))
     target, (_, rebuild) = loss.prepare(data), flat(problem)
 
     def one(vector):
         moved = rebuild(vector)
-        found = loss_and_gradient(moved, target, data.T, loss, route, solver, grid)[1]
-        return ravel_pytree(eqx.filter(found, eqx.is_inexact_array))[0]
+        _, gradient = loss_and_gradient(
+            moved, target, data.T, loss, route, solver, grid
+        )
+        return ravel_pytree(eqx.filter(gradient, eqx.is_inexact_array))[0]
 
     return jax.jit(lambda vectors: jax.lax.map(one, vectors))
 
 
-def _microseconds(jobs: dict[str, Callable], vector: np.ndarray, copies: int) -> dict:
-    """The time of one gradient by each job: the best of several rounds, in turn."""
+def _microseconds(
+    gradients: dict[str, Callable], vector: np.ndarray, copies: int
+) -> dict[str, float]:
+    """The time of one gradient by each of the functions. They run in turn, eight times;
+    the first round compiles, and the shortest time of the others counts."""
     vectors = np.tile(vector, (copies, 1))
-    best = dict.fromkeys(jobs, np.inf)
+    best = dict.fromkeys(gradients, np.inf)
     for round_ in range(8):
-        for name, job in jobs.items():
+        for name, gradient in gradients.items():
             began = time.perf_counter()
-            job(vectors).block_until_ready()
+            gradient(vectors).block_until_ready()
             if round_:
                 best[name] = min(best[name], time.perf_counter() - began)
     return {name: round(1e6 * seconds / copies, 2) for name, seconds in best.items()}
 
 
 def steps_per_delay() -> list[dict]:
-    """The gradient at the paper's starts for N_tau from 10 to 100: its error against a
-    fine solution, for tau and for the rest, each parameter in units of itself; and its
-    cost."""
+    """The gradient at the paper's starts with 10 to 100 steps per delay: its relative
+    error compared with a fine solution, for tau and for the other parameters (each in
+    units of its own value), and its time."""
     at_nodes = dd.Integral(dd.L2(), nodes="solver")
-    routes = {
-        dd.Published(): at_nodes,
-        dd.Adjoint(): at_nodes,
-        dd.Discrete(): dd.Integral(dd.L2()),
-    }
+    routes = (
+        (dd.Published(), at_nodes),
+        (dd.Adjoint(), at_nodes),
+        (dd.Discrete(), dd.Integral(dd.L2())),
+    )
     rows = []
     for model, experiment in EXPERIMENTS.items():
         problem, data = experiment.start, experiment.clean
@@ -70,48 +86,52 @@ def steps_per_delay() -> list[dict]:
             )[0]
         )
         for n in (10, 20, 50, 100):
-            jobs = {
+            gradients = {
                 type(route).__name__: _gradient_function(
                     problem, data, loss, route, dd.RK2(), n
                 )
-                for route, loss in routes.items()
+                for route, loss in routes
             }
             row: dict[str, Any] = {"model": model, "steps_per_delay": n}
-            row["microseconds"] = _microseconds(jobs, vector, 100)
-            for name, job in jobs.items():
-                error = size * np.asarray(job(vector[None])[0]) - truth
+            row["microseconds"] = _microseconds(gradients, vector, 100)
+            for name, gradient in gradients.items():
+                error = size * np.asarray(gradient(vector[None])[0]) - truth
                 others = np.linalg.norm(error[:-1]) / np.linalg.norm(truth[:-1])
-                found = {"tau": abs(error[-1] / truth[-1]), "others": others}
-                # Steps that are too long explode: there is no gradient.
-                row[name] = {k: float(v) if v < 1e6 else None for k, v in found.items()}
+                errors = {"tau": abs(error[-1] / truth[-1]), "others": others}
+                # With steps that are too long the solution explodes: no gradient.
+                row[name] = {
+                    which: float(value) if value < 1e6 else None
+                    for which, value in errors.items()
+                }
             rows.append(row)
     return rows
 
 
 def routes() -> dict:
-    """The cost of a gradient by direct sensitivities and by the adjoint, as the number
-    of parameters grows: a network as the right-hand side, with one hidden layer (the
-    smallest without)."""
+    """The time of a gradient by direct sensitivities and by the adjoint, as the number
+    of parameters grows. The right-hand side is a network with one hidden layer (the
+    smallest has none)."""
     experiment = EXPERIMENTS["logistic"]
     rows = []
     for width in (0, 1, 2, 4, 8, 16, 32, 64):
         rhs = dd.models.Neural(d=1, width=max(width, 1), depth=min(width, 1))
         problem = dd.Problem(rhs, dd.Constant(2.0), 1.0)
         vector, _ = flat(problem)
-        jobs = {
+        gradients = {
             type(route).__name__: _gradient_function(
                 problem, experiment.clean, dd.SumOfSquares(), route, dd.RK2(), 10
             )
             for route in (dd.Forward(), dd.Discrete(), dd.Adjoint())
         }
-        rows.append({"parameters": len(vector), **_microseconds(jobs, vector, 50)})
+        rows.append({"parameters": len(vector), **_microseconds(gradients, vector, 50)})
     crossover = {name: _crossover(rows, name) for name in ("Discrete", "Adjoint")}
     return {"rows": rows, "crossover": crossover}
 
 
 def _crossover(rows: list[dict], route: str) -> float | None:
-    """Where `Forward` begins to cost more than the route, on the logarithmic lines
-    between the measurements."""
+    """The number of parameters from which on `Forward` takes longer than the route, by
+    interpolation between the measurements on logarithmic scales; None if it never
+    does."""
     p = np.log([row["parameters"] for row in rows])
     excess = np.log([row["Forward"] / row[route] for row in rows])
     above = np.flatnonzero(excess > 0)

@@ -1,26 +1,27 @@
-"""Errata, and how long it takes."""
+"""The paper's errata, and the time that its reproduction takes."""
 
 import numpy as np
 
 from .numbers import Numbers, percent, prose
 
-# Of the published code, for the 300 fits on one core: 50 to 165 s each.
+# The time of the published code for the 300 fits on one core, 50 to 165 s each.
 _HOURS = 7
 
 
 def errata(numbers: Numbers) -> str:
-    high = numbers.record("published", "exponential", 0.9)
+    high = numbers.results("published", "exponential", 0.9)
     off = np.abs(high.paper_mean / high.true - 1)
     return prose(f"""
     ## Errata
 
-    What we found in the paper and its code, and how we read it.
+    These are the errors and contradictions that we found in the paper and its code, and
+    how we resolve them.
 
     1. Theorem 1: the gradient for the delay lacks the integral over $[0, \\tau]$, where
     the history moves with the delay ([derivation and numbers](the-correction.md)). The
     formulas for theta and phi are right.
-    2. For that term the history must be differentiable in time; the paper asks for
-    less.
+    2. For that term the history must be differentiable in time; the paper does not
+    assume this.
     3. The loss is L2 in the text (L1 for HIV); what was run is L1 for all. The rate is
     0.03 in the text; what was run is 0.1 for HIV. See the `stated` columns.
     4. The terminal loss G is the squared norm in the section on methods, zero in the
@@ -47,12 +48,13 @@ def errata(numbers: Numbers) -> str:
     integer. The code reads the target at $k\\,T/N_{{step}}$ instead of $k\\,\\Delta t$
     there. Both touch the reported loss and the threshold, not the gradient.
     14. The code sets a delay below 0.01 to 0.01, and from then on does not learn it.
-    15. "A fundamental limitation of any algorithm": see what was only not reached.
+    15. The "fundamental limitation of any algorithm" holds for some parameters only:
+    see [above](#what-cannot-be-learned-and-what-was-only-not-reached).
     """)
 
 
 def duration(numbers: Numbers) -> str:
-    timing = numbers.studies["timing"]
+    timing = numbers.claims["timing"]
     shortest, runs = min(timing["seconds"]), len(timing["seconds"])
     times = round(_HOURS * 3600 / shortest, -2)
     return prose(f"""
@@ -65,7 +67,8 @@ def duration(numbers: Numbers) -> str:
     our time is compilation; the fits of a model run side by side in one compiled
     program.
 
-    This page is written by `docs/make_paper_page.py` from `docs/paper-results/` (what
-    `ddefind paper` gives for the three protocols) and `docs/paper-studies.json` (what
-    `docs/make_paper_studies.py` measures).
+    `python -m studies.paper_page` writes this page from `studies/results/paper/`, the
+    results of `ddefind paper` for each protocol, and from
+    `studies/results/paper_claims.json`, which `python -m studies.paper_claims`
+    measures.
     """)

@@ -1,4 +1,5 @@
-"""What the data determine, what the optimiser reaches, and what the spreads mean."""
+"""What the data determine, what the optimiser reaches, and what the printed standard
+deviations mean."""
 
 import numpy as np
 
@@ -10,13 +11,13 @@ from .numbers import CELLS, Numbers, claim, number, percent, prose, spread, tabl
 def bound(numbers: Numbers) -> str:
     ratios = []
     for cell in CELLS:
-        record = numbers.record("published", *cell)
-        ratios.append(record.paper_sd / record.cramer_rao)
+        results = numbers.results("published", *cell)
+        ratios.append(results.paper_sd / results.cramer_rao)
     every = np.concatenate(ratios)
     names = EXPERIMENTS["exponential"].parameters
     shown = ", ".join(f"{ratio:.2f} ({name})" for ratio, name in zip(ratios[0], names))
     limits = EXPERIMENTS["exponential"].cramer_rao(0.1)
-    runs = numbers.studies["epochs"]
+    runs = numbers.claims["epochs"]
     rows = [
         [f"`{run['protocol']}`", f"{run['epochs']:,}"]
         + [f"{sd:.4f}" for sd in run["sd"]]
@@ -34,16 +35,17 @@ def bound(numbers: Numbers) -> str:
             Exponential at noise 0.1 they are {shown} of the bound.
 
             This is not accuracy. All fits begin at the same point and are stopped after
-            500 epochs, before they have converged: what is printed is the spread of a
-            path, not of an estimate. {_other_starts(numbers)}
+            500 epochs, before they have converged. What is printed is how far apart
+            they are on their way, not how far apart the converged estimates would be.
+            {_other_starts(numbers)}
 
-            Exponential at noise 0.1, run for longer: standard deviations over 20 data
-            sets.
+            The next table runs Exponential at noise 0.1 for longer. It shows standard
+            deviations over 20 data sets.
             """),
             table(["protocol", "epochs", *names], rows),
             prose(f"""{_longer(runs, limits)} So a better optimiser looks worse in such
-            a column. Estimates should be judged by their bias, by their spread against
-            the bound, and by whether their intervals cover the truth."""),
+            a table. Estimates should be judged by their bias, by their spread in units
+            of the bound, and by how often their intervals contain the truth."""),
         ]
     )
 
@@ -51,16 +53,16 @@ def bound(numbers: Numbers) -> str:
 def _other_starts(numbers: Numbers) -> str:
     (row,) = (
         row
-        for row in numbers.studies["random_starts"]
+        for row in numbers.claims["random_starts"]
         if (row["model"], row["protocol"]) == ("exponential", "published")
     )
-    record = numbers.record("published", "exponential", 0.1)
-    scatter, printed = row["scatter"]["theta_0"], record.paper_sd[0]
+    results = numbers.results("published", "exponential", 0.1)
+    scatter, printed = row["scatter"]["theta_0"], results.paper_sd[0]
     return claim(
         scatter > 3 * printed,
-        f"""Other starts show it: with a single data set, `theta_0` scatters by
-        {scatter:.2f} between the random starts below, while the printed spread between
-        data sets is {printed:.2f}.""",
+        f"""Other starts show it: on a single data set, `theta_0` scatters by
+        {scatter:.2f} over the [random starts](#random-starts) below, while the printed
+        spread over data sets is {printed:.2f}.""",
     )
 
 
@@ -71,32 +73,32 @@ def _longer(runs: list[dict], limits: np.ndarray) -> str:
     more = sd["published", longest] / sd["corrected", longest] - 1
     return claim(
         short[:4].max() < 0.5 and long.min() > 0.95 and more.min() > 0,
-        f"""After 500 epochs the spread of `theta_0` is {short[0]:.2f} of the bound, run
-        to the end it is {long[0]:.2f} of it. With the printed gradient a fit does not
-        end in the minimum, and every parameter scatters more: `theta_0` by
+        f"""After 500 epochs the spread of `theta_0` is {short[0]:.2f} of the bound,
+        after {longest:,} epochs it is {long[0]:.2f} of it. With the printed gradient a
+        fit does not end in the minimum, and every parameter scatters more: `theta_0` by
         {percent(more[0])}, `theta_1` by {percent(more[1])}.""",
     )
 
 
 def reached(numbers: Numbers) -> str:
-    study = {row["model"]: row for row in numbers.studies["converged"]}
+    study = {row["model"]: row for row in numbers.claims["converged"]}
     rows, missed = [], set()
     for model, experiment in EXPERIMENTS.items():
         limits = experiment.cramer_rao(0.1)
-        record = numbers.record("published", model, 0.1)
+        results = numbers.results("published", model, 0.1)
         own, truth = study[model]["paper"], study[model]["truth"]
         for k, name in enumerate(experiment.parameters):
             rows.append(
                 [
                     f"{title(model)}: {name}",
-                    f"{record.true[k]:g}",
-                    spread(record.paper_mean[k], record.paper_sd[k]),
+                    f"{results.true[k]:g}",
+                    spread(results.paper_mean[k], results.paper_sd[k]),
                     spread(own["mean"][k], own["sd"][k]),
                     spread(truth["mean"][k], truth["sd"][k]),
                     number(limits[k]),
                 ]
             )
-            error = abs(own["mean"][k] - record.true[k])
+            error = abs(own["mean"][k] - results.true[k])
             if error > limits[k] or own["sd"][k] > 1.5 * limits[k]:
                 missed.add(model)
     head = ["parameter", "true", "paper", "from its start", "from the truth"]
@@ -110,8 +112,9 @@ def reached(numbers: Numbers) -> str:
             minimises such a loss. For some parameters it is one:
             """),
             prose(_undetermined(numbers)),
-            prose("""For the others it is not. Least squares, run until it settles
-            (L-BFGS, the data of noise 0.1):"""),
+            prose("""For the others it is not. The next table shows least squares run
+            until it converges (L-BFGS, data of noise 0.1), from the paper's start and
+            from the truth:"""),
             table([*head, "Cramér-Rao sd"], rows),
             prose(_found(missed) + " " + _another_minimum(study["logistic"])),
         ]
@@ -119,8 +122,8 @@ def reached(numbers: Numbers) -> str:
 
 
 def _undetermined(numbers: Numbers) -> str:
-    silent = numbers.studies["constants"]["without_influence"]
-    cheyne = numbers.studies["undetermined"]
+    silent = numbers.claims["constants"]["without_influence"]
+    cheyne = numbers.claims["undetermined"]
     return claim(
         len(silent) == 4 and cheyne["sd"] > 10 * abs(cheyne["true"]),
         f"""- Cheyne's `a`: its Cramér-Rao sd at noise 0.1 is {cheyne["sd"]:.0f}, for a
@@ -144,13 +147,13 @@ def _another_minimum(row: dict) -> str:
         row["lower_from_truth"] > 10,
         f"""In Logistic it ends in another minimum, with `A`, `omega` and `b` far off;
         but in {row["lower_from_truth"]} of {row["sets"]} data sets the minimum near the
-        truth is the lower one. So the data do tell these parameters; it takes more than
-        one start to find them.""",
+        truth is the lower one. So the data do determine these parameters, but it takes
+        more than one start to find them.""",
     )
 
 
 def constants(numbers: Numbers) -> str:
-    study = numbers.studies["constants"]
+    study = numbers.claims["constants"]
     rows = []
     for row in study["directions"]:
         parts = sorted(row["direction"].items(), key=lambda part: -abs(part[1]))
@@ -162,12 +165,12 @@ def constants(numbers: Numbers) -> str:
             prose("""
             ## HIV with all constants free
 
-            The paper keeps the constants of the HIV model fixed, since the model has
-            more of them than the data can tell. How many, and which, the Fisher
-            information says: the directions in which the data change most, to those in
-            which they do not change at all, for relative changes of the parameters. A
-            spread of 0.01 at noise 0.1 means that the combination is known to 1%. The
-            components 0, 1, 2 are `T*`, `V_I`, `V_NI`.
+            The paper keeps the constants of the HIV model fixed, since the data cannot
+            determine all of them. The Fisher information says how many they determine,
+            and which. The table lists directions in the space of relative parameter
+            changes, from the one in which the data change most to those in which they
+            do not change at all. A spread of 0.01 at noise 0.1 means that the
+            combination is known to 1%. The components 0, 1, 2 are `T*`, `V_I`, `V_NI`.
             """),
             table(["direction", "spread"], rows),
             prose(_not_determined(study)),
@@ -193,7 +196,7 @@ def _not_determined(study: dict) -> str:
 
 
 def starts(numbers: Numbers) -> str:
-    study = numbers.studies["random_starts"]
+    study = numbers.claims["random_starts"]
     rows = []
     for row in study:
         each = ", ".join(f"{name} {count}" for name, count in row["each"].items())
@@ -214,9 +217,10 @@ def starts(numbers: Numbers) -> str:
             prose(f"""
             ## Random starts
 
-            The paper's starts were chosen. Here are {count} random ones, each parameter
-            within 50% of its true value, for one data set at noise 0.1: how many of the
-            fits end within 10% of the truth (0.1 where that is 0).
+            The paper's starts were chosen. The table shows {count} random ones, each
+            parameter within 50% of its true value, for one data set at noise 0.1. It
+            counts the fits that end within 10% of the truth (within 0.1 where that is
+            0).
             """),
             table(["model", "protocol", "tau", "all determined", "each"], rows),
             prose(f"""{depends} (Ten percent is a hard test where the bound is larger:

@@ -1,4 +1,4 @@
-"""What the experiments give: a record for each model and noise level."""
+"""The results of the paper's experiments: estimates of one model at one noise level."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,19 +8,27 @@ import numpy as np
 
 from .._data.data import Data
 from .._problem.parameters import parameter_values
+from .._util.json_numbers import nonfinite_as_none
 from ._experiments import EXPERIMENTS, PROTOCOLS, REPEATS, Experiment
 
-# Digits kept of an estimate: far more than its spread deserves, and small files.
+# Significant digits of a saved estimate: far more than its standard deviation
+# justifies, and few enough for small files.
 _DIGITS = 8
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class Record:
+class LevelResults:
     """The estimates of one model at one noise level, and what they are compared with.
 
-    Arrays have an entry for each of the experiment's parameters (`estimates` a row for
-    each repeat). NaN: not available.
+    `estimates` has a row for each noisy data set and a column for each parameter, in
+    the order of `experiment.parameters`. All other arrays have one entry for each
+    parameter. NaN means that there is no number: the paper prints none, or the data do
+    not determine the parameter.
+
+    - `protocol`, `seed`: how the parameters were learned, and the seed of the noise.
+    - `statuses`: how many of the fits ended with each status.
+    - `seconds`: the time that the fits took.
     """
 
     experiment: Experiment
@@ -37,10 +45,12 @@ class Record:
 
     @property
     def repeats(self) -> int:
+        """The number of noisy data sets."""
         return len(self.estimates)
 
     @property
     def true(self) -> np.ndarray:
+        """The true values, with which the data were made."""
         values = parameter_values(self.experiment.true)
         return np.array([values[name] for name in self.experiment.names.values()])
 
@@ -50,56 +60,64 @@ class Record:
 
     @property
     def sd(self) -> np.ndarray:
+        """The standard deviation of the estimates; NaN for a single data set."""
         if self.repeats < 2:
             return np.full(self.estimates.shape[1], np.nan)
         return np.std(self.estimates, axis=0, ddof=1)
 
     @property
     def rmse(self) -> np.ndarray:
+        """The root mean square error of the estimates."""
         return np.sqrt(np.mean((self.estimates - self.true) ** 2, axis=0))
 
     @property
     def cramer_rao(self) -> np.ndarray:
+        """The smallest standard deviation that unbiased estimates can have."""
         return self.experiment.cramer_rao(self.noise, exact=self.is_exact)
 
     @property
     def is_exact(self) -> bool:
-        """Whether the data come from the exact solution."""
+        """Whether the data come from the exact solution (and not from RK2)."""
         return PROTOCOLS[self.protocol].is_ours
 
     def data(self, repeat: int) -> Data:
-        """What was fitted."""
+        """The noisy data set that was fitted in a repeat."""
         exact = self.is_exact
         return self.experiment.data(self.noise, repeat, self.seed, exact=exact)
 
     @property
     def paper_mean(self) -> np.ndarray:
+        """The mean that the paper prints."""
         return self._printed("mean")
 
     @property
     def paper_sd(self) -> np.ndarray:
+        """The standard deviation that the paper prints."""
         return self._printed("sd")
 
     @property
     def z(self) -> np.ndarray:
-        """Our mean less the paper's, over the standard error of the difference."""
+        """Our mean minus the paper's, over the standard error of the difference."""
         variance = self.sd**2 / self.repeats + self.paper_sd**2 / REPEATS
         with np.errstate(divide="ignore", invalid="ignore"):
             return (self.mean - self.paper_mean) / np.sqrt(variance)
 
     def rms_z(self, without: Sequence[str] = ()) -> float:
-        """The root mean square of z, over the parameters that have one."""
+        """The root mean square of z over the parameters that have one, less those named
+        in `without`. It is about 1 if our estimates and the paper's differ by the noise
+        of their data sets alone."""
         kept = [name not in without for name in self.experiment.parameters]
         z = self.z[np.array(kept) & np.isfinite(self.z)]
         return float(np.sqrt(np.mean(z**2))) if len(z) else float("nan")
 
-    def _printed(self, what: str) -> np.ndarray:
+    def _printed(self, column: str) -> np.ndarray:
+        """A column of the paper's table, all NaN where the paper has no table."""
         table = self.experiment.published(self.noise)
         missing = np.full(len(self.experiment.names), np.nan)
-        return missing if table is None else getattr(table, what)
+        return missing if table is None else getattr(table, column)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
+        """Plain numbers and strings, ready for JSON. What is not finite is None."""
         arrays = ("true", "estimates", "mean", "sd", "rmse", "cramer_rao")
         arrays += ("paper_mean", "paper_sd", "z")
         return {
@@ -109,15 +127,15 @@ class Record:
             "repeats": self.repeats,
             "seed": self.seed,
             "parameters": list(self.experiment.parameters),
-            **{name: _plain(getattr(self, name)) for name in arrays},
+            **{name: _saved(getattr(self, name)) for name in arrays},
             "statuses": dict(self.statuses),
             "seconds": round(self.seconds, 3),
         }
 
     @staticmethod
-    def from_dict(saved: Mapping[str, Any]) -> "Record":
-        """The record that `to_dict` wrote."""
-        return Record(
+    def from_dict(saved: Mapping[str, Any]) -> "LevelResults":
+        """The results that `to_dict` wrote."""
+        return LevelResults(
             experiment=EXPERIMENTS[saved["model"]],
             noise=float(saved["noise"]),
             protocol=str(saved["protocol"]),
@@ -128,14 +146,11 @@ class Record:
         )
 
 
-def _plain(array: np.ndarray) -> Any:
-    """Nested lists of rounded numbers, None for what is not finite."""
-    if array.ndim > 1:
-        return [_plain(row) for row in array]
-    finite = np.isfinite(array)
-    return [rounded(x) if ok else None for x, ok in zip(array.tolist(), finite)]
+def _saved(array: np.ndarray) -> Any:
+    """Nested lists of rounded numbers, with None for what is not finite."""
+    return nonfinite_as_none(np.vectorize(rounded)(array))
 
 
 def rounded(x: float) -> float:
-    """A number as it is saved."""
+    """A number with the digits that are saved of it."""
     return float(f"{x:.{_DIGITS}g}")

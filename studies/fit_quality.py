@@ -1,33 +1,31 @@
-"""Measure how good fits without start values are, and write the tables of `fitting.md`.
+"""Do fits without start values find the best minimum, and how large are their errors?
 
-`python docs/make_fit_study.py [REPEATS [MODEL ...]]` fits the paper's models, 400 times
-at each noise level (seven minutes on two cores), and keeps the other models' results.
-Each fit is compared with least squares that starts at the truth. What it counts stands
-in `fit-study.json`."""
-
-import json
-import sys
-from pathlib import Path
+`python -m studies.fit_quality [REPEATS [MODEL ...]]` fits the paper's models, 400 times
+at each noise level (seven minutes on two cores), compares each fit with least squares
+that starts at the truth, and writes the result to `results/fit_quality.json` and the
+tables of `docs/fitting.md`.
+"""
 
 import numpy as np
 
 import ddefind as dd
 from ddefind._least_squares.batches import refine
-from ddefind._util.text_files import write_whole
 from ddefind.paper import EXPERIMENTS, NOISE, Experiment
 
-FILE = Path(__file__).with_name("fit-study.json")
-PAGE = Path(__file__).with_name("fitting.md")
-BEGIN, END = "<!-- fits: begin -->", "<!-- fits: end -->"
-# Another seed than that of the paper's tables.
+from .page_tables import DOCS, RESULTS, measure_models, write_table
+
+FILE = RESULTS / "fit_quality.json"
+PAGE, NAME = DOCS / "fitting.md", "fits"
+# The seed of the noise. The paper's tables use seed 0: these data sets are others.
 SEED = 5
-# What no data determine, but what others depend on near it.
+# The data do not determine these parameters, but estimates of others depend on where
+# they end. They are held at their true values.
 HELD = {"cheyne": ("a",)}
 
 
 def measure(experiment: Experiment, noise: float, repeats: int) -> dict:
-    """Errors in units of the Cramér-Rao limit, and how many fits are as good as least
-    squares from the truth."""
+    """The errors of the estimates in units of their Cramér-Rao standard deviations, and
+    the share of fits that end as low as least squares from the truth."""
     known = dd.parameter_values(experiment.true)
     held = {name: dd.Fixed(known[name]) for name in HELD.get(experiment.model, ())}
     sets = [experiment.data(noise, r, SEED, exact=True) for r in range(repeats)]
@@ -41,26 +39,27 @@ def measure(experiment: Experiment, noise: float, repeats: int) -> dict:
     limit = np.array([limits[name] for name in fits.names])
     sd = noise * np.std(experiment.exact.x, axis=0, ddof=1)
     freedom = sets[0].x.size - np.isfinite(limit).sum()
-    near, good, chi = [], 0, []
+    from_truth, as_good, chi_squares = [], 0, []
     for fit in (fits[i] for i in range(repeats)):
         n = np.array([fit.steps_per_delay])
         start = np.clip(truth, fit.setup.lower, fit.setup.upper)
-        found = refine(fit.setup, start[None], fit.search_result.points, n)
-        near.append(found.theta[0])
-        good += bool(fit.search_result.best.loss[0] <= found.loss[0] * (1 + 1e-6))
-        chi.append(np.sum(((fit.data.x - fit.fitted) / sd) ** 2) / freedom)
-    errors, theirs = (fits.best - truth) / limit, (np.array(near) - truth) / limit
+        near = refine(fit.setup, start[None], fit.search_result.points, n)
+        from_truth.append(near.theta[0])
+        as_good += bool(fit.search_result.best.loss[0] <= near.loss[0] * (1 + 1e-6))
+        chi_squares.append(np.sum(((fit.data.x - fit.fitted) / sd) ** 2) / freedom)
+    errors = (fits.best - truth) / limit
+    errors_from_truth = (np.array(from_truth) - truth) / limit
     return {
         "model": experiment.model,
         "noise": noise,
         "repeats": repeats,
-        "as_good": good / repeats,
-        "chi_square": round(float(np.mean(chi)), 4),
+        "as_good": as_good / repeats,
+        "chi_square": round(float(np.mean(chi_squares)), 4),
         "parameters": {
             name: {
                 "rms": round(float(np.sqrt(np.mean(errors[:, j] ** 2))), 3),
                 "typical": _typical(errors[:, j]),
-                "from_truth": _typical(theirs[:, j]),
+                "from_truth": _typical(errors_from_truth[:, j]),
             }
             for j, name in enumerate(fits.names)
             if np.isfinite(limit[j])
@@ -69,11 +68,13 @@ def measure(experiment: Experiment, noise: float, repeats: int) -> dict:
 
 
 def _typical(errors: np.ndarray) -> float:
-    """The median absolute error; of a Gaussian, in units of its standard deviation."""
+    """The median absolute error over 0.6745: the standard deviation of a Gaussian,
+    without the influence of a few large errors."""
     return round(float(np.median(np.abs(errors)) / 0.6745), 3)
 
 
 def tables(results: list[dict]) -> str:
+    """Both tables of the page: the quality of the fits, and the errors."""
     lines = ["| model | noise | as good as from the truth | mean chi-square |"]
     lines.append("|---|---:|---:|---:|")
     for each in results:
@@ -96,18 +97,7 @@ def tables(results: list[dict]) -> str:
 
 
 def main() -> None:
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    results = json.loads(FILE.read_text()) if FILE.exists() else []
-    for model in sys.argv[2:] or list(EXPERIMENTS):
-        results = [each for each in results if each["model"] != model]
-        for noise in NOISE:
-            results.append(measure(EXPERIMENTS[model], noise, repeats))
-            print(json.dumps(results[-1]), flush=True)
-        results.sort(key=lambda r: (list(EXPERIMENTS).index(r["model"]), r["noise"]))
-        write_whole(FILE, json.dumps(results, indent=1) + "\n")
-    before, rest = PAGE.read_text().split(BEGIN)
-    after = rest.split(END)[1]
-    write_whole(PAGE, f"{before}{BEGIN}\n{tables(results)}\n{END}{after}")
+    write_table(PAGE, NAME, tables(measure_models(FILE, measure, NOISE)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the data determine, and where fits end."""
+"""What the data determine, and where fits end: for sections of the paper's page."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,15 +21,16 @@ from .gradients import flat
 
 
 def _sensitivities(experiment: Experiment) -> tuple[list[str], np.ndarray, np.ndarray]:
-    """Names and values of all parameters, known ones too, and the derivatives of the
-    data, in standard deviations of the noise at level 1."""
+    """The names and values of all parameters, fixed ones included, and the Jacobian of
+    the data in units of the noise at level 1: a row for each value, a column for each
+    parameter."""
     vector, rebuild = flat(experiment.true)
     scale = np.std(experiment.clean.x, axis=0, ddof=1)
     n, T = experiment.steps_per_delay, experiment.T
 
-    def observed(v):
-        found = dd.solve(rebuild(v), T, dd.RK2(), n, differentiate="forward")
-        return found(experiment.clean.t) / scale
+    def observed(v: jax.Array) -> jax.Array:
+        solution = dd.solve(rebuild(v), T, dd.RK2(), n, differentiate="forward")
+        return solution(experiment.clean.t) / scale
 
     jacobian = jax.jacfwd(observed)(jnp.asarray(vector))
     names = list(dd.parameter_values(experiment.true))
@@ -37,17 +38,19 @@ def _sensitivities(experiment: Experiment) -> tuple[list[str], np.ndarray, np.nd
 
 
 def constants() -> dict:
-    """HIV with all constants free: the directions in parameter space in order of how
-    well the data determine them, at noise 0.1. A spread is that of the logarithms (of
-    the values themselves where they are zero)."""
+    """HIV with all constants free, at noise 0.1: the singular vectors of the scaled
+    Jacobian, the best determined direction of parameter space first.
+
+    A spread is the standard deviation of the logarithms of the parameters along a
+    direction (of the parameters themselves where they are zero)."""
     noise = 0.1
     experiment = EXPERIMENTS["hiv"]
     names, values, jacobian = _sensitivities(experiment)
     scaled = jacobian * np.where(values == 0, 1.0, values) / noise
-    # What nothing depends on: columns of zeros (A and omega of T* and V_NI).
-    silent = np.linalg.norm(scaled, axis=0) < 1e-9
-    kept = [name for name, out in zip(names, silent) if not out]
-    _, singular, directions = np.linalg.svd(scaled[:, ~silent], full_matrices=False)
+    # Parameters on which no data depend (A and omega of T* and V_NI): zero columns.
+    is_silent = np.linalg.norm(scaled, axis=0) < 1e-9
+    kept = [name for name, out in zip(names, is_silent) if not out]
+    _, singular, directions = np.linalg.svd(scaled[:, ~is_silent], full_matrices=False)
     spread = 1 / np.maximum(singular, 1e-300)
     rows = [
         {
@@ -58,13 +61,14 @@ def constants() -> dict:
     ]
     return {
         "noise": noise,
-        "without_influence": [n for n, out in zip(names, silent) if out],
+        "without_influence": [n for n, out in zip(names, is_silent) if out],
         "directions": rows,
     }
 
 
 def undetermined() -> dict:
-    """The Cramer-Rao sd of Cheyne's `a` at noise 0.1, with all parameters unknown."""
+    """The Cramér-Rao standard deviation of Cheyne's `a` at noise 0.1, with all
+    parameters unknown."""
     experiment = EXPERIMENTS["cheyne"]
     names, values, jacobian = _sensitivities(experiment)
     covariance = np.linalg.inv((jacobian / 0.1).T @ (jacobian / 0.1))
@@ -73,14 +77,15 @@ def undetermined() -> dict:
 
 
 def _scatter(values: np.ndarray) -> list[float]:
-    """A standard deviation that a few wild values do not spoil, of each column."""
+    """A robust standard deviation of each column, from its quartiles: a few extreme
+    values hardly change it."""
     low, high = np.percentile(values, [25, 75], axis=0)
     return [round(float(x), 6) for x in (high - low) / 1.349]
 
 
 def random_starts() -> list[dict]:
-    """Fits of one data set at noise 0.1 from 200 starts within 50% of the truth: how
-    many end within 10% of it."""
+    """Fits of one data set at noise 0.1 from 200 random starts within 50% of the truth,
+    and how many of them end within 10% of it."""
     count, rows = 200, []
     for model, experiment in EXPERIMENTS.items():
         known = dd.parameter_values(experiment.true)
@@ -93,11 +98,11 @@ def random_starts() -> list[dict]:
         names = experiment.parameters
         for protocol in ("published", "corrected"):
             settings = PROTOCOLS[protocol].settings_for(model)
-            # ENSO's steps would be too many at the published limit.
+            # With a delay of 0.01, ENSO would take too many steps.
             settings = replace(settings, shortest_delay=0.05)
             batch = fit_sets(experiment, settings, starts, sets)
-            found = estimates(experiment, batch)
-            near = np.abs(found - true) <= 0.1 * size
+            values = estimates(experiment, batch)
+            near = np.abs(values - true) <= 0.1 * size
             rows.append(
                 {
                     "model": model,
@@ -106,15 +111,16 @@ def random_starts() -> list[dict]:
                     "tau": int(near[:, names.index("tau")].sum()),
                     "all_determined": int(near[:, determined].all(axis=1).sum()),
                     "each": dict(zip(names, near.sum(axis=0).tolist())),
-                    "scatter": dict(zip(names, _scatter(found))),
+                    "scatter": dict(zip(names, _scatter(values))),
                 }
             )
     return rows
 
 
 def converged() -> list[dict]:
-    """Least squares run to its end (L-BFGS) on the data at noise 0.1, from the paper's
-    start and from the truth: what the data hold, whatever the optimiser."""
+    """Least squares run until it converges (L-BFGS) on the data at noise 0.1, from the
+    paper's start and from the truth. This shows what the data determine, whichever
+    optimiser is used."""
     noise, rows = 0.1, []
     for model, experiment in EXPERIMENTS.items():
         sd = noise * np.std(experiment.clean.x, axis=0, ddof=1)
@@ -141,20 +147,22 @@ def converged() -> list[dict]:
             columns = [batch.names.index(name) for name in experiment.names.values()]
             row[name] = _moments(batch.best[:, columns])
             losses[name] = batch.loss
-        # A loss is in units of the noise: below a thousandth two minima are the same.
+        # Losses are in units of the noise. Two minima that differ by less than a
+        # thousandth count as the same.
         lower = losses["truth"] < losses["paper"] - 1e-3
         rows.append({**row, "lower_from_truth": int(lower.sum()), "sets": len(sets)})
     return rows
 
 
 def _moments(values: np.ndarray) -> dict:
+    """The mean and the standard deviation of each column."""
     mean, sd = np.mean(values, axis=0), np.std(values, axis=0, ddof=1)
     return {"mean": mean.tolist(), "sd": sd.tolist()}
 
 
 def epochs() -> list[dict]:
-    """Exponential at noise 0.1, run for longer with the printed and with the right
-    gradient: the spread grows from that of a path to that of an estimate."""
+    """Exponential at noise 0.1, run for more and more epochs with the printed and with
+    the correct gradient: how the spread over data sets grows until fits converge."""
     experiment = EXPERIMENTS["exponential"]
     sets = [experiment.data(0.1, repeat) for repeat in range(REPEATS)]
     starts = [experiment.start] * len(sets)
@@ -164,14 +172,15 @@ def epochs() -> list[dict]:
         for count in (500, 1500, 5000, 15000):
             longer = replace(settings, epochs=count, threshold=0.0)
             batch = fit_sets(experiment, longer, starts, sets)
-            found = _moments(estimates(experiment, batch))
-            rows.append({"protocol": protocol, "epochs": count, **found})
+            moments = _moments(estimates(experiment, batch))
+            rows.append({"protocol": protocol, "epochs": count, **moments})
     return rows
 
 
 def seeds() -> dict:
-    """The published protocol with 20 seeds: how far luck moves rms z, what remains when
-    it is averaged out, and how often a delay falls to the published code's limit."""
+    """The published protocol with 20 seeds of the noise: how much rms z varies from
+    seed to seed, how large it is for the mean over all seeds, and how often a delay
+    falls to the published code's limit."""
     count, rows = 20, []
     for model, experiment in EXPERIMENTS.items():
         runs = [
@@ -180,12 +189,12 @@ def seeds() -> dict:
             )
             for seed in range(count)
         ]
-        for records in zip(*runs):
-            rms = [record.rms_z() for record in records]
+        for levels in zip(*runs):
+            rms = [results.rms_z() for results in levels]
             tau = list(experiment.parameters).index("tau")
-            delays = np.concatenate([record.estimates[:, tau] for record in records])
-            together = np.concatenate([record.estimates for record in records])
-            paper = experiment.published(records[0].noise)
+            delays = np.concatenate([results.estimates[:, tau] for results in levels])
+            together = np.concatenate([results.estimates for results in levels])
+            paper = experiment.published(levels[0].noise)
             assert paper is not None
             error = np.sqrt((np.var(together, axis=0, ddof=1) + paper.sd**2) / REPEATS)
             with np.errstate(invalid="ignore"):
@@ -193,7 +202,7 @@ def seeds() -> dict:
             rows.append(
                 {
                     "model": model,
-                    "noise": records[0].noise,
+                    "noise": levels[0].noise,
                     "rms_z": [round(value, 3) for value in rms],
                     "rms_z_of_all": float(np.sqrt(np.nanmean(z**2))),
                     "at_shortest_delay": int(np.sum(delays <= 0.01)),

@@ -1,4 +1,4 @@
-"""The gradient's error and cost: steps a delay, and direct against adjoint."""
+"""The error and the cost of the gradient: steps per delay, and direct or adjoint."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ _ROUTES = ("Published", "Adjoint", "Discrete")
 
 
 def steps(numbers: Numbers) -> str:
-    study = numbers.studies["steps_per_delay"]
+    study = numbers.claims["steps_per_delay"]
     rows = []
     for row in study:
         errors = [row[route]["others"] for route in _ROUTES[1:]]
@@ -29,12 +29,12 @@ def steps(numbers: Numbers) -> str:
     return "\n\n".join(
         [
             prose("""
-            ## How many steps a delay
+            ## How many steps per delay
 
-            The paper finds that $N_\\tau$ between 10 and 100 works well. Here is the
-            error of the gradient at its starts against a fine solution (L2, data
-            without noise, each parameter in units of itself), and the time of one
-            gradient.
+            The paper finds that $N_\\tau$ between 10 and 100 works well. The table
+            shows the relative error of the gradient at the paper's starts, compared
+            with a fine solution (L2 loss, data without noise, each parameter in units
+            of its own value), and the time of one gradient.
             """),
             table(head, rows),
             prose(_order(study)),
@@ -71,7 +71,7 @@ def _order(study: list[dict]) -> str:
 
 
 def routes(numbers: Numbers) -> str:
-    study = numbers.studies["routes"]
+    study = numbers.claims["routes"]
     names = ("Forward", "Discrete", "Adjoint")
     rows = [
         [str(row["parameters"]), *(f"{row[name]:.0f}" for name in names)]
@@ -83,10 +83,11 @@ def routes(numbers: Numbers) -> str:
             prose("""
             ## Direct or adjoint
 
-            Section 6.1 of the paper drops the direct approach, which solves for the
-            derivative of the state by each parameter, because its cost grows with their
-            number. Microseconds for one gradient, with a network of one hidden layer
-            (the smallest without) as the right-hand side and 100 Heun steps:
+            Section 6.1 of the paper rejects the direct approach, which solves for the
+            derivative of the state with respect to each parameter, because its cost
+            grows with their number. The table shows the microseconds for one gradient.
+            The right-hand side is a network of one hidden layer (the smallest has
+            none), solved with 100 Heun steps.
             """),
             table([*head, "adjoint equation, `Adjoint`"], rows),
             prose(_crossover(study)),

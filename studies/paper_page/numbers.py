@@ -1,4 +1,4 @@
-"""The numbers behind the page, and the forms in which it shows them."""
+"""The numbers behind the page, and functions that format them."""
 
 import json
 import re
@@ -9,69 +9,75 @@ from typing import Any
 
 import numpy as np
 
-from ddefind.paper import EXPERIMENTS, NOISE
-from ddefind.paper._records import Record
-from ddefind.paper._run import load_results
+from ddefind.paper import EXPERIMENTS, NOISE, LevelResults, load_results
 
-# By gradient descent, as the paper; and all.
+# The protocols of the paper's kind, by gradient descent; and all protocols.
 PROTOCOLS = ("published", "stated", "corrected")
 ALL = (*PROTOCOLS, "best")
+# The paper's tables, by model and noise level.
 CELLS = tuple((model, noise) for model in EXPERIMENTS for noise in NOISE)
-# Where the printed means are to be met; HIV's delay at 0.1 is known not to be.
+# The tables whose means must agree with ours. HIV's delay at 0.1 is known not to.
 LOW = tuple(cell for cell in CELLS if cell[1] < 0.9 and cell != ("hiv", 0.1))
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """Results by protocol, model and noise level, and the studies by name."""
+    """The results of `ddefind paper` by protocol, model and noise level, and the
+    measurements of `studies.paper_claims` by name."""
 
-    results: dict[tuple[str, str, float], Record]
-    studies: dict[str, Any]
+    levels: dict[tuple[str, str, float], LevelResults]
+    claims: dict[str, Any]
 
     @staticmethod
     def load(folder: Path) -> "Numbers":
-        results = {
-            (protocol, record.model, record.noise): record
+        """The numbers that are kept in `studies/results`."""
+        levels = {
+            (protocol, results.model, results.noise): results
             for protocol in ALL
-            for record in load_results(folder / "paper-results" / f"{protocol}.json")
+            for results in load_results(folder / "paper" / f"{protocol}.json")
         }
-        text = (folder / "paper-studies.json").read_text()
-        return Numbers(results, json.loads(text))
+        text = (folder / "paper_claims.json").read_text("utf-8")
+        return Numbers(levels, json.loads(text))
 
-    def record(self, protocol: str, model: str, noise: float) -> Record:
-        return self.results[protocol, model, noise]
+    def results(self, protocol: str, model: str, noise: float) -> LevelResults:
+        return self.levels[protocol, model, noise]
 
     def rms(self, protocol: str, model: str, noise: float) -> float:
-        return self.record(protocol, model, noise).rms_z()
+        """The root mean square of z: how far our means are from the printed ones."""
+        return self.results(protocol, model, noise).rms_z()
 
 
 def claim(holds: bool, sentence: str) -> str:
-    """A sentence that the numbers support; the script stops where they do not."""
+    """The sentence, if the numbers support it. Otherwise the script stops."""
     if not holds:
         raise SystemExit(f"No longer true: {' '.join(sentence.split())}")
     return sentence
 
 
 def title(model: str) -> str:
+    """The model's name as a heading shows it."""
     return EXPERIMENTS[model].title
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table, with numbers aligned to the right."""
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join(lines).replace("T*", r"T\*")
 
 
 def number(x: float, form: str = ".4f") -> str:
+    """A number, or a dash where there is none."""
     return format(x, form) if np.isfinite(x) else "–"
 
 
 def spread(mean: float, sd: float) -> str:
+    """A mean with its standard deviation, where there is one."""
     return f"{mean:.4f} ± {sd:.4f}" if np.isfinite(sd) else f"{mean:.4f}"
 
 
 def percent(x: float) -> str:
-    """Two digits of it.
+    """A share in percent, with two significant digits.
 
     >>> percent(1.203), percent(0.0714), percent(3.1e-6)
     ('120%', '7.1%', '0.00031%')
@@ -81,7 +87,7 @@ def percent(x: float) -> str:
 
 
 def prose(text: str) -> str:
-    """Paragraphs and list items, wrapped; tables and code as they are."""
+    """Wrap paragraphs and list items; leave headings, tables and code as they are."""
     parts = re.split(r"\n\s*\n", textwrap.dedent(text).strip())
     return "\n\n".join(part if _is_fixed(part) else _wrapped(part) for part in parts)
 

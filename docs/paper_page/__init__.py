@@ -1,1 +1,0 @@
-"""The sections of `reproducing-the-paper.md`, each a function of the numbers."""

@@ -1,1 +1,0 @@
-"""The studies behind `reproducing-the-paper.md`, each a function that returns JSON."""
