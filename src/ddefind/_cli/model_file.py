@@ -10,7 +10,7 @@ from typing import Any
 from .._equation.equation import Equation, equation
 from .._problem.parameters import Fixed, free_parameters
 from .._problem.problem import Problem
-from .._util.errors import did_you_mean, shown
+from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 
 
@@ -48,7 +48,7 @@ def _from_file(place: str) -> Equation | Problem:
     if not isinstance(found, Equation | Problem):
         raise ValueError(
             f"{place} must be an Equation, a Problem or a function that returns one, "
-            f"but it is {type(found).__name__}: {shown(repr(found))}."
+            f"but it is {type(found).__name__}: {quoted(repr(found))}."
         )
     return found
 

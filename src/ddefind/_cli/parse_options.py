@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, final
 
-from .._util.errors import shown
+from .._util.errors import quoted
 
 _NAME = r"[A-Za-z_][\w.]*(?:\[\d+(?:,\d+)*\])?"
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf)"
@@ -37,10 +37,10 @@ def assignments(option: str, texts: Iterable[str]) -> dict[str, float | list[flo
         if not re.fullmatch(_NAME, name) or not equals or len(numbers) != len(values):
             raise OptionError(
                 f"`{option}` needs NAME=NUMBER, as {option} r=1.5, but got "
-                f"{shown(text)}."
+                f"{quoted(text)}."
             )
         if name in found:
-            raise OptionError(f"`{option}` gives {shown(name)} twice.")
+            raise OptionError(f"`{option}` gives {quoted(name)} twice.")
         found[name] = numbers if len(numbers) > 1 else numbers[0]
     return found
 
@@ -72,7 +72,7 @@ def bounds(texts: Iterable[str]) -> dict[str, Bounds]:
         name, new = _one_bound(text)
         old = found.get(name, Bounds())
         if any(math.isfinite(a) and math.isfinite(b) for a, b in zip(old, new)):
-            raise OptionError(f"`--bounds` limits {shown(name)} twice on one side.")
+            raise OptionError(f"`--bounds` limits {quoted(name)} twice on one side.")
         found[name] = Bounds(max(old.lower, new.lower), min(old.upper, new.upper))
     check_bounds(found)
     return found
@@ -91,7 +91,7 @@ def _one_bound(text: str) -> tuple[str, Bounds]:
         return match[3], Bounds(max(one.lower, two.lower), min(one.upper, two.upper))
     raise OptionError(
         f'`--bounds` needs a range, as "K in [0, 10]", "K > 0" or "0 < K < 10", '
-        f"but got {shown(text)}."
+        f"but got {quoted(text)}."
     )
 
 
@@ -103,7 +103,7 @@ def check_bounds(found: Mapping[str, Bounds]) -> None:
     for name, (lower, upper) in found.items():
         if not lower < upper:
             raise OptionError(
-                f"The bounds of {shown(name)} need the lower one first, but got "
+                f"The bounds of {quoted(name)} need the lower one first, but got "
                 f"{lower:g} and {upper:g}."
             )
 
@@ -123,6 +123,6 @@ def history(texts: Iterable[str]) -> str | list[float] | None:
     if len(parts) > 1:
         raise OptionError(
             "`--history` needs a kind, as `--history affine`, or numbers, one for each "
-            f"state, but got {shown(' '.join(parts))}."
+            f"state, but got {quoted(' '.join(parts))}."
         )
     return parts[0]
