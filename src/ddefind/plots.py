@@ -30,8 +30,8 @@ DATA, START, LEARNED, TRUE = "#7a7a7a", "#d55e00", "#0072b2", "#000000"
 
 
 def plot_fit(fit: "FitResult") -> "Figure":
-    """Draw the result of gradient descent: for each quantity the data, the trajectory at
-    the start and the learned one, and below them the loss in each epoch."""
+    """Draw the result of gradient descent: for each quantity the data, the trajectory
+    at the start and the learned one, and below them the loss in each epoch."""
     from matplotlib.figure import Figure
 
     k = len(fit.data.names)

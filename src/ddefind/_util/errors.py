@@ -72,6 +72,6 @@ def check_instance(argument: str, value: Any, kind: type, example: str) -> None:
 
 
 def check_positive(argument: str, value: Any) -> None:
-    """Refuse anything but a positive, finite number."""
+    """Raise a ValueError unless `value` is a positive, finite number."""
     if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ValueError(f"`{argument}` must be a positive number, but got {value!r}.")
