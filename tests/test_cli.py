@@ -187,6 +187,23 @@ def test_help_tells_the_exit_codes():
         assert "2 input refused" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["simulate", "-e", "x' = -x(t - 1)", "--history", "1"]]
+)
+def test_a_closed_pipe_ends_a_command_silently(arguments):
+    """As in `ddefind --help | true`."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ddefind", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(timeout=60) == 141
+
+
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_is_finished(tmp_path):
     out = tmp_path / "out"

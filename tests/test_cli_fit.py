@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+import ddefind._cli.output_folder
 import ddefind._fitting.least_squares
 from ddefind._least_squares.search import search
 from support.command import TEXT, VALUES, refused, run
@@ -308,6 +309,43 @@ def test_interrupted_while_it_draws(monkeypatch, capsys, here):
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     assert dd.load("out").status.ok
     assert not (here / "out" / "figure.png").exists()
+
+
+def disk_is_full(*_, **__):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.fixture
+def no_space(monkeypatch):
+    """A disk on which there is no space for `table.csv`."""
+    write = ddefind._cli.output_folder.write_whole
+
+    def write_or_fail(path, content):
+        return (disk_is_full if path.name == "table.csv" else write)(path, content)
+
+    monkeypatch.setattr(ddefind._cli.output_folder, "write_whole", write_or_fail)
+
+
+def test_a_failure_while_writing_leaves_no_folder(no_space, capsys, here):
+    assert run("fit", "data.csv", "-e", TEXT, *STARTS, "--out", "out") == 2
+    error = capsys.readouterr().err
+    assert error.endswith("Error: No space left on device.\n")
+    assert os.listdir(here) == ["data.csv"]
+
+
+def test_a_failure_while_writing_keeps_the_earlier_fit(no_space, made, here):
+    shutil.copytree(made / "result", "out")
+    before = {p: p.read_bytes() for p in Path("out").rglob("*") if p.is_file()}
+    assert run("fit", "data.csv", "-e", TEXT, "--seed", 1, "--out", "out") == 2
+    assert before == {p: p.read_bytes() for p in Path("out").rglob("*") if p.is_file()}
+
+
+def test_a_failure_while_drawing_keeps_the_result(monkeypatch, made, here):
+    shutil.copytree(made / "result", "out")
+    monkeypatch.setattr(dd.Estimate, "plot", disk_is_full)
+    assert run("fit", "data.csv", "-e", TEXT, "--seed", 1, "--out", "out") == 2
+    assert dd.load("out").seed == 1
+    assert not Path("out/figure.png").exists()  # not even that of the earlier fit
 
 
 def test_a_fit_that_did_not_converge_has_its_own_code(monkeypatch, capsys):

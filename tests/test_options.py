@@ -6,9 +6,9 @@ import pytest
 
 from ddefind._cli.parse_options import (
     OptionError,
-    assignments,
-    bounds,
-    history,
+    parse_assignments,
+    parse_bounds,
+    parse_history,
     parse_number,
 )
 
@@ -35,11 +35,11 @@ from ddefind._cli.parse_options import (
     ],
 )
 def test_ranges_as_people_write_them(text, name, lower, upper):
-    assert bounds([text]) == {name: (lower, upper)}
+    assert parse_bounds([text]) == {name: (lower, upper)}
 
 
 def test_two_sides_may_come_apart():
-    assert bounds(["K > 0", "r < 1", "K < 10"]) == {
+    assert parse_bounds(["K > 0", "r < 1", "K < 10"]) == {
         "K": (0, 10),
         "r": (-math.inf, 1),
     }
@@ -68,14 +68,14 @@ def test_two_sides_may_come_apart():
 )
 def test_other_ranges_are_refused(texts, message):
     with pytest.raises(OptionError, match="bounds") as caught:
-        bounds(texts)
+        parse_bounds(texts)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
 def test_values_by_name():
     given = ["m=8", " r = -1.5e-3", "b=1,2", "history.b[1]=.5", "s=+3"]
-    assert assignments("--set", given) == {
+    assert parse_assignments("--set", given) == {
         "m": 8.0,
         "r": -1.5e-3,
         "b": [1.0, 2.0],
@@ -90,12 +90,12 @@ def test_values_by_name():
 )
 def test_values_that_are_none(text):
     with pytest.raises(OptionError, match="--start r=1.5"):
-        assignments("--start", [text])
+        parse_assignments("--start", [text])
 
 
 def test_a_name_is_given_once():
     with pytest.raises(OptionError, match="gives 'm' twice"):
-        assignments("--set", ["m=8", "m=8"])
+        parse_assignments("--set", ["m=8", "m=8"])
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_a_name_is_given_once():
     ],
 )
 def test_histories(texts, found):
-    assert history(texts) == found
+    assert parse_history(texts) == found
 
 
 def test_a_history_is_one_kind_or_numbers():
     with pytest.raises(OptionError, match="a kind, as .* or numbers"):
-        history(["affine", "2"])
+        parse_history(["affine", "2"])
 
 
 def test_numbers():

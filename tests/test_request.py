@@ -6,11 +6,11 @@ import tomllib
 import pytest
 from hypothesis import given, strategies as st
 
-from ddefind._cli.fit_file import FitFile, merged
+from ddefind._cli.fit_settings import FitSettings, combine_settings
 from ddefind._cli.parse_options import Bounds, OptionError
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
-FULL = FitFile(
+FULL = FitSettings(
     data="data.csv",
     time="Time [h]",
     columns=["x", 'a "b"'],
@@ -34,15 +34,15 @@ def written(tmp_path, text):
 
 def test_a_file_gives_the_request_back(tmp_path):
     path = written(tmp_path, FULL.toml())
-    again = merged(path, {})
+    again = combine_settings(path, {})
     assert again.data == str(tmp_path / "data.csv")
-    assert merged(path, {"data": "data.csv"}) == FULL
+    assert combine_settings(path, {"data": "data.csv"}) == FULL
     assert 'equation = """\nx\' = -k' in FULL.toml()  # lines stay lines
 
 
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_any_text_survives(equation, name):
-    request = FitFile(data="d", equation=equation, set={name: 1.5})
+    request = FitSettings(data="d", equation=equation, set={name: 1.5})
     found = tomllib.loads(request.toml())
     # TOML has one kind of line end.
     assert found["equation"] == equation.replace("\r\n", "\n")
@@ -51,14 +51,16 @@ def test_any_text_survives(equation, name):
 
 @given(st.floats(allow_nan=False))
 def test_any_number_survives(value):
-    request = FitFile(data="d", equation="x", bounds={"K": Bounds(-math.inf, value)})
+    request = FitSettings(
+        data="d", equation="x", bounds={"K": Bounds(-math.inf, value)}
+    )
     found = tomllib.loads(request.toml())
     assert found["bounds"]["K"] == [-math.inf, value]
 
 
 def test_options_overrule_the_file_by_name(tmp_path):
     path = written(tmp_path, FULL.toml())
-    request = merged(
+    request = combine_settings(
         path,
         {
             "data": "/other.csv",
@@ -77,11 +79,11 @@ def test_options_overrule_the_file_by_name(tmp_path):
 
 def test_another_model_replaces_that_of_the_file(tmp_path):
     path = written(tmp_path, FULL.toml())
-    request = merged(path, {"model": "m.py:f"})
+    request = combine_settings(path, {"model": "m.py:f"})
     assert request.equation is None and request.model == "m.py:f"
     path = written(tmp_path, 'data = "d"\nmodel = "m.py:f"\n')
-    assert merged(path, {}).model == str(tmp_path / "m.py:f")
-    assert merged(path, {"equation": LOGISTIC}).model is None
+    assert combine_settings(path, {}).model == str(tmp_path / "m.py:f")
+    assert combine_settings(path, {"equation": LOGISTIC}).model is None
 
 
 def test_natural_forms_are_read(tmp_path):
@@ -90,7 +92,7 @@ def test_natural_forms_are_read(tmp_path):
         'data = "/d.csv"\nequation = "x"\nhistory = 0.5\ncolumns = "x"\n'
         'time_zero = "2020-01-01"\n[set]\nm = 8\n[bounds]\nK = [0, inf]\n',
     )
-    request = merged(path, {})
+    request = combine_settings(path, {})
     assert request.data == "/d.csv"
     assert request.history == [0.5] and request.columns == ["x"]
     assert request.time_zero == "2020-01-01"
@@ -122,7 +124,7 @@ def test_natural_forms_are_read(tmp_path):
 def test_a_bad_file_is_refused(tmp_path, text, message):
     path = written(tmp_path, text)
     with pytest.raises(OptionError) as caught:
-        merged(path, {"data": "d", "equation": "x"})
+        combine_settings(path, {"data": "d", "equation": "x"})
     assert message in str(caught.value)
 
 
@@ -144,5 +146,5 @@ def test_a_bad_file_is_refused(tmp_path, text, message):
 )
 def test_what_does_not_go_together(options, message):
     with pytest.raises(OptionError) as caught:
-        merged(None, options)
+        combine_settings(None, options)
     assert message in str(caught.value)

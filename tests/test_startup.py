@@ -72,7 +72,7 @@ def test_without_a_folder_there_is_no_cache(unset, tmp_path):
 
 
 def test_old_programs_go(unset, tmp_path):
-    unset.setattr(ddefind._cli.startup, "_MOST", 4)
+    unset.setattr(ddefind._cli.startup, "_MOST_FILES", 4)
     unset.setenv("DDEFIND_CACHE", str(tmp_path))
     for age in range(5):
         path = tmp_path / f"program{age}-cache"

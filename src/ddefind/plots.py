@@ -1,10 +1,12 @@
-"""Figures, with matplotlib. Colours are safe for colour-blind readers, and lines differ
-in style as well, so that they can be told apart in grey.
+"""Figures of fits, predictions and profiles, drawn with matplotlib.
+
+Each function returns a matplotlib `Figure`. The colours can be told apart by
+colour-blind readers, and lines differ in style as well, for readers of a grey print.
 
 May import: `_data`, `_problem`, `_solve`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,58 +17,67 @@ from ._solve.solution import Solution, solve
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
     from ._inference.predict import Prediction
     from ._inference.profile_likelihood import Profile
     from ._results.estimate import Estimate
     from ._results.result import AbstractFit, FitResult
 
+# The colours of data, start, learned and true trajectories.
 DATA, START, LEARNED, TRUE = "#7a7a7a", "#d55e00", "#0072b2", "#000000"
 
 
-def plot_fit(fit: "FitResult") -> Any:
-    """Data, start and learned trajectory of each quantity, and the loss."""
+def plot_fit(fit: "FitResult") -> "Figure":
+    """Draw the result of gradient descent: for each quantity the data, the trajectory
+    at the start and the learned one, and below them the loss in each epoch."""
     from matplotlib.figure import Figure
 
     k = len(fit.data.names)
     figure = Figure(figsize=(7, 2.4 * k + 2.2), layout="constrained")
-    *axes, below = figure.subplots(k + 1, 1)
-    t = _times(fit.data.T)
+    *axes, loss_axes = figure.subplots(k + 1, 1)
+    t = _plot_times(fit.data.T)
     start = observed(fit.start, _solution(fit, fit.start), t)
     learned = observed(fit.problem, fit.solution, t)
     for index, ax in enumerate(axes):
         if np.all(np.isfinite(start)):
             ax.plot(t, start[:, index], ":", color=START, label="start")
         _draw_learned(ax, fit, index, t, learned[:, index])
-    finite = np.where(np.isfinite(fit.losses), fit.losses, np.nan)
-    below.semilogy(finite, color=LEARNED, lw=1.2)
-    below.set(xlabel="epoch", ylabel="loss", xlim=(0, max(len(finite) - 1, 1)))
-    for ax in (*axes, below):
-        ax.spines[["top", "right"]].set_visible(False)
+    losses = np.where(np.isfinite(fit.losses), fit.losses, np.nan)
+    loss_axes.semilogy(losses, color=LEARNED, lw=1.2)
+    loss_axes.set(xlabel="epoch", ylabel="loss", xlim=(0, max(len(losses) - 1, 1)))
+    for ax in (*axes, loss_axes):
+        _hide_frame(ax)
     return figure
 
 
-def _draw_learned(ax: Any, fit: "AbstractFit", index: int, t, learned) -> None:
+def _draw_learned(
+    ax: "Axes", fit: "AbstractFit", index: int, t: np.ndarray, learned: np.ndarray
+) -> None:
+    """Draw the data of quantity `index` and its learned values at the times `t`."""
     draw_data(ax, fit.data, index)
     ax.plot(t, learned, color=LEARNED, lw=1.8, label="learned")
-    # A curve that runs away must not flatten everything else.
-    shown = np.concatenate([learned, fit.data.x[:, index]])
-    low, high = np.nanmin(shown), np.nanmax(shown)
+    # The axis is scaled to these, since the curve of a bad start may be far outside.
+    values = np.concatenate([learned, fit.data.x[:, index]])
+    low, high = np.nanmin(values), np.nanmax(values)
     margin = 0.25 * (high - low) + 1e-12 * abs(high)
     ax.set(ylim=(low - margin, high + margin), xlim=(0, fit.data.T))
     ax.set(xlabel="time", ylabel=fit.data.names[index])
     ax.legend(frameon=False, ncols=3, loc="upper right")
 
 
-def plot_estimate(fit: "Estimate") -> Any:
-    """Data and fitted trajectory of each quantity with its 95% confidence band, and the
-    residuals in units of the noise."""
+def plot_estimate(fit: "Estimate") -> "Figure":
+    """Draw the result of least squares: for each quantity the data and the fitted
+    trajectory with its 95% confidence band, and below them the residuals divided by the
+    standard deviation of the noise."""
     from matplotlib.figure import Figure
 
     k = len(fit.data.names)
     figure = Figure(figsize=(7, 4.2 * k), layout="constrained")
     ratios = [3, 1.4] * k
     axes = figure.subplots(2 * k, 1, height_ratios=ratios, squeeze=False)[:, 0]
-    t = _times(fit.data.T)
+    t = _plot_times(fit.data.T)
     learned = observed(fit.problem, fit.solution, t)
     band = fit.predict(t) if np.all(np.isfinite(learned)) else None
     residuals = fit.residuals
@@ -81,56 +92,60 @@ def plot_estimate(fit: "Estimate") -> Any:
             xlabel="time", ylabel=f"residual / sd\n({name})", xlim=(0, fit.data.T)
         )
     for ax in axes:
-        ax.spines[["top", "right"]].set_visible(False)
+        _hide_frame(ax)
     return figure
 
 
-def plot_prediction(prediction: "Prediction") -> Any:
-    """The trajectory of each quantity, with its confidence band and, lighter, where a
-    new measurement would lie."""
+def plot_prediction(prediction: "Prediction") -> "Figure":
+    """Draw the predicted trajectory of each quantity with its confidence band and, in a
+    lighter shade, the band in which a new measurement would lie."""
     from matplotlib.figure import Figure
 
     k = len(prediction.names)
     figure = Figure(figsize=(7, 3 * k), layout="constrained")
     axes = figure.subplots(k, 1, squeeze=False)[:, 0]
     order = np.argsort(prediction.t)
-    t, share = prediction.t[order], f"{100 * prediction.level:g}%"
+    t, level = prediction.t[order], f"{100 * prediction.level:g}%"
     for index, (ax, name) in enumerate(zip(axes, prediction.names)):
         noisy = prediction.noisy_low[order, index], prediction.noisy_high[order, index]
         ax.fill_between(t, *noisy, color=LEARNED, alpha=0.1, lw=0, label="with noise")
-        _draw_band(ax, prediction, index, f"{share} confidence")
+        _draw_band(ax, prediction, index, f"{level} confidence")
         ax.plot(t, prediction.mean[order, index], color=LEARNED, lw=1.8)
         ax.set(xlabel="time", ylabel=name, xlim=(t[0], t[-1]))
         ax.legend(frameon=False, ncols=2, loc="upper right")
-        ax.spines[["top", "right"]].set_visible(False)
+        _hide_frame(ax)
     return figure
 
 
-def _draw_band(ax: Any, prediction: "Prediction", index: int, label: str) -> None:
+def _draw_band(ax: "Axes", prediction: "Prediction", index: int, label: str) -> None:
+    """Draw the confidence band of quantity `index`."""
     order = np.argsort(prediction.t)
     low, high = prediction.low[order, index], prediction.high[order, index]
     t = prediction.t[order]
     ax.fill_between(t, low, high, color=LEARNED, alpha=0.3, lw=0, label=label)
 
 
-def plot_waterfall(fit: "Estimate") -> Any:
-    """The chi-squares where the refined starts ended, sorted: steps are minima."""
+def plot_waterfall(fit: "Estimate") -> "Figure":
+    """Draw the chi-square that each refined start of a least-squares search reached,
+    sorted and relative to the lowest. Starts that reached the same minimum are a step.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5, 3.4), layout="constrained")
     ax = figure.subplots()
-    found = fit.search_result.minima
-    losses = np.repeat([m.loss for m in found], [max(m.starts, 1) for m in found])
-    above = (np.sort(losses) - losses.min()) / fit.uncertainty.unit
-    ax.plot(np.arange(1, len(above) + 1), above, "o-", color=LEARNED, ms=4, lw=1)
+    minima = fit.search_result.minima
+    losses = np.repeat([m.loss for m in minima], [max(m.starts, 1) for m in minima])
+    rise = (np.sort(losses) - losses.min()) / fit.uncertainty.unit
+    ax.plot(np.arange(1, len(rise) + 1), rise, "o-", color=LEARNED, ms=4, lw=1)
     ax.set_yscale("symlog", linthresh=1.0)
     ax.set(xlabel="refined start, sorted", ylabel="chi-square above the lowest")
-    ax.spines[["top", "right"]].set_visible(False)
+    _hide_frame(ax)
     return figure
 
 
-def plot_profiles(profiles: "Sequence[Profile]") -> Any:
-    """The rise of chi-square along each profile, with the 95% interval."""
+def plot_profiles(profiles: "Sequence[Profile]") -> "Figure":
+    """Draw the rise of chi-square along the profile of each parameter, the value that
+    bounds the confidence interval (dashed), and the ends of the interval (dotted)."""
     from matplotlib.figure import Figure
 
     columns = min(len(profiles), 3)
@@ -146,35 +161,47 @@ def plot_profiles(profiles: "Sequence[Profile]") -> Any:
                 ax.axvline(end, color=DATA, lw=1, ls=":")
         ax.set(xlabel=profile.name, ylabel="rise of chi-square")
         ax.set_ylim(-0.3, 3 * profile.quantile**2)
-        ax.spines[["top", "right"]].set_visible(False)
+        _hide_frame(ax)
     for ax in axes[len(profiles) :]:
         ax.set_visible(False)
     return figure
 
 
 def _smooth_profile(profile: "Profile") -> tuple[np.ndarray, np.ndarray]:
-    """The rise between the values that were fitted: its root, with a sign, is almost a
-    straight line."""
+    """Return values between those that were fitted, and the rise of chi-square there.
+
+    The signed square root of the rise is interpolated linearly, since it is almost a
+    straight line, and then squared.
+    """
     values = profile.values
-    between = np.linspace(values[:-1], values[1:], 12).T.ravel()
-    root = np.sign(values - profile.estimate) * profile.r
-    return between, np.interp(between, values, root) ** 2
+    finer = np.linspace(values[:-1], values[1:], 12).T.ravel()
+    signed_root = np.sign(values - profile.estimate) * profile.r
+    return finer, np.interp(finer, values, signed_root) ** 2
 
 
-def draw_data(ax: Any, data: Data, index: int) -> None:
+def draw_data(ax: "Axes", data: Data, index: int) -> None:
+    """Draw the measured values of quantity `index` as dots."""
     ax.plot(data.t, data.x[:, index], ".", color=DATA, ms=5, label="data")
 
 
-def _times(T: float) -> np.ndarray:
+def _hide_frame(ax: "Axes") -> None:
+    """Remove the upper and the right side of the frame."""
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _plot_times(T: float) -> np.ndarray:
+    """Return the times at which trajectories are drawn."""
     return np.linspace(0, T, 800)
 
 
 def _solution(fit: "FitResult", problem: Problem) -> Solution:
+    """Solve a problem over the time of the data, with the solver of the fit."""
     return solve(problem, fit.data.T, fit.solver, fit.steps_per_delay)
 
 
 def observed(problem: Problem, solution: Solution, t: np.ndarray) -> np.ndarray:
-    """What would be measured of a solution at some times."""
+    """Return the observed quantities of a solution at the times `t`, one row per time:
+    the states, or what `problem.observe` makes of them."""
     x = solution(t)
     if problem.observe is not None:
         import jax

@@ -1,8 +1,12 @@
 """The command line: one file for each command, and what they share.
 
-`options.py` and `parse_options.py` read what was typed, `fit_file.py` the `fit.toml`,
-`model_file.py` the model, `startup.py` keeps compiled programs, `output_folder.py`
-writes what a fit leaves behind, `messages.py` speaks. Begin with `main.py`.
+`main.py` defines the program, and each command has a file of its own, such as
+`fit_command.py`. `options.py` declares the options with their help, and
+`parse_options.py` turns their texts into numbers. `fit_settings.py` reads and writes
+`fit.toml`, `model_file.py` reads the model, `simulated_data.py` makes data of a model,
+`output_folder.py` writes what a fit leaves behind, `messages.py` prints messages and
+defines the exit codes, and `startup.py` makes commands start quickly. Begin with
+`main.py`.
 
 May import: `_util`, `_data`, `_problem`, `_equation`, `_solve`, `plots`, `_loss`,
 `_results`, `_fitting`, `paper`.

@@ -1,4 +1,4 @@
-"""`make demo`: learn the delayed logistic equation from a noisy data set."""
+"""`ddefind demo`: learn the delayed logistic equation from a noisy data set."""
 
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -7,10 +7,11 @@ import ddefind as dd
 
 
 def logistic_data() -> dd.Data:
-    """101 noisy values of a solution of the delayed logistic equation.
+    """Return 101 noisy values of a solution of the delayed logistic equation.
 
-    theta_0 = 2, theta_1 = 1.5, tau = 1, x = 2 before time 0; RK4, noise of 0.1 times
-    the solution's standard deviation, numpy's generator with seed 1.
+    The parameters are `TRUE`, and x = 2 before time 0. The solution was computed by
+    RK4. The noise has 0.1 times the standard deviation of the solution, and was drawn
+    by NumPy's default generator with seed 1.
 
     >>> len(logistic_data())
     101
@@ -24,6 +25,7 @@ TRUE = {"theta_0": 2.0, "theta_1": 1.5, "b": 2.0, "tau": 1.0}
 
 
 def main() -> None:
+    """Fit, print the result beside the true values, and write a figure."""
     model = dd.equation(EQUATION, history="constant")
     fit = dd.fit(model, logistic_data())
     print(f"{model},  x = b before time 0\n")

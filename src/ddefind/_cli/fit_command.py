@@ -1,30 +1,30 @@
-"""`ddefind fit` and `ddefind show`."""
+"""`ddefind fit`: learn parameters, delay and history from a file of measurements."""
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .._results.saved_file import read_saved
 from . import options as opt
-from .fit_file import FitFile, merged
+from .fit_settings import FitSettings, combine_settings
 from .messages import (
-    CODES,
     DOUBTFUL,
+    EXIT_CODES,
     INTERRUPTED,
-    Talk,
+    Messages,
+    errors_as_messages,
     in_options,
     print_json,
-    refusals,
 )
-from .parse_options import (
-    assignments,
-    bounds as read_bounds,
-    history as read_history,
-    parse_number,
-)
+from .parse_options import parse_assignments, parse_bounds, parse_history, parse_number
+from .show_command import printed_as_json
 from .startup import quick_start
+
+if TYPE_CHECKING:
+    from .._data.data import Data
+    from .._equation.equation import Equation
+    from .._problem.problem import Problem
 
 FIT_EXAMPLES = f"""\
 \b
@@ -40,7 +40,7 @@ The file has a column of times (t, time, date ...) and a column for each quantit
 named as the states. Empty cells are missing values; x_sd holds the standard deviations
 of x. Start values are not needed: many are tried.
 
-{CODES}
+{EXIT_CODES}
 """
 
 
@@ -64,141 +64,117 @@ def fit(
     as_json: opt.Json = False,
 ) -> None:
     """Learn parameters, delay and history from a file of measurements."""
-    with refusals():
-        request = merged(
+    with errors_as_messages():
+        settings = combine_settings(
             config,
             {
                 "data": None if data is None else str(data),
                 "time": time,
                 "columns": [name for text in columns or () for name in text.split(",")],
-                "time_zero": _time(time_zero),
+                "time_zero": _number_or_date(time_zero),
                 "equation": equation,
                 "model": model,
-                "history": read_history(history or ()),
+                "history": parse_history(history or ()),
                 "observe": observe,
                 "starts": starts,
                 "seed": seed,
-                "set": assignments("--set", known or ()),
-                "start": assignments("--start", start or ()),
-                "bounds": read_bounds(bounds or ()),
+                "set": parse_assignments("--set", known or ()),
+                "start": parse_assignments("--start", start or ()),
+                "bounds": parse_bounds(bounds or ()),
             },
         )
         with quick_start():
-            code = _fit(request, out, Talk(quiet), as_json)
+            code = _fit(settings, out, Messages(quiet), as_json)
     raise typer.Exit(code)
 
 
-def _time(text: str | None) -> float | str | None:
+def _number_or_date(text: str | None) -> float | str | None:
+    """Return a time as a number, or as it is if it is not one."""
     if text is None:
         return None
     value = parse_number(text)
     return text if value is None else value
 
 
-def _fit(request: FitFile, out: Path | None, talk: Talk, as_json: bool) -> int:
-    """Fit, show and write; the exit code."""
-    # Loading JAX takes a second: nobody waits for it to learn of a misspelt option.
+def _fit(
+    settings: FitSettings, out: Path | None, messages: Messages, as_json: bool
+) -> int:
+    """Fit, print the result, write the folder `out`, and return the exit code."""
     from .output_folder import check_folder, read_inputs, write_folder
 
     if out is not None:
         check_folder(out)
-    data, model = _read(request)
-    inputs = read_inputs(request)
-    talk.say(in_options(str(data)) + "\n")
-    found = _found(request, data, model, talk)
-    if not math.isfinite(found.loss):
-        typer.echo(f"Error: {found.message}", err=True)
+    data, model = _read_inputs(settings)
+    inputs = read_inputs(settings)
+    messages.say(in_options(str(data)) + "\n")
+    result = _run_fit(settings, data, model, messages)
+    if not math.isfinite(result.loss):
+        typer.echo(f"Error: {result.message}", err=True)
         return DOUBTFUL
-    content = found.file_content()
-    if as_json:
-        print_json(_plain(content))
-    else:
-        typer.echo(content["text"])
-    if out is not None:
-        names = write_folder(out, found, content, inputs)
-        talk.say(f"Written to {out}: {', '.join(names)}")
+    content = result.file_content()
+    try:
+        if as_json:
+            print_json(printed_as_json(content))
+        else:
+            typer.echo(content["text"])
+    finally:  # The folder is written even if nobody reads the output to its end.
+        if out is not None:
+            names = write_folder(out, result, content, inputs)
+            messages.say(f"Written to {out}: {', '.join(names)}")
     # Without intervals, least squares was interrupted while it computed them.
-    interrupted = content["kind"] == "estimate" and content["profiles"] is None
-    if interrupted:
-        talk.say("Interrupted: the intervals are left out.")
-    if interrupted or content["status"] == "interrupted":
+    has_no_intervals = content["kind"] == "estimate" and content["profiles"] is None
+    if has_no_intervals:
+        messages.say("Interrupted: the intervals are left out.")
+    if has_no_intervals or content["status"] == "interrupted":
         return INTERRUPTED
-    return 0 if found.status.ok else DOUBTFUL
+    return 0 if result.status.ok else DOUBTFUL
 
 
-def _read(request: FitFile) -> tuple[Any, Any]:
-    """The data and the model."""
+def _read_inputs(settings: FitSettings) -> "tuple[Data, Equation | Problem]":
+    """Return the data and the model."""
     import ddefind as dd
 
     from .model_file import read_model
 
-    assert request.data is not None
+    assert settings.data is not None
     data = dd.read_csv(
-        request.data,
-        time=request.time,
-        columns=request.columns,
-        start=request.time_zero,
+        settings.data,
+        time=settings.time,
+        columns=settings.columns,
+        start=settings.time_zero,
     )
     model = read_model(
-        request.equation, request.model, request.history, request.observe
+        settings.equation, settings.model, settings.history, settings.observe
     )
     return data, model
 
 
-def _found(request: FitFile, data: Any, model: Any, talk: Talk) -> Any:
+def _run_fit(
+    settings: FitSettings,
+    data: "Data",
+    model: "Equation | Problem",
+    messages: Messages,
+) -> Any:
+    """Return the result of `ddefind.fit`, with the settings as its arguments."""
     import ddefind as dd
 
-    starts = request.starts
+    starts = settings.starts
     return dd.fit(
         model,
         data,
-        parameters=_parameters(request),
+        parameters=_parameters(settings),
         optimizer=None if starts is None else dd.LeastSquares(starts=starts),
-        seed=request.seed,
-        progress=False if talk.quiet else None,
+        seed=settings.seed,
+        progress=False if messages.quiet else None,
     )
 
 
-def _parameters(request: FitFile) -> dict[str, Any]:
+def _parameters(settings: FitSettings) -> dict[str, Any]:
+    """Return what is known of each parameter, as the argument of `ddefind.fit`."""
     import ddefind as dd
 
-    parameters: dict[str, Any] = {k: dd.Fixed(v) for k, v in request.set.items()}
-    for name in {**request.start, **request.bounds}:
-        lower, upper = request.bounds.get(name, (None, None))
-        parameters[name] = dd.Parameter(request.start.get(name), lower, upper)
+    parameters: dict[str, Any] = {k: dd.Fixed(v) for k, v in settings.set.items()}
+    for name in {**settings.start, **settings.bounds}:
+        lower, upper = settings.bounds.get(name, (None, None))
+        parameters[name] = dd.Parameter(settings.start.get(name), lower, upper)
     return parameters
-
-
-def show(result: opt.Result, as_json: opt.Json = False) -> None:
-    """Show a fit that was written earlier."""
-    with refusals():
-        content = read_saved(result)
-        try:
-            if as_json:
-                print_json(_plain(content))
-            else:
-                typer.echo(_shown(content))
-        except (KeyError, TypeError):
-            raise ValueError(f"{result}: its parts do not belong together.") from None
-
-
-def _shown(content: dict[str, Any]) -> str:
-    """The model, the data and the table."""
-    lines = []
-    problem = content["problem"] or {}
-    if "equation" in problem:
-        lines += problem["equation"].split("; ")
-        for name in ("history", "observe"):
-            if isinstance(problem[name], str | list):
-                lines.append(f"# {name}: {problem[name]}")
-    data = content["data"]
-    label = data["label"] or "data"
-    times, names = len(data["t"]), ", ".join(data["names"])
-    lines += [f"# {label}: {times} times, {names}", "", content["text"]]
-    return "\n".join(lines)
-
-
-def _plain(content: dict[str, Any]) -> dict[str, Any]:
-    """What a program wants to know of a fit; the rest is in the file."""
-    names = ("kind", "table", "noise", "loss", "status", "message", "seconds")
-    return {name: content[name] for name in (*names, "problem") if name in content}

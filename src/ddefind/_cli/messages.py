@@ -1,12 +1,11 @@
-"""What the commands share: exit codes, and how they speak.
+"""Exit codes of the commands, and how they print messages and errors.
 
-Results go to the standard output; everything else that is said, to the standard
-error."""
+Results go to the standard output, all other messages to the standard error.
+"""
 
 import json
-import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn, final
 
@@ -15,8 +14,10 @@ import typer
 from .._util.errors import DataError
 from .._util.json_numbers import nonfinite_as_none
 
-REFUSED, DOUBTFUL, INTERRUPTED = 2, 3, 130
-CODES = (
+# Exit codes. `PIPE_CLOSED` is what shells report of a program that was ended by
+# writing to a closed pipe.
+REFUSED, DOUBTFUL, INTERRUPTED, PIPE_CLOSED = 2, 3, 130, 141
+EXIT_CODES = (
     "Exit codes: 0 done, 1 failure, 2 input refused, 3 done but doubtful (a fit that "
     "did not converge, a gradient that is wrong), 130 interrupted."
 )
@@ -24,53 +25,50 @@ CODES = (
 
 @final
 @dataclass(frozen=True)
-class Talk:
-    """Says what goes on, unless it is to be quiet."""
+class Messages:
+    """Prints what the command is doing, unless it is to be quiet."""
 
     quiet: bool
 
     def say(self, text: str) -> None:
+        """Print a text to the standard error."""
         if not self.quiet:
             typer.echo(text, err=True)
 
-    def waiting(self, text: str) -> AbstractContextManager[Any]:
-        """Shows that something goes on, on a terminal."""
-        if self.quiet or not sys.stderr.isatty():
-            return nullcontext()
-        from rich.console import Console
 
-        return Console(stderr=True).status(text)
-
-
-def refuse(message: str) -> NoReturn:
+def exit_with_error(message: str) -> NoReturn:
+    """Print an error message and end the command with the code for refused input."""
     typer.echo(f"Error: {message}", err=True)
     raise typer.Exit(REFUSED)
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Input that cannot be used ends the command with a message, not a traceback."""
+def errors_as_messages() -> Iterator[None]:
+    """End the command with a message instead of a traceback, if its input cannot be
+    used or the user interrupts it."""
     try:
         yield
+    except BrokenPipeError:
+        raise  # `main` ends the command silently.
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        refuse(f"{where}{error.strerror or error}.")
+        exit_with_error(f"{where}{error.strerror or error}.")
     except DataError as error:
-        refuse(in_options(str(error)))
+        exit_with_error(in_options(str(error)))
     except (TypeError, ValueError) as error:
-        refuse(str(error))
+        exit_with_error(str(error))
     except KeyboardInterrupt:
         typer.echo("Interrupted.", err=True)
         raise typer.Exit(INTERRUPTED) from None
 
 
 def print_json(value: Any) -> None:
-    """Strict JSON: null for what is no finite number."""
+    """Print a value as strict JSON, with null for numbers that are not finite."""
     typer.echo(json.dumps(nonfinite_as_none(value), indent=2, ensure_ascii=False))
 
 
 def in_options(text: str) -> str:
-    """A sentence about the arguments of `read_csv`, about the command's options.
+    """Replace the arguments of `read_csv` in a message by the command's options.
 
     >>> in_options("Leave it out by `columns=`, or choose `start=5`.")
     'Leave it out by `--columns`, or choose `--time-zero 5`.'

@@ -1,84 +1,94 @@
-"""The model that a user names: a text, or an object in a Python file."""
+"""Reading the model of a command: the text of an equation, or a Python file."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
+from types import ModuleType
 from typing import Any
 
 from .._equation.equation import Equation, equation
 from .._problem.parameters import Fixed, free_parameters
 from .._problem.problem import Problem
-from .._util.errors import did_you_mean, shown
+from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 
 
 def read_model(
-    text: str | None, place: str | None, history: Any, observe: str | None
+    text: str | None,
+    place: str | None,
+    history: str | list[float] | None,
+    observe: str | None,
 ) -> Equation | Problem:
-    """The model of `--equation TEXT` or `--model FILE.py:NAME`."""
+    """Return the model that the options give: `text` is that of `--equation TEXT`, and
+    `place` that of `--model FILE.py:NAME`."""
     if text is not None:
         return equation(text, history=history, observe=observe)
     if place is None:
         raise ValueError("Give a model: `--equation TEXT` or `--model FILE.py:NAME`.")
     model = _from_file(place)
     if observe is not None:
-        raise ValueError("`--observe` goes with `--equation`; the file says it itself.")
+        raise ValueError(
+            "`--observe` goes with `--equation`: a model in a file says itself what is "
+            "observed."
+        )
     if history is None:
         return model
     if isinstance(model, Problem):
-        raise ValueError("`--history` is for equations; the problem has its own.")
+        raise ValueError("`--history` is for equations: a `Problem` has its own.")
     return model.with_history(history)
 
 
 def _from_file(place: str) -> Equation | Problem:
+    """Return the model `FILE.py:NAME`; a function of that name is called."""
     path, colon, name = place.rpartition(":")
     if not colon or not path or not name.isidentifier():
         raise ValueError(
             f"`--model` needs FILE.py:NAME, as model.py:problem, but got {place!r}."
         )
-    namespace = vars(_executed(Path(path)))
+    namespace = vars(_run_file(Path(path)))
     if name not in namespace:
         known = [n for n in namespace if not n.startswith("_")]
         raise ValueError(f"{path} has no {name!r}.{did_you_mean(name, known)}")
-    found = namespace[name]
-    if callable(found) and not isinstance(found, Equation | Problem):
-        found = _guarded(Path(path), found)
-    if not isinstance(found, Equation | Problem):
+    model = namespace[name]
+    if callable(model) and not isinstance(model, Equation | Problem):
+        model = _call_user_code(Path(path), model)
+    if not isinstance(model, Equation | Problem):
         raise ValueError(
             f"{place} must be an Equation, a Problem or a function that returns one, "
-            f"but it is {type(found).__name__}: {shown(repr(found))}."
+            f"but it is {type(model).__name__}: {quoted(repr(model))}."
         )
-    return found
+    return model
 
 
-def _executed(path: Path) -> Any:
-    """The module that a file is; its neighbours can be imported by it."""
-    read_text(path)  # says what is wrong with the file
+def _run_file(path: Path) -> ModuleType:
+    """Run a Python file and return it as a module. It can import files beside it."""
+    read_text(path)  # raises an error that says what is wrong with the file
     spec = spec_from_file_location(f"_ddefind_model_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{file_name(path)} is not a Python file: its name needs .py.")
     module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # classes look up their module
+    sys.modules[spec.name] = module  # dataclasses look their module up there
     sys.path.insert(0, str(path.parent.resolve()))
     try:
-        _guarded(path, lambda: spec.loader.exec_module(module))  # type: ignore
+        _call_user_code(path, lambda: spec.loader.exec_module(module))  # type: ignore
     finally:
         sys.path.pop(0)
     return module
 
 
-def _guarded(path: Path, call: Any) -> Any:
-    """The result of the user's code; an error in it is told with its line."""
+def _call_user_code(path: Path, call: Callable[[], Any]) -> Any:
+    """Return the result of `call`. An error in the user's file becomes a ValueError
+    that names its line."""
     try:
         return call()
     except Exception as error:
         frames = [(f.filename, f.lineno) for f in extract_tb(error.__traceback__)]
         if isinstance(error, SyntaxError):
             frames.append((str(error.filename), error.lineno))
-        own = path.resolve()
-        lines = [line for name, line in frames if Path(name).resolve() == own]
+        user_file = path.resolve()
+        lines = [line for name, line in frames if Path(name).resolve() == user_file]
         where = f", line {lines[-1]}" if lines else ""
         kind = type(error).__name__
         raise ValueError(f"{file_name(path)}{where}: {kind}: {error}") from None
@@ -87,7 +97,8 @@ def _guarded(path: Path, call: Any) -> Any:
 def problem_at(
     model: Equation | Problem, given: Mapping[str, Any], others: Mapping[str, float]
 ) -> Problem:
-    """The problem with the values that are given, and `others` for what has none."""
+    """Return the problem with the values `given` by name. Parameters that have no value
+    take it from `others`; an error names those that are in neither."""
     if isinstance(model, Problem):
         return free_parameters(
             model, {name: Fixed(value) for name, value in given.items()}
@@ -98,19 +109,21 @@ def problem_at(
             f"These parameters need a value: {', '.join(lacking)}. Give them, as "
             f"`--set {lacking[0]}=1`."
         )
-    more = {name: others[name] for name in unknown(model, given)}
-    return model.problem({**more, **given})
+    added = {name: others[name] for name in unknown(model, given)}
+    return model.problem({**added, **given})
 
 
 def observed_names(model: Equation | Problem) -> tuple[str, ...] | None:
-    """What the model calls the measured quantities, if it has names for them."""
+    """Return the names of the measured quantities, or None for a `Problem`, which has
+    none."""
     return model.observed if isinstance(model, Equation) else None
 
 
 def unknown(model: Equation | Problem, given: Mapping[str, Any]) -> list[str]:
-    """The parameters that have no value, and are not given one."""
+    """Return the parameters of a model that have no value of their own and are not
+    among those `given`."""
     if isinstance(model, Problem):
         return []
-    # `b` stands for b[0], b[1] ..., and `history.b` for b.
+    # `b` gives all of b[0], b[1], ..., and `history.b` is another name of b.
     known = {name.split(".")[-1] for name in given}
     return [name for name in model.required if not {name, name.split("[")[0]} & known]

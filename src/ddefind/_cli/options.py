@@ -1,12 +1,12 @@
-"""The options of the commands, with their help."""
+"""The options and arguments of the commands, with their help texts."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 
-def _option(*names: str, metavar: str, help: str):
+def _option(*names: str, metavar: str, help: str) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, show_default=False)
 
 
@@ -60,7 +60,7 @@ Guess = Annotated[
     _option(
         "--start",
         metavar="NAME=NUMBER",
-        help="A guess: one of the starts begins there.",
+        help="A guess of a parameter: one of the starts begins there.",
     ),
 ]
 Range = Annotated[
@@ -68,7 +68,7 @@ Range = Annotated[
     _option(
         "--bounds",
         metavar="RANGE",
-        help='"K in [0, 10]", "K > 0" or "0 < K < 10".',
+        help='Bounds of a parameter: "K in [0, 10]", "K > 0" or "0 < K < 10".',
     ),
 ]
 Starts = Annotated[
@@ -77,22 +77,27 @@ Starts = Annotated[
 ]
 FitSeed = Annotated[
     int | None,
-    typer.Option("--seed", min=0, metavar="N", help="Of the starts.  [default: 0]"),
+    typer.Option(
+        "--seed", min=0, metavar="N", help="Seed of the random starts.  [default: 0]"
+    ),
 ]
-Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Of the random numbers.")]
+Seed = Annotated[
+    int, typer.Option(min=0, metavar="N", help="Seed of the random numbers.")
+]
 Time = Annotated[
-    str | None, _option("--time", metavar="NAME", help="The column of times.")
+    str | None,
+    _option("--time", metavar="NAME", help="The name of the column of times."),
 ]
 Columns = Annotated[
     list[str] | None,
-    _option("--columns", metavar="NAME", help="The quantities to read."),
+    _option("--columns", metavar="NAME", help="The names of the columns to read."),
 ]
 TimeZero = Annotated[
     str | None,
     _option(
         "--time-zero",
         metavar="TIME",
-        help="The time in the file at which the history ends.",
+        help="The time in the file that becomes time 0, where the history ends.",
     ),
 ]
 Config = Annotated[
@@ -100,7 +105,7 @@ Config = Annotated[
     _option(
         "--config",
         metavar="FILE.toml",
-        help="The fit.toml of an earlier fit, or your own. Options overrule it.",
+        help="The fit.toml of an earlier fit, or your own. Options override it.",
     ),
 ]
 Folder = Annotated[
@@ -116,7 +121,7 @@ File = Annotated[
     _option(
         "--out",
         metavar="FILE.csv",
-        help="Where to write; by default the standard output.",
+        help="The file to write. By default the data are printed.",
     ),
 ]
 DataFile = Annotated[
@@ -126,10 +131,13 @@ DataFile = Annotated[
     ),
 ]
 Result = Annotated[
-    Path, typer.Argument(metavar="RESULT", help="A folder or file of a fit.")
+    Path,
+    typer.Argument(metavar="RESULT", help="A folder or file in which a fit was saved."),
 ]
 LastTime = Annotated[float, typer.Option("--T", help="The last time.")]
-Points = Annotated[int, typer.Option(help="Times, evenly from 0 to T.")]
+Points = Annotated[
+    int, typer.Option(help="How many times, equally spaced from 0 to T.")
+]
 Noise = Annotated[
     float,
     typer.Option(
@@ -137,6 +145,6 @@ Noise = Annotated[
     ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Say nothing but the result and errors.")
+    bool, typer.Option("--quiet", "-q", help="Print only the result and errors.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]

@@ -1,4 +1,4 @@
-"""The folder that a fit on the command line leaves behind."""
+"""Writing the folder of `ddefind fit --out`: the result, tables, curve and figure."""
 
 import csv
 import io
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,17 @@ from .._results.result import AbstractFit, FitResult
 from .._results.saved_file import RESULT, saved_text
 from .._util.text_files import file_name, write_whole
 from ..plots import observed
-from .fit_file import FitFile
+from .fit_settings import FitSettings
 from .parse_options import OptionError
 
 CONFIG, CURVE, FIGURE, INPUT = "fit.toml", "curve.csv", "figure.png", "input"
-# Points of the fitted curve.
-_POINTS = 801
+# How many points of the fitted curve are written.
+_CURVE_POINTS = 801
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse, before anything is computed, a folder that cannot be written or that
-    holds other things than a fit."""
+    """Raise an error if the folder cannot be written, or holds other things than a fit.
+    This is called before anything is computed."""
     if folder.is_dir():
         if any(folder.iterdir()) and not (folder / CONFIG).is_file():
             raise OptionError(
@@ -44,52 +45,82 @@ def check_folder(folder: Path) -> None:
         raise OptionError(f"`--out`: {file_name(existing)} cannot be written.")
 
 
-def read_inputs(request: FitFile) -> tuple[FitFile, dict[str, bytes]]:
-    """The request with its files in the folder, and these files as they are now: a fit
-    is repeated with them, whatever becomes of the originals."""
-    assert request.data is not None
-    path = Path(request.data)
-    moved = {"data": f"{INPUT}/{path.name}"}
-    files = {moved["data"]: path.read_bytes()}
-    if request.model is not None:
-        place, _, name = request.model.rpartition(":")
+def read_inputs(settings: FitSettings) -> tuple[FitSettings, dict[str, bytes]]:
+    """Return copies of the data file and the model file, by their paths within the
+    folder, and the settings with these paths.
+
+    With the copies the fit can be repeated even if the original files change.
+    """
+    assert settings.data is not None
+    path = Path(settings.data)
+    paths = {"data": f"{INPUT}/{path.name}"}
+    copies = {paths["data"]: path.read_bytes()}
+    if settings.model is not None:
+        place, _, name = settings.model.rpartition(":")
         model = f"{INPUT}/{Path(place).name}"
-        moved["model"] = f"{model}:{name}"
-        files[model] = Path(place).read_bytes()
-    return replace(request, **moved), files
+        paths["model"] = f"{model}:{name}"
+        copies[model] = Path(place).read_bytes()
+    return replace(settings, **paths), copies
 
 
 def write_folder(
     folder: Path,
     fit: Estimate | FitResult,
     content: dict[str, Any],
-    inputs: tuple[FitFile, dict[str, bytes]],
+    inputs: tuple[FitSettings, dict[str, bytes]],
 ) -> list[str]:
-    """Write everything about a fit; the names of what was written.
+    """Write everything about a fit, and return the names of the files.
 
-    Each file is written whole or not at all; the curve and the figure, which take a
-    moment, come after the result."""
-    request, copies = inputs
-    if isinstance(fit, Estimate) and request.starts is None:
-        request = replace(request, starts=LeastSquares().starts)  # as it is now
+    `content` is `fit.file_content()`, and `inputs` is what `read_inputs` returned. If
+    drawing the figure fails or is interrupted, the folder is written without it.
+    """
+    settings, copies = inputs
+    if isinstance(fit, Estimate) and settings.starts is None:
+        # Write the default, which may be another one in a later version.
+        settings = replace(settings, starts=LeastSquares().starts)
     files: dict[str, str | bytes] = {
         **copies,
-        CONFIG: request.toml(),
+        CONFIG: settings.toml(),
         "table.txt": content["text"] + "\n",
         "table.csv": _csv(content["table"]),
         RESULT: saved_text(content),
     }
-    (folder / INPUT).mkdir(parents=True, exist_ok=True)
-    for name in (CURVE, FIGURE):
-        (folder / name).unlink(missing_ok=True)  # of an earlier fit
-    for name, text in files.items():
-        write_whole(folder / name, text)
-    write_whole(folder / CURVE, _curve(fit))
-    write_whole(folder / FIGURE, _figure(fit))
-    return [*files, CURVE, FIGURE]
+    try:
+        files[CURVE] = _curve(fit)
+        files[FIGURE] = _figure(fit)
+    finally:
+        _write_files(folder, files)
+    return list(files)
+
+
+def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
+    """Write all files into a folder, or none of them if there is an error.
+
+    They are written to a temporary folder first. If there is no folder yet, the
+    temporary one is renamed. Otherwise the files of an earlier fit are replaced one by
+    one, which needs no more space, and a curve and figure that are not replaced are
+    removed.
+    """
+    is_new = not folder.exists()
+    beside = folder.absolute().parent if is_new else folder
+    beside.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=beside, prefix=".ddefind-") as temporary:
+        complete = Path(temporary) / "complete"
+        (complete / INPUT).mkdir(parents=True)
+        for name, content in files.items():
+            write_whole(complete / name, content)
+        if is_new:
+            complete.rename(folder)
+            return
+        (folder / INPUT).mkdir(exist_ok=True)
+        for name in {CURVE, FIGURE} - set(files):
+            (folder / name).unlink(missing_ok=True)
+        for name in files:
+            (complete / name).replace(folder / name)
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    """Return a table, one dictionary per row, as the text of a CSV file."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -98,18 +129,21 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _curve(fit: AbstractFit) -> str:
-    """The fitted quantities at many times, as the source of the data counts them."""
-    t = np.linspace(0, fit.data.T, _POINTS)
+    """Return the fitted quantities at many times as the text of a CSV file. The times
+    are those of the source of the data."""
+    t = np.linspace(0, fit.data.T, _CURVE_POINTS)
     x = observed(fit.problem, fit.solution, t)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    name, times = _own_times(fit.data, t)
+    name, times = _source_times(fit.data, t)
     writer.writerow([name, *fit.data.names])
-    writer.writerows([when, *row] for when, row in zip(times, x.tolist()))
+    writer.writerows([time, *row] for time, row in zip(times, x.tolist()))
     return text.getvalue()
 
 
-def _own_times(data: Data, t: np.ndarray) -> tuple[str, list[Any]]:
+def _source_times(data: Data, t: np.ndarray) -> tuple[str, list[Any]]:
+    """Return times as in the source of the data, numbers or dates, and the name of
+    their column."""
     if not isinstance(data.origin, str):
         return "t", (t + data.origin).tolist()
     first = datetime.fromisoformat(data.origin)
@@ -117,6 +151,7 @@ def _own_times(data: Data, t: np.ndarray) -> tuple[str, list[Any]]:
 
 
 def _figure(fit: AbstractFit) -> bytes:
+    """Return the figure of a fit as the content of a PNG file."""
     content = io.BytesIO()
     fit.plot().savefig(content, format="png", dpi=150)
     return content.getvalue()

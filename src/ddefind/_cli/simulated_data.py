@@ -1,4 +1,4 @@
-"""Data that a model makes: for tests of fits, and of gradients."""
+"""Data made from the solution of a model: to test fits, and to check gradients."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,14 +16,15 @@ from .._solve.solution import check_time, solve
 from ..plots import observed
 from .model_file import observed_names, problem_at, unknown
 
-# Steps in a delay, for gradients: the adjoint equation's are as good as its steps.
-_STEPS = 100
-# Random values that are tried until one gives a finite solution.
-_TRIES = 10
+# Solver steps per delay when gradients are compared: that of `Adjoint` is only as exact
+# as its steps.
+_GRADIENT_STEPS = 100
+# How many random sets of parameters are tried until one gives a finite solution.
+_RANDOM_TRIALS = 10
 _MOST_POINTS, _MOST_STEPS = 1_000_000, 4_000_000
-# A step a quarter as long moves the solution by less than this share of its spread;
-# so many lengths are tried.
-_PRECISION, _LENGTHS = 1e-6, 5
+# The step size is divided by four until the solution changes by less than this fraction
+# of its spread, or until so many step sizes were tried.
+_PRECISION, _STEP_SIZES = 1e-6, 5
 
 
 def simulated(
@@ -34,8 +35,12 @@ def simulated(
     seed: int,
     names: Sequence[str] | None = None,
 ) -> Data:
-    """Noisy values of the problem's solution at even times; `noise` is the standard
-    deviation of the noise over that of each quantity."""
+    """Return noisy values of the problem's solution at `points` equally spaced times
+    from 0 to `T`.
+
+    `noise` is the standard deviation of the noise, as a fraction of the standard
+    deviation of each quantity. `names` are the names of the quantities.
+    """
     T = check_time(T)
     if not 2 <= points <= _MOST_POINTS:
         raise ValueError(
@@ -44,83 +49,92 @@ def simulated(
     if not 0 <= noise < np.inf:
         raise ValueError(f"`noise` must be a number from 0 on, but got {noise}.")
     t = np.linspace(0, T, points)
-    x, moved = _exact(problem, t)
+    x, change = _exact(problem, t)
     random = np.random.default_rng(seed)
     x = x + noise * np.std(x, axis=0) * random.normal(size=x.shape)
     notes = []
-    if np.isinf(moved):
+    if np.isinf(change):
         notes = ["There are too many steps to see what shorter ones would change."]
-    elif moved > _PRECISION:
-        notes = [f"Shorter steps still moved the solution, by {moved:.1g} of its size."]
+    elif change > _PRECISION:
+        notes = [
+            f"Shorter steps still moved the solution, by {change:.1g} of its size."
+        ]
     return Data(t, x, names=names, notes=notes)
 
 
 def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
-    """What is observed at some times, with steps as small as that needs, and how far it
-    moved when they were shortened for the last time."""
+    """Return the observed quantities at the times `t`, and by which fraction of their
+    spread they changed when the steps were shortened for the last time."""
     T, tau = float(t[-1]), float(problem.tau)
-    n, x, moved = max(20, int(np.ceil(200 * tau / T))), None, np.inf
-    for _ in range(_LENGTHS):
-        if T / tau * n > _MOST_STEPS or moved < _PRECISION:
+    n, x, change = max(20, int(np.ceil(200 * tau / T))), None, np.inf
+    for _ in range(_STEP_SIZES):
+        if T / tau * n > _MOST_STEPS or change < _PRECISION:
             break
         finer = observed(problem, solve(problem, T, steps_per_delay=n), t)
         if x is not None and np.all(np.isfinite(x + finer)):
-            moved = float(np.max(np.abs(finer - x) / _scale(finer)))
+            change = float(np.max(np.abs(finer - x) / _scale(finer)))
         n, x = 4 * n, finer
     if x is None:
         raise ValueError(
             f"T = {T:g} is {T / tau:.2g} delays: too many to solve for. Choose a "
             "smaller T."
         )
-    bad = np.flatnonzero(~np.all(np.isfinite(x), axis=1))
-    if len(bad):
+    not_finite = np.flatnonzero(~np.all(np.isfinite(x), axis=1))
+    if len(not_finite):
         raise ValueError(
-            f"The solution is not finite from t = {t[bad[0]]:g} on, with "
+            f"The solution is not finite from t = {t[not_finite[0]]:g} on, with "
             f"{_listed(problem)}. Choose other values, or a smaller T."
         )
-    return x, moved
+    return x, change
 
 
 def _scale(x: np.ndarray) -> np.ndarray:
-    """The spread of each quantity, or its size where it does not vary."""
+    """Return the range of each quantity, or its largest absolute value if it does not
+    vary, or 1 if that is 0."""
     spread = np.ptp(x, axis=0)
     size = np.max(np.abs(x), axis=0)
     return np.where(spread > 1e-9 * size, spread, np.where(size > 0, size, 1.0))
 
 
 def _listed(problem: Problem) -> str:
-    found = list(parameter_values(problem).items())
-    shown = ", ".join(f"{name} = {value:.4g}" for name, value in found[:12])
-    return shown + (", ..." if len(found) > 12 else "")
+    """Return the parameters of a problem and their values as text, at most twelve."""
+    values = list(parameter_values(problem).items())
+    listed = ", ".join(f"{name} = {value:.4g}" for name, value in values[:12])
+    return listed + (", ..." if len(values) > 12 else "")
 
 
 def gradients_at(
     model: Equation | Problem, file: Path | None, given: Mapping[str, Any], seed: int
 ) -> GradientCheck:
-    """The gradients of a model at given values, random ones where none are given; with
-    the data of a file, or with its own, 10% off."""
+    """Compare the gradients of a model with central differences.
+
+    Parameters have the values `given`, and random ones where none is given. The data
+    are those of `file`, or else the model's own solution with 10% of noise. If that
+    solution is not finite, other random values are tried.
+    """
     random = np.random.default_rng(seed)
-    problem = problem_at(model, given, _random(model, given, random))
+    problem = problem_at(model, given, _random_values(model, given, random))
     if file is not None:
         data = read_csv(file)
         names = observed_names(model)
         data = data if names is None else data.select(names)
-        return compare_gradients(problem, data, steps_per_delay=_STEPS)
-    for _ in range(_TRIES):
+        return compare_gradients(problem, data, steps_per_delay=_GRADIENT_STEPS)
+    for _ in range(_RANDOM_TRIALS):
         try:
-            data = _beside(problem, random)
-            return compare_gradients(problem, data, steps_per_delay=_STEPS)
+            data = _noisy_solution(problem, random)
+            return compare_gradients(problem, data, steps_per_delay=_GRADIENT_STEPS)
         except ValueError as error:
             if not unknown(model, given):
                 raise
             message = str(error)
-            problem = problem_at(model, given, _random(model, given, random))
+            problem = problem_at(model, given, _random_values(model, given, random))
     raise ValueError(f"{message} Give values by `--set`.")
 
 
-def _beside(problem: Problem, random: np.random.Generator) -> Data:
-    """Data that are somewhat off the solution, so that there is a gradient."""
-    # No time on a node: there the second derivative for the delay jumps.
+def _noisy_solution(problem: Problem, random: np.random.Generator) -> Data:
+    """Return data at some distance from the solution, so that the gradient is not 0."""
+    # No time is on a node of the solver, where the derivative with respect to the delay
+    # has a kink.
     t = np.linspace(0, 5.37 * float(problem.tau), 29)
     x = observed(problem, solve(problem, float(t[-1])), t)
     if not np.all(np.isfinite(x)):
@@ -128,7 +142,8 @@ def _beside(problem: Problem, random: np.random.Generator) -> Data:
     return Data(t, x + 0.1 * _scale(x) * random.normal(size=x.shape))
 
 
-def _random(
+def _random_values(
     model: Equation | Problem, given: Mapping[str, Any], random: np.random.Generator
 ) -> dict[str, float]:
+    """Return random values between 0.5 and 1.5 for the parameters without a value."""
     return {name: random.uniform(0.5, 1.5) for name in unknown(model, given)}

@@ -1,9 +1,11 @@
-"""What makes a command start soon.
+"""Making commands start quickly, with a cache of compiled programs on disk.
 
-Compiled programs are kept on disk from one command to the next: JAX is asked to keep
-them in the user's cache folder. `DDEFIND_CACHE` names another folder, or is `off`; a
-cache that is set up for JAX already is left alone. And while a command loads and
-compiles, Python does not look for garbage, of which there is none to speak of."""
+JAX keeps compiled programs in the user's cache folder, so that the next command need
+not compile them again. The environment variable `DDEFIND_CACHE` names another folder,
+or is `off`. A cache that is already set up for JAX is left as it is. While a command
+loads and compiles, Python's garbage collector is switched off, since it would take time
+and find hardly anything.
+"""
 
 import gc
 import os
@@ -13,47 +15,50 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# Beyond so many files the older half goes: some hundred megabytes.
-_MOST = 2000
+# If the cache holds more files than this, some hundred megabytes, the older half is
+# deleted.
+_MOST_FILES = 2000
 
 
 @contextmanager
 def quick_start() -> Iterator[None]:
-    """For a command that computes; to be entered before JAX is loaded."""
-    _keep_programs()
-    collects = gc.isenabled()
+    """Set up the cache, and switch garbage collection off while the context lasts. It
+    must be entered before JAX is loaded."""
+    _set_up_cache()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if collects:
+        if was_enabled:
             gc.enable()
 
 
-def _keep_programs() -> None:
-    """Where there is no folder for it, there is no cache."""
-    wish = os.environ.get("DDEFIND_CACHE", "")
-    if wish.lower() in ("off", "0", "no", "false"):
+def _set_up_cache() -> None:
+    """Let JAX use the cache folder, unless it is switched off, set already, or cannot
+    be written."""
+    wanted = os.environ.get("DDEFIND_CACHE", "")
+    if wanted.lower() in ("off", "0", "no", "false"):
         return
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
-    folder = Path(wish) if wish else _user_cache() / "ddefind"
+    folder = Path(wanted) if wanted else _user_cache() / "ddefind"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _prune(folder)
-    except (OSError, RuntimeError):  # no such folder can be made; there is no home
+        _delete_old_programs(folder)
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home folder
         return
     if not os.access(folder, os.W_OK):
         return
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
-    # Ours take half a second to compile, and JAX alone keeps those of a second on.
+    # By default JAX keeps only programs that take a second to compile. Ours take less.
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    # An entry that cannot be read is compiled again: nothing that a user must know.
+    # A program that cannot be read is compiled again, so there is no need to warn.
     warnings.filterwarnings("ignore", message=".*persistent compilation cache.*")
 
 
 def _user_cache() -> Path:
-    """Where programs of this system keep what they can do without."""
+    """Return the folder for caches on this operating system."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if sys.platform == "darwin":
@@ -61,10 +66,11 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
-def _prune(folder: Path) -> None:
+def _delete_old_programs(folder: Path) -> None:
+    """Delete the older half of the programs if there are too many."""
     with os.scandir(folder) as entries:
         files = [entry for entry in entries if entry.name.endswith("-cache")]
-    if len(files) > _MOST:
+    if len(files) > _MOST_FILES:
         files.sort(key=lambda entry: entry.stat().st_mtime)
         for entry in files[: len(files) // 2]:
             Path(entry.path).unlink(missing_ok=True)

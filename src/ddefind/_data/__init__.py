@@ -1,9 +1,9 @@
 """Measurements: from a file or a data frame to arrays, and curves through them.
 
-A file is read in this order: `csv_table.py` cuts text into a table of `cells.py`,
-`time_column.py` and `dates.py` read the times, `columns.py` the measured quantities,
-and `data.py` holds the result. `spline.py` and `smoothing.py` draw curves through data.
-Begin with `data.py`.
+`csv_to_table.py` and `frame_to_table.py` turn a file or a data frame into a table of
+text (`table.py`). `read_columns.py` chooses the columns and reads them, with the help
+of `time_column.py`, `parse_dates.py` and `parse_cell.py`, and `data.py` holds the
+result. `spline.py` and `smoothing.py` draw curves through data. Begin with `data.py`.
 
 May import: `_util`.
 """

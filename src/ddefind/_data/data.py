@@ -1,4 +1,4 @@
-"""Measurements: values at times, what they are called, and how sure they are."""
+"""Measurements: values at times, with their names and standard deviations."""
 
 import csv
 import io
@@ -11,10 +11,10 @@ from typing import Any, final
 
 import numpy as np
 
-from .._util.errors import DataError, did_you_mean, shown
+from .._util.errors import DataError, did_you_mean, quoted
 from .._util.text_files import write_whole
-from .columns import SD, measured
-from .data_frame import frame_table
+from .frame_to_table import frame_table
+from .read_columns import SD_SUFFIX, read_measurements
 
 
 @final
@@ -24,16 +24,18 @@ class Data:
 
     **Arguments**
 
-    - `t`: N times from 0 on, in any order; a repeated time is a replicate.
-    - `x`: N values, or an (N, k) array of k quantities; NaN where nothing was measured.
-    - `sd`: the standard deviation of the noise, one number, one per quantity, or one
-      per value. Without it all values count the same.
-    - `names`: the k quantities' names. `label`: the data set's.
-    - `origin`: what time 0 is in the source of the data, a number or a date.
+    - `t`: N times, none before 0, in any order. A repeated time is a replicate.
+    - `x`: N values, or an (N, k) array of k quantities. NaN stands for a value that was
+      not measured.
+    - `sd`: the standard deviation of the noise: one number, one per quantity, or one
+      per value. Without it all values have the same weight.
+    - `names`: the names of the k quantities.
+    - `label`: a name for the data set.
+    - `origin`: the time in the source of the data, a number or a date, that is time 0.
     - `notes`: sentences on how the data were read.
 
-    Values are kept sorted by time, as float64. `read_csv` reads them from a file,
-    `Data.from_pandas` from a frame.
+    The arrays are kept sorted by time, as float64. `read_csv` reads data from a file,
+    `Data.from_pandas` from a data frame.
 
     >>> Data([1.0, 0.0], [5.0, 4.0])
     Data: 2 times in [0, 1], 1 quantity (x)
@@ -95,14 +97,15 @@ class Data:
         label: str | None = None,
         start: float | str | None = None,
     ) -> "Data":
-        """The measurements in a data frame, by the rules of `read_csv`.
+        """Read measurements from a data frame, by the rules of `read_csv`.
 
-        Without a column of times the index is taken, if it holds numbers or dates and
-        does not just count the rows. Other frames will do that have `columns` and give
-        a column by its name.
+        If there is no column of times, the index is used, provided that it holds
+        numbers or dates and does not just count the rows. Frames of other libraries
+        work as well if they have `columns` and return a column by its name.
         """
         table, time = frame_table(frame, time)
-        return cls(**measured(table, time, columns, start)._asdict(), label=label)
+        measurements = read_measurements(table, time, columns, start)
+        return cls(**measurements._asdict(), label=label)
 
     @property
     def T(self) -> float:
@@ -110,11 +113,11 @@ class Data:
         return float(self.t[-1])
 
     def select(self, names: str | Sequence[str]) -> "Data":
-        """The same data with the columns that `names` say, in that order.
+        """Return the same data with the quantities `names`, in that order.
 
-        A name that the data do not have becomes a column of NaN: a quantity that was
-        not measured. Each column must be among `names`; but a single column is renamed
-        to a single name.
+        A name that the data do not have becomes a column of NaN, as a quantity that was
+        not measured. Every quantity of the data must be among `names`. If there is one
+        quantity and one name, the quantity is renamed.
 
         >>> Data([0, 1], [5.0, 4.0], names="prey").select(["hunter", "prey"]).x
         array([[nan,  5.],
@@ -123,17 +126,17 @@ class Data:
         names = (names,) if isinstance(names, str) else tuple(names)
         notes, known = self.notes, self.names
         if len(names) == len(known) == 1 and names != known:
-            notes += (f"Column {shown(known[0])} is taken for {shown(names[0])}.",)
+            notes += (f"Column {quoted(known[0])} is taken for {quoted(names[0])}.",)
             known = names
         for name in known:
             if name not in names:
                 raise DataError(
-                    f"Column {shown(name)} of the data is not among what is observed."
+                    f"Column {quoted(name)} of the data is not among what is observed."
                     f"{did_you_mean(name, names)} Rename it, or leave it out when the "
                     "data are read: `columns=`."
                 )
         lacking = [name for name in names if name not in known]
-        notes += tuple(f"{shown(name)} is not measured." for name in lacking)
+        notes += tuple(f"{quoted(name)} is not measured." for name in lacking)
         empty = np.full((len(self), len(lacking)), np.nan)
         order = [[*known, *lacking].index(name) for name in names]
 
@@ -151,25 +154,26 @@ class Data:
         )
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write the data to a file, all digits of them, whole or not at all.
+        """Write the data to a CSV file, with all digits.
 
-        `read_csv(path, start=0)` gives them back as they are.
+        `read_csv(path, start=0)` reads the same numbers again. If writing fails, a file
+        that was there before is left as it was.
         """
         write_whole(Path(path), self.csv())
 
     def csv(self) -> str:
-        """The text that `to_csv` writes."""
+        """Return the text that `to_csv` writes."""
         for name in self.names:
             plain = name and name.isprintable() and name == name.strip()
-            if not plain or name == "t" or name.endswith(SD):
+            if not plain or name == "t" or name.endswith(SD_SUFFIX):
                 raise DataError(
-                    f"A column called {shown(name)} would not be read back as a "
+                    f"A column called {quoted(name)} would not be read back as a "
                     "quantity. Give the data other `names`."
                 )
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        deviations = [] if self.sd is None else [name + SD for name in self.names]
-        writer.writerow(["t", *self.names, *deviations])
+        sd_names = [] if self.sd is None else [name + SD_SUFFIX for name in self.names]
+        writer.writerow(["t", *self.names, *sd_names])
         columns = [self.t[:, None], self.x]
         if self.sd is not None:
             columns.append(np.where(np.isfinite(self.x), self.sd, np.nan))
@@ -193,19 +197,20 @@ class Data:
         return "\n  ".join([repr(self), *self.notes])
 
     def mean(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct times, and the mean of the replicates at each (NaN where
-        none)."""
-        times, where = np.unique(self.t, return_inverse=True)
-        here = np.isfinite(self.x)
+        """Return the distinct times and, for each, the mean of the replicates of every
+        quantity, or NaN if it was not measured then."""
+        times, index = np.unique(self.t, return_inverse=True)
+        measured = np.isfinite(self.x)
         total = np.zeros((len(times), self.x.shape[1]))
         count = np.zeros_like(total)
-        np.add.at(total, where, np.where(here, self.x, 0.0))
-        np.add.at(count, where, here)
+        np.add.at(total, index, np.where(measured, self.x, 0.0))
+        np.add.at(count, index, measured)
         with np.errstate(invalid="ignore"):
             return times, total / count
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
+    """Return the argument `name` as an array of float64."""
     try:
         return np.array(value, dtype=float)
     except (TypeError, ValueError) as error:
@@ -217,8 +222,8 @@ def _numbers(name: str, value: Any) -> np.ndarray:
 
 def _check_times(t: np.ndarray) -> None:
     if not np.all(np.isfinite(t)):
-        where = int(np.flatnonzero(~np.isfinite(t))[0])
-        raise DataError(f"`t` must be finite, but t[{where}] is {t[where]}.")
+        index = int(np.flatnonzero(~np.isfinite(t))[0])
+        raise DataError(f"`t` must be finite, but t[{index}] is {t[index]}.")
     if len(np.unique(t)) < 2:
         raise DataError(
             f"`t` must hold at least two different times, but got {len(np.unique(t))}."
@@ -242,6 +247,7 @@ def _check_values(x: np.ndarray) -> None:
 
 
 def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:
+    """Return the standard deviations as an array of the shape of `x`."""
     sd = _numbers("sd", sd)
     if sd.shape == (len(x),) and x.shape[1] == 1:
         sd = sd[:, None]
@@ -259,6 +265,7 @@ def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:
 
 
 def _names(names: Sequence[str] | None, k: int) -> tuple[str, ...]:
+    """Return the names of `k` quantities: those given, or else x or x[0], x[1], ..."""
     if names is None:
         return ("x",) if k == 1 else tuple(f"x[{i}]" for i in range(k))
     names = (names,) if isinstance(names, str) else tuple(str(name) for name in names)

@@ -1,12 +1,12 @@
-"""Data from files."""
+"""Reading measurements from a file: the public function `read_csv`."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from .columns import measured
-from .csv_table import read_table
+from .csv_to_table import read_table
 from .data import Data
+from .read_columns import read_measurements
 
 
 def read_csv(
@@ -21,17 +21,19 @@ def read_csv(
 
     **Arguments**
 
-    - `time`: the name of the column of times. By default the one that is called `t`,
-      `time`, `date` or alike.
-    - `columns`: the quantities to read, in this order. By default all. `NAME_sd` is the
-      standard deviation of `NAME` and is read with it.
-    - `label`: the data set's name; by default the file's.
-    - `start`: what time 0 is in the file. By default 0, or the first time if that is
-      negative, a date, or larger than half of the time from first to last.
+    - `path`: the file.
+    - `time`: the name of the column of times. By default it is the column called `t`,
+      `time`, `date` or similar.
+    - `columns`: the names of the quantities to read, in this order. By default all are
+      read. `NAME_sd` is the standard deviation of `NAME` and is read with it.
+    - `label`: a name for the data set. By default it is the name of the file.
+    - `start`: the time in the file that becomes time 0, where the history ends. By
+      default it is 0. It is the first time if that is negative, a date, or larger than
+      half of the time from first to last.
 
-    Commas, semicolons, tabs, `|` and blanks separate, a decimal comma is understood,
-    `#` begins a comment, and an empty cell or `NA` is a missing value. What was done
-    with the file beyond that is said in the `notes` of the data. A `DataError` says in
+    Columns are separated by commas, semicolons, tabs, `|` or blanks. A decimal comma is
+    understood, `#` begins a comment, and an empty cell or `NA` is a missing value. The
+    `notes` of the data say what else was done with the file. A `DataError` says in
     which file, line and column something is wrong.
 
     >>> import tempfile
@@ -41,6 +43,6 @@ def read_csv(
     Data 'lake': 2 times in [0, 1] since 1900, 2 quantities (prey, hunter)
       Times were shifted: time 0 is 1900 in the source.
     """
-    found = measured(read_table(path, time), time, columns, start)
+    measurements = read_measurements(read_table(path, time), time, columns, start)
     label = Path(path).stem if label is None else label
-    return Data(**found._asdict(), label=label)
+    return Data(**measurements._asdict(), label=label)

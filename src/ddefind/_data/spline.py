@@ -1,9 +1,10 @@
-"""The target trajectory: a not-a-knot cubic spline through the data, evaluated in
-JAX."""
+"""The target trajectory of an integral loss: a not-a-knot cubic spline through the
+data, which is evaluated in JAX."""
 
 from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -14,26 +15,30 @@ from .data import Data
 
 @final
 class Spline(eqx.Module):
-    """Cubic pieces between knots, continued by the end pieces outside.
+    """Cubic polynomials between knots. The first and the last one continue outside.
 
-    `coefficients[i, p]` multiplies (t - knots[i])^p; for lanes both have a last axis
-    more."""
+    On piece i the spline is the sum over p = 0, ..., 3 of `coefficients[i, p]` times
+    `(t - knots[i])**p`. Where many fits run as vectorised lanes, both arrays have one
+    more axis, the last, over lanes. `uniform` says that the knots are equally spaced:
+    the piece of a time is then found by a division instead of a search.
+    """
 
     knots: Any
     coefficients: Any
-    # Equal spacing (the usual case) finds a piece by division instead of by search.
     uniform: bool = eqx.field(static=True)
 
     def pad(self, pieces: int) -> "Spline":
-        """The same spline with more pieces, which no time reaches; no longer
-        uniform."""
+        """Return the same spline with `pieces` pieces, so that splines of different
+        data can share one array. The added pieces begin at infinite times; the knots
+        are no longer equally spaced."""
         more = pieces - len(self.coefficients)
-        # The last true piece goes on for ever: its end is out of reach, too.
+        # The last piece of the data continues for ever, so its end is infinite, too.
         knots = np.concatenate([self.knots[:-1], np.full(more + 1, np.inf)])
         last = np.repeat(self.coefficients[-1:], more, axis=0)
         return Spline(knots, np.concatenate([self.coefficients, last]), False)
 
-    def __call__(self, t):
+    def __call__(self, t: jax.Array | float) -> jax.Array:
+        """Return the values at time `t`, one per quantity."""
         pieces = self.coefficients.shape[0]
         if self.uniform:
             spacing = (self.knots[-1] - self.knots[0]) / pieces
@@ -47,9 +52,11 @@ class Spline(eqx.Module):
 
 
 def spline(data: Data) -> Spline:
-    """The spline through the means of the replicates, as scipy's `CubicSpline`.
+    """Return the not-a-knot cubic spline through the means of the replicates, computed
+    by SciPy's `CubicSpline`.
 
-    A quantity with gaps has its own knots; its pieces are cut at the others', too.
+    A quantity with missing values has knots only where it was measured. Its pieces are
+    divided at the remaining times, so that all quantities share the same knots.
     """
     from scipy.interpolate import CubicSpline
 
@@ -67,11 +74,11 @@ def spline(data: Data) -> Spline:
         return Spline(times, coefficients, _is_uniform(times))
     coefficients = np.empty((len(times) - 1, 4, mean.shape[1]))
     for column, values in enumerate(mean.T):
-        here = np.isfinite(values)
-        piece = CubicSpline(times[here], values[here])
+        measured = np.isfinite(values)
+        curve = CubicSpline(times[measured], values[measured])
         for power, factorial in enumerate((1, 1, 2, 6)):
-            derivative = piece(times[:-1], nu=power) / factorial
-            coefficients[:, power, column] = derivative
+            derivative = curve(times[:-1], nu=power)
+            coefficients[:, power, column] = derivative / factorial
     return Spline(times, coefficients, _is_uniform(times))
 
 

@@ -1,4 +1,4 @@
-"""A table of text: named columns of cells, and where each row stands in its source."""
+"""A table of text cells in named columns, which knows where its rows come from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,14 +6,20 @@ from typing import final
 
 import numpy as np
 
-from .._util.errors import DataError, did_you_mean, shown
-from .cells import is_number, may_be_thousands, parse_number
+from .._util.errors import DataError, did_you_mean, quoted
+from .parse_cell import is_number, may_be_thousands, parse_number
 
 
 @final
 @dataclass(frozen=True)
 class Table:
-    """`source` is the file, `places` are its rows' lines: messages begin with them."""
+    """A table as it was read, before its cells are interpreted.
+
+    - `source`: the file or frame, with which messages begin.
+    - `columns`: the cells of each column, by its name.
+    - `places`: where each row stands in the source, such as `line 3`.
+    - `notes`: sentences on how the table was read.
+    """
 
     source: str
     columns: dict[str, list[str]]
@@ -23,25 +29,28 @@ class Table:
     def error(
         self, message: str, row: int | None = None, name: str | None = None
     ) -> DataError:
-        """An error that says where: source, line and column."""
+        """Return an error whose message begins with the source and, where they are
+        given, with the place of the row and the name of the column."""
         where = [self.source]
         if row is not None:
             where.append(self.places[row])
         if name is not None:
-            where.append(f"column {shown(name)}")
+            where.append(f"column {quoted(name)}")
         return DataError(f"{', '.join(where)}: {message}")
 
     def check_name(self, argument: str, name: str) -> None:
+        """Raise an error unless `name`, the value of `argument`, is a column."""
         if not isinstance(name, str):
             raise TypeError(
                 f"`{argument}` must be given by name, but got {type(name).__name__}."
             )
         if name not in self.columns:
             hint = did_you_mean(name, self.columns)
-            raise self.error(f"there is no column {shown(name)} (`{argument}`).{hint}")
+            raise self.error(f"there is no column {quoted(name)} (`{argument}`).{hint}")
 
     def numbers(self, name: str, hint: str) -> np.ndarray:
-        """A column of numbers, NaN where there is none; `hint` is for other cells."""
+        """Return a column as numbers, with NaN for missing values. The error about a
+        cell that is not a number ends with `hint`."""
         values = np.empty(len(self.places))
         for row, cell in enumerate(self.columns[name]):
             try:
@@ -51,30 +60,34 @@ class Table:
         return values
 
     def check_decimals(self, names: Sequence[str]) -> None:
-        """One decimal mark for the whole table, and a comma that is surely one."""
+        """Check that the columns `names` use one decimal mark throughout, and that a
+        comma is not perhaps a thousands separator."""
         commas = self._numbers_with(",", names)
         if not commas:
             return
         row, name, cell = commas[0]
         points = self._numbers_with(".", names)
         if points:
-            there, other, point = points[0]
+            other_row, other_name, other_cell = points[0]
             raise self.error(
-                f"{shown(cell)} has a comma, but {shown(point)} ({self.places[there]}, "
-                f"column {shown(other)}) has a point. Use one decimal mark, and none "
-                "for thousands.",
+                f"{quoted(cell)} has a comma, but {quoted(other_cell)} "
+                f"({self.places[other_row]}, column {quoted(other_name)}) has a point. "
+                "Use one decimal mark, and none for thousands.",
                 row,
                 name,
             )
         if all(may_be_thousands(cell) for *_, cell in commas):
             raise self.error(
-                f"{shown(cell)} is ambiguous: the comma may be a decimal mark or group "
-                "thousands. Write the numbers with a decimal point.",
+                f"{quoted(cell)} is ambiguous: the comma may be a decimal mark or "
+                "group thousands. Write the numbers with a decimal point.",
                 row,
                 name,
             )
 
-    def _numbers_with(self, mark: str, names: Sequence[str]) -> list:
+    def _numbers_with(
+        self, mark: str, names: Sequence[str]
+    ) -> list[tuple[int, str, str]]:
+        """Return row, column and text of each number that contains `mark`."""
         return [
             (row, name, cell)
             for name in names

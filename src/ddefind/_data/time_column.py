@@ -1,5 +1,7 @@
-"""From a column of a table to times from 0 on: numbers in a unit of their own, or dates
-in days."""
+"""Reading the column of times: numbers in any unit, or dates, which become days.
+
+Times are counted from the end of the history, which is time 0.
+"""
 
 import math
 import numbers
@@ -7,8 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cells import is_missing
-from .dates import DAY, HOW, Moments, are_dates, iso, moments
+from .parse_cell import is_missing
+from .parse_dates import (
+    DATE_HINT,
+    NANOSECONDS_PER_DAY,
+    Timestamps,
+    are_dates,
+    iso_date,
+    parse_dates,
+)
 from .table import Table
 
 _HINT = (
@@ -17,7 +26,7 @@ _HINT = (
 
 
 class Times(NamedTuple):
-    """Times, what 0 is in the source, and what to say of it."""
+    """Times from 0 on, the time of the source that became 0, and notes for the user."""
 
     t: np.ndarray
     origin: float | str
@@ -25,19 +34,21 @@ class Times(NamedTuple):
 
 
 def has_dates(table: Table, name: str) -> bool:
+    """Return whether a column of times holds dates."""
     return are_dates(table.columns[name])
 
 
-def times(table: Table, name: str, start: Any) -> Times:
-    """The times in a column; `start` is the source's time that becomes 0."""
+def read_times(table: Table, name: str, start: Any) -> Times:
+    """Read the column `name` of a table. `start` is the time of the source that becomes
+    time 0, or None for the default."""
     read = _from_dates if has_dates(table, name) else _from_numbers
-    found = read(table, name, start)
-    if len(np.unique(found.t)) < 2:
+    times = read(table, name, start)
+    if len(np.unique(times.t)) < 2:
         raise table.error(
             "all rows have the same time. At least two different times are needed.",
             name=name,
         )
-    return found
+    return times
 
 
 def _from_numbers(table: Table, name: str, start: Any) -> Times:
@@ -49,8 +60,8 @@ def _from_numbers(table: Table, name: str, start: Any) -> Times:
     origin = _origin(table, first, last, start)
     with np.errstate(over="ignore"):
         shifted = t - origin
-    same = len(np.unique(shifted)) == len(np.unique(t))
-    if not (same and np.all(np.isfinite(shifted))):
+    distinct = len(np.unique(shifted)) == len(np.unique(t))
+    if not (distinct and np.all(np.isfinite(shifted))):
         raise table.error(
             f"times from {first:g} to {last:g} cannot be counted from {origin:g} in "
             "double precision.",
@@ -69,8 +80,11 @@ def _from_numbers(table: Table, name: str, start: Any) -> Times:
 
 
 def _origin(table: Table, first: float, last: float, start: Any) -> float:
-    """The source's time that becomes 0: `start`; or 0 itself, if the record begins soon
-    after it; or else the first time."""
+    """Return the time of the source that becomes 0.
+
+    It is `start` if that is given. Otherwise it is 0, if the first time is at most half
+    the length of the record after 0, and the first time if not.
+    """
     if start is None:
         return 0.0 if 0 <= first <= (last - first) / 2 else first
     if not isinstance(start, numbers.Real) or not math.isfinite(start):
@@ -82,37 +96,40 @@ def _origin(table: Table, first: float, last: float, start: Any) -> float:
 
 
 def _from_dates(table: Table, name: str, start: Any) -> Times:
-    """Days since `start`, or else since the first date."""
+    """Read dates as days since `start`, or since the first date if that is None."""
     cells = table.columns[name]
     for row, cell in enumerate(cells):
         if is_missing(cell):
             raise table.error("the date is missing.", row, name)
-    found = moments(cells, lambda row, message: table.error(message, row, name))
-    first = min(found.nanoseconds)
-    zero = first if start is None else _start_date(table, found, start)
-    origin = iso(zero, found.zoned)
-    _check_start(table, zero <= first, origin, iso(first, found.zoned))
-    days = np.array([(moment - zero) / DAY for moment in found.nanoseconds])
+    dates = parse_dates(cells, lambda row, message: table.error(message, row, name))
+    first = min(dates.nanoseconds)
+    zero = first if start is None else _start_date(table, dates, start)
+    origin = iso_date(zero, dates.has_zones)
+    _check_start(table, zero <= first, origin, iso_date(first, dates.has_zones))
+    days = np.array([(time - zero) / NANOSECONDS_PER_DAY for time in dates.nanoseconds])
     return Times(days, origin, (f"Times are days since {origin}.",))
 
 
-def _start_date(table: Table, found: Moments, start: Any) -> int:
-    def fail(_, message: str) -> Exception:
+def _start_date(table: Table, dates: Timestamps, start: Any) -> int:
+    """Return `start` as nanoseconds, in the same time zone as the dates."""
+
+    def make_error(_: int, message: str) -> Exception:
         return table.error(f"`start`: {message}")
 
     if isinstance(start, numbers.Real):
-        raise fail(0, f"the times are dates, but it is {start!r}. {HOW}")
-    (zero,), zoned = moments([str(start)], fail)
-    if zoned != found.zoned:
-        one, other = ("a", "none") if zoned else ("no", "one")
-        raise fail(
+        raise make_error(0, f"the times are dates, but it is {start!r}. {DATE_HINT}")
+    (zero,), has_zone = parse_dates([str(start)], make_error)
+    if has_zone != dates.has_zones:
+        one, other = ("a", "none") if has_zone else ("no", "one")
+        raise make_error(
             0, f"{str(start)!r} has {one} time zone, but the dates have {other}."
         )
     return zero
 
 
-def _check_start(table: Table, ok: bool, start: str, first: str) -> None:
-    if not ok:
+def _check_start(table: Table, is_before: bool, start: str, first: str) -> None:
+    """Raise an error if `start` is after the first time, that is, not `is_before`."""
+    if not is_before:
         raise table.error(
             f"`start` is {start}, but the first time is {first}, before it. Choose an "
             "earlier start, or leave out the earlier rows."

@@ -13,14 +13,14 @@ from typing import Any, final
 
 import numpy as np
 
-from .._util.errors import ResultError, shown
+from .._util.errors import ResultError, quoted
 
 Sizes = dict[str, int]
 _WORDS = ("NaN", "Infinity", "-Infinity")
 
 
 def _refuse(where: str, wanted: str, value: Any) -> ResultError:
-    return ResultError(f"`{where}` must be {wanted}, but is {shown(repr(value))}.")
+    return ResultError(f"`{where}` must be {wanted}, but is {quoted(repr(value))}.")
 
 
 class AbstractField(abc.ABC):

@@ -1,8 +1,11 @@
 """Small tools that know nothing of delay equations.
 
-Settings of JAX, lazy names, error messages, text files, text tables, progress bars, and
-the buffers of the compiled loops. Begin with `errors.py`: every message of the package
-is written in its way.
+Error messages (`errors.py`), text files (`text_files.py`), tables as text and HTML
+(`text_table.py`), numbers for JSON (`json_numbers.py`), progress reports
+(`progress.py`), and what the compiled programs need: settings of JAX
+(`jax_settings.py`), conversion to JAX arrays (`arrays.py`), rows of buffers
+(`buffers.py`) and the number of cores (`cores.py`). Begin with `errors.py`: every
+message of the package is written in its way.
 
 May import: nothing.
 """

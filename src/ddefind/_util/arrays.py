@@ -1,4 +1,4 @@
-"""Small conversions that every module needs."""
+"""Conversion of numbers to the JAX arrays that models and histories hold."""
 
 from typing import Any
 
@@ -8,20 +8,24 @@ import numpy as np
 
 
 def as_parameter(value: Any) -> Any:
-    """A number or array as a floating-point JAX array; what is traced stays traced."""
+    """Convert a number, a list of numbers or an array to a floating-point JAX array.
+
+    The result has JAX's default precision. A traced array stays traced. Anything else,
+    such as the placeholders that JAX puts into its trees, is returned unchanged.
+    """
     if isinstance(value, (bool, np.bool_)) or (
         isinstance(value, (int, float, list, tuple, np.generic, np.ndarray, jax.Array))
     ):
-        wanted = jnp.result_type(float)
+        dtype = jnp.result_type(float)
         if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating):
-            return value if value.dtype == wanted else value.astype(wanted)
-        # numpy first: an eager JAX operation would be compiled for itself.
+            return value if value.dtype == dtype else value.astype(dtype)
+        # Convert with NumPy first: JAX would compile a program for the conversion.
         return jnp.asarray(np.asarray(value, dtype=float))
     return value
 
 
 def as_vector_parameter(value: Any) -> Any:
-    """As `as_parameter`, with a number promoted to a vector of one component."""
+    """Convert as `as_parameter` does, and a single number to a vector of length 1."""
     value = as_parameter(value)
     if isinstance(value, jax.Array) and value.ndim == 0:
         return value.reshape(1)
@@ -29,7 +33,8 @@ def as_vector_parameter(value: Any) -> Any:
 
 
 def is_concrete(value: Any) -> bool:
-    """Whether Python may look at the number (true under `grad`, not under `jit`)."""
+    """Return whether Python can read the number: it can under `jax.grad`, but not
+    under `jax.jit`."""
     try:
         np.asarray(float(value))
     except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):

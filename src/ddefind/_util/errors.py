@@ -1,4 +1,8 @@
-"""Messages that help: the nearest known name, and instances told from classes."""
+"""The package's exceptions, and pieces of helpful error messages.
+
+A message names the argument, shows the value that was given, and says what to do, with
+the nearest known name where a name was misspelt.
+"""
 
 import difflib
 from collections.abc import Iterable
@@ -7,49 +11,55 @@ from typing import Any, final
 
 @final
 class DataError(ValueError):
-    """Data that cannot be used as they are. The message says where the trouble stands
+    """Data that cannot be used as they are. The message says where the problem is
     (file, line and column, where there are such), what it is, and what to do."""
 
 
 @final
 class ResultError(ValueError):
-    """A saved fit that cannot be used: not one, damaged, altered, or from a newer
-    version. The message says which, and what to do."""
+    """A file that cannot be loaded as a saved fit: it is something else, damaged,
+    altered, or from a newer version. The message says which, and what to do."""
 
 
-def shown(text: str, length: int = 40) -> str:
-    """What stood there, in quotes, escaped, and never too much of it.
+def quoted(text: str, length: int = 40) -> str:
+    """Return a text for use in a message: in quotes, with special characters escaped,
+    and shortened to at most `length` characters.
 
-    >>> print(shown("12 mg"))
+    >>> print(quoted("12 mg"))
     '12 mg'
     """
     return repr(text if len(text) <= length else text[: length - 3] + "...")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is closest to `name`, if any is close."""
+    """Return the known name that is most similar to `name`, or None if none is."""
     known = list(known)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    close = close or [other for other in known if other.lower() == name.lower()]
-    return next(iter(close), None)
+    similar = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    similar = similar or [other for other in known if other.lower() == name.lower()]
+    return next(iter(similar), None)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`" Did you mean 'tau'?"` when something known is close to `name`, else all known.
+    """Return `" Did you mean 'tau'?"` if a known name is similar to `name`, and
+    otherwise a list of the known names.
 
     >>> did_you_mean("theta0", ["theta_0", "tau"])
     " Did you mean 'theta_0'?"
     """
     known = list(known)
-    close = nearest(name, known)
-    if close is not None:
-        return f" Did you mean {close!r}?"
+    similar = nearest(name, known)
+    if similar is not None:
+        return f" Did you mean {similar!r}?"
     listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
     return f" Known names: {listed}."
 
 
 def check_instance(argument: str, value: Any, kind: type, example: str) -> None:
-    """Refuse anything but an instance of `kind`, the class itself above all."""
+    """Raise a TypeError unless `value` is an instance of `kind`.
+
+    A class that was given instead of an instance has a message of its own, since
+    forgotten parentheses are the most frequent mistake. `example` shows an instance.
+    """
     if isinstance(value, type) and issubclass(value, kind):
         raise TypeError(
             f"`{argument}` must be an instance, as `{example}`, but got the class "
@@ -62,6 +72,6 @@ def check_instance(argument: str, value: Any, kind: type, example: str) -> None:
 
 
 def check_positive(argument: str, value: Any) -> None:
-    """Refuse anything but a positive, finite number."""
+    """Raise a ValueError unless `value` is a positive, finite number."""
     if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ValueError(f"`{argument}` must be a positive number, but got {value!r}.")

@@ -1,4 +1,4 @@
-"""Telling the user how far a long fit has come."""
+"""Reporting the progress of a long fit: to a callback, or as a bar on a terminal."""
 
 import sys
 import time
@@ -12,9 +12,14 @@ import numpy as np
 @final
 @dataclass(frozen=True)
 class Progress:
-    """What a progress function is told: the phase of the work (`"epochs"` for gradient
-    descent), how far it is, how many fits are done, and the lowest loss with its
-    delay."""
+    """What a progress callback receives.
+
+    - `phase`: the part of the work that runs, `"epochs"` for gradient descent.
+    - `epoch`, `epochs`: how many steps of the work are done, and how many there are.
+    - `fits_done`, `fits`: how many fits have ended, and how many there are.
+    - `loss`, `tau`: the lowest loss so far, and the delay of that fit.
+    - `seconds_left`: an estimate of the remaining time.
+    """
 
     phase: str
     epoch: int
@@ -28,7 +33,11 @@ class Progress:
 
 @final
 class Reporter:
-    """Calls a function of the user's, or moves a bar on a terminal."""
+    """Passes progress on to the user's callback, or moves a bar on a terminal.
+
+    `progress` is a callback, True for a bar, False for neither, or None for a bar if
+    the standard error is a terminal. It is used as a context manager.
+    """
 
     def __init__(
         self,
@@ -56,7 +65,11 @@ class Reporter:
             self.bar.stop()
 
     def update(self, state: Any, tau: np.ndarray) -> None:
-        """Of a descent: where the slowest of its fits is."""
+        """Report the progress of gradient descent: the epoch of the slowest fit.
+
+        `state` holds one column per fit (`status`, `epoch`, `best_loss`), `tau` one
+        delay per fit.
+        """
         running = state.status == 0
         epoch = int(state.epoch[running].min()) if running.any() else self.epochs
         lowest = int(np.argmin(state.best_loss))
@@ -64,6 +77,7 @@ class Reporter:
         self.show("epochs", epoch, done, state.best_loss[lowest], float(tau[lowest]))
 
     def show(self, phase: str, epoch: int, done: int, loss: float, tau: float) -> None:
+        """Report that `epoch` steps and `done` fits are done, with the lowest loss."""
         passed = time.perf_counter() - self.began
         left = passed * (self.epochs - epoch) / max(epoch, 1)
         now = Progress(
@@ -72,8 +86,8 @@ class Reporter:
         if self.callback is not None:
             self.callback(now)
         if self.bar is not None:
-            shown = {"phase": phase, "loss": f"{loss:.4g}", "tau": f"{tau:.4g}"}
-            self.bar.update(self.task, completed=epoch, **shown)
+            fields = {"phase": phase, "loss": f"{loss:.4g}", "tau": f"{tau:.4g}"}
+            self.bar.update(self.task, completed=epoch, **fields)
 
 
 def _bar() -> Any:

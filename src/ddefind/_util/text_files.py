@@ -1,5 +1,8 @@
-"""Whole files: read as text, with every obstacle named, and written at once or not at
-all."""
+"""Reading and writing whole files.
+
+Reading raises a `DataError` that says what is wrong with the file. Writing replaces a
+file in one step, so that a failure never leaves a file that is half written.
+"""
 
 import codecs
 import os
@@ -10,37 +13,39 @@ from pathlib import Path
 
 from .errors import DataError, nearest
 
-# UTF-32 first: its mark begins with that of UTF-16.
-_MARKS = (
+# Byte order marks. UTF-32 comes before UTF-16, whose mark is the beginning of its own.
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _NOT_TEXT = "This is not a text file. Export a spreadsheet as CSV (UTF-8) first."
-# A folder may hold a million files: names near a missing one are sought among these.
-_LOOKED_AT = 1000
+# How many names of a folder are compared with that of a missing file: a folder may hold
+# a million.
+_MOST_NAMES_COMPARED = 1000
 
 
 def read_text(path: str | os.PathLike[str]) -> tuple[str, tuple[str, ...]]:
-    """The text of a file, and notes on how it was read."""
+    """Return the text of a file, and notes on how it was decoded."""
     name = file_name(path)
     text, notes = _decoded(read_bytes(path), name)
     if not text.strip():
         raise DataError(f"{name}: the file is empty.")
-    found = _CONTROL.search(text)
-    if found:
-        line = text.count("\n", 0, found.start()) + 1
+    control = _CONTROL_CHARACTER.search(text)
+    if control:
+        line = text.count("\n", 0, control.start()) + 1
         raise DataError(
-            f"{name}, line {line}: the control character {found[0]!r}. {_NOT_TEXT}"
+            f"{name}, line {line}: the control character {control[0]!r}. {_NOT_TEXT}"
         )
     return text, notes
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file; a `DataError` says why there is none."""
+    """Return the content of a file, or raise a `DataError` that says why it cannot be
+    read."""
     name = file_name(path)
     try:
         return _content(Path(path), name)
@@ -49,7 +54,8 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def file_name(path: str | os.PathLike[str]) -> str:
-    """A path as messages show it: in one line, whatever it is made of."""
+    """Return a path as messages show it: on one line, with quotes and escapes if it
+    holds characters that cannot be printed."""
     if not isinstance(path, str | os.PathLike):
         kind = type(path).__name__
         raise TypeError(f"`path` must be the name of a file, but got {kind}.")
@@ -67,26 +73,28 @@ def _content(path: Path, name: str) -> bytes:
     if not path.parent.is_dir():
         raise DataError(f"{name}: there is no folder {file_name(path.parent)}.")
     with os.scandir(path.parent) as entries:
-        close = nearest(path.name, [e.name for e in islice(entries, _LOOKED_AT)])
-    hint = f" Did you mean {close!r}?" if close else ""
+        names = [entry.name for entry in islice(entries, _MOST_NAMES_COMPARED)]
+    similar = nearest(path.name, names)
+    hint = f" Did you mean {similar!r}?" if similar else ""
     raise DataError(f"{name}: there is no such file.{hint}")
 
 
 def _decoded(content: bytes, name: str) -> tuple[str, tuple[str, ...]]:
-    for mark, encoding in _MARKS:
+    for mark, encoding in _BYTE_ORDER_MARKS:
         if content.startswith(mark):
             try:
                 return content[len(mark) :].decode(encoding), ()
             except UnicodeDecodeError:
                 raise DataError(
-                    f"{name}: it begins as {encoding.upper()}, but is not. {_NOT_TEXT}"
+                    f"{name}: it begins as {encoding.upper()}, but cannot be decoded. "
+                    f"{_NOT_TEXT}"
                 ) from None
     try:
         return content.decode("utf-8"), ()
     except UnicodeDecodeError:
         pass
     try:
-        # Numbers are the same in both; only letters of names can be others.
+        # Digits are the same in all such encodings; only letters of names can differ.
         text = content.decode("cp1252")
     except UnicodeDecodeError:
         raise DataError(f"{name}: {_NOT_TEXT}") from None
@@ -94,7 +102,11 @@ def _decoded(content: bytes, name: str) -> tuple[str, tuple[str, ...]]:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file so that, whatever happens, it is the old or the new one."""
+    """Write a file in one step: whatever happens, the path holds either the whole new
+    content or what it held before.
+
+    The content goes to a temporary file in the same folder, which is then renamed.
+    """
     data = content.encode() if isinstance(content, str) else content
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {file_name(path.parent)}")

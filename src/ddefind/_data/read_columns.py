@@ -1,5 +1,5 @@
-"""From a table to measurements: which column is the time, which are quantities,
-and which their standard deviations."""
+"""Reading the columns of a table: which one is the time, which are measured quantities,
+and which hold standard deviations."""
 
 import re
 from collections.abc import Sequence
@@ -7,27 +7,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._util.errors import shown
-from .cells import is_missing, is_text
+from .._util.errors import quoted
+from .parse_cell import is_missing, is_text
 from .table import Table
-from .time_column import has_dates, times
+from .time_column import has_dates, read_times
 
-# In capitals or not, with or without a plural s and a unit in brackets. But T may be a
-# temperature: only `t` is a time.
-TIME_NAMES = (
+# Names of a column of times. Capitals, a plural s and a unit in brackets make no
+# difference. `t` is one as well, but not `T`, which may be a temperature.
+_TIME_NAMES = (
     *("time", "date", "datetime", "timestamp"),
     *("year", "month", "week", "day", "hour", "zeit", "datum"),
 )
 _UNIT = re.compile(r"\s*[\[(][^\])]*[\])]$")
-SD = "_sd"
+SD_SUFFIX = "_sd"
 _HINT = (
     "Leave the cell empty where nothing was measured, or the whole column out by "
     "`columns=`."
 )
 
 
-class Measured(NamedTuple):
-    """What `Data` is made of."""
+class Measurements(NamedTuple):
+    """The content of a table, as the arguments of `Data`: times `t` of shape (N,),
+    values `x` and standard deviations `sd` of shape (N, k)."""
 
     t: np.ndarray
     x: np.ndarray
@@ -37,17 +38,21 @@ class Measured(NamedTuple):
     origin: float | str
 
 
-def measured(
+def read_measurements(
     table: Table,
     time: str | None,
     columns: str | Sequence[str] | None,
     start: Any,
-) -> Measured:
-    """Read a table's measurements, or say which cell is at fault."""
+) -> Measurements:
+    """Read times, quantities and standard deviations from a table.
+
+    `time`, `columns` and `start` are the arguments of `read_csv`. An error says which
+    cell is wrong.
+    """
     if not table.places:
         raise table.error("there are no rows of data.")
     time = _time_column(table, time)
-    t, origin, note = times(table, time, start)
+    t, origin, time_notes = read_times(table, time, start)
     names, notes = _quantities(table, time, columns)
     deviations = _deviation_columns(table, names)
     numeric = [] if has_dates(table, time) else [time]
@@ -56,34 +61,37 @@ def measured(
     if not np.any(np.isfinite(x)):
         raise table.error("nothing is measured: no column holds a number but the time.")
     sd = _deviations(table, names, x, deviations) if deviations else None
-    never = [name for name, column in zip(names, x.T) if np.all(np.isnan(column))]
-    notes += [f"{shown(name)} is never measured." for name in never]
-    return Measured(t, x, sd, tuple(names), (*table.notes, *note, *notes), origin)
+    empty = [name for name, column in zip(names, x.T) if np.all(np.isnan(column))]
+    notes += [f"{quoted(name)} is never measured." for name in empty]
+    all_notes = (*table.notes, *time_notes, *notes)
+    return Measurements(t, x, sd, tuple(names), all_notes, origin)
 
 
 def is_time_name(name: str) -> bool:
-    """Whether a column of this name is taken for the time.
+    """Return whether a column of this name is taken for the time.
 
     >>> [is_time_name(name) for name in ("Time [h]", "Days", "temperature")]
     [True, True, False]
     """
     word = _UNIT.sub("", name)
-    return word == "t" or word.lower().removesuffix("s") in TIME_NAMES
+    return word == "t" or word.lower().removesuffix("s") in _TIME_NAMES
 
 
 def _time_column(table: Table, time: str | None) -> str:
+    """Return the name of the column of times: `time` if it is given, else `t`, else the
+    only column that is named like a time."""
     if time is not None:
         table.check_name("time", time)
         return time
     if "t" in table.columns:
         return "t"
-    found = [name for name in table.columns if is_time_name(name)]
-    if len(found) == 1:
-        return found[0]
-    listed = ", ".join(shown(name) for name in list(found or table.columns)[:20])
+    candidates = [name for name in table.columns if is_time_name(name)]
+    if len(candidates) == 1:
+        return candidates[0]
+    listed = ", ".join(quoted(name) for name in list(candidates or table.columns)[:20])
     problem = (
         f"several columns may be the time: {listed}."
-        if found
+        if candidates
         else f"no column is called t or time; the columns are {listed}."
     )
     raise table.error(f"{problem} Say which is the time: `time=NAME`.")
@@ -92,20 +100,21 @@ def _time_column(table: Table, time: str | None) -> str:
 def _quantities(
     table: Table, time: str, columns: str | Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """The names of the quantities, and notes on what was left out."""
+    """Return the names of the quantities, and notes on columns that were left out."""
     if columns is not None:
         return _chosen(table, time, columns), []
+    # Each column but the time, with the quantity whose standard deviation it is.
     others = {name: _quantity_of(name) for name in table.columns if name != time}
     for name, base in others.items():
         if base is not None and others.get(base, base) is not None:
             raise table.error(
-                f"column {shown(name)} is the standard deviation of {shown(base)}, "
+                f"column {quoted(name)} is the standard deviation of {quoted(base)}, "
                 "which is no quantity here. Rename it, or leave it out by `columns=`."
             )
     names, notes = [], []
     for name in (name for name, base in others.items() if base is None):
         if _is_text(table.columns[name]):
-            notes.append(f"Column {shown(name)} holds text and was left out.")
+            notes.append(f"Column {quoted(name)} holds text and was left out.")
         else:
             names.append(name)
     if not names:
@@ -114,18 +123,19 @@ def _quantities(
 
 
 def _chosen(table: Table, time: str, columns: str | Sequence[str]) -> list[str]:
+    """Return the names in `columns`, after checking that each is a quantity."""
     names = [columns] if isinstance(columns, str) else list(columns)
     for name in names:
         table.check_name("columns", name)
         if name == time:
             raise table.error(
-                f"column {shown(name)} is the time. Leave it out of `columns`."
+                f"column {quoted(name)} is the time. Leave it out of `columns`."
             )
         base = _quantity_of(name)
         if base in names:
             raise table.error(
-                f"column {shown(name)} is the standard deviation of {shown(base)} and "
-                "is read with it. Leave it out of `columns`."
+                f"column {quoted(name)} is the standard deviation of {quoted(base)} "
+                "and is read with it. Leave it out of `columns`."
             )
     if not names or len(set(names)) < len(names):
         raise table.error(f"`columns` must be different names, but got {names!r}.")
@@ -133,35 +143,43 @@ def _chosen(table: Table, time: str, columns: str | Sequence[str]) -> list[str]:
 
 
 def _quantity_of(name: str) -> str | None:
-    """The quantity whose standard deviation a column is, by its name."""
-    return name.removesuffix(SD) if name.endswith(SD) and name != SD else None
+    """Return the quantity whose standard deviation a column holds, judging by its
+    name, or None for any other column."""
+    return (
+        name.removesuffix(SD_SUFFIX)
+        if name.endswith(SD_SUFFIX) and name != SD_SUFFIX
+        else None
+    )
 
 
 def _is_text(cells: Sequence[str]) -> bool:
-    """Whether there is text, and nothing that may be a number."""
+    """Return whether a column holds text, and nothing that may be a number."""
     return all(is_text(c) or is_missing(c) for c in cells) and any(map(is_text, cells))
 
 
 def _deviation_columns(table: Table, names: Sequence[str]) -> list[str]:
-    """The column of standard deviations for each quantity, or none at all."""
+    """Return the column of standard deviations of each quantity, or an empty list if
+    there are none. Some, but not all, is an error."""
     known = set(table.columns).difference(names)
-    found = [name + SD for name in names if name + SD in known]
-    if found and len(found) < len(names):
-        without = next(name for name in names if name + SD not in known)
+    columns = [name + SD_SUFFIX for name in names if name + SD_SUFFIX in known]
+    if columns and len(columns) < len(names):
+        without = next(name for name in names if name + SD_SUFFIX not in known)
         raise table.error(
-            f"there is a column {shown(found[0])}, but none of standard deviations of "
-            f"{shown(without)}. Give them for all quantities, or for none."
+            f"there is a column {quoted(columns[0])}, but none of standard deviations "
+            f"of {quoted(without)}. Give them for all quantities, or for none."
         )
-    return found
+    return columns
 
 
 def _deviations(
     table: Table, names: Sequence[str], x: np.ndarray, columns: Sequence[str]
 ) -> np.ndarray:
+    """Read the standard deviations of the quantities `names`, whose values are `x`.
+    Each must be positive, and present wherever its quantity is measured."""
     sd = np.stack([table.numbers(column, _HINT) for column in columns], axis=1)
-    wrong = np.argwhere(sd <= 0)
-    if len(wrong):
-        row, index = map(int, wrong[0])
+    not_positive = np.argwhere(sd <= 0)
+    if len(not_positive):
+        row, index = map(int, not_positive[0])
         raise table.error(
             f"a standard deviation must be positive, but is {sd[row, index]:g}.",
             row,
@@ -171,7 +189,7 @@ def _deviations(
     if len(lacking):
         row, index = map(int, lacking[0])
         raise table.error(
-            f"{shown(names[index])} is measured here, but its standard deviation is "
+            f"{quoted(names[index])} is measured here, but its standard deviation is "
             "missing.",
             row,
             columns[index],

@@ -1,4 +1,4 @@
-"""A fit as it is asked for, on the command line or in a TOML file."""
+"""The settings of a fit: from options and TOML files, and to the file `fit.toml`."""
 
 import json
 import os
@@ -18,9 +18,13 @@ Values = dict[str, float | list[float]]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitFile:
-    """Everything that decides the numbers of a fit, as in the options of `ddefind fit`
-    and in its TOML files. `data` and the file of `model` are paths."""
+class FitSettings:
+    """Everything that determines the numbers of a fit.
+
+    The fields are named as the options of `ddefind fit` and as the entries of its TOML
+    files. `data` is a path, and `model` a path and a name, `FILE.py:NAME`. None stands
+    for the default.
+    """
 
     data: str | None = None
     time: str | None = None
@@ -54,7 +58,7 @@ class FitFile:
                     )
 
     def toml(self) -> str:
-        """The file that repeats the fit."""
+        """Return the text of a TOML file that repeats the fit."""
         lines = [
             f"# Written by ddefind {__version__}. To repeat the fit:",
             "#   ddefind fit --config fit.toml",
@@ -71,46 +75,53 @@ class FitFile:
         return "\n".join([*lines, *tables]) + "\n"
 
 
-def merged(file: str | os.PathLike[str] | None, options: Mapping[str, Any]) -> FitFile:
-    """The request of a TOML file, if there is one, with options that overrule it; what
-    has a name is overruled by name."""
-    found = {} if file is None else _read(Path(file))
+def combine_settings(
+    file: str | os.PathLike[str] | None, options: Mapping[str, Any]
+) -> FitSettings:
+    """Return the settings of a TOML file, if there is one, and of options, which
+    override it. Parameters are overridden one by one, by name."""
+    settings = {} if file is None else _read(Path(file))
     given = {
         name: value for name, value in options.items() if value not in (None, {}, [])
     }
     if "equation" in given or "model" in given:
-        found.pop("equation", None)
-        found.pop("model", None)
+        settings.pop("equation", None)
+        settings.pop("model", None)
     for name, value in given.items():
-        old = found.get(name)
-        found[name] = {**old, **value} if isinstance(old, dict) else value
-    return FitFile(**found)
+        old = settings.get(name)
+        settings[name] = {**old, **value} if isinstance(old, dict) else value
+    return FitSettings(**settings)
 
 
 def _read(path: Path) -> dict[str, Any]:
+    """Return the settings in a TOML file, with its types checked."""
     text, _ = read_text(path)
     try:
-        found = tomllib.loads(text)
+        settings = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise OptionError(f"{file_name(path)}: {error}.") from None
-    known = [each.name for each in fields(FitFile)]
-    for name, value in found.items():
+    known = [each.name for each in fields(FitSettings)]
+    for name, value in settings.items():
         if name not in known:
             hint = did_you_mean(name, known)
             raise OptionError(f"{file_name(path)}: there is no setting {name!r}.{hint}")
         try:
-            found[name] = _READERS.get(name, _text)(value)
+            settings[name] = _READERS.get(name, _text)(value)
         except (AttributeError, TypeError, ValueError):
             raise OptionError(
-                f"{file_name(path)}: `{name}` must be {_WANTED.get(name, 'a text')}, "
+                f"{file_name(path)}: `{name}` must be {_EXPECTED.get(name, 'a text')}, "
                 f"but it is {value!r}."
             ) from None
-    check_bounds(found.get("bounds", {}))
-    # Paths are those that one sees from the file.
+    check_bounds(settings.get("bounds", {}))
+    # Paths are relative to the folder of the file.
     for name in ("data", "model"):
-        if name in found:
-            found[name] = os.path.join(path.parent, found[name])
-    return found
+        if name in settings:
+            settings[name] = os.path.join(path.parent, settings[name])
+    return settings
+
+
+# The functions below check a value of a TOML file and return it as `FitSettings` holds
+# it. A wrong value is an AttributeError, a TypeError or a ValueError.
 
 
 def _text(value: Any) -> str:
@@ -141,8 +152,8 @@ def _text_or(other: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _history(value: Any) -> list[float]:
-    found = _numbers(value)
-    return found if isinstance(found, list) else [found]
+    values = _numbers(value)
+    return values if isinstance(values, list) else [values]
 
 
 def _columns(value: Any) -> list[str]:
@@ -168,7 +179,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "start": _table(_numbers),
     "bounds": _table(_bounds),
 }
-_WANTED = {
+_EXPECTED = {
     "columns": "a list of names",
     "time_zero": "a number or a date",
     "history": "a kind, or numbers",
@@ -181,12 +192,13 @@ _WANTED = {
 
 
 def _key(name: str) -> str:
+    """Return a name as a TOML key, in quotes where it needs them."""
     plain = name.replace("_", "").isalnum() and name.isascii()
     return name if plain else f'"{_escaped(name)}"'
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML writes it.
+    """Return a number, a text or a list as TOML.
 
     >>> print(_toml("x' = -x"), _toml((0.0, float("inf"))), _toml("a\\nb"))
     "x' = -x" [0.0, inf] \"\"\"
@@ -202,5 +214,6 @@ def _toml(value: Any) -> str:
 
 
 def _escaped(line: str) -> str:
-    """JSON's escapes are TOML's, but for one character."""
+    """Return a line with special characters escaped. TOML has the escapes of JSON, and
+    needs one for the delete character as well."""
     return json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")

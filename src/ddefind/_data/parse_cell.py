@@ -1,19 +1,19 @@
-"""What a cell of a table says: a number, that nothing was measured, or neither."""
+"""Reading one cell of a table: it holds a number, a missing value, or text."""
 
 import math
 import re
 
-from .._util.errors import shown
+from .._util.errors import quoted
 
-# In capitals or not.
-MISSING = ("", "NA", "N/A", "#N/A", "NaN", "null", "none", "-", ".")
-_MISSING = frozenset(word.lower() for word in MISSING)
+# Cells that stand for a missing value, compared in lower case.
+_MISSING = frozenset(("", "na", "n/a", "#n/a", "nan", "null", "none", "-", "."))
 _INFINITE = frozenset(("inf", "infinity", "∞"))
-# ASCII digits only; either decimal mark, and no thousands. Some write the true minus.
+# ASCII digits with a decimal point or a decimal comma, without thousands separators.
+# The sign may be a hyphen or the minus sign U+2212.
 _NUMBER = re.compile(
     r"[-+\u2212]?(?:[0-9]+(?:\.[0-9]*|,[0-9]+)?|[.,][0-9]+)(?:[eE][-+\u2212]?[0-9]+)?"
 )
-_THOUSANDS = re.compile(
+_WITH_THOUSANDS = re.compile(
     r"[-+\u2212]?[0-9]{1,3}(?:[.,' \u00a0\u202f][0-9]{3})+(?:[.,][0-9]*)?"
 )
 _MAYBE_THOUSANDS = re.compile(r"[-+\u2212]?[1-9][0-9]{0,2},[0-9]{3}")
@@ -21,15 +21,18 @@ _BEGINS_AS_NUMBER = re.compile(r"[-+\u2212]?[.,]?[0-9]")
 
 
 def is_number(cell: str) -> bool:
+    """Return whether a cell is a number with at most one decimal mark."""
     return _NUMBER.fullmatch(cell) is not None
 
 
 def is_missing(cell: str) -> bool:
+    """Return whether a cell stands for a missing value."""
     return cell.lower() in _MISSING
 
 
 def is_text(cell: str) -> bool:
-    """Whether it says neither a number nor that there is none, and was not meant to.
+    """Return whether a cell is text: neither a number, nor a missing value, nor
+    something that begins like a number, which is probably a mistyped one.
 
     >>> [is_text(cell) for cell in ("north", "3.5 mg", "inf", "NA")]
     [True, False, False, False]
@@ -38,12 +41,14 @@ def is_text(cell: str) -> bool:
 
 
 def may_be_thousands(cell: str) -> bool:
-    """Whether it is a number with a comma that may group thousands as well: 1,234."""
+    """Return whether a number's comma may be a thousands separator, as in 1,234."""
     return _MAYBE_THOUSANDS.fullmatch(cell) is not None
 
 
 def parse_number(cell: str) -> float:
-    """The number that a cell says, NaN for none; a ValueError says what is wrong.
+    """Return the number in a cell, or NaN for a missing value.
+
+    Raises a ValueError that says what is wrong with any other cell.
 
     >>> parse_number("2.5e3"), parse_number("2,5"), parse_number("NA")
     (2500.0, 2.5, nan)
@@ -51,17 +56,18 @@ def parse_number(cell: str) -> float:
     if is_number(cell):
         value = float(cell.replace(",", ".").replace("\u2212", "-"))
         if math.isinf(value):
-            raise ValueError(f"{shown(cell)} is too large.")
+            raise ValueError(f"{quoted(cell)} is too large.")
         return value
     if is_missing(cell):
         return math.nan
     if _is_infinite(cell):
-        raise ValueError(f"{shown(cell)} is not finite.")
-    if _THOUSANDS.fullmatch(cell):
+        raise ValueError(f"{quoted(cell)} is not finite.")
+    if _WITH_THOUSANDS.fullmatch(cell):
         raise ValueError(
-            f"{shown(cell)} has separators of thousands. Write the number without them."
+            f"{quoted(cell)} has separators of thousands. Write the number without "
+            "them."
         )
-    raise ValueError(f"{shown(cell)} is not a number.")
+    raise ValueError(f"{quoted(cell)} is not a number.")
 
 
 def _is_infinite(cell: str) -> bool:

@@ -1,21 +1,26 @@
-"""From a data frame to a table. Only what frames have in common is used, so that no
-library of frames is imported."""
+"""Turning a data frame into a table of text.
+
+Only what data frames of all libraries have in common is used, so that none of these
+libraries is imported.
+"""
 
 from typing import Any
 
 import numpy as np
 
-from .._util.errors import DataError, shown
-from .columns import is_time_name
+from .._util.errors import DataError, quoted
+from .read_columns import is_time_name
 from .table import Table
 
+# How missing values are printed.
 _MISSING = ("None", "NaT", "<NA>")
 
 
 def frame_table(frame: Any, time: str | None) -> tuple[Table, str | None]:
-    """A frame's columns as text, and the name of its time, if it is known.
+    """Return a frame's columns as text, and the name of the column of times, or None if
+    that is still to be found.
 
-    The index becomes a column where it is the time.
+    If the times are the index of the frame, it becomes a column.
     """
     if not all(hasattr(frame, name) for name in ("columns", "__getitem__", "__len__")):
         kind = type(frame).__name__
@@ -24,13 +29,13 @@ def frame_table(frame: Any, time: str | None) -> tuple[Table, str | None]:
     for label in frame.columns:
         name = str(label).strip()
         if name in columns:
-            raise DataError(f"frame: two columns are called {shown(name)}.")
+            raise DataError(f"frame: two columns are called {quoted(name)}.")
         columns[name] = []
     for label, cells in zip(frame.columns, columns.values()):
         cells += _cells(frame[label])
     index = getattr(frame, "index", None)
     notes: tuple[str, ...] = ()
-    if index is not None and _is_time(index, columns, time):
+    if index is not None and _is_time_index(index, columns, time):
         time = str(index.name) if index.name is not None else "index"
         columns = {time: _cells(index), **columns}
         notes = ("Times are the index of the frame.",)
@@ -38,20 +43,23 @@ def frame_table(frame: Any, time: str | None) -> tuple[Table, str | None]:
     return Table("frame", columns, places, notes), time
 
 
-def _is_time(index: Any, columns: dict[str, list[str]], time: str | None) -> bool:
-    """Whether the index is the time: by its name, or for want of another; but not one
-    that only counts the rows."""
+def _is_time_index(index: Any, columns: dict[str, list[str]], time: str | None) -> bool:
+    """Return whether the index of a frame holds its times.
+
+    It does if its name is `time`. Without `time` it does if no column is named like a
+    time and the index holds numbers or dates, but not if it only counts the rows.
+    """
     name = getattr(index, "name", None)
     if time is not None:
         return time not in columns and name == time
     if any(map(is_time_name, columns)):
         return False
-    counts = type(index).__name__ == "RangeIndex" and not is_time_name(str(name))
-    return not counts and getattr(index, "dtype", np.dtype(object)).kind in "fiuM"
+    counts_rows = type(index).__name__ == "RangeIndex" and not is_time_name(str(name))
+    return not counts_rows and getattr(index, "dtype", np.dtype(object)).kind in "fiuM"
 
 
 def _cells(values: Any) -> list[str]:
-    """A column as text that says the same: numbers to the last digit."""
+    """Return the cells of a column as text, numbers with all their digits."""
     array = np.asarray(values)
     if array.dtype.kind == "f":
         return [repr(value) for value in array.astype(float).tolist()]

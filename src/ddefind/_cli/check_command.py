@@ -1,0 +1,74 @@
+"""`ddefind check`: compare the gradients of a model with finite differences."""
+
+import typer
+
+from . import options as opt
+from .messages import DOUBTFUL, EXIT_CODES, errors_as_messages, print_json
+from .parse_options import parse_assignments, parse_history
+from .startup import quick_start
+
+CHECK_EXAMPLES = f"""\
+\b
+Examples:
+  ddefind check -e "x' = r * x * (1 - x(t - tau) / K)"
+  ddefind check data.csv --model model.py:problem --set tau=1.5
+
+\b
+Prints the derivative of the sum of squares with respect to each parameter: by central
+differences, and by each of the library's methods. Where they differ, the derivatives of
+the model are wrong: it has a jump or a kink, or derivative rules that are not true.
+
+{EXIT_CODES}
+"""
+
+
+# The largest relative error of a gradient that counts as right. Finite differences are
+# as inexact as this if the data include a time on a node of the solver.
+_TOLERANCE = 1e-4
+_AGREE = """\
+Discrete and Forward agree with the differences to {:.1e}. (Adjoint solves an equation
+for the gradient, and agrees up to the error of the solver's steps.)"""
+_DIFFER = """\
+Discrete and Forward are {:.1e} off the differences: the model's derivatives are wrong
+here. Look for `stop_gradient`, derivative rules of your own, and jumps or kinks (where,
+min, max, abs), or choose other values with `--set`."""
+
+
+def check(
+    data: opt.DataFile = None,
+    equation: opt.Equation = None,
+    model: opt.Model = None,
+    history: opt.History = None,
+    observe: opt.Observe = None,
+    known: opt.Known = None,
+    seed: opt.Seed = 0,
+    as_json: opt.Json = False,
+) -> None:
+    """Compare the gradients of a model with finite differences."""
+    with errors_as_messages():
+        values = parse_assignments("--set", known or ())
+        history_setting = parse_history(history or ())
+        with quick_start():
+            from .model_file import read_model
+            from .simulated_data import gradients_at
+
+            chosen_model = read_model(equation, model, history_setting, observe)
+            compared = gradients_at(chosen_model, data, values, seed)
+    largest_error = max(
+        float(compared.errors(route).max()) for route in ("Discrete", "Forward")
+    )
+    is_right = largest_error < _TOLERANCE
+    if as_json:
+        print_json(
+            {
+                "names": list(compared.names),
+                "differences": compared.differences,
+                **compared.routes,
+                "worst": largest_error,
+                "right": is_right,
+            }
+        )
+    else:
+        sentence = (_AGREE if is_right else _DIFFER).format(largest_error)
+        typer.echo(f"{compared}\n\n{sentence}")
+    raise typer.Exit(0 if is_right else DOUBTFUL)
