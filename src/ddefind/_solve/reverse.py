@@ -247,8 +247,8 @@ def _history_gradient(system: System, params: Problem, cotangent, stages, starts
             (history, tau),
             is_leaf=lambda leaf: leaf is None,
         )
-        start = None if grid.jump else system.start(moved)
-        return history_states(system, moved), start
+        early = history_states(system, moved)
+        return early, None if grid.jump else system.start(moved)
 
     _, vjp = jax.vjp(states, params.history, params.tau)
     on_start = None if grid.jump else cotangent
