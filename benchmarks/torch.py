@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 import torch
-from ddefind.torch._solve import Plan, Tensors, pulled, trajectory
 from torch import nn
 
 import ddefind as dd
 from ddefind._solve.solution import make_grid
 from ddefind.torch import DelayODE
+from ddefind.torch._compiled_solve import SolvePlan, Tensors, pulled, trajectory
 
 from . import _cases
 from ._loops import RATE, gradient_loop
@@ -154,7 +154,7 @@ def _overhead() -> Iterator[Row]:
     model = DelayODE(rhs, history, tau, solver=dd.RK2(), steps_per_delay=10)
     programs = model._convert(())
     grid = make_grid(False, case.data.T, 10, tau)
-    plan = Plan(*programs, dd.RK2(), None, grid)
+    plan = SolvePlan(*programs, dd.RK2(), None, grid)
     tensors = Tensors(
         np.array(tau),
         *(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._solve.march import System
+from ddefind._solve.system import System
 from support.helpers import EXPERIMENTS, flatten, gradients_of, grid_for, paper_data
 
 TAU_MIN = 0.2

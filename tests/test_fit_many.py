@@ -9,7 +9,7 @@ import ddefind as dd
 from ddefind._fitting.descent_batches import DescentBatch
 from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
-from ddefind._solve.march import Grid
+from ddefind._solve.grid import Grid
 from support.helpers import EXPERIMENTS, MODELS, paper_data
 
 QUIET = dict(progress=False)

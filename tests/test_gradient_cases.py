@@ -9,7 +9,7 @@ import pytest
 
 import ddefind as dd
 from ddefind import models
-from ddefind._solve.march import System
+from ddefind._solve.system import System
 from support.helpers import (
     flatten,
     gradients_of,

@@ -7,7 +7,8 @@ import pytest
 
 import ddefind as dd
 from ddefind._least_squares.sensitivity import Extended
-from ddefind._solve.march import Grid, System
+from ddefind._solve.grid import Grid
+from ddefind._solve.system import System
 from support.helpers import EXPERIMENTS, MODELS
 from support.squares import (
     LOGISTIC,

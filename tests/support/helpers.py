@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
 from ddefind._loss.gradients import loss_and_gradient
-from ddefind._solve.march import Grid
+from ddefind._solve.grid import Grid
 
 
 @dataclass(frozen=True)

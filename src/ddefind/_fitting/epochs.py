@@ -19,8 +19,9 @@ from .._loss.gradients import AbstractGradient
 from .._loss.losses import AbstractLoss, Target
 from .._problem.free_parameters import FreeParameters
 from .._problem.problem import Problem
-from .._solve.march import Grid, System
+from .._solve.grid import Grid
 from .._solve.runge_kutta import AbstractSolver
+from .._solve.system import System
 from .._util.buffers import write
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from jax import lax
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
 from .._problem.problem import Problem
-from .._solve.march import Grid, System
+from .._solve.grid import Grid
 from .._solve.runge_kutta import AbstractSolver
+from .._solve.system import System
 from .._util.buffers import read
 from .levenberg_marquardt import Box, Found, Normal, minimise
 from .sensitivity import Extended, Ring, visit

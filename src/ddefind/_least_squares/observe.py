@@ -1,6 +1,7 @@
-"""What a model says at any times, with its derivatives for all free values."""
+"""What a model predicts at any times, with the derivatives for all free values."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,20 +13,21 @@ from .sensitivity import visit
 
 
 def observed(model: Model, theta, times: np.ndarray, n: int, k: int) -> np.ndarray:
-    """The k observed quantities at each of the `times`, in any order, as an array
-    (len(times), k, 1 + p): values, then derivatives. n are the steps in a delay."""
+    """The k observed quantities at each of the `times`, which may be in any order: an
+    array (len(times), k, 1 + p), values and then derivatives. A delay has n steps."""
     order = np.argsort(times, kind="stable")
-    # Few different programs, however many times are asked for.
+    # A power of two, so that few programs are compiled for many numbers of times.
     size = 1 << max(len(times) - 1, 63).bit_length()
     padded = np.pad(times[order], (0, size - len(times)), mode="edge")
-    found = np.asarray(_march(model, theta, padded, n, k, capacity_for(n)))
-    seen = np.empty_like(found[: len(times)])
-    seen[order] = found[: len(times)]
-    return seen
+    in_order = np.asarray(_observed(model, theta, padded, n, k, capacity_for(n)))
+    result = np.empty_like(in_order[: len(times)])
+    result[order] = in_order[: len(times)]
+    return result
 
 
 @eqx.filter_jit
-def _march(model: Model, theta, times, n, k: int, capacity: int):
+def _observed(model: Model, theta, times, n, k: int, capacity: int) -> jax.Array:
+    """The same for `times` in order, compiled."""
     extended = model.extended(theta, n, times[-1])
     points = Points(times, times, times)
     rows = jnp.zeros((times.shape[0], k, 1 + theta.shape[0]))

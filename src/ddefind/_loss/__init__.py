@@ -1,9 +1,10 @@
-"""Losses of a trajectory, and the routes to their gradients.
+"""Losses of a trajectory, and methods to compute their gradients.
 
-`losses.py` compares a trajectory with data, by the `costs.py`; `path_costs.py` says how
-a loss depends on the nodes of a solved path. `gradients.py` holds the exact routes,
-`adjoint.py` the corrected theorem, `published.py` the formula as it was printed, and
-`check_gradient.py` compares them all with differences. Begin with `gradients.py`.
+`losses.py` compares a trajectory with data by the distances of `costs.py`, and
+`path_costs.py` says how a loss depends on the rows of a solved path. Methods for a
+gradient are called routes: `gradients.py` has the two exact ones, `adjoint.py` the
+corrected theorem, and `published.py` the formula as it was printed.
+`check_gradient.py` compares them with central differences. Begin with `gradients.py`.
 
 May import: `_util`, `_data`, `_problem`, `_solve`.
 """

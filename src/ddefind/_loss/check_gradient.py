@@ -1,4 +1,4 @@
-"""`check_gradient`: every route to the gradient against central differences."""
+"""`check_gradient`: the gradient by every route, beside central differences."""
 
 from dataclasses import dataclass
 from typing import final
@@ -12,13 +12,14 @@ from .._data.data import Data
 from .._problem.parameters import parameter_arrays, parameter_vector
 from .._problem.problem import Problem
 from .._solve.runge_kutta import RK4, AbstractSolver
-from .._solve.solution import check_steps, make_grid
+from .._solve.solution import check_solver, check_steps, make_grid
 from .adjoint import Adjoint
 from .gradients import (
     AbstractGradient,
     Discrete,
     Forward,
-    check_inputs,
+    check_loss,
+    check_problem_and_data,
     loss_and_gradient,
     value_and_grad,
 )
@@ -30,14 +31,16 @@ ROUTES: tuple[AbstractGradient, ...] = (Discrete(), Forward(), Adjoint())
 @final
 @dataclass(frozen=True)
 class GradientCheck:
-    """Derivatives by name: central differences, and each route's."""
+    """The derivatives of a loss for the parameters `names`: by central differences, and
+    by each route."""
 
     names: tuple[str, ...]
     differences: np.ndarray
     routes: dict[str, np.ndarray]
 
     def errors(self, route: str) -> np.ndarray:
-        """Relative to the larger of the derivative and a millionth of the largest."""
+        """The relative errors of a route. A derivative below a millionth of the largest
+        one is compared with that millionth."""
         floor = 1e-6 * np.max(np.abs(self.differences), initial=1e-300)
         scale = np.maximum(np.abs(self.differences), floor)
         return np.abs(self.routes[route] - self.differences) / scale
@@ -49,8 +52,8 @@ class GradientCheck:
         lines = [head]
         for row, name in enumerate(self.names):
             line = f"{name:<{width}}{self.differences[row]:>14.6g}"
-            for route, found in self.routes.items():
-                line += f"{found[row]:>14.6g}{self.errors(route)[row]:>10.1e}"
+            for route, derivatives in self.routes.items():
+                line += f"{derivatives[row]:>14.6g}{self.errors(route)[row]:>10.1e}"
             lines.append(line)
         return "\n".join(lines)
 
@@ -63,23 +66,24 @@ def check_gradient(
     solver: AbstractSolver = RK4(),
     steps_per_delay: int = 20,
 ) -> GradientCheck:
-    """Print every route's gradient beside central differences, for a model of your own.
+    """Print the gradient by every route beside central differences, to check a model of
+    your own.
 
-    `Discrete` and `Forward` agree to some 1e-9, `Adjoint` to the step error. Where they
-    do not, the model is not differentiable there (or the loss has a kink, as `L1` and
-    `Integral(nodes="solver")` have).
+    `Discrete` and `Forward` agree with the differences to about 1e-9, `Adjoint` to the
+    step error. Where they do not, the model is not differentiable at these parameters,
+    or the loss has a kink, as `L1` and `Integral(nodes="solver")` have.
 
     >>> import ddefind as dd
     >>> problem = dd.Problem(dd.models.Logistic(2.0, 1.0), dd.Constant(0.5), tau=0.9)
-    >>> found = dd.check_gradient(problem, dd.Data([0, 1, 2], [0.5, 2.0, 1.0]))
+    >>> check = dd.check_gradient(problem, dd.Data([0, 1, 2], [0.5, 2.0, 1.0]))
     parameter     differences      Discrete     error       Forward     error ...
     theta_0          -1.00868      -1.00868   ...
-    >>> bool(found.errors("Discrete").max() < 1e-6)
+    >>> bool(check.errors("Discrete").max() < 1e-6)
     True
     """
-    found = compare_gradients(problem, data, loss, solver, steps_per_delay)
-    print(found)
-    return found
+    check = compare_gradients(problem, data, loss, solver, steps_per_delay)
+    print(check)
+    return check
 
 
 def compare_gradients(
@@ -89,8 +93,10 @@ def compare_gradients(
     solver: AbstractSolver = RK4(),
     steps_per_delay: int = 20,
 ) -> GradientCheck:
-    """As `check_gradient`, in silence."""
-    check_inputs(problem, data, loss, ROUTES[0], solver)
+    """The same as `check_gradient`, without printing."""
+    check_problem_and_data(problem, data)
+    check_loss(loss)
+    check_solver(solver)
     n = check_steps(steps_per_delay)
     routes = {}
     for route in ROUTES:
@@ -111,8 +117,8 @@ def compare_gradients(
 
 
 def _differences(problem: Problem, data: Data, loss, solver, n: int) -> np.ndarray:
-    """Fourth-order central differences of the discrete loss, with every point evaluated
-    on one grid, so that all come from one compiled program."""
+    """Fourth-order central differences of the discrete loss. All its values have the
+    same capacity of the grid and come from one compiled program."""
     dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
     flat, unravel = ravel_pytree(dynamic)
     grid = make_grid(problem.initial is not None, data.T, n, 0.9 * float(problem.tau))

@@ -1,4 +1,4 @@
-"""Costs: how far two vectors are apart."""
+"""Costs: distances of two vectors, of which losses are made."""
 
 import abc
 from typing import final
@@ -11,14 +11,15 @@ from .._util.arrays import as_parameter
 
 
 class AbstractCost(eqx.Module):
-    """A distance of two vectors, `cost(x, target)`; any such function will do."""
+    """A distance of two vectors, `cost(x, target)`. A loss also takes any function of
+    two vectors; a class is for costs with settings."""
 
     @abc.abstractmethod
     def __call__(self, x: jax.Array, target: jax.Array) -> jax.Array: ...
 
 
-def _fits(weight, x):
-    """The weight, if it is one number or one for each component."""
+def _checked(weight: jax.Array, x: jax.Array) -> jax.Array:
+    """The weight, or an error unless it is one number or one for each component."""
     if jnp.shape(weight) not in ((), jnp.shape(x)):
         raise ValueError(
             f"`weight` has shape {jnp.shape(weight)}, but what is compared has shape "
@@ -37,8 +38,8 @@ class L1(AbstractCost):
 
     weight: jax.Array = eqx.field(converter=as_parameter, default=1.0)
 
-    def __call__(self, x, target):
-        return jnp.sum(_fits(self.weight, x) * jnp.abs(x - target))
+    def __call__(self, x: jax.Array, target: jax.Array) -> jax.Array:
+        return jnp.sum(_checked(self.weight, x) * jnp.abs(x - target))
 
 
 @final
@@ -51,8 +52,8 @@ class L2(AbstractCost):
 
     weight: jax.Array = eqx.field(converter=as_parameter, default=1.0)
 
-    def __call__(self, x, target):
-        return jnp.sum(_fits(self.weight, x) * (x - target) ** 2)
+    def __call__(self, x: jax.Array, target: jax.Array) -> jax.Array:
+        return jnp.sum(_checked(self.weight, x) * (x - target) ** 2)
 
 
 @final
@@ -65,5 +66,5 @@ class Linf(AbstractCost):
 
     weight: jax.Array = eqx.field(converter=as_parameter, default=1.0)
 
-    def __call__(self, x, target):
-        return jnp.max(_fits(self.weight, x) * jnp.abs(x - target))
+    def __call__(self, x: jax.Array, target: jax.Array) -> jax.Array:
+        return jnp.max(_checked(self.weight, x) * jnp.abs(x - target))

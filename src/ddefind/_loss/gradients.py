@@ -1,11 +1,13 @@
-"""Routes to the gradient of a loss, chosen like solvers.
+"""Methods for the gradient of a loss ("routes" to it), chosen like solvers.
 
-| route | what | for |
+| route | what it computes | when to use it |
 |---|---|---|
 | `Discrete()` | the adjoint of the solver's own steps: exact | the default |
-| `Forward()` | direct sensitivities, one per parameter: exact | few parameters |
-| `Adjoint()` | the corrected theorem, converging with the step | the paper's method |
+| `Forward()` | sensitivities, one for each parameter: exact | few parameters |
+| `Adjoint()` | the corrected theorem, which converges with the step | the paper's way |
 | `Published()` | the paper's formula as printed: wrong for tau | reproducing it |
+
+"Exact" means: the gradient of the loss of the discrete solution, up to rounding.
 """
 
 import abc
@@ -18,20 +20,22 @@ from jax.flatten_util import ravel_pytree
 
 from .._data.data import Data
 from .._problem.problem import Problem
-from .._solve.march import Buffers, System, march
-from .._solve.reverse import pull
+from .._solve.grid import Grid
+from .._solve.march import solve_path
+from .._solve.reverse import reverse_march
 from .._solve.runge_kutta import RK4, AbstractSolver
-from .._solve.solution import check_steps, make_grid
+from .._solve.solution import check_problem, check_solver, check_steps, make_grid
+from .._solve.system import Buffers, System
 from .._util.errors import check_instance
-from .losses import AbstractLoss, SumOfSquares
+from .losses import AbstractLoss, SumOfSquares, Target
 
 
 class AbstractGradient(eqx.Module):
-    """A way to the loss and its gradient, for use inside a compiled program."""
+    """A method to compute the loss and its gradient inside a compiled program."""
 
     @abc.abstractmethod
     def buffers(self, system: System) -> Any:
-        """Memory to start with; `__call__` hands it on from one use to the next."""
+        """Memory for the first call of `__call__`, which returns it for the next."""
 
     @abc.abstractmethod
     def __call__(
@@ -45,46 +49,49 @@ class AbstractGradient(eqx.Module):
         """The loss, its gradient in the shape of `params`, and the used buffers."""
 
 
-def loss_value(system: System, loss: AbstractLoss, target, params: Problem, path):
-    """The loss alone."""
-    path, last = march(system, params, path)
+def loss_value(
+    system: System, loss: AbstractLoss, target: Target, params: Problem, path: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The loss without its gradient, and the used memory `path`."""
+    path, last = solve_path(system, params, path)
     return loss.path_cost(system, target).value(params, path, last), path
 
 
 @final
 class Discrete(AbstractGradient):
-    """The exact gradient of the discretised loss, by the adjoint of the step loop.
+    """The exact gradient of the discrete loss, by the adjoint of every step.
 
-    It costs a few solves, however many parameters there are.
+    It costs as much as a few solutions, however many parameters there are.
     """
 
-    def buffers(self, system) -> Buffers:
+    def buffers(self, system: System) -> Buffers:
         return system.buffers()
 
     def __call__(self, system, loss, target, params, buffers):
-        path, last = march(system, params, buffers.path)
+        path, last = solve_path(system, params, buffers.path)
         buffers = buffers._replace(path=path)
-        return pull(system, params, buffers, last, loss.path_cost(system, target))
+        path_cost = loss.path_cost(system, target)
+        return reverse_march(system, params, buffers, last, path_cost)
 
 
 @final
 class Forward(AbstractGradient):
-    r"""The exact gradient of the discretised loss, by direct sensitivities: the
-    equations of $\partial x / \partial p$ are solved beside that of $x$ (the paper's
+    r"""The exact gradient of the discrete loss, by direct sensitivities: the equations
+    of $\partial x / \partial p$ are solved together with that of $x$ (the paper's
     section 6.1).
 
     Its cost grows with the number of parameters.
     """
 
-    def buffers(self, system):
+    def buffers(self, system: System) -> jax.Array:
         return system.path()
 
     def __call__(self, system, loss, target, params, buffers):
-        # One direction per parameter of one fit; lanes move along it together.
-        shapes = jax.tree.map(
+        # One direction for each parameter of one fit, the same in all lanes.
+        one_fit = jax.tree.map(
             lambda a: a if system.lanes is None else a[..., 0], params
         )
-        vector, unravel = ravel_pytree(shapes)
+        vector, unravel = ravel_pytree(one_fit)
 
         def value(params):
             return loss_value(system, loss, target, params, buffers)[0]
@@ -99,16 +106,25 @@ class Forward(AbstractGradient):
                 )
             return jax.jvp(value, (params,), (direction,))
 
-        found, slopes = jax.vmap(along, out_axes=(None, 0))(jnp.eye(vector.size))
-        if system.lanes is None:
-            return found, unravel(slopes), buffers
-        return found, jax.vmap(unravel, in_axes=-1, out_axes=-1)(slopes), buffers
+        directions = jnp.eye(vector.size)
+        total, derivatives = jax.vmap(along, out_axes=(None, 0))(directions)
+        if system.lanes is not None:
+            unravel = jax.vmap(unravel, in_axes=-1, out_axes=-1)
+        return total, unravel(derivatives), buffers
 
 
 @eqx.filter_jit
-def loss_and_gradient(problem, target, T, loss, gradient, solver, grid):
-    """The loss and its gradient of one problem, compiled. Without `gradient`, the
-    loss."""
+def loss_and_gradient(
+    problem: Problem,
+    target: Target,
+    T: jax.Array,
+    loss: AbstractLoss,
+    gradient: AbstractGradient | None,
+    solver: AbstractSolver,
+    grid: Grid,
+) -> Any:
+    """The loss of one problem and its gradient, compiled; with `gradient=None` the loss
+    alone."""
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
     system = System(fixed, solver, grid, T, problem.dimension)
     if gradient is None:
@@ -142,15 +158,30 @@ def value_and_grad(
     return loss_and_gradient(problem, target, T, loss, gradient, solver, grid)
 
 
-def check_inputs(problem, data, loss, gradient, solver) -> None:
-    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
-    check_instance("loss", loss, AbstractLoss, "SumOfSquares()")
-    check_instance("gradient", gradient, AbstractGradient, "Discrete()")
-    check_instance("solver", solver, AbstractSolver, "RK4()")
+def check_inputs(
+    problem: Any, data: Any, loss: Any, gradient: Any, solver: Any
+) -> None:
+    """Check all arguments of a loss and its gradient."""
+    check_problem(problem)
+    check_loss(loss)
+    check_route(gradient)
+    check_solver(solver)
     check_data(data, problem.observed)
 
 
-def check_data(data, observed: int) -> None:
+def check_loss(loss: Any) -> None:
+    """Raise an error unless `loss` is an instance of a loss."""
+    check_instance("loss", loss, AbstractLoss, "SumOfSquares()")
+
+
+def check_route(gradient: Any) -> None:
+    """Raise an error unless `gradient` is an instance of a route to the gradient."""
+    check_instance("gradient", gradient, AbstractGradient, "Discrete()")
+
+
+def check_data(data: Any, observed: int) -> None:
+    """Raise an error unless `data` is a `Data` with the number of quantities that the
+    problem observes."""
     check_instance("data", data, Data, "Data(t, x)")
     if data.x.shape[1] != observed:
         raise ValueError(
@@ -159,3 +190,9 @@ def check_data(data, observed: int) -> None:
             "measured, or the data a column of NaN for each that was not: "
             "`data.select(names)`."
         )
+
+
+def check_problem_and_data(problem: Any, data: Any) -> None:
+    """Check a problem, and data that it shall be compared with."""
+    check_problem(problem)
+    check_data(data, problem.observed)

@@ -1,8 +1,8 @@
 """Losses: how far a trajectory is from the data.
 
 A loss reads the trajectory at fixed times through the dense output, so that it is
-continuously differentiable in the delay. (`Integral(nodes="solver")`, the published
-protocol, reads it at the solver's own nodes, which move with tau: it has kinks.)
+continuously differentiable in the delay. (`Integral(nodes="solver")`, the protocol of
+the paper, reads it at the nodes of the solver, which move with tau, and has kinks.)
 """
 
 import abc
@@ -10,24 +10,26 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._data.data import Data
 from .._data.spline import Spline, spline
-from .._solve.march import System
+from .._solve.system import System
 from .costs import L2
 from .path_costs import AbstractPathCost, NodeCosts, PointCosts, Points
 
 
 class Target(NamedTuple):
-    """What a loss keeps of a data set: points, the spline through the data, or both."""
+    """What a loss needs of a data set: points, the spline through the data, or both."""
 
     points: Any = None  # Points
     spline: Any = None  # Spline
 
     def pad(self, points: int, pieces: int) -> "Target":
-        """The same target with more points, of no weight, and more pieces of spline."""
+        """The same target with as many points, the added ones of weight zero, and as
+        many pieces of the spline."""
         padded = self
         if self.points is not None:
             more = points - len(self.points.times)
@@ -43,33 +45,36 @@ class Target(NamedTuple):
 
 
 class AbstractLoss(eqx.Module):
-    """A loss. It must be a function of the path (`path_cost`); for the adjoint equation
-    also a function of the continuous trajectory (`running`, `terminal`, `impulses`)."""
+    """A loss, described in two ways: as a function of the discrete path (`path_cost`),
+    and for the adjoint equation as a function of the continuous trajectory, by a
+    running cost, a terminal cost and costs at single times."""
 
     @abc.abstractmethod
     def prepare(self, data: Data) -> Target:
-        """What it needs of a data set, as arrays."""
+        """What the loss needs of a data set, as arrays."""
 
     @abc.abstractmethod
-    def path_cost(self, system: System, target: Target) -> AbstractPathCost: ...
+    def path_cost(self, system: System, target: Target) -> AbstractPathCost:
+        """The loss as a function of a solved path."""
 
     @abc.abstractmethod
     def running_cost(self, system: System, target: Target) -> Callable | None:
-        """The integrand, as a function of (observe, x, t), if there is one."""
+        """The integrand, as a function of (observe, x, t), or None."""
 
     @abc.abstractmethod
     def terminal_cost(self, system: System, target: Target) -> Callable | None:
-        """The cost at T, as a function of (observe, x), if there is one."""
+        """The cost at T, as a function of (observe, x), or None."""
 
     @abc.abstractmethod
-    def impulses(self, system: System, target: Target) -> "PointCosts | None":
-        """The costs at single times, if there are any."""
+    def impulses(self, system: System, target: Target) -> PointCosts | None:
+        """The costs at single times, which act on the adjoint as impulses, or None."""
 
 
 @final
 class SumOfSquares(AbstractLoss):
     r"""$\sum_{j,i} (\hat x_i(t_j) - x_{ji})^2 / \sigma_{ji}^2$ at the measured times;
-    without `sd` in the data, $\sigma = 1$. Gaps and replicates count as they are."""
+    without `sd` in the data, $\sigma = 1$. Missing values have no weight, and each of
+    several values at one time counts."""
 
     def prepare(self, data: Data) -> Target:
         measured = np.isfinite(data.x)
@@ -77,7 +82,7 @@ class SumOfSquares(AbstractLoss):
         weights = np.where(measured, sd, np.inf) ** -2.0
         return Target(Points(data.t, np.where(measured, data.x, 0.0), weights))
 
-    def cost(self, x, value, weight, is_last):
+    def cost(self, x, value, weight, is_last) -> jax.Array:
         return jnp.sum(weight * (x - value) ** 2)
 
     def path_cost(self, system, target):
@@ -100,12 +105,12 @@ class Integral(AbstractLoss):
 
     **Arguments**
 
-    - `running`: $\ell$, and `terminal`: $G$ (none by default): `L1()`, `L2()`, `Linf()`
-      or any function of two vectors.
-    - `nodes`: the integral is Simpson's rule between neighbouring data times, which are
-      cut until there are at least this many intervals. With `"solver"` it is the
-      trapezium rule on the solver's own nodes, beyond T if they end there, as the paper
-      does.
+    - `running`: $\ell$, and `terminal`: $G$ (none by default). Each is `L1()`, `L2()`,
+      `Linf()` or any function of two vectors.
+    - `nodes`: the integral is computed by Simpson's rule. The intervals between
+      neighbouring data times are divided until there are at least this many. With
+      `"solver"` it is computed, as in the paper, by the trapezium rule on the nodes of
+      the solver, the last of which may be beyond T.
 
     >>> Integral(L2()).nodes
     100
@@ -140,7 +145,7 @@ class Integral(AbstractLoss):
 
     @staticmethod
     def _points(target: Spline, nodes: int) -> Points:
-        """Simpson's rule: times and weights, with the target there."""
+        """Simpson's rule: its times, the target there, and its weights."""
         knots = np.union1d(0.0, np.asarray(target.knots))
         cuts = -(-nodes // (len(knots) - 1))
         fractions = np.arange(2 * cuts) / (2 * cuts)
@@ -148,13 +153,14 @@ class Integral(AbstractLoss):
         pattern = np.tile([2.0, 4.0], cuts)
         weights = (np.diff(knots)[:, None] / (6 * cuts) * pattern).ravel()
         times, weights = np.append(times, knots[-1]), np.append(weights, 0.0)
-        # The first of every interval was counted twice: half belongs to the one before.
+        # The first time of an interval has the weight 2, of which one half belongs to
+        # the end of the interval before it.
         ends = np.diff(knots) / (6 * cuts)
         weights[:: 2 * cuts][:-1] -= ends
         weights[:: 2 * cuts][1:] += ends
         return Points(times, _evaluate(target, times), weights[:, None])
 
-    def cost(self, x, value, weight, is_last):
+    def cost(self, x, value, weight, is_last) -> jax.Array:
         total = weight[0] * self.running(x, value)
         if self.terminal is not None:
             total += jnp.where(is_last, self.terminal(x, value), 0.0)
@@ -167,8 +173,8 @@ class Integral(AbstractLoss):
 
     def running_cost(self, system, target):
         def cost(observe, x, t):
-            seen = system.observe(observe, x, t)
-            return system.lift(self.running)(seen, target.spline(t))
+            observed = system.observe(observe, x, t)
+            return system.lift(self.running)(observed, target.spline(t))
 
         return cost
 
@@ -179,8 +185,8 @@ class Integral(AbstractLoss):
 
         def cost(observe, x):
             t = jnp.broadcast_to(system.T, jnp.shape(x)[1:])
-            seen = system.observe(observe, x, t)
-            return system.lift(terminal)(seen, target.spline(t))
+            observed = system.observe(observe, x, t)
+            return system.lift(terminal)(observed, target.spline(t))
 
         return cost
 
@@ -189,7 +195,7 @@ class Integral(AbstractLoss):
 
 
 def _evaluate(target: Spline, times: np.ndarray) -> np.ndarray:
-    """The spline at many times in numpy: at set-up JAX would compile for nothing."""
+    """The spline at many times, by numpy: JAX would compile a program for one use."""
     knots, c = np.asarray(target.knots), np.asarray(target.coefficients)
     piece = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, len(c) - 1)
     u, c = (times - knots[piece])[:, None], c[piece]

@@ -1,17 +1,17 @@
-r"""`Published`: the gradient as the paper prints and codes it, which is wrong for tau.
+r"""`Published`: the gradient as in the paper and its code, which is wrong for tau.
 
-It exists to reproduce published numbers and to show what they contain. Against
-`Adjoint` it differs in two ways:
+It serves to reproduce the published numbers, and to show what they contain. It differs
+from `Adjoint` in two ways:
 
 - the formula: $dL/d\tau$ begins its first integral at $\tau$, not at 0, and so misses
   $\int_0^{\min(\tau,T)} \langle F_y^T \lambda, X_0'(t - \tau) \rangle\, dt$ (and the
   jump term);
-- the grids: lambda is solved with Heun's method at $t_m = T - m h$, down to the first
-  $t_N \le 0$, and the integrals are trapezium sums over those nodes; the last cell,
-  which sticks out below 0, is cut there by linear interpolation.
+- the grids: lambda is solved with Heun's method at the nodes $t_m = T - m h$, down to
+  the first $t_N \le 0$, and the integrals are trapezium sums over them. The last cell
+  reaches below 0, where it is cut by linear interpolation.
 
-Where the published code puts a spline through the solver's nodes we use the dense
-output; the difference is far below the step error."""
+The published code puts a spline through the solver's nodes. Here the dense output is
+used; the difference is far below the step error."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -22,20 +22,25 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._problem.problem import Problem
-from .._solve.march import System, dense, march
+from .._solve.march import solve_path
+from .._solve.path import DenseOutput
+from .._solve.system import System
 from .._util.buffers import read, write
-from .adjoint import at_end
+from .adjoint import at_end, running_gradient
 from .gradients import AbstractGradient
-from .losses import AbstractLoss
+from .losses import AbstractLoss, Target
 
 
 class _Buffers(NamedTuple):
+    """Memory for the path, and for F_y(t_m)^T lambda(t_m), which is read n steps
+    later."""
+
     path: jax.Array
-    pulled: jax.Array  # F_y(t_m)^T lambda(t_m), read n steps later
+    on_delayed: jax.Array
 
 
 class _Node(NamedTuple):
-    """Everything at one time t_m: F there and its pull-backs."""
+    """F at one node t_m, and the VJP of F for lambda there, argument by argument."""
 
     slope: jax.Array
     on_rhs: Problem
@@ -65,41 +70,49 @@ class Published(AbstractGradient):
             raise ValueError(
                 "`Published()` knows no `initial` beside the history; use `Adjoint()`."
             )
-        path, last = march(system, params, buffers.path)
+        path, last = solve_path(system, params, buffers.path)
         value = loss.path_cost(system, target).value(params, path, last)
-        gradient, pulled = _backward(
-            system, loss, target, params, path, last, buffers.pulled
+        gradient, on_delayed = _backward(
+            system, loss, target, params, path, last, buffers.on_delayed
         )
-        return value, gradient, _Buffers(path, pulled)
+        return value, gradient, _Buffers(path, on_delayed)
 
 
-def _backward(system: System, loss, target, params: Problem, path, last, pulled):
-    """The gradient, and the memory of what was pulled back through the delay."""
+def _backward(
+    system: System,
+    loss: AbstractLoss,
+    target: Target,
+    params: Problem,
+    path: jax.Array,
+    last: Any,
+    on_delayed: jax.Array,
+) -> tuple[Problem, jax.Array]:
+    """The gradient, and the used memory `on_delayed`."""
     sweep = _Sweep(system, loss, target, params, path, last)
 
     def body(m, carry):
-        (adjoint, before, pulled), total = carry
+        (adjoint, before, on_delayed), total = carry
         here = sweep.node(m, adjoint)
-        pulled = write(pulled, m, here.on_y)
-        after = sweep.step(m, adjoint, here, pulled)
-        total = jax.tree.map(jnp.add, total, sweep.cells(m, here, pulled))
+        on_delayed = write(on_delayed, m, here.on_y)
+        after = sweep.step(m, adjoint, here, on_delayed)
+        total = jax.tree.map(jnp.add, total, sweep.cells(m, here, on_delayed))
         moving = m < last
         adjoint, before = (
             jnp.where(moving, after, adjoint),
             jnp.where(moving, adjoint, before),
         )
-        return (adjoint, before, pulled), total
+        return (adjoint, before, on_delayed), total
 
     start = at_end(system, loss, target, params, sweep.x)
     zeros = jax.tree.map(jnp.zeros_like, (params.rhs, params.history, params.tau))
-    carry = (start, start, pulled), zeros
+    carry = (start, start, on_delayed), zeros
     carry = lax.fori_loop(0, jnp.max(last) + 1, body, carry)
-    (adjoint, before, pulled), (g_rhs, g_history, g_tau) = carry
+    (adjoint, before, on_delayed), (g_rhs, g_history, g_tau) = carry
 
     # lambda(0), on the line through lambda at the last two nodes, t_N <= 0 < t_{N-1}.
-    share = sweep.cut / sweep.h
-    at_zero = share * adjoint + (1 - share) * before
-    on_history = sweep.pull_history(jnp.zeros_like(params.tau), -at_zero)
+    weight = sweep.cut / sweep.h
+    at_zero = weight * adjoint + (1 - weight) * before
+    on_history = sweep.history_vjp(jnp.zeros_like(params.tau), -at_zero)
     g_history = jax.tree.map(jnp.add, g_history, on_history)
     g_observe = jax.tree.map(jnp.zeros_like, params.observe)
     gradient = eqx.tree_at(
@@ -108,97 +121,97 @@ def _backward(system: System, loss, target, params: Problem, path, last, pulled)
         (g_rhs, g_history, g_tau, g_observe),
         is_leaf=lambda leaf: leaf is None,
     )
-    return gradient, pulled
+    return gradient, on_delayed
 
 
 @final
 @dataclass(frozen=True)
 class _Sweep:
-    """The way back over the nodes t_m = T - m h, and what is the same at all of them.
-    The first cell, below t_{N-1}, is cut at zero."""
+    """The adjoint equation and its integrals over the nodes t_m = T - m h, from m = 0
+    to N = `last`. The cell below t_{N-1} is cut at zero."""
 
     system: System
     loss: AbstractLoss
-    target: Any
+    target: Target
     params: Problem
-    path: Any
+    path: jax.Array
     last: Any
 
     @property
-    def h(self):
+    def h(self) -> jax.Array:
         return self.system.grid.step(self.params.tau)
 
     @property
-    def cut(self):
-        """What is left of the last cell, in (0, h]."""
+    def cut(self) -> jax.Array:
+        """The length of the part above zero of the cell below t_{N-1}, in (0, h]."""
         return self.system.T - (self.last - 1) * self.h
 
     def node(self, m, cotangent) -> _Node:
-        """F at t_m, and the cotangent of it pulled back to what it depends on."""
+        """F at t_m, and its VJP for a `cotangent`."""
         params = self.params
         t, now, y = self._at(m)
-        slope, back = jax.vjp(
+        slope, vjp = jax.vjp(
             lambda rhs, x, y, tau: self.system.slope(rhs, x, y, tau, t),
             params.rhs,
             now,
             y,
             params.tau,
         )
-        return _Node(slope, *back(cotangent))
+        return _Node(slope, *vjp(cotangent))
 
-    def step(self, m, adjoint, here: _Node, pulled):
+    def step(self, m, adjoint, here: _Node, on_delayed) -> jax.Array:
         """lambda at t_{m+1}, by Heun's method."""
         h = self.h
-        k1 = self._costs(m) - here.on_x - self._later(pulled, m)
+        k1 = self._cost_slope(m) - here.on_x - self._later(on_delayed, m)
         ahead = self.node(m + 1, adjoint - h * k1).on_x
-        k2 = self._costs(m + 1) - ahead - self._later(pulled, m + 1)
+        k2 = self._cost_slope(m + 1) - ahead - self._later(on_delayed, m + 1)
         return adjoint - 0.5 * h * (k1 + k2)
 
-    def cells(self, m, here: _Node, pulled):
+    def cells(self, m, here: _Node, on_delayed):
         """What t_m adds to the integrals for theta, phi and tau, by the trapezium
         rule."""
         n, steps = self.system.grid.n, self.last
         above, below = self._weights(m)
         all_cells = above + below
-        shifted = read(pulled, jnp.maximum(m - n, 0))
+        shifted = read(on_delayed, jnp.maximum(m - n, 0))
         delayed_cells = jnp.where(m > n, above, 0.0) + jnp.where(m >= n, below, 0.0)
         first_cells = jnp.where(steps - m < n, above, 0.0)
         first_cells += jnp.where(steps - m - 1 < n, below, 0.0)
         before = self.system.T - m * self.h - self.params.tau
-        on_history = self.pull_history(before, -first_cells * here.on_y)
+        on_history = self.history_vjp(before, -first_cells * here.on_y)
         on_rhs = jax.tree.map(lambda g: -all_cells * g, here.on_rhs)
         on_tau = delayed_cells * jnp.sum(shifted * here.slope, axis=0)
         on_tau -= all_cells * here.on_tau
         return on_rhs, on_history, on_tau
 
-    def pull_history(self, t, cotangent):
-        """The cotangent of the history at time t, pulled back to phi."""
+    def history_vjp(self, t, cotangent):
+        """The VJP of the history at the time t, for the parameters phi."""
         history = self.params.history
-        _, back = jax.vjp(lambda history: self.system.history(history, t), history)
-        return back(cotangent)[0]
+        _, vjp = jax.vjp(lambda history: self.system.history(history, t), history)
+        return vjp(cotangent)[0]
 
-    def x(self, t):
-        return dense(self.system.grid, self.path, self.h, self.last, t)
+    def x(self, t) -> jax.Array:
+        """The state at the time t."""
+        return DenseOutput(self.system.grid, self.path, self.h, self.last)(t)
 
     def _at(self, m):
         """The time t_m, the state and the delayed state there."""
         params, t = self.params, self.system.T - m * self.h
         past = self.system.history(params.history, t - params.tau)
-        seen = self.last - m >= self.system.grid.n
-        return t, self.x(t), jnp.where(seen, self.x(t - params.tau), past)
+        after_tau = self.last - m >= self.system.grid.n
+        return t, self.x(t), jnp.where(after_tau, self.x(t - params.tau), past)
 
-    def _costs(self, m):
+    def _cost_slope(self, m) -> jax.Array:
         """The derivative of the running cost at t_m."""
         running = self.loss.running_cost(self.system, self.target)
         assert running is not None
         t, now, _ = self._at(m)
-        found, back = jax.vjp(lambda x: running(self.params.observe, x, t), now)
-        return back(jnp.ones_like(found))[0]
+        return running_gradient(running, self.params, now, t)
 
-    def _later(self, pulled, m):
+    def _later(self, on_delayed, m) -> jax.Array:
         """F_y(t + tau)^T lambda(t + tau) at t_m, where t_m + tau is before T."""
         n = self.system.grid.n
-        return jnp.where(m > n, read(pulled, jnp.maximum(m - n, 0)), 0.0)
+        return jnp.where(m > n, read(on_delayed, jnp.maximum(m - n, 0)), 0.0)
 
     def _weights(self, m):
         """The trapezium weights of t_m for the cell above it and for the one below."""

@@ -1,8 +1,15 @@
-"""Solving a delay equation: one step, all steps, and the way back through them.
+"""Solving a delay equation: the grid, the step loop, and its gradient in reverse.
 
-`runge_kutta.py` makes one step, `march.py` is the step loop with the lookup of delayed
-states, `hermite.py` the dense output between nodes, and `reverse.py` pulls a gradient
-back through the steps. Begin with `solution.py`, which holds `solve`.
+Begin with `solution.py`, which holds `solve`. It uses, in this order:
+
+- `runge_kutta.py`: one step of a solver;
+- `grid.py`: where the nodes are in time, and in which rows of a path;
+- `system.py`: the functions of a problem, with its solver and its grid;
+- `hermite.py` and `path.py`: rows of states and slopes, how they are stored, and the
+  dense output between them;
+- `past.py`: the delayed states that a step needs;
+- `march.py`: the step loop;
+- `reverse.py`: the gradient, by the adjoint of every step.
 
 May import: `_util`, `_problem`.
 """

@@ -1,9 +1,13 @@
-"""One-step methods. A step never knows about delays: the past is inside its slope."""
+"""Solvers: explicit one-step methods.
+
+A solver knows nothing of delays. It is given the slope x' as a function of a fraction
+of the step and of the state; the delayed state is inside that function.
+"""
 
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -12,7 +16,8 @@ import jax
 @final
 @dataclass(frozen=True)
 class Tableau:
-    """A Butcher tableau: stage i stands at the fraction `c[i]` of the step."""
+    """A Butcher tableau: stage i is evaluated at the fraction `c[i]` of the step, from
+    the slopes before it with the weights `a[i]`; the result has the weights `b`."""
 
     a: tuple[tuple[float, ...], ...]
     b: tuple[float, ...]
@@ -22,8 +27,8 @@ class Tableau:
 class AbstractSolver(eqx.Module):
     """An explicit one-step method; a new one needs `order`, `fractions` and `step`.
 
-    `fractions` are the distinct places in (0, 1] of the step at which `step` asks for
-    slopes, beside its beginning.
+    `fractions` are the distinct fractions of a step, in (0, 1], at which `step`
+    evaluates slopes, beside its beginning.
     """
 
     order: eqx.AbstractClassVar[int]
@@ -35,22 +40,24 @@ class AbstractSolver(eqx.Module):
         slope: Callable[[float, jax.Array], jax.Array],
         x: jax.Array,
         first: jax.Array,
-        h: jax.Array,
+        h: Any,
     ) -> jax.Array:
-        """Advance `x` by `h`. `slope(c, x)` is x' at the fraction `c` of the step, and
-        `first` is `slope(0, x)`, which the caller has stored already."""
+        """The state one step of length `h` after the state `x`.
+
+        `slope(c, x)` is x' at the fraction `c` of the step, and `first` is `slope(0,
+        x)`, which the caller has evaluated already."""
 
 
-def _runge_kutta(tableau: Tableau, slope, x, first, h):
+def _runge_kutta(tableau: Tableau, slope, x, first, h) -> jax.Array:
     slopes = [first]
     for row, c in zip(tableau.a[1:], tableau.c[1:]):
         slopes.append(slope(c, _add(x, h, row, slopes)))
     return _add(x, h, tableau.b, slopes)
 
 
-def _add(x, h, weights, slopes):
-    """x + h (w . slopes), each slope scaled for itself: the last one then waits for
-    fewer operations, and these loops are as fast as their longest chain."""
+def _add(x, h, weights, slopes) -> jax.Array:
+    """x + h (w . slopes), with the slopes added one by one: few operations then wait
+    for the last slope, and the longest chain of operations limits the speed."""
     for w, k in zip(weights, slopes):
         if w != 0:
             x = x + (h * w) * k

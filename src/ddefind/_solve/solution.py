@@ -1,7 +1,9 @@
-"""`solve`: a problem's solution, as a function of time."""
+"""`solve`: the solution of a problem, as a function of time that JAX can
+differentiate."""
 
 import math
-from typing import Any, Literal, NamedTuple, final
+from dataclasses import dataclass
+from typing import Any, Literal, final
 
 import equinox as eqx
 import jax
@@ -12,24 +14,40 @@ from .._problem.problem import Problem
 from .._util.arrays import is_concrete
 from .._util.buffers import read
 from .._util.errors import check_instance
-from .march import Grid, System, dense, march
-from .reverse import pull
+from .grid import Grid
+from .march import solve_path
+from .path import DenseOutput
+from .reverse import AbstractPathGradient, PathCostState, reverse_march
 from .runge_kutta import RK4, AbstractSolver
+from .system import System
 
-# Rows that are reserved where the number of steps cannot be known in advance.
+# The capacity of a path where tau is traced, so that the number of steps is not known
+# when the program is compiled.
 _ROWS_WHEN_TRACED = 4096
 
 
 def make_grid(jump: bool, T: float, n: int, tau: float) -> Grid:
-    """A grid with room for the steps of `tau`, and for somewhat shorter delays."""
+    """A grid with room for the steps of the delay `tau` up to the time `T`, and of
+    somewhat shorter delays."""
     grid = Grid(n, jump, 0)
     needed = grid.rows(max(1, math.ceil(T / tau * n - 1e-9))) + 1
-    # Powers of two: few different programs, however tau varies.
+    # A power of two, so that few programs are compiled, however tau varies.
     capacity = 1 << max(needed, grid.delay_rows + 1, 64).bit_length()
     return Grid(n, grid.jump, capacity)
 
 
+def check_problem(problem: Any) -> None:
+    """Raise an error unless `problem` is a `Problem`."""
+    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
+
+
+def check_solver(solver: Any) -> None:
+    """Raise an error unless `solver` is an instance of a solver."""
+    check_instance("solver", solver, AbstractSolver, "RK4()")
+
+
 def check_steps(steps_per_delay: Any) -> int:
+    """`steps_per_delay` as an integer, or an error unless it is a positive one."""
     is_integer = isinstance(steps_per_delay, (int, np.integer))
     if not is_integer or isinstance(steps_per_delay, bool) or steps_per_delay < 1:
         raise ValueError(
@@ -39,6 +57,7 @@ def check_steps(steps_per_delay: Any) -> int:
 
 
 def check_time(T: Any) -> float:
+    """`T` as a number, or an error unless it is positive and finite."""
     try:
         value = float(T)
     except (TypeError, ValueError):
@@ -52,9 +71,9 @@ def check_time(T: Any) -> float:
 class Solution(eqx.Module):
     """A solved problem: `solution(t)` is the state at any time up to T.
 
-    `t` holds the solver's nodes before T, and T; `x` the states there. Inside a
-    compiled program the number of steps is not known: both then repeat their last
-    entry."""
+    `t` holds the solver's nodes before T, and T itself; `x` holds the states there.
+    Inside a compiled program the number of steps is not known: both then have a fixed
+    length and repeat their last entry."""
 
     problem: Problem
     T: jax.Array
@@ -72,50 +91,55 @@ class Solution(eqx.Module):
         """The states at the nodes, of shape (len(t), d)."""
         return _nodes(self)[1][: self._count()]
 
-    def _count(self):
+    def _count(self) -> int | None:
+        """The number of nodes, or None where it is not known."""
         return int(self.grid.node(self.last)) + 1 if is_concrete(self.last) else None
 
     def __call__(self, t: Any) -> jax.Array:
-        """The state at time `t`: (d,) for a number, (len(t), d) for a vector. Cubic
-        Hermite pieces on [0, T], and the history itself before 0."""
+        """The state at the time `t`, of shape (d,) for a number and (len(t), d) for a
+        vector: on [0, T] by cubic Hermite pieces between the nodes, before 0 by the
+        history."""
         t = jnp.asarray(t, jnp.result_type(float))
         if t.ndim > 1:
             raise ValueError(
                 f"`t` must be a number or a vector; its shape is {t.shape}."
             )
         if is_concrete(self.T) and is_concrete(t.sum()):
-            late = float(np.max(np.asarray(t), initial=-np.inf))
-            if not late <= float(self.T) * (1 + 1e-9):
+            latest = float(np.max(np.asarray(t), initial=-np.inf))
+            if not latest <= float(self.T) * (1 + 1e-9):
                 raise ValueError(
                     f"The solution ends at T = {float(self.T):g}, but `t` has "
-                    f"{late:g}. Solve with a larger `T`."
+                    f"{latest:g}. Solve with a larger `T`."
                 )
         return _evaluate(self, t)
 
 
 @eqx.filter_jit
-def _nodes(solution: Solution):
+def _nodes(solution: Solution) -> tuple[jax.Array, jax.Array]:
+    """The times of the nodes and the states there, with T for the last node."""
     grid, h = solution.grid, solution.grid.step(solution.problem.tau)
     final = grid.node(solution.last)
     node = jnp.minimum(jnp.arange(grid.capacity), final)
     t = jnp.where(node == final, solution.T, node * h)
     inner = solution.path[grid.row(node) + grid.delay_rows, 0]
-    end = _dense(solution, solution.T)
+    end = _dense_output(solution)(solution.T)
     return t, jnp.where((node == final)[:, None], end, inner)
 
 
-def _dense(solution: Solution, t):
+def _dense_output(solution: Solution) -> DenseOutput:
     h = solution.grid.step(solution.problem.tau)
-    return dense(solution.grid, solution.path, h, solution.last, t)
+    return DenseOutput(solution.grid, solution.path, h, solution.last)
 
 
 @eqx.filter_jit
-def _evaluate(solution: Solution, t):
+def _evaluate(solution: Solution, t: jax.Array) -> jax.Array:
+    dense = _dense_output(solution)
+
     def one(t):
-        # Each branch gets a time of its own side: the other one must not spoil
-        # gradients.
+        # Each branch gets a time on its own side of zero: the branch that is not taken
+        # could otherwise put NaN into gradients.
         before = solution.problem.history(jnp.where(t < 0, t, 0.0))
-        inside = _dense(solution, jnp.where(t < 0, 0.0, t))
+        inside = dense(jnp.where(t < 0, 0.0, t))
         x = jnp.where(t < 0, before, inside)
         return jnp.where(t <= solution.T * (1 + 1e-9), x, jnp.nan)
 
@@ -134,25 +158,26 @@ def solve(
     r"""Solve $x' = F(x, x(t-\tau), \tau, t)$ on $[0, T]$ with steps of tau /
     steps_per_delay.
 
-    The step divides the delay, so that every kink of the solution, at the multiples of
-    tau, falls on a node, and each solver keeps its order.
+    A delay is a whole number of steps. The breaking points of the solution, the
+    multiples of tau at which one of its derivatives jumps, are then nodes, and each
+    solver keeps its order.
 
     **Arguments**
 
-    - `differentiate`: solutions can be differentiated by JAX in `"reverse"` mode
-      (`jax.grad`) or in `"forward"` mode (`jax.jvp`, `jax.jacfwd`); JAX wants the
-      choice in advance.
-    - `max_steps`: the steps to make room for where `tau` is traced by `jax.jit` or
-      `jax.vmap` (4095 by default); more are an error, never cut off. Elsewhere the room
-      follows `tau`.
+    - `differentiate`: the mode in which JAX shall differentiate the solution,
+      `"reverse"` (`jax.grad`) or `"forward"` (`jax.jvp`, `jax.jacfwd`). JAX needs to
+      know it in advance.
+    - `max_steps`: the largest number of steps where `tau` is traced by `jax.jit` or
+      `jax.vmap` (4095 by default); a solution that needs more is an error. Where `tau`
+      is a number, the memory follows from it.
 
     >>> import ddefind as dd
     >>> problem = dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), tau=1.0)
     >>> dd.solve(problem, T=2.0)(1.5)  # exactly -0.375
     Array([-0.375], dtype=float64)
     """
-    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
-    check_instance("solver", solver, AbstractSolver, "RK4()")
+    check_problem(problem)
+    check_solver(solver)
     n, T = check_steps(steps_per_delay), check_time(T)
     if differentiate not in ("reverse", "forward"):
         raise ValueError(
@@ -164,7 +189,7 @@ def solve(
         grid = Grid(n, problem.initial is not None, 0)
         rows = _ROWS_WHEN_TRACED if max_steps is None else grid.rows(max_steps) + 1
         grid = Grid(n, grid.jump, max(rows, grid.delay_rows + 1))
-    path, last = _rows(problem, jnp.asarray(T), solver, grid, differentiate)
+    path, last = _compiled_path(problem, jnp.asarray(T), solver, grid, differentiate)
     if not is_concrete(problem.tau):
         path = eqx.error_if(
             path,
@@ -175,56 +200,60 @@ def solve(
     return Solution(problem, jnp.asarray(T), last, path, grid)
 
 
-class _CotangentState(NamedTuple):
-    loss: Any
-    tau: Any
-    observe: Any
-
-
 @final
-class _KnownCotangent(NamedTuple):
-    """The derivative of a function of the path whose cotangent is already known."""
+@dataclass(frozen=True)
+class _KnownCotangents(AbstractPathGradient):
+    """A function of the path for which the cotangents of all rows are known."""
 
-    cotangent: jax.Array
+    cotangents: jax.Array
     delay_rows: int
 
-    def begin(self, params: Problem, path, last):
+    def begin(self, params, path, last):
         observe = jax.tree.map(jnp.zeros_like, params.observe)
-        return _CotangentState(jnp.zeros(()), jnp.zeros(()), observe)
+        return PathCostState(jnp.zeros(()), jnp.zeros(()), observe)
 
     def visit(self, i, state, params, path, last):
-        on_x, on_slope = read(self.cotangent, i + self.delay_rows)
+        on_x, on_slope = read(self.cotangents, i + self.delay_rows)
         return state, on_x, on_slope
 
 
 @eqx.filter_jit
-def _rows(problem: Problem, T, solver, grid: Grid, differentiate: str):
+def _compiled_path(
+    problem: Problem,
+    T: jax.Array,
+    solver: AbstractSolver,
+    grid: Grid,
+    differentiate: str,
+) -> tuple[jax.Array, jax.Array]:
+    """The solved path and its last row, differentiable in one of the two modes."""
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
-    march_ = _march if differentiate == "forward" else _march_reversible
-    return march_(params, fixed, solver, grid, T, problem.dimension)
+    function = _path if differentiate == "forward" else _path_with_vjp
+    return function(params, fixed, solver, grid, T, problem.dimension)
 
 
-def _march(params, *system):
-    system = System(*system)
-    return march(system, params, system.path())
+def _path(params: Problem, *system: Any) -> tuple[jax.Array, jax.Array]:
+    """The solved path and its last row; `system` are the arguments of `System`."""
+    system_ = System(*system)
+    return solve_path(system_, params, system_.path())
 
 
-# Everything is an argument: a custom derivative must not close over traced values.
-_march_reversible = eqx.filter_custom_vjp(_march)
+# A function with a derivative of its own must not close over traced values: all of them
+# are arguments.
+_path_with_vjp = eqx.filter_custom_vjp(_path)
 
 
-@_march_reversible.def_fwd
+@_path_with_vjp.def_fwd
 def _forward(perturbed, params, *system):
-    path, last = _march(params, *system)
+    path, last = _path(params, *system)
     return (path, last), (path, last)
 
 
-@_march_reversible.def_bwd
+@_path_with_vjp.def_bwd
 def _backward(saved, cotangents, perturbed, params, *system):
     system = System(*system)
-    (path, last), (cotangent, _) = saved, cotangents
-    if cotangent is None:
-        cotangent = jnp.zeros_like(path)
+    (path, last), (on_path, _) = saved, cotangents
+    if on_path is None:
+        on_path = jnp.zeros_like(path)
     buffers = system.buffers()._replace(path=path)
-    path_cost = _KnownCotangent(cotangent, system.grid.delay_rows)
-    return pull(system, params, buffers, last, path_cost)[1]
+    known = _KnownCotangents(on_path, system.grid.delay_rows)
+    return reverse_march(system, params, buffers, last, known)[1]

@@ -13,10 +13,12 @@ import jax.numpy as jnp
 
 from .._loss.path_costs import PointCosts, Points
 from .._problem.problem import Problem
-from .._solve.hermite import hermite, hermite_slope
-from .._solve.march import Grid, System, dense, march
-from .._solve.reverse import pull
+from .._solve.grid import Grid
+from .._solve.march import solve_path
+from .._solve.path import DenseOutput
+from .._solve.reverse import reverse_march
 from .._solve.runge_kutta import AbstractSolver
+from .._solve.system import System
 from ._converted_program import TorchProgram
 
 
@@ -93,22 +95,16 @@ def _joined(x, batch: int | None):
     return x if batch is None else x.transpose(1, 2, 0).reshape(x.shape[1], -1)
 
 
-def _at(plan: SolvePlan, function, times, tau, path, last):
-    """A function of the pieces of the dense output, at each time."""
-    h = plan.grid.step(tau)
-
-    def one(t):
-        return dense(plan.grid, path, h, last, t, function)
-
-    return jax.vmap(one)(times)
+def _dense_output(plan: SolvePlan, tau, path, last) -> DenseOutput:
+    return DenseOutput(plan.grid, path, plan.grid.step(tau), last)
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def trajectory(plan: SolvePlan, times, tensors: Tensors):
     """The states at `times`, in order; and for `pulled` the path and its end."""
     system, params = _system(plan, tensors, times[-1])
-    path, last = march(system, params, system.path())
-    x = _at(plan, hermite, times, tensors.tau, path, last)
+    path, last = solve_path(system, params, system.path())
+    x = jax.vmap(_dense_output(plan, tensors.tau, path, last))(times)
     return _shared(x, plan.batch), path, last
 
 
@@ -124,8 +120,8 @@ def pulled(plan: SolvePlan, times, tensors: Tensors, path, last, cotangent):
     points = Points(times, cotangent, jnp.ones((len(times), 1)))
     buffers = system.buffers()._replace(path=path)
     path_cost = PointCosts(cost, system, points)
-    _, gradient, _ = pull(system, params, buffers, last, path_cost)
-    slopes = _at(plan, hermite_slope, times, tensors.tau, path, last)
+    _, gradient, _ = reverse_march(system, params, buffers, last, path_cost)
+    slopes = jax.vmap(_dense_output(plan, tensors.tau, path, last).slope)(times)
     on_tensors = Tensors(
         gradient.tau,
         gradient.rhs.tensors,

@@ -4,7 +4,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .._solve.march import Grid
+from .._solve.grid import Grid
 from .._solve.runge_kutta import RK4, AbstractSolver
 from .._solve.solution import check_steps, make_grid
 from .._util.errors import check_instance

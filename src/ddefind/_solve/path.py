@@ -1,0 +1,100 @@
+"""A path: the nodes of a solution, each a row of its state and its slope.
+
+A row is an array [2, d]: x and x' at one node. States may have further axes at their
+end, for derivatives or for lanes. The rows stand in one buffer, the history first (see
+`grid.py`). `WholePath` keeps all of them; `RingPath` keeps the last delay only and
+overwrites what is older.
+
+The shapes of these buffers are fixed when a program is compiled, the number of steps is
+not. XLA compiles the loops into fast code, without a copy of a buffer, where one row is
+written in a step, a row is read only after the write of that step, and no scatter is
+used.
+"""
+
+import abc
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._util.buffers import read, take, write
+from .grid import Grid
+from .hermite import hermite, hermite_slope
+
+
+class AbstractPathStorage(abc.ABC):
+    """How the rows of a path are kept in a buffer: `index` says at which index of the
+    buffer the row with the place `place` of a path stands."""
+
+    @abc.abstractmethod
+    def index(self, place: Any) -> Any: ...
+
+    def read(self, buffer: jax.Array, place: Any) -> jax.Array:
+        return read(buffer, self.index(place))
+
+    def write(self, buffer: jax.Array, place: Any, row: jax.Array) -> jax.Array:
+        return write(buffer, self.index(place), row)
+
+
+@final
+@dataclass(frozen=True)
+class WholePath(AbstractPathStorage):
+    """Every row is kept."""
+
+    def index(self, place: Any) -> Any:
+        return place
+
+
+@final
+@dataclass(frozen=True)
+class RingPath(AbstractPathStorage):
+    """Only the last rows are kept: as many as `mask` + 1, a power of two."""
+
+    mask: Any
+
+    @classmethod
+    def for_one_delay(cls, grid: Grid) -> "RingPath":
+        """The smallest ring that holds a delay and the row being written, so that it
+        stays in the processor's cache."""
+        needed = grid.delay_rows + 2
+        return cls((1 << (64 - lax.clz(jnp.asarray(needed, jnp.int64)))) - 1)
+
+    def index(self, place: Any) -> Any:
+        return place & self.mask
+
+
+@final
+@dataclass(frozen=True)
+class DenseOutput:
+    """A solved path as a function of time on [0, T], made of cubic Hermite pieces.
+
+    `path` keeps all rows up to row `last`, with slopes per unit of time, and
+    `step_size` is h. In lanes, `t` holds one time for each lane."""
+
+    grid: Grid
+    path: jax.Array
+    step_size: Any
+    last: Any
+
+    def locate(self, t: Any) -> tuple[Any, Any]:
+        """The last node at or before the time `t`, and its place in the path: there
+        begins the piece that contains `t`."""
+        node = jnp.floor(t / self.step_size).astype(int)
+        node = jnp.clip(node, 0, self.grid.node(self.last) - 1)
+        return node, self.grid.row(node) + self.grid.delay_rows
+
+    def __call__(self, t: Any) -> jax.Array:
+        """The state x(t)."""
+        return hermite(*self._piece(t), self.step_size)
+
+    def slope(self, t: Any) -> jax.Array:
+        """The derivative x'(t) of the Hermite piece."""
+        return hermite_slope(*self._piece(t), self.step_size)
+
+    def _piece(self, t):
+        """The fraction of its step at which `t` stands, and the rows around it."""
+        node, place = self.locate(t)
+        left, right = take(self.path, place), take(self.path, place + 1)
+        return t / self.step_size - node, left, right
