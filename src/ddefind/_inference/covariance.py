@@ -297,11 +297,11 @@ class Uncertainty:
         points = self.search_result.points
         fits = refine(self.slow_setup, np.array(candidates), points, n)
         r = optimum.r(fits.loss)
-        away = fits.theta - optimum.theta
+        displacement = fits.theta - optimum.theta
         # How far the fit is from the best, in the quadratic approximation: some of the
         # candidates end up at the best fit itself.
         distance = np.einsum(
-            "ij,jk,ik->i", away, self.search_result.best.gram[0, 1:, 1:], away
+            "ij,jk,ik->i", displacement, self.search_result.best.gram[0, 1:, 1:], displacement
         )
         order = np.argsort(fits.loss)
         rows = [row for row in order if r[row] < q and distance[row] > 0.1 * self.unit]

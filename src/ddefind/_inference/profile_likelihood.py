@@ -151,16 +151,16 @@ class _EndSearch:
     def starts_at(self, value: float) -> list[np.ndarray]:
         """Two starts for a fit with value j held at `value`: all other values as in the
         last fit, or extrapolated along the profile."""
-        here = self.path[-1][1]
+        last = self.path[-1][1]
         covariances = self.optimum.covariance[:, self.j]
-        direction = np.zeros_like(here)
+        direction = np.zeros_like(last)
         if len(self.path) > 1:
             previous = self.path[-2][1]
-            direction = (here - previous) / (here[self.j] - previous[self.j])
+            direction = (last - previous) / (last[self.j] - previous[self.j])
         elif 0 < covariances[self.j] < np.inf:
             direction = covariances / covariances[self.j]
-        unchanged = here.copy()
-        extrapolated = here + (value - here[self.j]) * direction
+        unchanged = last.copy()
+        extrapolated = last + (value - last[self.j]) * direction
         unchanged[self.j] = extrapolated[self.j] = value
         return [unchanged, extrapolated]
 

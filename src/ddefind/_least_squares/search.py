@@ -304,9 +304,9 @@ def _distance(setup: FitSetup, fits: RefinedFits, theta: np.ndarray) -> float:
 def _predicted_rise(fits: RefinedFits, row: int, theta: np.ndarray) -> float:
     """The increase of the sum of squares from fit `row` to `theta` that its quadratic
     approximation predicts."""
-    away = theta - fits.theta[row]
+    displacement = theta - fits.theta[row]
     with np.errstate(over="ignore", invalid="ignore"):
-        return float(away @ fits.gram[row, 1:, 1:] @ away)
+        return float(displacement @ fits.gram[row, 1:, 1:] @ displacement)
 
 
 def _keep_distinct(setup: FitSetup, fits: RefinedFits, most: int) -> RefinedFits:
