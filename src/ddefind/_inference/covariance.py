@@ -300,9 +300,8 @@ class Uncertainty:
         displacement = fits.theta - optimum.theta
         # How far the fit is from the best, in the quadratic approximation: some of the
         # candidates end up at the best fit itself.
-        distance = np.einsum(
-            "ij,jk,ik->i", displacement, self.search_result.best.gram[0, 1:, 1:], displacement
-        )
+        information = self.search_result.best.gram[0, 1:, 1:]
+        distance = np.einsum("ij,jk,ik->i", displacement, information, displacement)
         order = np.argsort(fits.loss)
         rows = [row for row in order if r[row] < q and distance[row] > 0.1 * self.unit]
         rise = (fits.loss - optimum.loss) / self.unit
