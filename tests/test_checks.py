@@ -93,7 +93,7 @@ def test_a_perfect_fit_and_a_few_values_are_not_judged():
     # Two values, two parameters: a perfect fit that knows nothing of its errors.
     assert {v.verdict for v in two.verdicts} == {"not determined"}
     assert np.all(np.isinf(list(two.standard_errors.values())))
-    assert "No value is left over to tell the noise by, and so nothing of" in str(two)
+    assert "No degrees of freedom are left to estimate the noise" in str(two)
     assert not two.derived("k * b").is_determined and two.predict(5.0).notes
     given = decay(noisy(times=T[:2]), sd=0.05, times=T[:2])
     assert np.isfinite(given.standard_errors["b"])

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import least_squares
 
 from ddefind._least_squares import levenberg_marquardt as _levenberg
-from ddefind._least_squares.levenberg_marquardt import Box, Normal, minimise
+from ddefind._least_squares.levenberg_marquardt import Box, NormalEquations, minimise
 
 T = np.linspace(0, 3, 25)
 X = 2.5 * np.exp(-1.3 * T) + 0.4 + 0.05 * np.random.default_rng(0).normal(size=25)
@@ -26,13 +26,13 @@ def run(function, theta, lower=None, upper=None, held=None, limit=200, tiny=0.0)
         jnp.zeros(theta.shape, bool) if held is None else jnp.asarray(held),
     )
 
-    def evaluate(theta, memory):
+    def linearise(theta, memory):
         residual, slopes = function(theta), jax.jacfwd(function)(theta)
         rows = jnp.concatenate([residual[:, None], slopes], axis=1)
-        return Normal(rows.T @ rows, jnp.sum(residual**2)[None]), memory + 1
+        return NormalEquations(rows.T @ rows, jnp.sum(residual**2)[None]), memory + 1
 
     def whole(theta):
-        return minimise(evaluate, theta, box, limit, 1, tiny, jnp.asarray(0))
+        return minimise(linearise, theta, box, limit, 1, tiny, jnp.asarray(0))
 
     return jax.tree.map(np.asarray, jax.jit(whole)(theta))
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from ddefind._inference.derived import derive
 from ddefind.paper import EXPERIMENTS
 
 QUIET = dict(progress=False)
@@ -198,3 +199,8 @@ def test_errors_point_at_names_with_indices_as_they_are_written(fit):
     message, line, caret = str(caught.value).splitlines()
     assert "history.b + sine(tau)" in line
     assert line[caret.index("^") :].startswith("sine")
+
+
+def test_names_with_indices_may_begin_with_any_letter(fit):
+    found = derive(fit.uncertainty, {"w[0]": 0, "Z.y": 3.0}, "Z.y * w[0]", 0.95)
+    assert found.value == pytest.approx(3 * fit.best[0])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._inference.posterior import _posterior
+from ddefind._inference.posterior import _make_posterior
 from ddefind.paper import EXPERIMENTS
 
 QUIET = dict(progress=False)
@@ -29,14 +29,14 @@ def test_the_potential_energy_is_minus_the_logarithm_of_the_posterior(sd):
     differences."""
     prior = dd.Gaussian(1.0, 0.2)
     fit = decay(sd, b=dd.Parameter(1.0, prior=prior))
-    posterior = _posterior(fit.uncertainty)
+    posterior = _make_posterior(fit.uncertainty)
     energy = jax.jit(lambda w: posterior.potential(w))
     slope = jax.jit(jax.grad(lambda w: posterior.potential(w)))
     size = 2 if sd else 3
     random = np.random.default_rng(1)
 
     def expected(w):
-        z, log_slope, log_sigma = (np.asarray(a) for a in posterior.place(w))
+        z, log_slope, log_sigma = (np.asarray(a) for a in posterior.transform(w))
         k, b = (z[fit.names.index(name)] for name in ("k", "b"))
         sigma = sd or np.exp(log_sigma[0])
         chi = np.sum((b * np.exp(-k * T) - X) ** 2) / sigma**2 + ((b - 1) / 0.2) ** 2

@@ -7,9 +7,14 @@ from scipy.interpolate import CubicSpline, make_smoothing_spline
 import ddefind as dd
 from ddefind._data.smoothing import rough_noise, smooth, spread
 from ddefind._least_squares import levenberg_marquardt as _levenberg, search as _search
-from ddefind._least_squares.ranking import score, slow_limit
+from ddefind._least_squares.ranking import score, slow_frequency_limit
 from ddefind._least_squares.setup import spacing
-from ddefind._least_squares.starts import draw, first_starts, match, second_starts
+from ddefind._least_squares.starts import (
+    draw_starts,
+    first_starts,
+    match_starts,
+    perturbed_starts,
+)
 from support.squares import LOGISTIC, TRUTH, logistic_data, setup_of
 
 QUIET = dict(progress=False)
@@ -74,7 +79,7 @@ class TestCurve:
 class TestStarts:
     def test_delays_cover_their_range(self):
         setup = plain()
-        theta = draw(setup, 32, 4, np.random.default_rng(0))
+        theta = draw_starts(setup, 32, 4, np.random.default_rng(0))
         delays = np.sort(theta[:, setup.tau])
         low, high = setup.lower[setup.tau], setup.upper[setup.tau]
         assert low <= delays[0] < 1.1 * low and 0.95 * high < delays[-1] <= high
@@ -89,7 +94,7 @@ class TestStarts:
         noise, random = rough_noise(DATA), np.random.default_rng(0)
         curve = setup.curve
         theta = first_starts(setup, 16, curve, noise, random)
-        again = second_starts(setup, theta[:3], 16, curve, noise, random)
+        again = perturbed_starts(setup, theta[:3], 16, curve, noise, random)
         for each in (theta, again):
             assert np.all((each >= setup.lower) & (each <= setup.upper))
         assert theta.shape == again.shape == (16, 4)
@@ -102,13 +107,13 @@ class TestStarts:
         )
         np.testing.assert_array_equal(theta[0], list(given.values()))
         part = plain(r=1.5, tau=dd.Parameter(start=0.7, lower=0.5))
-        drawn = draw(part, 8, 1, np.random.default_rng(0))
+        drawn = draw_starts(part, 8, 1, np.random.default_rng(0))
         assert drawn[0, 0] == 1.5 and drawn[0, 3] == 0.7
 
     def test_matching_finds_what_the_slopes_say(self):
         setup = plain()
         theta = np.tile([1.0, 1.0, 1.0, 1.0], (4, 1))
-        found = match(setup, theta, setup.curve, rough_noise(DATA))
+        found = match_starts(setup, theta, setup.curve, rough_noise(DATA))
         np.testing.assert_allclose(found[0], list(TRUTH.values()), rtol=0.15)
 
     def test_no_curve_for_what_is_not_the_state(self):
@@ -167,8 +172,8 @@ class TestConventions:
         omega = setup.model.free.names.index("omega")
         found = np.full((3, len(setup.lower)), 5.0)
         random = np.random.default_rng(0)
-        theta = second_starts(setup, found, 240, None, rough_noise(DATA), random)
-        slow = theta[:, omega] < slow_limit(setup, theta)[:, 0]
+        theta = perturbed_starts(setup, found, 240, None, rough_noise(DATA), random)
+        slow = theta[:, omega] < slow_frequency_limit(setup, theta)[:, 0]
         assert 0.4 < np.mean(slow) < 0.75
 
     def test_start_outside_of_bounds(self):

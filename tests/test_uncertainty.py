@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from ddefind._inference import profile_likelihood
+from ddefind._least_squares.batches import refine
 from ddefind.paper import EXPERIMENTS
 
 QUIET = dict(progress=False)
@@ -95,6 +97,23 @@ def test_intervals_end_where_brute_force_says():
     assert np.all(profile.r[inside] <= profile.quantile + 0.05)
     with pytest.raises(ValueError, match="Did you mean 'theta_0'"):
         fit.profile("theta0")
+
+
+def test_the_profile_of_one_parameter_follows_that_one_alone(monkeypatch):
+    fit = paper_fit("exponential")
+    held_values = set()
+
+    def count(setup, theta, points, n, limit, held):
+        held_values.update(np.flatnonzero(held.any(axis=0)).tolist())
+        return refine(setup, theta, points, n, limit, held)
+
+    monkeypatch.setattr(profile_likelihood, "refine", count)
+    j = fit.names.index("tau")
+    alone = fit.profile("tau", level=0.9)
+    assert held_values == {j} and alone.name == "tau"
+    together = fit.uncertainty.profiles(0.9)
+    assert [profile.name for profile in together] == list(fit.names)
+    np.testing.assert_allclose(alone.interval, together[j].interval, rtol=1e-9)
 
 
 def test_quadratic_profiles_give_the_standard_errors():

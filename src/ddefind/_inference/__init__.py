@@ -1,9 +1,14 @@
-"""How sure a fit is, what the data determine, and what follows from it.
+"""Inference: how precise a fit is, what the data determine, and what follows from it.
 
-`covariance.py` holds standard errors, `profile_likelihood.py` the intervals,
-`identifiability.py` the verdicts; `residual_tests.py` and `model_selection.py` judge
-the model; `bootstrap.py` and `posterior.py` resample; `predict.py`, `derived.py` and
-`stability.py` use the fit, by the `delta_method.py`. Begin with `covariance.py`.
+- `covariance.py` holds the standard errors, `profile_likelihood.py` the confidence
+  intervals, and `identifiability.py` the verdicts on each parameter.
+- `residual_tests.py` and `model_selection.py` judge the model.
+- `assessment.py` computes what is printed with a fit: intervals, verdicts and tests.
+- `bootstrap.py` and `posterior.py` sample the distribution of the estimates.
+- `predict.py`, `derived.py` and `stability.py` draw conclusions from the fit, with
+  standard errors by the `delta_method.py`; `characteristic_roots.py` serves the last.
+
+Begin with `covariance.py`.
 
 May import: `_util`, `_data`, `_problem`, `_equation`, `plots`, `_loss`,
 `_least_squares`.

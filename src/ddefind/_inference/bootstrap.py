@@ -1,12 +1,12 @@
-"""The bootstrap: how the estimates scatter when the data are made again."""
+"""The bootstrap: how the estimates scatter over simulated repetitions of the data."""
 
 from dataclasses import dataclass
 from typing import Literal, final
 
 import numpy as np
 
-from .._least_squares import levenberg_marquardt as _levenberg
 from .._least_squares.batches import refine
+from .._least_squares.levenberg_marquardt import LIMIT, NO_START, STUCK
 from .._loss.path_costs import Points
 from .._util.text_table import (
     decimals,
@@ -18,17 +18,18 @@ from .._util.text_table import (
 from .covariance import Uncertainty
 
 Kind = Literal["parametric", "residual"]
-_FAILED = (_levenberg.LIMIT, _levenberg.STUCK, _levenberg.NO_START)
+_FAILED = (LIMIT, STUCK, NO_START)
 
 
 @final
 @dataclass(frozen=True)
 class Bootstrap:
-    """Estimates from data that were made again: a row of `values` for each, by `names`.
+    """The estimates from simulated data sets.
 
-    `failed` of those asked for did not converge, and are left out. `undetermined` are
-    the parameters that the data do not determine: they stay near where they start, and
-    their scatter says nothing."""
+    `values` has a row for each data set and a column for each of the parameters
+    `names`. `failed` is the number of fits that did not converge; they are left out.
+    `undetermined` names the parameters that the data do not determine: their fits stay
+    close to where they start, so that their scatter has no meaning."""
 
     names: tuple[str, ...]
     estimate: np.ndarray
@@ -43,13 +44,13 @@ class Bootstrap:
         return dict(zip(self.names, np.std(self.values, axis=0, ddof=1).tolist()))
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Percentile intervals; infinite for what is not determined."""
+        """Percentile intervals, by name; infinite for undetermined parameters."""
         check_level(level)
         tails = [0.5 * (1 - level), 0.5 * (1 + level)]
-        found = np.quantile(self.values, tails, axis=0).T.tolist()
+        percentiles = np.quantile(self.values, tails, axis=0).T.tolist()
         return {
             name: (-np.inf, np.inf) if name in self.undetermined else (low, high)
-            for name, (low, high) in zip(self.names, found)
+            for name, (low, high) in zip(self.names, percentiles)
         }
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -57,30 +58,31 @@ class Bootstrap:
         intervals, mean = self.intervals(), np.mean(self.values, axis=0)
         for j, (name, sd) in enumerate(self.standard_errors.items()):
             digits = decimals(self.estimate[j], sd)
-            shown = format_number(self.estimate[j], digits)
+            estimate = format_number(self.estimate[j], digits)
             if name in self.undetermined:
-                rows.append((name, shown, "-", "-", "", "not determined"))
+                rows.append((name, estimate, "-", "-", "", "not determined"))
                 continue
             ends = format_interval(*intervals[name], digits)
             rows.append(
-                (name, shown, format_number(mean[j], digits), f"{sd:.2g}", ends, "")
+                (name, estimate, format_number(mean[j], digits), f"{sd:.2g}", ends, "")
             )
         return rows
 
-    def _below(self) -> str:
+    def _footer(self) -> str:
         failed = f"; {self.failed} more did not converge" if self.failed else ""
         return f"{self.kind.capitalize()} bootstrap, {len(self.values)} fits{failed}."
 
     def __str__(self) -> str:
         return "\n".join(
-            [*table_lines(self._rows(), left=(0, 4, 5)), "", self._below()]
+            [*table_lines(self._rows(), left=(0, 4, 5)), "", self._footer()]
         )
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), [self._below()])
+        return html_table(self._rows(), [self._footer()])
 
 
 def check_level(level: float) -> None:
+    """Raise an error unless `level` is a confidence level."""
     if not (isinstance(level, (int, float)) and 0 < level < 1):
         raise ValueError(f"`level` must lie between 0 and 1, but got {level!r}.")
 
@@ -93,7 +95,10 @@ def bootstrap(
     kind: Kind,
     seed: int,
 ) -> Bootstrap:
-    """Least squares from the estimate, of `n` data sets made from what is `fitted`."""
+    """Fit `n` data sets that are simulated by adding noise to the fitted trajectory.
+
+    `fitted` is the model at the times of the data, of the shape of `data.x`. Each fit
+    starts at the estimate. `undetermined` names the undetermined parameters."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
         raise ValueError(f"`n` must be a whole number from 2 on, but got {n!r}.")
     if kind not in ("parametric", "residual"):
@@ -103,30 +108,40 @@ def bootstrap(
     times, _, weights = uncertainty.search_result.points
     points = Points(
         np.broadcast_to(times, (n, *times.shape)),
-        fitted + _noise(uncertainty, fitted, n, kind, random),
+        fitted + _simulated_noise(uncertainty, fitted, n, kind, random),
         np.broadcast_to(weights, (n, *weights.shape)),
     )
     theta = np.repeat(best.theta, n, axis=0)
-    found = refine(setup, theta, points, np.repeat(best.n, n))
-    failed = np.isin(found.status, _FAILED) | ~np.isfinite(found.loss)
+    fits = refine(setup, theta, points, np.repeat(best.n, n))
+    failed = np.isin(fits.status, _FAILED) | ~np.isfinite(fits.loss)
     if np.sum(~failed) < 2:
         raise RuntimeError(
-            f"Of {n} fits {failed.sum()} did not converge: there is no bootstrap. "
-            "Bound the parameters, or fix those that the data do not determine."
+            f"Of {n} fits {failed.sum()} did not converge, which leaves too few for a "
+            "bootstrap. Bound the parameters, or fix those that the data do not "
+            "determine."
         )
     return Bootstrap(
         setup.model.free.names,
         uncertainty.theta,
-        found.theta[~failed],
+        fits.theta[~failed],
         int(failed.sum()),
         kind,
         undetermined,
     )
 
 
-def _noise(uncertainty: Uncertainty, fitted, n: int, kind: Kind, random) -> np.ndarray:
-    """Noise of the shape of the data, n times: Gaussian, or drawn from the residuals of
-    the same quantity, which are made as large as the noise that they come from."""
+def _simulated_noise(
+    uncertainty: Uncertainty,
+    fitted: np.ndarray,
+    n: int,
+    kind: Kind,
+    random: np.random.Generator,
+) -> np.ndarray:
+    """Noise for `n` data sets, of shape (n, times, quantities).
+
+    It is Gaussian, or drawn from the residuals of the same quantity. Residuals are
+    smaller than the noise they come from, since the fit absorbs a part of it: they are
+    scaled up by the root of values / degrees of freedom."""
     data = uncertainty.setup.data
     sd = uncertainty.search_result.noise if data.sd is None else data.sd
     sd = np.where(np.isfinite(sd), sd, 1.0)  # where nothing is measured

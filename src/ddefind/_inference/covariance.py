@@ -1,11 +1,14 @@
-r"""How sure the estimates are: covariance, intervals, and what they rest on.
+r"""How precise the estimates are: their covariance, and what it rests on.
 
-The Fisher information is $J^T W J$ at the minimum, with W the inverse variances of the
-noise; its inverse is the covariance. Directions that it does not determine, and values
-that stand on a bound, are left out: they must not spoil the others. Intervals are those
-of the profile likelihood, over all minima and ridges that the data cannot tell from the
-best."""
+The Fisher information at the minimum is $J^T W J$, with the Jacobian J of the model at
+the data and the inverse variances W of the noise; its inverse is the covariance of the
+estimates. Two kinds of values are left out of the inversion, because they would spoil
+all others: directions that the data do not determine, and values on a bound.
 
+Confidence intervals come from the profile likelihood (`profile_likelihood.py`). They
+cover all minima and ridges that the data cannot tell from the best fit."""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
@@ -13,22 +16,26 @@ from typing import final
 import numpy as np
 
 from .._least_squares.batches import refine
-from .._least_squares.ranking import slow_limit
+from .._least_squares.degrees_of_freedom import degrees_of_freedom, residual_variance
+from .._least_squares.ranking import slow_frequency_limit
 from .._least_squares.search import SearchResult
 from .._least_squares.setup import FitSetup
 from .profile_likelihood import Optimum, Profile, open_profile, profiles
 
-# Eigenvalues of the scaled information below this are rounding errors of zero.
-_NOTHING = 1e-10
-# As many minima as this are followed into the intervals.
-_MOST_MINIMA = 4
-# Other frequencies are further chances to fit the noise: their minima tie with the best
-# up to so much more chi-square.
-_CHANCES = 1.0
+# Eigenvalues of the information matrix, scaled to a unit diagonal, that are below this
+# are zero up to rounding errors.
+_ZERO_EIGENVALUE = 1e-10
+# At most so many other minima are followed into the intervals.
+_MAX_TIED_MINIMA = 4
+# If a history has frequencies, each frequency is a further chance to fit the noise by
+# accident: other minima tie with the best up to so much more chi-square.
+_FREQUENCY_ALLOWANCE = 1.0
 
 
 def quantile(level: float, freedom: int | None) -> float:
-    """Of Student's distribution; of the normal one where the noise is known."""
+    """The number of standard errors from the centre to the end of a two-sided interval:
+    of Student's distribution with `freedom` degrees of freedom, or of the normal
+    distribution where the noise is known (None)."""
     from scipy.special import ndtri, stdtrit
 
     upper = 0.5 * (1 + level)
@@ -38,136 +45,159 @@ def quantile(level: float, freedom: int | None) -> float:
 @final
 @dataclass(frozen=True)
 class Uncertainty:
-    """The curvature of the sum of squares at a fit, and its profiles."""
+    """The uncertainty of the estimates of a least-squares fit.
+
+    Arrays have one element (or row) for each free value."""
 
     setup: FitSetup
     search_result: SearchResult
 
     @property
     def theta(self) -> np.ndarray:
+        """The estimates."""
         return self.search_result.best.theta[0]
+
+    # What the data determine.
 
     @cached_property
     def at_bound(self) -> np.ndarray:
-        """Values on a bound."""
+        """Which estimates are on a bound."""
         width = self.setup.upper - self.setup.lower
         near = 1e-9 * np.where(np.isfinite(width), width, 0.0)
         theta = self.theta
         return (theta <= self.setup.lower + near) | (theta >= self.setup.upper - near)
 
     @cached_property
-    def unit(self) -> float:
-        """The variance of a weighted residual; one where the noise is given."""
-        loss = float(self.search_result.best.scatter[0])
-        if self.setup.has_unit:
-            return 1.0
-        return max(loss / self.freedom, 1e-300)
-
-    @cached_property
-    def freedom(self) -> int:
-        """Measured values less what is determined by them."""
-        return max(self.setup.count - self.dimension, 1)
-
-    @cached_property
     def scale(self) -> np.ndarray:
-        """The norms of the Jacobian's columns; zero: the data do not depend on it."""
-        if not np.isfinite(self.search_result.best.loss[0]):
-            return np.zeros(len(self.theta))
-        diagonal = np.diagonal(self.search_result.best.gram[0])[1:]
-        scale = np.sqrt(np.maximum(diagonal, 0.0))
-        # Against the size of the value: a relative change must be felt.
-        felt = scale * np.maximum(np.abs(self.theta), 1e-3) / np.sqrt(self._variance)
-        return np.where(felt > 1e-7, scale, 0.0)
+        """The sensitivity norms: the norms of the columns of the weighted Jacobian.
 
-    @property
-    def _variance(self) -> float:
-        return self.setup.variance(float(self.search_result.best.scatter[0]))
+        Zero means that the data do not depend on the value: doubling it would change
+        the residuals by less than 1e-7 of the noise."""
+        best = self.search_result.best
+        if not np.isfinite(best.loss[0]):
+            return np.zeros(len(self.theta))
+        diagonal = np.diagonal(best.gram[0])[1:]
+        norms = np.sqrt(np.maximum(diagonal, 0.0))
+        # Which directions are determined is not known yet at this point: the noise is
+        # estimated as in the search.
+        variance = self.setup.residual_variance(float(best.loss_above_rounding[0]))
+        size = np.maximum(np.abs(self.theta), 1e-3)
+        relative_norms = norms * size / np.sqrt(variance)
+        return np.where(relative_norms > 1e-7, norms, 0.0)
 
     @cached_property
-    def _kept(self) -> np.ndarray:
-        """Values that have an influence, and are not on a bound."""
+    def _informative(self) -> np.ndarray:
+        """The indices of the values that have an influence and are not on a bound."""
         return np.flatnonzero((self.scale > 0) & ~self.at_bound)
 
     @cached_property
-    def _square(self) -> np.ndarray:
-        """The information of the values that are kept, scaled to a unit diagonal."""
-        D = self.scale[self._kept]
-        square = self.search_result.best.gram[0, 1:, 1:][np.ix_(self._kept, self._kept)]
-        return square / D[:, None] / D
+    def _scaled_information(self) -> np.ndarray:
+        """The information matrix of the informative values, scaled to a unit
+        diagonal."""
+        norms, kept = self.scale[self._informative], self._informative
+        information = self.search_result.best.gram[0, 1:, 1:][np.ix_(kept, kept)]
+        return information / norms[:, None] / norms
 
     @cached_property
-    def _spectrum(self) -> tuple[np.ndarray, np.ndarray]:
-        """Its eigenvalues and vectors."""
-        return np.linalg.eigh(self._square)
+    def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
+        """The eigenvalues of the scaled information matrix, and its eigenvectors as
+        columns."""
+        return np.linalg.eigh(self._scaled_information)
 
     @cached_property
     def dimension(self) -> int:
         """The number of directions that the data determine."""
-        return int(np.sum(self._spectrum[0] > _NOTHING))
-
-    @cached_property
-    def noise_unknown(self) -> bool:
-        """Whether no value is left over from which to tell the noise, and it is not
-        given: then nothing is known of any error."""
-        return not self.setup.has_unit and self.setup.count <= self.dimension
+        return int(np.sum(self._eigen[0] > _ZERO_EIGENVALUE))
 
     @cached_property
     def undetermined(self) -> np.ndarray:
-        """Directions, as columns of changes of the values in units of their influence,
-        along which nothing changes."""
-        eigenvalues, vectors = self._spectrum
-        null = np.zeros((len(self.theta), int(np.sum(eigenvalues <= _NOTHING))))
-        null[self._kept] = vectors[:, eigenvalues <= _NOTHING]
-        return null
+        """The directions that the data do not determine, as columns, of shape
+        (p, directions). Their elements are changes of the values multiplied by
+        `scale`."""
+        eigenvalues, vectors = self._eigen
+        is_zero = eigenvalues <= _ZERO_EIGENVALUE
+        directions = np.zeros((len(self.theta), int(np.sum(is_zero))))
+        directions[self._informative] = vectors[:, is_zero]
+        return directions
 
     @cached_property
     def flat(self) -> np.ndarray:
-        """Values without influence, or part of an undetermined direction."""
+        """Which values have no influence, or are part of an undetermined direction."""
         return np.any(np.abs(self.undetermined) > 1e-4, axis=1) | (self.scale == 0)
 
-    @cached_property
-    def lost(self) -> np.ndarray:
-        """Values of which the information at the estimate says nothing: flat, on a
-        bound, or limited by their bounds more than by the data."""
-        return self.flat | self.at_bound | (self._limits > 0) | self.noise_unknown
+    # The noise.
 
     @cached_property
-    def _limits(self) -> np.ndarray:
-        """The information that bounds give of a value, where the data give less; else
-        zero."""
-        half = self._half(np.zeros(len(self.theta)))
-        variance = self.setup.bound_variance
-        limited = np.sum(half**2, axis=1) > variance
-        return np.where(limited & ~self.flat, 1 / variance, 0.0)
+    def freedom(self) -> int:
+        """Degrees of freedom: measured values less determined directions; see
+        `_least_squares/degrees_of_freedom.py`."""
+        return degrees_of_freedom(self.setup.count, determined=self.dimension)
 
-    def _half(self, more: np.ndarray) -> np.ndarray:
-        """H with H H^T the inverse of the information, with `more` on its diagonal, of
-        what is kept and determined."""
-        D = self.scale[self._kept]
-        extra = self.unit * more[self._kept] / D**2
-        eigenvalues, vectors = np.linalg.eigh(self._square + np.diag(extra))
-        determined = eigenvalues > _NOTHING
-        half = np.zeros((len(self.theta), int(determined.sum())))
+    @cached_property
+    def unit(self) -> float:
+        """The variance of a weighted residual, by which sums of squares become
+        chi-squares; one where the noise is given."""
+        loss = float(self.search_result.best.loss_above_rounding[0])
+        return residual_variance(loss, self.freedom, is_known=self.setup.has_unit)
+
+    @cached_property
+    def noise_unknown(self) -> bool:
+        """Whether the noise is neither given nor can be estimated, since there are no
+        more values than determined directions. Then no standard error is known."""
+        return not self.setup.has_unit and self.setup.count <= self.dimension
+
+    # The covariance.
+
+    def _covariance_factor(self, extra: np.ndarray) -> np.ndarray:
+        """A matrix H such that H H^T is the inverse of the information matrix with
+        `extra` information on its diagonal. Rows of values that are not informative
+        are zero, and undetermined directions are left out."""
+        norms = self.scale[self._informative]
+        scaled_extra = self.unit * extra[self._informative] / norms**2
+        eigenvalues, vectors = np.linalg.eigh(
+            self._scaled_information + np.diag(scaled_extra)
+        )
+        determined = eigenvalues > _ZERO_EIGENVALUE
+        factor = np.zeros((len(self.theta), int(determined.sum())))
         columns = vectors[:, determined] / np.sqrt(eigenvalues[determined])
-        half[self._kept] = np.sqrt(self.unit) * columns / D[:, None]
-        return half
+        factor[self._informative] = np.sqrt(self.unit) * columns / norms[:, None]
+        return factor
+
+    @cached_property
+    def _bound_information(self) -> np.ndarray:
+        """The information that its bounds give about a value, where that is more than
+        the data give; otherwise zero."""
+        factor = self._covariance_factor(np.zeros(len(self.theta)))
+        bound_variance = self.setup.bound_variance
+        is_limited = np.sum(factor**2, axis=1) > bound_variance
+        return np.where(is_limited & ~self.flat, 1 / bound_variance, 0.0)
 
     @cached_property
     def half(self) -> np.ndarray:
-        """H with H H^T the covariance of the free values, a row for each: what the data
-        leave open, and what is on a bound, stays where it is. A value that the data do
-        not limit counts as known as well as its bounds say: else it would spoil the
-        others."""
-        return self._half(self._limits)
+        """A factor H of the covariance C = H H^T of the free values.
+
+        Values on a bound and undetermined directions count as fixed. A value that its
+        bounds limit more than the data counts as known to the precision of its bounds:
+        otherwise its enormous variance would spoil those of the others."""
+        return self._covariance_factor(self._bound_information)
+
+    @cached_property
+    def without_information(self) -> np.ndarray:
+        """Which values have no standard error: the information at the estimate says
+        nothing about them. They are flat, on a bound, or limited by their bounds more
+        than by the data; or the noise is unknown."""
+        is_limited = self._bound_information > 0
+        return self.flat | self.at_bound | is_limited | self.noise_unknown
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        """Of the free values; rows of what is lost are infinite on the diagonal and
-        zero beside it."""
+        """The covariance of the free values, of shape (p, p). Values without
+        information have an infinite variance and covariances of zero."""
         covariance = self.half @ self.half.T
-        covariance[self.lost] = 0.0
-        covariance[:, self.lost] = 0.0
-        covariance[self.lost, self.lost] = np.inf
+        unknown = self.without_information
+        covariance[unknown] = 0.0
+        covariance[:, unknown] = 0.0
+        covariance[unknown, unknown] = np.inf
         return covariance
 
     @property
@@ -175,10 +205,15 @@ class Uncertainty:
         return np.sqrt(np.diagonal(self.covariance))
 
     def quantile(self, level: float) -> float:
-        known = self.setup.data.sd is not None
-        return quantile(level, None if known else self.freedom)
+        """The number of standard errors from an estimate to the ends of its interval at
+        the confidence `level`."""
+        is_known = self.setup.data.sd is not None
+        return quantile(level, None if is_known else self.freedom)
+
+    # The profiles.
 
     def optimum(self) -> Optimum:
+        """The best fit, as the profiles need it."""
         best = self.search_result.best
         covariance = self.half @ self.half.T
         return Optimum(
@@ -186,65 +221,88 @@ class Uncertainty:
         )
 
     def profiles(
-        self, level: float = 0.95, which: list[int] | None = None
+        self, level: float = 0.95, which: Sequence[int] | None = None
     ) -> list[Profile]:
-        """The profiles of the free values, over all minima that tie with the best."""
-        setup, optimum, q = self.slow, self.optimum(), self.quantile(level)
-        # What has no influence, alone or against others, needs no fit to be open.
-        which = list(range(len(self.theta))) if which is None else which
-        tried = [j for j in which if not (self.flat[j] or self.noise_unknown)]
-        places = [
-            (np.sqrt(max(rise, 0.0)), theta) for rise, theta in self._ties(optimum, q)
-        ]
-        theirs = self._theirs(q)
-        points = self.search_result.points
-        found = profiles(setup, points, optimum, q, tried, places, theirs)
-        known = dict(zip(tried, found))
+        """The profiles of the free values with the indices `which` (by default of all),
+        over all minima that tie with the best, with intervals at `level`.
+
+        Profiles that are computed together inform each other: a good fit that one of
+        them comes across can widen the interval of another. The profile of one
+        parameter alone costs less, and can differ slightly."""
+        setup, optimum, q = self.slow_setup, self.optimum(), self.quantile(level)
         names = setup.model.free.names
+        indices = range(len(names)) if which is None else which
+        # The profile of a flat value is known to be open, without any fit.
+        has_open_profile = self.flat | self.noise_unknown
+        followed = [j for j in indices if not has_open_profile[j]]
+        tied = [
+            (np.sqrt(max(rise, 0.0)), theta)
+            for rise, theta in self._tied_minima(optimum, q)
+        ]
+        computed = profiles(
+            setup,
+            self.search_result.points,
+            optimum,
+            q,
+            followed,
+            tied,
+            self._tied_quantile(q),
+        )
+        by_index = dict(zip(followed, computed))
         return [
-            known[j] if j in known else open_profile(names[j], optimum, j, q)
-            for j in which
+            by_index[j] if j in by_index else open_profile(names[j], optimum, j, q)
+            for j in indices
         ]
 
     @property
-    def slow(self) -> FitSetup:
-        """The setup without fast histories, unless the best is one: they fit any data
-        nearly as well, and are left out as in the search."""
+    def slow_setup(self) -> FitSetup:
+        """The setup with the frequencies of histories limited to slow ones, unless the
+        best fit itself has a faster one. Fast histories fit any data nearly as well
+        (see `ranking.py`), and would make every interval too wide."""
         setup = self.setup
-        most = slow_limit(setup, self.theta[None])[0]
-        limited = setup.frequencies & (self.theta < most)
-        upper = np.where(limited, np.minimum(setup.upper, most), setup.upper)
+        highest = slow_frequency_limit(setup, self.theta[None])[0]
+        is_limited = setup.frequencies & (self.theta < highest)
+        upper = np.where(is_limited, np.minimum(setup.upper, highest), setup.upper)
         return replace(setup, upper=upper)
 
-    def _theirs(self, q: float) -> float:
-        """The quantile of other minima."""
-        return np.sqrt(q**2 + _CHANCES * self.setup.frequencies.any())
+    def _tied_quantile(self, q: float) -> float:
+        """The quantile below which another minimum ties with the best, where `q` is
+        that of the best."""
+        allowance = _FREQUENCY_ALLOWANCE * self.setup.frequencies.any()
+        return np.sqrt(q**2 + allowance)
 
     @cached_property
     def ties(self) -> list[tuple[float, np.ndarray]]:
-        """Other minima within the 95% interval's rise of chi-square: their own, below
-        zero where the search passed over them, and their places."""
-        return self._ties(self.optimum(), self.quantile(0.95))
+        """Other minima within the 95% confidence region: by how much their chi-square
+        exceeds that of the best, and their free values. The difference is negative for
+        a minimum that the search ranked lower because of a fast history or a long
+        delay."""
+        return self._tied_minima(self.optimum(), self.quantile(0.95))
 
-    def _ties(self, optimum: Optimum, q: float) -> list[tuple[float, np.ndarray]]:
-        """Other minima, with r below their quantile: their rise and place."""
-        q = self._theirs(q)
-        close = [
+    def _tied_minima(
+        self, optimum: Optimum, q: float
+    ) -> list[tuple[float, np.ndarray]]:
+        """Other minima that tie with the best at the quantile `q` (see `ties`), with
+        the same steps and bounds as the best."""
+        q = self._tied_quantile(q)
+        candidates = [
             minimum.theta
-            for minimum in self.search_result.minima[1 : 1 + 2 * _MOST_MINIMA]
+            for minimum in self.search_result.minima[1 : 1 + 2 * _MAX_TIED_MINIMA]
             if minimum.loss < optimum.loss + 2 * q**2 * self.unit
-            and np.all(minimum.theta <= self.slow.upper)
+            and np.all(minimum.theta <= self.slow_setup.upper)
         ]
-        if not close:
+        if not candidates:
             return []
-        n = np.full(len(close), optimum.n)
-        found = refine(self.slow, np.array(close), self.search_result.points, n)
-        r = optimum.r(found.loss)
-        away = found.theta - optimum.theta
-        near = np.einsum(
-            "ij,jk,ik->i", away, self.search_result.best.gram[0, 1:, 1:], away
-        )
-        order = np.argsort(found.loss)
-        rows = [row for row in order if r[row] < q and near[row] > 0.1 * self.unit]
-        rise = (found.loss - optimum.loss) / self.unit
-        return [(float(rise[row]), found.theta[row]) for row in rows[:_MOST_MINIMA]]
+        n = np.full(len(candidates), optimum.n)
+        points = self.search_result.points
+        fits = refine(self.slow_setup, np.array(candidates), points, n)
+        r = optimum.r(fits.loss)
+        displacement = fits.theta - optimum.theta
+        # How far the fit is from the best, in the quadratic approximation: some of the
+        # candidates end up at the best fit itself.
+        information = self.search_result.best.gram[0, 1:, 1:]
+        distance = np.einsum("ij,jk,ik->i", displacement, information, displacement)
+        order = np.argsort(fits.loss)
+        rows = [row for row in order if r[row] < q and distance[row] > 0.1 * self.unit]
+        rise = (fits.loss - optimum.loss) / self.unit
+        return [(float(rise[row]), fits.theta[row]) for row in rows[:_MAX_TIED_MINIMA]]

@@ -1,4 +1,5 @@
-"""Quantities derived from the parameters, from text: `r * tau`, `b[0] / K`."""
+"""Quantities derived from the parameters by a formula, such as `r * tau` or `b[0] / K`,
+with their standard errors."""
 
 import re
 from collections.abc import Mapping
@@ -17,23 +18,26 @@ from .._equation.expression import (
     evaluate,
     walk,
 )
-from .._equation.parser import EquationError, read_source, statements
+from .._equation.parser import EquationError, Source, read_source, statements
 from .._equation.translate_formula import Translator
 from .._util.errors import did_you_mean
 from .._util.text_table import decimals, format_interval, format_number
 from .covariance import Uncertainty
 from .delta_method import propagate
 
-# A name as fits show them: `theta_0`, `b[0]`, `rhs.weight[1,2]`.
-_NAME = re.compile(r"[A-Za-theta]\w*(?:\.\w+|\[\d+(?:,\d+)*\])+")
-_PART = re.compile(r"[^\w]")
+# A parameter name with dots or indices: `b[0]`, `rhs.weight[1,2]`.
+_COMPOUND_NAME = re.compile(r"[A-Za-z]\w*(?:\.\w+|\[\d+(?:,\d+)*\])+")
+_NON_WORD = re.compile(r"[^\w]")
 
 
 @final
 @dataclass(frozen=True)
 class Derived:
-    """A function of the parameters: its value, its standard error and its interval by
-    the delta method. Infinite where the data do not determine it; `reason` says why."""
+    """A function of the parameters: its value, its standard error, and its confidence
+    interval by the delta method.
+
+    Standard error and interval are infinite if the data do not determine the quantity;
+    then `reason` says why."""
 
     expression: str
     value: float
@@ -64,81 +68,99 @@ class Derived:
 
 
 def derive(
-    uncertainty: Uncertainty, known: Mapping[str, Any], text: str, level: float
+    uncertainty: Uncertainty,
+    known: Mapping[str, int | float],
+    text: str,
+    level: float,
 ) -> Derived:
-    """The value of `text`, with its uncertainty; `known` are the values of fixed
-    parameters, by all names under which they are known, and the numbers of free ones
-    as an `int`."""
-    formula, names = _read(text, known)
+    """The quantity that the formula `text` defines, with its uncertainty.
+
+    `known` has an entry for every name of every parameter: the index of a free value,
+    as an `int`, or the value of a fixed one, as a `float`."""
+    formula, parameters = _parse(text, known)
 
     @jax.jit
     def function(theta):
-        values = {name: _value(known[names[name]], theta) for name in names}
+        values = {
+            name: _value(known[parameter], theta)
+            for name, parameter in parameters.items()
+        }
         return jnp.reshape(as_number(evaluate(formula, values)), ())
 
     theta = jnp.asarray(uncertainty.theta)
     value, gradient = (np.asarray(a) for a in jax.value_and_grad(function)(theta))
     if not np.isfinite(value) or not np.all(np.isfinite(gradient)):
         raise ValueError(f"`{text}` or its slope is not finite at the estimate.")
-    shown = uncertainty.setup.model.free.names
-    found = propagate(uncertainty, gradient, 1e-6 * abs(value))
-    # What only bounds limit is known for predictions, but not as a number of its own.
-    limited = uncertainty.lost & ~uncertainty.flat & ~uncertainty.at_bound
-    moves = found.moved | (limited & (gradient != 0))
-    moved = [f"`{name}`" for name, moving in zip(shown, moves) if moving]
-    held = uncertainty.at_bound & (gradient != 0)
-    at_bound = ", ".join(f"`{name}`" for name, holds in zip(shown, held) if holds)
-    sd = float(found.sd)
-    if moved or (at_bound and sd == 0):
-        reason = f"The data do not determine {', '.join(moved)}."
-        reason = reason if moved else f"On a bound: {at_bound}."
+    names = uncertainty.setup.model.free.names
+    propagated = propagate(uncertainty, gradient, 1e-6 * abs(value))
+    # A value that only its bounds limit counts as known in predictions, but gives a
+    # derived quantity no standard error.
+    limited_by_bounds = (
+        uncertainty.without_information & ~uncertainty.flat & ~uncertainty.at_bound
+    )
+    is_undetermined = propagated.moved | (limited_by_bounds & (gradient != 0))
+    undetermined = ", ".join(f"`{names[j]}`" for j in np.flatnonzero(is_undetermined))
+    is_held = uncertainty.at_bound & (gradient != 0)
+    at_bound = ", ".join(f"`{names[j]}`" for j in np.flatnonzero(is_held))
+    sd = float(propagated.sd)
+    if undetermined or (at_bound and sd == 0):
+        reason = f"The data do not determine {undetermined}."
+        reason = reason if undetermined else f"On a bound: {at_bound}."
         ends = (-np.inf, np.inf)
         return Derived(text, float(value), np.inf, level, ends, reason)
-    away = uncertainty.quantile(level) * sd
-    ends = (float(value - away), float(value + away))
+    half_width = uncertainty.quantile(level) * sd
+    ends = (float(value - half_width), float(value + half_width))
     reason = f"On a bound, and taken as known: {at_bound}." if at_bound else ""
     return Derived(text, float(value), sd, level, ends, reason)
 
 
-def _value(known: Any, theta):
+def _value(known: int | float, theta: jax.Array) -> Any:
     return theta[known] if isinstance(known, int) else known
 
 
-def _read(text: str, known: Mapping[str, Any]) -> tuple[Expression, dict[str, str]]:
-    """The checked formula, and the parameters that its names stand for.
+def _parse(
+    text: str, known: Mapping[str, int | float]
+) -> tuple[Expression, dict[str, str]]:
+    """The formula, and for each name in it the parameter that it stands for.
 
-    Indices and dots are no part of formulas: such names are read with underscores in
-    their places, letter for letter, so that errors point where they should."""
+    Formulas have no dots or indices. Compound names are therefore replaced by names of
+    the same length, with underscores: error messages, which point at a column of the
+    text, stay correct."""
     source = read_source("expression", text)
-    plain = _NAME.sub(lambda found: _PART.sub("_", found[0]), source.text)
-    instead = {_PART.sub("_", name): name for name in _NAME.findall(source.text)}
+    plain = _COMPOUND_NAME.sub(lambda name: _NON_WORD.sub("_", name[0]), source.text)
+    compound_names = {
+        _NON_WORD.sub("_", name): name for name in _COMPOUND_NAME.findall(source.text)
+    }
     try:
-        return _formula(type(source)(plain), known, instead)
+        return _checked_formula(type(source)(plain), known, compound_names)
     except EquationError as error:
         message = str(error)
-        for written, name in instead.items():
+        for written, name in compound_names.items():
             message = message.replace(written, name)
         raise EquationError(message) from None
 
 
-def _formula(source, known: Mapping[str, Any], instead: Mapping[str, str]):
-    found = statements(source)
-    if len(found) != 1 or found[0].kind != "value":
+def _checked_formula(
+    source: Source, known: Mapping[str, int | float], compound_names: Mapping[str, str]
+) -> tuple[Expression, dict[str, str]]:
+    parsed = statements(source)
+    if len(parsed) != 1 or parsed[0].kind != "value":
         raise EquationError(
             "Give one expression of the parameters, such as `r * tau`, without '='."
         )
     translator = Translator(())
-    formula = translator.formula(found[0], "observe")
+    formula = translator.formula(parsed[0], "observe")
     if translator.is_condition(formula):
-        raise found[0].error("Give a number: a comparison has no error bar.")
-    names = {}
+        raise parsed[0].error("Give a number: a comparison has no error bar.")
+    parameters = {}
     for part in walk(formula):
         if not isinstance(part, Name) or part.name in CONSTANTS:
             continue
-        name = instead.get(part.name, part.name)
-        if name not in known or (name != part.name and part.name in known):
+        parameter = compound_names.get(part.name, part.name)
+        is_ambiguous = parameter != part.name and part.name in known
+        if parameter not in known or is_ambiguous:
             raise EquationError(
-                f"There is no parameter {name!r}.{did_you_mean(name, known)}"
+                f"There is no parameter {parameter!r}.{did_you_mean(parameter, known)}"
             )
-        names[part.name] = name
-    return formula, names
+        parameters[part.name] = parameter
+    return formula, parameters

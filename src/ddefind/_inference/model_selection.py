@@ -1,8 +1,13 @@
-r"""Which of several models? Likelihoods that pay for their parameters.
+r"""Model selection: information criteria, and the comparison of several fits.
 
-With $k$ parameters, the noise levels that are not given among them, and $n$ measured
-values: $AIC = 2k - 2\log L$, $AIC_c = AIC + 2k(k+1)/(n-k-1)$ and $BIC = k\log n - 2\log
-L$. Undetermined directions cost nothing: they buy nothing."""
+With $k$ parameters (noise levels that are not given among them), $n$ measured values
+and the likelihood $L$:
+
+$$AIC = 2k - 2\log L, \qquad AIC_c = AIC + \frac{2k(k+1)}{n-k-1}, \qquad
+  BIC = k\log n - 2\log L.$$
+
+Directions in parameter space that the data do not determine are not counted in k: they
+do not improve the fit."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class Criteria(NamedTuple):
-    """The likelihood of a fit and what it costs: `parameters` counts the determined
-    directions, and the noise levels that were not given."""
+    """The log-likelihood and the information criteria of a fit. `parameters` counts the
+    determined directions and the noise levels that were not given."""
 
     parameters: int
     log_likelihood: float
@@ -29,21 +34,26 @@ class Criteria(NamedTuple):
 
 
 def criteria(data: Data, fitted: np.ndarray, dimension: int) -> Criteria:
-    """The criteria of a fit to Gaussian noise, from what it says at the data."""
+    """The criteria of a fit with Gaussian noise.
+
+    `fitted` is the model at the times of the data, of the shape of `data.x`;
+    `dimension` is the number of determined directions."""
     residuals = data.x - fitted
-    here = np.isfinite(residuals)
-    n, count = int(here.sum()), here.sum(axis=0)
-    squares = np.where(here, residuals, 0.0) ** 2
+    is_measured = np.isfinite(residuals)
+    n, count = int(is_measured.sum()), is_measured.sum(axis=0)
+    squares = np.where(is_measured, residuals, 0.0) ** 2
     if data.sd is not None:
-        sd = np.where(here, data.sd, 1.0)
-        deviance = float(np.sum(squares / sd**2 + here * np.log(2 * np.pi * sd**2)))
+        sd = np.where(is_measured, data.sd, 1.0)
+        normalisation = is_measured * np.log(2 * np.pi * sd**2)
+        deviance = float(np.sum(squares / sd**2 + normalisation))
         k = dimension
     else:
         measured = count > 0
         total, count = squares.sum(axis=0)[measured], count[measured]
         size = np.nansum(data.x[:, measured] ** 2, axis=0)
-        mean = np.maximum(total / count, 1e-30 * size / count + 1e-300)
-        deviance = float(np.sum(count * (np.log(2 * np.pi * mean) + 1)))
+        # The variance of the noise of each quantity, never zero.
+        variance = np.maximum(total / count, 1e-30 * size / count + 1e-300)
+        deviance = float(np.sum(count * (np.log(2 * np.pi * variance) + 1)))
         k = dimension + len(count)
     aic = deviance + 2 * k
     aicc = aic + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
@@ -53,38 +63,38 @@ def criteria(data: Data, fitted: np.ndarray, dimension: int) -> Criteria:
 @final
 @dataclass(frozen=True)
 class Comparison:
-    """Fits of the same data, best first, by BIC: a right model wins against a larger
-    one that contains it, too.
-
-    `weights` are the shares exp(-BIC / 2), about the probability of each if one of them
-    is right and all were as likely before."""
+    """Fits of the same data, ordered by BIC, best first. With enough data BIC prefers
+    the true model also to a larger one that contains it."""
 
     labels: tuple[str, ...]
     criteria: tuple[Criteria, ...]
 
     @property
     def best(self) -> str:
+        """The label of the best fit."""
         return self.labels[0]
 
     @property
     def differences(self) -> np.ndarray:
-        """BIC above the best."""
+        """The BIC of each fit less that of the best."""
         return np.array([each.bic - self.criteria[0].bic for each in self.criteria])
 
     @property
     def weights(self) -> np.ndarray:
+        """The weights exp(-BIC / 2), normalised: about the probability of each model,
+        if one of them is true and all were equally likely beforehand."""
         share = np.exp(-0.5 * self.differences)
         return share / share.sum()
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = []
         rows += [("model", "k", "log L", "AIC", "AICc", "BIC", "BIC - best", "weight")]
-        for label, each, above, weight in zip(
+        for label, each, difference, weight in zip(
             self.labels, self.criteria, self.differences, self.weights
         ):
-            numbers = (each.log_likelihood, each.aic, each.aicc, each.bic, above)
-            shown = [f"{number:.2f}" for number in numbers]
-            rows.append((label, str(each.parameters), *shown, f"{weight:.3f}"))
+            columns = (each.log_likelihood, each.aic, each.aicc, each.bic, difference)
+            cells = [f"{value:.2f}" for value in columns]
+            rows.append((label, str(each.parameters), *cells, f"{weight:.3f}"))
         return rows
 
     def __str__(self) -> str:
@@ -99,7 +109,8 @@ def compare(fits: "Mapping[str, Estimate] | Iterable[Estimate]") -> Comparison:
 
     **Arguments**
 
-    - `fits`: by name, or in a list; then models are called by their equations.
+    - `fits`: a mapping from labels to fits, or a list of fits, which are then labelled
+      by their equations.
 
     >>> import numpy as np
     >>> import ddefind as dd
@@ -125,7 +136,7 @@ def compare(fits: "Mapping[str, Estimate] | Iterable[Estimate]") -> Comparison:
             )
     first, *others = named.items()
     for label, fit in others:
-        if not _same_data(first[1].data, fit.data):
+        if not _is_same_data(first[1].data, fit.data):
             raise ValueError(
                 f"{first[0]!r} and {label!r} are fits of different data: their "
                 "likelihoods cannot be compared."
@@ -134,12 +145,13 @@ def compare(fits: "Mapping[str, Estimate] | Iterable[Estimate]") -> Comparison:
     return Comparison(tuple(order), tuple(named[label].criteria for label in order))
 
 
-def _labelled(fits: list) -> dict[str, Any]:
+def _labelled(fits: list[Any]) -> dict[str, Any]:
+    """The fits by their equations, with a number behind those that occur twice."""
     labels = [_label(fit) for fit in fits]
-    several = {label for label in labels if labels.count(label) > 1}
+    repeated = {label for label in labels if labels.count(label) > 1}
     return {
-        f"{label} ({number})" if label in several else label: fit
-        for number, (label, fit) in enumerate(zip(labels, fits), start=1)
+        f"{label} ({position})" if label in repeated else label: fit
+        for position, (label, fit) in enumerate(zip(labels, fits), start=1)
     }
 
 
@@ -151,8 +163,8 @@ def _label(fit: Any) -> str:
     return getattr(rhs, "__name__", type(rhs).__name__)
 
 
-def _same_data(one: Data, other: Data) -> bool:
-    """Whether the same values were measured; what was not measured does not count."""
+def _is_same_data(one: Data, other: Data) -> bool:
+    """Whether both hold the same measured values; missing ones do not count."""
     columns, others = _measured(one), _measured(other)
     return columns.keys() == others.keys() and all(
         np.array_equal(columns[name], others[name], equal_nan=True) for name in columns
@@ -160,11 +172,13 @@ def _same_data(one: Data, other: Data) -> bool:
 
 
 def _measured(data: Data) -> dict[str, np.ndarray]:
+    """For each quantity that was measured, its times, values and standard
+    deviations."""
     sd = np.full_like(data.x, np.nan) if data.sd is None else data.sd
-    found = {}
+    measured = {}
     for column, name in enumerate(data.names):
         here = np.isfinite(data.x[:, column])
         if here.any():
             rows = (data.t, data.x[:, column], sd[:, column])
-            found[name] = np.stack([row[here] for row in rows])
-    return found
+            measured[name] = np.stack([row[here] for row in rows])
+    return measured

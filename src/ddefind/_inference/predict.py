@@ -1,6 +1,6 @@
-"""Predictions: what the model says at any time, how sure it is, and why not."""
+"""Predictions of the model at any time, with confidence bands by the delta method."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -16,20 +16,23 @@ from .._util.text_table import html_table, table_lines
 from .covariance import Uncertainty
 from .delta_method import Propagated, propagate
 
-# Times of a prediction up to a given one; rows of a printed table.
-_TIMES, _ROWS = 201, 12
+# The number of times of a prediction that is given only its last one.
+_TIMES = 201
+# The number of rows of a printed table.
+_ROWS = 12
 
 
 @final
 @dataclass(frozen=True)
 class Prediction:
-    """What is observed at times `t`: arrays are (len(t), k), for the k quantities
-    `names`.
+    """A prediction of the k quantities `names` at the times `t`. Arrays have the shape
+    (len(t), k).
 
-    `low` and `high` are the confidence band of the trajectory, with `sd` its standard
-    deviation; `noisy_low` and `noisy_high` hold a new measurement. `determined` is
-    false where parameters matter that the data do not determine: the band then leaves
-    them out, and `notes` say so."""
+    `mean` is the fitted trajectory and `sd` its standard deviation. `low` and `high`
+    are its confidence band; between `noisy_low` and `noisy_high` a new measurement is
+    expected. `determined` is false where the prediction depends on parameters that the
+    data do not determine: the band does not include their uncertainty, and `notes` say
+    so."""
 
     t: np.ndarray
     names: tuple[str, ...]
@@ -78,18 +81,19 @@ class Prediction:
 
 
 def read_times(times: Any, T: float) -> np.ndarray:
-    """Times as an array; a number is the end of an even grid, None that of the data."""
+    """The user's `times` as an array. A single number is the end of an evenly spaced
+    grid; None stands for the end of the data, T."""
     try:
-        found = np.asarray(T if times is None else times, dtype=float)
+        array = np.asarray(T if times is None else times, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(f"`times` must be numbers, but got {times!r}.") from None
-    bad = ~np.isfinite(found) | (found < 0) | ((found == 0) & (found.ndim == 0))
-    if found.ndim > 1 or found.size == 0 or np.any(bad):
+    is_bad = ~np.isfinite(array) | (array < 0) | ((array == 0) & (array.ndim == 0))
+    if array.ndim > 1 or array.size == 0 or np.any(is_bad):
         raise ValueError(
             "`times` must be the last time of the prediction, or a vector of times "
             f"from 0 on, but got {times!r}."
         )
-    return np.linspace(0, float(found), _TIMES) if found.ndim == 0 else found
+    return np.linspace(0, float(array), _TIMES) if array.ndim == 0 else array
 
 
 def predict(
@@ -99,58 +103,63 @@ def predict(
     parameters: Mapping[str, Any],
     level: float,
 ) -> Prediction:
-    """What the fitted `problem` says at `times`, with other values of `parameters`."""
+    """The prediction of the fitted `problem` at `times`.
+
+    `parameters` are values to be used instead of the fitted ones, by name. They count
+    as known exactly; all other values keep their estimates and their covariance."""
     setup, search_result = uncertainty.setup, uncertainty.search_result
-    model, theta, given = _changed(uncertainty, problem, parameters)
-    before, tau = setup.delay(uncertainty.theta[None])[0], _delay(model, theta)
-    n = int(np.ceil(search_result.best.n[0] * max(tau / before, 1.0)))
-    seen = observed(model, theta, times, n, len(setup.data.names))
-    mean, gradient = seen[..., 0], np.where(given, 0.0, seen[..., 1:])
-    _check_finite(times, seen)
+    model, theta, is_given = _with_parameters(uncertainty, problem, parameters)
+    fitted_delay = setup.delay(uncertainty.theta[None])[0]
+    # A longer delay gets more steps, so that they stay as short as in the fit.
+    ratio = max(_delay(model, theta) / fitted_delay, 1.0)
+    n = int(np.ceil(search_result.best.n[0] * ratio))
+    values = observed(model, theta, times, n, len(setup.data.names))
+    mean, gradient = values[..., 0], np.where(is_given, 0.0, values[..., 1:])
+    _check_finite(times, values)
     measured = setup.measured
     noise = np.where(measured, search_result.noise, 0.0)
-    found = propagate(uncertainty, gradient, noise)
-    found = found._replace(moved=found.moved & ~given)
+    propagated = propagate(uncertainty, gradient, noise)
+    propagated = propagated._replace(moved=propagated.moved & ~is_given)
     q = uncertainty.quantile(level)
-    away, noisy = q * found.sd, q * np.hypot(found.sd, noise)
+    half_width, noisy = q * propagated.sd, q * np.hypot(propagated.sd, noise)
     return Prediction(
         times,
         setup.data.names,
         mean,
-        found.sd,
-        mean - away,
-        mean + away,
+        propagated.sd,
+        mean - half_width,
+        mean + half_width,
         mean - noisy,
         mean + noisy,
-        np.all(~found.moved, axis=-1),
+        np.all(~propagated.moved, axis=-1),
         level,
-        tuple(_notes(uncertainty, times, found, gradient, measured)),
+        tuple(_notes(uncertainty, times, propagated, gradient, measured)),
     )
 
 
-def _changed(
+def _with_parameters(
     uncertainty: Uncertainty, problem: Problem, parameters: Mapping[str, Any]
 ) -> tuple[Model, np.ndarray, np.ndarray]:
-    """The model and its free values with other parameters, and which of the free
-    values were given."""
+    """The model and its free values with some `parameters` replaced, and which of the
+    free values were given. Parameters that are tied to a given one change with it."""
     model, theta = uncertainty.setup.model, uncertainty.theta.copy()
     free, vector = model.free, parameter_vector(problem)
     like = np.array(free.like)
-    given = np.zeros(len(theta), bool)
+    is_given = np.zeros(len(theta), bool)
     for key, value in parameters.items():
-        where = find(key, list(free.arrays))
-        for element, number in zip(where, numbers(key, value, len(where))):
+        elements = find(key, list(free.arrays))
+        for element, number in zip(elements, numbers(key, value, len(elements))):
             if key == "tau" and number <= 0:
                 raise ValueError(f"`tau` must be positive, but got {number:g}.")
             vector[like == like[element]] = number
             source = free.source[element]
             if source >= 0:
-                theta[source], given[source] = number, True
+                theta[source], is_given[source] = number, True
     learned, fixed = free.split(with_values(problem, vector))
     return (
         eqx.tree_at(lambda m: (m.learned, m.fixed), model, (learned, fixed)),
         theta,
-        given,
+        is_given,
     )
 
 
@@ -158,11 +167,11 @@ def _delay(model: Model, theta: np.ndarray) -> float:
     return float(model.free.join(jnp.asarray(theta), model.learned).tau)
 
 
-def _check_finite(times: np.ndarray, seen: np.ndarray) -> None:
-    bad = ~np.all(np.isfinite(seen), axis=(1, 2))
-    if bad.any():
+def _check_finite(times: np.ndarray, values: np.ndarray) -> None:
+    is_bad = ~np.all(np.isfinite(values), axis=(1, 2))
+    if is_bad.any():
         raise ValueError(
-            f"The trajectory is not finite from t = {times[bad].min():.4g} on: it "
+            f"The trajectory is not finite from t = {times[is_bad].min():.4g} on: it "
             "grows without limit. Ask for earlier `times`, or other `parameters`."
         )
 
@@ -170,27 +179,26 @@ def _check_finite(times: np.ndarray, seen: np.ndarray) -> None:
 def _notes(
     uncertainty: Uncertainty,
     times: np.ndarray,
-    found: Propagated,
+    propagated: Propagated,
     gradient: np.ndarray,
     measured: np.ndarray,
 ) -> list[str]:
+    """What the bands leave out, in sentences."""
     names = uncertainty.setup.model.free.names
     notes = []
-    for j in np.flatnonzero(found.moved.any(axis=(0, 1))):
-        first = times[found.moved[..., j].any(axis=1)].min()
+    for j in np.flatnonzero(propagated.moved.any(axis=(0, 1))):
+        first = times[propagated.moved[..., j].any(axis=1)].min()
         notes.append(
             f"From t = {first:.4g} on `{names[j]}` matters, which the data do not "
             "determine; the bands leave it out."
         )
-    used = np.any(gradient != 0, axis=(0, 1))
-    held = [f"`{names[j]}`" for j in np.flatnonzero(uncertainty.at_bound & used)]
-    if held:
-        notes.append(f"On a bound, and taken as known: {', '.join(held)}.")
-    lacking = _names(uncertainty.setup.data.names, ~measured)
+    has_influence = np.any(gradient != 0, axis=(0, 1))
+    held = np.flatnonzero(uncertainty.at_bound & has_influence)
+    if len(held):
+        listed = ", ".join(f"`{names[j]}`" for j in held)
+        notes.append(f"On a bound, and taken as known: {listed}.")
+    quantities = uncertainty.setup.data.names
+    lacking = ", ".join(quantities[i] for i in np.flatnonzero(~measured))
     if lacking:
         notes.append(f"Not measured, so without noise: {lacking}.")
     return notes
-
-
-def _names(names: Sequence[str], which: np.ndarray) -> str:
-    return ", ".join(name for name, chosen in zip(names, which) if chosen)

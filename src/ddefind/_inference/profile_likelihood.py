@@ -1,14 +1,19 @@
-r"""Profile likelihood: how far each parameter can be moved before the fit suffers.
+r"""Profile likelihood: how far a parameter can move before the fit becomes too bad.
 
-The profile of a parameter is $S$ minimised over all others. In units of the noise,
+The profile of a parameter is the sum of squares $S$ minimised over all other parameters
+while this one is held at a value v. In units of the noise $\sigma$,
 
 $$r(v) = \sqrt{(S_{\text{profile}}(v) - S_{\min}) / \sigma^2}$$
 
-is nearly linear in v; the interval ends where r reaches the quantile. All ends of all
-parameters are sought together, each round one batch of fits. What the others find on
-their way counts: where one passes a place within its quantile that lies beyond the
-interval of another parameter, that one is followed again from there."""
+is nearly linear in v on each side of the estimate. The confidence interval ends where r
+reaches the quantile of the confidence level.
 
+The ends of all parameters are sought together, with one batch of fits in each round.
+They also inform each other: if a fit on the way to one end has an r below the quantile,
+and lies beyond the end of another parameter's interval, the search for that end is
+continued from there."""
+
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
@@ -18,25 +23,27 @@ from .._least_squares.batches import refine
 from .._least_squares.setup import FitSetup
 from .._loss.path_costs import Points
 
-# An end is found when r is as near to the quantile as this.
-_NEAR = 0.02
-_ROUNDS = 25
-_LIMIT = 60
-# A profile is open if the parameter can be moved by so many times its size, and its
-# standard error.
-_FAR = 1e4
-# How often ends are sought again from where other profiles came.
-_AGAIN = 3
-# A profile that closes can still be a plateau: far beyond its end the data no longer
-# depend on the value (moving it from the end on by this much, in units of the noise).
-# Then it needs this r to count as closed: noise alone lifts every plateau above the
-# quantile in one fit of twenty.
-_SURE, _SILENT = 4.0, 0.25
+# An end is found when r is this close to the quantile.
+_R_TOLERANCE = 0.02
+_MAX_ROUNDS = 25
+_MAX_EVALUATIONS = 60
+# A profile is open if the parameter can be moved by so many times its size, and so many
+# times its standard error.
+_OPEN_FACTOR = 1e4
+# How often ends are sought again from fits that other profiles came across.
+_MAX_EXTENSIONS = 3
+# A profile may rise above the quantile and still end in a plateau, on which the data no
+# longer depend on the value: moving it from the end of the interval to a place far out
+# changes the predictions by less than `_PLATEAU_CHANGE`, in units of the noise. On a
+# plateau r must exceed `_PLATEAU_R` for the end to count as closed, because in one fit
+# of twenty the noise alone lifts a whole plateau above the 95% quantile.
+_PLATEAU_R, _PLATEAU_CHANGE = 4.0, 0.25
 
 
 class Optimum(NamedTuple):
-    """A minimum, and how it is measured: `loss` is the S that counts as the lowest,
-    `unit` the variance of a residual, `covariance` that of the free values."""
+    """The best fit, from which profiles are measured: its free values, its steps per
+    delay, its sum of squares, the variance of a residual (the unit of chi-square), and
+    the covariance of the free values."""
 
     theta: np.ndarray
     n: int
@@ -44,16 +51,20 @@ class Optimum(NamedTuple):
     unit: float
     covariance: np.ndarray
 
-    def r(self, loss):
+    def r(self, loss: np.ndarray) -> np.ndarray:
+        """The root of the excess chi-square of fits with these sums of squares."""
         return np.sqrt(np.maximum(loss - self.loss, 0.0) / self.unit)
 
 
 @final
 @dataclass(frozen=True)
 class Profile:
-    """One parameter's profile: `values` and r there, sorted. An end of `interval` is
-    infinite where the profile stays open; `reached` is how far it was followed, and
-    `theta` all free values along it."""
+    """The profile of one parameter, and its confidence interval.
+
+    `values` are the values at which the parameter was held, in increasing order, `r`
+    the root of the excess chi-square there, and `theta` all free values of these fits,
+    one row for each. An end of `interval` is infinite where the profile stays below
+    the `quantile`; `reached` is how far it was followed."""
 
     name: str
     estimate: float
@@ -66,54 +77,65 @@ class Profile:
 
     @property
     def closed(self) -> tuple[bool, bool]:
+        """Whether the interval has a finite lower and a finite upper end."""
         low, high = self.interval
         return bool(np.isfinite(low)), bool(np.isfinite(high))
 
 
 @final
-class _IntervalEnd:
-    """The search for one end of one profile, on the `side` below (-1) or above (+1),
-    from a place `theta` whose r is below the quantile."""
+class _EndSearch:
+    """The search for one end of the interval of free value j.
+
+    It begins at the free values `theta`, whose `r` is below the quantile, and moves
+    value j down (`side` = -1) or up (`side` = +1): first in growing steps until r
+    exceeds the quantile, then by interpolation between the last fit inside and the
+    nearest one outside."""
 
     def __init__(
         self,
         setup: FitSetup,
         optimum: Optimum,
-        theta,
+        theta: np.ndarray,
         r: float,
         j: int,
         side: int,
-        quantile,
+        quantile: float,
     ):
         self.optimum, self.j, self.side, self.quantile = optimum, j, side, quantile
         self.bound = float((setup.lower if side < 0 else setup.upper)[j])
-        self.path: list[tuple[float, np.ndarray]] = [(r, theta)]  # within the quantile
-        self.seen: list[tuple[float, float, np.ndarray]] = []
+        # The fits with r below the quantile, from the start outwards: (r, theta).
+        self.path: list[tuple[float, np.ndarray]] = [(r, theta)]
+        # All fits on the way: (value, r, theta).
+        self.visited: list[tuple[float, float, np.ndarray]] = []
+        # The nearest value with r above the quantile, and r there.
         self.outside, self.r_outside = np.nan, np.nan
         variance = optimum.covariance[j, j]
         size = max(abs(self.inside), 1e-6)
-        self.far = _FAR * max(size, np.sqrt(variance) if variance < 1e300 else size)
-        usual = quantile * np.sqrt(variance)
-        usual = usual if 0 < usual < self.far else 0.1 * size
-        self.step = max(usual, 0.3 * abs(self.inside - optimum.theta[j]))
+        # A parameter that moves farther than this has an open profile.
+        self.farthest = _OPEN_FACTOR * max(
+            size, np.sqrt(variance) if variance < 1e300 else size
+        )
+        first_step = quantile * np.sqrt(variance)
+        first_step = first_step if 0 < first_step < self.farthest else 0.1 * size
+        self.step = max(first_step, 0.3 * abs(self.inside - optimum.theta[j]))
+        self.value = self.inside  # at which the next fit holds value j
         self.end = np.nan
         self.done = self.is_open = self.inside == self.bound
 
     @property
     def inside(self) -> float:
-        """The farthest value with r below the quantile."""
+        """The farthest value so far with r below the quantile."""
         return float(self.path[-1][1][self.j])
 
     @property
     def limit(self) -> float:
-        """Where the interval ends."""
+        """The end of the interval, infinite if the profile is open."""
         if self.is_open:
             return self.side * np.inf
         return self.inside if np.isnan(self.end) else self.end
 
     def propose(self) -> list[np.ndarray]:
-        """Where to start the next fit: this value moved, the others as they were, and
-        as they moved last."""
+        """Choose the next value, and return the two starts of the fits with it."""
         r_inside = self.path[-1][0]
         if np.isnan(self.outside):
             value = self.inside + self.side * self.step
@@ -124,36 +146,40 @@ class _IntervalEnd:
                 self.outside - self.inside
             )
         self.value = value
-        return self.starts(value)
+        return self.starts_at(value)
 
-    def starts(self, value: float) -> list[np.ndarray]:
-        here = self.path[-1][1]
-        C = self.optimum.covariance[:, self.j]
-        direction = np.zeros_like(here)
+    def starts_at(self, value: float) -> list[np.ndarray]:
+        """Two starts for a fit with value j held at `value`: all other values as in the
+        last fit, or extrapolated along the profile."""
+        last = self.path[-1][1]
+        covariances = self.optimum.covariance[:, self.j]
+        direction = np.zeros_like(last)
         if len(self.path) > 1:
-            last = self.path[-2][1]
-            direction = (here - last) / (here[self.j] - last[self.j])
-        elif 0 < C[self.j] < np.inf:
-            direction = C / C[self.j]
-        alone, along = here.copy(), here + (value - here[self.j]) * direction
-        alone[self.j] = along[self.j] = value
-        return [alone, along]
+            previous = self.path[-2][1]
+            direction = (last - previous) / (last[self.j] - previous[self.j])
+        elif 0 < covariances[self.j] < np.inf:
+            direction = covariances / covariances[self.j]
+        unchanged = last.copy()
+        extrapolated = last + (value - last[self.j]) * direction
+        unchanged[self.j] = extrapolated[self.j] = value
+        return [unchanged, extrapolated]
 
-    def learn(self, r: float, theta: np.ndarray) -> None:
+    def update(self, r: float, theta: np.ndarray) -> None:
         """Take the fit at the proposed value into account."""
-        self.seen.append((self.value, r, theta))
-        if abs(r - self.quantile) < _NEAR:
-            here = float(self.optimum.theta[self.j])
-            self.end = here + (self.value - here) * self.quantile / r
+        self.visited.append((self.value, r, theta))
+        if abs(r - self.quantile) < _R_TOLERANCE:
+            estimate = float(self.optimum.theta[self.j])
+            self.end = estimate + (self.value - estimate) * self.quantile / r
             self.done = True
         elif r < self.quantile:
             moved = abs(self.value - self.optimum.theta[self.j])
-            self.is_open = self.value == self.bound or moved > self.far
+            self.is_open = self.value == self.bound or moved > self.farthest
             self.done = self.is_open
-            # Twice the last stride, or what a straight line asks for.
-            stride = abs(self.value - self.inside)
-            wanted = moved * (self.quantile / max(r, 0.1) - 1)
-            self.step = min(max(1.05 * wanted, 0.3 * stride), 3 * stride)
+            # The next step is the one that a linear r(v) suggests, but at most three
+            # times the last one.
+            last_step = abs(self.value - self.inside)
+            linear_step = moved * (self.quantile / max(r, 0.1) - 1)
+            self.step = min(max(1.05 * linear_step, 0.3 * last_step), 3 * last_step)
             self.path.append((r, theta))
         else:
             self.outside, self.r_outside = self.value, min(r, 10 * self.quantile)
@@ -164,69 +190,78 @@ class _IntervalEnd:
 
 @final
 @dataclass(frozen=True)
-class _Search:
-    """The search for all ends."""
+class _ProfileSearch:
+    """The joint search for the ends of several profiles."""
 
     setup: FitSetup
     points: Points
     optimum: Optimum
     quantile: float
 
-    def end(
+    def begin_end(
         self, theta: np.ndarray, r: float, j: int, side: int, quantile: float
-    ) -> _IntervalEnd:
-        return _IntervalEnd(self.setup, self.optimum, theta, r, j, side, quantile)
+    ) -> _EndSearch:
+        return _EndSearch(self.setup, self.optimum, theta, r, j, side, quantile)
 
-    def held(self, js: list[int], starts: list[list[np.ndarray]]):
-        """The better of two fits with value j held, for each: r, theta, and how much
-        the data feel a change of the value, in units of the noise."""
+    def fit_held(
+        self, indices: list[int], starts: list[list[np.ndarray]]
+    ) -> Iterable[tuple[float, np.ndarray, float]]:
+        """Fit all values but one, from two starts for each of the held `indices`.
+
+        For each the better of the two fits: its r, its free values, and the sensitivity
+        of the predictions to the held value (the norm of their derivatives, in units of
+        the noise)."""
         theta = np.concatenate(starts)
         theta = np.clip(theta, self.setup.lower, self.setup.upper)
-        held = np.arange(theta.shape[1]) == np.repeat(js, 2)[:, None]
+        held = np.arange(theta.shape[1]) == np.repeat(indices, 2)[:, None]
         n = np.full(len(theta), self.optimum.n)
-        found = refine(self.setup, theta, self.points, n, _LIMIT, held)
-        better = np.argmin(found.loss.reshape(-1, 2), axis=1)
-        rows = 2 * np.arange(len(js)) + better
-        felt = np.sqrt(
-            found.gram[rows, np.add(js, 1), np.add(js, 1)] / self.optimum.unit
-        )
-        return zip(self.optimum.r(found.loss[rows]).tolist(), found.theta[rows], felt)
+        fits = refine(self.setup, theta, self.points, n, _MAX_EVALUATIONS, held)
+        better = np.argmin(fits.loss.reshape(-1, 2), axis=1)
+        rows = 2 * np.arange(len(indices)) + better
+        diagonal = np.add(indices, 1)
+        sensitivity = np.sqrt(fits.gram[rows, diagonal, diagonal] / self.optimum.unit)
+        r = self.optimum.r(fits.loss[rows]).tolist()
+        return zip(r, fits.theta[rows], sensitivity)
 
-    def run(self, ends: list[_IntervalEnd]) -> None:
-        for _ in range(_ROUNDS):
+    def run(self, ends: list[_EndSearch]) -> None:
+        """Follow all ends until they are found, one batch of fits in each round."""
+        for _ in range(_MAX_ROUNDS):
             active = [end for end in ends if not end.done]
             if not active:
                 return
-            found = self.held([e.j for e in active], [e.propose() for e in active])
-            for end, (r, theta, _) in zip(active, found):
-                end.learn(r, theta)
+            indices = [end.j for end in active]
+            fits = self.fit_held(indices, [end.propose() for end in active])
+            for end, (r, theta, _) in zip(active, fits):
+                end.update(r, theta)
 
-    def beyond(self, ends: list[_IntervalEnd]) -> list[_IntervalEnd]:
-        """Ends to be sought again, from places beyond all those found so far."""
-        places = [(*place, end.quantile) for end in ends for place in end.path]
-        more = []
-        for (j, side), end in _farthest(ends).items():
-            r, theta, quantile = max(places, key=lambda place: side * place[1][j])
-            room = 0.02 * abs(end.limit - self.optimum.theta[j])
-            if np.isfinite(end.limit) and side * (theta[j] - end.limit) > room:
-                more.append(self.end(theta, r, j, side, quantile))
-        return more
+    def extensions(self, ends: list[_EndSearch]) -> list[_EndSearch]:
+        """New searches for the ends beyond which another search found a fit with r
+        below its quantile; they begin at that fit."""
+        inside = [(*fit, end.quantile) for end in ends for fit in end.path]
+        extended = []
+        for (j, side), end in _outermost(ends).items():
+            r, theta, quantile = max(inside, key=lambda fit: side * fit[1][j])
+            margin = 0.02 * abs(end.limit - self.optimum.theta[j])
+            if np.isfinite(end.limit) and side * (theta[j] - end.limit) > margin:
+                extended.append(self.begin_end(theta, r, j, side, quantile))
+        return extended
 
-    def open_plateaus(self, ends: list[_IntervalEnd]) -> None:
-        """Open the ends beyond which the data do not depend on the value, unless they
-        are sure that it is not there."""
-        asked = [(end, far) for end in ends if (far := _far(end)) is not None]
-        if not asked:
+    def open_plateaus(self, ends: list[_EndSearch]) -> None:
+        """Declare those ends open that a fit far beyond them shows to be on a plateau
+        (see `_PLATEAU_R`), or where r is again below the quantile."""
+        tested = [(end, far) for end in ends if (far := _far_beyond(end)) is not None]
+        if not tested:
             return
-        starts = [end.starts(far) for end, far in asked]
-        found = self.held([end.j for end, _ in asked], starts)
-        for (end, far), (r, _, felt) in zip(asked, found):
-            silent = felt * abs(far - end.limit) < _SILENT
-            end.is_open = r < self.quantile or (silent and r < _SURE)
+        starts = [end.starts_at(far) for end, far in tested]
+        fits = self.fit_held([end.j for end, _ in tested], starts)
+        for (end, far), (r, _, sensitivity) in zip(tested, fits):
+            is_plateau = sensitivity * abs(far - end.limit) < _PLATEAU_CHANGE
+            end.is_open = r < self.quantile or (is_plateau and r < _PLATEAU_R)
 
 
-def _far(end: _IntervalEnd) -> float | None:
-    """A value well beyond an end: the bound, or far away. None: there is none."""
+def _far_beyond(end: _EndSearch) -> float | None:
+    """A value well beyond an end: its bound or, without one, 50 half-widths of the
+    interval away. None if the profile is open, or the bound is close to the end."""
     half_width = abs(end.limit - end.optimum.theta[end.j])
     if end.is_open:
         return None
@@ -236,14 +271,14 @@ def _far(end: _IntervalEnd) -> float | None:
     return far if abs(far - end.limit) > half_width else None
 
 
-def _farthest(ends: list[_IntervalEnd]) -> dict[tuple[int, int], _IntervalEnd]:
-    """Of each profile and side the end that is farthest out."""
-    found: dict[tuple[int, int], _IntervalEnd] = {}
+def _outermost(ends: list[_EndSearch]) -> dict[tuple[int, int], _EndSearch]:
+    """For each parameter j and side, the search that ended farthest out."""
+    outermost: dict[tuple[int, int], _EndSearch] = {}
     for end in ends:
         key = end.j, end.side
-        if key not in found or end.side * (end.limit - found[key].limit) > 0:
-            found[key] = end
-    return found
+        if key not in outermost or end.side * (end.limit - outermost[key].limit) > 0:
+            outermost[key] = end
+    return outermost
 
 
 def profiles(
@@ -252,35 +287,39 @@ def profiles(
     optimum: Optimum,
     quantile: float,
     which: list[int],
-    places: list[tuple[float, np.ndarray]],
-    theirs: float,
+    tied: list[tuple[float, np.ndarray]],
+    tied_quantile: float,
 ) -> list[Profile]:
-    """The profiles of the free values `which`, from the optimum and from other `places`
-    (r, theta) that tie with it; `theirs` is the quantile of these."""
-    search = _Search(setup, points, optimum, quantile)
+    """The profiles of the free values with the indices `which`.
+
+    They are followed from the optimum and from other minima that tie with it, `tied`,
+    given as (r, theta). From those the interval extends to where r reaches
+    `tied_quantile`."""
+    search = _ProfileSearch(setup, points, optimum, quantile)
+    beginnings = [
+        (0.0, optimum.theta, quantile),
+        *((r, theta, tied_quantile) for r, theta in tied),
+    ]
     ends = [
-        search.end(theta, r, j, side, q)
-        for r, theta, q in [
-            (0.0, optimum.theta, quantile),
-            *((*p, theirs) for p in places),
-        ]
+        search.begin_end(theta, r, j, side, q)
+        for r, theta, q in beginnings
         for j in which
         for side in (-1, 1)
     ]
     search.run(ends)
-    for _ in range(_AGAIN):
-        more = search.beyond(ends)
-        search.run(more)
-        ends = [*ends, *more]
-    farthest = _farthest(ends)
-    search.open_plateaus(list(farthest.values()))
+    for _ in range(_MAX_EXTENSIONS):
+        extensions = search.extensions(ends)
+        search.run(extensions)
+        ends = [*ends, *extensions]
+    outermost = _outermost(ends)
+    search.open_plateaus(list(outermost.values()))
     names = setup.model.free.names
     return [
-        _profile(
+        _assemble(
             names[j],
             optimum,
             quantile,
-            (farthest[j, -1], farthest[j, 1]),
+            (outermost[j, -1], outermost[j, 1]),
             [end for end in ends if end.j == j],
         )
         for j in which
@@ -288,12 +327,12 @@ def profiles(
 
 
 def open_profile(name: str, optimum: Optimum, j: int, quantile: float) -> Profile:
-    """The profile of a value that can be anything."""
-    here = float(optimum.theta[j])
+    """The profile of a value on which the sum of squares does not depend."""
+    estimate = float(optimum.theta[j])
     ends = (-np.inf, np.inf)
     return Profile(
         name,
-        here,
+        estimate,
         quantile,
         ends,
         ends,
@@ -303,26 +342,28 @@ def open_profile(name: str, optimum: Optimum, j: int, quantile: float) -> Profil
     )
 
 
-def _profile(
+def _assemble(
     name: str,
     optimum: Optimum,
     quantile: float,
-    limits: tuple[_IntervalEnd, _IntervalEnd],
-    ends: list[_IntervalEnd],
+    outermost: tuple[_EndSearch, _EndSearch],
+    ends: list[_EndSearch],
 ) -> Profile:
-    low, high = limits
+    """The profile from all searches for its ends; `outermost` are those that set the
+    lower and the upper end of the interval."""
+    low, high = outermost
     j = low.j
-    seen = [(float(optimum.theta[j]), 0.0, optimum.theta)]
-    seen += [
+    visited = [(float(optimum.theta[j]), 0.0, optimum.theta)]
+    visited += [
         (value, r, theta)
         for end in ends
-        for value, r, theta in end.seen
-        # What is outside must not lie within: a fit that went astray.
+        for value, r, theta in end.visited
+        # A fit inside of the interval with r above the quantile missed the minimum.
         if r < quantile or not low.limit < value < high.limit
     ]
-    values, r, theta = (np.array(column) for column in zip(*seen))
+    values, r, theta = (np.array(column) for column in zip(*visited))
     order = np.argsort(values, kind="stable")
-    order = order[_lowest(values[order], r[order])]
+    order = order[_is_on_lowest_branch(values[order], r[order])]
     return Profile(
         name,
         float(optimum.theta[j]),
@@ -335,8 +376,8 @@ def _profile(
     )
 
 
-def _lowest(values: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Which points are on the profile: others were found on a higher branch, with a
-    lower one beside them."""
-    near = np.abs(values[:, None] - values) <= 0.03 * np.ptp(values)
-    return ~np.any(near & (r[None, :] < r[:, None] - 0.3), axis=1)
+def _is_on_lowest_branch(values: np.ndarray, r: np.ndarray) -> np.ndarray:
+    """Which points belong to the profile. Others are fits at a higher local minimum:
+    there is a point close by with a much lower r."""
+    is_close = np.abs(values[:, None] - values) <= 0.03 * np.ptp(values)
+    return ~np.any(is_close & (r[None, :] < r[:, None] - 0.3), axis=1)

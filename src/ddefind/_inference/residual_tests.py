@@ -1,36 +1,39 @@
-r"""Are the residuals what noise leaves? Tests of a fit, each with its p-value.
+r"""Tests of the residuals: are they what noise would leave?
 
-*Whiteness*: neighbouring residuals of a quantity are not alike; $Q = n(n+2)\sum_{k\le
-m} r_k^2 / (n-k)$ with the autocorrelations $r_k$ (Ljung and Box). *Normality*: $A^2$ of
-Anderson and Darling. *Outliers*: the largest residual is not too large for so many
-(Grubbs). *Chi-square*: where the noise is given, the sum of squares is what it leaves.
+- *Whiteness* (Ljung and Box): neighbouring residuals of a quantity are not correlated.
+  $Q = n(n+2)\sum_{k\le m} \rho_k^2 / (n-k)$ with the autocorrelations $\rho_k$.
+- *Normality* (Anderson and Darling): $A^2$.
+- *Outliers* (Grubbs): the largest residual is not too large for so many.
+- *Chi-square*: the sum of squares agrees with the noise, where that is given.
 
-The p-value of a test is how often a right model with Gaussian noise gives such
-residuals, or worse. Residuals are not quite white: a fit takes the directions of its
-parameters out of the noise. So Q and A are compared with those of simulated noise
-without these directions."""
+The p-value of a test is the probability that a true model with Gaussian noise gives
+such residuals, or worse. Even then residuals are not quite white, since a fit takes the
+directions of its parameters out of the noise. Q and A are therefore compared with those
+of simulated noise from which these directions were removed."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from .._data.data import Data
 
-# Of right fits no more than this share fails any test.
+# The probability that a true model fails at least one of the tests.
 LEVEL = 0.05
 # Fewer residuals of a quantity say nothing about their order or their distribution.
-_FEWEST = 12
+_FEWEST_RESIDUALS = 12
 _MOST_LAGS = 10
-# Simulations; and residuals beyond which the directions of the parameters are lost
-# among all others.
-_SIMULATIONS, _MANY = 1000, 1000
+_SIMULATIONS = 1000
+# Among more residuals than this, removing the directions of the parameters makes no
+# difference.
+_MANY_RESIDUALS = 1000
 
 WHITE, NORMAL, OUTLIER, CHI = "whiteness", "normality", "outliers", "chi-square"
 
 
 class ResidualTest(NamedTuple):
-    """One test: of what, of which quantity (empty: of all), its statistic, and its
-    p-value."""
+    """The result of one test: its name, the quantity that was tested (empty if all
+    were), its statistic, and its p-value."""
 
     test: str
     quantity: str
@@ -41,65 +44,78 @@ class ResidualTest(NamedTuple):
 def residual_checks(
     data: Data, residuals: np.ndarray, directions: np.ndarray, freedom: int
 ) -> list[ResidualTest]:
-    """All tests that the residuals, in units of the noise, are enough for.
+    """All tests for which there are enough residuals.
 
-    `directions`, (N, k, q), are what the parameters take out of the noise; `freedom`
-    are the degrees of freedom that are left."""
+    **Arguments**
+
+    - `residuals`: data minus model in units of the noise, of shape (N, k); NaN where
+      nothing was measured.
+    - `directions`: how the predictions, in units of the noise, change with the q
+      determined combinations of the parameters, of shape (N, k, q).
+    - `freedom`: the degrees of freedom."""
     checks: list[ResidualTest] = []
-    given = data.sd is not None
-    if given:
-        chi = float(np.nansum(residuals**2))
-        checks.append(ResidualTest(CHI, "", chi, _chi_above(chi, freedom)))
+    noise_given = data.sd is not None
+    if noise_given:
+        chi_square = float(np.nansum(residuals**2))
+        p = _chi_square_p(chi_square, freedom)
+        checks.append(ResidualTest(CHI, "", chi_square, p))
     if np.isfinite(residuals).sum() < directions.shape[2] + 3:
         return checks
     simulated = _simulate(residuals, directions)
     for column, name in enumerate(data.names):
         r = residuals[:, column]
         r = r[np.isfinite(r)]
-        if len(r) < _FEWEST or np.std(r) == 0:
+        if len(r) < _FEWEST_RESIDUALS or np.std(r) == 0:
             continue
         noise = simulated[column]
         checks += [
-            ResidualTest(WHITE, name, *_against(noise, r, _whiteness)),
-            ResidualTest(NORMAL, name, *_against(noise, r, _normality)),
-            ResidualTest(OUTLIER, name, *_outliers(r, given)),
+            ResidualTest(WHITE, name, *_compare_with(noise, r, _ljung_box)),
+            ResidualTest(NORMAL, name, *_compare_with(noise, r, _anderson_darling)),
+            ResidualTest(OUTLIER, name, *_grubbs(r, noise_given)),
         ]
     return checks
 
 
 def failed(checks: list[ResidualTest]) -> list[ResidualTest]:
-    """The tests that a right model fails in no more than 5% of fits, all together."""
+    """The tests that failed. A true model fails any of them in at most 5% of fits
+    (Bonferroni's correction)."""
     return [check for check in checks if check.p * len(checks) < LEVEL]
 
 
 def _simulate(residuals: np.ndarray, directions: np.ndarray) -> list[np.ndarray]:
-    """For each quantity, residuals of right models: (simulations, values)."""
+    """Simulated residuals of a true model: for each quantity an array of shape
+    (simulations, values)."""
     random = np.random.default_rng(0)
-    here = np.isfinite(residuals)
-    if here.sum() > _MANY:
-        counts = np.minimum(here.sum(axis=0), _MANY)
+    is_measured = np.isfinite(residuals)
+    if is_measured.sum() > _MANY_RESIDUALS:
+        counts = np.minimum(is_measured.sum(axis=0), _MANY_RESIDUALS)
         return [random.standard_normal((_SIMULATIONS, count)) for count in counts]
-    noise = random.standard_normal((_SIMULATIONS, int(here.sum())))
-    taken, _ = np.linalg.qr(directions[here])
-    noise -= (noise @ taken) @ taken.T
-    owner = np.nonzero(here)[1]
-    return [noise[:, owner == column] for column in range(here.shape[1])]
+    noise = random.standard_normal((_SIMULATIONS, int(is_measured.sum())))
+    basis, _ = np.linalg.qr(directions[is_measured])
+    noise -= (noise @ basis) @ basis.T
+    quantity = np.nonzero(is_measured)[1]
+    return [noise[:, quantity == column] for column in range(is_measured.shape[1])]
 
 
-def _against(noise: np.ndarray, r: np.ndarray, statistic) -> tuple[float, float]:
-    """A statistic, and the share of simulations in which it is at least as large."""
-    found = statistic(r[None])[0]
-    more = np.sum(statistic(noise) >= found)
-    return float(found), float((1 + more) / (1 + len(noise)))
+def _compare_with(
+    noise: np.ndarray, r: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]
+) -> tuple[float, float]:
+    """The statistic of the residuals `r`, and its p-value: the share of simulations in
+    which it is at least as large."""
+    observed = statistic(r[None])[0]
+    larger = np.sum(statistic(noise) >= observed)
+    return float(observed), float((1 + larger) / (1 + len(noise)))
 
 
-def _chi_above(value: float, freedom: float) -> float:
+def _chi_square_p(value: float, freedom: float) -> float:
+    """The probability of a chi-square above `value`."""
     from scipy.special import chdtrc
 
     return float(chdtrc(freedom, value))
 
 
-def _whiteness(r: np.ndarray) -> np.ndarray:
+def _ljung_box(r: np.ndarray) -> np.ndarray:
+    """Q of each row of residuals."""
     n = r.shape[1]
     lags = np.arange(1, min(_MOST_LAGS, n // 5) + 1)
     r = r - r.mean(axis=1, keepdims=True)
@@ -108,7 +124,8 @@ def _whiteness(r: np.ndarray) -> np.ndarray:
     return n * (n + 2) * np.sum(correlations**2 / (n - lags[:, None]), axis=0)
 
 
-def _normality(r: np.ndarray) -> np.ndarray:
+def _anderson_darling(r: np.ndarray) -> np.ndarray:
+    """A squared of each row of residuals, with their own mean and variance."""
     from scipy.special import log_ndtr
 
     n = r.shape[1]
@@ -118,14 +135,16 @@ def _normality(r: np.ndarray) -> np.ndarray:
     return -n - np.sum(weight * (log_ndtr(z) + log_ndtr(-z[:, ::-1])), axis=1)
 
 
-def _outliers(r: np.ndarray, given: bool) -> tuple[float, float]:
+def _grubbs(r: np.ndarray, noise_given: bool) -> tuple[float, float]:
+    """The largest residual in standard deviations, and its p-value: of a normal
+    distribution if the noise is given, otherwise of Grubbs' statistic."""
     from scipy.special import ndtr, stdtr
 
     n = len(r)
-    if given:
+    if noise_given:
         largest = float(np.max(np.abs(r)))
         return largest, min(1.0, float(2 * n * ndtr(-largest)))
     largest = float(np.max(np.abs(r - r.mean())) / r.std(ddof=1))
-    left = (n - 1) ** 2 - n * largest**2
-    t = largest * np.sqrt(n * (n - 2) / left) if left > 0 else np.inf
+    rest = (n - 1) ** 2 - n * largest**2
+    t = largest * np.sqrt(n * (n - 2) / rest) if rest > 0 else np.inf
     return largest, min(1.0, float(2 * n * stdtr(n - 2, -t)))

@@ -1,9 +1,10 @@
-r"""Where the fitted equation rests, and whether it stays there.
+r"""The equilibria of the fitted equation, and their stability.
 
-At an equilibrium $F(x^*, x^*, \tau) = 0$. Small disturbances obey $u' = A u + B u(t -
-\tau)$ with $A = F_x$ and $B = F_y$; they die out if every characteristic root has a
-negative real part. The rightmost root is $\lambda$: disturbances change as
-$e^{\mathrm{Re}\lambda\,t}$, with the period $2\pi / \mathrm{Im}\lambda$."""
+At an equilibrium $F(x^*, x^*, \tau) = 0$. Small disturbances u of it obey the linear
+equation $u' = A u + B u(t - \tau)$ with $A = \partial F / \partial x$ and $B = \partial
+F / \partial y$. They decay if every characteristic root has a negative real part. The
+rightmost root $\lambda$ decides: disturbances change as $e^{\mathrm{Re}\lambda\,t}$ and
+oscillate with the period $2\pi / \mathrm{Im}\lambda$."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -19,20 +20,22 @@ from .characteristic_roots import near_root, rightmost_roots
 from .covariance import Uncertainty
 from .delta_method import propagate
 
-# Newton's method for equilibria: starts, and iterations.
+# Newton's method for equilibria: the number of starts on the trajectory (and as many
+# around it), and of iterations.
 _STARTS, _ITERATIONS = 64, 60
-# More are shown of no equation: some have whole lines of them.
-_MOST = 8
+# At most so many equilibria are returned: some equations have a continuum of them.
+_MAX_EQUILIBRIA = 8
 
 
 @final
 @dataclass(frozen=True)
 class Equilibrium:
-    """A state `x` at rest, with the rightmost characteristic `roots`.
+    """An equilibrium `x`, with its rightmost characteristic `roots`.
 
-    `growth` is the real part of the first, with its standard error; `period` that of
-    the oscillation it stands for, None without one. Errors are infinite where the data
-    do not determine them."""
+    `growth` is the real part of the first root, the growth rate of disturbances, and
+    `growth_error` its standard error. `period` is the period of the oscillation that
+    the root describes, None without one. Standard errors are infinite where the data
+    do not determine the number."""
 
     x: np.ndarray
     roots: np.ndarray
@@ -47,11 +50,11 @@ class Equilibrium:
 
     @property
     def verdict(self) -> str:
-        """`stable` or `unstable`, or that the data leave it open: zero is within two
-        standard errors of the growth."""
-        found = "stable" if self.is_stable else "unstable"
-        sure = abs(self.growth) > 2 * self.growth_error
-        return found if sure else f"{found}, but not surely"
+        """`stable` or `unstable`, with ", but not surely" if the growth rate is less
+        than two standard errors from zero."""
+        verdict = "stable" if self.is_stable else "unstable"
+        is_significant = abs(self.growth) > 2 * self.growth_error
+        return verdict if is_significant else f"{verdict}, but not surely"
 
 
 @final
@@ -73,24 +76,24 @@ class Stability:
             rows.append((*x, growth, period, each.verdict))
         return rows
 
-    def _below(self) -> list[str]:
+    def _footer(self) -> list[str]:
         if not self.equilibria:
             return ["No equilibrium was found near the trajectory."]
         first = self.equilibria[0]
-        grow = "die out" if first.is_stable else "grow"
-        how = "without oscillating"
+        change = "die out" if first.is_stable else "grow"
+        manner = "without oscillating"
         if first.period is not None:
-            how = f"in oscillations with a period of {first.period:.4g}"
-        where = ", ".join(f"{n} = {x:.4g}" for n, x in zip(self.names, first.x))
-        return [f"At {where} small disturbances {grow} {how}."]
+            manner = f"in oscillations with a period of {first.period:.4g}"
+        state = ", ".join(f"{n} = {x:.4g}" for n, x in zip(self.names, first.x))
+        return [f"At {state} small disturbances {change} {manner}."]
 
     def __str__(self) -> str:
         table = table_lines(self._rows(), left=(len(self.names) + 2,))
         table = table if self.equilibria else []
-        return "\n".join([*table, *([""] if table else []), *self._below()])
+        return "\n".join([*table, *([""] if table else []), *self._footer()])
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), self._below())
+        return html_table(self._rows(), self._footer())
 
 
 def _with_error(value: float, error: float) -> str:
@@ -99,64 +102,72 @@ def _with_error(value: float, error: float) -> str:
     return f"{format_number(value, decimals(value, error))} +- {error:.2g}"
 
 
-class _Linear(NamedTuple):
-    """The slope at rest, its derivatives for the state and the delayed state, the
-    delay, and the derivative of the slope for the time."""
+class _Linearisation(NamedTuple):
+    """The right-hand side F(x, x, tau, t) and its derivatives, for several states."""
 
-    slope: Any
-    A: Any
-    B: Any
-    tau: Any
-    drift: Any
+    slope: Any  # [count, d], F itself
+    A: Any  # [count, d, d], the derivative for the state
+    B: Any  # [count, d, d], the derivative for the delayed state
+    tau: Any  # [count]
+    time_derivative: Any  # [count, d]
 
 
 @eqx.filter_jit
-def _linearise(model: Model, theta, x, t) -> _Linear:
-    """At states `x` (count, d), all at the time `t`."""
+def _linearise(model: Model, theta, x, t) -> _Linearisation:
+    """The linearisation at the states `x`, of shape (count, d), all at the time `t`."""
     params = model.free.join(theta, model.learned)
     system = model.extended(theta, 1, 1.0).system
 
     def slope(x, y, t):
         return system.slope(params.rhs, x, y, params.tau, t)
 
-    def one(x):
-        A, B, drift = jax.jacfwd(slope, argnums=(0, 1, 2))(x, x, t)
-        return _Linear(slope(x, x, t), A, B, params.tau, drift)
+    def at(x):
+        A, B, time_derivative = jax.jacfwd(slope, argnums=(0, 1, 2))(x, x, t)
+        return _Linearisation(slope(x, x, t), A, B, params.tau, time_derivative)
 
-    return jax.vmap(one)(x)
+    return jax.vmap(at)(x)
 
 
 def stability(
     uncertainty: Uncertainty, path: np.ndarray, names: tuple[str, ...]
 ) -> Stability:
-    """The equilibria near the states of a `path` (times, d), and their stability."""
+    """The equilibria near a trajectory, and their stability.
+
+    `path` are states along the trajectory, of shape (times, d); `names` are those of
+    the states."""
     model, theta = uncertainty.setup.model, uncertainty.theta
     _check_autonomous(
         model, theta, path[:: -(-len(path) // 16)], uncertainty.setup.data.T
     )
-    found = _equilibria(model, theta, path)
-    return Stability(names, tuple(_judge(uncertainty, x) for x in found))
+    states = _find_equilibria(model, theta, path)
+    return Stability(names, tuple(_equilibrium(uncertainty, x) for x in states))
 
 
-def _check_autonomous(model: Model, theta, path: np.ndarray, T: float) -> None:
+def _check_autonomous(
+    model: Model, theta: np.ndarray, path: np.ndarray, T: float
+) -> None:
+    """Raise an error if the right-hand side depends on the time explicitly."""
     for t in (0.0, 0.37 * T, T):
         linear = _linearise(model, theta, path, jnp.asarray(t))
         size = np.max(np.abs(linear.slope), initial=0.0)
-        if np.max(np.abs(linear.drift)) * T > 1e-9 * size:
+        if np.max(np.abs(linear.time_derivative)) * T > 1e-9 * size:
             raise ValueError(
                 "The model depends on the time t: it has no equilibrium. `stability` "
                 "is for equations of the state and the delayed state alone."
             )
 
 
-def _equilibria(model: Model, theta, path: np.ndarray) -> list[np.ndarray]:
-    """Newton's method from states on the path and around it."""
+def _find_equilibria(
+    model: Model, theta: np.ndarray, path: np.ndarray
+) -> list[np.ndarray]:
+    """The distinct equilibria that Newton's method finds from states on the trajectory
+    and around it, the one nearest to the second half of the trajectory first."""
     random = np.random.default_rng(0)
     low, high = path.min(axis=0), path.max(axis=0)
     margin = 0.5 * (high - low) + 0.1 * np.maximum(np.abs(low), np.abs(high))
     around = random.uniform(low - margin, high + margin, (_STARTS, path.shape[1]))
-    on = path[np.linspace(0, len(path) - 1, _STARTS).astype(int)]
-    x = np.concatenate([path[-1:], path.mean(axis=0)[None], on, around])
+    on_path = path[np.linspace(0, len(path) - 1, _STARTS).astype(int)]
+    x = np.concatenate([path[-1:], path.mean(axis=0)[None], on_path, around])
     scale = np.maximum(np.max(np.abs(path), axis=0), 1e-300)
     with np.errstate(all="ignore"):
         for _ in range(_ITERATIONS):
@@ -165,20 +176,21 @@ def _equilibria(model: Model, theta, path: np.ndarray) -> list[np.ndarray]:
     linear = _linearise(model, theta, x, jnp.zeros(()))
     jacobian = np.abs(np.asarray(linear.A + linear.B))
     size = np.einsum("kij,kj->ki", jacobian, np.abs(x) + 1e-6 * scale)
-    rests = np.all(np.abs(np.asarray(linear.slope)) <= 1e-9 * size, axis=1)
-    near = np.all(np.abs(x - path.mean(axis=0)) <= 100 * scale, axis=1)
-    found = x[rests & near & np.all(np.isfinite(x), axis=1)]
+    has_converged = np.all(np.abs(np.asarray(linear.slope)) <= 1e-9 * size, axis=1)
+    is_near = np.all(np.abs(x - path.mean(axis=0)) <= 100 * scale, axis=1)
+    states = x[has_converged & is_near & np.all(np.isfinite(x), axis=1)]
     middle = path[len(path) // 2 :].mean(axis=0)
-    found = found[np.argsort(np.sum(((found - middle) / scale) ** 2, axis=1))]
+    states = states[np.argsort(np.sum(((states - middle) / scale) ** 2, axis=1))]
     distinct: list[np.ndarray] = []
-    for each in found:
-        if not any(np.all(np.abs(each - x) < 1e-6 * scale) for x in distinct):
-            distinct.append(np.where(np.abs(each) < 1e-12 * scale, 0.0, each))
-    return distinct[:_MOST]
+    for state in states:
+        if not any(np.all(np.abs(state - x) < 1e-6 * scale) for x in distinct):
+            distinct.append(np.where(np.abs(state) < 1e-12 * scale, 0.0, state))
+    return distinct[:_MAX_EQUILIBRIA]
 
 
-def _newton_step(jacobian: np.ndarray, slope, scale: np.ndarray) -> np.ndarray:
-    """Steps no longer than the path is large: Newton's own may leave the map."""
+def _newton_step(jacobian: np.ndarray, slope: Any, scale: np.ndarray) -> np.ndarray:
+    """The steps of Newton's method, limited to the size `scale` of each state: far from
+    an equilibrium they could lead anywhere."""
     safe = np.where(np.isfinite(jacobian), jacobian, 0.0)
     right = np.where(np.isfinite(slope), np.asarray(slope), 0.0)
     step = np.einsum("kij,kj->ki", np.linalg.pinv(safe), right)
@@ -186,7 +198,8 @@ def _newton_step(jacobian: np.ndarray, slope, scale: np.ndarray) -> np.ndarray:
     return step / np.maximum(longest, 1.0)
 
 
-def _judge(uncertainty: Uncertainty, x: np.ndarray) -> Equilibrium:
+def _equilibrium(uncertainty: Uncertainty, x: np.ndarray) -> Equilibrium:
+    """The equilibrium `x` with its roots, and their standard errors."""
     model, theta = uncertainty.setup.model, uncertainty.theta
     linear = _linearise(model, theta, x[None], jnp.zeros(()))
     A, B, tau = (np.asarray(a[0]) for a in (linear.A, linear.B, linear.tau))
@@ -195,46 +208,50 @@ def _judge(uncertainty: Uncertainty, x: np.ndarray) -> Equilibrium:
     errors = uncertainty.standard_errors
     sizes = np.maximum(np.abs(theta), np.where(np.isfinite(errors), errors, 0.0))
     steps = 1e-5 * np.where(sizes > 0, sizes, 1e-3)
-    moves = np.array(
+    gradient = np.array(
         [
-            _slope_of_root(model, theta, x, first, j, step)
+            _root_derivative(model, theta, x, first, j, step)
             for j, step in enumerate(steps)
         ]
     )
-    growth_error = _error(uncertainty, np.real(moves), abs(first))
+    growth_error = _standard_error(uncertainty, np.real(gradient), abs(first))
     period = period_error = None
     if first.imag != 0:
         period = 2 * np.pi / first.imag
-        slopes = -period / first.imag * np.imag(moves)
-        period_error = _error(uncertainty, slopes, period)
+        period_gradient = -period / first.imag * np.imag(gradient)
+        period_error = _standard_error(uncertainty, period_gradient, period)
     return Equilibrium(x, roots, float(first.real), growth_error, period, period_error)
 
 
-def _error(uncertainty: Uncertainty, gradient: np.ndarray, size: float) -> float:
-    """The standard error of a number with this gradient; infinite where it has none."""
+def _standard_error(
+    uncertainty: Uncertainty, gradient: np.ndarray, size: float
+) -> float:
+    """The standard error of a number of this `size` and `gradient` for the free values;
+    infinite if it is not determined, or has no gradient."""
     if not np.all(np.isfinite(gradient)):
         return np.inf
-    found = propagate(uncertainty, gradient, 1e-6 * size)
-    return np.inf if found.moved.any() else float(found.sd)
+    propagated = propagate(uncertainty, gradient, 1e-6 * size)
+    return np.inf if propagated.moved.any() else float(propagated.sd)
 
 
-def _slope_of_root(
-    model: Model, theta, x: np.ndarray, root: complex, j: int, step: float
+def _root_derivative(
+    model: Model, theta: np.ndarray, x: np.ndarray, root: complex, j: int, step: float
 ) -> complex:
-    """The derivative of a root for a free value, by central differences: the
-    equilibrium moves along."""
-    moved = []
+    """The derivative of a characteristic root for free value j, by central differences.
+    The equilibrium is computed anew on both sides, since it moves with the value."""
+    roots = []
     for sign in (-1, 1):
-        there, at = theta.copy(), x[None]
-        there[j] += sign * step
+        shifted, state = theta.copy(), x[None]
+        shifted[j] += sign * step
         for _ in range(4):
-            linear = _linearise(model, there, at, jnp.zeros(()))
-            full = np.ones(x.shape[0]) * np.inf
-            at = at - _newton_step(np.asarray(linear.A + linear.B), linear.slope, full)
-        linear = _linearise(model, there, at, jnp.zeros(()))
+            linear = _linearise(model, shifted, state, jnp.zeros(()))
+            jacobian = np.asarray(linear.A + linear.B)
+            unlimited = np.ones(x.shape[0]) * np.inf
+            state = state - _newton_step(jacobian, linear.slope, unlimited)
+        linear = _linearise(model, shifted, state, jnp.zeros(()))
         A, B, tau = (np.asarray(a[0]) for a in (linear.A, linear.B, linear.tau))
-        moved.append(near_root(A, B, float(tau), root))
-    below, above = moved
+        roots.append(near_root(A, B, float(tau), root))
+    below, above = roots
     if below is None or above is None:
         return complex(np.nan)
     return (above - below) / (2 * step)

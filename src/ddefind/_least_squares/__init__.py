@@ -1,10 +1,16 @@
-"""Least squares: the best fit from many starts, with all derivatives.
+"""Least squares: the best fit, found from many starts with exact derivatives.
 
-In the order of a fit: `setup.py` takes in the problem, data and bounds; `starts.py` and
-`gradient_matching.py` propose where to begin; `sensitivity.py` solves the equation with
-its derivatives, `normal_equations.py` adds them up, `levenberg_marquardt.py` makes the
-steps, `batches.py` runs many fits on all cores, and `ranking.py` compares their minima.
-Begin with `search.py`, which directs all this.
+In the order of a fit:
+
+- `setup.py` takes the problem, the data and the bounds.
+- `starts.py` and `gradient_matching.py` propose where to start.
+- `sensitivity.py` solves the equation together with its derivatives;
+  `normal_equations.py` adds them up to the sum of squares and its linearisation.
+- `levenberg_marquardt.py` makes the steps; `batches.py` runs many fits on all cores.
+- `noise_levels.py` and `degrees_of_freedom.py` estimate the noise, and `ranking.py`
+  compares the minima.
+
+Begin with `search.py`, which directs all of this.
 
 May import: `_util`, `_data`, `_problem`, `_solve`, `_loss`.
 """

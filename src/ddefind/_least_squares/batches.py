@@ -1,29 +1,39 @@
-"""Many least-squares fits of one setup, on all cores."""
+"""Many least-squares fits of one setup, distributed over all cores.
 
+`refine` runs Levenberg-Marquardt from many starts and returns their `RefinedFits`. The
+starts are cut into blocks of fixed size, so that one compiled program serves any number
+of them, and the blocks run on a pool of threads."""
+
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import jax
 import numpy as np
 
 from .._data.smoothing import spread
 from .._loss.path_costs import Points
-from .levenberg_marquardt import EXACT, GRADIENT, STEP
-from .normal_equations import Task, fit_block
+from .levenberg_marquardt import EXACT, GRADIENT, STEP, MinimiserResult
+from .normal_equations import FitTask, fit_block
 from .setup import CAPACITY, FitSetup
 
-# Fits that one call of a program runs, one after the other.
-BLOCK = 16
-# Evaluations until a fit counts as not converging.
-LIMIT = 400
+# The number of fits that one call of the compiled program runs, one after the other.
+BLOCK_SIZE = 16
+# A fit that needs more evaluations than this counts as not converged.
+MAX_EVALUATIONS = 400
 
 
 @final
 @dataclass(frozen=True)
 class RefinedFits:
-    """Fits of one setup: a row for each, which stands for so many `starts`. A sum of
-    squares below `rounding` could as well be zero."""
+    """The results of several fits of one setup, one row for each.
+
+    `theta` are the free values, `gram` and `squares` the normal equations there (see
+    `NormalEquations`), `status` says why the minimisation ended, and `n` is the number
+    of steps per delay. A sum of squares below `rounding` cannot be told from zero.
+    `starts` counts the starts that a row stands for, once rows at the same place were
+    merged."""
 
     theta: np.ndarray
     gram: np.ndarray
@@ -36,23 +46,26 @@ class RefinedFits:
 
     @property
     def loss(self) -> np.ndarray:
-        found = self.gram[:, 0, 0]
-        return np.where(np.isfinite(found), found, np.inf)
+        """The weighted sum of squares of each fit; infinite where it is not finite."""
+        loss = self.gram[:, 0, 0]
+        return np.where(np.isfinite(loss), loss, np.inf)
 
     @property
-    def scatter(self) -> np.ndarray:
-        """The sums of squares that noise is judged by: no less than rounding errors
-        make."""
+    def loss_above_rounding(self) -> np.ndarray:
+        """The sums of squares, raised to the size of their rounding errors: what the
+        noise is estimated from, so that it never becomes zero."""
         return np.maximum(self.loss, self.rounding)
 
     @property
     def converged(self) -> np.ndarray:
         return np.isin(self.status, (GRADIENT, STEP, EXACT))
 
-    def take(self, rows) -> "RefinedFits":
-        return RefinedFits(**{name: value[rows] for name, value in vars(self).items()})
+    def take(self, rows: Any) -> "RefinedFits":
+        """The fits with the given row numbers (or where a boolean mask is true)."""
+        return RefinedFits(**{name: array[rows] for name, array in vars(self).items()})
 
     def join(self, other: "RefinedFits") -> "RefinedFits":
+        """These fits, followed by those of `other`."""
         pairs = zip(vars(self).items(), vars(other).values())
         return RefinedFits(**{name: np.concatenate([a, b]) for (name, a), b in pairs})
 
@@ -62,37 +75,51 @@ def refine(
     theta: np.ndarray,
     points: Points,
     n: np.ndarray,
-    limit: int = LIMIT,
+    limit: int = MAX_EVALUATIONS,
     held: np.ndarray | None = None,
     rate: float = 0.0,
 ) -> RefinedFits:
-    """Least squares from each row of `theta`, on all cores. `points` are one set for
-    all, or have a first axis over the rows; `held` values stay; for `rate`
-    see `Task`."""
-    capacity = capacity_for(int(np.max(n)))
-    own = np.ndim(points.times) == 2
+    """Run Levenberg-Marquardt from each row of `theta`, on all cores.
 
-    def block(rows: np.ndarray):
-        fill = np.resize(rows, BLOCK)
-        active = np.arange(BLOCK) < len(rows)
-        each = jax.tree.map(
-            lambda a: a[fill] if own else np.broadcast_to(a, (BLOCK, *np.shape(a))),
+    **Arguments**
+
+    - `theta`: the starts, of shape (fits, p).
+    - `points`: the data with their weights: one set for all fits, or arrays with a
+      first axis over the fits.
+    - `n`: the steps per delay of each fit.
+    - `limit`: the largest number of evaluations of a fit.
+    - `held`: which values stay at their start, of shape (p,) or (fits, p).
+    - `rate`: the least number of steps per unit of time (see `FitTask`)."""
+    capacity = capacity_for(int(np.max(n)))
+    has_own_points = np.ndim(points.times) == 2
+
+    def fit_rows(rows: np.ndarray) -> MinimiserResult:
+        # A block that is not full is filled with repetitions, which a limit of zero
+        # evaluations makes free of cost.
+        filled = np.resize(rows, BLOCK_SIZE)
+        is_active = np.arange(BLOCK_SIZE) < len(rows)
+        block_points = jax.tree.map(
+            lambda a: (
+                a[filled]
+                if has_own_points
+                else np.broadcast_to(a, (BLOCK_SIZE, *np.shape(a)))
+            ),
             points,
         )
-        box = jax.tree.map(lambda a: a[fill], setup.box(len(theta), held))
-        limits = np.where(active, limit, 0)
-        rates = np.full(BLOCK, rate)
-        task = Task(theta[fill], box, each, n[fill], rates, limits)
-        found = jax.tree.map(np.asarray, fit_block(setup.model, task, capacity))
-        return jax.tree.map(lambda a: a[: len(rows)], found)
+        box = jax.tree.map(lambda a: a[filled], setup.box(len(theta), held))
+        limits = np.where(is_active, limit, 0)
+        rates = np.full(BLOCK_SIZE, rate)
+        tasks = FitTask(theta[filled], box, block_points, n[filled], rates, limits)
+        result = jax.tree.map(np.asarray, fit_block(setup.model, tasks, capacity))
+        return jax.tree.map(lambda a: a[: len(rows)], result)
 
-    found = in_blocks(block, len(theta), setup.workers)
+    result = map_in_blocks(fit_rows, len(theta), setup.workers)
     return RefinedFits(
-        found.theta,
-        found.normal.gram,
-        found.normal.squares,
-        found.evaluations,
-        found.status,
+        result.theta,
+        result.normal.gram,
+        result.normal.squares,
+        result.evaluations,
+        result.status,
         np.asarray(n),
         np.broadcast_to(_rounding(setup, points), len(theta)),
         np.ones(len(theta), int),
@@ -100,7 +127,9 @@ def refine(
 
 
 def capacity_for(n: int) -> int:
-    """Rows of the ring for a delay of n steps: few different programs."""
+    """The number of rows of a ring buffer that holds a delay of n steps.
+
+    It is one of a few powers of two, since each capacity needs a compilation."""
     capacity = CAPACITY
     while capacity < n + 4:
         capacity *= 2
@@ -108,19 +137,22 @@ def capacity_for(n: int) -> int:
 
 
 def _rounding(setup: FitSetup, points: Points) -> np.ndarray:
-    """The sum of squares, of one data set or of each, that is not to be told from
-    zero."""
+    """The sum of squares that rounding errors alone may cause, for one data set or for
+    each of several."""
     values, weights = np.asarray(points.values), np.asarray(points.weights)
     tiny = (1e-9 * spread(setup.data)) ** 2 + (1e-12 * values) ** 2
     return np.sum(weights * tiny, axis=(-2, -1))
 
 
-def in_blocks(block, count: int, workers: int):
-    """The results of `block(rows)` for blocks of rows, put together."""
-    rows = np.split(np.arange(count), range(BLOCK, count, BLOCK))
-    if len(rows) == 1 or workers == 1:
-        parts = list(map(block, rows))
+def map_in_blocks(
+    function: Callable[[np.ndarray], Any], count: int, workers: int
+) -> Any:
+    """Call `function(rows)` for blocks of the row numbers 0 ... `count` - 1, on a pool
+    of `workers` threads, and concatenate the arrays that it returns."""
+    blocks = np.split(np.arange(count), range(BLOCK_SIZE, count, BLOCK_SIZE))
+    if len(blocks) == 1 or workers == 1:
+        results = list(map(function, blocks))
     else:
         with ThreadPoolExecutor(workers) as pool:
-            parts = list(pool.map(block, rows))
-    return jax.tree.map(lambda *a: np.concatenate(a), *parts)
+            results = list(pool.map(function, blocks))
+    return jax.tree.map(lambda *a: np.concatenate(a), *results)

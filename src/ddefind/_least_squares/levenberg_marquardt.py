@@ -1,13 +1,15 @@
-r"""Levenberg-Marquardt: weighted least squares with bounds, as one compiled program.
+r"""The Levenberg-Marquardt method: nonlinear least squares within bounds.
 
-Minimises $S(theta) = \sum_j r_j(theta)^2$ over the free values theta, within
-bounds. With the Jacobian $J$ and $D^2 = \mathrm{diag}(J^T J)$ a step solves
+`minimise` finds a local minimum of $S(\theta) = \sum_j r_j(\theta)^2$ over the free
+parameter values $\theta$, within bounds, as one compiled loop. With the Jacobian $J$ of
+the residuals $r$ and $D^2 = \mathrm{diag}(J^T J)$, a step $p$ solves
 
-$$(J^T J + \lambda D^2)\,p = -J^T r;$$
+$$(J^T J + \lambda D^2)\,p = -J^T r.$$
 
-$\lambda$ falls as long as the quadratic model predicts S well and grows when a step is
-refused (Nielsen's rule). A value at its bound whose descent points outwards is held
-there. A point whose residuals are not finite is refused like a worse one."""
+The damping $\lambda$ decreases as long as the quadratic model predicts the change of S
+well, and increases when a step is rejected (Nielsen's rule). A value on its bound whose
+descent direction points outwards is kept there. A trial point with residuals that are
+not finite is rejected like one with a larger S."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,66 +20,99 @@ from jax import lax
 
 from .._util.buffers import read
 
-# How a minimisation ended.
+# Why a minimisation ended:
+# LIMIT     the number of evaluations is used up
+# GRADIENT  the residuals are orthogonal to every column of the Jacobian
+# STEP      the full step would hardly lower S any more
+# EXACT     S is a rounding error: the model passes through the data
+# STUCK     no step lowers S, although the gradient promises it
+# NO_START  S is not finite at the start
 LIMIT, GRADIENT, STEP, EXACT, STUCK, NO_START = range(6)
 _RUNNING = -1
 
-# The cosine between the residuals and any column of the Jacobian, at convergence.
-_COSINE = 1e-8
-# The share of S that a full step still promises, at convergence: 1e-11 of a chi-square
-# of a thousand moves no estimate by more than 1e-4 of its standard error.
-_PROMISE = 1e-11
+# Convergence (GRADIENT): the largest cosine between the residuals and a column of the
+# Jacobian.
+_COSINE_TOLERANCE = 1e-8
+# Convergence (STEP): the reduction of S that a full step predicts, relative to S. 1e-11
+# of a chi-square of a thousand moves no estimate by more than 1e-4 of its standard
+# error.
+_REDUCTION_TOLERANCE = 1e-11
+# When no step lowers S, a predicted relative reduction below this still counts as
+# convergence: the rounding errors of S may hide it.
+_HIDDEN_REDUCTION = 1e-7
 _LARGEST_DAMPING = 1e16
-# A share so small that rounding errors of S may hide it, when no step lowers S.
-_HIDDEN = 1e-7
 
 
-class Normal(NamedTuple):
-    """The normal equations at a point: `gram` = [r J]^T [r J], of all residuals and
-    priors, and `squares`, the unweighted squares of each quantity's residuals, with
-    outliers clipped where they count less."""
+class NormalEquations(NamedTuple):
+    """The sum of squares and its linearisation at one point.
 
-    gram: Any
-    squares: Any
+    `gram` is [r J]^T [r J], over all weighted residuals and priors: S is at [0, 0], the
+    vector J^T r at [0, 1:] and the matrix J^T J at [1:, 1:]. `squares` holds the
+    unweighted sum of squared residuals of each measured quantity (with the residuals of
+    outliers clipped in a robust fit)."""
+
+    gram: Any  # [1 + p, 1 + p]
+    squares: Any  # [k]
 
 
 class Box(NamedTuple):
-    """Where the free values may be; those that are `held` stay."""
+    """The bounds of the free values, and which values are held at their start."""
 
-    lower: Any
-    upper: Any
-    held: Any
+    lower: Any  # [p]
+    upper: Any  # [p]
+    held: Any  # [p], boolean
 
 
-class Found(NamedTuple):
+class MinimiserResult(NamedTuple):
+    """The last accepted point, the normal equations there, the number of evaluations,
+    and why the minimisation ended (`LIMIT`, `GRADIENT`, ...)."""
+
     theta: Any
-    normal: Normal
+    normal: NormalEquations
     evaluations: Any
     status: Any
 
 
 class _State(NamedTuple):
+    """The state of the loop: the last accepted point, and the trial point that is to be
+    evaluated next."""
+
     theta: Any
     trial: Any
-    normal: Normal
+    normal: NormalEquations  # at `theta`
     damping: Any
-    growth: Any
-    promise: Any  # the fall of S that the trial point promised
+    growth: Any  # the factor by which the next rejection increases the damping
+    predicted: Any  # the reduction of S that the quadratic model predicts at `trial`
     evaluations: Any
     status: Any
     memory: Any
 
 
 def minimise(
-    evaluate: Callable, theta, box: Box, limit, quantities: int, tiny, memory
-) -> Found:
-    """The minimum of S near `theta`. `evaluate(theta, memory)` returns the normal
-    equations and the memory, to be used again; S below `tiny` is rounding error."""
+    linearise: Callable[[jax.Array, Any], tuple[NormalEquations, Any]],
+    theta: jax.Array,
+    box: Box,
+    limit: jax.Array | int,
+    quantities: int,
+    tiny: jax.Array | float,
+    memory: Any,
+) -> MinimiserResult:
+    """The local minimum of S that descent from `theta` leads to.
+
+    **Arguments**
+
+    - `linearise(theta, memory)` returns the normal equations at `theta` and the memory,
+      a work buffer that is handed from one evaluation to the next.
+    - `theta`: where to begin, of shape (p,).
+    - `limit`: the largest number of evaluations.
+    - `quantities`: the length of `NormalEquations.squares`.
+    - `tiny`: an S below this is a rounding error of zero.
+    - `memory`: for the first evaluation."""
     size = 1 + theta.shape[0]
     state = _State(
         theta,
         theta,
-        Normal(jnp.full((size, size), jnp.inf), jnp.zeros(quantities)),
+        NormalEquations(jnp.full((size, size), jnp.inf), jnp.zeros(quantities)),
         jnp.asarray(1e-3),
         jnp.asarray(2.0),
         jnp.asarray(1.0),
@@ -86,44 +121,45 @@ def minimise(
         memory,
     )
 
-    def going(state: _State):
+    def is_running(state: _State):
         return (state.status == _RUNNING) & (state.evaluations < limit)
 
-    def body(state: _State):
-        tried, memory = evaluate(state.trial, state.memory)
-        return _improve(box, tiny, state._replace(memory=memory), tried)
+    def iterate(state: _State):
+        trial_normal, memory = linearise(state.trial, state.memory)
+        return _update(box, tiny, state._replace(memory=memory), trial_normal)
 
-    state = lax.while_loop(going, body, state)
+    state = lax.while_loop(is_running, iterate, state)
     status = jnp.where(state.status == _RUNNING, LIMIT, state.status)
-    return Found(state.theta, state.normal, state.evaluations, status)
+    return MinimiserResult(state.theta, state.normal, state.evaluations, status)
 
 
-def _improve(box: Box, tiny, state: _State, tried: Normal) -> _State:
-    """Judge the trial point, and propose the next."""
+def _update(box: Box, tiny, state: _State, trial_normal: NormalEquations) -> _State:
+    """Accept or reject the trial point, adapt the damping, test for convergence, and
+    propose the next trial point."""
     before = state.normal.gram[0, 0]
-    finite = jnp.all(jnp.isfinite(tried.gram))
-    after = jnp.where(finite, tried.gram[0, 0], jnp.inf)
+    finite = jnp.all(jnp.isfinite(trial_normal.gram))
+    after = jnp.where(finite, trial_normal.gram[0, 0], jnp.inf)
     accepted = after < before
     is_first = state.evaluations == 0
-    gain = (before - after) / state.promise
-    eased = state.damping * jnp.clip(1 - (2 * gain - 1) ** 3, 1 / 3, 2.0)
-    damping = jnp.where(accepted, eased, state.damping * state.growth)
+    gain = (before - after) / state.predicted
+    reduced = state.damping * jnp.clip(1 - (2 * gain - 1) ** 3, 1 / 3, 2.0)
+    damping = jnp.where(accepted, reduced, state.damping * state.growth)
     damping = jnp.where(is_first, state.damping, jnp.maximum(damping, 1e-12))
     growth = jnp.where(accepted, 2.0, 2 * state.growth)
     theta = jnp.where(accepted, state.trial, state.theta)
     normal = jax.tree.map(
-        lambda new, old: jnp.where(accepted, new, old), tried, state.normal
+        lambda new, old: jnp.where(accepted, new, old), trial_normal, state.normal
     )
-    move = _propose(box, theta, normal, damping)
+    proposal = _propose(box, theta, normal, damping)
     S = normal.gram[0, 0]
-    stuck = (damping > _LARGEST_DAMPING) | jnp.all(move.trial == theta)
+    stuck = (damping > _LARGEST_DAMPING) | jnp.all(proposal.trial == theta)
     status = jnp.select(
         [
             is_first & ~accepted,
             S <= tiny,
-            move.cosine <= _COSINE,
-            accepted & (move.full <= _PROMISE * S),
-            stuck & (move.full <= _HIDDEN * S),
+            proposal.cosine <= _COSINE_TOLERANCE,
+            accepted & (proposal.predicted_undamped <= _REDUCTION_TOLERANCE * S),
+            stuck & (proposal.predicted_undamped <= _HIDDEN_REDUCTION * S),
             stuck,
         ],
         [NO_START, EXACT, GRADIENT, STEP, STEP, STUCK],
@@ -131,63 +167,74 @@ def _improve(box: Box, tiny, state: _State, tried: Normal) -> _State:
     )
     return state._replace(
         theta=theta,
-        trial=move.trial,
+        trial=proposal.trial,
         normal=normal,
         damping=damping,
         growth=growth,
-        promise=jnp.maximum(move.promise, 1e-300),
+        predicted=jnp.maximum(proposal.predicted, 1e-300),
         evaluations=state.evaluations + 1,
         status=status,
     )
 
 
-class _Move(NamedTuple):
+class _Proposal(NamedTuple):
+    """The next trial point, and what the convergence tests need."""
+
     trial: Any
-    promise: Any  # the fall of S that the quadratic model promises for the trial
-    full: Any  # ... and for a step that is hardly damped
-    cosine: Any
+    predicted: Any  # the reduction of S predicted for the trial point ...
+    predicted_undamped: Any  # ... and for a step with hardly any damping
+    cosine: Any  # the largest between the residuals and a column of the Jacobian
 
 
-def _propose(box: Box, theta, normal: Normal, damping) -> _Move:
-    S, slope = normal.gram[0, 0], normal.gram[0, 1:]
-    square = normal.gram[1:, 1:]
-    size = jnp.arange(theta.shape[0])
-    on_diagonal = size[:, None] == size
-    D = jnp.sqrt(jnp.sum(jnp.where(on_diagonal, square, 0.0), axis=1))
+def _propose(box: Box, theta, normal: NormalEquations, damping) -> _Proposal:
+    """The damped step from `theta`, clipped to the bounds.
+
+    The equations are solved in the scaled variables D theta, in which J^T J has a unit
+    diagonal."""
+    S, gradient = normal.gram[0, 0], normal.gram[0, 1:]
+    information = normal.gram[1:, 1:]
+    index = jnp.arange(theta.shape[0])
+    on_diagonal = index[:, None] == index
+    D = jnp.sqrt(jnp.sum(jnp.where(on_diagonal, information, 0.0), axis=1))
     D = jnp.where(D > 0, D, 1.0)
-    outwards = ((theta <= box.lower) & (slope > 0)) | (
-        (theta >= box.upper) & (slope < 0)
+    outwards = ((theta <= box.lower) & (gradient > 0)) | (
+        (theta >= box.upper) & (gradient < 0)
     )
     free = ~(outwards | box.held)
-    scaled = jnp.where(free, slope / D, 0.0)
-    matrix = jnp.where(free[:, None] & free, square / (D[:, None] * D), 0.0)
+    scaled_gradient = jnp.where(free, gradient / D, 0.0)
+    scaled_matrix = jnp.where(free[:, None] & free, information / (D[:, None] * D), 0.0)
 
     def solve(damping):
         added = jnp.where(free, damping, 1.0)
-        return _solve(matrix + jnp.where(on_diagonal, added[:, None], 0.0), -scaled)
+        matrix = scaled_matrix + jnp.where(on_diagonal, added[:, None], 0.0)
+        return _solve(matrix, -scaled_gradient)
 
-    def promise(step):
-        curved = jnp.sum(step[:, None] * matrix * step[None, :])
-        return -(2 * jnp.sum(scaled * step) + curved)
+    def predicted_reduction(step):
+        curvature = jnp.sum(step[:, None] * scaled_matrix * step[None, :])
+        return -(2 * jnp.sum(scaled_gradient * step) + curvature)
 
     trial = jnp.clip(theta + solve(damping) / D, box.lower, box.upper)
     trial = jnp.where(free, trial, theta)
-    cosine = jnp.max(jnp.abs(scaled)) / jnp.sqrt(S)
-    full = -jnp.sum(scaled * solve(jnp.minimum(damping, 1e-9)))
-    return _Move(trial, promise((trial - theta) * D), full, cosine)
+    cosine = jnp.max(jnp.abs(scaled_gradient)) / jnp.sqrt(S)
+    undamped = -jnp.sum(scaled_gradient * solve(jnp.minimum(damping, 1e-9)))
+    return _Proposal(trial, predicted_reduction((trial - theta) * D), undamped, cosine)
 
 
-def _solve(matrix, right):
-    """Gauss-Jordan for a positive definite matrix: a LAPACK call would keep the whole
-    loop from becoming one piece of machine code."""
+def _solve(matrix: jax.Array, right: jax.Array) -> jax.Array:
+    """Solve a system with a positive definite matrix by Gauss-Jordan elimination.
+
+    It is written out because a call of LAPACK would keep XLA from compiling the whole
+    loop into one piece of machine code."""
     size = right.shape[0]
-    number = jnp.arange(size)
+    row_index = jnp.arange(size)
 
     def eliminate(k, table):
         row = read(table, k)
         row = row / lax.dynamic_index_in_dim(row, k, keepdims=False)
         column = lax.dynamic_index_in_dim(table, k, axis=1)
-        return jnp.where((number == k)[:, None], row[None], table - column * row[None])
+        return jnp.where(
+            (row_index == k)[:, None], row[None], table - column * row[None]
+        )
 
     table = jnp.concatenate([matrix, right[:, None]], axis=1)
     return lax.fori_loop(0, size, eliminate, table)[:, size]

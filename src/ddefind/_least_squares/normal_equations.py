@@ -1,12 +1,20 @@
-r"""Least squares of a model: its tasks, its normal equations, and their minimum.
+r"""The least-squares problem of a delay equation, and its normal equations.
 
-$S = \sum_{j,i} w_{ji} (\hat x_i(t_j) - x_{ji})^2$ at the measured times, with w = 1 /
-sd^2, plus what priors add."""
+The sum of squares compares the model $\hat x$ with the measured values $x_{ji}$ of
+quantity i at time $t_j$:
+
+$$S(\theta) = \sum_{j,i} w_{ji}\,\bigl(\hat x_i(t_j; \theta) - x_{ji}\bigr)^2
+  + \text{priors}, \qquad w_{ji} = 1 / \mathrm{sd}_{ji}^2.$$
+
+`Model` holds what all fits of one problem share, `FitTask` what belongs to one fit.
+`normal_equations` evaluates S and its linearisation, `fit_one` minimises it from one
+start, and `fit_block` does so for a block of starts in one compiled program."""
 
 import math
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -17,29 +25,34 @@ from .._solve.grid import Grid
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.system import System
 from .._util.buffers import read
-from .levenberg_marquardt import Box, Found, Normal, minimise
+from .levenberg_marquardt import Box, MinimiserResult, NormalEquations, minimise
 from .sensitivity import Extended, Ring, visit
 
-# Residuals that are rounding errors, relative to the data: the square of 1e-12.
+# Residuals of 1e-12 of the data are rounding errors; this is the square of it.
 _ROUNDING = 1e-24
 
 
 class Priors(NamedTuple):
-    """What is known of the free values beforehand: (g(theta) - mean)^2 * weight is
-    added to S, with g the identity or, where `log`, the logarithm. `weight` zero:
-    nothing."""
+    """Independent priors of the free values, each of which adds
+    weight * (g(theta) - mean)^2 to S.
 
-    mean: Any
-    weight: Any
-    log: Any
+    g is the identity (a Gaussian prior), or the logarithm where `log` is true (a
+    log-normal prior). A value whose `weight` is zero has no prior."""
+
+    mean: Any  # [p]
+    weight: Any  # [p]
+    log: Any  # [p], boolean
 
 
 @final
 class Model(eqx.Module):
-    """Everything of a least-squares problem that its fits share.
+    """The part of a least-squares problem that all its fits share.
 
-    `free` maps free values without transforming them: bounds are kept by the method.
-    `huber`: residuals beyond so many standard deviations count linearly."""
+    `free` maps the free values to the problem's parameters; its own bounds are
+    infinite, because Levenberg-Marquardt enforces the bounds itself. `learned` and
+    `fixed` are the problem's parameters with and without free values. `dimension` is
+    the number of states. Residuals beyond `huber` standard deviations count linearly
+    (None: all count as squares)."""
 
     free: FreeParameters = eqx.field(static=True)
     learned: Problem
@@ -51,11 +64,12 @@ class Model(eqx.Module):
 
     @property
     def observes(self) -> bool:
-        """Whether something else than the state itself is measured."""
+        """Whether the data are a function of the state, and not the state itself."""
         return self.fixed.observe is not None or self.learned.observe is not None
 
     def extended(self, theta, n, T) -> Extended:
-        """The model at the free values `theta`, with n steps in a delay."""
+        """The model at the free values `theta`, with n steps per delay, up to time T,
+        ready to be solved together with its derivatives."""
         jump = self.learned.initial is not None or self.fixed.initial is not None
         system = System(self.fixed, self.solver, Grid(n, jump, 0), T, self.dimension)
         return Extended(
@@ -63,94 +77,114 @@ class Model(eqx.Module):
         )
 
 
-class Task(NamedTuple):
-    """One fit: where it starts, what it may do, and its data.
+class FitTask(NamedTuple):
+    """One fit: where it starts, its bounds, its data, and its step size.
 
-    There are `n` steps in a delay or, where that is more, `rate` in a unit of time. A
-    rate follows the delay, but its steps jump: it is for looks, not for the end."""
+    The solver takes `n` steps per delay, or `rate` steps per unit of time where that
+    is more. The number of steps that a `rate` gives changes with the delay from one
+    iteration to the next, which makes S slightly discontinuous. A positive `rate`
+    therefore serves short preliminary fits only; refinements to convergence use
+    rate = 0."""
 
-    theta: Any
+    theta: Any  # [p]
     box: Box
     points: Points
     n: Any
     rate: Any
-    limit: Any  # of the number of evaluations
+    limit: Any  # the largest number of evaluations
 
 
-def normal_equations(model: Model, theta, points: Points, n, ring: Ring):
-    """The normal equations at the free values `theta`, with n steps in a delay."""
+def normal_equations(
+    model: Model, theta: jax.Array, points: Points, n, ring: Ring
+) -> tuple[NormalEquations, Ring]:
+    """The normal equations at the free values `theta`, with n steps per delay.
+
+    `ring` is the work buffer of the solver; it is returned for the next evaluation."""
     extended = model.extended(theta, n, points.times[-1])
 
-    def add(total: Normal, j, seen):
+    def add(total: NormalEquations, j, observed):
         weight = read(points.weights, j)
-        residual = seen[:, 0] - read(points.values, j)
-        measured = jnp.where(weight > 0, residual**2, 0.0)
-        rows = jnp.concatenate([residual[:, None], seen[:, 1:]], axis=1)
+        residual = observed[:, 0] - read(points.values, j)
+        square = jnp.where(weight > 0, residual**2, 0.0)
+        rows = jnp.concatenate([residual[:, None], observed[:, 1:]], axis=1)
         if model.huber is not None:
-            most = model.huber**2 / jnp.where(weight > 0, weight, 1.0)
-            measured = jnp.minimum(measured, most) / _clipped(model.huber)
-            rows = _robust(model.huber, weight, rows)
+            largest = model.huber**2 / jnp.where(weight > 0, weight, 1.0)
+            square = jnp.minimum(square, largest) / _clipped_variance(model.huber)
+            rows = _huber_rows(model.huber, weight, rows)
         products = rows[:, :, None] * rows[:, None, :]
         gram = total.gram + jnp.sum(weight[:, None, None] * products, axis=0)
-        return Normal(gram, total.squares + measured)
+        return NormalEquations(gram, total.squares + square)
 
     size = 1 + theta.shape[0]
-    nothing = Normal(jnp.zeros((size, size)), jnp.zeros(jnp.shape(points.values)[1:]))
-    total, ring = visit(extended, points, ring, add, nothing)
+    zero = NormalEquations(
+        jnp.zeros((size, size)), jnp.zeros(jnp.shape(points.values)[1:])
+    )
+    total, ring = visit(extended, points, ring, add, zero)
     if model.priors is not None:
         total = total._replace(gram=total.gram + _prior_gram(model.priors, theta))
     return total, ring
 
 
-def _robust(huber: float, weight, rows):
-    r"""Huber's loss as a square: beyond `huber` standard deviations the residual is
-    replaced by the root of the loss, $\sqrt{k(2|r| - k)}$, and the Jacobian by its
-    derivatives."""
+def _huber_rows(huber: float, weight: jax.Array, rows: jax.Array) -> jax.Array:
+    r"""Rows [r J] whose squares are Huber's loss.
+
+    Beyond k = `huber` standard deviations the residual r is replaced by the root of the
+    loss, $\sqrt{k(2|r| - k)}$, and the Jacobian by the derivatives of that root."""
     size = jnp.sqrt(weight) * jnp.abs(rows[:, 0])
-    far = size > huber
-    safe = jnp.where(far, size, huber)
+    is_outlier = size > huber
+    safe = jnp.where(is_outlier, size, huber)
     root = jnp.sqrt(huber * (2 * safe - huber))
-    of_residual = jnp.where(far, root / safe, 1.0)
-    of_slope = jnp.where(far, huber / root, 1.0)
-    scale = jnp.concatenate(
-        [of_residual[:, None], jnp.broadcast_to(of_slope[:, None], rows[:, 1:].shape)],
+    residual_factor = jnp.where(is_outlier, root / safe, 1.0)
+    jacobian_factor = jnp.where(is_outlier, huber / root, 1.0)
+    factors = jnp.concatenate(
+        [
+            residual_factor[:, None],
+            jnp.broadcast_to(jacobian_factor[:, None], rows[:, 1:].shape),
+        ],
         axis=1,
     )
-    return rows * scale
+    return rows * factors
 
 
-def _clipped(huber: float) -> float:
-    """The mean square of a standard Gaussian number that is clipped at `huber`: what
-    outliers are clipped to must not count as noise (Huber's second proposal)."""
+def _clipped_variance(huber: float) -> float:
+    """The mean square of a standard Gaussian variable that is clipped at `huber`.
+
+    The noise is estimated from clipped residuals; dividing their squares by this number
+    makes that estimate unbiased for Gaussian noise (Huber's second proposal)."""
     inside = math.erf(huber / math.sqrt(2))
     density = math.exp(-(huber**2) / 2) / math.sqrt(2 * math.pi)
     return inside - 2 * huber * density + huber**2 * (1 - inside)
 
 
-def _prior_gram(priors: Priors, theta):
+def _prior_gram(priors: Priors, theta: jax.Array) -> jax.Array:
+    """What the priors add to `NormalEquations.gram`; NaN where a value with a
+    log-normal prior is not positive."""
     size = jnp.where(priors.log, jnp.where(theta > 0, theta, jnp.nan), 1.0)
-    away = jnp.where(priors.log, jnp.log(size), theta) - priors.mean
+    deviation = jnp.where(priors.log, jnp.log(size), theta) - priors.mean
     weight = priors.weight
-    away = jnp.where(weight > 0, away, 0.0)
+    deviation = jnp.where(weight > 0, deviation, 0.0)
     slope = jnp.where(weight > 0, 1 / size, 0.0)
-    corner = jnp.sum(weight * away**2)[None, None]
-    side = (weight * away * slope)[None]
+    corner = jnp.sum(weight * deviation**2)[None, None]
+    side = (weight * deviation * slope)[None]
     square = jnp.diag(weight * slope**2)
     return jnp.block([[corner, side], [side.T, square]])
 
 
-def refine(model: Model, task: Task, capacity: int) -> Found:
-    """The minimum of one fit, from its start."""
+def fit_one(model: Model, task: FitTask, capacity: int) -> MinimiserResult:
+    """Minimise the sum of squares of one task, inside a compiled program.
+
+    `capacity` is the number of rows of the solver's ring buffer, which limits the steps
+    per delay."""
     values, weights = jnp.asarray(task.points.values), task.points.weights
 
-    def evaluate(theta, ring):
+    def linearise(theta, ring):
         tau = model.free.join(theta, model.learned).tau
         by_rate = jnp.minimum(jnp.ceil(task.rate * tau), capacity - 4)
         n = jnp.maximum(task.n, by_rate.astype(int))
         return normal_equations(model, theta, task.points, n, ring)
 
     return minimise(
-        evaluate,
+        linearise,
         task.theta,
         task.box,
         task.limit,
@@ -161,7 +195,9 @@ def refine(model: Model, task: Task, capacity: int) -> Found:
 
 
 @eqx.filter_jit
-def fit_block(model: Model, tasks: Task, capacity: int) -> Found:
-    """Many fits, one after the other in one program; arrays have a first axis over
-    fits. One whose limit is zero costs nothing."""
-    return lax.map(lambda task: refine(model, task, capacity), tasks)
+def fit_block(model: Model, tasks: FitTask, capacity: int) -> MinimiserResult:
+    """Minimise a block of tasks, one after the other in one compiled program.
+
+    Every array of `tasks` has a first axis over the tasks. A task whose `limit` is zero
+    costs nothing; such tasks fill up the last block."""
+    return lax.map(lambda task: fit_one(model, task, capacity), tasks)

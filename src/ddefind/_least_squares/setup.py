@@ -1,4 +1,8 @@
-"""A least-squares fit as it is set up: bounds, guesses, conventions, noise."""
+"""The setup of a least-squares fit: model, data, bounds, start values and step sizes.
+
+`make_setup` puts it together from what the user gives. Where the user gives no bounds
+for a delay or for the frequency of a history, it chooses them from the sampling times:
+see `usual_delays` and `_bound_frequencies`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,27 +16,31 @@ from .._data.smoothing import Curve, smooth
 from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
-from .._problem.history import Periodic
+from .._problem.history import frequency_fields
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
 from .._util.cores import cores
+from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
 from .normal_equations import Model, Priors
 
-# Rows of the ring: the longest delay, in steps, has a few less.
+# The usual number of rows of the solver's ring buffer. A delay may have a few steps
+# less than this.
 CAPACITY = 512
-# At least so many steps over the whole record.
-_STEPS = 100
+# The least number of steps over the whole record.
+_STEPS_PER_RECORD = 100
 
 
 @final
 @dataclass(frozen=True)
 class FitSetup:
-    """A model with its data and its limits: what every start of a search shares.
+    """A model with its data and bounds: what every start of a search shares.
 
-    `guess` are the user's start values, NaN where there are none. `history` marks the
-    free values of the history, `frequencies` its frequencies."""
+    `lower`, `upper` and `guess` have one element for each free value. `guess` are the
+    user's start values, NaN where there is none. The boolean arrays `history` and
+    `frequencies` mark the free values that belong to the history, and those that are
+    frequencies of it. `workers` is the number of threads that fits run on."""
 
     model: Model
     data: Data
@@ -44,13 +52,16 @@ class FitSetup:
     frequencies: np.ndarray
     workers: int
 
+    # The delay and the solver's steps.
+
     @property
     def tau(self) -> int | None:
-        """Where the delay stands among the free values."""
+        """The index of the delay among the free values; None if it is fixed."""
         names = self.model.free.names
         return names.index("tau") if "tau" in names else None
 
     def delay(self, theta: np.ndarray) -> np.ndarray:
+        """The delay of each row of free values, learned or fixed."""
         if self.tau is None:
             known = self.model.learned.tau
             known = self.model.fixed.tau if known is None else known
@@ -59,16 +70,20 @@ class FitSetup:
 
     @property
     def rate(self) -> float:
-        """Steps in a unit of time: enough for the record."""
-        return _STEPS / self.data.T
+        """The least number of steps per unit of time that resolves the record."""
+        return _STEPS_PER_RECORD / self.data.T
 
     def steps(self, theta: np.ndarray) -> np.ndarray:
-        """Steps in a delay: enough for it, and enough for the record."""
+        """The steps per delay for each row of free values: enough to resolve both the
+        delay and the record."""
         least = self.steps_per_delay
         by_record = np.ceil(self.rate * self.delay(theta))
         return np.clip(by_record, least, max(least, CAPACITY // 2 - 3)).astype(int)
 
+    # The bounds.
+
     def box(self, count: int, held: np.ndarray | None = None) -> Box:
+        """The bounds of `count` fits; `held` marks the values that may not move."""
         shape = (count, len(self.lower))
         held = np.zeros(shape, bool) if held is None else held
         return Box(
@@ -77,50 +92,48 @@ class FitSetup:
             np.broadcast_to(held, shape),
         )
 
+    @property
+    def bound_variance(self) -> np.ndarray:
+        """The variance of a uniform distribution between the bounds of each value;
+        infinite where a bound is missing."""
+        width = self.upper - self.lower
+        return np.where(np.isfinite(width), width, np.inf) ** 2 / 12
+
+    # The data.
+
     def points(self, noise: np.ndarray | None = None) -> Points:
-        """The data with their weights, from given noise levels where the data have no
-        own."""
+        """The data with their weights. Where the data have no standard deviations of
+        their own, the weights are those of the noise levels `noise`, one for each
+        quantity, or one."""
         points = SumOfSquares().prepare(self.data).points
         if self.data.sd is not None or noise is None:
             return points
         return points._replace(weights=points.weights / noise**2)
 
     @property
-    def needs_noise(self) -> bool:
-        """Whether the estimates depend on the noise levels: with several quantities,
-        priors, or residuals that count as outliers."""
-        several = self.data.x.shape[1] > 1
-        return several or self.model.priors is not None or self.model.huber is not None
-
-    @property
-    def has_unit(self) -> bool:
-        """Whether the weights are those of the noise: as given, or, with outliers, as
-        the residuals within the bulk have it. Else the sum of squares says it."""
-        return self.data.sd is not None or self.model.huber is not None
+    def count(self) -> int:
+        """The number of measured values."""
+        return int(np.isfinite(self.data.x).sum())
 
     @cached_property
     def measured(self) -> np.ndarray:
-        """Which quantities were measured at all."""
+        """For each quantity, whether it was measured at all."""
         return np.any(np.isfinite(self.data.x), axis=0)
 
     @property
-    def bound_variance(self) -> np.ndarray:
-        """The variance of all that lies between a value's bounds; infinite without."""
-        width = self.upper - self.lower
-        return np.where(np.isfinite(width), width, np.inf) ** 2 / 12
-
-    @property
     def few(self) -> np.ndarray:
-        """Which quantities have no more values than there are parameters, so that their
-        residuals say nothing of their noise."""
+        """For each of several quantities, whether it has no more values than there are
+        parameters, so that its residuals say nothing about its noise."""
         count = np.isfinite(self.data.x).sum(axis=0)
         return (count > 0) & (count <= len(self.lower)) & (len(count) > 1)
 
     @cached_property
     def curve(self) -> Curve | None:
-        """A smooth curve through the states, a constant for those that are not
-        measured; None with too few points, or where something else than the state is
-        measured."""
+        """A smoothing spline through the states, for gradient matching; a constant for
+        states that were not measured.
+
+        None if there are too few points, or if the data are not the states
+        themselves."""
         data = self.data
         if data.x.shape[1] != self.model.dimension or self.model.observes:
             return None
@@ -128,22 +141,33 @@ class FitSetup:
             return smooth(data)
         return smooth(Data(data.t, np.where(self.measured, data.x, 1.0)))
 
-    def variance(self, loss: float) -> float:
-        """The unit of the sum of squares: the variance of the weighted residuals, one
-        where the noise is given."""
-        if self.has_unit or not np.isfinite(loss):
-            return 1.0
-        return max(loss / self.freedom, 1e-300)
+    # The noise.
 
     @property
-    def count(self) -> int:
-        """The number of measured values."""
-        return int(np.isfinite(self.data.x).sum())
+    def needs_noise(self) -> bool:
+        """Whether the estimates depend on the noise levels: with several quantities,
+        with priors, or in a robust fit. Otherwise a common factor of all weights
+        cancels."""
+        several = self.data.x.shape[1] > 1
+        return several or self.model.priors is not None or self.model.huber is not None
+
+    @property
+    def has_unit(self) -> bool:
+        """Whether the weights are absolute, so that the sum of squares is a chi-square:
+        the noise is given, or (in a robust fit) was estimated from clipped residuals.
+        Otherwise the variance of the residuals is estimated from the sum of squares."""
+        return self.data.sd is not None or self.model.huber is not None
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom, at least one."""
-        return max(self.count - len(self.lower), 1)
+        """Degrees of freedom with every free parameter counted as determined; see
+        `degrees_of_freedom.py`."""
+        return degrees_of_freedom(self.count, determined=len(self.lower))
+
+    def residual_variance(self, loss: float) -> float:
+        """The variance of the weighted residuals of a fit with the sum of squares
+        `loss`, by which the search converts differences of `loss` to chi-square."""
+        return residual_variance(loss, self.freedom, is_known=self.has_unit)
 
 
 def make_setup(
@@ -156,33 +180,28 @@ def make_setup(
     seed: int = 0,
     workers: int | None = None,
 ) -> tuple[FitSetup, Problem]:
-    """The setup of a fit, and the problem with what is fixed in place."""
-    names, problem, _ = free_parameters(problem, parameters, seed=seed, partial=True)
-    if not names.names:
+    """The setup of a fit, and the problem with the fixed parameters filled in.
+
+    `parameters` are the user's settings by name: start values, bounds, priors, or what
+    is fixed. `workers` is the number of threads, by default that of the cores."""
+    free, problem, _ = free_parameters(problem, parameters, seed=seed, partial=True)
+    if not free.names:
         raise ValueError("Every parameter is fixed: there is nothing to learn.")
     start = parameter_vector(problem)
-    guess = np.array([start[names.source.index(j)] for j in range(len(names.names))])
-    lower, upper = np.array(names.lower), np.array(names.upper)
-    history = np.array([name.startswith("history.") for name in names.paths])
-    frequencies = np.zeros(len(lower), bool)
-    if isinstance(problem.history, Periodic):
-        frequencies = np.array([n.startswith("history.omega") for n in names.paths])
+    guess = np.array([start[free.source.index(j)] for j in range(len(free.names))])
+    lower, upper = np.array(free.lower), np.array(free.upper)
+    history = np.array([path.startswith("history.") for path in free.paths])
+    frequencies = _frequencies(problem, free)
     _bound_frequencies(data, lower, upper, frequencies)
-    if "tau" in names.names:
-        _bound_delay(data, lower, upper, guess, names.names.index("tau"))
-    inside = (lower <= guess) & (guess <= upper)
-    guess = np.where(inside, guess, np.nan)
-    free = replace(names, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
+    if "tau" in free.names:
+        _bound_delay(data, lower, upper, guess, free.names.index("tau"))
+    is_inside = (lower <= guess) & (guess <= upper)
+    guess = np.where(is_inside, guess, np.nan)
+    priors = _priors(parameters, free)
+    # Levenberg-Marquardt enforces the bounds itself, on untransformed values.
+    free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
     learned, fixed = free.split(problem)
-    model = Model(
-        free,
-        learned,
-        fixed,
-        solver,
-        _priors(parameters, names),
-        problem.dimension,
-        huber,
-    )
+    model = Model(free, learned, fixed, solver, priors, problem.dimension, huber)
     setup = FitSetup(
         model,
         data,
@@ -198,18 +217,21 @@ def make_setup(
 
 
 def spacing(data: Data) -> float:
-    """The usual distance of neighbouring times."""
+    """The median distance between neighbouring times."""
     return float(np.median(np.diff(np.unique(data.t))))
 
 
 def usual_delays(data: Data) -> tuple[float, float]:
-    """Where delays are looked for: two sampling intervals to 0.9 of the record."""
+    """The range in which delays are sought by default: from two sampling intervals to
+    0.9 of the record."""
     return min(2 * spacing(data), 0.1 * data.T), 0.9 * data.T
 
 
-def _bound_delay(data: Data, lower, upper, guess, tau: int) -> None:
-    """The usual delays, unless the user says otherwise, by a bound or by a start
-    beyond."""
+def _bound_delay(
+    data: Data, lower: np.ndarray, upper: np.ndarray, guess: np.ndarray, tau: int
+) -> None:
+    """Set the missing bounds of the delay, in place, to the usual range of delays,
+    widened where the user's start value lies outside of it."""
     if upper[tau] <= 0:
         raise ValueError(
             f"`parameters['tau']` has the upper bound {upper[tau]:g}, but a delay is "
@@ -223,11 +245,22 @@ def _bound_delay(data: Data, lower, upper, guess, tau: int) -> None:
     upper[tau] = max(high, 2 * lower[tau]) if np.isinf(upper[tau]) else upper[tau]
 
 
-def _bound_frequencies(data: Data, lower, upper, frequencies) -> None:
-    """(A, omega) and (-A, -omega) are the same history: omega is taken positive where
-    it may be; below the sampling limit, where the user gives none; and with a period of
-    at most twice the record, where they give no positive limit. Slower sines are
-    straight lines, of which A and omega cannot be told."""
+def _frequencies(problem: Problem, free: FreeParameters) -> np.ndarray:
+    """For each free value, whether it is a frequency of the history."""
+    fields = tuple(f"history.{field}" for field in frequency_fields(problem.history))
+    # An element of a vector has an index behind the name: `history.omega[1]`.
+    return np.array([path.split("[")[0] in fields for path in free.paths])
+
+
+def _bound_frequencies(
+    data: Data, lower: np.ndarray, upper: np.ndarray, frequencies: np.ndarray
+) -> None:
+    """Set the missing bounds of frequencies, in place.
+
+    The histories of (A, omega) and (-A, -omega) are the same, so that omega is taken to
+    be positive unless the user's bounds exclude it. Its upper bound is the sampling
+    limit. Its lower bound is a period of twice the record: a slower sine is a straight
+    line, from which A and omega cannot be estimated separately."""
     for j in np.flatnonzero(frequencies):
         if upper[j] > 0:
             if np.isinf(upper[j]):
@@ -236,25 +269,28 @@ def _bound_frequencies(data: Data, lower, upper, frequencies) -> None:
             lower[j] = lower[j] if lower[j] > 0 else slowest
 
 
-def _priors(parameters, names: FreeParameters) -> Priors | None:
-    """The priors of the free values; None if there are none."""
+def _priors(
+    parameters: Mapping[str, Any] | None, free: FreeParameters
+) -> Priors | None:
+    """The priors of the free values; None if no parameter has one."""
     given = {
-        key: setup.prior
-        for key, setup in (parameters or {}).items()
-        if isinstance(setup, Parameter) and setup.prior is not None
+        key: parameter.prior
+        for key, parameter in (parameters or {}).items()
+        if isinstance(parameter, Parameter) and parameter.prior is not None
     }
     if not given:
         return None
-    size = len(names.names)
+    size = len(free.names)
     mean, weight, log = np.zeros(size), np.zeros(size), np.zeros(size, bool)
     for key, prior in given.items():
-        for element in find(key, list(names.arrays)):
-            j = names.source[element]
+        for element in find(key, list(free.arrays)):
+            j = free.source[element]
             if j < 0:
                 raise ValueError(
-                    f"`parameters[{key!r}]` is not free: it needs no prior."
+                    f"`parameters[{key!r}]` is fixed, so that its prior has no effect. "
+                    "Remove the prior, or let the parameter be learned."
                 )
-            if prior.is_log and names.lower[j] < 0 and names.names[j] != "tau":
+            if prior.is_log and free.lower[j] < 0 and free.names[j] != "tau":
                 raise ValueError(
                     f"`parameters[{key!r}]`: a log-normal prior is for positive "
                     "values. Add `lower=0`."

@@ -1,5 +1,8 @@
-"""Where a search starts: random values, moved by gradient matching; and good fits,
-changed a little."""
+"""Where the fits of a search start.
+
+`first_starts` draws random values and moves them by gradient matching;
+`perturbed_starts` changes fits that are already good. All arrays of starts have the
+shape (starts, p)."""
 
 from dataclasses import replace
 
@@ -7,84 +10,112 @@ import jax
 import numpy as np
 
 from .._data.smoothing import Curve, spread
-from . import levenberg_marquardt as _levenberg
-from .batches import BLOCK, in_blocks
-from .gradient_matching import match_block, slopes
-from .ranking import slow_limit
+from .batches import BLOCK_SIZE, map_in_blocks
+from .gradient_matching import match_block, matching_targets
+from .levenberg_marquardt import NO_START
+from .ranking import slow_frequency_limit
 from .setup import FitSetup
 
-# For each start so many draws are matched, and the best is kept.
+# For each start so many random draws are matched, of which the best is kept.
 _TRIES = 4
-# One of so many starts is not matched.
-_MATCHED = 4
+# One of so many starts stays as it was drawn, without gradient matching.
+_UNMATCHED_EVERY = 4
 
 
 def first_starts(
-    setup: FitSetup, count: int, curve: Curve | None, noise: np.ndarray, random
-) -> np.ndarray:
-    """The user's start, and random ones; matched where there is a curve."""
-    if curve is None:
-        return draw(setup, count, 1, random)
-    theta = draw(setup, count, _TRIES, random)
-    matched = match(setup, theta, curve, noise, _TRIES)
-    # Where the curve is a bad one, some starts are better as they were drawn.
-    raw = np.arange(count) % _MATCHED == _MATCHED - 1
-    return np.where(raw[:, None], theta[::_TRIES], matched)
-
-
-def second_starts(
     setup: FitSetup,
-    found: np.ndarray,
     count: int,
     curve: Curve | None,
     noise: np.ndarray,
-    random,
+    random: np.random.Generator,
 ) -> np.ndarray:
-    """Good fits again: most with other histories, matched where there is a curve, and
-    some moved a little."""
-    theta = np.resize(found, (count, found.shape[1]))
+    """The user's start values, then random ones, moved by gradient matching if there is
+    a smooth `curve` through the data."""
+    if curve is None:
+        return draw_starts(setup, count, 1, random)
+    drawn = draw_starts(setup, count, _TRIES, random)
+    matched = match_starts(setup, drawn, curve, noise, _TRIES)
+    # If the curve follows the data badly, unmatched starts may be the better ones.
+    is_unmatched = np.arange(count) % _UNMATCHED_EVERY == _UNMATCHED_EVERY - 1
+    return np.where(is_unmatched[:, None], drawn[::_TRIES], matched)
+
+
+def perturbed_starts(
+    setup: FitSetup,
+    good: np.ndarray,
+    count: int,
+    curve: Curve | None,
+    noise: np.ndarray,
+    random: np.random.Generator,
+) -> np.ndarray:
+    """New starts from the `good` fits, of shape (fits, p), used in turn.
+
+    Three of four get a new random history, moved by gradient matching if there is a
+    `curve`; in the fourth every value is changed by a random factor. Without free
+    values of the history all are of the second kind."""
+    theta = np.resize(good, (count, good.shape[1]))
     size = 0.3 * 10 ** -random.uniform(0, 1, (count, 1))
-    moved = theta * np.exp(size * random.standard_normal(theta.shape))
-    moved = np.clip(moved, setup.lower, setup.upper)
+    rescaled = theta * np.exp(size * random.standard_normal(theta.shape))
+    rescaled = np.clip(rescaled, setup.lower, setup.upper)
     if not setup.history.any():
-        return moved
-    drawn = draw(replace(setup, guess=setup.guess * np.nan), count, 1, random)
-    other = np.where(setup.history, drawn, theta)
-    # Most frequencies are fast ones, most of the true are not: half are drawn slow.
-    some = np.arange(count) // len(found) % 2 == 0
+        return rescaled
+    without_guess = replace(setup, guess=setup.guess * np.nan)
+    drawn = draw_starts(without_guess, count, 1, random)
+    new_history = np.where(setup.history, drawn, theta)
+    # Most of the allowed range of frequencies is fast, but most true frequencies are
+    # slow: half of the frequencies are drawn from the slow ones.
+    turn = np.arange(count) // len(good)
+    draws_slow = turn % 2 == 0
     for omega in np.flatnonzero(setup.frequencies):
         low, high = setup.lower[omega], setup.upper[omega]
-        high = np.minimum(slow_limit(setup, theta)[:, 0], high)
+        high = np.minimum(slow_frequency_limit(setup, theta)[:, 0], high)
         slow = low + random.uniform(size=count) * np.maximum(high - low, 0.0)
-        other[some, omega] = slow[some]
+        new_history[draws_slow, omega] = slow[draws_slow]
     if curve is not None:
-        other = match(setup, other, curve, noise, held=~setup.history)
-    most = np.arange(count) // len(found) % 4 != 3
-    return np.where(most[:, None], other, moved)
+        new_history = match_starts(
+            setup, new_history, curve, noise, held=~setup.history
+        )
+    has_new_history = turn % 4 != 3
+    return np.where(has_new_history[:, None], new_history, rescaled)
 
 
-def draw(setup: FitSetup, starts: int, tries: int, random) -> np.ndarray:
-    """Starts, each drawn `tries` times with similar delays: the user's first, then
-    random ones with delays spread over their range."""
+def draw_starts(
+    setup: FitSetup, starts: int, tries: int, random: np.random.Generator
+) -> np.ndarray:
+    """Random values for `starts` starts, `tries` rows for each, which have similar
+    delays. The delays of all starts are spread over the range of delays. The rows of
+    the first start hold the user's start values, where there are any."""
     count = starts * tries
-    # Most parameters are positive. All of many are so only where that is asked for.
-    bold = np.arange(count) % 2 == 1
-    columns = [_draw(setup, j, bold, random) for j in range(len(setup.lower))]
+    # Most parameters are positive. If every draw chose its signs at random, a model
+    # with many parameters would hardly ever be drawn with all of them positive: only
+    # every second row may have the other sign.
+    may_change_sign = np.arange(count) % 2 == 1
+    columns = [
+        _draw_value(setup, j, may_change_sign, random) for j in range(len(setup.lower))
+    ]
     theta = np.stack(columns, axis=1)
     if setup.tau is not None:
         low, high = setup.lower[setup.tau], setup.upper[setup.tau]
         share = (np.arange(count) + random.uniform(size=count)) / count
-        # Half of the starts evenly, half of them by ratio: short delays count, too.
+        # Half of the starts have evenly spread delays, half logarithmically spread
+        # ones, so that short delays are tried as well.
         even = low + share * (high - low)
-        ratio = low * (high / low) ** share
-        theta[:, setup.tau] = np.where(np.arange(count) // tries % 2, even, ratio)
+        logarithmic = low * (high / low) ** share
+        theta[:, setup.tau] = np.where(np.arange(count) // tries % 2, even, logarithmic)
     theta[:tries] = np.where(np.isnan(setup.guess), theta[:tries], setup.guess)
     return np.clip(theta, setup.lower, setup.upper)
 
 
-def _draw(setup: FitSetup, j: int, bold: np.ndarray, random) -> np.ndarray:
-    """Random values of one free parameter."""
-    low, high, count = setup.lower[j], setup.upper[j], len(bold)
+def _draw_value(
+    setup: FitSetup, j: int, may_change_sign: np.ndarray, random: np.random.Generator
+) -> np.ndarray:
+    """Random values of free parameter j, one for each element of `may_change_sign`.
+
+    Between two bounds they are spread over the interval, logarithmically where its sign
+    is known. Otherwise their size is within a factor of ten of the user's start value
+    or, without one, of a scale of the data: the spread x, a tenth of the record t, and
+    products and quotients of them."""
+    low, high, count = setup.lower[j], setup.upper[j], len(may_change_sign)
     if np.isfinite(low) and np.isfinite(high):
         if low > 0:
             return np.exp(random.uniform(np.log(low), np.log(high), count))
@@ -93,26 +124,28 @@ def _draw(setup: FitSetup, j: int, bold: np.ndarray, random) -> np.ndarray:
         even = random.uniform(low, high, count)
         if low < 0:
             return even
-        # From zero on: half of them by ratio, since the scale is not known.
-        ratio = high * 10 ** -random.uniform(0, 3, count)
-        return np.where(random.uniform(size=count) < 0.5, even, ratio)
+        # The interval begins at zero and its scale is unknown: half of the values are
+        # spread evenly, half logarithmically.
+        logarithmic = high * 10 ** -random.uniform(0, 3, count)
+        return np.where(random.uniform(size=count) < 0.5, even, logarithmic)
     guess = setup.guess[j]
-    known = np.isfinite(guess) and guess != 0
-    if known:
+    has_guess = np.isfinite(guess) and guess != 0
+    if has_guess:
         size = np.abs(guess) * np.ones(count)
     else:
-        x, t = np.mean(spread(setup.data)), setup.data.T / 10
+        x, t = float(np.mean(spread(setup.data))), setup.data.T / 10
         size = random.choice([1.0, x, 1 / t, x / t, 1 / x, 1 / (x * t)], count)
     size = size * 10 ** random.uniform(-1, 1, count)
     if np.isfinite(low):
         return low + size
     if np.isfinite(high):
         return high - size
-    usual = np.sign(guess) if known else 1.0
-    return size * np.where(bold & (random.uniform(size=count) < 0.4), -usual, usual)
+    sign = np.sign(guess) if has_guess else 1.0
+    flips = may_change_sign & (random.uniform(size=count) < 0.4)
+    return size * np.where(flips, -sign, sign)
 
 
-def match(
+def match_starts(
     setup: FitSetup,
     theta: np.ndarray,
     curve: Curve,
@@ -120,30 +153,34 @@ def match(
     tries: int = 1,
     held: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The starts after gradient matching, each with its own delay, and the best of its
-    `tries`; a start where that fails, and the user's, stay as they are."""
+    """The starts after gradient matching, each with its own delay.
+
+    `theta` has `tries` rows for each start, of which the best is returned. Values that
+    are `held` stay. A row stays as it is if the equation is not finite there, and so
+    does the user's start if it is complete."""
     data = setup.data
-    curves = slopes(curve, data.T, setup.delay(theta), noise)
+    targets = matching_targets(curve, data.T, setup.delay(theta), noise)
     measured = setup.measured
-    curves = curves._replace(
-        weight=curves.weight * measured.all(),
-        start_weight=curves.start_weight * measured,
+    # Slopes can only be compared if every state was measured.
+    targets = targets._replace(
+        weight=targets.weight * measured.all(),
+        start_weight=targets.start_weight * measured,
     )
     held = np.zeros(len(setup.lower), bool) if held is None else held
     held = held | (np.arange(len(held)) == setup.tau)
     box = setup.box(len(theta), held)
 
-    def block(rows):
-        fill = np.resize(rows, BLOCK)
-        tasks = jax.tree.map(lambda a: a[fill], (theta, box, curves))
-        found = jax.tree.map(np.asarray, match_block(setup.model, *tasks))
-        kept = found.theta, found.status, found.normal.gram[:, 0, 0]
-        return jax.tree.map(lambda a: a[: len(rows)], kept)
+    def match_rows(rows: np.ndarray):
+        filled = np.resize(rows, BLOCK_SIZE)
+        tasks = jax.tree.map(lambda a: a[filled], (theta, box, targets))
+        result = jax.tree.map(np.asarray, match_block(setup.model, *tasks))
+        needed = result.theta, result.status, result.normal.gram[:, 0, 0]
+        return jax.tree.map(lambda a: a[: len(rows)], needed)
 
-    matched, status, loss = in_blocks(block, len(theta), setup.workers)
-    keep = status == _levenberg.NO_START
-    matched = np.where(keep[:, None], theta, matched)
-    loss = np.where(keep, np.inf, loss).reshape(-1, tries)
+    matched, status, loss = map_in_blocks(match_rows, len(theta), setup.workers)
+    has_failed = status == NO_START
+    matched = np.where(has_failed[:, None], theta, matched)
+    loss = np.where(has_failed, np.inf, loss).reshape(-1, tries)
     best = matched[np.arange(len(loss)) * tries + np.argmin(loss, axis=1)]
     if np.isfinite(setup.guess).all():
         best[0] = theta[0]
