@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from .._problem.history import Affine, Constant, Neural, Periodic
-from .._problem.parameters import Fixed, Tied, numbers, with_values
+from .._problem.parameters import Fixed, Tied, finite_numbers, with_values
 from .._problem.problem import Problem
 from .._util.errors import did_you_mean
 from .expression import Delayed, Name
@@ -104,7 +104,7 @@ class Equation:
         given = [*(values or {}).items(), *named.items()]
         for key, value in given:
             fixed = key == "tau" and self._lag is not None
-            if fixed and numbers(key, value, 1)[0] != self._lag:
+            if fixed and finite_numbers(key, value, 1)[0] != self._lag:
                 raise ValueError(
                     f"The text gives the delay as {self._lag:g}. Write x(t - tau) in "
                     "it to choose `tau` here."
@@ -277,4 +277,4 @@ def _read_history(history: Any, lines: ModelLines) -> Any:
         )
     if isinstance(history, str) or callable(history):
         return history
-    return tuple(numbers("history", history, len(lines.states)).tolist())
+    return tuple(finite_numbers("history", history, len(lines.states)).tolist())

@@ -14,7 +14,7 @@ from jax.core import Tracer
 from .._problem.free_parameters import ParameterArray
 from .._problem.parameters import (
     find,
-    numbers,
+    finite_numbers,
     parameter_arrays,
     parameter_vector,
 )
@@ -103,7 +103,7 @@ class Template:
 def _spread(key: str, value: Any, size: int) -> list:
     """One number for each element; what is traced stays traced."""
     if not isinstance(value, Tracer):
-        return numbers(key, value, size).tolist()
+        return finite_numbers(key, value, size).tolist()
     if value.size not in (1, size):
         raise ValueError(f"{key!r} needs one number or {size}, not {value.size}.")
     return list(jnp.broadcast_to(jnp.ravel(value), (size,)))

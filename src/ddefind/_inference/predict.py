@@ -10,7 +10,12 @@ import numpy as np
 
 from .._least_squares.normal_equations import Model
 from .._least_squares.observe import observed
-from .._problem.parameters import find, numbers, parameter_vector, with_values
+from .._problem.parameters import (
+    find,
+    finite_numbers,
+    parameter_vector,
+    with_values,
+)
 from .._problem.problem import Problem
 from .._util.text_table import html_table, table_lines
 from .covariance import Uncertainty
@@ -139,7 +144,7 @@ def _changed(
     given = np.zeros(len(theta), bool)
     for key, value in parameters.items():
         where = find(key, list(free.arrays))
-        for element, number in zip(where, numbers(key, value, len(where))):
+        for element, number in zip(where, finite_numbers(key, value, len(where))):
             if key == "tau" and number <= 0:
                 raise ValueError(f"`tau` must be positive, but got {number:g}.")
             vector[like == like[element]] = number
