@@ -25,7 +25,7 @@ from .covariance import Uncertainty
 from .delta_method import propagate
 
 # A name as fits show them: `theta_0`, `b[0]`, `rhs.weight[1,2]`.
-_NAME = re.compile(r"[A-Za-theta]\w*(?:\.\w+|\[\d+(?:,\d+)*\])+")
+_NAME = re.compile(r"[A-Za-z]\w*(?:\.\w+|\[\d+(?:,\d+)*\])+")
 _PART = re.compile(r"[^\w]")
 
 
