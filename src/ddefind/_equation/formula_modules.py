@@ -19,7 +19,7 @@ from .expression import (
     Expression,
     as_number,
     delayed_name,
-    evaluate,
+    evaluate_formula,
     names_in,
     walk,
 )
@@ -48,8 +48,8 @@ class FormulaProgram:
 
     def __call__(self, names: dict[str, Any]) -> jax.Array:
         for name, formula in self.steps:
-            names[name] = evaluate(formula, names)
-        values = [as_number(evaluate(output, names)) for output in self.outputs]
+            names[name] = evaluate_formula(formula, names)
+        values = [as_number(evaluate_formula(output, names)) for output in self.outputs]
         arrays = [jnp.asarray(value, jnp.result_type(float)) for value in values]
         if len(arrays) == 1:
             return jnp.broadcast_to(arrays[0], (1,))
@@ -58,7 +58,7 @@ class FormulaProgram:
 
 def make_program(kind: Kind, lines: ModelLines) -> FormulaProgram:
     """What gives the slopes, the history or what is measured."""
-    wanted = {"rhs": "slope", "history": "history", "observe": None}[kind]
+    wanted = {"rhs": "derivative", "history": "history", "observe": None}[kind]
     goals = lines.observe if wanted is None else lines.of(wanted)
     steps = _steps(goals, lines.definitions)
     used = [

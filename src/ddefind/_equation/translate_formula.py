@@ -16,8 +16,8 @@ from .expression import (
     Expression,
     Name,
     Number,
-    call,
     is_condition,
+    make_call,
     walk,
 )
 from .parser import EquationError, Statement
@@ -129,7 +129,7 @@ class _Translation:
         if isinstance(node, ast.BoolOp):
             word = "and" if isinstance(node.op, ast.And) else "or"
             parts = [self.condition(value, word, depth) for value in node.values]
-            return call(word, *parts)
+            return make_call(word, *parts)
         raise self.error(node, "This cannot stand in an equation.")
 
     def name(self, node: ast.Name) -> Name:
@@ -171,7 +171,7 @@ class _Translation:
         else:
             parts = [self.expression(first, depth)]
         parts += [self.expression(argument, depth) for argument in rest]
-        return self.finite(node, call(name, *parts))
+        return self.finite(node, make_call(name, *parts))
 
     def state_at(self, node: ast.Call, state: str, depth: int) -> Expression:
         """`x(t)`, or `x(t - tau)`."""
@@ -230,7 +230,7 @@ class _Translation:
     def binary(self, node: ast.BinOp, depth: int) -> Expression:
         left = self.expression(node.left, depth)
         right = self.expression(node.right, depth)
-        result = call(_BINARY[type(node.op)], left, right)
+        result = make_call(_BINARY[type(node.op)], left, right)
         exponent = right.value if result.function == "^" else None
         if exponent is not None and abs(exponent) > _LARGEST_EXPONENT:
             raise self.error(
@@ -241,18 +241,18 @@ class _Translation:
 
     def unary(self, node: ast.UnaryOp, depth: int) -> Expression:
         if isinstance(node.op, ast.Not):
-            return call("not", self.condition(node.operand, "not", depth))
+            return make_call("not", self.condition(node.operand, "not", depth))
         value = self.expression(node.operand, depth)
-        return call("neg", value) if isinstance(node.op, ast.USub) else value
+        return make_call("neg", value) if isinstance(node.op, ast.USub) else value
 
     def compare(self, node: ast.Compare, depth: int) -> Expression:
         """`a < b < c` is `a < b and b < c`."""
         values = [self.expression(v, depth) for v in (node.left, *node.comparators)]
         parts = [
-            call(_COMPARE[type(op)], *pair)
+            make_call(_COMPARE[type(op)], *pair)
             for op, *pair in zip(node.ops, values, values[1:])
         ]
-        return parts[0] if len(parts) == 1 else call("and", *parts)
+        return parts[0] if len(parts) == 1 else make_call("and", *parts)
 
     def condition(self, node: ast.expr, word: str, depth: int) -> Expression:
         found = self.expression(node, depth)

@@ -14,10 +14,10 @@ from .._equation.expression import (
     Expression,
     Name,
     as_number,
-    evaluate,
+    evaluate_formula,
     walk,
 )
-from .._equation.parser import EquationError, read_source, statements
+from .._equation.parser import EquationError, parse_statements, read_source
 from .._equation.translate_formula import Translator
 from .._util.errors import did_you_mean
 from .._util.text_table import decimals, format_interval, format_number
@@ -74,7 +74,7 @@ def derive(
     @jax.jit
     def function(theta):
         values = {name: _value(known[names[name]], theta) for name in names}
-        return jnp.reshape(as_number(evaluate(formula, values)), ())
+        return jnp.reshape(as_number(evaluate_formula(formula, values)), ())
 
     theta = jnp.asarray(uncertainty.theta)
     value, gradient = (np.asarray(a) for a in jax.value_and_grad(function)(theta))
@@ -122,7 +122,7 @@ def _read(text: str, known: Mapping[str, Any]) -> tuple[Expression, dict[str, st
 
 
 def _formula(source, known: Mapping[str, Any], instead: Mapping[str, str]):
-    found = statements(source)
+    found = parse_statements(source)
     if len(found) != 1 or found[0].kind != "value":
         raise EquationError(
             "Give one expression of the parameters, such as `r * tau`, without '='."
