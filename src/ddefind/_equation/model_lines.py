@@ -1,7 +1,7 @@
 """The lines of a model: its equations, histories, definitions and observed quantities.
 
-`read_lines` makes them from text. It finds out what each name means, and checks that the
-lines are consistent with each other.
+`read_lines` makes them from text. It finds out what each name means, and checks that
+the lines are consistent with each other.
 """
 
 import ast
@@ -47,7 +47,7 @@ class ModelLine:
 @final
 @dataclass(frozen=True)
 class ModelLines:
-    """The lines of a model, in the order of the text, and of the observed quantities."""
+    """The lines of a model in the order of the text, and of the observed quantities."""
 
     model: tuple[ModelLine, ...]
     observe: tuple[ModelLine, ...] = ()

@@ -87,8 +87,9 @@ class Source:
 
 
 class Token(NamedTuple):
-    """A piece of text. `kind` is "number", "name", "operator" or "end" (of a statement),
-    and `at` the place of its first character."""
+    """A piece of text, whose first character is at the place `at`.
+
+    `kind` is "number", "name", "operator", or "end" for the end of a statement."""
 
     kind: str
     text: str
@@ -237,8 +238,8 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
     if len(tokens) > _MAX_STATEMENT_TOKENS:
         raise source.error(
             tokens[0].at,
-            f"A statement of {len(tokens)} symbols; at most {_MAX_STATEMENT_TOKENS} are "
-            "read. Give parts of it names of their own, as `f = ...`.",
+            f"A statement of {len(tokens)} symbols; at most {_MAX_STATEMENT_TOKENS} "
+            "are read. Give parts of it names of their own, as `f = ...`.",
         )
     equals_signs = [i for i, token in enumerate(tokens) if token.text == "="]
     if not equals_signs:
