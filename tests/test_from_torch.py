@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import ddefind as dd
-from ddefind.torch._compare_with_torch import pull_back
+from ddefind.torch._compare_with_torch import value_and_vjp
 from ddefind.torch._from_torch import to_torch
 from support import torch_modules as tm
 from support.helpers import EXPERIMENTS, MODELS, flatten, paper_data
@@ -59,7 +59,7 @@ def test_conversions_agree_with_torch(name):
         random = np.random.default_rng(seed)
         inputs = tuple(random.normal(size=shape) for shape in program.inputs)
         cotangent = random.normal(size=program.shape)
-        value, on_parameters, on_inputs = pull_back(
+        value, on_parameters, on_inputs = value_and_vjp(
             program, constants, converted._parameters, inputs, cotangent
         )
         expected, slopes = by_torch(module, inputs, cotangent)

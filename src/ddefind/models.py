@@ -1,14 +1,15 @@
-"""Right-hand sides F(x(t), x(t - tau), tau, t; theta): the paper's models, and general
-ones.
+"""Right-hand sides F(x(t), x(t - tau), tau, t; theta) of delay equations.
 
-In each, `x` is the state and `y` the state one delay ago, both of shape (d,).
+These are the five models of the DDE-Find paper (`Exponential`, `Logistic`, `ENSO`,
+`Cheyne`, `HIV`) and two general ones (`Structured`, `Neural`). In each, `x` is the
+state x(t) and `y` the delayed state x(t - tau), both of shape (d,).
 
 May import: `_util`, `_problem`.
 """
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -19,20 +20,24 @@ from ._util.arrays import as_parameter
 
 
 class AbstractModel(eqx.Module):
-    """A right-hand side: its parameters are its fields, the equation is `__call__`."""
+    """The base class of right-hand sides.
+
+    A subclass holds its parameters as fields and computes the equation in `__call__`.
+    """
 
     @abc.abstractmethod
     def __call__(
         self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
     ) -> jax.Array:
-        """x'(t), of the shape of `x`."""
+        """The derivative x'(t), with the shape of `x`."""
 
 
 @final
 class Exponential(AbstractModel):
     r"""Delayed exponential decay: $x' = \theta_0 \odot x + \theta_1 \odot x(t - \tau)$.
 
-    For any number of components; the parameters are numbers or one per component.
+    The state can have any number of components. Each parameter is one number for all
+    components, or a vector with one number for each.
 
     >>> Exponential(theta_0=-2.0, theta_1=-1.0)(np.ones(1), np.ones(1), 1.0, 0.0)
     Array([-3.], dtype=float64)
@@ -41,7 +46,9 @@ class Exponential(AbstractModel):
     theta_0: jax.Array = eqx.field(converter=as_parameter)
     theta_1: jax.Array = eqx.field(converter=as_parameter)
 
-    def __call__(self, x, y, tau, t):
+    def __call__(
+        self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
+    ) -> jax.Array:
         return self.theta_0 * x + self.theta_1 * y
 
 
@@ -56,7 +63,9 @@ class Logistic(AbstractModel):
     theta_0: jax.Array = eqx.field(converter=as_parameter)
     theta_1: jax.Array = eqx.field(converter=as_parameter)
 
-    def __call__(self, x, y, tau, t):
+    def __call__(
+        self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
+    ) -> jax.Array:
         return self.theta_0 * x * (1 - self.theta_1 * y)
 
 
@@ -73,14 +82,18 @@ class ENSO(AbstractModel):
     theta_1: jax.Array = eqx.field(converter=as_parameter)
     theta_2: jax.Array = eqx.field(converter=as_parameter)
 
-    def __call__(self, x, y, tau, t):
+    def __call__(
+        self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
+    ) -> jax.Array:
         return self.theta_0 * x - self.theta_1 * x * x * x - self.theta_2 * y
 
 
 @final
 class Cheyne(AbstractModel):
-    r"""Carbon dioxide in Cheyne-Stokes respiration:
-    $x' = p - V_0\, x\, x(t-\tau)^m / (\alpha + x(t-\tau)^m)$, with $m$ a fixed integer.
+    r"""The concentration of carbon dioxide in Cheyne-Stokes respiration:
+    $x' = p - V_0\, x\, x(t-\tau)^m / (\alpha + x(t-\tau)^m)$.
+
+    The exponent $m$ is a fixed integer, which is not learned.
 
     >>> Cheyne(p=1.0, V_0=7.0, alpha=2.0)(np.ones(1), np.zeros(1), 0.25, 0.0)
     Array([1.], dtype=float64)
@@ -95,21 +108,25 @@ class Cheyne(AbstractModel):
         if not isinstance(self.m, int) or self.m < 1:
             raise ValueError(f"`m` is a fixed positive integer, but got {self.m!r}.")
 
-    def __call__(self, x, y, tau, t):
+    def __call__(
+        self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
+    ) -> jax.Array:
         power = y**self.m
         return self.p - self.V_0 * x * power / (self.alpha + power)
 
 
 @final
 class HIV(AbstractModel):
-    r"""HIV under a drug that is partly effective (Nelson, Murray, Perelson), with the
-    state $x = (T^*, V_I, V_{NI})$:
+    r"""HIV infection under a partly effective drug (Nelson, Murray, Perelson).
+
+    The state is $x = (T^*, V_I, V_{NI})$: infected cells, infectious virus and
+    non-infectious virus.
 
     $T^{*\prime} = k\, T_0\, V_I(t - \tau)\, e^{-m \tau} - \delta\, T^*$
     $V_I' = (1 - n_p)\, N\, \delta\, T^* - c\, V_I$
     $V_{NI}' = n_p\, N\, \delta\, T^* - c\, V_{NI}$
 
-    The defaults are the paper's constants.
+    The default values are those of the DDE-Find paper.
 
     >>> HIV()(np.array([10.0, 8.0, 0.0]), np.zeros(3), 1.0, 0.0).round(2)
     Array([-0.5 , -2.32, 10.32], dtype=float64)
@@ -123,25 +140,29 @@ class HIV(AbstractModel):
     n_p: jax.Array = eqx.field(converter=as_parameter, default=0.43)
     N: jax.Array = eqx.field(converter=as_parameter, default=48.0)
 
-    def __call__(self, x, y, tau, t):
-        infected, infectious, harmless = x[0], x[1], x[2]
-        made = self.N * self.delta * infected
-        born = self.k * self.T_0 * y[1] * jnp.exp(-self.m * tau)
+    def __call__(
+        self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
+    ) -> jax.Array:
+        infected, infectious, non_infectious = x[0], x[1], x[2]
+        produced = self.N * self.delta * infected
+        newly_infected = self.k * self.T_0 * y[1] * jnp.exp(-self.m * tau)
         return jnp.stack(
             [
-                born - self.delta * infected,
-                (1 - self.n_p) * made - self.c * infectious,
-                self.n_p * made - self.c * harmless,
+                newly_infected - self.delta * infected,
+                (1 - self.n_p) * produced - self.c * infectious,
+                self.n_p * produced - self.c * non_infectious,
             ]
         )
 
 
 @final
 class Structured(AbstractModel):
-    r"""The paper's rational form: $\sum_i a_i f_i / \sum_j b_j g_j + \sum_k c_k h_k$,
-    with functions $f_i, g_j, h_k$ of `(x, y, tau, t)` chosen by the user.
+    r"""The rational form of the paper:
+    $x' = \sum_i a_i f_i / \sum_j b_j g_j + \sum_k c_k h_k$.
 
-    Without `g` the first term is $\sum_i a_i f_i$; without `f` it is absent.
+    The user chooses the functions $f_i, g_j, h_k$ of `(x, y, tau, t)`, and the
+    coefficients $a_i, b_j, c_k$ are learned. Without `g` the first term is
+    $\sum_i a_i f_i$. Without `f` there is no first term.
 
     >>> terms = [lambda x, y, tau, t: x, lambda x, y, tau, t: x * y]
     >>> model = Structured(h=terms, c=[2, -3])
@@ -179,22 +200,27 @@ class Structured(AbstractModel):
         if not self.f and not self.h:
             raise ValueError("Give at least one function in `f` or `h`.")
 
-    def __call__(self, x, y, tau, t):
-        def total(coefficients, functions):
+    def __call__(
+        self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
+    ) -> jax.Array:
+        def weighted_sum(coefficients: jax.Array, functions: Sequence[Callable]) -> Any:
             return sum(
                 coefficients[i] * f(x, y, tau, t) for i, f in enumerate(functions)
             )
 
-        rational = total(self.a, self.f)
+        rational = weighted_sum(self.a, self.f)
         if self.g:
-            rational = rational / total(self.b, self.g)
-        return rational + total(self.c, self.h)
+            rational = rational / weighted_sum(self.b, self.g)
+        return rational + weighted_sum(self.c, self.h)
 
 
 @final
 class Neural(AbstractModel):
-    r"""A multilayer perceptron of the state and the delayed state: $x' = N(x,
-    x(t-\tau))$.
+    r"""A multilayer perceptron N of the state and the delayed state:
+    $x' = N(x, x(t-\tau))$.
+
+    `d` is the number of components. The network has `depth` hidden layers of `width`
+    units each, and `seed` draws its initial weights.
 
     >>> Neural(d=2, width=8, depth=1)(np.ones(2), np.ones(2), 1.0, 0.0).shape
     (2,)
@@ -214,5 +240,7 @@ class Neural(AbstractModel):
         network = self.network
         return {"d": network.outputs, "width": network.width, "depth": network.depth}
 
-    def __call__(self, x, y, tau, t):
+    def __call__(
+        self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
+    ) -> jax.Array:
         return self.network(jnp.concatenate([jnp.asarray(x), jnp.asarray(y)]))

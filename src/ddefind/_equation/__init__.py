@@ -1,9 +1,10 @@
 """Models written as text: from `"x' = r * x(t - tau)"` to a problem.
 
-`parser.py` cuts the text into statements, `check_formula.py` allows only known
-functions and names, `statements.py` puts the model together, and `modules.py` turns it
-into Equinox modules. `expression.py` holds the formulas, `latex.py` prints them. Begin
-with `equation.py`.
+`parser.py` splits the text into statements, `translate_formula.py` turns their right
+sides into formulas of known functions and names only, and `model_lines.py` puts them
+together to a model. `formula_modules.py` makes Equinox modules of the formulas, and
+`problem_template.py` a problem whose parameters still need values. `expression.py` has
+the formulas themselves, and `latex.py` prints them. Begin with `equation.py`.
 
 May import: `_util`, `_problem`, `models`.
 """

@@ -1,4 +1,4 @@
-"""Models written as text: `equation` reads them, an `Equation` makes problems."""
+"""`equation` reads a model that is written as text. The `Equation` makes problems."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,18 +9,19 @@ import jax
 import numpy as np
 
 from .._problem.history import Affine, Constant, Neural, Periodic
-from .._problem.parameters import Fixed, Tied, numbers, with_values
+from .._problem.parameters import Fixed, Tied, finite_numbers, with_values
 from .._problem.problem import Problem
 from .._util.errors import did_you_mean
 from .expression import Delayed, Name
-from .formula_modules import FormulaProgram, Kind, make_program, module_class
+from .formula_modules import FormulaProgram, ModuleKind, make_program, module_class
 from .latex import latex_model
 from .model_lines import ModelLine, ModelLines, read_lines
 from .parser import EquationError
-from .problem_template import Template
+from .problem_template import ProblemTemplate
 
-# Kinds of history with their fields. Neural has weights of its own.
-_KINDS: dict[str, tuple[Any, tuple[str, ...]]] = {
+# The kinds of history by name, each with the fields that are left without values.
+# A neural history has none of these, because it begins with random weights.
+_HISTORY_KINDS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "constant": (Constant, ("b",)),
     "affine": (Affine, ("a", "b")),
     "periodic": (Periodic, ("A", "omega", "b")),
@@ -31,9 +32,10 @@ _KINDS: dict[str, tuple[Any, tuple[str, ...]]] = {
 @final
 @dataclass(frozen=True)
 class Equation:
-    r"""A delay differential equation as text: its states, and parameters by name.
+    r"""A delay differential equation that is given as text.
 
-    `equation` makes it; `problem` gives its parameters their values.
+    `equation` makes it from the text, and the method `problem` makes a problem from it
+    by giving values to the parameters.
 
     >>> model = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
     >>> model.states, model.names
@@ -45,7 +47,9 @@ class Equation:
     """
 
     lines: ModelLines
-    history: Any  # a kind, a tuple of numbers, a module; None: it is in the text
+    # The name of a kind of history, a tuple of numbers, or a history. None if the text
+    # has formulas for the history.
+    history: Any
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -54,28 +58,31 @@ class Equation:
 
     @property
     def observed(self) -> tuple[str, ...]:
-        """The names of what is measured: by default the states."""
+        """The names of the measured quantities, which by default are the states."""
         return tuple(line.name for line in self.lines.observe) or self.states
 
     @property
     def delayed(self) -> bool:
-        """Whether an equation needs a delayed state."""
+        """Whether an equation contains a delayed state."""
         return any(isinstance(part, Delayed) for part in self._programs["rhs"].parts)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The parameters, as they are shown and accepted everywhere."""
+        """The names of the parameters, as results show them."""
         return tuple(self._template.names)
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The parameters that have no value of their own: `problem` needs one."""
+        """The names of the parameters to which `problem` must give a value."""
         return tuple(self._template.required)
 
     @property
     def settings(self) -> dict[str, Fixed | Tied]:
-        """For `dd.fit(parameters=...)`: a name that stands in several places is one
-        parameter, and a delay that is a number, or that nothing needs, is not learned.
+        """The settings of the parameters that the text implies, for `dd.fit`.
+
+        A name that occurs in several parts of the model is one parameter, so that the
+        later ones are tied to the first. The delay is fixed if the text gives it as a
+        number, or if nothing depends on it.
 
         >>> model = dd.equation("x' = K - x(t - 2); x(t<=0) = K / 2")
         >>> model.settings
@@ -88,14 +95,16 @@ class Equation:
                 path = f"{place}.{name}"
                 if first.setdefault(name, path) != path:
                     settings[path] = Tied(first[name])
-        if self._lag is not None:
-            settings["tau"] = Fixed(self._lag)
+        if self._delay_in_text is not None:
+            settings["tau"] = Fixed(self._delay_in_text)
         elif not self.needs_tau:
             settings["tau"] = Fixed()
         return settings
 
-    def problem(self, values: Mapping[str, Any] | None = None, /, **named) -> Problem:
-        """The problem with these values of the parameters, by name.
+    def problem(
+        self, values: Mapping[str, Any] | None = None, /, **named: Any
+    ) -> Problem:
+        """The problem with the given values of the parameters, by name.
 
         >>> model = dd.equation("x' = -k * x(t - tau)", history=1.0)
         >>> dd.parameter_values(model.problem(k=2.0, tau=0.5))
@@ -103,21 +112,21 @@ class Equation:
         """
         given = [*(values or {}).items(), *named.items()]
         for key, value in given:
-            fixed = key == "tau" and self._lag is not None
-            if fixed and numbers(key, value, 1)[0] != self._lag:
+            is_fixed = key == "tau" and self._delay_in_text is not None
+            if is_fixed and finite_numbers(key, value, 1)[0] != self._delay_in_text:
                 raise ValueError(
-                    f"The text gives the delay as {self._lag:g}. Write x(t - tau) in "
-                    "it to choose `tau` here."
+                    f"The text gives the delay as {self._delay_in_text:g}. Write "
+                    "x(t - tau) in it to choose `tau` here."
                 )
         return self._template.fill(given)
 
     @property
     def blank(self) -> Problem:
-        """The problem, with NaN for the values that must be found or given."""
+        """The problem with NaN in place of every value that the text does not give."""
         return with_values(self._template.blank, self._template.known)
 
     def with_history(self, history: Any) -> "Equation":
-        """The same equations with another history, as in `equation`.
+        """The same equations with another history, given as for `equation`.
 
         >>> dd.equation("x' = -x(t - tau)").with_history("affine").names
         ('a', 'b', 'tau')
@@ -151,8 +160,7 @@ class Equation:
 
     @property
     def texts(self) -> tuple[str, str | None]:
-        """The text that `equation` makes the model from, and `observe`, if there is
-        one."""
+        """The arguments `text` and `observe` with which `equation` makes this model."""
         observe = self.lines.observe
         return _joined(self.lines.model), _joined(observe) if observe else None
 
@@ -161,7 +169,7 @@ class Equation:
         return f"dd.equation({_joined(self.lines.model)!r}{''.join(arguments)})"
 
     def _arguments(self) -> dict[str, Any]:
-        """What is not in the text, if it is not the default."""
+        """The arguments of `equation` that are not the text, without default values."""
         arguments = {}
         if self.history not in (None, "constant"):
             is_numbers = isinstance(self.history, tuple)
@@ -172,12 +180,13 @@ class Equation:
 
     @cached_property
     def _programs(self) -> dict[str, FormulaProgram]:
-        kinds: tuple[Kind, ...] = ("rhs", "history", "observe")
+        """The formulas of the right-hand side, the history and the observation."""
+        kinds: tuple[ModuleKind, ...] = ("rhs", "history", "observe")
         return {kind: make_program(kind, self.lines) for kind in kinds}
 
     @property
-    def _lag(self) -> float | None:
-        """The delay, where the text gives it as a number."""
+    def _delay_in_text(self) -> float | None:
+        """The delay, if the text gives it as a number."""
         parts = self._programs["rhs"].parts
         return next((part.delay for part in parts if isinstance(part, Delayed)), None)
 
@@ -191,56 +200,61 @@ class Equation:
         )
 
     @cached_property
-    def _template(self) -> Template:
+    def _template(self) -> ProblemTemplate:
         tied = {k: s.to for k, s in self.settings.items() if isinstance(s, Tied)}
-        # The template is kept, so its numbers must not belong to a trace under way.
+        # The template is cached. If this runs while JAX traces a function, its arrays
+        # must not become part of that trace.
         with jax.ensure_compile_time_eval():
             blank = Problem(
                 _blank_module(self._programs["rhs"]),
                 self._blank_history(),
-                # What nothing needs may be anything; it sets the steps.
-                tau=1.0 if self._lag is None else self._lag,
+                # If nothing depends on the delay, it only sets the step size.
+                tau=1.0 if self._delay_in_text is None else self._delay_in_text,
                 observe=_blank_module(self._programs["observe"]),
             )
-        return Template(blank, tied, self._lag is not None or not self.needs_tau)
+        tau_known = self._delay_in_text is not None or not self.needs_tau
+        return ProblemTemplate(blank, tied, tau_known)
 
     def _blank_history(self) -> Any:
+        """The history, with NaN for values that are not known."""
         if self.history is None:
             return _blank_module(self._programs["history"])
         if isinstance(self.history, tuple):
             return Constant(self.history)
         if not isinstance(self.history, str):
             return self.history
-        make, fields = _KINDS[self.history]
+        make, fields = _HISTORY_KINDS[self.history]
         if make is Neural:
             return Neural(len(self.states))
         return make(**dict.fromkeys(fields, np.full(len(self.states), np.nan)))
 
 
 def _joined(lines: tuple[ModelLine, ...]) -> str:
+    """Several lines as one text."""
     return "; ".join(map(str, lines))
 
 
 def _blank_module(program: FormulaProgram) -> Any:
+    """The module of a program, with NaN for its parameters; None without formulas."""
     if not program.outputs:
         return None
     return module_class(program)(*[np.nan] * len(program.parameters))
 
 
 def equation(text: str, *, history: Any = None, observe: str | None = None) -> Equation:
-    """A model from the text of its equations.
+    """Read a model from the text of its equations.
 
     **Arguments**
 
-    - `text`: `x' = ...` (or `dx/dt = ...`) for each state, on lines of their own or
-      separated by `;`. In formulas, `x(t - tau)` is a delayed state, `t` the time,
-      `tau` the delay. `f = ...` gives a formula a name. Every other name is a
-      parameter. `x(t<=0) = ...` is the history of a state.
-    - `history`: without one in the text, `"constant"` (the default), `"affine"`,
-      `"periodic"`, `"neural"`, numbers for a constant one, or a history such as
-      `dd.Affine(a=1.0, b=2.0)`.
-    - `observe`: what is measured, if not the states: a formula, or several as
-      `name = ...`.
+    - `text`: one equation `x' = ...` (or `dx/dt = ...`) for each state, on separate
+      lines or separated by `;`. In formulas, `x(t - tau)` is a delayed state, `t` the
+      time and `tau` the delay. A line `f = ...` gives a formula a name. Every other
+      name is a parameter. A line `x(t<=0) = ...` is the history of a state.
+    - `history`: the history, if the text has none. It is `"constant"` (the default),
+      `"affine"`, `"periodic"` or `"neural"`; or numbers, for a constant history with
+      these values; or a history such as `dd.Affine(a=1.0, b=2.0)`.
+    - `observe`: the measured quantities, if they are not the states: one formula, or
+      several as `name = ...`.
 
     >>> model = dd.equation("T' = s - k * T * V(t - tau); V' = N * T - c * V")
     >>> model.names
@@ -258,11 +272,12 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
 def _make(lines: ModelLines, history: Any) -> Equation:
     model = Equation(lines, _read_history(history, lines))
     if callable(model.history):
-        model.names  # noqa: B018  A history of another dimension is refused here.
+        model.names  # noqa: B018  This checks the dimension of the history.
     return model
 
 
 def _read_history(history: Any, lines: ModelLines) -> Any:
+    """The argument `history` as it is kept in an `Equation`."""
     in_text = lines.of("history")
     if in_text and history is not None:
         raise EquationError(
@@ -271,10 +286,10 @@ def _read_history(history: Any, lines: ModelLines) -> Any:
         )
     if history is None:
         return None if in_text else "constant"
-    if isinstance(history, str) and history not in _KINDS:
+    if isinstance(history, str) and history not in _HISTORY_KINDS:
         raise ValueError(
-            f"There is no history {history!r}.{did_you_mean(history, _KINDS)}"
+            f"There is no history {history!r}.{did_you_mean(history, _HISTORY_KINDS)}"
         )
     if isinstance(history, str) or callable(history):
         return history
-    return tuple(numbers("history", history, len(lines.states)).tolist())
+    return tuple(finite_numbers("history", history, len(lines.states)).tolist())

@@ -1,10 +1,11 @@
-"""Checked formulas: small trees that evaluate to JAX arrays and print as text.
+"""Formulas as trees, which can be evaluated to JAX arrays and printed as text.
 
-A tree holds only what this file knows by name, so evaluating it runs nothing else.
+A tree contains only the operators and functions that are listed in this file.
+Evaluating it can therefore run no other code.
 """
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, final
@@ -13,7 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# Functions by name: what numpy and jax.numpy call them, and how many values they take.
+# Functions by name: the name in numpy and jax.numpy, and the least and the largest
+# number of arguments (None: any number).
 FUNCTIONS = {
     **{name: (name, 1, 1) for name in ("exp", "log", "sqrt", "sin", "cos", "tan")},
     "tanh": ("tanh", 1, 1),
@@ -40,8 +42,8 @@ _COMPARISONS = {
     "!=": operator.ne,
 }
 _LOGIC = {"and": "logical_and", "or": "logical_or", "not": "logical_not"}
-# How tightly operators bind, as in Python.
-BINDING = {
+# The precedence of operators, as in Python: larger numbers bind more tightly.
+PRECEDENCE = {
     "or": 1,
     "and": 2,
     "not": 3,
@@ -51,19 +53,23 @@ BINDING = {
     "neg": 7,
     "^": 8,
 }
-ATOM = 9
+ATOM_PRECEDENCE = 9
 
 
 @final
 @dataclass(frozen=True)
 class Number:
+    """A number in the text."""
+
     value: float
 
 
 @final
 @dataclass(frozen=True)
 class Name:
-    """A state, the time, the delay, a parameter, a definition or a constant."""
+    """A name: of a state, the time, the delay, a parameter, a definition or a constant.
+
+    Only a constant, such as `pi`, has a `value`."""
 
     name: str
 
@@ -75,7 +81,9 @@ class Name:
 @final
 @dataclass(frozen=True)
 class Delayed:
-    """A state one delay ago; `delay` is the delay where the text gives a number."""
+    """A delayed state, x(t - tau).
+
+    `delay` is the delay if the text gives it as a number, and None if it is `tau`."""
 
     state: str
     delay: float | None = None
@@ -85,7 +93,9 @@ class Delayed:
 @final
 @dataclass(frozen=True)
 class Call:
-    """An operator or a function of values; `value` is its own if it is constant."""
+    """An operator or a function with its arguments.
+
+    If all arguments are constant, `value` is the result; otherwise it is None."""
 
     function: str
     arguments: tuple["Expression", ...]
@@ -95,27 +105,28 @@ class Call:
 Expression = Number | Name | Delayed | Call
 
 
-def call(function: str, *arguments: Expression) -> Call:
-    """`function` of `arguments`, computed at once if these are constant. What then is
-    not finite is for the caller to refuse."""
+def make_call(function: str, *arguments: Expression) -> Call:
+    """The call of a function, evaluated at once if its arguments are constant.
+
+    Such a value may be infinite or NaN. The caller has to check that."""
     values = [argument.value for argument in arguments]
     if any(value is None for value in values):
         return Call(function, arguments)
     with np.errstate(all="ignore"):
-        # numpy's numbers overflow and divide by zero without raising.
+        # Unlike Python's numbers, numpy's overflow and divide by zero without errors.
         numbers = [v if isinstance(v, bool) else np.float64(v) for v in values]
         return Call(function, arguments, _apply(function, numbers).item())
 
 
 def is_condition(expression: Expression) -> bool:
-    """Whether it is true or false rather than a number."""
+    """Whether the value of an expression is true or false, and not a number."""
     return isinstance(expression, Call) and (
         expression.function in _COMPARISONS or expression.function in _LOGIC
     )
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """All parts, in the order of the text."""
+    """All parts of an expression, itself included, in the order of the text."""
     yield expression
     if isinstance(expression, Call):
         for argument in expression.arguments:
@@ -123,35 +134,38 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def names_in(expression: Expression) -> list[str]:
-    """The names in a formula, in its order."""
+    """The names in an expression, in the order of the text."""
     return [part.name for part in walk(expression) if isinstance(part, Name)]
 
 
-def evaluate(expression: Expression, names: Mapping[str, Any]) -> Any:
-    """The value where each name has its value in `names`; delayed states have that of
-    `x(t - tau)`, whatever the delay."""
+def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> Any:
+    """The value of an expression, given the values of its `variables` by name.
+
+    The value of a delayed state x stands under the name `x(t - tau)`, also if the text
+    gives the delay as a number."""
     if expression.value is not None:
         return expression.value
     if isinstance(expression, Delayed):
-        return names[delayed_name(expression.state)]
+        return variables[delayed_name(expression.state)]
     if isinstance(expression, Name):
-        return names[expression.name]
+        return variables[expression.name]
     assert isinstance(expression, Call)
     values = []
     for argument in expression.arguments:
-        values.append(evaluate(argument, names))
+        values.append(evaluate_formula(argument, variables))
     exponent = expression.arguments[-1].value
     if expression.function == "^" and exponent is not None and exponent % 1 == 0:
-        values[1] = int(exponent)  # products, not logarithms
+        values[1] = int(exponent)  # computed by products, not by logarithms
     return _apply(expression.function, values)
 
 
 def delayed_name(state: str) -> str:
+    """The name under which `evaluate_formula` finds the value of a delayed state."""
     return f"{state}(t - tau)"
 
 
 def as_number(value: Any) -> Any:
-    """A condition as 1 or 0; other values as they are."""
+    """The numbers 1 and 0 for true and false; other values are returned unchanged."""
     if isinstance(value, bool):
         return np.float64(value)
     if getattr(value, "dtype", None) == np.dtype(bool):
@@ -160,7 +174,8 @@ def as_number(value: Any) -> Any:
 
 
 def _apply(function: str, values: list) -> Any:
-    # Constants stay numpy's: each eager JAX operation would be compiled for itself.
+    """The value of a function or an operator at given values of its arguments."""
+    # numpy computes constants, because JAX would compile a program for each operation.
     library = jnp if any(isinstance(value, jax.Array) for value in values) else np
     if function in _LOGIC:
         return _fold(getattr(library, _LOGIC[function]), values)
@@ -175,40 +190,45 @@ def _apply(function: str, values: list) -> Any:
     return _fold(getattr(library, FUNCTIONS[function][0]), values)
 
 
-def _fold(function, values: list) -> Any:
+def _fold(function: Callable[..., Any], values: list) -> Any:
+    """f(f(a, b), c) for the values a, b, c; f(a) for a single value."""
     return reduce(function, values) if len(values) > 1 else function(values[0])
 
 
-def show(expression: Expression, binding: int = 0) -> str:
-    """The text of a formula, in parentheses if it binds less tightly than `binding`."""
+def formula_text(expression: Expression, precedence: int = 0) -> str:
+    """The text of an expression.
+
+    It is put in parentheses if its operator has a lower precedence than `precedence`,
+    that of the operator around it."""
     if isinstance(expression, Number):
-        return show_number(expression.value)
+        return number_text(expression.value)
     if isinstance(expression, Name):
         return expression.name
     if isinstance(expression, Delayed):
-        delay = "tau" if expression.delay is None else show_number(expression.delay)
+        delay = "tau" if expression.delay is None else number_text(expression.delay)
         return f"{expression.state}(t - {delay})"
     function, arguments = expression.function, expression.arguments
     if function in FUNCTIONS:
-        return f"{function}({', '.join(map(show, arguments))})"
-    own = BINDING[function]
+        return f"{function}({', '.join(map(formula_text, arguments))})"
+    own = PRECEDENCE[function]
     if function == "neg":
-        text = f"-{show(arguments[0], own)}"
+        text = f"-{formula_text(arguments[0], own)}"
     elif function == "not":
-        text = f"not {show(arguments[0], own)}"
+        text = f"not {formula_text(arguments[0], own)}"
     elif function == "^":
-        text = f"{show(arguments[0], ATOM)}^{show(arguments[1], BINDING['neg'])}"
+        base = formula_text(arguments[0], ATOM_PRECEDENCE)
+        text = f"{base}^{formula_text(arguments[1], PRECEDENCE['neg'])}"
     else:
         first = own if function in _ARITHMETIC else own + 1
-        rest = [show(argument, own + 1) for argument in arguments[1:]]
-        text = f" {function} ".join([show(arguments[0], first), *rest])
-    return f"({text})" if own < binding else text
+        rest = [formula_text(argument, own + 1) for argument in arguments[1:]]
+        text = f" {function} ".join([formula_text(arguments[0], first), *rest])
+    return f"({text})" if own < precedence else text
 
 
-def show_number(value: float) -> str:
-    """The shortest text that reads as the same number.
+def number_text(value: float) -> str:
+    """The shortest text that is read as the same number.
 
-    >>> show_number(8.0), show_number(0.00343), show_number(1e30)
+    >>> number_text(8.0), number_text(0.00343), number_text(1e30)
     ('8', '0.00343', '1e+30')
     """
     return repr(value).removesuffix(".0")

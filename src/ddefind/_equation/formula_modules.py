@@ -1,4 +1,9 @@
-"""Formulas as Equinox modules: a class for each text, with a field per parameter."""
+"""Equinox modules that evaluate formulas: one class for each text.
+
+The module of a text has one field for each parameter. It can be the right-hand side,
+the history or the observation function of a problem, like a module that is written in
+Python.
+"""
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,22 +24,26 @@ from .expression import (
     Expression,
     as_number,
     delayed_name,
-    evaluate,
+    evaluate_formula,
     names_in,
     walk,
 )
 from .model_lines import ModelLine, ModelLines
 
-Kind = Literal["rhs", "history", "observe"]
+# The part of a problem that a module serves as.
+ModuleKind = Literal["rhs", "history", "observe"]
 
 
 @final
 @dataclass(frozen=True)
 class FormulaProgram:
-    """Formulas for a vector: `steps` name values on the way, `outputs` are the
-    components, `parameters` the names whose values come from outside."""
+    """Formulas that compute a vector.
 
-    kind: Kind
+    `steps` are the definitions that the formulas use, by name and in the order in which
+    they can be evaluated. `outputs` are the formulas of the components. `parameters`
+    are the names of the parameters in them."""
+
+    kind: ModuleKind
     states: tuple[str, ...]
     steps: tuple[tuple[str, Expression], ...]
     outputs: tuple[Expression, ...]
@@ -42,54 +51,59 @@ class FormulaProgram:
 
     @property
     def parts(self) -> Iterator[Expression]:
-        """All parts of its formulas."""
+        """All parts of all formulas."""
         formulas = (*(formula for _, formula in self.steps), *self.outputs)
         return (part for formula in formulas for part in walk(formula))
 
-    def __call__(self, names: dict[str, Any]) -> jax.Array:
+    def __call__(self, variables: dict[str, Any]) -> jax.Array:
+        """The vector, given the values of all variables by name.
+
+        The values of the definitions are added to `variables`."""
         for name, formula in self.steps:
-            names[name] = evaluate(formula, names)
-        values = [as_number(evaluate(output, names)) for output in self.outputs]
+            variables[name] = evaluate_formula(formula, variables)
+        values = [as_number(evaluate_formula(o, variables)) for o in self.outputs]
         arrays = [jnp.asarray(value, jnp.result_type(float)) for value in values]
         if len(arrays) == 1:
             return jnp.broadcast_to(arrays[0], (1,))
         return jnp.stack([jnp.reshape(a, ()) if a.ndim else a for a in arrays])
 
 
-def make_program(kind: Kind, lines: ModelLines) -> FormulaProgram:
-    """What gives the slopes, the history or what is measured."""
-    wanted = {"rhs": "slope", "history": "history", "observe": None}[kind]
-    goals = lines.observe if wanted is None else lines.of(wanted)
-    steps = _steps(goals, lines.definitions)
+def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
+    """The program for one part of a model."""
+    line_kind = {"rhs": "derivative", "history": "history", "observe": None}[kind]
+    outputs = lines.observe if line_kind is None else lines.of(line_kind)
+    steps = _steps(outputs, lines.definitions)
     used = [
         line
         for line in lines.model
-        if line.kind == wanted or (line.kind == "definition" and line.name in steps)
+        if line.kind == line_kind or (line.kind == "definition" and line.name in steps)
     ]
-    used += lines.observe if wanted is None else []
+    used += lines.observe if line_kind is None else []
     known = {*lines.states, *CONSTANTS, *steps, "t"}
     if kind == "rhs":
-        known.add("tau")  # the others get no delay: for them it is a parameter
+        # Only a right-hand side has the delay as an argument. In other parts of the
+        # model it is a parameter.
+        known.add("tau")
     names = dict.fromkeys(name for line in used for name in names_in(line.formula))
     return FormulaProgram(
         kind,
         lines.states,
         tuple(steps.items()),
-        tuple(goal.formula for goal in goals),
+        tuple(output.formula for output in outputs),
         tuple(name for name in names if name not in known),
     )
 
 
 def _steps(
-    goals: Sequence[ModelLine], definitions: Mapping[str, Expression]
+    outputs: Sequence[ModelLine], definitions: Mapping[str, Expression]
 ) -> dict[str, Expression]:
-    """The definitions that the goals need, each after those that it needs."""
+    """The definitions that the outputs need, each one after those that it needs."""
 
-    def needed(formula):
+    def needed(formula: Expression) -> list[str]:
         return [name for name in names_in(formula) if name in definitions]
 
     graph: dict[str, list[str]] = {}
-    waiting = [name for goal in goals for name in needed(goal.formula)]
+    waiting = [name for output in outputs for name in needed(output.formula)]
     while waiting:
         name = waiting.pop()
         if name not in graph:
@@ -100,17 +114,19 @@ def _steps(
 
 @cache
 def module_class(program: FormulaProgram) -> type[eqx.Module]:
-    """The class of modules that compute a program. There is one for each program, so
-    that JAX knows the same text again and compiles it once."""
-    base, call = _KINDS[program.kind]
+    """The class of the modules that run a program.
+
+    Equal programs have the same class, so that JAX compiles the same text only once."""
+    base, name_arguments = _MODULE_KINDS[program.kind]
 
     def __init__(self, *values):
         for name, value in zip(program.parameters, values, strict=True):
             setattr(self, name, as_parameter(value))
 
     def __call__(self, *arguments):
-        names = {name: getattr(self, name) for name in program.parameters}
-        return program(names | call(program.states, *map(jnp.asarray, arguments)))
+        parameters = {name: getattr(self, name) for name in program.parameters}
+        arrays = map(jnp.asarray, arguments)
+        return program(parameters | name_arguments(program.states, *arrays))
 
     def __reduce__(self):
         return _rebuild, (program, *(getattr(self, n) for n in program.parameters))
@@ -127,13 +143,16 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
     return types.new_class(f"Text{program.kind.capitalize()}", (base,), {}, body)
 
 
-def _rebuild(program: FormulaProgram, *values) -> eqx.Module:
+def _rebuild(program: FormulaProgram, *values: Any) -> eqx.Module:
+    """Make a module again that was pickled; its class cannot be found by name."""
     return module_class(program)(*values)
 
 
 def _components(states: Sequence[str], x: jax.Array) -> dict[str, jax.Array]:
-    """The states by name. A single one stays a vector of length one, as in a module
-    written by hand: nothing to take apart, nothing to put together."""
+    """The components of the state vector `x` by name.
+
+    A single state remains a vector of length one, which saves operations: the vector
+    need not be taken apart and put together again."""
     if x.shape != (len(states),):
         raise ValueError(
             f"The text is for {', '.join(states)}, but the vector of states has shape "
@@ -144,22 +163,27 @@ def _components(states: Sequence[str], x: jax.Array) -> dict[str, jax.Array]:
     return {state: x[index] for index, state in enumerate(states)}
 
 
-def _rhs_names(states, x, y, tau, t):
+def _rhs_variables(
+    states: Sequence[str], x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
+) -> dict[str, jax.Array]:
     now = _components(states, x)
     delayed = _components([delayed_name(state) for state in states], y)
     return {**now, **delayed, "tau": tau, "t": t}
 
 
-def _history_names(states, t):
+def _history_variables(states: Sequence[str], t: jax.Array) -> dict[str, jax.Array]:
     return {"t": t}
 
 
-def _observe_names(states, x, t):
+def _observe_variables(
+    states: Sequence[str], x: jax.Array, t: jax.Array
+) -> dict[str, jax.Array]:
     return {**_components(states, x), "t": t}
 
 
-_KINDS: dict[Kind, Any] = {
-    "rhs": (AbstractModel, _rhs_names),
-    "history": (AbstractHistory, _history_names),
-    "observe": (eqx.Module, _observe_names),
+# The base class of each kind of module, and the names of its arguments' values.
+_MODULE_KINDS: dict[ModuleKind, Any] = {
+    "rhs": (AbstractModel, _rhs_variables),
+    "history": (AbstractHistory, _history_variables),
+    "observe": (eqx.Module, _observe_variables),
 }

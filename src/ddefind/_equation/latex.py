@@ -1,17 +1,17 @@
-"""Formulas in LaTeX."""
+"""Formulas and models in LaTeX."""
 
 import re
 
 from .expression import (
-    ATOM,
-    BINDING,
+    ATOM_PRECEDENCE,
     FUNCTIONS,
+    PRECEDENCE,
     Call,
     Delayed,
     Expression,
     Name,
     Number,
-    show_number,
+    number_text,
 )
 from .model_lines import ModelLine, ModelLines
 
@@ -32,7 +32,7 @@ _SIGNS = {
     "-": "-",
 }
 
-# Kinds of history; # stands for the index of a state.
+# The formula of each kind of history, where # stands for the index of a state.
 _HISTORIES = {
     "constant": "b#",
     "affine": r"a# \, t + b#",
@@ -42,7 +42,7 @@ _HISTORIES = {
 
 
 def latex_name(name: str) -> str:
-    r"""A name as it is printed in formulas.
+    r"""A name in LaTeX: Greek letters as symbols, digits and endings as indices.
 
     >>> latex_name("theta_0"), latex_name("V_max"), latex_name("k12")
     ('\\theta_{0}', 'V_{\\mathrm{max}}', 'k_{12}')
@@ -58,44 +58,49 @@ def latex_name(name: str) -> str:
 
 
 def _word(word: str) -> str:
+    """A word without indices: a Greek letter, a single letter, digits, or upright."""
     if word in _GREEK:
         return "\\" + word
     return word if len(word) == 1 or word.isdigit() else rf"\mathrm{{{word}}}"
 
 
-def latex(expression: Expression, binding: int = 0) -> str:
-    """A formula, in parentheses if it binds less tightly than `binding`."""
+def latex(expression: Expression, precedence: int = 0) -> str:
+    """A formula in LaTeX, in parentheses if its precedence is below `precedence`."""
     if isinstance(expression, Number):
-        return _number(expression.value, binding)
+        return _number(expression.value, precedence)
     if isinstance(expression, Name):
         return latex_name(expression.name)
     if isinstance(expression, Delayed):
-        delay = r"\tau" if expression.delay is None else _number(expression.delay, ATOM)
+        number = expression.delay
+        delay = r"\tau" if number is None else _number(number, ATOM_PRECEDENCE)
         return f"{latex_name(expression.state)}(t - {delay})"
     is_function = expression.function in FUNCTIONS
     text = _function(expression) if is_function else _operator(expression)
-    return _enclosed(text) if _binding(expression) < binding else text
+    return _enclosed(text) if _precedence(expression) < precedence else text
 
 
-def _binding(expression: Call) -> int:
-    """As in the text, but that a fraction holds together by itself, and a function
-    needs parentheses only below an exponent."""
+def _precedence(expression: Call) -> int:
+    """The precedence of a call in LaTeX, which differs from that in the text.
+
+    The bar of a fraction groups its parts. Like a function, a fraction needs
+    parentheses only as the base of a power."""
     function = expression.function
     if function in FUNCTIONS:
-        return BINDING["^"]
-    return BINDING["neg" if function == "/" else function]
+        return PRECEDENCE["^"]
+    return PRECEDENCE["neg" if function == "/" else function]
 
 
 def _enclosed(text: str) -> str:
+    """A formula in parentheses."""
     return rf"\left({text}\right)"
 
 
-def _number(value: float, binding: int) -> str:
-    mantissa, _, exponent = show_number(value).partition("e")
+def _number(value: float, precedence: int) -> str:
+    mantissa, _, exponent = number_text(value).partition("e")
     if not exponent:
         return mantissa
     text = rf"{mantissa} \cdot 10^{{{int(exponent)}}}"
-    return _enclosed(text) if binding > BINDING["*"] else text
+    return _enclosed(text) if precedence > PRECEDENCE["*"] else text
 
 
 def _function(expression: Call) -> str:
@@ -117,15 +122,15 @@ def _function(expression: Call) -> str:
 
 def _operator(expression: Call) -> str:
     function, arguments = expression.function, expression.arguments
-    own = BINDING[function]
+    own = PRECEDENCE[function]
     if function == "neg":
         return f"-{latex(arguments[0], own)}"
     if function == "not":
-        return rf"\lnot {latex(arguments[0], BINDING['neg'])}"
+        return rf"\lnot {latex(arguments[0], PRECEDENCE['neg'])}"
     if function == "/":
         return rf"\frac{{{latex(arguments[0])}}}{{{latex(arguments[1])}}}"
     if function == "^":
-        return f"{latex(arguments[0], ATOM)}^{{{latex(arguments[1])}}}"
+        return f"{latex(arguments[0], ATOM_PRECEDENCE)}^{{{latex(arguments[1])}}}"
     if function == "*":
         return _product(*arguments)
     is_sum = function in ("+", "-")
@@ -137,27 +142,30 @@ def _operator(expression: Call) -> str:
 
 
 def _unsigned(text: str) -> str:
-    """What can stand after an operator: a sign there needs parentheses."""
+    """A formula that can follow an operator: parentheses around one with a sign."""
     return _enclosed(text) if text.startswith("-") else text
 
 
 def _product(left: Expression, right: Expression) -> str:
-    own = BINDING["*"]
+    own = PRECEDENCE["*"]
     before, after = latex(left, own), _unsigned(latex(right, own + 1))
-    # Numbers side by side would read as one.
+    # Two adjacent numbers would be read as one.
     return before + (r" \cdot " if after[0].isdigit() else r" \, ") + after
 
 
 def latex_model(lines: ModelLines, history: str | None) -> str:
-    """All lines, aligned at their `=`. `history` is the kind of one that has none."""
+    """A model in LaTeX, with its lines aligned at `=`.
+
+    `history` is the kind of the history if the text has no formula for it."""
     rows = [_row(line) for line in lines.model]
     if history is not None:
-        several = len(lines.states) > 1
+        has_several_states = len(lines.states) > 1
         for index, state in enumerate(lines.states):
-            formula = _HISTORIES[history].replace("#", f"_{{{index}}}" * several)
+            suffix = f"_{{{index}}}" if has_several_states else ""
+            formula = _HISTORIES[history].replace("#", suffix)
             rows.append(rf"{latex_name(state)}(t) &= {formula} \quad (t \le 0)")
     if lines.observe:
-        rows.append(rf"\text{{measured: }} & {_measured(lines)}")
+        rows.append(rf"\text{{measured: }} & {_observed_quantities(lines)}")
     if len(rows) == 1:
         return rows[0].replace("&=", "=", 1)
     body = " \\\\\n".join(rows)
@@ -166,14 +174,14 @@ def latex_model(lines: ModelLines, history: str | None) -> str:
 
 def _row(line: ModelLine) -> str:
     name, formula = latex_name(line.name), latex(line.formula)
-    if line.kind == "slope":
+    if line.kind == "derivative":
         return rf"\frac{{d{name}}}{{dt}} &= {formula}"
     if line.kind == "history":
         return rf"{name}(t) &= {formula} \quad (t \le 0)"
     return f"{name} &= {formula}"
 
 
-def _measured(lines: ModelLines) -> str:
+def _observed_quantities(lines: ModelLines) -> str:
     return r", \quad ".join(
         latex(line.formula)
         if line.kind == "value"

@@ -1,5 +1,8 @@
-"""The lines of a model: which names are states, definitions or histories, and the
-formulas for them, checked together."""
+"""The lines of a model: its equations, histories, definitions and observed quantities.
+
+`read_lines` makes them from text. It finds out what each name means, and checks that
+the lines are consistent with each other.
+"""
 
 import ast
 from dataclasses import dataclass
@@ -7,19 +10,19 @@ from graphlib import CycleError, TopologicalSorter
 from typing import final
 
 from .._util.errors import did_you_mean
-from .expression import Expression, Name, names_in, show
+from .expression import Expression, Name, formula_text, names_in
 from .parser import (
     EquationError,
     Source,
     Statement,
     StatementKind,
+    parse_statements,
     read_source,
-    statements,
 )
 from .translate_formula import RESERVED, Translator
 
-_LEFT = {
-    "slope": "{}' = ",
+_LEFT_SIDES = {
+    "derivative": "{}' = ",
     "history": "{}(t<=0) = ",
     "definition": "{} = ",
     "value": "",
@@ -29,36 +32,41 @@ _LEFT = {
 @final
 @dataclass(frozen=True)
 class ModelLine:
-    """A formula and what it is for: `x' = ...`, `x(t<=0) = ...`, `f = ...`; a value is
-    a name alone, of something measured."""
+    """A formula and what it defines: `x' = ...`, `x(t<=0) = ...` or `f = ...`.
+
+    The kind "value" is an observed quantity that is given by its name alone."""
 
     kind: StatementKind
     name: str
     formula: Expression
 
     def __str__(self) -> str:
-        return _LEFT[self.kind].format(self.name) + show(self.formula)
+        return _LEFT_SIDES[self.kind].format(self.name) + formula_text(self.formula)
 
 
 @final
 @dataclass(frozen=True)
 class ModelLines:
-    """The lines of a text in their order, and those of what is measured."""
+    """The lines of a model in the order of the text, and of the observed quantities."""
 
     model: tuple[ModelLine, ...]
     observe: tuple[ModelLine, ...] = ()
 
     @property
     def states(self) -> tuple[str, ...]:
-        return tuple(line.name for line in self.of("slope"))
+        """The names of the states, which are those that have an equation."""
+        return tuple(line.name for line in self.of("derivative"))
 
     def of(self, kind: str) -> tuple[ModelLine, ...]:
+        """The lines of one kind."""
         return tuple(line for line in self.model if line.kind == kind)
 
     @property
     def definitions(self) -> dict[str, Expression]:
-        """The formulas that have names. A state's name still means the state, where it
-        names a measured quantity."""
+        """The definitions `f = ...`, by name.
+
+        If an observed quantity has the name of a state, the name still means the state
+        in other formulas, so that this is not a definition."""
         states = set(self.states)
         return {
             line.name: line.formula
@@ -68,38 +76,38 @@ class ModelLines:
 
     @property
     def parameters(self) -> set[str]:
-        """The names in the formulas that are neither states nor defined."""
+        """The names in the formulas that are neither states nor definitions."""
         lines = (*self.model, *self.observe)
         used = {name for line in lines for name in names_in(line.formula)}
         return used - {*self.states, *RESERVED, *self.definitions}
 
 
 def read_lines(text: str, observe: str | None) -> ModelLines:
-    """A text and the text of what is measured, checked."""
+    """The lines of a model from its text and from that of the observed quantities."""
     source = read_source("text", text)
-    found = statements(source)
-    states = _check_names(source, found)
-    names = Translator(states)
-    definitions = [s for s in found if s.kind == "definition"]
+    statements = parse_statements(source)
+    states = _check_names(source, statements)
+    translator = Translator(states)
+    definitions = [s for s in statements if s.kind == "definition"]
     formulas = {
-        statement.at: names.define(statement, "equation")
+        statement.at: translator.define(statement, "equation")
         for statement in _in_order(definitions)
     }
-    for statement in found:
+    for statement in statements:
         if statement.kind != "definition":
             place = "history" if statement.kind == "history" else "equation"
-            formulas[statement.at] = names.formula(statement, place)
-    lines = tuple(ModelLine(s.kind, s.name, formulas[s.at]) for s in found)
+            formulas[statement.at] = translator.formula(statement, place)
+    lines = tuple(ModelLine(s.kind, s.name, formulas[s.at]) for s in statements)
     model = ModelLines(lines)
     if observe is None:
         return model
-    return ModelLines(lines, _read_observe(observe, names, model.parameters))
+    return ModelLines(lines, _read_observe(observe, translator, model.parameters))
 
 
-def _check_names(source: Source, found: list[Statement]) -> tuple[str, ...]:
-    """The states; each name has one meaning."""
-    states, seen = [], {}
-    for statement in found:
+def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]:
+    """Check that each name has one meaning. The result are the names of the states."""
+    states, used = [], set()
+    for statement in statements:
         name, kind = statement.name, statement.kind
         if kind == "value":
             raise statement.error(
@@ -108,30 +116,33 @@ def _check_names(source: Source, found: list[Statement]) -> tuple[str, ...]:
         if name in RESERVED:
             raise statement.error(f"{name!r} has a meaning already: take another name.")
         role = "history" if kind == "history" else "name"
-        if (role, name) in seen:
+        if (role, name) in used:
             raise statement.error(f"{name!r} is given a second time.")
-        seen[role, name] = statement
-        if kind == "slope":
+        used.add((role, name))
+        if kind == "derivative":
             states.append(name)
     if not states:
         raise source.error(
             0, "There is no equation: a line must begin with x' =, for a state x."
         )
-    _check_histories(states, found)
+    _check_histories(states, statements)
     return tuple(states)
 
 
-def _check_histories(states: list[str], found: list[Statement]) -> None:
-    histories = {s.name: s for s in found if s.kind == "history"}
+def _check_histories(states: list[str], statements: list[Statement]) -> None:
+    """Check that either all states have a history in the text, or none has."""
+    histories = {s.name: s for s in statements if s.kind == "history"}
     for name, statement in histories.items():
         if name not in states:
             raise statement.error(
                 f"A history for {name!r}, which is no state."
                 f"{did_you_mean(name, states)}"
             )
-    for statement in found:
-        if histories and statement.kind == "slope" and statement.name not in histories:
-            name = statement.name
+    if not histories:
+        return
+    for statement in statements:
+        name = statement.name
+        if statement.kind == "derivative" and name not in histories:
             raise statement.error(
                 f"The history of {name!r} is missing: add {name}(t<=0) = ..., as for "
                 f"{next(iter(histories))!r}."
@@ -139,7 +150,7 @@ def _check_histories(states: list[str], found: list[Statement]) -> None:
 
 
 def _in_order(definitions: list[Statement]) -> list[Statement]:
-    """Definitions, each after those that it needs."""
+    """The definitions, each one after those that it depends on."""
     by_name = {statement.name: statement for statement in definitions}
     needed = {
         name: [
@@ -161,27 +172,32 @@ def _in_order(definitions: list[Statement]) -> list[Statement]:
 
 
 def _read_observe(
-    observe: str, names: Translator, parameters: set[str]
+    observe: str, translator: Translator, parameters: set[str]
 ) -> tuple[ModelLine, ...]:
+    """The lines of the observed quantities."""
     source = read_source("observe", observe, "observe, ")
-    found = statements(source)
-    if not found:
+    statements = parse_statements(source)
+    if not statements:
         raise EquationError("`observe` is empty: leave it out to measure the states.")
-    taken = {*parameters, *RESERVED, *names.definitions}
-    _check_observed(found, taken)
-    # A name for what is measured can be used by the others, unless it is a state's.
-    new = [s for s in found if s.kind == "definition" and s.name not in names.states]
-    formulas = {s.at: names.define(s, "observe") for s in _in_order(new)}
+    taken = {*parameters, *RESERVED, *translator.definitions}
+    _check_observed(statements, taken)
+    # Observed quantities can use each other's names, except those that are states.
+    definitions = [
+        statement
+        for statement in statements
+        if statement.kind == "definition" and statement.name not in translator.states
+    ]
+    formulas = {s.at: translator.define(s, "observe") for s in _in_order(definitions)}
     result: list[ModelLine] = []
-    for statement in found:
+    for statement in statements:
         formula = formulas.get(statement.at)
         if formula is None:
-            formula = names.formula(statement, "observe")
+            formula = translator.formula(statement, "observe")
         name, kind = statement.name, statement.kind
         if isinstance(formula, Name) and kind == "value":
             name = formula.name
         elif kind == "value":
-            used = {*taken, *names.states, *names_in(formula)}
+            used = {*taken, *translator.states, *names_in(formula)}
             name, kind = "observed" if "y" in used else "y", "definition"
         if any(line.name == name for line in result):
             raise statement.error(f"{name!r} is measured a second time.")
@@ -189,14 +205,15 @@ def _read_observe(
     return tuple(result)
 
 
-def _check_observed(found: list[Statement], taken: set[str]) -> None:
-    for statement in found:
-        if statement.kind in ("slope", "history"):
+def _check_observed(statements: list[Statement], taken: set[str]) -> None:
+    """Check the left sides of the observed quantities. Names must not be `taken`."""
+    for statement in statements:
+        if statement.kind in ("derivative", "history"):
             raise statement.error("Write name = formula, or a formula alone.")
         if statement.name in taken:
             raise statement.error(
                 f"{statement.name!r} has a meaning already: take another name."
             )
-        alone = len(found) == 1 or isinstance(statement.tree, ast.Name)
-        if statement.kind == "value" and not alone:
+        may_be_unnamed = len(statements) == 1 or isinstance(statement.tree, ast.Name)
+        if statement.kind == "value" and not may_be_unnamed:
             raise statement.error("Give each of several formulas a name: y = ...")

@@ -1,25 +1,25 @@
-"""Text to statements: `x' = ...`, `x(t<=0) = ...`, `f = ...`, and errors that point.
+"""The parser: from text to statements such as `x' = ...`, `x(t<=0) = ...`, `f = ...`.
 
-The text is cut into tokens, and the tokens of a right-hand side are checked so strictly
-that Python's parser, which then finds what binds to what, has nothing to complain of.
-Nothing is ever run.
+The text is split into tokens. The order of the tokens in a right-hand side is checked,
+with error messages that point at the place. Then Python's own parser turns the
+right-hand side into a syntax tree (`ast`), which is never compiled or run.
 """
 
 import ast
 import keyword
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, final
 
 from .expression import FUNCTIONS
 
-_LONGEST_TEXT = 10_000
-_LONGEST_STATEMENT = 2_000  # tokens
-_LONGEST_WORD = 40
-_DEEPEST = 50  # parentheses
-_WIDEST = 76  # columns of a line that is shown
+_MAX_TEXT_LENGTH = 10_000
+_MAX_STATEMENT_TOKENS = 2_000
+_MAX_WORD_LENGTH = 40
+_MAX_NESTED_PARENTHESES = 50
+_MAX_SHOWN_COLUMNS = 76  # of a line in an error message
 
 _TOKEN = re.compile(
     r"""
@@ -31,18 +31,20 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-StatementKind = Literal["slope", "history", "definition", "value"]
-_LEFT: dict[StatementKind, re.Pattern[str]] = {
-    "slope": re.compile(
+StatementKind = Literal["derivative", "history", "definition", "value"]
+# The left sides of statements, as tokens that are separated by spaces.
+_LEFT_SIDES: dict[StatementKind, re.Pattern[str]] = {
+    "derivative": re.compile(
         r"([A-Za-z]\w*) '(?: \( t \))?|d([A-Za-z]\w*)(?: \( t \))? / dt"
     ),
     "history": re.compile(r"([A-Za-z]\w*) \( t <= 0 \)"),
     "definition": re.compile(r"([A-Za-z]\w*)"),
 }
 _WORDS = ("and", "or", "not")
-# What may stand before `not`: elsewhere Python refuses it.
+# What may precede `not` (None: nothing). Elsewhere it is a syntax error in Python.
 _BEFORE_NOT = (None, "(", ",", *_WORDS)
-_PLAIN = {
+# What to write instead of characters that are not allowed.
+_REPLACEMENTS = {
     **dict.fromkeys("[{", "("),
     **dict.fromkeys("]}", ")"),
     **dict.fromkeys("\u2032\u2019\u2018\u00b4`", "'"),
@@ -56,33 +58,39 @@ _PLAIN = {
 
 @final
 class EquationError(ValueError):
-    """A text that is no equation. The message shows the line, with a caret."""
+    """An error in the text of an equation.
+
+    The message shows the line and points at the place with a caret."""
 
 
 @final
 @dataclass(frozen=True)
 class Source:
-    """A text, and what to call it in an error: the `label` is its argument."""
+    """The text to read. `label` names the text in error messages, if it has to."""
 
     text: str
     label: str = ""
 
     def error(self, at: int, message: str) -> EquationError:
-        """An error that shows the line of character `at`, and a caret under it."""
-        number = self.text.count("\n", 0, at) + 1
+        """An error that shows the line of the character `at`, with a caret below it."""
+        line_number = self.text.count("\n", 0, at) + 1
         begin = self.text.rfind("\n", 0, at) + 1
         line = self.text[begin:].split("\n", 1)[0]
-        first = max(0, at - begin - _WIDEST // 2)
+        first = max(0, at - begin - _MAX_SHOWN_COLUMNS // 2)
         cut = "..." if first else ""
-        shown = cut + line[first : first + _WIDEST]
-        shown += "..." if first + _WIDEST < len(line) else ""
+        shown = cut + line[first : first + _MAX_SHOWN_COLUMNS]
+        shown += "..." if first + _MAX_SHOWN_COLUMNS < len(line) else ""
         shown = "".join(c if c.isprintable() else " " for c in shown)
-        head = f"  {self.label}line {number}: "
+        head = f"  {self.label}line {line_number}: "
         caret = " " * (len(head) + len(cut) + at - begin - first) + "^"
         return EquationError(f"{message}\n{head}{shown}\n{caret}")
 
 
 class Token(NamedTuple):
+    """A piece of text, whose first character is at the place `at`.
+
+    `kind` is "number", "name", "operator", or "end" for the end of a statement."""
+
     kind: str
     text: str
     at: int
@@ -91,9 +99,13 @@ class Token(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Statement:
-    """One statement: what it gives for `name`, as Python's tree of its right side.
+    """One statement of the text.
 
-    `places` are the characters of the text at which the tree's columns stand."""
+    `kind` and `name` come from its left side: `x' = ...` is the "derivative" of x,
+    `x(t<=0) = ...` its "history", `f = ...` a "definition", and a formula alone a
+    "value", without a name. `at` is the place of its first character. `tree` is the
+    syntax tree of the right side, and `places` maps the tree's column offsets to places
+    in the text."""
 
     source: Source
     kind: StatementKind
@@ -103,37 +115,38 @@ class Statement:
     places: Mapping[int, int]
 
     def error(self, message: str, node: ast.expr | None = None) -> EquationError:
+        """An error that points at a node of the tree, or at the statement."""
         at = self.at if node is None else self.places.get(node.col_offset, self.at)
         return self.source.error(at, message)
 
 
 def read_source(argument: str, text: str, label: str = "") -> Source:
-    """A text of reasonable size, or an error that names the argument."""
+    """The text of an argument, with its type and its length checked."""
     if not isinstance(text, str):
         raise TypeError(
             f'`{argument}` must be a text such as "x\' = -x(t - tau)", but got '
             f"{type(text).__name__}."
         )
-    if len(text) > _LONGEST_TEXT:
+    if len(text) > _MAX_TEXT_LENGTH:
         raise EquationError(
-            f"`{argument}` has {len(text)} characters; {_LONGEST_TEXT} are the most."
+            f"`{argument}` has {len(text)} characters; {_MAX_TEXT_LENGTH} are the most."
         )
     return Source(text.replace("\r\n", "\n").replace("\r", "\n"), label)
 
 
-def statements(source: Source) -> list[Statement]:
-    """The statements of a text, in its order. One without `=` has the kind `value`."""
+def parse_statements(source: Source) -> list[Statement]:
+    """The statements of a text, in their order."""
     return [_statement(source, tokens) for tokens in _split(source)]
 
 
-def _tokens(source: Source):
+def _tokens(source: Source) -> Iterator[Token]:
     at, text = 0, source.text
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             raise _bad_character(source, at)
-        token = Token(found.lastgroup or "", found[0], at)
-        at = found.end()
+        token = Token(match.lastgroup or "", match[0], at)
+        at = match.end()
         if token.text in _WORDS:
             token = token._replace(kind="operator")
         elif token.kind == "name":
@@ -145,24 +158,26 @@ def _tokens(source: Source):
 
 
 def _bad_character(source: Source, at: int) -> EquationError:
+    """The error for a character that is not allowed, with one to write instead."""
     character = source.text[at]
     name = unicodedata.name(character, "")
-    plain = _PLAIN.get(character)
+    replacement = _REPLACEMENTS.get(character)
     if name.startswith("GREEK ") and " LETTER " in name:
         letter = name.split(" LETTER ")[1].split()[0].replace("LAMDA", "LAM")
-        plain = letter.capitalize() if "CAPITAL" in name else letter.lower()
+        is_capital = "CAPITAL" in name
+        replacement = letter.capitalize() if is_capital else letter.lower()
     shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
     if not character.isascii() and name:
         shown += f" ({name})"
-    instead = f" Write {plain!r} instead." if plain else ""
+    instead = f" Write {replacement!r} instead." if replacement else ""
     return source.error(at, f"{shown} cannot stand in an equation.{instead}")
 
 
 def _check_word(source: Source, token: Token) -> None:
     word = token.text
-    if len(word) > _LONGEST_WORD:
+    if len(word) > _MAX_WORD_LENGTH:
         raise source.error(
-            token.at, f"A name may have at most {_LONGEST_WORD} letters."
+            token.at, f"A name may have at most {_MAX_WORD_LENGTH} letters."
         )
     if word.startswith("_"):
         raise source.error(token.at, "A name begins with a letter.")
@@ -177,9 +192,9 @@ def _check_word(source: Source, token: Token) -> None:
 
 
 def _check_number(source: Source, token: Token) -> None:
-    if len(token.text) > _LONGEST_WORD:
+    if len(token.text) > _MAX_WORD_LENGTH:
         raise source.error(
-            token.at, f"A number may have at most {_LONGEST_WORD} digits."
+            token.at, f"A number may have at most {_MAX_WORD_LENGTH} digits."
         )
     size = float(token.text)
     digits = re.split("[eE]", token.text)[0]
@@ -189,19 +204,22 @@ def _check_number(source: Source, token: Token) -> None:
         )
 
 
-def _split(source: Source):
-    """Tokens by statement. Inside parentheses a new line is a space."""
+def _split(source: Source) -> Iterator[list[Token]]:
+    """The tokens of each statement.
+
+    Statements end at a semicolon or a new line. Inside parentheses a new line is only a
+    space."""
     current: list[Token] = []
     opened: list[Token] = []
     end = Token("end", "", len(source.text))
     for token in (*_tokens(source), end):
         if token.text == "(":
             opened.append(token)
-            if len(opened) > _DEEPEST:
+            if len(opened) > _MAX_NESTED_PARENTHESES:
                 raise source.error(
                     token.at,
-                    f"More than {_DEEPEST} parentheses in each other. Give the inner "
-                    "part a name of its own, as `f = ...`.",
+                    f"More than {_MAX_NESTED_PARENTHESES} parentheses in each other. "
+                    "Give the inner part a name of its own, as `f = ...`.",
                 )
         elif token.text == ")" and not opened:
             raise source.error(token.at, "This ')' has no '('.")
@@ -217,17 +235,17 @@ def _split(source: Source):
 
 
 def _statement(source: Source, tokens: list[Token]) -> Statement:
-    if len(tokens) > _LONGEST_STATEMENT:
+    if len(tokens) > _MAX_STATEMENT_TOKENS:
         raise source.error(
             tokens[0].at,
-            f"A statement of {len(tokens)} symbols; at most {_LONGEST_STATEMENT} are "
-            "read. Give parts of it names of their own, as `f = ...`.",
+            f"A statement of {len(tokens)} symbols; at most {_MAX_STATEMENT_TOKENS} "
+            "are read. Give parts of it names of their own, as `f = ...`.",
         )
-    marks = [i for i, token in enumerate(tokens) if token.text == "="]
-    if not marks:
+    equals_signs = [i for i, token in enumerate(tokens) if token.text == "="]
+    if not equals_signs:
         tree, places = _parse(source, tokens)
         return Statement(source, "value", "", tokens[0].at, tree, places)
-    left, right = tokens[: marks[0]], tokens[marks[0] + 1 :]
+    left, right = tokens[: equals_signs[0]], tokens[equals_signs[0] + 1 :]
     kind, name = _left_side(source, left or tokens)
     if not right:
         raise source.error(tokens[-1].at, "There is nothing to the right of '='.")
@@ -235,13 +253,15 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
     return Statement(source, kind, name, left[0].at, tree, places)
 
 
-def _left_side(source: Source, tokens: list[Token]):
+def _left_side(source: Source, tokens: list[Token]) -> tuple[StatementKind, str]:
+    """The kind of a statement, and the name that it is about."""
     text = " ".join(token.text for token in tokens)
-    for kind, pattern in _LEFT.items():
-        found = pattern.fullmatch(text)
-        if found:
-            name = next(filter(None, found.groups()))
-            _check_word(source, Token("name", name, tokens[0].at))  # for dlambda/dt
+    for kind, pattern in _LEFT_SIDES.items():
+        match = pattern.fullmatch(text)
+        if match:
+            name = next(filter(None, match.groups()))
+            # In dlambda/dt the name is only a part of a token.
+            _check_word(source, Token("name", name, tokens[0].at))
             return kind, name
     hint = "The left side must be x', dx/dt, x(t<=0) or a name, for a state x."
     name = tokens[0].text
@@ -254,8 +274,8 @@ def _left_side(source: Source, tokens: list[Token]):
     raise source.error(tokens[0].at, hint)
 
 
-def _parse(source: Source, tokens: list[Token]):
-    """Python's tree of an expression, and where its columns stand in the text."""
+def _parse(source: Source, tokens: list[Token]) -> tuple[ast.expr, dict[int, int]]:
+    """The syntax tree of an expression, and `places` as in `Statement`."""
     _check_order(source, tokens)
     words, places, column = [], {}, 0
     for token in tokens:
@@ -276,8 +296,9 @@ def _parse(source: Source, tokens: list[Token]):
 
 
 def _check_order(source: Source, tokens: list[Token]) -> None:
-    """Values and operators take turns."""
-    calls: list[bool] = []  # of each open parenthesis, whether it is a function's
+    """Check that values and operators alternate."""
+    # For each open parenthesis, whether it encloses the arguments of a function.
+    calls: list[bool] = []
     before: Token | None = None
     for token in tokens:
         text = token.text
@@ -303,6 +324,7 @@ def _check_order(source: Source, tokens: list[Token]) -> None:
 
 
 def _check_begins_value(source: Source, before: Token | None, token: Token) -> None:
+    """Check a token where a value has to begin."""
     previous = before.text if before else None
     if token.kind in ("name", "number") or token.text in ("(", "+", "-"):
         return
@@ -317,6 +339,7 @@ def _check_begins_value(source: Source, before: Token | None, token: Token) -> N
 
 
 def _check_is_operator(source: Source, before: Token, token: Token) -> None:
+    """Check a token where an operator has to follow a value."""
     if token.text == "=":
         raise source.error(token.at, "Compare with '=='; '=' stands once in a line.")
     if token.text == "'":

@@ -1,4 +1,4 @@
-"""A problem whose parameters wait for their values."""
+"""A problem without values of its parameters, and how to fill them in."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from jax.core import Tracer
 from .._problem.free_parameters import ParameterArray
 from .._problem.parameters import (
     find,
-    numbers,
+    finite_numbers,
     parameter_arrays,
     parameter_vector,
 )
@@ -23,11 +23,12 @@ from .._problem.problem import Problem
 
 @final
 @dataclass(frozen=True)
-class Template:
-    """A problem that is NaN where a value must be given.
+class ProblemTemplate:
+    """A problem whose parameters still need values.
 
-    `tied` maps the full names of arrays to those that they equal; `tau_known` says that
-    the delay's value need not be given."""
+    `blank` is the problem, with NaN for each missing value. `tied` maps the full names
+    of arrays to the names of those that they always equal. `tau_known` says that the
+    delay in `blank` is its value; otherwise it must be given, too."""
 
     blank: Problem
     tied: Mapping[str, str]
@@ -35,11 +36,12 @@ class Template:
 
     @cached_property
     def arrays(self) -> list[ParameterArray]:
+        """The arrays of parameters."""
         return parameter_arrays(self.blank, self.tied)
 
     @cached_property
     def names(self) -> dict[str, int]:
-        """The elements by name, without those that are tied to others."""
+        """The number of each element by its name, without those tied to others."""
         return {
             name: array.first + index
             for array in self.arrays
@@ -49,7 +51,7 @@ class Template:
 
     @property
     def known(self) -> np.ndarray:
-        """All values; NaN where there is none yet."""
+        """The values of all parameters, NaN where a value is missing."""
         vector = parameter_vector(self.blank)
         if not self.tau_known:
             vector[self.names["tau"]] = np.nan
@@ -57,22 +59,27 @@ class Template:
 
     @property
     def required(self) -> list[str]:
-        """The names that have no value yet."""
+        """The names of the parameters whose values are missing."""
         known = self.known
-        return [name for name, at in self.names.items() if np.isnan(known[at])]
+        return [name for name, e in self.names.items() if np.isnan(known[e])]
 
     def fill(self, given: Iterable[tuple[str, Any]]) -> Problem:
-        """The problem with the values that are given by name."""
-        elements: list[Any] = parameter_vector(self.blank).tolist()
-        named: set[int] = set()
+        """The problem with the given values, which are pairs of a name and a value.
+
+        Values may be traced by JAX, so that a problem can be made inside of a function
+        that is differentiated or compiled."""
+        values: list[Any] = parameter_vector(self.blank).tolist()
+        set_elements: set[int] = set()
         for key, value in given:
-            where = find(key, self.arrays)
-            if not named.isdisjoint(where):
+            elements = find(key, self.arrays)
+            if not set_elements.isdisjoint(elements):
                 raise ValueError(f"{key!r} is given twice, under two names.")
-            named.update(where)
-            for element, number in zip(where, _spread(key, value, len(where))):
-                elements[element] = number
-        missing = [name for name in self.required if self.names[name] not in named]
+            set_elements.update(elements)
+            for e, number in zip(elements, _element_values(key, value, len(elements))):
+                values[e] = number
+        missing = [
+            name for name in self.required if self.names[name] not in set_elements
+        ]
         if missing:
             more = ", ..." if len(missing) > 1 else ""
             raise ValueError(
@@ -81,17 +88,18 @@ class Template:
             )
         for name, source in self.tied.items():
             (copy,), (first,) = find(name, self.arrays), find(source, self.arrays)
-            if copy in named and elements[copy] != elements[first]:
+            if copy in set_elements and values[copy] != values[first]:
                 raise ValueError(
-                    f"{name!r} always equals {source!r}, but got {elements[copy]} and "
-                    f"{elements[first]}."
+                    f"{name!r} always equals {source!r}, but got {values[copy]} and "
+                    f"{values[first]}."
                 )
-            elements[copy] = elements[first]
-        return self._problem(elements)
+            values[copy] = values[first]
+        return self._problem(values)
 
-    def _problem(self, elements: list) -> Problem:
+    def _problem(self, values: list) -> Problem:
+        """The problem with one value for each element."""
         arrays = [
-            _array(elements[array.first : array.first + array.size], array.shape)
+            _array(values[array.first : array.first + array.size], array.shape)
             for array in self.arrays
         ]
         parameters, rest = eqx.partition(self.blank, eqx.is_inexact_array)
@@ -100,16 +108,16 @@ class Template:
         return Problem(whole.rhs, whole.history, whole.tau, observe=whole.observe)
 
 
-def _spread(key: str, value: Any, size: int) -> list:
-    """One number for each element; what is traced stays traced."""
+def _element_values(key: str, value: Any, size: int) -> list:
+    """The value of the parameter `key` as `size` numbers, or as traced JAX scalars."""
     if not isinstance(value, Tracer):
-        return numbers(key, value, size).tolist()
+        return finite_numbers(key, value, size).tolist()
     if value.size not in (1, size):
         raise ValueError(f"{key!r} needs one number or {size}, not {value.size}.")
     return list(jnp.broadcast_to(jnp.ravel(value), (size,)))
 
 
-def _array(elements: list, shape: tuple[int, ...]) -> jax.Array:
-    if any(isinstance(element, jax.Array) for element in elements):
-        return jnp.stack([jnp.asarray(e, float) for e in elements]).reshape(shape)
-    return jnp.asarray(np.array(elements, float).reshape(shape))
+def _array(values: list, shape: tuple[int, ...]) -> jax.Array:
+    if any(isinstance(value, jax.Array) for value in values):
+        return jnp.stack([jnp.asarray(v, float) for v in values]).reshape(shape)
+    return jnp.asarray(np.array(values, float).reshape(shape))

@@ -1,4 +1,9 @@
-"""Python's trees to checked formulas: what is not known here is refused."""
+"""From Python's syntax trees to formulas: only known functions and names are allowed.
+
+The translation checks everything that does not depend on the syntax: that functions
+exist and have the right number of arguments, that only states are delayed, that there
+is only one delay, and that conditions and numbers are not confused.
+"""
 
 import ast
 from collections.abc import Mapping
@@ -16,14 +21,14 @@ from .expression import (
     Expression,
     Name,
     Number,
-    call,
     is_condition,
+    make_call,
     walk,
 )
 from .parser import EquationError, Statement
 
-_DEEPEST = 100
-_LARGEST_EXPONENT = 1000
+_MAX_DEPTH = 100
+_MAX_EXPONENT = 1000
 RESERVED = ("t", "tau", *CONSTANTS, *FUNCTIONS)
 _SYNONYMS = {"ln": "log"}
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "^"}
@@ -36,14 +41,18 @@ _COMPARE = {
     ast.NotEq: "!=",
 }
 
+# Where a formula stands, which decides about the names that it can use.
 Place = Literal["equation", "history", "observe"]
 
 
 @final
 @dataclass(frozen=True)
 class Definition:
-    """What is known of a name for a formula: a state and a delayed state that it needs,
-    directly or by other names, and whether it is true or false."""
+    """What a formula that uses a definition must know about it.
+
+    `state` and `delayed` are a state and a delayed state that the definition depends
+    on, directly or through other definitions, or None if there is none. `condition`
+    says whether its value is true or false instead of a number."""
 
     state: str | None
     delayed: str | None
@@ -53,53 +62,59 @@ class Definition:
 @final
 @dataclass
 class Translator:
-    """Translates the statements of one model, one after the other. It knows the names
-    that have a meaning, and sees to it that all delays are the same."""
+    """Translates the statements of one model, one after the other.
+
+    It collects the `definitions`, and checks that all statements have the same delay:
+    `delay` is empty until a delayed state is read. Then its only element is the delay,
+    None for `tau`."""
 
     states: tuple[str, ...]
     definitions: dict[str, Definition] = field(default_factory=dict)
     delay: list[float | None] = field(default_factory=list)
 
     def formula(self, statement: Statement, place: Place) -> Expression:
-        """The checked right-hand side of a statement."""
+        """The right-hand side of a statement as a formula."""
         return _Translation(self, statement, place).expression(statement.tree)
 
     def define(self, statement: Statement, place: Place) -> Expression:
-        """As `formula`, for a name that later statements may use."""
+        """As `formula`, for a definition that later statements can use."""
         formula = self.formula(statement, place)
-        state, delayed = needs(formula, self.states, self.definitions)
+        state, delayed = _dependencies(formula, self.states, self.definitions)
         condition = self.is_condition(formula)
         self.definitions[statement.name] = Definition(state, delayed, condition)
         return formula
 
     def is_condition(self, formula: Expression) -> bool:
+        """Whether the value of a formula is true or false, and not a number."""
         if isinstance(formula, Name) and formula.name in self.definitions:
             return self.definitions[formula.name].condition
         return is_condition(formula)
 
 
-def needs(
-    formula: Expression, states: tuple[str, ...], known: Mapping[str, Definition]
+def _dependencies(
+    formula: Expression,
+    states: tuple[str, ...],
+    definitions: Mapping[str, Definition],
 ) -> tuple[str | None, str | None]:
-    """A state and a delayed state that a formula needs, if any."""
+    """A state and a delayed state that a formula depends on, None if there is none."""
     state = delayed = None
     for part in walk(formula):
         if isinstance(part, Delayed):
             state = delayed = part.state
         elif isinstance(part, Name) and part.name in states:
             state = part.name
-        elif isinstance(part, Name) and part.name in known:
-            state = known[part.name].state or state
-            delayed = known[part.name].delayed or delayed
+        elif isinstance(part, Name) and part.name in definitions:
+            state = definitions[part.name].state or state
+            delayed = definitions[part.name].delayed or delayed
     return state, delayed
 
 
 @final
 @dataclass(frozen=True)
 class _Translation:
-    """One statement's translation."""
+    """The translation of one statement, with one method for each kind of node."""
 
-    names: Translator
+    translator: Translator
     statement: Statement
     place: Place
 
@@ -107,10 +122,11 @@ class _Translation:
         return self.statement.error(message, node)
 
     def expression(self, node: ast.expr, depth: int = 0) -> Expression:
-        if depth > _DEEPEST:
+        """The formula of any node; `depth` counts the nodes around it."""
+        if depth > _MAX_DEPTH:
             raise self.error(
                 node,
-                f"More than {_DEEPEST} operations in each other. Give parts names of "
+                f"More than {_MAX_DEPTH} operations in each other. Give parts names of "
                 "their own, as `f = ...`.",
             )
         depth += 1
@@ -129,36 +145,37 @@ class _Translation:
         if isinstance(node, ast.BoolOp):
             word = "and" if isinstance(node.op, ast.And) else "or"
             parts = [self.condition(value, word, depth) for value in node.values]
-            return call(word, *parts)
+            return make_call(word, *parts)
         raise self.error(node, "This cannot stand in an equation.")
 
     def name(self, node: ast.Name) -> Name:
         name = node.id
         if name in FUNCTIONS:
             raise self.error(node, f"{name!r} is a function: write {name}(...).")
-        if self.place == "history" and name in self.names.states:
+        if self.place == "history" and name in self.translator.states:
             raise self.error(
                 node, f"A history cannot use {name!r}: no state is known before it."
             )
-        known = self.names.definitions.get(name)
-        if known and self.place == "history" and known.state:
+        definition = self.translator.definitions.get(name)
+        if definition and self.place == "history" and definition.state:
             raise self.error(
                 node,
-                f"A history cannot use {name!r}: it needs the state {known.state!r}.",
+                f"A history cannot use {name!r}: it needs the state "
+                f"{definition.state!r}.",
             )
-        if known and self.place == "observe" and known.delayed:
+        if definition and self.place == "observe" and definition.delayed:
             raise self.error(
                 node,
                 f"What is measured can use states at time t only, but {name!r} needs "
-                f"{known.delayed}(t - tau).",
+                f"{definition.delayed}(t - tau).",
             )
         return Name(name)
 
     def call(self, node: ast.Call, name: str, depth: int) -> Expression:
-        if name in self.names.states:
+        if name in self.translator.states:
             return self.state_at(node, name, depth)
         if name not in FUNCTIONS:
-            raise self.error(node, self.no_function(name, node))
+            raise self.error(node, self.unknown_function(name, node))
         _, least, most = FUNCTIONS[name]
         count = len(node.args)
         if count < least or (most is not None and count > most):
@@ -171,15 +188,15 @@ class _Translation:
         else:
             parts = [self.expression(first, depth)]
         parts += [self.expression(argument, depth) for argument in rest]
-        return self.finite(node, call(name, *parts))
+        return self.finite(node, make_call(name, *parts))
 
     def state_at(self, node: ast.Call, state: str, depth: int) -> Expression:
-        """`x(t)`, or `x(t - tau)`."""
-        only = node.args[0] if len(node.args) == 1 else None
-        if isinstance(only, ast.Name) and only.id == "t":
+        """The formula of `x(t)` or `x(t - tau)`, for a state x."""
+        time = node.args[0] if len(node.args) == 1 else None
+        if isinstance(time, ast.Name) and time.id == "t":
             return self.name(ast.Name(state, col_offset=node.col_offset))
-        past = _past(only)
-        if past is None:
+        delay_node = _delay_node(time)
+        if delay_node is None:
             raise self.error(
                 node,
                 f"A state is read as {state} or {state}(t - tau). To multiply, write "
@@ -188,14 +205,14 @@ class _Translation:
         if self.place != "equation":
             what = {"history": "A history", "observe": "What is measured"}[self.place]
             raise self.error(node, f"{what} cannot use delayed states.")
-        delay = self.delay(past, state, depth)
-        if self.names.delay and self.names.delay[0] != delay:
-            raise self.error(past, "Another delay than before: one is supported.")
-        self.names.delay[:] = [delay]
+        delay = self.read_delay(delay_node, state, depth)
+        if self.translator.delay and self.translator.delay[0] != delay:
+            raise self.error(delay_node, "Another delay than before: one is supported.")
+        self.translator.delay[:] = [delay]
         return Delayed(state, delay)
 
-    def delay(self, node: ast.expr, state: str, depth: int) -> float | None:
-        """The number that a delay is, or None for `tau`."""
+    def read_delay(self, node: ast.expr, state: str, depth: int) -> float | None:
+        """The delay, if it is a number, or None for `tau`."""
         delay = self.expression(node, depth)
         if delay == Name("tau"):
             return None
@@ -207,15 +224,16 @@ class _Translation:
             raise self.error(node, "A delay must be positive.")
         return float(delay.value)
 
-    def no_function(self, name: str, node: ast.Call) -> str:
-        states = self.names.states
-        past = len(node.args) == 1 and _past(node.args[0])
-        if past and name in self.names.definitions:
+    def unknown_function(self, name: str, node: ast.Call) -> str:
+        """The message for a call of what is neither a function nor a state."""
+        states = self.translator.states
+        is_delayed = len(node.args) == 1 and _delay_node(node.args[0])
+        if is_delayed and name in self.translator.definitions:
             return (
                 f"{name!r} is the name of a formula: it has no values at other times. "
                 "Write the formula again, with delayed states."
             )
-        if past:
+        if is_delayed:
             return (
                 f"{name!r} is no state: only states, those with an equation, can be "
                 f"delayed.{did_you_mean(name, states)}"
@@ -230,46 +248,48 @@ class _Translation:
     def binary(self, node: ast.BinOp, depth: int) -> Expression:
         left = self.expression(node.left, depth)
         right = self.expression(node.right, depth)
-        result = call(_BINARY[type(node.op)], left, right)
+        result = make_call(_BINARY[type(node.op)], left, right)
         exponent = right.value if result.function == "^" else None
-        if exponent is not None and abs(exponent) > _LARGEST_EXPONENT:
+        if exponent is not None and abs(exponent) > _MAX_EXPONENT:
             raise self.error(
                 node.right,
-                f"The exponent {exponent:g} is too large: at most {_LARGEST_EXPONENT}.",
+                f"The exponent {exponent:g} is too large: at most {_MAX_EXPONENT}.",
             )
         return self.finite(node, result)
 
     def unary(self, node: ast.UnaryOp, depth: int) -> Expression:
         if isinstance(node.op, ast.Not):
-            return call("not", self.condition(node.operand, "not", depth))
+            return make_call("not", self.condition(node.operand, "not", depth))
         value = self.expression(node.operand, depth)
-        return call("neg", value) if isinstance(node.op, ast.USub) else value
+        return make_call("neg", value) if isinstance(node.op, ast.USub) else value
 
     def compare(self, node: ast.Compare, depth: int) -> Expression:
         """`a < b < c` is `a < b and b < c`."""
         values = [self.expression(v, depth) for v in (node.left, *node.comparators)]
         parts = [
-            call(_COMPARE[type(op)], *pair)
+            make_call(_COMPARE[type(op)], *pair)
             for op, *pair in zip(node.ops, values, values[1:])
         ]
-        return parts[0] if len(parts) == 1 else call("and", *parts)
+        return parts[0] if len(parts) == 1 else make_call("and", *parts)
 
     def condition(self, node: ast.expr, word: str, depth: int) -> Expression:
-        found = self.expression(node, depth)
-        if not self.names.is_condition(found):
+        """The formula of a node that must be true or false; `word` is what needs it."""
+        formula = self.expression(node, depth)
+        if not self.translator.is_condition(formula):
             raise self.error(
                 node, f"{word!r} needs a comparison here, such as x > 0, not a number."
             )
-        return found
+        return formula
 
     def finite(self, node: ast.expr, result: Call) -> Call:
+        """The same call, after a check that its value, if constant, is finite."""
         if result.value is not None and not np.isfinite(result.value):
             raise self.error(node, "This is not a finite number.")
         return result
 
 
-def _past(node: ast.expr | None) -> ast.expr | None:
-    """The delay of `t - delay`."""
+def _delay_node(node: ast.expr | None) -> ast.expr | None:
+    """The node of the delay in `t - delay`, None if the node is something else."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
         if isinstance(node.left, ast.Name) and node.left.id == "t":
             return node.right

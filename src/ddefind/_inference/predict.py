@@ -10,7 +10,12 @@ import numpy as np
 
 from .._least_squares.normal_equations import Model
 from .._least_squares.observe import observed
-from .._problem.parameters import find, numbers, parameter_vector, with_values
+from .._problem.parameters import (
+    find,
+    finite_numbers,
+    parameter_vector,
+    with_values,
+)
 from .._problem.problem import Problem
 from .._util.text_table import html_table, table_lines
 from .covariance import Uncertainty
@@ -147,8 +152,13 @@ def _with_parameters(
     like = np.array(free.like)
     is_given = np.zeros(len(theta), bool)
     for key, value in parameters.items():
+<<<<<<< HEAD
         elements = find(key, list(free.arrays))
         for element, number in zip(elements, numbers(key, value, len(elements))):
+=======
+        where = find(key, list(free.arrays))
+        for element, number in zip(where, finite_numbers(key, value, len(where))):
+>>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
             if key == "tau" and number <= 0:
                 raise ValueError(f"`tau` must be positive, but got {number:g}.")
             vector[like == like[element]] = number

@@ -1,8 +1,10 @@
-"""What a user asks to be solved or learned: the equation, its history, its parameters.
+"""The problem to solve or learn: the equation, its history and its parameters.
 
-`problem.py` is the initial value problem, `history.py` the state before time zero,
-`parameters.py` the names, starts and bounds of what is learned, and
-`free_parameters.py` maps them to one vector. Begin with `problem.py`.
+`problem.py` holds the initial value problem, `history.py` the histories, which are the
+state up to time zero, and `network.py` the neural network inside models and histories.
+`parameters.py` gives parameters their names and reads the user's settings for them,
+`priors.py` says what is known about them before a fit, and `free_parameters.py` maps
+them to the vector that a fit adjusts. Begin with `problem.py`.
 
 May import: `_util`.
 """

@@ -1,5 +1,15 @@
-"""How a problem's parameters hang on one free vector, bounds and ties included."""
+"""The map between a problem's parameters and one vector of free values.
 
+A fit adjusts a vector of numbers, but a problem holds its parameters in several arrays,
+some of which are fixed, tied to others, or bounded. `FreeParameters` knows which
+element of the vector belongs to which element of the arrays. Two vectors are used:
+
+- theta holds the free parameter values themselves. Least squares works with theta.
+- z is unconstrained. Gradient descent works with z: `transform` maps any z to a theta
+  that lies within the bounds, and `inverse` maps theta back to z.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -13,7 +23,11 @@ from .problem import Problem
 
 
 class ParameterArray(NamedTuple):
-    """One array of parameters: its names and where its elements stand among all."""
+    """One array of parameters of a problem.
+
+    `name` is the array's full name, such as `rhs.theta_0`, and `short` the shortest
+    unambiguous ending of it. All parameters of a problem are numbered in the order of
+    its arrays; `first` is the number of this array's first element."""
 
     name: str
     short: str
@@ -22,9 +36,11 @@ class ParameterArray(NamedTuple):
 
     @property
     def size(self) -> int:
+        """The number of elements."""
         return int(np.prod(self.shape))
 
     def elements(self, name: str) -> list[str]:
+        """The names of the elements if the array is called `name`: `b[0]`, `b[1]`."""
         if self.size == 1:
             return [name]
         return [
@@ -35,60 +51,84 @@ class ParameterArray(NamedTuple):
 @final
 @dataclass(frozen=True)
 class FreeParameters:
-    """How a problem's parameters hang on the free vector z.
+    """The map between a problem's parameters and the vector of free values.
 
-    Element e of the parameters is `x[source[e]]` of the free values x, or constant
-    where `source` is negative; it always equals the element `like[e]`, itself unless it
-    is tied. The free values are x = z without bounds, lower + exp(z)
-    or upper - exp(-z) with one, lower + (upper - lower) / (1 + exp(-z)) with two."""
+    The number e counts all elements of the problem's parameters, the number j the free
+    values.
+
+    - `arrays`: the problem's arrays of parameters.
+    - `names`: the short name of each free value j.
+    - `source`: for each element e, the j of the free value that it equals, or -1 where
+      the element is constant.
+    - `like`: for each element e, the element that it always equals: the one it is tied
+      to, or e itself.
+    - `lower`, `upper`: the bounds of each free value j, infinite where there is none.
+
+    The free values theta are computed from the unconstrained vector z as
+
+    - theta = z without bounds,
+    - theta = lower + exp(z) with a lower bound only,
+    - theta = upper - exp(-z) with an upper bound only,
+    - theta = lower + (upper - lower) / (1 + exp(-z)) with both.
+
+    Least squares has its own treatment of bounds. It uses a copy whose bounds are all
+    infinite, for which theta and z are the same."""
 
     arrays: tuple[ParameterArray, ...]
-    names: tuple[str, ...]  # of the free values
+    names: tuple[str, ...]
     source: tuple[int, ...]
     like: tuple[int, ...]
     lower: tuple[float, ...]
     upper: tuple[float, ...]
 
-    def transform(self, z):
-        """The free values of the free vector (bounds applied), for one fit or lanes."""
+    def transform(self, z: Any) -> Any:
+        """The free values theta, within their bounds, of the unconstrained vector `z`.
+
+        For a batch of fits, `z` and the result have a second axis over the batch."""
         lower, upper = np.array(self.lower), np.array(self.upper)
-        below, above = np.isfinite(lower), np.isfinite(upper)
-        if not np.any(below | above):
+        has_lower, has_upper = np.isfinite(lower), np.isfinite(upper)
+        if not np.any(has_lower | has_upper):
             return z
 
         def column(array):
             return array.reshape(-1, *(1,) * (jnp.ndim(z) - 1))
 
-        lower = column(np.where(below, lower, 0.0))
-        upper = column(np.where(above, upper, 0.0))
-        below, above = column(below), column(above)
-        both, one = below & above, below ^ above
-        # Each branch sees harmless numbers where it is not chosen: no inf, no NaN.
-        inside = lower + (upper - lower) * jax.nn.sigmoid(jnp.where(both, z, 0.0))
-        size = jnp.exp(jnp.where(one, jnp.where(below, z, -z), 0.0))
-        outside = jnp.where(below, lower + size, upper - size)
-        return jnp.where(both, inside, jnp.where(one, outside, z))
+        lower = column(np.where(has_lower, lower, 0.0))
+        upper = column(np.where(has_upper, upper, 0.0))
+        has_lower, has_upper = column(has_lower), column(has_upper)
+        has_both, has_one = has_lower & has_upper, has_lower ^ has_upper
+        # Where a branch is not selected, it is computed at 0, so that neither its value
+        # nor its derivative is infinite or NaN.
+        between = lower + (upper - lower) * jax.nn.sigmoid(jnp.where(has_both, z, 0.0))
+        distance = jnp.exp(jnp.where(has_one, jnp.where(has_lower, z, -z), 0.0))
+        one_sided = jnp.where(has_lower, lower + distance, upper - distance)
+        return jnp.where(has_both, between, jnp.where(has_one, one_sided, z))
 
-    def inverse(self, x: np.ndarray) -> np.ndarray:
-        """The free vector of given free values, strictly within their bounds."""
-        z, lower, upper = np.array(x, float), np.array(self.lower), np.array(self.upper)
-        below, above = np.isfinite(lower), np.isfinite(upper)
-        both, only_below, only_above = below & above, below & ~above, above & ~below
-        share = (x - lower)[both] / (upper - lower)[both]
-        z[both] = np.log(share) - np.log1p(-share)
-        z[only_below] = np.log((x - lower)[only_below])
-        z[only_above] = -np.log((upper - x)[only_above])
+    def inverse(self, theta: np.ndarray) -> np.ndarray:
+        """The unconstrained vector z of the free values `theta`.
+
+        The values must lie strictly between their bounds."""
+        z = np.array(theta, float)
+        lower, upper = np.array(self.lower), np.array(self.upper)
+        has_lower, has_upper = np.isfinite(lower), np.isfinite(upper)
+        both = has_lower & has_upper
+        only_lower, only_upper = has_lower & ~has_upper, has_upper & ~has_lower
+        fraction = (theta - lower)[both] / (upper - lower)[both]
+        z[both] = np.log(fraction) - np.log1p(-fraction)
+        z[only_lower] = np.log((theta - lower)[only_lower])
+        z[only_upper] = -np.log((upper - theta)[only_upper])
         return z
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The full names of the free values."""
-        elements = [name for each in self.arrays for name in each.elements(each.name)]
+        """The full name of each free value."""
+        elements = [
+            name for array in self.arrays for name in array.elements(array.name)
+        ]
         return tuple(elements[self.source.index(j)] for j in range(len(self.names)))
 
     def index(self, name: str) -> int:
-        """The place of a free parameter among all of them, by its short or full
-        name."""
+        """The number j of the free value with this short or full name."""
         for known in (self.names, self.paths):
             if name in known:
                 return known.index(name)
@@ -97,8 +137,10 @@ class FreeParameters:
         )
 
     def indices_or_values(self, problem: Problem) -> dict[str, int | float]:
-        """Every parameter of the problem by its short and its full name: for a free one
-        its index (an int), for any other its value (a float)."""
+        """What is known about each parameter of the problem, by short and by full name.
+
+        For a free parameter this is its number j (an int), for a constant one its value
+        (a float)."""
         values = np.concatenate(
             [
                 np.ravel(a)
@@ -113,62 +155,74 @@ class FreeParameters:
                     known[key] = source if source >= 0 else float(values[element])
         return known
 
-    def learns(self, each: ParameterArray) -> bool:
-        """Whether the array depends on z. That of tau counts always: it sets the
-        grid."""
-        return each.name == "tau" or max(self._sources(each), default=-1) >= 0
+    def learns(self, array: ParameterArray) -> bool:
+        """Whether an array contains a free value.
+
+        The delay always counts as learned, because the time grid depends on it."""
+        return array.name == "tau" or max(self._sources(array), default=-1) >= 0
 
     def split(self, problem: Problem) -> tuple[Problem, Problem]:
-        """The arrays with something to learn, and all the rest."""
-        mask = self._fill(problem, [self.learns(each) for each in self.arrays])
+        """The problem in two parts: the arrays that contain free values, and the rest.
+
+        `eqx.combine` puts the parts together again."""
+        mask = self._fill(problem, [self.learns(array) for array in self.arrays])
         return eqx.partition(problem, mask)
 
-    def join(self, z, learned: Problem) -> Problem:
-        """`learned`, the first part of `split`, at the free vector `z`; what is
-        constant in it stays. In lanes z has a last axis more, and so has the result."""
-        x = self.transform(z)
+    def join(self, z: Any, learned: Problem) -> Problem:
+        """The first part of `split`, `learned`, with the free values of the vector `z`.
+
+        Elements that are constant keep the value that they have in `learned`. For a
+        batch of fits, `z` and each array of the result have a last axis over the
+        batch."""
+        theta = self.transform(z)
         arrays = []
-        old = iter(jax.tree.leaves(learned))
-        for each in filter(self.learns, self.arrays):
-            constants = next(old)
+        old_arrays = iter(jax.tree.leaves(learned))
+        for array in filter(self.learns, self.arrays):
+            constants = next(old_arrays)
             pieces = [
-                x[source : source + end - begin]
+                theta[source : source + end - begin]
                 if source >= 0
-                else _spread(jnp.ravel(constants)[begin:end], x.shape[1:])
-                for begin, end, source in self._runs(each)
+                else _repeat(jnp.ravel(constants)[begin:end], theta.shape[1:])
+                for begin, end, source in self._runs(array)
             ]
             flat = pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces)
-            arrays.append(flat.reshape(each.shape + x.shape[1:]))
+            arrays.append(flat.reshape(array.shape + theta.shape[1:]))
         return jax.tree.unflatten(jax.tree.structure(learned), arrays)
 
-    def problem(self, z, problem: Problem) -> Problem:
-        """The whole problem at the free vector `z` of one fit."""
+    def problem(self, z: Any, problem: Problem) -> Problem:
+        """The complete problem with the free values of the vector `z` of one fit."""
         learned, fixed = self.split(problem)
         joined = jax.tree.map(jnp.asarray, self.join(np.asarray(z), learned))
         return eqx.combine(joined, fixed)
 
-    def _sources(self, each: ParameterArray) -> tuple[int, ...]:
-        return self.source[each.first : each.first + each.size]
+    def _sources(self, array: ParameterArray) -> tuple[int, ...]:
+        """`source` of the elements of one array."""
+        return self.source[array.first : array.first + array.size]
 
-    def _runs(self, each: ParameterArray):
-        """Stretches of elements that are neighbours in x, or constant: static slices,
-        whose derivative is no scatter."""
-        sources, begin = self._sources(each), 0
-        for e in range(1, len(sources) + 1):
-            before = sources[e - 1]
-            wanted = before + 1 if before >= 0 else -1
-            if e == len(sources) or sources[e] != wanted:
-                yield begin, e, sources[begin]
-                begin = e
+    def _runs(self, array: ParameterArray) -> Iterator[tuple[int, int, int]]:
+        """Divide an array into runs of elements that can be copied with one slice.
+
+        Within a run (begin, end, source), the elements begin to end - 1 equal
+        consecutive free values from `source` on, or, if `source` is -1, they are all
+        constant. The derivative of a slice needs no scatter operation, which would be
+        slow in compiled loops."""
+        sources, begin = self._sources(array), 0
+        for end in range(1, len(sources) + 1):
+            previous = sources[end - 1]
+            expected = previous + 1 if previous >= 0 else -1
+            if end == len(sources) or sources[end] != expected:
+                yield begin, end, sources[begin]
+                begin = end
 
     @staticmethod
     def _fill(problem: Problem, items: list) -> Any:
-        """The problem's tree with `items` at its parameters and False elsewhere."""
+        """The problem's tree with `items` in place of its parameters, else False."""
         parameters, rest = eqx.partition(problem, eqx.is_inexact_array)
         filled = jax.tree.unflatten(jax.tree.structure(parameters), items)
         return eqx.combine(filled, jax.tree.map(lambda _: False, rest))
 
 
-def _spread(constants, lanes: tuple[int, ...]):
-    columns = constants.reshape(-1, *(1,) * len(lanes))
-    return jnp.broadcast_to(columns, (constants.shape[0], *lanes))
+def _repeat(constants: jax.Array, batch: tuple[int, ...]) -> jax.Array:
+    """A vector of constants, repeated along the axes of a batch, if there is one."""
+    columns = constants.reshape(-1, *(1,) * len(batch))
+    return jnp.broadcast_to(columns, (constants.shape[0], *batch))

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 # A layer with at most this many weights is computed as an elementwise product and a
-# sum, which is faster than a matrix product. In a batch of fits, the elementwise product
-# of a larger layer would not be fused into the compiled loop.
+# sum, which is faster than a matrix product. In a batch of fits, the elementwise
+# product of a larger layer would not be fused into the compiled loop.
 MAX_ELEMENTWISE_WEIGHTS = 64
 
 
 def matrix_vector_product(weight: jax.Array, x: jax.Array) -> jax.Array:
-    """`weight @ x` for a matrix and a vector, by the faster way for the matrix's size."""
+    """`weight @ x` for a vector `x`, by the faster way for the size of `weight`."""
     if weight.size <= MAX_ELEMENTWISE_WEIGHTS:
         return jnp.sum(weight * x, axis=-1)
     return weight @ x

@@ -1,11 +1,16 @@
-"""Names, bounds, ties: a problem's parameters as one free vector, and back.
+"""The names of a problem's parameters, and the user's settings for them.
 
-Every floating-point array of a problem is a parameter. Its name is its path, with an
-index where it has more than one element: `tau`, `rhs.theta_0`, `history.b[1]`. The
-shortest ending of the path that is unique is shown, and accepted: `theta_0`, `b[1]`.
+Every floating-point array of a problem is a parameter. Its full name is the path of the
+array in the problem, with an index for each element if it has several: `tau`,
+`rhs.theta_0`, `history.b[1]`. Its short name is the shortest ending of the path that no
+other parameter shares: `theta_0`, `b[1]`. Short names are displayed, and both are
+accepted.
+
+By default each parameter is learned from its present value. `Parameter`, `Fixed` and
+`Tied` say otherwise, and `free_parameters` reads these settings.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -23,12 +28,17 @@ from .problem import Problem
 @final
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter that is learned: where it starts and what it may be.
+    """A parameter that is learned, with its start value, its bounds and its prior.
 
-    `start` is a number (by default the problem's own) or `"random"`, uniform between
-    the bounds. Gradient descent keeps bounds by transformation, one by a logarithm, two
-    by a logistic curve; least squares can end on them. `prior` is what is known of the
-    parameter beforehand, a `Gaussian` or a `LogNormal`, for least squares.
+    **Arguments**
+
+    - `start`: a number, by default the value in the problem; or `"random"`, which draws
+      a number uniformly between the bounds.
+    - `lower`, `upper`: bounds. Gradient descent stays strictly between them, by a
+      change of variables: an exponential function for one bound, a logistic function
+      for two. Least squares can end on a bound.
+    - `prior`: what is known about the parameter before the fit, a `Gaussian` or a
+      `LogNormal`. Only least squares uses priors.
 
     >>> Parameter(start=1.0, lower=0.1, upper=9.0).upper
     9.0
@@ -50,7 +60,7 @@ class Parameter:
 @final
 @dataclass(frozen=True)
 class Fixed:
-    """A parameter that is not learned: at `value`, or at the problem's own."""
+    """A parameter that is not learned. It has the given `value`, or the problem's."""
 
     value: Any = None
 
@@ -58,7 +68,7 @@ class Fixed:
 @final
 @dataclass(frozen=True)
 class Tied:
-    """A parameter that always equals another, named `to`."""
+    """A parameter that always equals another one, whose name is `to`."""
 
     to: str
 
@@ -68,27 +78,28 @@ def parameter_arrays(
 ) -> list[ParameterArray]:
     """The arrays of parameters of a problem, in the order of its tree.
 
-    Those that are `tied` to others, given by their full names, leave short names to the
-    others: where `history.K` is tied to `rhs.K`, that is `K`."""
-    arrays = eqx.filter(problem, eqx.is_inexact_array)
-    found = jax.tree_util.tree_flatten_with_path(arrays)[0]
-    names = [jax.tree_util.keystr(path).lstrip(".") for path, _ in found]
-    # A full name as short as `tau` is never given to another.
-    kept = [name for name in names if name not in tied or "." not in name]
+    `tied` has the full names of the arrays that are tied to others. They do not compete
+    for short names: if `history.K` is tied to `rhs.K`, then `rhs.K` is called `K`."""
+    parameters = eqx.filter(problem, eqx.is_inexact_array)
+    paths_and_arrays = jax.tree_util.tree_flatten_with_path(parameters)[0]
+    names = [jax.tree_util.keystr(path).lstrip(".") for path, _ in paths_and_arrays]
+    # A full name without a dot, such as `tau`, always keeps its name.
+    competing = [name for name in names if name not in tied or "." not in name]
     result, first = [], 0
-    for (_, array), name in zip(found, names):
-        rivals = kept if name in kept else [*kept, name]
-        each = ParameterArray(name, _shorten(name, rivals), jnp.shape(array), first)
-        result.append(each)
-        first += each.size
+    for (_, array), name in zip(paths_and_arrays, names):
+        others = competing if name in competing else [*competing, name]
+        entry = ParameterArray(name, _shorten(name, others), jnp.shape(array), first)
+        result.append(entry)
+        first += entry.size
     return result
 
 
 def _shorten(name: str, names: list[str]) -> str:
+    """The shortest ending of `name` that is an ending of no other of the `names`."""
     parts = name.split(".")
     for begin in range(len(parts) - 1, 0, -1):
         if parts[begin].isdigit():
-            continue  # The number of a layer says little without the network's name.
+            continue  # The number of a layer means little without the network's name.
         short = ".".join(parts[begin:])
         if sum(other == short or other.endswith("." + short) for other in names) == 1:
             return short
@@ -96,22 +107,25 @@ def _shorten(name: str, names: list[str]) -> str:
 
 
 def parameter_vector(problem: Problem) -> np.ndarray:
-    """Every parameter as one vector."""
+    """The values of all parameters as one vector."""
     arrays = jax.tree.leaves(eqx.filter(problem, eqx.is_inexact_array))
     return np.concatenate([np.ravel(np.asarray(array)) for array in arrays])
 
 
 def parameter_values(problem: Problem) -> dict[str, float]:
-    """Every parameter of a problem by its short name.
+    """The values of all parameters of a problem, by their short names.
 
     >>> import ddefind as dd
     >>> dd.parameter_values(dd.Problem(dd.models.Logistic(2, 1), dd.Constant(3), 0.5))
     {'theta_0': 2.0, 'theta_1': 1.0, 'b': 3.0, 'tau': 0.5}
     """
-    names = [
-        name for each in parameter_arrays(problem) for name in each.elements(each.short)
-    ]
+    names = _element_names(parameter_arrays(problem))
     return dict(zip(names, parameter_vector(problem).tolist()))
+
+
+def _element_names(arrays: list[ParameterArray]) -> list[str]:
+    """The short name of each element of the arrays."""
+    return [name for array in arrays for name in array.elements(array.short)]
 
 
 def free_parameters(
@@ -121,209 +135,233 @@ def free_parameters(
     seed: int = 0,
     partial: bool = False,
 ) -> tuple[FreeParameters, Problem, np.ndarray]:
-    """The layout of a problem's free parameters, the problem with all values in place,
-    and the free vector to start from.
+    """Read the settings of a fit's parameters.
 
-    What `parameters` does not name is learned, without bounds, from the problem's own
-    value. A number stands for `Parameter(start=number)`. If starts may be `partial`,
-    NaN stands for one that is not known, and a problem's own value that is not within
-    the bounds is taken for such.
+    The result is the map between the problem and its free values; the problem with the
+    fixed values and the start values put in; and the unconstrained vector z to start
+    from.
+
+    `parameters` maps names to `Parameter`, `Fixed`, `Tied`, or to a number, which
+    stands for `Parameter(start=number)`. A parameter that it does not name is learned,
+    without bounds, from its value in the problem. `seed` draws the random starts.
+
+    With `partial=True` start values may be missing: NaN stands for one that is not
+    known, and a value of the problem that is not within the bounds counts as missing.
     """
     settings = parameters or {}
     tied = {key for key, setting in settings.items() if isinstance(setting, Tied)}
-    draft = _Draft(
+    table = _SettingsTable(
         parameter_arrays(problem, tied),
         parameter_vector(problem),
         np.random.default_rng(seed),
     )
     for key, setting in settings.items():
-        draft.set(key, setting)
-    names, start = draft.names, draft.start
-    role = _follow(draft.role, names)
+        table.set(key, setting)
+    names, start = table.names, table.start
+    role = _resolve_ties(table.role, names)
     free = np.flatnonzero(role == np.arange(len(role)))
-    _check_finite(names, start, np.flatnonzero(role < 0))
-    known = draft.forget_outside(free) if partial else free
-    _check_starts(names, start, draft.lower, draft.upper, known)
+    _check_fixed(names, start, np.flatnonzero(role < 0))
+    known = table.discard_outside(free) if partial else free
+    _check_starts(names, start, table.lower, table.upper, known)
     _check_tau(names, start, role)
+    # The extra last place is that of role -1: fixed elements have no position.
     position = np.full(len(role) + 1, -1)
     position[free] = np.arange(len(free))
     start = np.where(role >= 0, start[role], start)
     result = FreeParameters(
-        tuple(draft.arrays),
+        tuple(table.arrays),
         tuple(names[e] for e in free),
         tuple(position[role].tolist()),
         tuple(np.where(role >= 0, role, np.arange(len(role))).tolist()),
-        tuple(draft.lower[free].tolist()),
-        tuple(draft.upper[free].tolist()),
+        tuple(table.lower[free].tolist()),
+        tuple(table.upper[free].tolist()),
     )
     return result, with_values(problem, start), result.inverse(start[free])
 
 
 @final
-class _Draft:
-    """A layout under way: what the settings say of each element.
+class _SettingsTable:
+    """What the settings say about each element of the parameters.
 
-    `role[e]` is e where the element is free, another's number where it is tied to that,
-    and -1 where it is fixed."""
+    `role[e]` is e if the element e is free, the number of another element if it is tied
+    to that one, and -1 if it is fixed. `is_set[e]` says whether a setting names the
+    element, and `has_start[e]` whether a setting gives its start value."""
 
-    def __init__(self, found: list[ParameterArray], start: np.ndarray, random):
+    def __init__(
+        self,
+        arrays: list[ParameterArray],
+        start: np.ndarray,
+        random: np.random.Generator,
+    ):
         size = len(start)
-        self.arrays, self.start, self.random = found, start, random
-        self.names = [name for each in found for name in each.elements(each.short)]
+        self.arrays, self.start, self.random = arrays, start, random
+        self.names = _element_names(arrays)
         self.lower, self.upper = np.full(size, -np.inf), np.full(size, np.inf)
         self.role = np.arange(size)
-        self.named, self.given = np.zeros(size, bool), np.zeros(size, bool)
+        self.is_set, self.has_start = np.zeros(size, bool), np.zeros(size, bool)
 
     def set(self, key: str, setting: Any) -> None:
-        where = find(key, self.arrays)
-        if np.any(self.named[where]):
+        """Enter the setting of the parameter that is called `key`."""
+        elements = find(key, self.arrays)
+        if np.any(self.is_set[elements]):
             raise ValueError(f"`parameters` sets {key!r} twice, under two names.")
-        self.named[where] = True
+        self.is_set[elements] = True
         if isinstance(setting, (int, float, np.generic, np.ndarray, list, tuple)):
             setting = Parameter(start=setting)
         if isinstance(setting, Parameter):
-            _set_bounds(key, setting, where, self.lower, self.upper)
-            _set_start(key, setting, where, self.start, self.random)
-            self.given[where] = setting.start is not None
+            self._set_bounds(key, setting, elements)
+            self._set_start(key, setting, elements)
+            self.has_start[elements] = setting.start is not None
         elif isinstance(setting, Fixed):
-            self.role[where] = -1
+            self.role[elements] = -1
             if setting.value is not None:
-                self.start[where] = numbers(key, setting.value, len(where))
+                values = finite_numbers(key, setting.value, len(elements))
+                self.start[elements] = values
         elif isinstance(setting, Tied):
-            self._tie(key, setting.to, where)
+            self._tie(key, setting.to, elements)
         else:
             raise TypeError(
                 f"`parameters[{key!r}]` must be a Parameter, Fixed, Tied or a number, "
                 f"but got {setting!r}."
             )
 
-    def _tie(self, key: str, name: str, where: np.ndarray) -> None:
-        to = find(name, self.arrays)
-        if len(to) not in (1, len(where)) or set(to) & set(where):
+    def _set_bounds(self, key: str, setting: Parameter, elements: np.ndarray) -> None:
+        if setting.lower is not None:
+            self.lower[elements] = setting.lower
+        if setting.upper is not None:
+            self.upper[elements] = setting.upper
+        lower, upper = self.lower[elements], self.upper[elements]
+        if np.any(np.isnan(lower) | np.isnan(upper)) or np.any(lower >= upper):
             raise ValueError(
-                f"`parameters[{key!r}]` cannot be tied to {name!r}: they have "
-                f"{len(where)} and {len(to)} elements; they must not overlap."
+                f"`parameters[{key!r}]` needs lower < upper, but got "
+                f"{setting.lower} and {setting.upper}."
             )
-        self.role[where] = to
 
-    def forget_outside(self, free: np.ndarray) -> np.ndarray:
-        """Own values not within their bounds are no starts; the elements that have
-        one."""
+    def _set_start(self, key: str, setting: Parameter, elements: np.ndarray) -> None:
+        if isinstance(setting.start, str):
+            if setting.start != "random":
+                raise ValueError(
+                    f'`parameters[{key!r}]`: `start` is a number or "random", not '
+                    f"{setting.start!r}."
+                )
+            if setting.lower is None or setting.upper is None:
+                raise ValueError(
+                    f"`parameters[{key!r}]`: a random start needs `lower` and `upper`."
+                )
+            draws = self.random.uniform(setting.lower, setting.upper, len(elements))
+            self.start[elements] = draws
+        elif setting.start is not None:
+            self.start[elements] = finite_numbers(key, setting.start, len(elements))
+
+    def _tie(self, key: str, to: str, elements: np.ndarray) -> None:
+        targets = find(to, self.arrays)
+        if len(targets) not in (1, len(elements)) or set(targets) & set(elements):
+            raise ValueError(
+                f"`parameters[{key!r}]` cannot be tied to {to!r}: they have "
+                f"{len(elements)} and {len(targets)} elements; they must not overlap."
+            )
+        self.role[elements] = targets
+
+    def discard_outside(self, free: np.ndarray) -> np.ndarray:
+        """Remove the problem's own start values that are not within the bounds.
+
+        They become NaN. The result are the `free` elements that keep a start value."""
         inside = (self.lower < self.start) & (self.start < self.upper)
-        unknown = free[~(inside | self.given)[free]]
+        unknown = free[~(inside | self.has_start)[free]]
         self.start[unknown] = np.nan
         return np.setdiff1d(free, unknown)
 
 
 def with_values(problem: Problem, vector: np.ndarray) -> Problem:
-    """The problem with every parameter taken from one vector."""
+    """The problem with the values of all parameters taken from one vector."""
     parameters, rest = eqx.partition(problem, eqx.is_inexact_array)
     arrays = [
-        jnp.asarray(vector[each.first : each.first + each.size].reshape(each.shape))
-        for each in parameter_arrays(problem)
+        jnp.asarray(vector[array.first : array.first + array.size].reshape(array.shape))
+        for array in parameter_arrays(problem)
     ]
     return eqx.combine(jax.tree.unflatten(jax.tree.structure(parameters), arrays), rest)
 
 
-def find(key: str, found: list[ParameterArray]) -> np.ndarray:
-    """The elements that a name stands for."""
-    for each in found:
-        if key == each.name:
-            return np.arange(each.first, each.first + each.size)
-    # The name that is shown may be an ending of one that is tied to it as well.
-    matches = _matches(key, found, lambda each: [each.short])
-    matches = matches or _matches(key, found, _endings)
+def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
+    """The numbers of the elements that a name stands for.
+
+    `key` is the full name of an array or of an element, or any unambiguous ending of
+    one."""
+    for array in arrays:
+        if key == array.name:
+            return np.arange(array.first, array.first + array.size)
+    # Short names come first: an array that is tied to another may end in the same way.
+    matches = _matches(key, arrays, lambda array: [array.short])
+    matches = matches or _matches(key, arrays, _endings)
     if len(matches) == 1:
         return matches[0]
     if matches:
-        full = [each.name for each in found if each.name.split(".")[-1] in key]
+        candidates = [a.name for a in arrays if a.name.split(".")[-1] in key]
         raise ValueError(
-            f"{key!r} could mean any of {', '.join(full)}: give the full name."
+            f"{key!r} could mean any of {', '.join(candidates)}: give the full name."
         )
-    known = [n for each in found for n in (each.short, each.name)]
-    known += [n for each in found if each.size > 1 for n in each.elements(each.short)]
+    known = [name for array in arrays for name in (array.short, array.name)]
+    known += _element_names([array for array in arrays if array.size > 1])
     raise ValueError(
         f"There is no parameter {key!r}.{did_you_mean(key, dict.fromkeys(known))}"
     )
 
 
-def _endings(each: ParameterArray) -> list[str]:
-    parts = each.name.split(".")
+def _endings(array: ParameterArray) -> list[str]:
+    """All endings of an array's full name: `rhs.net.weight`, `net.weight`, `weight`."""
+    parts = array.name.split(".")
     return [".".join(parts[begin:]) for begin in range(len(parts))]
 
 
-def _matches(key: str, found: list[ParameterArray], endings) -> list[np.ndarray]:
-    """The elements of each array that `key` names by one of its `endings`."""
+def _matches(
+    key: str,
+    arrays: list[ParameterArray],
+    names: Callable[[ParameterArray], list[str]],
+) -> list[np.ndarray]:
+    """The elements that `key` means in each array, if the array has these `names`."""
     matches = []
-    for each in found:
-        for ending in endings(each):
-            if key == ending:
-                matches.append(np.arange(each.first, each.first + each.size))
-            elif each.size > 1 and key in (elements := each.elements(ending)):
-                matches.append(np.array([each.first + elements.index(key)]))
+    for array in arrays:
+        for name in names(array):
+            if key == name:
+                matches.append(np.arange(array.first, array.first + array.size))
+            elif array.size > 1 and key in (elements := array.elements(name)):
+                matches.append(np.array([array.first + elements.index(key)]))
     return matches
 
 
-def numbers(key: str, value: Any, size: int) -> np.ndarray:
-    """One finite number for each of a parameter's elements."""
+def finite_numbers(key: str, value: Any, size: int) -> np.ndarray:
+    """The `value` of the parameter `key` as a vector of `size` finite numbers.
+
+    A single number stands for all elements."""
     try:
-        found = np.asarray(value, dtype=float).ravel()
+        numbers = np.asarray(value, dtype=float).ravel()
     except (TypeError, ValueError):
         raise TypeError(f"{key!r} needs a number, but got {value!r}.") from None
-    if found.size not in (1, size) or not np.all(np.isfinite(found)):
+    if numbers.size not in (1, size) or not np.all(np.isfinite(numbers)):
         wanted = "one finite number" + (f" or {size}" if size > 1 else "")
         raise ValueError(f"{key!r} needs {wanted}, but got {value}.")
-    return found if found.size == size else np.full(size, found[0])
+    return numbers if numbers.size == size else np.full(size, numbers[0])
 
 
-def _set_bounds(key, setting: Parameter, where, lower, upper) -> None:
-    if setting.lower is not None:
-        lower[where] = setting.lower
-    if setting.upper is not None:
-        upper[where] = setting.upper
-    if np.any(np.isnan(lower[where]) | np.isnan(upper[where])) or np.any(
-        lower[where] >= upper[where]
-    ):
-        raise ValueError(
-            f"`parameters[{key!r}]` needs lower < upper, but got "
-            f"{setting.lower} and {setting.upper}."
-        )
+def _resolve_ties(role: np.ndarray, names: list[str]) -> np.ndarray:
+    """Follow chains of ties: each element then refers to a free or a fixed element.
 
-
-def _set_start(key, setting: Parameter, where, start, random) -> None:
-    if isinstance(setting.start, str):
-        if setting.start != "random":
-            raise ValueError(
-                f'`parameters[{key!r}]`: `start` is a number or "random", not '
-                f"{setting.start!r}."
-            )
-        if setting.lower is None or setting.upper is None:
-            raise ValueError(
-                f"`parameters[{key!r}]`: a random start needs `lower` and `upper`."
-            )
-        start[where] = random.uniform(setting.lower, setting.upper, len(where))
-    elif setting.start is not None:
-        start[where] = numbers(key, setting.start, len(where))
-
-
-def _follow(role: np.ndarray, names: list[str]) -> np.ndarray:
-    """Ties of ties end at a free or fixed element; a circle is refused."""
+    An element that is tied to a fixed one refers to that one, where its constant value
+    is found. A cycle of ties is an error."""
     own = np.arange(len(role))
-    end = role.copy()
+    target = role.copy()
     for _ in range(len(role)):
-        moved = np.where(end >= 0, role[end], end)
-        # An element tied to a fixed one keeps pointing at it: its constant is there.
-        moved = np.where((moved < 0) & (end != own) & (end >= 0), end, moved)
-        if np.array_equal(moved, end):
-            return end
-        end = moved
-    circle = [names[e] for e in np.flatnonzero((end >= 0) & (role[end] != end))]
-    raise ValueError(
-        f"Parameters are tied in a circle: {', '.join(map(repr, circle))}."
-    )
+        following = np.where(target >= 0, role[target], target)
+        tied_to_fixed = (following < 0) & (target != own) & (target >= 0)
+        following = np.where(tied_to_fixed, target, following)
+        if np.array_equal(following, target):
+            return target
+        target = following
+    cycle = [names[e] for e in np.flatnonzero((target >= 0) & (role[target] != target))]
+    raise ValueError(f"Parameters are tied in a circle: {', '.join(map(repr, cycle))}.")
 
 
-def _check_finite(names, start, fixed) -> None:
+def _check_fixed(names: list[str], start: np.ndarray, fixed: np.ndarray) -> None:
     for e in fixed:
         if not np.isfinite(start[e]):
             raise ValueError(
@@ -331,7 +369,13 @@ def _check_finite(names, start, fixed) -> None:
             )
 
 
-def _check_starts(names, start, lower, upper, free) -> None:
+def _check_starts(
+    names: list[str],
+    start: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    free: np.ndarray,
+) -> None:
     for e in free:
         if not np.isfinite(start[e]):
             raise ValueError(
@@ -346,7 +390,7 @@ def _check_starts(names, start, lower, upper, free) -> None:
             )
 
 
-def _check_tau(names, start, role) -> None:
+def _check_tau(names: list[str], start: np.ndarray, role: np.ndarray) -> None:
     tau = names.index("tau")
     if start[tau if role[tau] < 0 else role[tau]] <= 0:
         raise ValueError(f"`tau` must start positive, but got {start[tau]:g}.")

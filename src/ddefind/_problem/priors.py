@@ -1,4 +1,7 @@
-"""What is known of a parameter before the data: a term of the sum of squares."""
+"""Priors: what is known about a parameter before the fit.
+
+A prior adds a term to the sum of squares that least squares minimises.
+"""
 
 import abc
 from dataclasses import dataclass
@@ -7,21 +10,26 @@ from typing import ClassVar, final
 
 
 class AbstractPrior(abc.ABC):
-    """(g(value) - center)^2 / sd^2 is added to the sum of squares, in units of the
-    noise; g is the logarithm where `is_log`."""
+    """The base class of priors.
+
+    A prior adds ((g(value) - center) / width)^2 to the sum of squares, whose other
+    terms are residuals divided by the standard deviation of the noise. The function g
+    is the logarithm if `is_log`, and the identity otherwise."""
 
     is_log: ClassVar[bool]
 
     @property
     @abc.abstractmethod
-    def center(self) -> float: ...
+    def center(self) -> float:
+        """The mean of g(value)."""
 
     @property
     @abc.abstractmethod
-    def width(self) -> float: ...
+    def width(self) -> float:
+        """The standard deviation of g(value)."""
 
 
-def _check(name: str, value: float) -> None:
+def _check_positive(name: str, value: float) -> None:
     if not 0 < value < float("inf"):
         raise ValueError(f"`{name}` must be positive and finite, but got {value!r}.")
 
@@ -29,7 +37,7 @@ def _check(name: str, value: float) -> None:
 @final
 @dataclass(frozen=True)
 class Gaussian(AbstractPrior):
-    """A Gaussian prior.
+    """A Gaussian prior with the given mean and standard deviation `sd`.
 
     >>> Gaussian(mean=2.0, sd=0.5).width
     0.5
@@ -40,7 +48,7 @@ class Gaussian(AbstractPrior):
     is_log: ClassVar[bool] = False
 
     def __post_init__(self):
-        _check("sd", self.sd)
+        _check_positive("sd", self.sd)
 
     @property
     def center(self) -> float:
@@ -54,7 +62,10 @@ class Gaussian(AbstractPrior):
 @final
 @dataclass(frozen=True)
 class LogNormal(AbstractPrior):
-    """A Gaussian prior of the logarithm: `median`, within a factor `factor` with 68%.
+    """A log-normal prior: the logarithm of the parameter has a Gaussian prior.
+
+    With a probability of 68% the parameter lies between `median / factor` and
+    `median * factor`.
 
     >>> round(LogNormal(median=2.0, factor=1.5).width, 4)
     0.4055
@@ -65,7 +76,7 @@ class LogNormal(AbstractPrior):
     is_log: ClassVar[bool] = True
 
     def __post_init__(self):
-        _check("median", self.median)
+        _check_positive("median", self.median)
         if not 1 < self.factor < float("inf"):
             raise ValueError(f"`factor` must be above 1, but got {self.factor!r}.")
 

@@ -12,21 +12,24 @@ from .._util.arrays import as_parameter, as_vector_parameter, is_concrete
 
 @final
 class Problem(eqx.Module):
-    r"""A delay differential equation with its past.
+    r"""The initial value problem of a delay differential equation.
 
     $x'(t) = F(x(t), x(t - \tau), \tau, t)$ for $t > 0$, and $x(t) = X_0(t)$ for $t \le
     0$.
 
     **Arguments**
 
-    - `rhs(x, y, tau, t)`: $F$, an Equinox module or a function; `x` and `y` =
-      $x(t-\tau)$ have shape (d,), and so has the result.
-    - `history(t)`: $X_0$, of shape (d,).
+    - `rhs(x, y, tau, t)`: $F$, an Equinox module or a function. The state `x` and the
+      delayed state `y` = $x(t-\tau)$ have shape (d,), and so has the result.
+    - `history(t)`: $X_0$, an Equinox module or a function, with a result of shape (d,).
     - `tau`: the delay, a positive number.
-    - `initial`: $x(0)$, where it differs from `history(0)`: a dose given at time zero.
-    - `observe(x, t)`: what is measured, of shape (k,). By default the state itself.
+    - `initial`: $x(0)$, if it differs from `history(0)`, as after a dose that is given
+      at time zero.
+    - `observe(x, t)`: the quantities that are measured, of shape (k,). By default they
+      are the state itself.
 
-    Every floating-point array in it is a parameter; `parameter_values` lists them.
+    Every floating-point array in the problem is a parameter. `parameter_values` lists
+    the parameters.
 
     >>> import ddefind as dd
     >>> dd.Problem(dd.models.Logistic(1.0, 1.0), dd.Constant(0.1), tau=0.5).dimension
@@ -53,7 +56,7 @@ class Problem(eqx.Module):
         self.tau = as_parameter(tau)
         self.initial = None if initial is None else as_vector_parameter(initial)
         self.observe = observe
-        _check(self)
+        _check_problem(self)
 
     @property
     def dimension(self) -> int:
@@ -62,23 +65,27 @@ class Problem(eqx.Module):
 
     @property
     def observed(self) -> int:
-        """k, the number of quantities that are measured."""
+        """k, the number of measured quantities."""
         if self.observe is None:
             return self.dimension
         return jax.eval_shape(self.observe, _state(self.dimension), _time()).shape[0]
 
 
-def _time():
+def _time() -> jax.ShapeDtypeStruct:
+    """The shape and the type of a time or a delay."""
     return jax.ShapeDtypeStruct((), jnp.result_type(float))
 
 
-def _state(d):
+def _state(d: int) -> jax.ShapeDtypeStruct:
+    """The shape and the type of a state of d components."""
     return jax.ShapeDtypeStruct((d,), jnp.result_type(float))
 
 
-def _check(problem: Problem) -> None:
-    """Shapes and types, by abstract evaluation; an error in user code passes
-    unwrapped."""
+def _check_problem(problem: Problem) -> None:
+    """Check the types of a problem's parts and the shapes of their results.
+
+    The shapes come from abstract evaluation, which computes no numbers. An error that a
+    function of the user raises is passed on as it is."""
     for name in ("rhs", "history", "observe"):
         value = getattr(problem, name)
         if isinstance(value, type):
@@ -95,31 +102,31 @@ def _check(problem: Problem) -> None:
         if not callable(value) and not (name == "observe" and value is None):
             raise TypeError(f"`{name}` must be callable, but got {value!r}.")
     _check_tau(problem.tau)
-    x = jax.eval_shape(problem.history, _time())
-    if getattr(x, "ndim", None) != 1:
+    state = jax.eval_shape(problem.history, _time())
+    if getattr(state, "ndim", None) != 1:
         raise ValueError(
             "`history(t)` must return a vector of shape (d,), but it returned "
-            f"{_describe(x)}. For one component return an array of length 1."
+            f"{_describe(state)}. For one component return an array of length 1."
         )
-    d = x.shape[0]
-    dx = jax.eval_shape(problem.rhs, _state(d), _state(d), _time(), _time())
-    if getattr(dx, "shape", None) != (d,):
+    d = state.shape[0]
+    derivative = jax.eval_shape(problem.rhs, _state(d), _state(d), _time(), _time())
+    if getattr(derivative, "shape", None) != (d,):
         raise ValueError(
-            f"`rhs` returned {_describe(dx)} but `history(0)` has shape ({d},). "
-            "Return one derivative per component of the state."
+            f"`rhs` returned {_describe(derivative)} but `history(0)` has shape "
+            f"({d},). Return one derivative per component of the state."
         )
     if problem.initial is not None and not isinstance(problem.initial, jax.Array):
         raise TypeError(f"`initial` must be numbers, but got {problem.initial!r}.")
     if problem.initial is not None and problem.initial.shape != (d,):
         raise ValueError(
-            f"`initial` has shape {problem.initial.shape}, but the state ({d},)."
+            f"`initial` has shape {problem.initial.shape}, but the state has ({d},)."
         )
     if problem.observe is not None:
-        seen = jax.eval_shape(problem.observe, _state(d), _time())
-        if getattr(seen, "ndim", None) != 1:
+        observed = jax.eval_shape(problem.observe, _state(d), _time())
+        if getattr(observed, "ndim", None) != 1:
             raise ValueError(
                 "`observe(x, t)` must return a vector of shape (k,), but it returned "
-                f"{_describe(seen)}."
+                f"{_describe(observed)}."
             )
 
 
@@ -139,5 +146,6 @@ def _check_tau(tau: Any) -> None:
 
 
 def _describe(value: Any) -> str:
+    """The shape of a result, or its type if it has no shape."""
     shape = getattr(value, "shape", None)
     return f"shape {shape}" if shape is not None else f"{type(value).__name__}"

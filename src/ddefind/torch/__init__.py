@@ -1,13 +1,16 @@
 """Delay differential equations inside PyTorch programs.
 
-`DelayODE` is a `torch.nn.Module` whose forward pass solves the equation, and whose
-backward pass is ddefind's own adjoint, both compiled. It needs PyTorch:
+`DelayODE` is a `torch.nn.Module` whose forward pass solves the equation and whose
+backward pass is ddefind's own adjoint, both compiled by JAX. It needs PyTorch:
 `pip install "ddefind[torch]"`.
 
-`_from_torch.py` converts modules: `_trial.py` calls them, `_export.py` turns their
-graph into the steps of a `_program.py`, whose operators are those of `_operators.py`,
-and `_verify.py` compares values and derivatives with torch's own. Begin with
-`_from_torch.py`, or with `_delay_ode.py` for the layer.
+`_from_torch.py` converts a torch module to a JAX function. `_check_module.py` calls the
+module on example inputs, `_convert.py` exports its graph and turns it into a
+`_converted_program.py`, which runs the operators of `_operators.py`,
+`_operators_sums.py` and `_operators_shapes.py`, and `_compare_with_torch.py` compares
+values and derivatives with those of torch. `_delay_ode.py` is the layer `DelayODE`, and
+`_compiled_solve.py` its forward and backward pass in JAX. Begin with `_from_torch.py`
+or `_delay_ode.py`.
 
 May import: `_util`, `_problem`, `_solve`, `_loss`.
 """

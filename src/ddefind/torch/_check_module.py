@@ -1,7 +1,10 @@
-"""A torch module on trial: its copy in double precision, and the shapes that it wants.
+"""Check a torch module before it is converted.
 
-`forward` is called on random numbers before anything is converted. So a module that
-would not do is refused with its own error, or with one that says what to change."""
+A copy of the module in double precision is called on random example inputs. This finds
+the shapes that `forward` accepts. A module that cannot be used, because it is random,
+keeps state, or returns the wrong shape, is rejected here with an error that says what
+to change. An error that `forward` itself raises is passed on.
+"""
 
 import contextlib
 import copy
@@ -17,46 +20,53 @@ from typing import Any, NamedTuple, final
 from .._util.errors import check_instance
 from ._import_torch import torch
 
-# States of up to so many components are tried where none are given.
-_MOST = 64
-# Lines there are not the user's.
-_OTHERS = (
+# If the number of components is not given, all numbers up to this one are tried.
+_MAX_DIMENSION = 64
+# Lines of code in these places are not the user's.
+_LIBRARY_PATHS = (
     str(Path(torch.__file__).parent),
     str(Path(__file__).parent),
     sysconfig.get_path("stdlib"),
     "<string>",
     "<eval_with_key>",
 )
-_MOODY = (
+# Layers whose result is random, or whose state changes, in training mode.
+_TRAINING_DEPENDENT = (
     torch.nn.modules.dropout._DropoutNd,
     torch.nn.modules.batchnorm._BatchNorm,
     torch.nn.RReLU,
 )
 
 
-class Trial(NamedTuple):
-    """Arguments on which `forward` works, and d, the number of components."""
+Shapes = tuple[tuple[int, ...], ...]
+
+
+class ExampleInputs(NamedTuple):
+    """Arguments on which `forward` works, and d, the number of components of the state.
+
+    `torch.export` runs the module on these `inputs`."""
 
     inputs: tuple[torch.Tensor, ...]
     dimension: int
 
 
-def name_of(module: torch.nn.Module) -> str:
+def forward_name(module: torch.nn.Module) -> str:
+    """The name of a module's `forward` for error messages."""
     return f"`{type(module).__name__}.forward`"
 
 
-def place_in(frames: Iterable[traceback.FrameSummary]) -> str:
-    """The last line that is the user's, for messages."""
+def users_line(frames: Iterable[traceback.FrameSummary]) -> str:
+    """The last line of the user's own code in a stack trace, for error messages."""
     frames = list(frames)
-    mine = [f for f in frames if not f.filename.startswith(_OTHERS)]
-    frame = (mine or frames)[-1]
+    users = [f for f in frames if not f.filename.startswith(_LIBRARY_PATHS)]
+    frame = (users or frames)[-1]
     return f"{frame.filename}:{frame.lineno}: `{(frame.line or '').strip()}`"
 
 
 @contextlib.contextmanager
-def in_double() -> Iterator[None]:
-    """New tensors are float64, and torch is quiet."""
-    before, disabled = torch.get_default_dtype(), logging.root.manager.disable
+def double_precision() -> Iterator[None]:
+    """Create new tensors in float64, and silence torch's warnings and log messages."""
+    old_dtype, old_level = torch.get_default_dtype(), logging.root.manager.disable
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.CRITICAL)
@@ -64,19 +74,22 @@ def in_double() -> Iterator[None]:
         try:
             yield
         finally:
-            torch.set_default_dtype(before)
-            logging.disable(disabled)
+            torch.set_default_dtype(old_dtype)
+            logging.disable(old_level)
 
 
-def arguments_of(module: torch.nn.Module) -> list[str]:
-    """The names of the arguments that `forward` cannot do without."""
-    found = inspect.signature(module.forward).parameters.values()
-    named = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return [p.name for p in found if p.kind in named and p.default is p.empty]
+def required_arguments(module: torch.nn.Module) -> list[str]:
+    """The names of the arguments of `forward` that have no default value."""
+    arguments = inspect.signature(module.forward).parameters.values()
+    kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [a.name for a in arguments if a.kind in kinds and a.default is a.empty]
 
 
-def as_double(argument: str, module: Any) -> torch.nn.Module:
-    """A copy of a module on the CPU in double precision, after a look at its parts."""
+def double_copy(argument: str, module: Any) -> torch.nn.Module:
+    """A copy of a module on the CPU in double precision.
+
+    A module that is compiled, lazy, complex or in training mode is rejected, with an
+    error that calls it by the name of the `argument`."""
     check_instance(argument, module, torch.nn.Module, "MyModule()")
     if isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod"):
         raise TypeError(f"`{argument}` is a compiled module. Give the plain one.")
@@ -89,7 +102,7 @@ def as_double(argument: str, module: Any) -> torch.nn.Module:
             )
         if tensor.is_complex():
             raise ValueError(f"`{argument}` has the complex tensor {name!r}.")
-    check_mode(argument, moody_parts(module))
+    check_not_training(argument, training_dependent_layers(module))
     copied = copy.deepcopy(module).to("cpu", torch.float64)
     for part in copied.modules():
         for name, value in list(vars(part).items()):
@@ -98,63 +111,78 @@ def as_double(argument: str, module: Any) -> torch.nn.Module:
     return copied
 
 
-def moody_parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
-    """The parts that do something else in training mode."""
+def training_dependent_layers(
+    module: torch.nn.Module,
+) -> list[tuple[str, torch.nn.Module]]:
+    """The layers whose result is random or depends on training mode, with their names.
+
+    Dropout with probability 0 is not among them."""
     return [
         (name, part)
         for name, part in module.named_modules()
-        if isinstance(part, _MOODY) and getattr(part, "p", 1) > 0
+        if isinstance(part, _TRAINING_DEPENDENT) and getattr(part, "p", 1) > 0
     ]
 
 
-def check_mode(argument: str, parts: list[tuple[str, torch.nn.Module]]) -> None:
-    for name, part in parts:
-        if part.training:
+def check_not_training(
+    argument: str, layers: list[tuple[str, torch.nn.Module]]
+) -> None:
+    """Raise an error if one of the `training_dependent_layers` is in training mode."""
+    for name, layer in layers:
+        if layer.training:
             raise ValueError(
-                f"`{argument}` has {type(part).__name__} ({name!r}) in training mode, "
+                f"`{argument}` has {type(layer).__name__} ({name!r}) in training mode, "
                 "which is random or keeps state; a differential equation needs a "
                 "function. Call `.eval()` on the module first."
             )
 
 
 @final
-class _Moved(Exception):
-    """A tensor was about to leave the CPU."""
+class _LeavesCPU(Exception):
+    """Raised when `forward` is about to move a tensor to another device."""
 
 
 @final
 class _StayOnCPU(torch.overrides.TorchFunctionMode):
+    """Raises `_LeavesCPU` for each call of torch that uses another device."""
+
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
-        wanted = [kwargs.get("device")] + (list(args[1:]) if name == "to" else [])
+        devices = [kwargs.get("device")] + (list(args[1:]) if name == "to" else [])
         if name in ("cuda", "xpu"):
-            wanted.append(name)
-        for device in wanted:
+            devices.append(name)
+        for device in devices:
             if isinstance(device, torch.Tensor):
                 device = device.device
             if isinstance(device, int) and not isinstance(device, bool):
                 device = f"cuda:{device}"
             if isinstance(device, (str, torch.device)):
                 if torch.device(device).type != "cpu":
-                    raise _Moved(device, place_in(traceback.extract_stack()))
+                    raise _LeavesCPU(device, users_line(traceback.extract_stack()))
         return func(*args, **kwargs)
 
 
-def _run(module: torch.nn.Module, inputs) -> tuple[Any, Any, list[str]]:
-    """`forward`, twice on the same arguments, and the buffers that it changed."""
+def _run_twice(
+    module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
+) -> tuple[Any, Any, list[str]]:
+    """Two results of `forward` on the same inputs, and the buffers that it changed."""
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    with in_double(), torch.no_grad(), _StayOnCPU():
-        result, again = module(*inputs), module(*inputs)
+    with double_precision(), torch.no_grad(), _StayOnCPU():
+        first, second = module(*inputs), module(*inputs)
     after = module.named_buffers()
-    return result, again, [name for name, b in after if not _same(before[name], b)]
+    return first, second, [name for name, b in after if not _same(before[name], b)]
 
 
 def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are equal, where NaN equals NaN."""
     return torch.equal(torch.nan_to_num(one), torch.nan_to_num(other))
 
 
-def _check_result(module: torch.nn.Module, result, again, changed: list[str]) -> None:
-    name = name_of(module)
+def _check_result(
+    module: torch.nn.Module, result: Any, second: Any, changed: list[str]
+) -> None:
+    """Check what `_run_twice` returned: the type, and that `forward` is a function."""
+    name = forward_name(module)
     if not isinstance(result, torch.Tensor):
         kind = type(result).__name__
         raise TypeError(f"{name} must return one tensor, but returned {kind}.")
@@ -163,7 +191,7 @@ def _check_result(module: torch.nn.Module, result, again, changed: list[str]) ->
             f"{name} changes its buffer {changed[0]!r}: it keeps state from one call "
             "to the next. A differential equation needs a function of its arguments."
         )
-    if not _same(result, again):
+    if not _same(result, second):
         raise ValueError(
             f"{name} gave two results for the same arguments: it is random or keeps "
             "state from one call to the next. A differential equation needs a function "
@@ -177,8 +205,11 @@ def _check_result(module: torch.nn.Module, result, again, changed: list[str]) ->
         )
 
 
-def _random(shapes) -> tuple[torch.Tensor, ...]:
-    """Numbers between 1/2 and 3/2: not special, and in the domain of most functions."""
+def _random(shapes: Shapes) -> tuple[torch.Tensor, ...]:
+    """Random tensors with elements between 1/2 and 3/2.
+
+    These numbers are in the domain of most functions, and avoid special values such as
+    0."""
     generator = torch.Generator().manual_seed(0)
     return tuple(
         torch.rand(shape, generator=generator, dtype=torch.float64) + 0.5
@@ -186,66 +217,80 @@ def _random(shapes) -> tuple[torch.Tensor, ...]:
     )
 
 
-def _find(module: torch.nn.Module, candidates, hint: str = "") -> Trial:
-    """The first shapes for which `forward` gives a vector of the right dimension
-    (None: of any); an error of `forward` itself passes as it is, with a note."""
-    failed, others = [], []
+def _find_inputs(
+    module: torch.nn.Module,
+    candidates: Iterable[tuple[Shapes, int | None]],
+    hint: str = "",
+) -> ExampleInputs:
+    """Example inputs for which `forward` returns a vector of the right dimension.
+
+    Each of the `candidates` is a tuple of shapes of the arguments, and the dimension of
+    the result (None: any). The first that works is used. If `forward` fails for all,
+    its first error is raised again, with a note that ends in the `hint`."""
+    failed, wrong_results = [], []
     for shapes, dimension in candidates:
         inputs = _random(shapes)
         try:
-            outcome = _run(module, inputs)
-        except _Moved as error:
+            result, second, changed = _run_twice(module, inputs)
+        except _LeavesCPU as error:
             device, place = error.args
             raise ValueError(
-                f"{name_of(module)} moves a tensor to the device {str(device)!r} at "
-                f"{place}. It is compiled as a whole: leave devices out of `forward`."
+                f"{forward_name(module)} moves a tensor to the device "
+                f"{str(device)!r} at {place}. It is compiled as a whole: leave devices "
+                "out of `forward`."
             ) from None
         except Exception as error:
             failed.append((error, shapes))
             continue
-        _check_result(module, *outcome)
-        result = outcome[0]
+        _check_result(module, result, second, changed)
         d = result.numel() if dimension is None else dimension
         allowed = [(d,), (1, d)] + ([()] if d == 1 else [])
         if d > 0 and tuple(result.shape) in allowed:
-            return Trial(inputs, d)
-        others.append((tuple(result.shape), shapes))
-    if others:
-        found, shapes = others[0]
+            return ExampleInputs(inputs, d)
+        wrong_results.append((tuple(result.shape), shapes))
+    if wrong_results:
+        result_shape, shapes = wrong_results[0]
         raise ValueError(
-            f"{name_of(module)} returned shape {found} for arguments of the shapes "
-            f"{_listed(shapes)}. It must return a vector: a right-hand side one "
-            "derivative per component of the state, a history the state."
+            f"{forward_name(module)} returned shape {result_shape} for arguments of "
+            f"the shapes {_listed(shapes)}. It must return a vector: a right-hand side "
+            "one derivative per component of the state, a history the state."
         )
     error, shapes = failed[0]
     error.add_note(
-        f"ddefind called {name_of(module)} on tensors of the shapes {_listed(shapes)}."
-        + hint
+        f"ddefind called {forward_name(module)} on tensors of the shapes "
+        f"{_listed(shapes)}.{hint}"
     )
     raise error
 
 
-def _listed(shapes) -> str:
+def _listed(shapes: Shapes) -> str:
     return ", ".join(map(str, shapes))
 
 
-def try_rhs(module: torch.nn.Module, dimension: int | None) -> Trial:
-    """`forward(x, y, tau, t)`, with states of shape (d,). Times are 0-d or, if that
-    fails, vectors of one number; last, for d = 1, states are 0-d."""
+def find_rhs_inputs(module: torch.nn.Module, dimension: int | None) -> ExampleInputs:
+    """Example inputs of a right-hand side, `forward(x, y, tau, t)`.
 
-    def candidates():
-        for d in range(1, _MOST + 1) if dimension is None else [dimension]:
+    States have the shape (d,). The delay and the time have the shape () or, if
+    `forward` fails for that, (1,). The last resort, for d = 1 only, are states of
+    shape ()."""
+
+    def candidates() -> Iterator[tuple[Shapes, int]]:
+        for d in range(1, _MAX_DIMENSION + 1) if dimension is None else [dimension]:
             yield ((d,), (d,), (), ()), d
             yield ((d,), (d,), (1,), (1,)), d
             if d == 1:
                 yield ((), (), (), ()), d
 
-    tried = f" No other d up to {_MOST} did: give `dimension` to see what fails there."
-    return _find(module, candidates(), tried if dimension is None else "")
+    hint = (
+        f" No other d up to {_MAX_DIMENSION} did: give `dimension` to see what fails "
+        "there."
+    )
+    return _find_inputs(module, candidates(), hint if dimension is None else "")
 
 
-def try_history(
-    module: torch.nn.Module, rows: tuple[tuple[int, ...], ...] = ()
-) -> Trial:
-    """`forward(t, *rows)`, with a 0-d time, or a vector of one number if that fails."""
-    return _find(module, [(((), *rows), None), (((1,), *rows), None)])
+def find_history_inputs(module: torch.nn.Module, further: Shapes = ()) -> ExampleInputs:
+    """Example inputs of a history, `forward(t, *arguments)`.
+
+    `further` has the shapes of the arguments after the time. The time has the shape ()
+    or, if `forward` fails for that, (1,)."""
+    return _find_inputs(module, [(((), *further), None), (((1,), *further), None)])

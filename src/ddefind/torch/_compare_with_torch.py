@@ -1,7 +1,8 @@
-"""A program against torch itself: values and derivatives, on random numbers.
+"""Compare a converted program with the torch module: its values and derivatives.
 
-This finds what an exported graph does not show, such as a derivative of the user's
-own."""
+This finds what an exported graph does not show, such as a derivative that the user has
+defined in a `torch.autograd.Function`.
+"""
 
 import functools
 from collections.abc import Mapping
@@ -11,14 +12,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._check_module import Trial, arguments_of, name_of
-from ._converted_program import TorchProgram
+from ._check_module import ExampleInputs, forward_name, required_arguments
+from ._converted_program import ConvertedProgram
 from ._import_torch import torch
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def pull_back(program: TorchProgram, constants, parameters, inputs, cotangent):
-    """A program's result, and from its cotangent those of parameters and inputs."""
+def value_and_vjp(
+    program: ConvertedProgram,
+    constants: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+    inputs: tuple,
+    cotangent: Any,
+) -> tuple[jax.Array, dict[str, jax.Array], tuple]:
+    """The result of a program, and the cotangents of its parameters and inputs."""
 
     def run(parameters, inputs):
         return program({**constants, **parameters}, *inputs)
@@ -27,55 +34,61 @@ def pull_back(program: TorchProgram, constants, parameters, inputs, cotangent):
     return result, *back(cotangent)
 
 
-def verify(
+def check_agreement(
     module: torch.nn.Module,
-    program: TorchProgram,
+    program: ConvertedProgram,
     parameters: Mapping[str, np.ndarray],
     constants: Mapping[str, np.ndarray],
-    trial: Trial,
+    example: ExampleInputs,
 ) -> None:
-    """Refuse a program whose result or derivatives differ from torch's at the trial."""
+    """Raise an error if the program and the module differ on the example inputs."""
     learned = [dict(module.named_parameters())[name] for name in parameters]
-    inputs = [tensor.clone().requires_grad_() for tensor in trial.inputs]
-    cotangent = torch.linspace(0.5, 1.5, trial.dimension)
+    inputs = [tensor.clone().requires_grad_() for tensor in example.inputs]
+    cotangent = torch.linspace(0.5, 1.5, example.dimension)
     with torch.enable_grad():
         result = module(*inputs).reshape(-1)
     arrays = tuple(tensor.detach().numpy() for tensor in inputs)
-    value, on_parameters, on_inputs = pull_back(
+    value, on_parameters, on_inputs = value_and_vjp(
         program, constants, parameters, arrays, cotangent.numpy()
     )
     if not _close(value, result):
         raise RuntimeError(
-            f"The conversion of {name_of(module)} gives {np.asarray(value)}, but torch "
-            f"{result.detach().numpy()}. This is an error of ddefind: please report it."
+            f"The conversion of {forward_name(module)} gives {np.asarray(value)}, but "
+            f"torch {result.detach().numpy()}. This is an error of ddefind: please "
+            "report it."
         )
-    slopes = _slopes(result, learned + inputs, cotangent)
-    found = [*(on_parameters[name] for name in parameters), *on_inputs]
-    for name, mine, slope in zip([*parameters, *arguments_of(module)], found, slopes):
-        if slope is not None and not _close(mine, slope):
+    expected = _torch_vjp(result, learned + inputs, cotangent)
+    computed = [*(on_parameters[name] for name in parameters), *on_inputs]
+    names = [*parameters, *required_arguments(module)]
+    for name, ours, torchs in zip(names, computed, expected):
+        if torchs is not None and not _close(ours, torchs):
             raise ValueError(
-                f"{name_of(module)} has a derivative for {name!r} that is not the one "
-                "of its operations. Leave out `torch.no_grad()` (use `.detach()`) and "
-                "`torch.autograd.Function`."
+                f"{forward_name(module)} has a derivative for {name!r} that is not the "
+                "one of its operations. Leave out `torch.no_grad()` (use `.detach()`) "
+                "and `torch.autograd.Function`."
             )
 
 
-def _slopes(result: torch.Tensor, wanted: list, cotangent: torch.Tensor) -> list:
-    """Torch's derivatives, None where it has none."""
+def _torch_vjp(
+    result: torch.Tensor, tensors: list, cotangent: torch.Tensor
+) -> list[torch.Tensor | None]:
+    """The cotangents of the `tensors` as torch computes them, None if it cannot."""
     if not result.requires_grad:
-        return [torch.zeros(tensor.shape) for tensor in wanted]
+        return [torch.zeros(tensor.shape) for tensor in tensors]
     try:
-        slopes = torch.autograd.grad(result, wanted, cotangent, allow_unused=True)
+        found = torch.autograd.grad(result, tensors, cotangent, allow_unused=True)
     except RuntimeError:  # An operator such as `heaviside` has no derivative in torch.
-        return [None] * len(wanted)
-    return [torch.zeros(w.shape) if s is None else s for w, s in zip(wanted, slopes)]
+        return [None] * len(tensors)
+    return [torch.zeros(x.shape) if g is None else g for x, g in zip(tensors, found)]
 
 
-def _close(mine: Any, expected: torch.Tensor) -> bool:
-    """Whether the numbers agree. A NaN, outside the domain of a function, says
-    nothing."""
+def _close(computed: Any, expected: torch.Tensor) -> bool:
+    """Whether two arrays agree up to rounding errors.
+
+    Elements that are infinite or NaN are not compared: there the example inputs are
+    outside the domain of a function."""
     tolerance = 1e-7 if jnp.result_type(float) == jnp.float64 else 1e-3
-    found, wanted = np.asarray(mine), expected.detach().numpy()
-    known = np.isfinite(found) & np.isfinite(wanted)
-    size = 1 + np.max(np.abs(wanted[known]), initial=0.0)
-    return np.allclose(found[known], wanted[known], rtol=0.0, atol=tolerance * size)
+    ours, torchs = np.asarray(computed), expected.detach().numpy()
+    finite = np.isfinite(ours) & np.isfinite(torchs)
+    size = 1 + np.max(np.abs(torchs[finite]), initial=0.0)
+    return np.allclose(ours[finite], torchs[finite], rtol=0.0, atol=tolerance * size)

@@ -1,9 +1,12 @@
-"""The compiled side of `ddefind.torch.DelayODE`: trajectories, and gradients back.
+"""The forward and the backward pass of `ddefind.torch.DelayODE`, compiled by JAX.
 
-A batch of B histories is solved as one equation for all components together, ordered
-(d, B): the weights that the histories share then have one gradient, not B."""
+A batch of B histories is solved as one equation with d * B components, in the order
+(d, B). The gradient of the weights, which all trajectories share, is then computed once
+and not B times.
+"""
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -18,36 +21,48 @@ from .._solve.march import solve_path
 from .._solve.path import DenseOutput
 from .._solve.reverse import reverse_march
 from .._solve.runge_kutta import AbstractSolver
+<<<<<<< HEAD
 from .._solve.system import System
 from ._converted_program import TorchProgram
+=======
+from ._converted_program import ConvertedProgram
+>>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
 
 
 @final
 @dataclass(frozen=True)
 class SolvePlan:
-    """All of a solve that is not an array: one compiled program belongs to it."""
+    """Everything about a solve that is not an array. JAX compiles once for each plan.
 
-    rhs: TorchProgram
-    history: TorchProgram
+    `batch` is the number of histories, or None if there is only one, without a batch
+    axis."""
+
+    rhs: ConvertedProgram
+    history: ConvertedProgram
     solver: AbstractSolver
     batch: int | None
     grid: Grid
 
 
 class Tensors(NamedTuple):
-    """What a trajectory depends on. The modules' tensors stand by name; `rows` has the
-    arguments of each history, a batch of them."""
+    """The arrays that a trajectory depends on.
+
+    `rhs` and `history` have the tensors of the two modules by name. `history_inputs`
+    are the arguments of the history after the time, each with a first axis over the
+    batch."""
 
     tau: Any
     rhs: dict[str, Any]
     history: dict[str, Any]
-    rows: tuple
+    history_inputs: tuple
 
 
 @final
 class _Rhs(eqx.Module):
+    """The right-hand side for all components of a batch."""
+
     tensors: dict[str, Any]
-    program: TorchProgram = eqx.field(static=True)
+    program: ConvertedProgram = eqx.field(static=True)
     batch: int | None = eqx.field(static=True)
 
     def __call__(self, x, y, tau, t):
@@ -62,70 +77,118 @@ class _Rhs(eqx.Module):
 
 @final
 class _History(eqx.Module):
+    """The history for all components of a batch."""
+
     tensors: dict[str, Any]
-    rows: tuple
-    program: TorchProgram = eqx.field(static=True)
+    inputs: tuple
+    program: ConvertedProgram = eqx.field(static=True)
 
     def __call__(self, t):
-        def one(*rows):
-            return self.program(self.tensors, t, *rows)
+        def one(*inputs):
+            return self.program(self.tensors, t, *inputs)
 
-        if not self.rows:
+        if not self.inputs:
             return one()
-        return jax.vmap(one, out_axes=-1)(*self.rows).ravel()
+        return jax.vmap(one, out_axes=-1)(*self.inputs).ravel()
 
 
-def _system(plan: SolvePlan, tensors: Tensors, T) -> tuple[System, Problem]:
+def _system(plan: SolvePlan, tensors: Tensors, T: Any) -> tuple[System, Problem]:
+    """The equation to solve up to time T, and its parameters."""
     problem = Problem(
         _Rhs(tensors.rhs, plan.rhs, plan.batch),
-        _History(tensors.history, tensors.rows, plan.history),
+        _History(tensors.history, tensors.history_inputs, plan.history),
         tensors.tau,
     )
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
     return System(fixed, plan.solver, plan.grid, T, problem.dimension), params
 
 
-def _shared(x, batch: int | None):
-    """(times, d) as it is; (times, d * B) as (B, times, d)."""
+def _split_batch(x: jax.Array, batch: int | None) -> jax.Array:
+    """Reshape (times, d * B) to (B, times, d); without a batch nothing changes."""
     return x if batch is None else x.reshape(len(x), -1, batch).transpose(2, 0, 1)
 
 
-def _joined(x, batch: int | None):
-    """The inverse of `_shared`."""
+def _merge_batch(x: jax.Array, batch: int | None) -> jax.Array:
+    """The inverse of `_split_batch`."""
     return x if batch is None else x.transpose(1, 2, 0).reshape(x.shape[1], -1)
 
 
+<<<<<<< HEAD
 def _dense_output(plan: SolvePlan, tau, path, last) -> DenseOutput:
     return DenseOutput(plan.grid, path, plan.grid.step(tau), last)
+=======
+def _dense_at(
+    plan: SolvePlan,
+    function: Callable[..., jax.Array],
+    times: jax.Array,
+    tau: jax.Array,
+    path: Any,
+    last: Any,
+) -> jax.Array:
+    """The dense output, or its derivative, at each time.
+
+    `function` evaluates one piece of it: `hermite` or `hermite_slope`."""
+    h = plan.grid.step(tau)
+
+    def one(t):
+        return dense(plan.grid, path, h, last, t, function)
+
+    return jax.vmap(one)(times)
+>>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def trajectory(plan: SolvePlan, times, tensors: Tensors):
-    """The states at `times`, in order; and for `pulled` the path and its end."""
+def trajectory(
+    plan: SolvePlan, times: jax.Array, tensors: Tensors
+) -> tuple[jax.Array, Any, Any]:
+    """The states at `times`, which must be sorted.
+
+    The path and its last step are returned as well, for `trajectory_vjp`."""
     system, params = _system(plan, tensors, times[-1])
+<<<<<<< HEAD
     path, last = solve_path(system, params, system.path())
     x = jax.vmap(_dense_output(plan, tensors.tau, path, last))(times)
     return _shared(x, plan.batch), path, last
+=======
+    path, last = march(system, params, system.path())
+    x = _dense_at(plan, hermite, times, tensors.tau, path, last)
+    return _split_batch(x, plan.batch), path, last
+>>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def pulled(plan: SolvePlan, times, tensors: Tensors, path, last, cotangent):
-    """The gradients for the times and the tensors, from that of the states."""
-    system, params = _system(plan, tensors, times[-1])
-    cotangent = _joined(cotangent, plan.batch)
+def trajectory_vjp(
+    plan: SolvePlan,
+    times: jax.Array,
+    tensors: Tensors,
+    path: Any,
+    last: Any,
+    cotangent: jax.Array,
+) -> tuple[jax.Array, Tensors]:
+    """The cotangents of the times and the tensors, given the `cotangent` of the states.
 
+    This is the vector-Jacobian product (VJP) of `trajectory`, by the adjoint."""
+    system, params = _system(plan, tensors, times[-1])
+    cotangent = _merge_batch(cotangent, plan.batch)
+
+    # The gradient of this cost is the cotangent.
     def cost(x, value, weight, is_last):
         return jnp.sum(value * x)
 
     points = Points(times, cotangent, jnp.ones((len(times), 1)))
     buffers = system.buffers()._replace(path=path)
     path_cost = PointCosts(cost, system, points)
+<<<<<<< HEAD
     _, gradient, _ = reverse_march(system, params, buffers, last, path_cost)
     slopes = jax.vmap(_dense_output(plan, tensors.tau, path, last).slope)(times)
+=======
+    _, gradient, _ = pull(system, params, buffers, last, path_cost)
+    derivatives = _dense_at(plan, hermite_slope, times, tensors.tau, path, last)
+>>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
     on_tensors = Tensors(
         gradient.tau,
         gradient.rhs.tensors,
         gradient.history.tensors,
-        gradient.history.rows,
+        gradient.history.inputs,
     )
-    return jnp.sum(cotangent * slopes, axis=1), on_tensors
+    return jnp.sum(cotangent * derivatives, axis=1), on_tensors

@@ -1,7 +1,8 @@
-"""A program: what the `forward` of a torch module computes, as steps for JAX.
+"""A converted torch module: the steps of its `forward`, to be run by JAX.
 
-A program holds no torch object and no weights. Two modules of one architecture have
-equal programs, so that what JAX compiled for one serves the other."""
+A program contains neither torch objects nor weights. Two modules of the same
+architecture have equal programs, so that JAX compiles them only once.
+"""
 
 import functools
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# These two enter their operators.
+# These two are imported because they register their operators.
 from . import _operators_shapes as _operators_shapes, _operators_sums as _operators_sums
 from ._operators import OPERATORS
 
@@ -20,14 +21,16 @@ from ._operators import OPERATORS
 @final
 @dataclass(frozen=True)
 class Ref:
-    """The value number `index` of a program: a tensor, an input or a step's result."""
+    """A reference to a value of a program: a tensor, an input or the result of a step.
+
+    The values are numbered in this order; `index` is the number."""
 
     index: int
 
 
 @final
 @dataclass(frozen=True)
-class Literal:
+class ConstantArray:
     """A constant array, which can be compared and hashed."""
 
     data: bytes = field(repr=False)
@@ -35,11 +38,13 @@ class Literal:
     shape: tuple[int, ...]
 
     @staticmethod
-    def of(array: np.ndarray) -> "Literal":
-        return Literal(array.tobytes(), array.dtype.name, array.shape)
+    def of(array: np.ndarray) -> "ConstantArray":
+        """The constant with the elements of `array`."""
+        return ConstantArray(array.tobytes(), array.dtype.name, array.shape)
 
     @property
     def array(self) -> np.ndarray:
+        """The constant as a numpy array, of a type that JAX has enabled."""
         dtype = jax.dtypes.canonicalize_dtype(self.dtype)
         array = np.frombuffer(self.data, self.dtype).reshape(self.shape)
         return array.astype(dtype)
@@ -48,9 +53,12 @@ class Literal:
 @final
 @dataclass(frozen=True)
 class Step:
-    """One operator, what it is given, and the type of its result (None for several).
+    """The call of one operator.
 
-    `place` is the line of the user's code that it comes from."""
+    `arguments` and `options` are its positional and its named arguments, in which `Ref`
+    stands for values that are computed before. `dtype` is the type of its result, or
+    None if it has several results. `place` is the line of the user's code from which
+    the step comes."""
 
     operator: str
     arguments: tuple
@@ -59,8 +67,9 @@ class Step:
     place: str = field(compare=False)
 
     def run(self, values: list) -> Any:
-        arguments = _fill(self.arguments, values)
-        options = {name: _fill(value, values) for name, value in self.options}
+        """The result of the step, given the values before it."""
+        arguments = _look_up(self.arguments, values)
+        options = {name: _look_up(value, values) for name, value in self.options}
         try:
             result = OPERATORS[self.operator](*arguments, **options)
         except Exception as error:
@@ -73,67 +82,72 @@ class Step:
         return jnp.asarray(result, jax.dtypes.canonicalize_dtype(self.dtype))
 
 
-def _fill(argument: Any, values: list) -> Any:
-    """An argument with its references looked up."""
+def _look_up(argument: Any, values: list) -> Any:
+    """An argument with all references and constants replaced by their arrays."""
     if isinstance(argument, Ref):
         return values[argument.index]
-    if isinstance(argument, Literal):
+    if isinstance(argument, ConstantArray):
         return argument.array
     if isinstance(argument, tuple):
-        return tuple(_fill(item, values) for item in argument)
+        return tuple(_look_up(item, values) for item in argument)
     return argument
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class TorchProgram:
-    """`program(tensors, *inputs)`, with the module's tensors by name.
+class ConvertedProgram:
+    """The steps of a module's `forward`.
 
-    The inputs are brought into the shapes that `forward` wants, and its result into
-    `shape`, (d,)."""
+    `program(tensors, *inputs)` computes the result. `tensors` are the parameters and
+    buffers of the module, by name. The inputs are reshaped to the shapes that `forward`
+    expects (`self.inputs`), and the result is reshaped to `self.shape`, which is (d,).
+    """
 
     tensors: tuple[str, ...]
     inputs: tuple[tuple[int, ...], ...]
     steps: tuple[Step, ...]
-    output: Ref | Literal
+    output: Ref | ConstantArray
     shape: tuple[int, ...]
 
     @functools.cached_property
     def _key(self) -> tuple:
-        # As text 2 differs from 2.0, and a tuple from a `Ref`; literals by their bytes.
+        """What two equal programs have in common, with its hash."""
+        # Programs are compared as text, in which 2 differs from 2.0 and a tuple from a
+        # `Ref`. The text of a constant has no elements, so these are compared as bytes.
         arguments = [(s.arguments, s.options) for s in self.steps] + [self.output]
         shapes = self.tensors, self.inputs, self.shape
         steps = [(step.operator, step.dtype) for step in self.steps]
         text = repr((shapes, steps, arguments))
-        return hash(text), text, tuple(literal.data for literal in _literals(arguments))
+        return hash(text), text, tuple(c.data for c in _constants_in(arguments))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, TorchProgram) and self._key == other._key
+        return isinstance(other, ConvertedProgram) and self._key == other._key
 
     def __hash__(self) -> int:
         return self._key[0]
 
-    def uses(self, number: int) -> bool:
-        """Whether anything is computed from input `number`."""
+    def uses_input(self, number: int) -> bool:
+        """Whether the input of this number (the first is 0) is used by any step."""
         ref = Ref(len(self.tensors) + number)
-        asked = [(step.arguments, step.options) for step in self.steps]
-        return ref in _leaves((*asked, self.output))
+        arguments = [(step.arguments, step.options) for step in self.steps]
+        return ref in _leaves((*arguments, self.output))
 
     def __call__(self, tensors: Mapping[str, Any], *inputs: Any) -> jax.Array:
         values = [tensors[name] for name in self.tensors]
         values += [jnp.reshape(x, shape) for x, shape in zip(inputs, self.inputs)]
         for step in self.steps:
             values.append(step.run(values))
-        return jnp.reshape(_fill(self.output, values), self.shape)
+        return jnp.reshape(_look_up(self.output, values), self.shape)
 
 
 def _leaves(argument: Any) -> list:
+    """The elements of nested tuples and lists."""
     if isinstance(argument, (tuple, list)):
         return [leaf for item in argument for leaf in _leaves(item)]
     return [argument]
 
 
-def _literals(argument: Any) -> list[Literal]:
-    return [leaf for leaf in _leaves(argument) if isinstance(leaf, Literal)]
+def _constants_in(argument: Any) -> list[ConstantArray]:
+    return [leaf for leaf in _leaves(argument) if isinstance(leaf, ConstantArray)]

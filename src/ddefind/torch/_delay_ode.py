@@ -1,4 +1,8 @@
-"""`DelayODE`: a delay equation as a layer of a PyTorch program."""
+"""`DelayODE`, a delay equation as a layer of a PyTorch program.
+
+The layer converts its modules to JAX. Two autograd functions, `_Solve` and
+`_SolveGradient`, connect torch with the compiled code, and pass arrays as numpy arrays.
+"""
 
 from typing import Any, final
 
@@ -9,19 +13,20 @@ from .._solve.runge_kutta import RK4, AbstractSolver
 from .._solve.solution import check_steps, make_grid
 from .._util.errors import check_instance
 from ._check_module import (
-    arguments_of,
-    as_double,
-    check_mode,
-    moody_parts,
-    name_of,
-    try_history,
-    try_rhs,
+    check_not_training,
+    double_copy,
+    find_history_inputs,
+    find_rhs_inputs,
+    forward_name,
+    required_arguments,
+    training_dependent_layers,
 )
-from ._compiled_solve import SolvePlan, Tensors, pulled, trajectory
+from ._compiled_solve import SolvePlan, Tensors, trajectory, trajectory_vjp
 from ._convert import convert, tensors_of
+from ._converted_program import ConvertedProgram
 from ._import_torch import torch
 
-_MOST_STEPS = 1 << 22
+_MAX_STEPS = 1 << 22
 _REMEDY = (
     "lower the rate, or clamp it after each step: "
     "`with torch.no_grad(): model.tau.clamp_(min=0.01)`."
@@ -30,22 +35,26 @@ _REMEDY = (
 
 @final
 class DelayODE(torch.nn.Module):
-    r"""$x'(t) = F(x(t), x(t-\tau), \tau, t)$ for $t > 0$ and $x = X_0$ before, solved
-    as a layer: `model(times)` is the trajectory, of shape (len(times), d).
+    r"""A layer that solves a delay differential equation.
+
+    The equation is $x'(t) = F(x(t), x(t-\tau), \tau, t)$ for $t > 0$, with the history
+    $x(t) = X_0(t)$ for $t \le 0$. `model(times)` is the trajectory, of shape
+    (len(times), d).
 
     **Arguments**
 
     - `rhs`: $F$, a module with `forward(x, y, tau, t)` (see `dd.from_torch`).
-    - `history`: $X_0$, a module with `forward(t)`. With further arguments it stands for
-      a batch of histories: `forward(t, z)` is the history of one trajectory, and
-      `model(times, z)`, with a first axis of z over the batch, has the shape (batch,
-      len(times), d).
+    - `history`: $X_0$, a module with `forward(t)`. A module with further arguments
+      describes a batch of histories: `forward(t, u)` is the history of one trajectory.
+      Then `model(times, u)`, where the first axis of u is the batch, has the shape
+      (batch, len(times), d).
     - `tau`: the delay, a positive number or an `nn.Parameter`.
     - `solver`, `steps_per_delay`: as in `dd.solve`.
 
-    Its parameters are those of `rhs` and `history`, and `tau`. Autograd differentiates
-    the trajectory for all of them, for z and for `times`, once. Everything is computed
-    in float64 on the CPU; the result has the type and the device of `times`.
+    The parameters of the layer are those of `rhs` and `history`, and `tau`. Autograd
+    can differentiate the trajectory with respect to all of them, to u and to `times`.
+    Second derivatives are not available. Everything is computed in float64 on the CPU,
+    and the result has the type and the device of `times`.
 
     >>> import torch
     >>> class Decay(torch.nn.Module):
@@ -54,10 +63,10 @@ class DelayODE(torch.nn.Module):
     ...         self.rate = torch.nn.Parameter(torch.tensor(1.0))
     ...     def forward(self, x, y, tau, t):
     ...         return -self.rate * y
-    >>> class From(torch.nn.Module):
-    ...     def forward(self, t, z):
-    ...         return z
-    >>> model = DelayODE(Decay(), From(), tau=1.0)
+    >>> class ConstantHistory(torch.nn.Module):
+    ...     def forward(self, t, u):
+    ...         return u
+    >>> model = DelayODE(Decay(), ConstantHistory(), tau=1.0)
     >>> model(torch.tensor([0.0, 1.5]), torch.tensor([[1.0], [2.0]])).squeeze()
     tensor([[ 1.0000, -0.3750],
             [ 2.0000, -0.7500]], grad_fn=<SqueezeBackward0>)
@@ -74,85 +83,92 @@ class DelayODE(torch.nn.Module):
     ):
         super().__init__()
         check_instance("solver", solver, AbstractSolver, "RK4()")
-        # In a tuple they are no parts of the model.
-        self._copies = as_double("rhs", rhs), as_double("history", history)
+        # The tuple keeps torch from registering the copies as parts of this module.
+        self._copies = double_copy("rhs", rhs), double_copy("history", history)
         _check_arguments(rhs, history)
         self.rhs, self.history = rhs, history
         self.tau = _as_delay(tau)
         self.solver, self.steps_per_delay = solver, check_steps(steps_per_delay)
-        self._moody = [
-            ("rhs", moody_parts(rhs)),
-            ("history", moody_parts(history)),
+        self._training_dependent = [
+            ("rhs", training_dependent_layers(rhs)),
+            ("history", training_dependent_layers(history)),
         ]
-        self._programs: dict = {}
-        self._arguments = arguments_of(history)[1:]
-        if not self._arguments:
+        self._programs: dict[tuple, tuple[ConvertedProgram, ConvertedProgram]] = {}
+        self._history_arguments = required_arguments(history)[1:]
+        if not self._history_arguments:
             self._convert(())
 
-    def _convert(self, shapes: tuple):
-        """The programs for rows of given shapes, converted once."""
+    def _convert(self, shapes: tuple) -> tuple[ConvertedProgram, ConvertedProgram]:
+        """The programs of the right-hand side and the history.
+
+        `shapes` are those of the history's arguments after the time, without the batch
+        axis. The modules are converted once for each."""
         if shapes not in self._programs:
             rhs, history = self._copies
-            past = try_history(history, shapes)
-            now = try_rhs(rhs, past.dimension)
+            history_example = find_history_inputs(history, shapes)
+            rhs_example = find_rhs_inputs(rhs, history_example.dimension)
             self._programs[shapes] = (
-                convert(rhs, now).program,
-                convert(history, past).program,
+                convert(rhs, rhs_example).program,
+                convert(history, history_example).program,
             )
         return self._programs[shapes]
 
-    def forward(self, times: Any, *rows: torch.Tensor) -> torch.Tensor:
-        """The states at `times`, which are in any order, from 0 on."""
-        for argument, parts in self._moody:
-            check_mode(argument, parts)
-        times, rows = _as_times(times), self._as_rows(rows)
-        rhs, history = self._convert(tuple(tuple(row.shape[1:]) for row in rows))
-        setting = rhs, history, self.solver, len(rows[0]) if rows else None
-        on_rhs, on_history = tensors_of(self.rhs), tensors_of(self.history)
+    def forward(self, times: Any, *history_inputs: torch.Tensor) -> torch.Tensor:
+        """The states at `times`, which are not negative and can be in any order."""
+        for argument, layers in self._training_dependent:
+            check_not_training(argument, layers)
+        times, inputs = _as_times(times), self._check_history_inputs(history_inputs)
+        rhs, history = self._convert(tuple(tuple(u.shape[1:]) for u in inputs))
+        batch = len(inputs[0]) if inputs else None
+        rhs_tensors, history_tensors = tensors_of(self.rhs), tensors_of(self.history)
         return _Solve.apply(
-            (*setting, self.steps_per_delay),
+            (rhs, history, self.solver, batch, self.steps_per_delay),
             times,
             self.tau,
-            *(on_rhs[name] for name in rhs.tensors),
-            *(on_history[name] for name in history.tensors),
-            *rows,
+            *(rhs_tensors[name] for name in rhs.tensors),
+            *(history_tensors[name] for name in history.tensors),
+            *inputs,
         )
 
-    def _as_rows(self, rows: tuple) -> tuple[torch.Tensor, ...]:
-        """The arguments of the histories: floating-point, with a batch axis."""
-        names = self._arguments
-        if len(names) != len(rows):
+    def _check_history_inputs(self, inputs: tuple) -> tuple[torch.Tensor, ...]:
+        """The history's arguments as floating-point tensors with a batch axis."""
+        names = self._history_arguments
+        if len(names) != len(inputs):
             raise TypeError(
-                f"{name_of(self.history)} takes ({', '.join(['t', *names])}), so call "
-                f"the model as `model({', '.join(['times', *names])})`; it got "
-                f"{len(rows)} arguments beside `times`."
+                f"{forward_name(self.history)} takes ({', '.join(['t', *names])}), so "
+                f"call the model as `model({', '.join(['times', *names])})`; it got "
+                f"{len(inputs)} arguments beside `times`."
             )
-        rows = tuple(map(torch.as_tensor, rows))
-        for name, row in zip(names, rows):
-            if row.ndim == 0 or len(row) != len(rows[0]) or len(row) == 0:
+        inputs = tuple(map(torch.as_tensor, inputs))
+        for name, tensor in zip(names, inputs):
+            if tensor.ndim == 0 or len(tensor) != len(inputs[0]) or len(tensor) == 0:
                 raise ValueError(
                     f"`{name}` must have a first axis over the batch, of the same "
-                    f"length for every argument; its shape is {tuple(row.shape)}."
+                    f"length for every argument; its shape is {tuple(tensor.shape)}."
                 )
-            if not row.is_floating_point():
-                raise ValueError(f"`{name}` must be floating-point, not {row.dtype}.")
-        return rows
+            if not tensor.is_floating_point():
+                raise ValueError(
+                    f"`{name}` must be floating-point, not {tensor.dtype}."
+                )
+        return inputs
 
 
 def _check_arguments(rhs: torch.nn.Module, history: torch.nn.Module) -> None:
-    found = arguments_of(rhs)
-    if len(found) != 4:
+    """Check the arguments of the two modules' `forward`."""
+    names = required_arguments(rhs)
+    if len(names) != 4:
         raise TypeError(
-            f"{name_of(rhs)} takes ({', '.join(found)}), but a right-hand side is "
+            f"{forward_name(rhs)} takes ({', '.join(names)}), but a right-hand side is "
             "`forward(x, y, tau, t)`. Name every argument, also those not used."
         )
-    if not arguments_of(history):
+    if not required_arguments(history):
         raise TypeError(
-            f"{name_of(history)} takes no argument, but a history is `forward(t)`."
+            f"{forward_name(history)} takes no argument, but a history is `forward(t)`."
         )
 
 
 def _as_delay(tau: Any) -> torch.nn.Parameter:
+    """The delay as a parameter of the layer."""
     if not isinstance(tau, torch.nn.Parameter):
         try:
             tau = torch.nn.Parameter(torch.tensor(float(tau), dtype=torch.float64))
@@ -163,6 +179,7 @@ def _as_delay(tau: Any) -> torch.nn.Parameter:
 
 
 def _check_delay(tau: torch.Tensor) -> float:
+    """The value of the delay, which must be positive and finite."""
     if tau.numel() != 1 or not tau.is_floating_point():
         raise ValueError(
             f"`tau` must be one floating-point number: one constant delay is "
@@ -177,6 +194,7 @@ def _check_delay(tau: torch.Tensor) -> float:
 
 
 def _as_times(times: Any) -> torch.Tensor:
+    """The times as a vector of finite numbers that are not negative."""
     times = torch.as_tensor(times)
     if not times.is_floating_point():
         times = times.to(torch.get_default_dtype())
@@ -194,47 +212,52 @@ def _as_times(times: Any) -> torch.Tensor:
 
 @final
 class _Solve(torch.autograd.Function):
-    """The bridge from autograd to the compiled solve; arrays cross it as numpy's."""
+    """The solve as an operation that autograd can differentiate.
+
+    `tensors` are those of the right-hand side, those of the history, and the history's
+    arguments."""
 
     @staticmethod
-    def forward(ctx, setting, times, tau, *tensors):  # pyright: ignore
-        rhs, history, solver, batch, n = setting
-        delay, clock = _check_delay(tau), _array(times)
-        order = np.argsort(clock, kind="stable")
-        plan = SolvePlan(rhs, history, solver, batch, _grid(clock.max(), n, delay))
+    def forward(ctx, options, times, tau, *tensors):  # pyright: ignore
+        rhs, history, solver, batch, n = options
+        delay, t = _check_delay(tau), _array(times)
+        order = np.argsort(t, kind="stable")
+        plan = SolvePlan(rhs, history, solver, batch, _grid(t.max(), n, delay))
         arrays = _pack(plan, [_array(tensor) for tensor in (tau, *tensors)])
-        x, path, last = trajectory(plan, clock[order], arrays)
-        ctx.order, ctx.call = order, (plan, clock[order], arrays, path, last)
+        x, path, last = trajectory(plan, t[order], arrays)
+        ctx.order, ctx.solve = order, (plan, t[order], arrays, path, last)
         ctx.save_for_backward(times, tau, *tensors)
-        found = np.empty(x.shape)
-        found[..., order, :] = x
-        return torch.from_numpy(found).to(times)
+        states = np.empty(x.shape)
+        states[..., order, :] = x
+        return torch.from_numpy(states).to(times)
 
     @staticmethod
     def backward(ctx, cotangent):  # pyright: ignore
         needed = ctx.needs_input_grad[1:]
-        slopes = _Slopes.apply(
-            ctx.call, ctx.order, needed, cotangent, *ctx.saved_tensors
+        cotangents = _SolveGradient.apply(
+            ctx.solve, ctx.order, needed, cotangent, *ctx.saved_tensors
         )
-        return None, *slopes
+        return None, *cotangents
 
 
 @final
-class _Slopes(torch.autograd.Function):
-    """The gradient, which has no derivative itself: autograd would take it for a
-    constant."""
+class _SolveGradient(torch.autograd.Function):
+    """The backward pass of `_Solve`, as an operation whose derivative is an error.
+
+    Without it, autograd would take the gradient for a constant, and second derivatives
+    would silently be zero."""
 
     @staticmethod
-    def forward(ctx, call, order, needed, cotangent, *tensors):  # pyright: ignore
-        on_times, on_tensors = pulled(*call, _array(cotangent)[..., order, :])
+    def forward(ctx, solve, order, needed, cotangent, *tensors):  # pyright: ignore
+        on_times, on_tensors = trajectory_vjp(*solve, _array(cotangent)[..., order, :])
         unsorted = np.empty(len(order))
         unsorted[order] = on_times
-        found = [unsorted, *_unpack(call[0], on_tensors)]
+        cotangents = [unsorted, *_unpack(solve[0], on_tensors)]
         return tuple(
-            torch.from_numpy(np.array(slope)).to(like).reshape(like.shape)
-            if wanted
+            torch.from_numpy(np.array(array)).to(tensor).reshape(tensor.shape)
+            if is_needed
             else None
-            for slope, like, wanted in zip(found, tensors, needed)
+            for array, tensor, is_needed in zip(cotangents, tensors, needed)
         )
 
     @staticmethod
@@ -243,16 +266,19 @@ class _Slopes(torch.autograd.Function):
 
 
 def _grid(T: float, n: int, tau: float) -> Grid:
-    if T / tau * n > _MOST_STEPS:
+    """The time grid up to T, with n steps in a delay."""
+    if T / tau * n > _MAX_STEPS:
         raise ValueError(
-            f"`tau`, {tau:g}, needs more than {_MOST_STEPS} steps up to the last of "
+            f"`tau`, {tau:g}, needs more than {_MAX_STEPS} steps up to the last of "
             f"`times`, {T:g}. If training drove it there, {_REMEDY}"
         )
     return make_grid(False, float(T), n, tau)
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    """A copy: an optimiser writes into its parameters."""
+    """A copy as a numpy array, in double precision if it is floating-point.
+
+    It must be a copy, because optimisers change parameters in place."""
     tensor = tensor.detach().cpu()
     if tensor.is_floating_point():
         tensor = tensor.double()
@@ -260,6 +286,7 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
 
 
 def _pack(plan: SolvePlan, arrays: list) -> Tensors:
+    """The arrays that a trajectory depends on, from one list of all."""
     middle = 1 + len(plan.rhs.tensors)
     end = middle + len(plan.history.tensors)
     return Tensors(
@@ -271,9 +298,10 @@ def _pack(plan: SolvePlan, arrays: list) -> Tensors:
 
 
 def _unpack(plan: SolvePlan, tensors: Tensors) -> list:
+    """The inverse of `_pack`."""
     return [
         tensors.tau,
         *(tensors.rhs[name] for name in plan.rhs.tensors),
         *(tensors.history[name] for name in plan.history.tensors),
-        *tensors.rows,
+        *tensors.history_inputs,
     ]

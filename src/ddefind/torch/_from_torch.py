@@ -1,6 +1,8 @@
-"""`from_torch`: a `torch.nn.Module` as a right-hand side or a history; and back.
+"""`from_torch` converts a `torch.nn.Module` to JAX, and `to_torch` converts it back.
 
-Torch is imported when a module is converted, not before."""
+This file does not import torch before a module is converted, so that ddefind can be
+used without it.
+"""
 
 import copy
 import warnings
@@ -17,13 +19,15 @@ from .._util.arrays import as_parameter
 if TYPE_CHECKING:
     import torch
 
-    from ._converted_program import Literal, TorchProgram
+    from ._converted_program import ConstantArray, ConvertedProgram
 
 
 @final
 class _Origin:
-    """The torch module that was converted. Two conversions are alike if their programs
-    are, so that all origins are equal."""
+    """Holds the torch module that was converted.
+
+    JAX compares converted modules to decide whether it must compile again. Only their
+    programs matter for that. All origins are therefore equal."""
 
     def __init__(self, module: Any):
         self.module = module
@@ -38,17 +42,16 @@ class _Origin:
 @final
 @jax.tree_util.register_pytree_with_keys_class
 class TorchModule:
-    """A converted torch module: a JAX function, whose parameters are those of the torch
-    module, under the names that they have there.
+    """A torch module that was converted to a JAX function.
 
-    `module["net.0.weight"]` is a parameter, and so is `module.theta_0`, where the name
-    is a single word."""
+    It has the parameters of the torch module, under the same names:
+    `module["net.0.weight"]`, or `module.theta_0` if the name is a single word."""
 
     def __init__(
         self,
         parameters: Mapping[str, Any],
-        program: "TorchProgram",
-        constants: "tuple[tuple[str, Literal], ...]",
+        program: "ConvertedProgram",
+        constants: "tuple[tuple[str, ConstantArray], ...]",
         origin: _Origin,
     ):
         self._parameters = dict(parameters)
@@ -56,13 +59,15 @@ class TorchModule:
         self._constants = constants
         self._origin = origin
 
-    def tree_flatten_with_keys(self):
+    def tree_flatten_with_keys(self) -> tuple[tuple, tuple]:
+        """For JAX: the parameters with their names, and everything else."""
         keys = map(jax.tree_util.GetAttrKey, self._parameters)
         rest = tuple(self._parameters), self._program, self._constants, self._origin
         return tuple(zip(keys, self._parameters.values())), rest
 
     @classmethod
-    def tree_unflatten(cls, rest, values):
+    def tree_unflatten(cls, rest: tuple, values: Any) -> "TorchModule":
+        """For JAX: the inverse of `tree_flatten_with_keys`."""
         names, program, constants, origin = rest
         return cls(dict(zip(names, values)), program, constants, origin)
 
@@ -82,7 +87,7 @@ class TorchModule:
         return f"from_torch({name}: {', '.join(self._parameters)})"
 
     def __call__(self, *inputs: Any) -> jax.Array:
-        """F(x, y, tau, t), or X0(t)."""
+        """The right-hand side F(x, y, tau, t), or the history X0(t)."""
         if len(inputs) == 4 and jnp.shape(inputs[0]) != self._program.shape:
             shape = jnp.shape(inputs[0])
             raise ValueError(
@@ -90,36 +95,38 @@ class TorchModule:
                 f"but got {shape}. Convert it with `from_torch(module, dimension="
                 f"{shape[-1] if shape else 1})`."
             )
-        constants = {name: literal.array for name, literal in self._constants}
+        constants = {name: constant.array for name, constant in self._constants}
         return self._program({**constants, **self._parameters}, *inputs)
 
     def to_torch(self) -> "torch.nn.Module":
-        """The torch module, a copy, with the parameters as they are here."""
-        from ._convert import with_values
+        """A copy of the original torch module, with the present parameter values."""
+        from ._convert import module_with_values
 
         arrays = {name: np.asarray(a) for name, a in self._parameters.items()}
-        return with_values(self._origin.module, arrays)
+        return module_with_values(self._origin.module, arrays)
 
 
 def from_torch(
     module: "torch.nn.Module", *, dimension: int | None = None
 ) -> TorchModule:
-    r"""A `torch.nn.Module` as a right-hand side or a history, compiled like our own.
+    r"""Convert a `torch.nn.Module` to a right-hand side or a history.
 
     A right-hand side has `forward(x, y, tau, t)`, with states of shape (d,) and 0-d
     times, and returns x'. A history has `forward(t)` and returns the state; a 0-d
     result stands for one component. The module is converted once, by `torch.export`,
-    and computed in float64, whatever its own type; `fit.to_torch()` gives it back, of
-    its own type.
+    and then runs as compiled JAX code in float64, whatever its own type is.
+    `fit.to_torch()` returns the torch module with the learned parameters, in its own
+    type.
 
     Parameters keep their torch names (`rhs.net.0.weight`) and are learned. Buffers, and
     parameters with `requires_grad=False`, are constants.
 
     **Arguments**
 
-    - `dimension`: d, for a right-hand side. By default the smallest for which `forward`
-      returns one derivative per component: give it where that is too few, as for a
-      product such as `-x * y`, which does for any.
+    - `module`: the torch module.
+    - `dimension`: d, for a right-hand side. By default it is the smallest d for which
+      `forward` returns one derivative per component. Give it if that is too small: a
+      product such as `-x * y` works for every d.
 
     >>> import torch
     >>> class Decay(torch.nn.Module):
@@ -132,16 +139,21 @@ def from_torch(
     >>> dd.parameter_values(dd.Problem(rhs, dd.Constant(1.0), tau=1.0))
     {'rate': 0.5, 'b': 1.0, 'tau': 1.0}
     """
-    from ._check_module import arguments_of, as_double, try_history, try_rhs
+    from ._check_module import (
+        double_copy,
+        find_history_inputs,
+        find_rhs_inputs,
+        required_arguments,
+    )
     from ._convert import convert
-    from ._converted_program import Literal
+    from ._converted_program import ConstantArray
 
-    copied = as_double("module", module)
-    arguments = arguments_of(module)
+    copied = double_copy("module", module)
+    arguments = required_arguments(module)
     if len(arguments) == 4:
-        trial = try_rhs(copied, _check_dimension(dimension))
+        example = find_rhs_inputs(copied, _check_dimension(dimension))
     elif len(arguments) == 1 and dimension is None:
-        trial = try_history(copied)
+        example = find_history_inputs(copied)
     else:
         raise TypeError(
             f"`{type(module).__name__}.forward` takes ({', '.join(arguments)}), but a "
@@ -149,8 +161,8 @@ def from_torch(
             "Name every argument, also those that the equation does not use."
             + (" Only a right-hand side has a `dimension`." if dimension else "")
         )
-    program, parameters, constants = convert(copied, trial)
-    if len(arguments) == 4 and not program.uses(1):
+    program, parameters, constants = convert(copied, example)
+    if len(arguments) == 4 and not program.uses_input(1):
         warnings.warn(
             f"`{type(module).__name__}.forward` does not use `{arguments[1]}`, the "
             "state one delay ago: the equation has no delay, and data say nothing of "
@@ -160,7 +172,7 @@ def from_torch(
     return TorchModule(
         {name: as_parameter(array) for name, array in parameters.items()},
         program,
-        tuple((name, Literal.of(array)) for name, array in constants.items()),
+        tuple((name, ConstantArray.of(array)) for name, array in constants.items()),
         _Origin(copy.deepcopy(module)),
     )
 
@@ -174,8 +186,9 @@ def _check_dimension(dimension: Any) -> int | None:
 
 
 class TorchParts(NamedTuple):
-    """What `fit.to_torch()` returns: the learned torch modules, None in place of what
-    is no torch module, and the delay."""
+    """The result of `fit.to_torch()`: the learned torch modules and the delay.
+
+    A part of the problem that is not a torch module is None."""
 
     rhs: "torch.nn.Module | None"
     history: "torch.nn.Module | None"
@@ -183,7 +196,7 @@ class TorchParts(NamedTuple):
 
 
 def to_torch(problem: Problem) -> TorchParts:
-    """The torch modules of a problem, with its values."""
+    """The torch modules of a problem, with its parameter values."""
     parts = [
         part.to_torch() if isinstance(part, TorchModule) else None
         for part in (problem.rhs, problem.history)

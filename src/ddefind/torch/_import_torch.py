@@ -1,8 +1,11 @@
-"""PyTorch, or an error that says how to get it. All other files import it from here."""
+"""Import PyTorch, with an error that says how to install it if it is missing.
+
+All other files import torch from here.
+"""
 
 import re
 
-_OLDEST = (2, 13)
+_OLDEST_VERSION = (2, 13)
 
 try:
     import torch
@@ -13,14 +16,16 @@ except ImportError as error:
 
 
 def check_version(version: str) -> None:
-    """Refuse a PyTorch whose `torch.export` we do not know.
+    """Raise an error if this version of PyTorch is too old for the conversion.
+
+    The graphs that `torch.export` makes differ between versions.
 
     >>> check_version("2.13.0+cpu")
     """
-    if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST:
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST_VERSION:
         raise ImportError(
-            f"This needs PyTorch {'.'.join(map(str, _OLDEST))} or newer, but {version} "
-            'is installed: `pip install --upgrade "ddefind[torch]"`.'
+            f"This needs PyTorch {'.'.join(map(str, _OLDEST_VERSION))} or newer, but "
+            f'{version} is installed: `pip install --upgrade "ddefind[torch]"`.'
         )
 
 

@@ -1,8 +1,10 @@
-"""PyTorch's operators in JAX, by name; and those that act on each number for itself.
+"""The table of PyTorch's operators in JAX, and those operators that act elementwise.
 
-Each function computes what torch's operator of that name does, with the same slope
-where it has a kink. `OPERATORS` holds them by torch's full names, less `aten.`;
-`_aten_sums` and `_aten_shapes` add theirs."""
+Each function computes the same as torch's operator of that name. At points where the
+operator is not differentiable, it has the derivative that torch uses. `OPERATORS` maps
+torch's full names, without `aten.`, to the functions. `_operators_sums.py` and
+`_operators_shapes.py` register further ones.
+"""
 
 from collections.abc import Callable
 
@@ -11,15 +13,17 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy import special
 
-from .._problem.network import MAX_ELEMENTWISE_WEIGHTS
-
+# Powers with an integer exponent up to this one are computed by multiplication.
+_MAX_INTEGER_EXPONENT = 64
 OPERATORS: dict[str, Callable] = {}
 
 
 def operator(names: str) -> Callable[[Callable], Callable]:
-    """Enter a function under each of the names."""
+    """A decorator that registers a function under each of the `names`.
 
-    def register(function):
+    Names are separated by spaces."""
+
+    def register(function: Callable) -> Callable:
         for name in names.split():
             OPERATORS[name] = function
         return function
@@ -27,13 +31,13 @@ def operator(names: str) -> Callable[[Callable], Callable]:
     return register
 
 
-def enter(overloads: str, **functions: Callable) -> None:
-    """Enter functions under their own names, with each of the overloads."""
+def register_all(overloads: str, **functions: Callable) -> None:
+    """Register functions under their own names, each with all of the `overloads`."""
     for name, function in functions.items():
         operator(" ".join(f"{name}.{o}" for o in overloads.split()))(function)
 
 
-enter(
+register_all(
     "default",
     abs=jnp.abs,
     acos=jnp.arccos,
@@ -87,7 +91,7 @@ enter(
     tanh=jnp.tanh,
     trunc=jnp.trunc,
 )
-enter(
+register_all(
     "Tensor Scalar",
     bitwise_and=jnp.bitwise_and,
     bitwise_or=jnp.bitwise_or,
@@ -103,9 +107,9 @@ enter(
     ne=jnp.not_equal,
     remainder=jnp.remainder,
 )
-enter("self", where=jnp.where)
-enter("Tensor Scalar_Self Scalar_Other", xlogy=special.xlogy)
-enter("default", alias=lambda x: x, clone=lambda x: x)
+register_all("self", where=jnp.where)
+register_all("Tensor Scalar_Self Scalar_Other", xlogy=special.xlogy)
+register_all("default", alias=lambda x: x, clone=lambda x: x)
 
 
 @operator("add.Tensor add.Scalar")
@@ -128,7 +132,7 @@ def _divide(x, y, rounding_mode=None):
 @operator("pow.Tensor_Scalar pow.Tensor_Tensor pow.Scalar")
 def power(x, exponent):
     whole = isinstance(exponent, (int, float)) and float(exponent).is_integer()
-    if whole and abs(exponent) <= MAX_ELEMENTWISE_WEIGHTS:
+    if whole and abs(exponent) <= _MAX_INTEGER_EXPONENT:
         return x ** int(exponent)
     return jnp.power(x, exponent)
 
@@ -172,20 +176,20 @@ def _prelu(x, weight):
 
 @operator("clamp.default clamp.Tensor")
 def _clamp(x, low=None, high=None):
-    # At a bound the slope is 1, as torch's; `jnp.clip` has other ones.
+    # As in torch, the derivative at a bound is 1. That of `jnp.clip` is another.
     x = x if low is None else jnp.where(x < low, low, x)
     return x if high is None else jnp.where(x > high, high, x)
 
 
 @operator("hardtanh.default")
 def _hardtanh(x, low=-1.0, high=1.0):
-    # Outside and at the bounds the slope is 0, other than that of `clamp`.
+    # Other than for `clamp`, the derivative at a bound is 0.
     return jnp.where(x <= low, low, jnp.where(x >= high, high, x))
 
 
 @operator("elu.default")
 def _elu(x, alpha=1.0, scale=1.0, input_scale=1.0):
-    # Each branch sees its own side only: exp overflows on the other.
+    # The exponential is computed at 0 where it is not used, because it could overflow.
     below = alpha * jnp.expm1(input_scale * jnp.where(x > 0, 0.0, x))
     return scale * jnp.where(x > 0, x, below)
 

@@ -1,10 +1,12 @@
-"""PyTorch's operators that move numbers about, in JAX: views, indices and writes.
+"""PyTorch's operators for shapes and indices, in JAX: views, reading and writing.
 
-What is constant when a module is converted, such as most indices, comes as a numpy
-array. Then reading and writing are slices and concatenations: the compiled loops of a
-solve must have no gather and no scatter."""
+Constants, such as most indices, are numpy arrays here. With a constant index, elements
+are read and written by slices and concatenations, because gather and scatter operations
+would be slow in the compiled loops of a solve.
+"""
 
 import operator as python
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,8 +15,9 @@ from jax import lax
 
 from ._operators import OPERATORS, operator
 
-# Longer constant indices are gathered after all: slices would fill the program.
-_FEW = 64
+# A constant index with more elements than this is gathered, because so many slices
+# would make the program too long.
+_MAX_SLICES = 64
 
 OPERATORS["getitem"] = python.getitem
 
@@ -55,9 +58,9 @@ def _repeat(x, repeats):
 
 @operator("cat.default")
 def _cat(tensors, dim=0):
-    # Torch still lets an empty vector stand among arrays of any shape.
-    some = [x for x in tensors if x.shape != (0,)]
-    return jnp.concatenate(some or tensors, axis=dim)
+    # Torch accepts, and ignores, empty vectors among arrays of any other shape.
+    not_empty = [x for x in tensors if x.shape != (0,)]
+    return jnp.concatenate(not_empty or tensors, axis=dim)
 
 
 @operator("stack.default")
@@ -82,7 +85,7 @@ def _roll(x, shifts, dims=()):
 
 @operator("constant_pad_nd.default")
 def _pad(x, pad, value=0.0):
-    # Pairs of torch begin at the last axis; a negative one cuts.
+    # Torch's pairs of widths begin at the last axis. Negative widths remove elements.
     pairs = list(zip(pad[::2], pad[1::2]))
     pairs += [(0, 0)] * (x.ndim - len(pairs))
     value = jnp.asarray(value, x.dtype)
@@ -101,7 +104,7 @@ def _full_like(x, value, dtype=None):
 
 @operator("_to_copy.default")
 def _to_copy(x, dtype=None):
-    return x  # The program gives every result the type that torch says.
+    return x  # `Step.run` converts each result to the type that torch gives it.
 
 
 @operator("copy.default")
@@ -140,8 +143,10 @@ def _slice_scatter(x, source, dim=0, start=None, end=None, step=1):
 
 
 def _take(x, index, dim):
-    """`x` along one axis at `index`, whose own axes take that one's place."""
-    if not isinstance(index, np.ndarray) or index.size > _FEW or index.size == 0:
+    """The elements of `x` at the indices `index` along the axis `dim`.
+
+    In the shape of the result, the axes of `index` replace that axis."""
+    if not isinstance(index, np.ndarray) or index.size > _MAX_SLICES or index.size == 0:
         return jnp.take(x, index, axis=dim)
     dim = dim % x.ndim
     rows = [_select(x, dim, int(i)) for i in index.ravel()]
@@ -168,36 +173,39 @@ def _gather(x, dim, index, sparse_grad=False):
     return jnp.take_along_axis(x[inside], jnp.asarray(index), axis=dim)
 
 
-def _single(indices) -> tuple[int, np.ndarray] | None:
-    """The axis and the numbers, where one axis alone has a constant index."""
-    given = [axis for axis, index in enumerate(indices) if index is not None]
-    index = indices[given[0]]
-    if len(given) != 1 or not isinstance(index, np.ndarray):
+def _constant_index(indices: Sequence[Any]) -> tuple[int, np.ndarray] | None:
+    """The axis and its index, if only one axis has an index and that is constant."""
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    axis = axes[0]
+    index = indices[axis]
+    if len(axes) != 1 or not isinstance(index, np.ndarray):
         return None
     if index.dtype != bool:
-        return given[0], index
-    return (given[0], np.flatnonzero(index)) if index.ndim == 1 else None
+        return axis, index
+    return (axis, np.flatnonzero(index)) if index.ndim == 1 else None
 
 
-def _places(indices) -> Any:
+def _jax_index(indices: Sequence[Any]) -> Any:
+    """The indices of all axes for JAX, where torch has None for a whole axis."""
     return tuple(slice(None) if index is None else index for index in indices)
 
 
 @operator("index.Tensor")
 def _index(x, indices):
-    if single := _single(indices):
-        return _take(x, single[1], single[0])
-    return x[_places(indices)]
+    if constant := _constant_index(indices):
+        axis, index = constant
+        return _take(x, index, axis)
+    return x[_jax_index(indices)]
 
 
 @operator("index_put.default")
 def _index_put(x, indices, values, accumulate=False):
-    single = _single(indices)
-    if single is None or accumulate or single[0] != 0 or single[1].ndim != 1:
-        places = x.at[_places(indices)]
-        return places.add(values) if accumulate else places.set(values)
-    index = single[1]
+    constant = _constant_index(indices)
+    if constant is None or accumulate or constant[0] != 0 or constant[1].ndim != 1:
+        elements = x.at[_jax_index(indices)]
+        return elements.add(values) if accumulate else elements.set(values)
+    index = constant[1]
     rows = jnp.broadcast_to(values, (len(index), *x.shape[1:]))
-    for position, place in enumerate(index):
-        x = _select_scatter(x, rows[position], 0, int(place))
+    for position, row_number in enumerate(index):
+        x = _select_scatter(x, rows[position], 0, int(row_number))
     return x

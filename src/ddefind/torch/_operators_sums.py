@@ -1,6 +1,7 @@
-"""PyTorch's operators that sum over axes, in JAX: reductions, products and norms."""
+"""PyTorch's operators that reduce axes, in JAX: sums, matrix products and norms."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,45 +10,49 @@ from jax import lax
 from jax.scipy import special
 
 from .._problem.network import MAX_ELEMENTWISE_WEIGHTS, matrix_vector_product
-from ._operators import add, enter, operator, power
+from ._operators import add, operator, power, register_all
 
 
-def _axes(dim):
-    """Axes as torch gives them: None and an empty list mean all."""
+def _axes(dim: Any) -> Any:
+    """The axes for JAX, where torch has None or an empty tuple for all axes."""
     return None if dim is None or dim == () else dim
 
 
-def _reduction(function):
+def _reduction(function: Callable) -> Callable:
+    """A reduction of JAX with the arguments of torch."""
     return lambda x, dim=None, keepdim=False, dtype=None: function(
         x, axis=_axes(dim), keepdims=keepdim
     )
 
 
-enter("default dim dims", any=_reduction(jnp.any), all=_reduction(jnp.all))
-enter("default", amax=_reduction(jnp.max), amin=_reduction(jnp.min))
-enter("default", argmax=_reduction(jnp.argmax), argmin=_reduction(jnp.argmin))
-enter("default", max=_reduction(jnp.max), min=_reduction(jnp.min))
-enter("default dim", mean=_reduction(jnp.mean))
-enter("default dim_int", prod=_reduction(jnp.prod))
-enter("default dim_IntList", sum=_reduction(jnp.sum))
-enter("default", logsumexp=_reduction(special.logsumexp))
+register_all("default dim dims", any=_reduction(jnp.any), all=_reduction(jnp.all))
+register_all("default", amax=_reduction(jnp.max), amin=_reduction(jnp.min))
+register_all("default", argmax=_reduction(jnp.argmax), argmin=_reduction(jnp.argmin))
+register_all("default", max=_reduction(jnp.max), min=_reduction(jnp.min))
+register_all("default dim", mean=_reduction(jnp.mean))
+register_all("default dim_int", prod=_reduction(jnp.prod))
+register_all("default dim_IntList", sum=_reduction(jnp.sum))
+register_all("default", logsumexp=_reduction(special.logsumexp))
 
 
-def _with_place(place, x, dim, keepdim=False):
-    """The extreme value along an axis, and where it stands: the slope is there only."""
-    index = place(x, axis=dim, keepdims=True)
+def _value_and_index(arg_extreme, x, dim, keepdim=False):
+    """The largest or smallest element along an axis, and its index.
+
+    As in torch, only the element at that index has a derivative, also if there are
+    equal ones."""
+    index = arg_extreme(x, axis=dim, keepdims=True)
     value = jnp.take_along_axis(x, index, axis=dim)
     return tuple(a if keepdim else jnp.squeeze(a, dim) for a in (value, index))
 
 
 @operator("max.dim")
 def _max(x, dim, keepdim=False):
-    return _with_place(jnp.argmax, x, dim, keepdim)
+    return _value_and_index(jnp.argmax, x, dim, keepdim)
 
 
 @operator("min.dim")
 def _min(x, dim, keepdim=False):
-    return _with_place(jnp.argmin, x, dim, keepdim)
+    return _value_and_index(jnp.argmin, x, dim, keepdim)
 
 
 @operator("cumsum.default")
@@ -83,7 +88,7 @@ def _norm(x, ord=2, dim=None, keepdim=False, dtype=None):
     total = jnp.sum(x if ord == 1 else power(x, ord), **options)
     if ord == 1:
         return total
-    # At zero torch's slope is zero, not infinite.
+    # As in torch, the derivative at zero is zero, and not infinite.
     safe = jnp.where(total == 0, 1.0, total)
     root = jnp.sqrt(safe) if ord == 2 else safe ** (1 / ord)
     return jnp.where(total == 0, 0.0, root)
@@ -145,6 +150,7 @@ def _convolution(
 
 
 def _standardise(x, axes, eps):
+    """`x` with mean 0 and variance 1, the mean, and the inverse standard deviation."""
     mean = jnp.mean(x, axes, keepdims=True)
     rstd = lax.rsqrt(jnp.var(x, axes, keepdims=True) + eps)
     return (x - mean) * rstd, mean, rstd
@@ -163,7 +169,7 @@ def _layer_norm(x, shape, weight, bias, eps):
 
 
 def _channels(array, x):
-    """A vector over the channels, the second axis, in the shape of `x`."""
+    """A vector over the channels, reshaped for broadcasting with axis 1 of `x`."""
     return None if array is None else array.reshape(1, -1, *(1,) * (x.ndim - 2))
 
 
