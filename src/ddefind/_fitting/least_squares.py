@@ -86,7 +86,8 @@ class LeastSquares(AbstractMethod):
                 reporter.show(phase, step, 0, fits.loss[best], tau[best])
 
             estimate = self._search(task, options, cores(), report)
-            if wants_intervals:
+            # Who interrupts the search does not want to wait for the intervals.
+            if wants_intervals and not estimate.search_result.interrupted:
                 estimate = _with_intervals(estimate)
                 tau = float(estimate.problem.tau)
                 reporter.show(_INTERVALS, len(phases), 1, estimate.loss, tau)

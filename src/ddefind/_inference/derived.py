@@ -18,26 +18,21 @@ from .._equation.expression import (
     evaluate_formula,
     walk,
 )
-<<<<<<< HEAD
-from .._equation.parser import EquationError, Source, read_source, statements
-=======
-from .._equation.parser import EquationError, parse_statements, read_source
->>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
+from .._equation.parser import (
+    EquationError,
+    Source,
+    parse_statements,
+    read_source,
+)
 from .._equation.translate_formula import Translator
 from .._util.errors import did_you_mean
 from .._util.text_table import decimals, format_interval, format_number
 from .covariance import Uncertainty
 from .delta_method import propagate
 
-<<<<<<< HEAD
 # A parameter name with dots or indices: `b[0]`, `rhs.weight[1,2]`.
 _COMPOUND_NAME = re.compile(r"[A-Za-z]\w*(?:\.\w+|\[\d+(?:,\d+)*\])+")
 _NON_WORD = re.compile(r"[^\w]")
-=======
-# A name as fits show them: `theta_0`, `b[0]`, `rhs.weight[1,2]`.
-_NAME = re.compile(r"[A-Za-z]\w*(?:\.\w+|\[\d+(?:,\d+)*\])+")
-_PART = re.compile(r"[^\w]")
->>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
 
 
 @final
@@ -91,16 +86,11 @@ def derive(
 
     @jax.jit
     def function(theta):
-<<<<<<< HEAD
         values = {
             name: _value(known[parameter], theta)
             for name, parameter in parameters.items()
         }
-        return jnp.reshape(as_number(evaluate(formula, values)), ())
-=======
-        values = {name: _value(known[names[name]], theta) for name in names}
         return jnp.reshape(as_number(evaluate_formula(formula, values)), ())
->>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
 
     theta = jnp.asarray(uncertainty.theta)
     value, gradient = (np.asarray(a) for a in jax.value_and_grad(function)(theta))
@@ -155,17 +145,11 @@ def _parse(
         raise EquationError(message) from None
 
 
-<<<<<<< HEAD
 def _checked_formula(
     source: Source, known: Mapping[str, int | float], compound_names: Mapping[str, str]
 ) -> tuple[Expression, dict[str, str]]:
-    parsed = statements(source)
+    parsed = parse_statements(source)
     if len(parsed) != 1 or parsed[0].kind != "value":
-=======
-def _formula(source, known: Mapping[str, Any], instead: Mapping[str, str]):
-    found = parse_statements(source)
-    if len(found) != 1 or found[0].kind != "value":
->>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
         raise EquationError(
             "Give one expression of the parameters, such as `r * tau`, without '='."
         )

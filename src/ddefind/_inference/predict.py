@@ -152,13 +152,8 @@ def _with_parameters(
     like = np.array(free.like)
     is_given = np.zeros(len(theta), bool)
     for key, value in parameters.items():
-<<<<<<< HEAD
         elements = find(key, list(free.arrays))
-        for element, number in zip(elements, numbers(key, value, len(elements))):
-=======
-        where = find(key, list(free.arrays))
-        for element, number in zip(where, finite_numbers(key, value, len(where))):
->>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
+        for element, number in zip(elements, finite_numbers(key, value, len(elements))):
             if key == "tau" and number <= 0:
                 raise ValueError(f"`tau` must be positive, but got {number:g}.")
             vector[like == like[element]] = number

@@ -6,7 +6,6 @@ and not B times.
 """
 
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -21,12 +20,8 @@ from .._solve.march import solve_path
 from .._solve.path import DenseOutput
 from .._solve.reverse import reverse_march
 from .._solve.runge_kutta import AbstractSolver
-<<<<<<< HEAD
 from .._solve.system import System
-from ._converted_program import TorchProgram
-=======
 from ._converted_program import ConvertedProgram
->>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
 
 
 @final
@@ -113,28 +108,8 @@ def _merge_batch(x: jax.Array, batch: int | None) -> jax.Array:
     return x if batch is None else x.transpose(1, 2, 0).reshape(x.shape[1], -1)
 
 
-<<<<<<< HEAD
 def _dense_output(plan: SolvePlan, tau, path, last) -> DenseOutput:
     return DenseOutput(plan.grid, path, plan.grid.step(tau), last)
-=======
-def _dense_at(
-    plan: SolvePlan,
-    function: Callable[..., jax.Array],
-    times: jax.Array,
-    tau: jax.Array,
-    path: Any,
-    last: Any,
-) -> jax.Array:
-    """The dense output, or its derivative, at each time.
-
-    `function` evaluates one piece of it: `hermite` or `hermite_slope`."""
-    h = plan.grid.step(tau)
-
-    def one(t):
-        return dense(plan.grid, path, h, last, t, function)
-
-    return jax.vmap(one)(times)
->>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -145,15 +120,9 @@ def trajectory(
 
     The path and its last step are returned as well, for `trajectory_vjp`."""
     system, params = _system(plan, tensors, times[-1])
-<<<<<<< HEAD
     path, last = solve_path(system, params, system.path())
     x = jax.vmap(_dense_output(plan, tensors.tau, path, last))(times)
-    return _shared(x, plan.batch), path, last
-=======
-    path, last = march(system, params, system.path())
-    x = _dense_at(plan, hermite, times, tensors.tau, path, last)
     return _split_batch(x, plan.batch), path, last
->>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -178,13 +147,9 @@ def trajectory_vjp(
     points = Points(times, cotangent, jnp.ones((len(times), 1)))
     buffers = system.buffers()._replace(path=path)
     path_cost = PointCosts(cost, system, points)
-<<<<<<< HEAD
     _, gradient, _ = reverse_march(system, params, buffers, last, path_cost)
-    slopes = jax.vmap(_dense_output(plan, tensors.tau, path, last).slope)(times)
-=======
-    _, gradient, _ = pull(system, params, buffers, last, path_cost)
-    derivatives = _dense_at(plan, hermite_slope, times, tensors.tau, path, last)
->>>>>>> e0c4615e0a795f66c566c241acf9727fb3211c6e
+    dense_output = _dense_output(plan, tensors.tau, path, last)
+    derivatives = jax.vmap(dense_output.slope)(times)
     on_tensors = Tensors(
         gradient.tau,
         gradient.rhs.tensors,
