@@ -63,7 +63,7 @@ def _measure(
     how many times C that is, in the same rounds."""
     jobs: dict[str, Callable] = {"short": lambda: fit(short), "long": lambda: fit(long)}
     if compiler():
-        jobs["floor"] = floor_loop(_cases.exponential(), loss, _FLOOR_EPOCHS)
+        jobs["floor"] = floor_loop(_cases.paper("exponential"), loss, _FLOOR_EPOCHS)
     times = in_turn(jobs, repeats)
     epochs = (times["long"] - times["short"]) / (long - short) / fits
     if "floor" not in times:
@@ -86,7 +86,7 @@ def _many(case, fits: int, spread: float = 0.0, loss: dd.AbstractLoss = _NODES):
 
 
 def rows() -> Iterator[Row]:
-    case = _cases.exponential()
+    case = _cases.paper("exponential")
 
     def single(epochs: int):
         return dd.fit(case.problem, case.data, loss=_NODES, epochs=epochs, **_OPTIONS)

@@ -129,7 +129,7 @@ def _eager_loop(case: _cases.Case):
 
 
 def _against_eager() -> Row:
-    native = _cases.logistic()
+    native = _cases.paper("logistic")
     rhs, history = Logistic(), Periodic(-0.5, 3.0, 2.0)
     problem = dd.Problem(dd.from_torch(rhs), dd.from_torch(history), native.problem.tau)
     case, epochs = _cases.Case("Logistic", problem, native.data), 2000
@@ -148,7 +148,7 @@ def _against_eager() -> Row:
 
 def _overhead() -> Iterator[Row]:
     """What a call costs beside the compiled programs that it runs."""
-    case = _cases.logistic()
+    case = _cases.paper("logistic")
     rhs, history = Logistic(), Periodic(-0.5, 3.0, 2.0)
     tau, times = float(case.problem.tau), torch.tensor(case.data.t)
     model = DelayODE(rhs, history, tau, solver=dd.RK2(), steps_per_delay=10)
@@ -188,8 +188,8 @@ def _overhead() -> Iterator[Row]:
 def rows() -> Iterator[Row]:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    yield _against_native(_cases.logistic(), Logistic(), 1000)
-    yield _against_native(_cases.hiv(), HIV(), 500)
+    yield _against_native(_cases.paper("logistic"), Logistic(), 1000)
+    yield _against_native(_cases.paper("hiv"), HIV(), 500)
     yield _against_native(_cases.neural(7, 2), Neural(7), 200)
     yield _against_native(_cases.neural(29, 2), Neural(29), 50)
     yield _against_eager()

@@ -6,8 +6,8 @@ import pytest
 import ddefind as dd
 from ddefind._inference.residual_tests import LEVEL, residual_checks
 from ddefind.paper import EXPERIMENTS
+from support.options import QUIET
 
-QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)
 T = np.linspace(0, 5, 60)
 DECAY = dd.equation("x' = -k * x")

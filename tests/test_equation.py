@@ -11,7 +11,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._problem.parameters import free_parameters
-from support.helpers import EXPERIMENTS, MODELS, paper_data
+from ddefind.paper import EXPERIMENTS
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
 TEXTS = {
@@ -48,10 +48,10 @@ def gradient(problem, name):
     experiment = EXPERIMENTS[name]
     value, slopes = dd.value_and_grad(
         problem,
-        paper_data(name),
+        EXPERIMENTS[name].clean,
         loss=dd.Integral(dd.L2()),
         solver=dd.RK2(),
-        steps_per_delay=experiment.n,
+        steps_per_delay=experiment.steps_per_delay,
     )
     return float(value), dd.parameter_values(slopes)
 
@@ -63,11 +63,11 @@ def close(found, expected, tolerance=1e-12):
     )
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_papers_models_as_text_are_the_modules(name):
     experiment = EXPERIMENTS[name]
     text = as_text(name, experiment.start, TEXTS[name][1])
-    solve = {"T": experiment.T, "steps_per_delay": experiment.n}
+    solve = {"T": experiment.T, "steps_per_delay": experiment.steps_per_delay}
     close(dd.solve(text, **solve).x, dd.solve(experiment.start, **solve).x)
     (value, slopes), (expected, wanted) = (
         gradient(problem, name) for problem in (text, experiment.start)

@@ -10,13 +10,12 @@ from ddefind._fitting.descent_batches import DescentBatch
 from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
 from ddefind._solve.march import Grid
-from support.helpers import EXPERIMENTS, MODELS, paper_data
-
-QUIET = dict(progress=False)
+from ddefind.paper import EXPERIMENTS
+from support.options import QUIET
 
 
 def noisy(model, count, level=0.1, seed=0):
-    data = paper_data(model)
+    data = EXPERIMENTS[model].clean
     random = np.random.default_rng(seed)
     sd = level * data.x.std(axis=0, ddof=1)
     return [
@@ -25,7 +24,7 @@ def noisy(model, count, level=0.1, seed=0):
     ]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EXPERIMENTS)
 @pytest.mark.parametrize("published", [False, True])
 def test_as_each_alone(model, published):
     sets = noisy(model, 5)
@@ -49,7 +48,7 @@ def test_as_each_alone(model, published):
     "loss", [dd.SumOfSquares(), dd.Integral(dd.L1(), terminal=dd.L2())]
 )
 def test_different_times_starts_and_routes(route, loss):
-    data = paper_data("logistic")
+    data = EXPERIMENTS["logistic"].clean
     sets = [
         dd.Data(data.t[:n:k], data.x[:n:k]) for n, k in ((101, 1), (81, 2), (61, 3))
     ]
@@ -87,7 +86,7 @@ def test_random_starts_and_lbfgs():
     box = {"tau": dd.Parameter("random", lower=0.5, upper=2.0)}
     batch = dd.fit_many(
         EXPERIMENTS["exponential"].true,
-        paper_data("exponential"),
+        EXPERIMENTS["exponential"].clean,
         starts=4,
         parameters=box,
         optimizer=dd.LBFGS(),

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import ddefind as dd
-from support.helpers import equal_data as equal
+from support.data_sets import equal_data as equal
 
 NAN = np.nan
 read = dd.Data.from_pandas

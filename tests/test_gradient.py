@@ -5,18 +5,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.helpers import (
-    EXPERIMENTS,
-    MODELS,
-    flatten,
-    gradients_of,
-    near,
-    paper_data,
-    relative_error,
-    tau_index,
-    whole_steps,
-    with_differences,
-)
+from ddefind.paper import EXPERIMENTS
+from support.gradients import gradients_of, relative_error, with_differences
+from support.vectors import flatten, near, tau_index, whole_steps
 
 LOSSES = {"squares": dd.SumOfSquares(), "integral": dd.Integral(dd.L2())}
 SOLVERS = {"RK2": dd.RK2(), "RK4": dd.RK4()}
@@ -27,8 +18,10 @@ def points(model):
     """The paper's start, 20 random points, and those with T / h made an integer."""
     experiment = EXPERIMENTS[model]
     start, _ = flatten(experiment.start)
-    random = near(experiment.true, 20, seed=MODELS.index(model))
-    whole = whole_steps(experiment.true, random, experiment.T, experiment.n)
+    random = near(experiment.true, 20, seed=list(EXPERIMENTS).index(model))
+    whole = whole_steps(
+        experiment.true, random, experiment.T, experiment.steps_per_delay
+    )
     return np.concatenate([start[None], random, whole])
 
 
@@ -37,18 +30,22 @@ def setting(model, loss, solver):
     shortest = 0.99 * vectors[:, tau_index(experiment.true)].min()
     return (
         experiment.true,
-        paper_data(model),
+        EXPERIMENTS[model].clean,
         LOSSES[loss],
         SOLVERS[solver],
-        experiment.n,
+        experiment.steps_per_delay,
         shortest,
     )
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EXPERIMENTS)
 def test_the_points_are_both_on_the_grid_and_off_it(model):
     experiment, vectors = EXPERIMENTS[model], points(model)
-    steps = experiment.T * experiment.n / vectors[:, tau_index(experiment.true)]
+    steps = (
+        experiment.T
+        * experiment.steps_per_delay
+        / vectors[:, tau_index(experiment.true)]
+    )
     off = np.abs(steps - np.round(steps))
     assert np.all(off[WHOLE] < 1e-9)
     assert np.all(off[1:21] > 1e-4)
@@ -57,7 +54,7 @@ def test_the_points_are_both_on_the_grid_and_off_it(model):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EXPERIMENTS)
 def test_discrete_agrees_with_differences_and_forward_with_discrete(
     model, loss, solver
 ):
@@ -76,10 +73,10 @@ def test_the_gradient_has_the_shape_of_the_problem():
     experiment = EXPERIMENTS["exponential"]
     value, gradient = dd.value_and_grad(
         experiment.start,
-        paper_data("exponential"),
+        EXPERIMENTS["exponential"].clean,
         loss=dd.Integral(dd.L2()),
         solver=dd.RK2(),
-        steps_per_delay=experiment.n,
+        steps_per_delay=experiment.steps_per_delay,
     )
     route = gradients_of(*setting("exponential", "integral", "RK2"), dd.Forward())
     values, found = route(flatten(experiment.start)[0][None])
@@ -100,7 +97,7 @@ def test_the_derivative_for_tau_that_the_paper_has_wrong(route, n):
     # The paper's Theorem 1 gives +5.742 here.
     _, gradient = dd.value_and_grad(
         EXPERIMENTS["exponential"].start,
-        paper_data("exponential"),
+        EXPERIMENTS["exponential"].clean,
         loss=dd.Integral(dd.L2()),
         gradient=route,
         solver=dd.RK4(),

@@ -10,16 +10,8 @@ import pytest
 import ddefind as dd
 from ddefind import models
 from ddefind._solve.march import System
-from support.helpers import (
-    flatten,
-    gradients_of,
-    grid_for,
-    near,
-    relative_error,
-    tau_index,
-    whole_steps,
-    with_differences,
-)
+from support.gradients import gradients_of, grid_for, relative_error, with_differences
+from support.vectors import flatten, near, tau_index, whole_steps
 
 SQUARES, INTEGRAL = dd.SumOfSquares(), dd.Integral(dd.L2())
 TWO = models.Exponential([-0.4, -0.9], [-1.3, 0.7])

@@ -7,7 +7,7 @@ from scipy.interpolate import CubicSpline
 
 import ddefind as dd
 from ddefind._loss.gradients import loss_and_gradient
-from support.helpers import grid_for
+from support.gradients import grid_for
 
 PROBLEM = dd.Problem(
     dd.models.Exponential([-0.4, -0.9], [-1.3, 0.7]),

@@ -10,9 +10,9 @@ from ddefind._least_squares import levenberg_marquardt as _levenberg, search as 
 from ddefind._least_squares.ranking import score, slow_limit
 from ddefind._least_squares.setup import spacing
 from ddefind._least_squares.starts import draw, first_starts, match, second_starts
+from support.options import QUIET
 from support.squares import LOGISTIC, TRUTH, logistic_data, setup_of
 
-QUIET = dict(progress=False)
 MODEL = dd.equation(LOGISTIC)
 DATA = logistic_data()
 

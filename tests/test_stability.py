@@ -6,8 +6,8 @@ from scipy.special import lambertw
 
 import ddefind as dd
 from ddefind._inference.characteristic_roots import rightmost_roots
+from support.options import QUIET
 
-QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
+from support.options import QUIET
 
-QUIET = dict(progress=False)
 # The nearest minimum only: these tests start near the best one.
 NEAR = dd.LeastSquares(starts=1)
 
