@@ -4,6 +4,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import numpy as np
@@ -20,7 +21,7 @@ _SQUARES = dd.SumOfSquares()
 _NODES = dd.Integral(dd.L2(), nodes="solver")
 _FLOOR_EPOCHS = 2000
 # So slow that the number of steps stays what it was.
-_OPTIONS = dict(
+_OPTIONS: dict[str, Any] = dict(
     optimizer=dd.Adam(1e-12),
     solver=dd.RK2(),
     steps_per_delay=10,

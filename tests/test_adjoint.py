@@ -41,23 +41,22 @@ def random_point(model):
     return rebuild(near(EXPERIMENTS[model].true, 1, seed=5)[0])
 
 
-FINE = dict(nodes=4000)
+FINE = 4000  # nodes of the integral
 
 
 @pytest.mark.parametrize("model", EXPERIMENTS)
 @pytest.mark.parametrize("where", ["start", "random"])
 def test_second_order_with_a_terminal_cost(model, where):
     problem = EXPERIMENTS[model].start if where == "start" else random_point(model)
-    loss = dd.Integral(dd.L2(), terminal=dd.L2(0.5), **FINE)
+    loss = dd.Integral(dd.L2(), terminal=dd.L2(0.5), nodes=FINE)
     found = orders(problem, EXPERIMENTS[model].clean, loss)
     assert np.all(found > 1.6), found
 
 
 @pytest.mark.parametrize("cost", [dd.L1(), dd.Linf()])
 def test_first_order_with_kinks(cost):
-    found = orders(
-        EXPERIMENTS["hiv"].start, EXPERIMENTS["hiv"].clean, dd.Integral(cost, **FINE)
-    )
+    hiv, loss = EXPERIMENTS["hiv"], dd.Integral(cost, nodes=FINE)
+    found = orders(hiv.start, hiv.clean, loss)
     assert np.all(found > 0.6), found
 
 
@@ -91,7 +90,7 @@ def forced(x, y, tau, t):
 @pytest.mark.parametrize("tau", [1.7, 12.3])
 def test_rhs_that_depends_on_time_and_delay(tau):
     problem = dd.Problem(forced, dd.Periodic(1.0, 2.0, 3.0), tau)
-    loss = dd.Integral(dd.L2(), **FINE)
+    loss = dd.Integral(dd.L2(), nodes=FINE)
     found = orders(problem, EXPERIMENTS["logistic"].clean, loss, 1 if tau < 10 else 4)
     assert np.all(found > 1.5), found
 

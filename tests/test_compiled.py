@@ -144,9 +144,13 @@ def numbers():
     result = []
     for model, loss, route in RIGHT:
         experiment, data = EXPERIMENTS[model], EXPERIMENTS[model].clean
-        setting = dict(solver=dd.RK4(), steps_per_delay=experiment.steps_per_delay)
         value, gradient = dd.value_and_grad(
-            experiment.start, data, loss=loss, gradient=route, **setting
+            experiment.start,
+            data,
+            loss=loss,
+            gradient=route,
+            solver=dd.RK4(),
+            steps_per_delay=experiment.steps_per_delay,
         )
         result.append([float(value), *flatten(gradient)[0].tolist()])
     solution = dd.solve(experiment.start, data.T, dd.RK4(), experiment.steps_per_delay)

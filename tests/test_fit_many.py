@@ -11,7 +11,7 @@ from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
 from ddefind._solve.march import Grid
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET
+from support.options import QUIET, Options
 
 
 def noisy(model, count, level=0.1, seed=0):
@@ -28,7 +28,7 @@ def noisy(model, count, level=0.1, seed=0):
 @pytest.mark.parametrize("published", [False, True])
 def test_as_each_alone(model, published):
     sets = noisy(model, 5)
-    options = dict(
+    options: Options = dict(
         loss=dd.Integral(dd.L2(), nodes="solver" if published else 100),
         gradient=dd.Published() if published else dd.Discrete(),
         solver=dd.RK2(),
@@ -53,7 +53,7 @@ def test_different_times_starts_and_routes(route, loss):
         dd.Data(data.t[:n:k], data.x[:n:k]) for n, k in ((101, 1), (81, 2), (61, 3))
     ]
     starts = [{"tau": 0.61}, {"tau": 1.1, "b": 2.2}, {"theta_0": 1.4}]
-    options = dict(loss=loss, gradient=route, epochs=25, **QUIET)
+    options: Options = dict(loss=loss, gradient=route, epochs=25, **QUIET)
     start = EXPERIMENTS["logistic"].start
     batch = dd.fit_many(start, sets, starts=starts, **options)
     for index in range(3):

@@ -11,7 +11,7 @@ import ddefind as dd
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._solve.march import Grid
 
-from .vectors import flatten
+from .vectors import flatten, tau_index
 
 
 def grid_for(problem: dd.Problem, T: float, n: int, tau_min: float) -> Grid:
@@ -35,6 +35,20 @@ def gradients_of(problem, data, loss, solver, n, tau_min, route):
         return value, ravel_pytree(gradient)[0]
 
     return jax.jit(lambda vectors: jax.lax.map(one, vectors))
+
+
+def check_gradients(problem, data, loss, solver, n, vectors):
+    """Whether `Discrete` agrees with differences, and `Forward` with `Discrete`, at
+    each of the vectors `[points, p]`."""
+    tau = tau_index(problem)
+    case = problem, data, loss, solver, n, 0.99 * vectors[:, tau].min()
+    value, discrete, expected = with_differences(
+        gradients_of(*case, dd.Discrete()), vectors, tau
+    )
+    assert relative_error(discrete, expected, vectors) < 1e-6
+    value_forward, forward = gradients_of(*case, dd.Forward())(vectors)
+    np.testing.assert_allclose(value_forward, value, rtol=1e-12)
+    assert relative_error(forward, discrete, vectors) < 1e-10
 
 
 def with_differences(function, vectors, tau: int):

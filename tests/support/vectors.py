@@ -1,6 +1,8 @@
 """Parameters as vectors: a problem's parameters in one vector and back, random vectors
 near them, and vectors for which the last step ends at T."""
 
+from typing import Any
+
 import equinox as eqx
 import numpy as np
 from jax.flatten_util import ravel_pytree
@@ -8,14 +10,16 @@ from jax.flatten_util import ravel_pytree
 import ddefind as dd
 
 
-def flatten(problem: dd.Problem):
-    """Every parameter as one vector, and the way back."""
-    dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
+def flatten(module: Any):
+    """Every parameter of a problem, or of a part of it, as one vector, and the way
+    back."""
+    dynamic, static = eqx.partition(module, eqx.is_inexact_array)
     flat, unravel = ravel_pytree(dynamic)
     return np.asarray(flat), lambda vector: eqx.combine(unravel(vector), static)
 
 
 def tau_index(problem: dd.Problem) -> int:
+    """Where the delay stands in that vector."""
     return len(flatten(problem.rhs)[0]) + len(flatten(problem.history)[0])
 
 
