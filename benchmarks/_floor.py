@@ -70,8 +70,13 @@ def floor_loop(case: Case, loss, epochs: int) -> Callable[[], object]:
 
 def _check(case: Case, loss, value: float, gradient: np.ndarray) -> None:
     """The floor must stand under the same computation."""
-    options = dict(loss=loss, solver=dd.RK2(), steps_per_delay=STEPS_PER_DELAY)
-    expected, slope = dd.value_and_grad(case.problem, case.data, **options)
+    expected, slope = dd.value_and_grad(
+        case.problem,
+        case.data,
+        loss=loss,
+        solver=dd.RK2(),
+        steps_per_delay=STEPS_PER_DELAY,
+    )
     np.testing.assert_allclose(value, expected, rtol=1e-9)
     slope = np.asarray(ravel_pytree(slope)[0])
     np.testing.assert_allclose(gradient, slope, rtol=1e-8, atol=1e-9 * abs(slope).max())

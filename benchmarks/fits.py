@@ -4,6 +4,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import numpy as np
@@ -20,7 +21,7 @@ _SQUARES = dd.SumOfSquares()
 _NODES = dd.Integral(dd.L2(), nodes="solver")
 _FLOOR_EPOCHS = 2000
 # So slow that the number of steps stays what it was.
-_OPTIONS = dict(
+_OPTIONS: dict[str, Any] = dict(
     optimizer=dd.Adam(1e-12),
     solver=dd.RK2(),
     steps_per_delay=10,
@@ -63,7 +64,7 @@ def _measure(
     how many times C that is, in the same rounds."""
     jobs: dict[str, Callable] = {"short": lambda: fit(short), "long": lambda: fit(long)}
     if compiler():
-        jobs["floor"] = floor_loop(_cases.exponential(), loss, _FLOOR_EPOCHS)
+        jobs["floor"] = floor_loop(_cases.paper("exponential"), loss, _FLOOR_EPOCHS)
     times = in_turn(jobs, repeats)
     epochs = (times["long"] - times["short"]) / (long - short) / fits
     if "floor" not in times:
@@ -86,7 +87,7 @@ def _many(case, fits: int, spread: float = 0.0, loss: dd.AbstractLoss = _NODES):
 
 
 def rows() -> Iterator[Row]:
-    case = _cases.exponential()
+    case = _cases.paper("exponential")
 
     def single(epochs: int):
         return dd.fit(case.problem, case.data, loss=_NODES, epochs=epochs, **_OPTIONS)

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -106,10 +107,11 @@ def _by_scipy(found: dd.Estimate, start: np.ndarray) -> Callable[[], int]:
 
     def run() -> int:
         bounds = (found.setup.lower, found.setup.upper)
+        jacobian: Any = lambda z: at(z)[1]  # noqa: E731
         ended = least_squares(
             lambda z: at(z)[0],
             start,
-            lambda z: at(z)[1],
+            jacobian,
             bounds=bounds,
             x_scale="jac",
             ftol=1e-11,

@@ -7,7 +7,7 @@ import numpy as np
 
 import ddefind as dd
 
-from ._cases import Case, exponential
+from ._cases import Case, paper
 from ._loops import gradient_loop
 from ._report import Row
 from ._timing import in_turn, ratio
@@ -17,13 +17,13 @@ _STEPS_PER_JOB = 100_000
 
 
 def _longer(delays: int) -> tuple[Case, int]:
-    case = exponential()
+    case = paper("exponential")
     t = np.linspace(0.0, delays * float(case.problem.tau) * 0.999, 101)
     return Case(case.name, case.problem, dd.Data(t, 2.0 + np.sin(t))), 10
 
 
 def _finer(n: int) -> tuple[Case, int]:
-    return exponential(), n
+    return paper("exponential"), n
 
 
 def _rows(label: str, sizes: dict[int, tuple[Case, int]]) -> Iterator[Row]:

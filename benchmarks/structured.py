@@ -33,6 +33,10 @@ def _row(case: _cases.Case, loss, label: str, goal: float) -> Row:
 
 def rows() -> Iterator[Row]:
     at_nodes = dd.Integral(dd.L2(), nodes="solver")
-    for case in (_cases.exponential(), _cases.cheyne(), _cases.hiv()):
+    for case in (
+        _cases.paper("exponential"),
+        _cases.paper("cheyne"),
+        _cases.paper("hiv"),
+    ):
         yield _row(case, at_nodes, 'Integral(nodes="solver")', 4)
         yield _row(case, dd.SumOfSquares(), "SumOfSquares at 101 times", 6)

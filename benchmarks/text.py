@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 import ddefind as dd
+from ddefind.paper import EXPERIMENTS
 
 from . import _cases
 from ._loops import gradient_loop
@@ -49,6 +50,5 @@ def _row(case: _cases.Case) -> Row:
 
 
 def rows() -> Iterator[Row]:
-    cases = _cases.exponential, _cases.logistic, _cases.enso, _cases.cheyne, _cases.hiv
-    for case in cases:
-        yield _row(case())
+    for model in EXPERIMENTS:
+        yield _row(_cases.paper(model))

@@ -38,8 +38,11 @@ class Logistic(nn.Module):
 class HIV(nn.Module):
     def __init__(self):
         super().__init__()
-        for name, value in vars(dd.models.HIV()).items():
-            setattr(self, name, _scalar(float(value)))
+        known = {name: float(value) for name, value in vars(dd.models.HIV()).items()}
+        self.k, self.m = _scalar(known["k"]), _scalar(known["m"])
+        self.delta, self.c = _scalar(known["delta"]), _scalar(known["c"])
+        self.T_0, self.n_p = _scalar(known["T_0"]), _scalar(known["n_p"])
+        self.N = _scalar(known["N"])
 
     def forward(self, x, y, tau, t):
         born = self.k * self.T_0 * y[1] * torch.exp(-self.m * tau)
@@ -129,13 +132,14 @@ def _eager_loop(case: _cases.Case):
 
 
 def _against_eager() -> Row:
-    native = _cases.logistic()
+    native = _cases.paper("logistic")
     rhs, history = Logistic(), Periodic(-0.5, 3.0, 2.0)
     problem = dd.Problem(dd.from_torch(rhs), dd.from_torch(history), native.problem.tau)
     case, epochs = _cases.Case("Logistic", problem, native.data), 2000
     eager = _eager_loop(case)
-    options = dict(loss=_LOSS, solver=dd.RK2(), steps_per_delay=10)
-    value, _ = dd.value_and_grad(problem, case.data, **options)
+    value, _ = dd.value_and_grad(
+        problem, case.data, loss=_LOSS, solver=dd.RK2(), steps_per_delay=10
+    )
     np.testing.assert_allclose(eager(), value, rtol=1e-9)
     jobs = {"ours": gradient_loop(case, _LOSS, epochs), "eager": eager}
     seconds = in_turn(jobs, repeats=11, clock=time.process_time)
@@ -148,21 +152,18 @@ def _against_eager() -> Row:
 
 def _overhead() -> Iterator[Row]:
     """What a call costs beside the compiled programs that it runs."""
-    case = _cases.logistic()
+    case = _cases.paper("logistic")
     rhs, history = Logistic(), Periodic(-0.5, 3.0, 2.0)
     tau, times = float(case.problem.tau), torch.tensor(case.data.t)
     model = DelayODE(rhs, history, tau, solver=dd.RK2(), steps_per_delay=10)
-    programs = model._convert(())
+    rhs_program, history_program = model._convert(())
     grid = make_grid(False, case.data.T, 10, tau)
-    plan = SolvePlan(*programs, dd.RK2(), None, grid)
-    tensors = Tensors(
-        np.array(tau),
-        *(
-            {n: p.detach().numpy() for n, p in m.named_parameters()}
-            for m in (rhs, history)
-        ),
-        (),
+    plan = SolvePlan(rhs_program, history_program, dd.RK2(), None, grid)
+    of_rhs, of_history = (
+        {n: p.detach().numpy() for n, p in module.named_parameters()}
+        for module in (rhs, history)
     )
+    tensors = Tensors(np.array(tau), of_rhs, of_history, ())
 
     def solved():
         return jax.block_until_ready(trajectory(plan, case.data.t, tensors))
@@ -188,8 +189,8 @@ def _overhead() -> Iterator[Row]:
 def rows() -> Iterator[Row]:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    yield _against_native(_cases.logistic(), Logistic(), 1000)
-    yield _against_native(_cases.hiv(), HIV(), 500)
+    yield _against_native(_cases.paper("logistic"), Logistic(), 1000)
+    yield _against_native(_cases.paper("hiv"), HIV(), 500)
     yield _against_native(_cases.neural(7, 2), Neural(7), 200)
     yield _against_native(_cases.neural(29, 2), Neural(29), 50)
     yield _against_eager()

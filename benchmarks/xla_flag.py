@@ -17,7 +17,7 @@ import numpy as np
 import ddefind as dd
 from benchmarks import _cases, _loops, _timing
 
-job = _loops.gradient_loop(_cases.{case}(), dd.SumOfSquares(), {epochs})
+job = _loops.gradient_loop(_cases.paper({case!r}), dd.SumOfSquares(), {epochs})
 times = _timing.in_turn(dict(job=job), 5, time.process_time)["job"]
 print(np.median(times) / {epochs})
 """

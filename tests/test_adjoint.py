@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.helpers import EXPERIMENTS, MODELS, flatten, near, paper_data, tau_index
+from ddefind.paper import EXPERIMENTS
+from support.vectors import flatten, near, tau_index
 
 STEPS = (20, 160)
 
@@ -40,28 +41,27 @@ def random_point(model):
     return rebuild(near(EXPERIMENTS[model].true, 1, seed=5)[0])
 
 
-FINE = dict(nodes=4000)
+FINE = 4000  # nodes of the integral
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EXPERIMENTS)
 @pytest.mark.parametrize("where", ["start", "random"])
 def test_second_order_with_a_terminal_cost(model, where):
     problem = EXPERIMENTS[model].start if where == "start" else random_point(model)
-    loss = dd.Integral(dd.L2(), terminal=dd.L2(0.5), **FINE)
-    found = orders(problem, paper_data(model), loss)
+    loss = dd.Integral(dd.L2(), terminal=dd.L2(0.5), nodes=FINE)
+    found = orders(problem, EXPERIMENTS[model].clean, loss)
     assert np.all(found > 1.6), found
 
 
 @pytest.mark.parametrize("cost", [dd.L1(), dd.Linf()])
 def test_first_order_with_kinks(cost):
-    found = orders(
-        EXPERIMENTS["hiv"].start, paper_data("hiv"), dd.Integral(cost, **FINE)
-    )
+    hiv, loss = EXPERIMENTS["hiv"], dd.Integral(cost, nodes=FINE)
+    found = orders(hiv.start, hiv.clean, loss)
     assert np.all(found > 0.6), found
 
 
 def test_first_order_with_costs_at_single_times():
-    data = paper_data("exponential")
+    data = EXPERIMENTS["exponential"].clean
     found = orders(EXPERIMENTS["exponential"].start, data, dd.SumOfSquares())
     assert np.all(found > 0.6), found
 
@@ -79,7 +79,7 @@ def test_jump_at_zero(model, tau):
     # dx/dtau jumps at t = tau, where no rule for the integral is better than first
     # order.
     loss = dd.Integral(dd.L2(), terminal=dd.L2(), nodes=400_000)
-    found = orders(problem, paper_data("logistic"), loss)
+    found = orders(problem, EXPERIMENTS["logistic"].clean, loss)
     assert np.all(found > 1.5), found
 
 
@@ -90,8 +90,8 @@ def forced(x, y, tau, t):
 @pytest.mark.parametrize("tau", [1.7, 12.3])
 def test_rhs_that_depends_on_time_and_delay(tau):
     problem = dd.Problem(forced, dd.Periodic(1.0, 2.0, 3.0), tau)
-    loss = dd.Integral(dd.L2(), **FINE)
-    found = orders(problem, paper_data("logistic"), loss, 1 if tau < 10 else 4)
+    loss = dd.Integral(dd.L2(), nodes=FINE)
+    found = orders(problem, EXPERIMENTS["logistic"].clean, loss, 1 if tau < 10 else 4)
     assert np.all(found > 1.5), found
 
 
@@ -104,7 +104,7 @@ def test_observation_parameters():
 
     start = EXPERIMENTS["exponential"].start
     problem = dd.Problem(start.rhs, start.history, 2.0, observe=Scale(jnp.asarray(1.3)))
-    data = paper_data("exponential")
+    data = EXPERIMENTS["exponential"].clean
     for loss in (dd.Integral(dd.L2(), terminal=dd.L2()), dd.SumOfSquares()):
         exact = gradient(problem, data, loss, dd.Discrete(), dd.RK4(), 1000)
         found = gradient(problem, data, loss, dd.Adjoint(), dd.RK2(), 1000)
@@ -112,7 +112,7 @@ def test_observation_parameters():
 
 
 def test_published_formula_has_the_wrong_sign():
-    problem, data = EXPERIMENTS["exponential"].start, paper_data("exponential")
+    problem, data = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clean
     loss = dd.Integral(dd.L2())
     published = gradient(problem, data, loss, dd.Published(), dd.RK2(), 4000)
     corrected = gradient(problem, data, loss, dd.Adjoint(), dd.RK2(), 4000)
@@ -125,14 +125,14 @@ def test_published_formula_has_the_wrong_sign():
 
 def test_published_is_right_for_a_constant_history():
     problem = dd.Problem(dd.models.Logistic(1.5, 1.2), dd.Constant(1.7), 0.9)
-    data, loss = paper_data("logistic"), dd.Integral(dd.L2())
+    data, loss = EXPERIMENTS["logistic"].clean, dd.Integral(dd.L2())
     published = gradient(problem, data, loss, dd.Published(), dd.RK2(), 800)
     exact = gradient(problem, data, loss, dd.Discrete(), dd.RK2(), 800)
     np.testing.assert_allclose(published, exact, rtol=5e-3)
 
 
 def test_published_refuses_what_it_cannot_do():
-    data = paper_data("exponential")
+    data = EXPERIMENTS["exponential"].clean
     start = EXPERIMENTS["exponential"].start
     with pytest.raises(ValueError, match="Integral"):
         dd.value_and_grad(start, data, gradient=dd.Published())

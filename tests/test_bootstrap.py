@@ -5,8 +5,8 @@ import pytest
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
+from support.options import QUIET
 
-QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)
 
 

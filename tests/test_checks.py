@@ -6,8 +6,9 @@ import pytest
 import ddefind as dd
 from ddefind._inference.residual_tests import LEVEL, residual_checks
 from ddefind.paper import EXPERIMENTS
+from support.options import QUIET
+from support.unchecked import unchecked
 
-QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)
 T = np.linspace(0, 5, 60)
 DECAY = dd.equation("x' = -k * x")
@@ -165,7 +166,7 @@ def test_only_fits_of_the_same_data_are_compared():
     with pytest.raises(ValueError, match="at least two fits"):
         dd.compare([one])
     with pytest.raises(TypeError, match="no least-squares fit"):
-        dd.compare({"one": one, "two": 2})
+        dd.compare({"one": one, "two": unchecked(2)})
     assert dd.compare([one, decay(noisy())]).labels[0].endswith("(1)")
 
 
@@ -203,7 +204,7 @@ def test_a_prior_that_the_data_contradict_is_no_part_of_chi_square():
     assert fit.chi_square == pytest.approx(np.sum(fit.residuals**2))
     assert "standard deviations off its prior" in str(fit)
     with pytest.raises(TypeError, match="`prior` must be a `Gaussian"):
-        dd.Parameter(prior=3)
+        dd.Parameter(prior=unchecked(3))
 
 
 @pytest.mark.parametrize("level", [95, 0.0, float("nan"), "0.9"])
@@ -230,4 +231,4 @@ def test_minima_have_the_unit_of_the_loss():
 def test_many_fits_are_of_one_equation():
     other = dd.equation("x' = -k")
     with pytest.raises(ValueError, match="different equations"):
-        dd.fit_many([DECAY, other], dd.Data(T, noisy()), **QUIET)
+        dd.fit_many(unchecked([DECAY, other]), dd.Data(T, noisy()), **QUIET)

@@ -16,15 +16,17 @@ import pytest
 
 import ddefind as dd
 from ddefind._solve.system import System
-from support.helpers import EXPERIMENTS, flatten, gradients_of, grid_for, paper_data
+from ddefind.paper import EXPERIMENTS
+from support.gradients import gradients_of, grid_for
+from support.vectors import flatten
 
 TAU_MIN = 0.2
 
 
 def program(model, loss, solver, route):
     """The compiled text of a value and gradient, and its grid."""
-    experiment, data = EXPERIMENTS[model], paper_data(model)
-    problem, n = experiment.start, experiment.n
+    experiment, data = EXPERIMENTS[model], EXPERIMENTS[model].clean
+    problem, n = experiment.start, experiment.steps_per_delay
     function = gradients_of(problem, data, loss, solver, n, TAU_MIN, route)
     vectors = jnp.asarray(flatten(problem)[0])[None]
     text = function.lower(vectors).compile().as_text()
@@ -101,7 +103,7 @@ def test_the_loops_are_machine_code_without_copies(model, loss, solver, route):
 
 
 def test_a_training_loop_is_one_kernel():
-    experiment, data = EXPERIMENTS["exponential"], paper_data("exponential")
+    experiment, data = EXPERIMENTS["exponential"], EXPERIMENTS["exponential"].clean
     problem, loss, route = experiment.start, dd.SumOfSquares(), dd.Discrete()
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
     grid, target = grid_for(problem, data.T, 10, TAU_MIN), loss.prepare(data)
@@ -141,13 +143,17 @@ def numbers():
     """Losses, gradients and states, and whether every loop is machine code."""
     result = []
     for model, loss, route in RIGHT:
-        experiment, data = EXPERIMENTS[model], paper_data(model)
-        setting = dict(solver=dd.RK4(), steps_per_delay=experiment.n)
+        experiment, data = EXPERIMENTS[model], EXPERIMENTS[model].clean
         value, gradient = dd.value_and_grad(
-            experiment.start, data, loss=loss, gradient=route, **setting
+            experiment.start,
+            data,
+            loss=loss,
+            gradient=route,
+            solver=dd.RK4(),
+            steps_per_delay=experiment.steps_per_delay,
         )
         result.append([float(value), *flatten(gradient)[0].tolist()])
-    solution = dd.solve(experiment.start, data.T, dd.RK4(), experiment.n)
+    solution = dd.solve(experiment.start, data.T, dd.RK4(), experiment.steps_per_delay)
     result.append(np.ravel(solution.x).tolist())
     return result, is_machine_code(program(*CASES[0])[0])
 

@@ -35,6 +35,7 @@ def test_the_users_arrays_are_copied_and_ours_are_frozen():
     t[0], x[0] = 0.5, 9.0
     np.testing.assert_array_equal(data.t, [0, 1])
     np.testing.assert_array_equal(data.x, [[1], [2]])
+    assert data.sd is not None
     for array in (data.t, data.x, data.sd):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
@@ -141,7 +142,7 @@ def test_bad_deviations_are_refused(sd, message):
 
 def test_deviations_may_be_missing_where_nothing_was_measured():
     data = dd.Data([0, 1, 2], [1, np.nan, 3], sd=[1, np.nan, 2])
-    assert np.isnan(data.sd[1, 0])
+    assert data.sd is not None and np.isnan(data.sd[1, 0])
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", "b", "c"]])
@@ -156,7 +157,7 @@ def test_data_cannot_be_changed():
         with pytest.raises(AttributeError, match=name):
             setattr(data, name, None)
     with pytest.raises(AttributeError, match="cannot delete"):
-        del data.x
+        delattr(data, "x")
     same = pickle.loads(pickle.dumps(data))
     np.testing.assert_array_equal(same.x, data.x)
 

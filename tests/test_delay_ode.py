@@ -51,8 +51,10 @@ def batch_model():
 
 def rows(batch):
     generator = torch.Generator().manual_seed(batch)
-    make = dict(generator=generator, dtype=torch.float64)
-    return [torch.rand(batch, 2, **make), torch.rand(batch, 1, **make)]
+    return [
+        torch.rand(batch, width, generator=generator, dtype=torch.float64)
+        for width in (2, 1)
+    ]
 
 
 def check(model, *inputs):
@@ -89,6 +91,7 @@ def test_gradients_are_those_of_the_native_problem():
         "history.b": gradient.history.b[0],
     }
     for name, parameter in model.named_parameters():
+        assert parameter.grad is not None
         assert parameter.grad.item() == pytest.approx(float(pairs[name]), rel=1e-10)
     assert len(pairs) == len(list(model.parameters()))
 
@@ -119,24 +122,30 @@ def test_times_come_in_any_order_and_may_repeat():
     found = model(times)
     torch.testing.assert_close(found, model(TIMES)[order], rtol=1e-12, atol=0.0)
     found[1:4].sum().backward()
-    assert times.grad[0] == times.grad[4] == 0.0 != times.grad[2] == times.grad[3]
+    slopes = times.grad
+    assert slopes is not None
+    assert slopes[0] == slopes[4] == 0.0 != slopes[2] == slopes[3]
 
 
 def test_types_follow_the_times_and_gradients_their_parameters():
     model = copy.deepcopy(converted())
     rhs = model.rhs
+    assert isinstance(rhs, tm.Logistic)
     assert model.tau.dtype == torch.float64 and rhs.theta_0.dtype == torch.float32
     found = model(TIMES.float())
     assert found.dtype == torch.float32
     exact = logistic()(TIMES).float()
     torch.testing.assert_close(found, exact, rtol=1e-6, atol=1e-6)
     found.sum().backward()
+    assert rhs.theta_0.grad is not None
     assert rhs.theta_0.grad.dtype == torch.float32
     assert model([1, 2]).dtype == torch.get_default_dtype()
     assert model(np.array([1.0, 2.0])).dtype == torch.float64
 
 
 class Buffered(nn.Module):
+    known: torch.Tensor
+
     def __init__(self):
         super().__init__()
         self.register_buffer("known", torch.tensor(1.0))
@@ -151,6 +160,7 @@ def test_tensors_are_read_at_every_call():
     model = DelayODE(Buffered(), tm.Periodic(0.0, 1.0, 1.0), 1.0)
     first = model(TIMES)
     first.sum().backward()
+    assert isinstance(model.rhs, Buffered)
     assert model.rhs.still.grad is None and model.rhs.rate.grad is not None
     with torch.no_grad():
         model.rhs.known.fill_(2.0)
@@ -203,6 +213,7 @@ def test_second_derivatives_are_refused_not_wrong():
 
 def test_it_trains_with_torchs_own_optimiser_and_loader():
     truth, model = logistic(), logistic()
+    assert isinstance(model.rhs, tm.Logistic)
     times = torch.linspace(0, 5, 41, dtype=torch.float64)
     with torch.no_grad():
         target = truth(times)

@@ -1,5 +1,7 @@
 """A user's own differentiation through `solve`: reverse, forward, and under vmap."""
 
+from typing import Literal
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,11 +10,12 @@ import pytest
 
 import ddefind as dd
 
+Mode = Literal["reverse", "forward"]
 TIMES = np.array([0.0, 0.31, 1.13, 2.7])
 POINT = np.array([-0.4, -1.3, 0.83, 0.5, 2.0, 1.0, 2.2])
 
 
-def states(vector, mode="reverse", jump=False):
+def states(vector, mode: Mode = "reverse", jump=False):
     """x at some times, from (theta_0, theta_1, tau, A, omega, b, x(0))."""
     rhs = dd.models.Exponential(vector[0], vector[1])
     history = dd.Periodic(*(vector[i : i + 1] for i in (3, 4, 5)))
@@ -101,7 +104,7 @@ def test_the_derivative_in_time():
 
 
 def test_a_function_history_is_differentiated_for_tau():
-    def end(tau, mode="reverse"):
+    def end(tau, mode: Mode = "reverse"):
         problem = dd.Problem(
             lambda x, y, tau, t: -y, lambda t: jnp.cos(t).reshape(1), tau
         )

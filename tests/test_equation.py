@@ -11,7 +11,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._problem.parameters import free_parameters
-from support.helpers import EXPERIMENTS, MODELS, paper_data
+from ddefind.paper import EXPERIMENTS
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
 TEXTS = {
@@ -48,10 +48,10 @@ def gradient(problem, name):
     experiment = EXPERIMENTS[name]
     value, slopes = dd.value_and_grad(
         problem,
-        paper_data(name),
+        EXPERIMENTS[name].clean,
         loss=dd.Integral(dd.L2()),
         solver=dd.RK2(),
-        steps_per_delay=experiment.n,
+        steps_per_delay=experiment.steps_per_delay,
     )
     return float(value), dd.parameter_values(slopes)
 
@@ -63,11 +63,11 @@ def close(found, expected, tolerance=1e-12):
     )
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_papers_models_as_text_are_the_modules(name):
     experiment = EXPERIMENTS[name]
     text = as_text(name, experiment.start, TEXTS[name][1])
-    solve = {"T": experiment.T, "steps_per_delay": experiment.n}
+    solve = {"T": experiment.T, "steps_per_delay": experiment.steps_per_delay}
     close(dd.solve(text, **solve).x, dd.solve(experiment.start, **solve).x)
     (value, slopes), (expected, wanted) = (
         gradient(problem, name) for problem in (text, experiment.start)
@@ -169,6 +169,7 @@ def test_a_name_in_several_places_is_one_parameter():
         "observe.K": dd.Tied("rhs.K"),
     }
     problem = TIED.problem(r=1, K=2, a=3, tau=0.5, s=4)
+    assert problem.observe is not None
     assert float(problem.history.K) == float(problem.observe.K) == 2
     assert float(problem.history.tau) == 0.5
     assert float(problem.history(-1.0)[0]) == 1 - 3 + 0.5
@@ -299,7 +300,7 @@ def test_a_formula_is_measured():
     model = dd.equation("x' = -x(t - tau); z' = x", observe="scale * (x + 2 * z) + t")
     assert model.observed == ("y",) and model.names[-1] == "scale"
     problem = model.problem(b=[1.0, 2.0], tau=1.0, scale=10.0)
-    assert problem.observed == 1
+    assert problem.observed == 1 and problem.observe is not None
     np.testing.assert_allclose(problem.observe(jnp.array([1.0, 2.0]), 0.5), [50.5])
 
 
@@ -308,6 +309,7 @@ def test_several_quantities_are_measured_by_name():
     model = dd.equation(text, observe="x; total; half = share / 2; x2 = share; share=z")
     assert model.observed == ("x", "total", "half", "x2", "share")
     problem = model.problem(b=1.0, tau=1.0)
+    assert problem.observe is not None
     found = problem.observe(jnp.array([1.0, 4.0]), 0.0)
     np.testing.assert_array_equal(found, [1.0, 5.0, 2.0, 4.0, 4.0])
 
@@ -315,6 +317,7 @@ def test_several_quantities_are_measured_by_name():
 def test_what_is_measured_may_be_called_as_a_state():
     model = dd.equation("x' = -x(t - tau)", observe="x = 2 * x\ny = x^2 + c")
     problem = model.problem(b=1.0, tau=1.0, c=1.0)
+    assert problem.observe is not None
     np.testing.assert_array_equal(problem.observe(jnp.array([3.0]), 0.0), [6.0, 10.0])
 
 

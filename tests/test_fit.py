@@ -8,9 +8,8 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 import ddefind as dd
-from support.helpers import EXPERIMENTS, MODELS, paper_data
-
-QUIET = dict(progress=False)
+from ddefind.paper import EXPERIMENTS
+from support.options import QUIET
 
 
 def numpy_loss(z, spline, T, n):
@@ -50,7 +49,7 @@ def numpy_adam(z, loss, epochs, rate):
 
 
 def test_path_of_adam_agrees_with_plain_numpy():
-    data = paper_data("exponential")
+    data = EXPERIMENTS["exponential"].clean
     fit = dd.fit(
         EXPERIMENTS["exponential"].start,
         data,
@@ -69,7 +68,7 @@ def test_path_of_adam_agrees_with_plain_numpy():
     np.testing.assert_allclose(fit.path, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EXPERIMENTS)
 @pytest.mark.parametrize(
     "make", [dd.Adam, dd.RMSProp, dd.SGD, dd.LBFGS], ids=lambda kind: kind.__name__
 )
@@ -80,11 +79,11 @@ def test_every_optimiser_lowers_every_loss(model, make):
     constants = "k m delta c T_0 n_p N".split() if model == "hiv" else []
     fit = dd.fit(
         EXPERIMENTS[model].start,
-        paper_data(model),
+        EXPERIMENTS[model].clean,
         parameters={f"rhs.{name}": dd.Fixed() for name in constants},
         optimizer=optimizer,
         solver=dd.RK2(),
-        steps_per_delay=EXPERIMENTS[model].n,
+        steps_per_delay=EXPERIMENTS[model].steps_per_delay,
         epochs=40,
         **QUIET,
     )
@@ -94,7 +93,7 @@ def test_every_optimiser_lowers_every_loss(model, make):
         fit.problem,
         fit.data,
         solver=dd.RK2(),
-        steps_per_delay=EXPERIMENTS[model].n,
+        steps_per_delay=EXPERIMENTS[model].steps_per_delay,
     )
     np.testing.assert_allclose(loss, fit.loss, rtol=1e-9)
 
@@ -108,7 +107,7 @@ def test_lbfgs_finds_noise_free_parameters():
 
 
 class TestParameters:
-    data = paper_data("exponential")
+    data = EXPERIMENTS["exponential"].clean
     start = EXPERIMENTS["exponential"].start
 
     def test_fixed_tied_and_bounded(self):
@@ -166,7 +165,7 @@ def test_a_delay_that_moves_a_hundredfold_is_followed(start, end, bounds):
 
 def test_no_finite_loss_at_the_start():
     start = dd.Problem(dd.models.Exponential(900.0, 900.0), dd.Constant(1.0), 1.0)
-    fit = dd.fit(start, paper_data("exponential"), epochs=9, **QUIET)
+    fit = dd.fit(start, EXPERIMENTS["exponential"].clean, epochs=9, **QUIET)
     assert fit.status is dd.Status.no_start
     assert "Epoch 0" in fit.message and "theta_0 = 900" in fit.message
     assert fit.to_dict()["loss"] is None
@@ -175,7 +174,7 @@ def test_no_finite_loss_at_the_start():
 def test_an_exploding_step_is_halved_until_it_works():
     fit = dd.fit(
         EXPERIMENTS["exponential"].start,
-        paper_data("exponential"),
+        EXPERIMENTS["exponential"].clean,
         optimizer=dd.SGD(1.0),
         epochs=300,
         **QUIET,
@@ -212,7 +211,7 @@ def test_interrupt_keeps_the_best():
         if now.epoch >= 30:
             raise KeyboardInterrupt
 
-    start, data = EXPERIMENTS["logistic"].start, paper_data("logistic")
+    start, data = EXPERIMENTS["logistic"].start, EXPERIMENTS["logistic"].clean
     fit = dd.fit(start, data, optimizer=dd.Adam(), progress=stop)
     assert fit.status is dd.Status.interrupted
     assert 30 <= fit.epochs < 500
@@ -221,7 +220,7 @@ def test_interrupt_keeps_the_best():
 
 
 def test_threshold_and_epochs():
-    start, data = EXPERIMENTS["exponential"].start, paper_data("exponential")
+    start, data = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clean
     fit = dd.fit(start, data, threshold=100.0, **QUIET)
     assert fit.status is dd.Status.threshold
     assert fit.losses[-1] < 100 <= fit.losses[-2]
@@ -232,7 +231,7 @@ def test_threshold_and_epochs():
 def test_result_prints_and_saves(tmp_path):
     fit = dd.fit(
         EXPERIMENTS["hiv"].start,
-        paper_data("hiv"),
+        EXPERIMENTS["hiv"].clean,
         parameters={f"rhs.{n}": dd.Fixed() for n in "k m delta c T_0 n_p N".split()},
         epochs=20,
         **QUIET,
@@ -258,6 +257,6 @@ def test_result_prints_and_saves(tmp_path):
     ],
 )
 def test_bad_input(change, message):
-    start, data = EXPERIMENTS["exponential"].start, paper_data("exponential")
+    start, data = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clean
     with pytest.raises((ValueError, TypeError), match=message):
         dd.fit(start, data, **{"optimizer": dd.Adam(), **QUIET, **change})

@@ -10,13 +10,12 @@ from ddefind._fitting.descent_batches import DescentBatch
 from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
 from ddefind._solve.grid import Grid
-from support.helpers import EXPERIMENTS, MODELS, paper_data
-
-QUIET = dict(progress=False)
+from ddefind.paper import EXPERIMENTS
+from support.options import QUIET, Options
 
 
 def noisy(model, count, level=0.1, seed=0):
-    data = paper_data(model)
+    data = EXPERIMENTS[model].clean
     random = np.random.default_rng(seed)
     sd = level * data.x.std(axis=0, ddof=1)
     return [
@@ -25,11 +24,11 @@ def noisy(model, count, level=0.1, seed=0):
     ]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EXPERIMENTS)
 @pytest.mark.parametrize("published", [False, True])
 def test_as_each_alone(model, published):
     sets = noisy(model, 5)
-    options = dict(
+    options: Options = dict(
         loss=dd.Integral(dd.L2(), nodes="solver" if published else 100),
         gradient=dd.Published() if published else dd.Discrete(),
         solver=dd.RK2(),
@@ -49,12 +48,12 @@ def test_as_each_alone(model, published):
     "loss", [dd.SumOfSquares(), dd.Integral(dd.L1(), terminal=dd.L2())]
 )
 def test_different_times_starts_and_routes(route, loss):
-    data = paper_data("logistic")
+    data = EXPERIMENTS["logistic"].clean
     sets = [
         dd.Data(data.t[:n:k], data.x[:n:k]) for n, k in ((101, 1), (81, 2), (61, 3))
     ]
     starts = [{"tau": 0.61}, {"tau": 1.1, "b": 2.2}, {"theta_0": 1.4}]
-    options = dict(loss=loss, gradient=route, epochs=25, **QUIET)
+    options: Options = dict(loss=loss, gradient=route, epochs=25, **QUIET)
     start = EXPERIMENTS["logistic"].start
     batch = dd.fit_many(start, sets, starts=starts, **options)
     for index in range(3):
@@ -87,7 +86,7 @@ def test_random_starts_and_lbfgs():
     box = {"tau": dd.Parameter("random", lower=0.5, upper=2.0)}
     batch = dd.fit_many(
         EXPERIMENTS["exponential"].true,
-        paper_data("exponential"),
+        EXPERIMENTS["exponential"].clean,
         starts=4,
         parameters=box,
         optimizer=dd.LBFGS(),

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 import ddefind as dd
-from support.helpers import equal_data as equal
+from support.data_sets import equal_data as equal
+from support.unchecked import unchecked
 
 NAN = np.nan
 read = dd.Data.from_pandas
@@ -64,11 +65,12 @@ def test_dates(unit, where):
 
 def test_dates_with_zones_are_compared_in_utc():
     index = pd.DatetimeIndex(["2024-03-31", "2024-04-01"], tz="Europe/Berlin")
-    data = read(pd.DataFrame({"x": [1, 2]}, index=index))
+    frame = pd.DataFrame({"x": [1, 2]}, index=index)
+    data = read(frame)
     equal(data, [0, 23 / 24], [1, 2])
     assert data.origin == "2024-03-30T23:00:00+00:00"
     start = pd.Timestamp("2024-03-30T22:00Z")
-    assert read(pd.DataFrame({"x": [1, 2]}, index=index), start=start).t[0] == 1 / 24
+    assert read(frame, start=unchecked(start)).t[0] == 1 / 24
 
 
 def test_an_index_of_numbers_is_the_time():

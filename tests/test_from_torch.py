@@ -9,10 +9,13 @@ import pytest
 import torch
 
 import ddefind as dd
+from ddefind.paper import EXPERIMENTS
 from ddefind.torch._compare_with_torch import value_and_vjp
 from ddefind.torch._from_torch import to_torch
 from support import torch_modules as tm
-from support.helpers import EXPERIMENTS, MODELS, flatten, paper_data
+from support.options import Options
+from support.unchecked import unchecked
+from support.vectors import flatten
 
 KNOWN = {**tm.BUILT, **tm.HISTORIES}
 
@@ -119,19 +122,19 @@ def paper_problem(model, **options):
     )
 
 
-def paper_options(model):
-    options = dict(solver=dd.RK2(), steps_per_delay=EXPERIMENTS[model].n)
-    return options | dict(loss=dd.Integral(dd.L2()))
+def paper_options(model) -> Options:
+    n = EXPERIMENTS[model].steps_per_delay
+    return dict(solver=dd.RK2(), steps_per_delay=n, loss=dd.Integral(dd.L2()))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EXPERIMENTS)
 def test_the_papers_models_have_the_native_solutions_and_gradients(model):
     native, mine = EXPERIMENTS[model].start, paper_problem(model)
-    t, solver, n = np.linspace(0, 3, 7), dd.RK2(), EXPERIMENTS[model].n
+    t, solver, n = np.linspace(0, 3, 7), dd.RK2(), EXPERIMENTS[model].steps_per_delay
     solutions = [dd.solve(p, 3.0, solver, n)(t) for p in (native, mine)]
     np.testing.assert_allclose(*solutions, rtol=1e-10)
     (value, slope), (expected, exact) = (
-        dd.value_and_grad(p, paper_data(model), **paper_options(model))
+        dd.value_and_grad(p, EXPERIMENTS[model].clean, **paper_options(model))
         for p in (mine, native)
     )
     np.testing.assert_allclose(value, expected, rtol=1e-10)
@@ -140,13 +143,19 @@ def test_the_papers_models_have_the_native_solutions_and_gradients(model):
     np.testing.assert_allclose(slope, exact, rtol=1e-10, atol=1e-10 * size)
 
 
-SLOW = [pytest.param(m, marks=pytest.mark.slow) for m in MODELS if m != "hiv"]
+SLOW = [pytest.param(m, marks=pytest.mark.slow) for m in EXPERIMENTS if m != "hiv"]
 
 
 @pytest.mark.parametrize("model", ["hiv", *SLOW])
 def test_the_papers_models_have_the_native_fits(model):
     fits = [
-        dd.fit(p, paper_data(model), epochs=40, progress=False, **paper_options(model))
+        dd.fit(
+            p,
+            EXPERIMENTS[model].clean,
+            epochs=40,
+            progress=False,
+            **paper_options(model),
+        )
         for p in (EXPERIMENTS[model].start, paper_problem(model))
     ]
     assert fits[1].names == fits[0].names
@@ -154,12 +163,12 @@ def test_the_papers_models_have_the_native_fits(model):
 
 
 def test_what_a_user_does_with_a_problem():
-    problem, data = paper_problem("logistic"), paper_data("logistic")
+    problem, data = paper_problem("logistic"), EXPERIMENTS["logistic"].clean
     loss, gradient = dd.value_and_grad(
         problem, data, loss=dd.Integral(dd.L2()), gradient=dd.Adjoint()
     )
     assert loss > 0 and gradient.tau.shape == gradient.rhs.theta_0.shape == ()
-    assert gradient.rhs["theta_0"] is gradient.rhs.theta_0
+    assert unchecked(gradient.rhs)["theta_0"] is gradient.rhs.theta_0
     fit = dd.fit(
         problem,
         data,
@@ -183,9 +192,9 @@ def test_what_a_user_does_with_a_problem():
 
 
 def test_many_fits_side_by_side():
-    problem, data = paper_problem("enso"), paper_data("enso")
+    problem, data = paper_problem("enso"), EXPERIMENTS["enso"].clean
     starts = [{"tau": tau} for tau in (5.5, 6.0, 6.5)]
-    options = dict(epochs=20, progress=False, solver=dd.RK2(), starts=starts)
+    options: Options = dict(epochs=20, progress=False, solver=dd.RK2(), starts=starts)
     batch = dd.fit_many(problem, data, **options)
     native = dd.fit_many(EXPERIMENTS["enso"].start, data, **options)
     np.testing.assert_allclose(batch.best, native.best, rtol=1e-9)
@@ -237,7 +246,9 @@ def test_a_later_change_of_the_torch_module_changes_nothing_here():
     converted = dd.from_torch(module)
     with torch.no_grad():
         module.theta_0.fill_(9.0)
-    assert float(converted.theta_0) == 1.0 == converted.to_torch().theta_0.item()
+    back = converted.to_torch()
+    assert isinstance(back, tm.Logistic)
+    assert float(converted.theta_0) == 1.0 == back.theta_0.item()
 
 
 def test_the_dimension_is_the_smallest_that_works_or_given():

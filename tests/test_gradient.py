@@ -5,18 +5,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.helpers import (
-    EXPERIMENTS,
-    MODELS,
-    flatten,
-    gradients_of,
-    near,
-    paper_data,
-    relative_error,
-    tau_index,
-    whole_steps,
-    with_differences,
-)
+from ddefind.paper import EXPERIMENTS
+from support.gradients import check_gradients, gradients_of
+from support.vectors import flatten, near, tau_index, whole_steps
 
 LOSSES = {"squares": dd.SumOfSquares(), "integral": dd.Integral(dd.L2())}
 SOLVERS = {"RK2": dd.RK2(), "RK4": dd.RK4()}
@@ -27,62 +18,61 @@ def points(model):
     """The paper's start, 20 random points, and those with T / h made an integer."""
     experiment = EXPERIMENTS[model]
     start, _ = flatten(experiment.start)
-    random = near(experiment.true, 20, seed=MODELS.index(model))
-    whole = whole_steps(experiment.true, random, experiment.T, experiment.n)
+    random = near(experiment.true, 20, seed=list(EXPERIMENTS).index(model))
+    whole = whole_steps(
+        experiment.true, random, experiment.T, experiment.steps_per_delay
+    )
     return np.concatenate([start[None], random, whole])
 
 
-def setting(model, loss, solver):
-    experiment, vectors = EXPERIMENTS[model], points(model)
-    shortest = 0.99 * vectors[:, tau_index(experiment.true)].min()
-    return (
-        experiment.true,
-        paper_data(model),
-        LOSSES[loss],
-        SOLVERS[solver],
-        experiment.n,
-        shortest,
-    )
-
-
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EXPERIMENTS)
 def test_the_points_are_both_on_the_grid_and_off_it(model):
     experiment, vectors = EXPERIMENTS[model], points(model)
-    steps = experiment.T * experiment.n / vectors[:, tau_index(experiment.true)]
+    tau = vectors[:, tau_index(experiment.true)]
+    steps = experiment.T * experiment.steps_per_delay / tau
     off = np.abs(steps - np.round(steps))
     assert np.all(off[WHOLE] < 1e-9)
     assert np.all(off[1:21] > 1e-4)
-    assert np.all(vectors[:, tau_index(experiment.true)] > 0)
+    assert np.all(tau > 0)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EXPERIMENTS)
 def test_discrete_agrees_with_differences_and_forward_with_discrete(
     model, loss, solver
 ):
-    vectors = points(model)
-    tau = tau_index(EXPERIMENTS[model].true)
-    route = gradients_of(*setting(model, loss, solver), dd.Discrete())
-    value, discrete, expected = with_differences(route, vectors, tau)
-    assert relative_error(discrete, expected, vectors) < 1e-6
-    route = gradients_of(*setting(model, loss, solver), dd.Forward())
-    value_forward, forward = route(vectors)
-    np.testing.assert_allclose(value_forward, value, rtol=1e-12)
-    assert relative_error(forward, discrete, vectors) < 1e-10
+    experiment = EXPERIMENTS[model]
+    check_gradients(
+        experiment.true,
+        experiment.clean,
+        LOSSES[loss],
+        SOLVERS[solver],
+        experiment.steps_per_delay,
+        points(model),
+    )
 
 
 def test_the_gradient_has_the_shape_of_the_problem():
     experiment = EXPERIMENTS["exponential"]
     value, gradient = dd.value_and_grad(
         experiment.start,
-        paper_data("exponential"),
+        EXPERIMENTS["exponential"].clean,
         loss=dd.Integral(dd.L2()),
         solver=dd.RK2(),
-        steps_per_delay=experiment.n,
+        steps_per_delay=experiment.steps_per_delay,
     )
-    route = gradients_of(*setting("exponential", "integral", "RK2"), dd.Forward())
-    values, found = route(flatten(experiment.start)[0][None])
+    vector = flatten(experiment.start)[0]
+    route = gradients_of(
+        experiment.start,
+        experiment.clean,
+        dd.Integral(dd.L2()),
+        dd.RK2(),
+        experiment.steps_per_delay,
+        0.99 * vector[-1],
+        dd.Forward(),
+    )
+    values, found = route(vector[None])
     np.testing.assert_allclose(value, values[0], rtol=1e-12)
     listed = [
         gradient.rhs.theta_0,
@@ -100,7 +90,7 @@ def test_the_derivative_for_tau_that_the_paper_has_wrong(route, n):
     # The paper's Theorem 1 gives +5.742 here.
     _, gradient = dd.value_and_grad(
         EXPERIMENTS["exponential"].start,
-        paper_data("exponential"),
+        EXPERIMENTS["exponential"].clean,
         loss=dd.Integral(dd.L2()),
         gradient=route,
         solver=dd.RK4(),

@@ -10,16 +10,8 @@ import pytest
 import ddefind as dd
 from ddefind import models
 from ddefind._solve.system import System
-from support.helpers import (
-    flatten,
-    gradients_of,
-    grid_for,
-    near,
-    relative_error,
-    tau_index,
-    whole_steps,
-    with_differences,
-)
+from support.gradients import check_gradients, grid_for
+from support.vectors import flatten, near, tau_index, whole_steps
 
 SQUARES, INTEGRAL = dd.SumOfSquares(), dd.Integral(dd.L2())
 TWO = models.Exponential([-0.4, -0.9], [-1.3, 0.7])
@@ -104,25 +96,14 @@ def data_for(problem, T=4.0):
 
 
 def check(problem, data, loss, solver, n):
-    """Discrete against differences and Forward against Discrete: at the problem itself,
-    at two points near it, and at one of them with T / h an integer."""
+    """The gradients at the problem itself, at two points near it, and at one of them
+    with T / h an integer."""
     centre, _ = flatten(problem)
     vectors = np.concatenate([centre[None], near(problem, 2, seed=3)])
     if float(problem.tau) < data.T:
         whole = whole_steps(problem, vectors[1:2], data.T, n)
         vectors = np.concatenate([vectors, whole])
-    tau = tau_index(problem)
-    shortest = 0.99 * vectors[:, tau].min()
-    compare((problem, data, loss, solver, n, shortest), vectors, tau)
-
-
-def compare(setting, vectors, tau):
-    route = gradients_of(*setting, dd.Discrete())
-    value, discrete, expected = with_differences(route, vectors, tau)
-    assert relative_error(discrete, expected, vectors) < 1e-6
-    value_forward, forward = gradients_of(*setting, dd.Forward())(vectors)
-    np.testing.assert_allclose(value_forward, value, rtol=1e-12)
-    assert relative_error(forward, discrete, vectors) < 1e-10
+    check_gradients(problem, data, loss, solver, n, vectors)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -178,11 +159,9 @@ def test_the_published_nodes_off_the_grid(name):
     data = data_for(problem)
     loss = dd.Integral(dd.L2(), terminal=dd.L2(0.7), nodes="solver")
     vectors = near(problem, 3, seed=3)
-    tau = tau_index(problem)
-    steps = data.T * 7 / vectors[:, tau]
+    steps = data.T * 7 / vectors[:, tau_index(problem)]
     assert np.all(np.abs(steps - np.round(steps)) > 1e-3)
-    setting = problem, data, loss, dd.RK2(), 7, 0.99 * vectors[:, tau].min()
-    compare(setting, vectors, tau)
+    check_gradients(problem, data, loss, dd.RK2(), 7, vectors)
 
 
 def test_memory_may_hold_anything_before():

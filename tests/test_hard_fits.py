@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from support.options import QUIET
 from support.squares import LOGISTIC, TRUTH, logistic_data
 
-QUIET = dict(progress=False)
 LINEAR = "x' = a * x + c * x(t - tau)"
 T = np.linspace(0, 10, 50)
 

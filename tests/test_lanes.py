@@ -9,7 +9,8 @@ import pytest
 import ddefind as dd
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._solve.system import System
-from support.helpers import flatten, grid_for
+from support.gradients import grid_for
+from support.vectors import flatten
 
 LANES, N = 4, 6
 LOSSES = {

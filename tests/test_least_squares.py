@@ -6,9 +6,9 @@ import pytest
 from scipy.optimize import minimize
 
 import ddefind as dd
+from support.options import QUIET
 from support.squares import LOGISTIC, TRUTH, logistic_data, scipy_minimum
 
-QUIET = dict(progress=False)
 MODEL = dd.equation(LOGISTIC)
 
 

@@ -7,7 +7,8 @@ from scipy.interpolate import CubicSpline
 
 import ddefind as dd
 from ddefind._loss.gradients import loss_and_gradient
-from support.helpers import grid_for
+from support.gradients import grid_for
+from support.unchecked import unchecked
 
 PROBLEM = dd.Problem(
     dd.models.Exponential([-0.4, -0.9], [-1.3, 0.7]),
@@ -184,9 +185,9 @@ def test_losses_are_smooth_in_tau_where_the_last_node_meets_T():
 @pytest.mark.parametrize("argument", ["running", "terminal"])
 def test_costs_must_be_instances_or_functions(argument):
     with pytest.raises(TypeError, match=f"`{argument}` must be an instance.*`L1`"):
-        dd.Integral(**{argument: dd.L1})
+        dd.Integral(**{argument: unchecked(dd.L1)})
     with pytest.raises(TypeError, match=f"`{argument}` must be a function.*'L1'"):
-        dd.Integral(**{argument: "L1"})
+        dd.Integral(**{argument: unchecked("L1")})
 
 
 @pytest.mark.parametrize("nodes", [0, -5, 2.5, "solvers", None])

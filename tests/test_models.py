@@ -6,6 +6,7 @@ import pytest
 
 import ddefind as dd
 from ddefind import models
+from support.unchecked import unchecked
 
 X, Y = jnp.array([0.7, -1.2, 2.0]), jnp.array([1.5, 0.4, -0.3])
 TAU, T = jnp.asarray(0.8), jnp.asarray(2.5)
@@ -58,7 +59,7 @@ def test_cheyne_has_a_fixed_integer_power():
     )
     for m in (0, -1, 2.5):
         with pytest.raises(ValueError, match="`m` is a fixed positive integer"):
-            models.Cheyne(1.0, 7.0, 2.0, m=m)
+            models.Cheyne(1.0, 7.0, 2.0, m=unchecked(m))
 
 
 def rows(*powers):

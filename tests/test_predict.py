@@ -7,8 +7,8 @@ import pytest
 import ddefind as dd
 from ddefind._inference.derived import derive
 from ddefind.paper import EXPERIMENTS
+from support.options import QUIET
 
-QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)
 
 

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from support.options import Options
+from support.unchecked import unchecked
 
 MODEL, PAST = dd.models.Logistic(1.0, 1.0), dd.Constant(0.1)
 DATA = dd.Data([0.0, 1.0], [1.0, 2.0])
@@ -25,6 +27,7 @@ def test_functions_and_modules_are_accepted():
 
 def test_scalars_are_promoted():
     problem = dd.Problem(MODEL, dd.Constant(2), 1, initial=3)
+    assert problem.initial is not None
     assert problem.initial.shape == (1,) and problem.history.b.shape == (1,)
     assert problem.tau.shape == () and problem.tau.dtype == jnp.float64
 
@@ -32,13 +35,14 @@ def test_scalars_are_promoted():
 def test_a_problem_is_frozen():
     problem = dd.Problem(MODEL, PAST, 1.0)
     with pytest.raises(AttributeError):
-        problem.tau = 2.0
+        setattr(problem, "tau", 2.0)  # noqa: B010
 
 
 def test_a_problem_can_be_built_inside_a_compiled_function():
     @jax.jit
     def end(tau, b):
         problem = dd.Problem(MODEL, dd.Constant(b), tau, initial=2 * b)
+        assert problem.initial is not None
         return problem.tau + problem.initial[0]
 
     assert float(end(1.0, 0.5)) == 2.0
@@ -77,7 +81,7 @@ def test_a_class_instead_of_an_instance(name):
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_what_cannot_be_called(name):
-    arguments = dict(rhs=MODEL, history=PAST, observe=None) | {name: 3.0}
+    arguments: Options = dict(rhs=MODEL, history=PAST, observe=None) | {name: 3.0}
     with pytest.raises(TypeError, match=f"`{name}` must be callable, but got 3.0"):
         dd.Problem(tau=1.0, **arguments)
 
@@ -130,7 +134,7 @@ def test_an_error_in_the_users_code_passes_unwrapped(place, error):
     def fail(*_):
         raise mine
 
-    arguments = dict(rhs=MODEL, history=PAST, observe=None) | {place: fail}
+    arguments: Options = dict(rhs=MODEL, history=PAST, observe=None) | {place: fail}
     with pytest.raises(error) as caught:
         dd.Problem(tau=1.0, **arguments)
     assert caught.value is mine
@@ -144,14 +148,14 @@ def test_a_rhs_with_the_wrong_signature_says_so():
 def test_value_and_grad_refuses_classes_and_strangers():
     problem = dd.Problem(MODEL, PAST, 1.0)
     with pytest.raises(TypeError, match="`problem` must be an instance"):
-        dd.value_and_grad(MODEL, DATA)
+        dd.value_and_grad(unchecked(MODEL), DATA)
     with pytest.raises(TypeError, match=r"`data` must be an instance such as `Data"):
-        dd.value_and_grad(problem, ([0, 1], [1, 2]))
+        dd.value_and_grad(problem, unchecked(([0, 1], [1, 2])))
     for name, value in dict(
         loss=dd.SumOfSquares, gradient=dd.Forward, solver=dd.RK2
     ).items():
         with pytest.raises(TypeError, match=f"`{name}` must be an instance.*class"):
-            dd.value_and_grad(problem, DATA, **{name: value})
+            dd.value_and_grad(problem, DATA, **{name: unchecked(value)})
     with pytest.raises(ValueError, match="`steps_per_delay`"):
         dd.value_and_grad(problem, DATA, steps_per_delay=0)
 

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 
 import ddefind as dd
 from ddefind._cli.demo import logistic_data
-from support.helpers import equal_data as equal
+from support.data_sets import equal_data as equal
 from test_documentation import ROOT, run
 
 NAN = np.nan

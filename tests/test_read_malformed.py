@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 import ddefind as dd
 from support.malformed import malformed
+from support.unchecked import unchecked
 
 MALFORMED = malformed()
 
@@ -116,9 +117,9 @@ def test_starts_that_are_no_date_are_refused(name, tmp_path):
 def test_names_are_text(tmp_path):
     path = tmp_path / "lake.csv"
     path.write_text("t,x\n0,1\n1,2\n")
-    for options in ({"time": 0}, {"columns": [1]}):
+    for name, value in (("time", 0), ("columns", [1])):
         with pytest.raises(TypeError, match="must be given by name"):
-            dd.read_csv(path, **options)
+            dd.read_csv(path, **{name: unchecked(value)})
 
 
 def data_or_error(path, content):

@@ -9,8 +9,8 @@ import pytest
 import ddefind as dd
 from ddefind._inference.posterior import _make_posterior
 from ddefind.paper import EXPERIMENTS
+from support.options import QUIET
 
-QUIET = dict(progress=False)
 NEAR = dd.LeastSquares(starts=1)
 T = np.linspace(0, 5, 40)
 X = np.exp(-0.7 * T) + 0.05 * np.random.default_rng(0).normal(size=40)

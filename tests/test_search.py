@@ -15,9 +15,9 @@ from ddefind._least_squares.starts import (
     match_starts,
     perturbed_starts,
 )
+from support.options import QUIET
 from support.squares import LOGISTIC, TRUTH, logistic_data, setup_of
 
-QUIET = dict(progress=False)
 MODEL = dd.equation(LOGISTIC)
 DATA = logistic_data()
 
@@ -32,6 +32,7 @@ class TestCurve:
 
     def test_it_is_a_smoothing_spline(self):
         curve = smooth(dd.Data(self.t, self.x))
+        assert curve is not None
         inside = np.linspace(self.t[0], self.t[-1], 200)
         found = curve.splines[0](inside)
         # The same family: for some penalty scipy's is the same curve.
@@ -46,7 +47,9 @@ class TestCurve:
         assert np.sqrt(np.mean((slope - 2 * np.cos(2 * inside)) ** 2)) < 0.5
 
     def test_it_is_the_natural_spline_through_its_values(self):
-        found = smooth(dd.Data(self.t, self.x)).splines[0]
+        curve = smooth(dd.Data(self.t, self.x))
+        assert curve is not None
+        found = curve.splines[0]
         same = CubicSpline(found.t, found.x, bc_type="natural")
         t = np.linspace(self.t[0], self.t[-1], 200).reshape(20, 10)
         np.testing.assert_allclose(found(t), same(t), atol=1e-10)
@@ -56,11 +59,14 @@ class TestCurve:
         t = np.linspace(0, 40, 100)
         x = np.sign(np.sin(1.5 * t)) + 0.1 * np.random.default_rng(0).normal(size=100)
         curve = smooth(dd.Data(t, x))
+        assert curve is not None
         assert np.std(curve.x(t)) > 0.8 * np.std(x)
 
     def test_it_stays_in_the_range_of_the_data(self):
         x = np.exp(-3 * self.t)
-        found = smooth(dd.Data(self.t, x)).x(np.linspace(0, 6, 500))
+        curve = smooth(dd.Data(self.t, x))
+        assert curve is not None
+        found = curve.x(np.linspace(0, 6, 500))
         assert found.min() >= x.min() and found.max() <= x.max()
 
     def test_too_few_points_have_none(self):
@@ -112,6 +118,7 @@ class TestStarts:
 
     def test_matching_finds_what_the_slopes_say(self):
         setup = plain()
+        assert setup.curve is not None
         theta = np.tile([1.0, 1.0, 1.0, 1.0], (4, 1))
         found = match_starts(setup, theta, setup.curve, rough_noise(DATA))
         np.testing.assert_allclose(found[0], list(TRUTH.values()), rtol=0.15)

@@ -9,7 +9,7 @@ import ddefind as dd
 from ddefind._least_squares.sensitivity import Extended
 from ddefind._solve.grid import Grid
 from ddefind._solve.system import System
-from support.helpers import EXPERIMENTS, MODELS
+from ddefind.paper import EXPERIMENTS
 from support.squares import (
     LOGISTIC,
     TRUTH,
@@ -45,7 +45,7 @@ def wave(problem, T, count=31):
     return dd.Data(t, 2 + np.sin(t)[:, None] + np.arange(problem.dimension))
 
 
-CASES = [(model, dd.RK4()) for model in MODELS] + [("logistic", dd.RK2())]
+CASES = [(model, dd.RK4()) for model in EXPERIMENTS] + [("logistic", dd.RK2())]
 
 
 @pytest.mark.parametrize("model, solver", CASES, ids=str)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from support.unchecked import unchecked
 
 # x' = -x(t - 1), x = 1 before 0: 1 - t, then 1 - t + (t - 1)^2 / 2.
 DELAYED = dd.Problem(dd.models.Exponential(0.0, -1.0), dd.Constant(1.0), 1.0)
@@ -216,15 +217,15 @@ def test_steps_per_delay_must_be_a_positive_integer(n):
 
 def test_classes_and_strangers_are_refused():
     with pytest.raises(TypeError, match=r"instance, as `RK4\(\)`.*class `RK2`"):
-        dd.solve(DELAYED, 1.0, dd.RK2)
+        dd.solve(DELAYED, 1.0, unchecked(dd.RK2))
     with pytest.raises(TypeError, match="`problem` must be an instance"):
-        dd.solve(dd.Problem, 1.0)
+        dd.solve(unchecked(dd.Problem), 1.0)
     with pytest.raises(TypeError, match="`solver` must be an instance.*'RK4'"):
-        dd.solve(DELAYED, 1.0, "RK4")
+        dd.solve(DELAYED, 1.0, unchecked("RK4"))
     with pytest.raises(TypeError, match="`T` must be a positive number"):
-        dd.solve(DELAYED, "ten")
+        dd.solve(DELAYED, unchecked("ten"))
     with pytest.raises(ValueError, match="`differentiate` must be"):
-        dd.solve(DELAYED, 1.0, differentiate="both")
+        dd.solve(DELAYED, 1.0, differentiate=unchecked("both"))
 
 
 def test_an_error_in_the_users_rhs_at_solve_time_keeps_its_type():

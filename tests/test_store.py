@@ -14,6 +14,7 @@ import ddefind as dd
 from ddefind._cli.main import main
 from ddefind._results.saved_file import FORMAT, saved_text
 from ddefind._results.versions import VERSION
+from support.unchecked import unchecked
 
 TEXT = "x' = r * x * (1 - x(t - tau) / K)"
 TIMES = np.linspace(0, 8, 41)
@@ -189,7 +190,7 @@ def test_a_model_of_the_users_needs_the_user(path, data):
     with pytest.raises(dd.ResultError, match="not the one that was saved.*theta_0"):
         dd.load(path, problem=other)
     with pytest.raises(TypeError, match="`problem` must be an instance"):
-        dd.load(path, problem=user_rhs)
+        dd.load(path, problem=unchecked(user_rhs))
 
 
 def test_an_equation_with_a_history_of_the_users(path, data):

@@ -13,6 +13,7 @@ import ddefind as dd
 from ddefind.torch import DelayODE
 from ddefind.torch._import_torch import check_version
 from support import torch_modules as tm
+from support.unchecked import unchecked
 
 
 def module(function, **attributes):
@@ -211,7 +212,7 @@ def test_compiled_modules_are_refused():
             warnings.simplefilter("ignore")  # torch deprecates its own parts
             compiled = compiler(tm.Logistic(1.0, 1.0))
         with pytest.raises(TypeError, match="is a compiled module. Give the plain"):
-            dd.from_torch(compiled)
+            dd.from_torch(unchecked(compiled))
 
 
 def test_errors_of_the_user_pass_as_they_are():
@@ -298,7 +299,7 @@ def test_delay_odes_refuse_what_they_cannot_use():
         with pytest.raises((TypeError, ValueError), match=message):
             DelayODE(*arguments)
     with pytest.raises(TypeError, match="`solver` must be an instance"):
-        DelayODE(rhs, history, 1.0, solver=dd.RK4)
+        DelayODE(rhs, history, 1.0, solver=unchecked(dd.RK4))
     with pytest.raises(ValueError, match="`steps_per_delay` must be a positive"):
         DelayODE(rhs, history, 1.0, steps_per_delay=0)
     moody = module(lambda self, x, y, tau, t: self.d(y), d=nn.Dropout(0.1))
@@ -337,4 +338,4 @@ def test_delay_odes_refuse_bad_times_and_rows():
         with pytest.raises(ValueError, match="`z` must have a first axis over the"):
             many([1.0], rows)
     with pytest.raises(ValueError, match=r"`z` must be floating-point, not torch\.int"):
-        many([1.0], torch.ones(2, 1, dtype=int))
+        many([1.0], torch.ones(2, 1, dtype=torch.int64))

@@ -10,8 +10,8 @@ import ddefind as dd
 from ddefind._inference import profile_likelihood
 from ddefind._least_squares.batches import refine
 from ddefind.paper import EXPERIMENTS
+from support.options import QUIET
 
-QUIET = dict(progress=False)
 # The nearest minimum only: these tests start near the best one.
 NEAR = dd.LeastSquares(starts=1)
 

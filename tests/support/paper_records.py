@@ -10,7 +10,9 @@ def made_up(model="exponential", noise=0.3, repeats=4, seed=0, protocol="publish
     """Results around the paper's own means at noise 0.3."""
     experiment = EXPERIMENTS[model]
     random = np.random.default_rng(seed)
-    centre = experiment.published(0.3).mean
+    printed = experiment.published(0.3)
+    assert printed is not None
+    centre = printed.mean
     estimates = centre + 0.01 * random.standard_normal((repeats, len(centre)))
     estimates = np.vectorize(rounded)(estimates)
     return LevelResults(

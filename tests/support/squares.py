@@ -10,6 +10,9 @@ from ddefind._least_squares.normal_equations import normal_equations
 from ddefind._least_squares.sensitivity import visit
 from ddefind._least_squares.setup import CAPACITY, make_setup
 
+from .options import Options
+from .unchecked import unchecked
+
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
 TRUTH = dict(r=1.8, K=2.0, b=0.5, tau=1.0)
 
@@ -72,12 +75,14 @@ def scipy_minimum(setup, points, n, theta, **options):
     """What scipy makes of the same residuals, from `theta`."""
     rows = residual_rows(setup, points, n)
     bounds = (setup.lower, setup.upper)
-    tight = dict(xtol=1e-14, ftol=1e-14, gtol=1e-14, x_scale="jac", max_nfev=2000)
+    tight: Options = dict(
+        xtol=1e-14, ftol=1e-14, gtol=1e-14, x_scale="jac", max_nfev=2000
+    )
     inside = np.clip(theta, setup.lower, setup.upper)
     return least_squares(
         lambda theta: rows(theta)[0],
         inside,
-        lambda theta: rows(theta)[1],
+        unchecked(lambda theta: rows(theta)[1]),
         bounds=bounds,
         **(tight | options),
     )

@@ -175,12 +175,15 @@ class Normed(nn.Module):
 
 def batch_norm():
     norm = nn.BatchNorm1d(6)
+    assert norm.running_mean is not None and norm.running_var is not None
     norm.running_mean.normal_()
     norm.running_var.uniform_(0.5, 1.5)
     return Normed(norm, unsqueeze=True).eval()
 
 
 class Fourier(nn.Module):
+    frequencies: torch.Tensor
+
     def __init__(self):
         super().__init__()
         self.register_buffer("frequencies", torch.randn(3, 4))
@@ -334,6 +337,8 @@ class Compartments(nn.Module):
 
 class Ring(nn.Module):
     """Diffusion on a ring of cells, with a wall in one of them."""
+
+    open: torch.Tensor
 
     def __init__(self):
         super().__init__()
