@@ -135,7 +135,7 @@ def plot_waterfall(fit: "Estimate") -> "Figure":
     ax = figure.subplots()
     minima = fit.search_result.minima
     losses = np.repeat([m.loss for m in minima], [max(m.starts, 1) for m in minima])
-    rise = (np.sort(losses) - losses.min()) / fit.uncertainty.unit
+    rise = (np.sort(losses) - losses.min()) / fit.uncertainty.residual_variance
     ax.plot(np.arange(1, len(rise) + 1), rise, "o-", color=LEARNED, ms=4, lw=1)
     ax.set_yscale("symlog", linthresh=1.0)
     ax.set(xlabel="refined start, sorted", ylabel="chi-square above the lowest")

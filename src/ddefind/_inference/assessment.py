@@ -89,7 +89,7 @@ def residual_tests(
         return ()
     sd = np.broadcast_to(standard_deviations(uncertainty), data.x.shape)
     with np.errstate(over="ignore", invalid="ignore"):
-        directions = values[..., 1:] / sd[..., None] @ uncertainty.half
+        directions = values[..., 1:] / sd[..., None] @ uncertainty.covariance_factor
     # Derivatives may overflow where values do not; then no direction is taken out.
     if not np.all(np.isfinite(directions[np.isfinite(data.x)])):
         directions = directions[..., :0]

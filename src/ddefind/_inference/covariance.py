@@ -68,7 +68,7 @@ class Uncertainty:
         return (theta <= self.setup.lower + near) | (theta >= self.setup.upper - near)
 
     @cached_property
-    def scale(self) -> np.ndarray:
+    def sensitivity_norms(self) -> np.ndarray:
         """The sensitivity norms: the norms of the columns of the weighted Jacobian.
 
         Zero means that the data do not depend on the value: doubling it would change
@@ -88,13 +88,13 @@ class Uncertainty:
     @cached_property
     def _informative(self) -> np.ndarray:
         """The indices of the values that have an influence and are not on a bound."""
-        return np.flatnonzero((self.scale > 0) & ~self.at_bound)
+        return np.flatnonzero((self.sensitivity_norms > 0) & ~self.at_bound)
 
     @cached_property
     def _scaled_information(self) -> np.ndarray:
         """The information matrix of the informative values, scaled to a unit
         diagonal."""
-        norms, kept = self.scale[self._informative], self._informative
+        norms, kept = self.sensitivity_norms[self._informative], self._informative
         information = self.search_result.best.gram[0, 1:, 1:][np.ix_(kept, kept)]
         return information / norms[:, None] / norms
 
@@ -121,9 +121,11 @@ class Uncertainty:
         return directions
 
     @cached_property
-    def flat(self) -> np.ndarray:
+    def without_influence(self) -> np.ndarray:
         """Which values have no influence, or are part of an undetermined direction."""
-        return np.any(np.abs(self.undetermined) > 1e-4, axis=1) | (self.scale == 0)
+        return np.any(np.abs(self.undetermined) > 1e-4, axis=1) | (
+            self.sensitivity_norms == 0
+        )
 
     # The noise.
 
@@ -134,17 +136,21 @@ class Uncertainty:
         return degrees_of_freedom(self.setup.count, determined=self.dimension)
 
     @cached_property
-    def unit(self) -> float:
+    def residual_variance(self) -> float:
         """The variance of a weighted residual, by which sums of squares become
         chi-squares; one where the noise is given."""
         loss = float(self.search_result.best.loss_above_rounding[0])
-        return residual_variance(loss, self.freedom, is_known=self.setup.has_unit)
+        return residual_variance(
+            loss, self.freedom, is_known=self.setup.weights_are_absolute
+        )
 
     @cached_property
     def noise_unknown(self) -> bool:
         """Whether the noise is neither given nor can be estimated, since there are no
         more values than determined directions. Then no standard error is known."""
-        return not self.setup.has_unit and self.setup.count <= self.dimension
+        return (
+            not self.setup.weights_are_absolute and self.setup.count <= self.dimension
+        )
 
     # The covariance.
 
@@ -152,15 +158,17 @@ class Uncertainty:
         """A matrix H such that H H^T is the inverse of the information matrix with
         `extra` information on its diagonal. Rows of values that are not informative
         are zero, and undetermined directions are left out."""
-        norms = self.scale[self._informative]
-        scaled_extra = self.unit * extra[self._informative] / norms**2
+        norms = self.sensitivity_norms[self._informative]
+        scaled_extra = self.residual_variance * extra[self._informative] / norms**2
         eigenvalues, vectors = np.linalg.eigh(
             self._scaled_information + np.diag(scaled_extra)
         )
         determined = eigenvalues > _ZERO_EIGENVALUE
         factor = np.zeros((len(self.theta), int(determined.sum())))
         columns = vectors[:, determined] / np.sqrt(eigenvalues[determined])
-        factor[self._informative] = np.sqrt(self.unit) * columns / norms[:, None]
+        factor[self._informative] = (
+            np.sqrt(self.residual_variance) * columns / norms[:, None]
+        )
         return factor
 
     @cached_property
@@ -170,10 +178,10 @@ class Uncertainty:
         factor = self._covariance_factor(np.zeros(len(self.theta)))
         bound_variance = self.setup.bound_variance
         is_limited = np.sum(factor**2, axis=1) > bound_variance
-        return np.where(is_limited & ~self.flat, 1 / bound_variance, 0.0)
+        return np.where(is_limited & ~self.without_influence, 1 / bound_variance, 0.0)
 
     @cached_property
-    def half(self) -> np.ndarray:
+    def covariance_factor(self) -> np.ndarray:
         """A factor H of the covariance C = H H^T of the free values.
 
         Values on a bound and undetermined directions count as fixed. A value that its
@@ -187,13 +195,13 @@ class Uncertainty:
         nothing about them. They are flat, on a bound, or limited by their bounds more
         than by the data; or the noise is unknown."""
         is_limited = self._bound_information > 0
-        return self.flat | self.at_bound | is_limited | self.noise_unknown
+        return self.without_influence | self.at_bound | is_limited | self.noise_unknown
 
     @cached_property
     def covariance(self) -> np.ndarray:
         """The covariance of the free values, of shape (p, p). Values without
         information have an infinite variance and covariances of zero."""
-        covariance = self.half @ self.half.T
+        covariance = self.covariance_factor @ self.covariance_factor.T
         unknown = self.without_information
         covariance[unknown] = 0.0
         covariance[:, unknown] = 0.0
@@ -215,9 +223,13 @@ class Uncertainty:
     def optimum(self) -> Optimum:
         """The best fit, as the profiles need it."""
         best = self.search_result.best
-        covariance = self.half @ self.half.T
+        covariance = self.covariance_factor @ self.covariance_factor.T
         return Optimum(
-            self.theta, int(best.n[0]), float(best.loss[0]), self.unit, covariance
+            self.theta,
+            int(best.n[0]),
+            float(best.loss[0]),
+            self.residual_variance,
+            covariance,
         )
 
     def profiles(
@@ -233,7 +245,7 @@ class Uncertainty:
         names = setup.model.free.names
         indices = range(len(names)) if which is None else which
         # The profile of a flat value is known to be open, without any fit.
-        has_open_profile = self.flat | self.noise_unknown
+        has_open_profile = self.without_influence | self.noise_unknown
         followed = [j for j in indices if not has_open_profile[j]]
         tied = [
             (np.sqrt(max(rise, 0.0)), theta)
@@ -288,7 +300,7 @@ class Uncertainty:
         candidates = [
             minimum.theta
             for minimum in self.search_result.minima[1 : 1 + 2 * _MAX_TIED_MINIMA]
-            if minimum.loss < optimum.loss + 2 * q**2 * self.unit
+            if minimum.loss < optimum.loss + 2 * q**2 * self.residual_variance
             and np.all(minimum.theta <= self.slow_setup.upper)
         ]
         if not candidates:
@@ -303,6 +315,10 @@ class Uncertainty:
         information = self.search_result.best.gram[0, 1:, 1:]
         distance = np.einsum("ij,jk,ik->i", displacement, information, displacement)
         order = np.argsort(fits.loss)
-        rows = [row for row in order if r[row] < q and distance[row] > 0.1 * self.unit]
-        rise = (fits.loss - optimum.loss) / self.unit
+        rows = [
+            row
+            for row in order
+            if r[row] < q and distance[row] > 0.1 * self.residual_variance
+        ]
+        rise = (fits.loss - optimum.loss) / self.residual_variance
         return [(float(rise[row]), fits.theta[row]) for row in rows[:_MAX_TIED_MINIMA]]

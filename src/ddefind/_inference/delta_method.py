@@ -36,17 +36,17 @@ def propagate(
 
     Undetermined values are tested by a change of their own size, undetermined
     directions by the step that doubles one of the values."""
-    sd = np.linalg.norm(gradient @ uncertainty.half, axis=-1)
+    sd = np.linalg.norm(gradient @ uncertainty.covariance_factor, axis=-1)
     smallest = _SMALLEST_CHANGE * np.maximum(sd, unit)[..., None]
     size = np.maximum(np.abs(uncertainty.theta), 1e-3)
-    moved = (uncertainty.scale == 0) & (np.abs(gradient) * size > smallest)
+    moved = (uncertainty.sensitivity_norms == 0) & (np.abs(gradient) * size > smallest)
     for direction in uncertainty.undetermined.T:
         # Its elements are changes of the values multiplied by their sensitivity norms.
         step = np.divide(
             direction,
-            uncertainty.scale,
+            uncertainty.sensitivity_norms,
             out=np.zeros_like(direction),
-            where=uncertainty.scale > 0,
+            where=uncertainty.sensitivity_norms > 0,
         )
         step = step / max(np.max(np.abs(step) / size), 1e-300)
         takes_part = np.abs(direction) > 1e-4

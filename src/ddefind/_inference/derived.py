@@ -101,7 +101,9 @@ def derive(
     # A value that only its bounds limit counts as known in predictions, but gives a
     # derived quantity no standard error.
     limited_by_bounds = (
-        uncertainty.without_information & ~uncertainty.flat & ~uncertainty.at_bound
+        uncertainty.without_information
+        & ~uncertainty.without_influence
+        & ~uncertainty.at_bound
     )
     is_undetermined = propagated.moved | (limited_by_bounds & (gradient != 0))
     undetermined = ", ".join(f"`{names[j]}`" for j in np.flatnonzero(is_undetermined))

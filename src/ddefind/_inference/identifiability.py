@@ -17,7 +17,11 @@ import numpy as np
 from .covariance import Uncertainty
 from .profile_likelihood import Profile
 
-DETERMINED, WEAK, NOT = "determined", "weakly determined", "not determined"
+DETERMINED, WEAKLY_DETERMINED, NOT_DETERMINED = (
+    "determined",
+    "weakly determined",
+    "not determined",
+)
 
 # A parameter is weakly determined if its interval is so many times as wide as its
 # standard error suggests.
@@ -74,18 +78,18 @@ def _verdict(
     parameters that is determined instead, if there is one."""
     name = profile.name
     if not np.isfinite(uncertainty.search_result.best.loss[0]):
-        return Verdict(name, NOT, "There is no fit.")
-    if uncertainty.scale[j] == 0:
-        return Verdict(name, NOT, "The data do not depend on {}.")
+        return Verdict(name, NOT_DETERMINED, "There is no fit.")
+    if uncertainty.sensitivity_norms[j] == 0:
+        return Verdict(name, NOT_DETERMINED, "The data do not depend on {}.")
     if uncertainty.noise_unknown:
         return Verdict(
             name,
-            NOT,
+            NOT_DETERMINED,
             "No degrees of freedom are left to estimate the noise, so that the errors "
             "of {} are unknown.",
         )
     if combination is not None:
-        return Verdict(name, NOT, combination)
+        return Verdict(name, NOT_DETERMINED, combination)
     low, high = profile.closed
     if low and high:
         expected = 2 * profile.quantile * uncertainty.standard_errors[j]
@@ -93,7 +97,7 @@ def _verdict(
         if width > _WIDE * expected:
             return Verdict(
                 name,
-                WEAK,
+                WEAKLY_DETERMINED,
                 f"The interval of {{}} is {width / expected:.1f} times as wide as its "
                 "standard error promises: its profile is far from a parabola.",
             )
@@ -104,7 +108,7 @@ def _verdict(
         where = f"below {profile.interval[1]:.4g}"
     else:
         where = "on both sides"
-    return Verdict(name, NOT, f"The profile of {{}} stays open {where}.")
+    return Verdict(name, NOT_DETERMINED, f"The profile of {{}} stays open {where}.")
 
 
 def _determined_combinations(uncertainty: Uncertainty) -> dict[int, str]:
@@ -117,7 +121,7 @@ def _determined_combinations(uncertainty: Uncertainty) -> dict[int, str]:
     for group in _groups(undetermined):
         names = [uncertainty.setup.model.free.names[j] for j in group]
         gradients = _orthogonal_complement(undetermined[group])
-        gradients = gradients * uncertainty.scale[group][:, None]
+        gradients = gradients * uncertainty.sensitivity_norms[group][:, None]
         count, formula = gradients.shape[1], None
         if count == 1:
             formula = _formula(uncertainty, group, gradients[:, 0])

@@ -251,7 +251,7 @@ def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
     free = replace(setup.model.free, lower=tuple(setup.lower), upper=tuple(setup.upper))
     center = free.inverse(_interior(uncertainty))
     slope = np.asarray(jax.jvp(free.transform, (center,), (np.ones_like(center),))[1])
-    half = uncertainty.half / slope[:, None]
+    half = uncertainty.covariance_factor / slope[:, None]
     without_information = np.where(uncertainty.without_information, 1.0, 0.0)
     covariance = half @ half.T + np.diag(without_information)
     jitter = 1e-12 * np.diag(covariance).max()
@@ -277,7 +277,7 @@ def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
 def _difference_steps(uncertainty: Uncertainty) -> np.ndarray:
     """The step sizes of finite differences: small shares of the standard errors or,
     where there are none, of the distance between the bounds."""
-    errors = np.linalg.norm(uncertainty.half, axis=1)
+    errors = np.linalg.norm(uncertainty.covariance_factor, axis=1)
     return 1e-4 * np.where(errors > 0, errors, 0.01 * _width(uncertainty))
 
 

@@ -48,12 +48,12 @@ class Optimum(NamedTuple):
     theta: np.ndarray
     n: int
     loss: float
-    unit: float
+    residual_variance: float
     covariance: np.ndarray
 
     def r(self, loss: np.ndarray) -> np.ndarray:
         """The root of the excess chi-square of fits with these sums of squares."""
-        return np.sqrt(np.maximum(loss - self.loss, 0.0) / self.unit)
+        return np.sqrt(np.maximum(loss - self.loss, 0.0) / self.residual_variance)
 
 
 @final
@@ -219,7 +219,9 @@ class _ProfileSearch:
         better = np.argmin(fits.loss.reshape(-1, 2), axis=1)
         rows = 2 * np.arange(len(indices)) + better
         diagonal = np.add(indices, 1)
-        sensitivity = np.sqrt(fits.gram[rows, diagonal, diagonal] / self.optimum.unit)
+        sensitivity = np.sqrt(
+            fits.gram[rows, diagonal, diagonal] / self.optimum.residual_variance
+        )
         r = self.optimum.r(fits.loss[rows]).tolist()
         return zip(r, fits.theta[rows], sensitivity)
 

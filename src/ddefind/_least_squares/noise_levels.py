@@ -30,7 +30,7 @@ def noise_from_residuals(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
     size = spread(setup.data)
     mean_square = fits.squares[0] / np.where(count > 0, freedom, 1.0)
     noise = np.sqrt(np.where(count > 0, mean_square, 1.0))
-    few = setup.few
+    few = setup.has_few_values
     if few.any():
         others = setup.measured & ~few
         others = others if others.any() else few

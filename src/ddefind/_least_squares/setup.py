@@ -121,7 +121,7 @@ class FitSetup:
         return np.any(np.isfinite(self.data.x), axis=0)
 
     @property
-    def few(self) -> np.ndarray:
+    def has_few_values(self) -> np.ndarray:
         """For each of several quantities, whether it has no more values than there are
         parameters, so that its residuals say nothing about its noise."""
         count = np.isfinite(self.data.x).sum(axis=0)
@@ -152,7 +152,7 @@ class FitSetup:
         return several or self.model.priors is not None or self.model.huber is not None
 
     @property
-    def has_unit(self) -> bool:
+    def weights_are_absolute(self) -> bool:
         """Whether the weights are absolute, so that the sum of squares is a chi-square:
         the noise is given, or (in a robust fit) was estimated from clipped residuals.
         Otherwise the variance of the residuals is estimated from the sum of squares."""
@@ -167,7 +167,7 @@ class FitSetup:
     def residual_variance(self, loss: float) -> float:
         """The variance of the weighted residuals of a fit with the sum of squares
         `loss`, by which the search converts differences of `loss` to chi-square."""
-        return residual_variance(loss, self.freedom, is_known=self.has_unit)
+        return residual_variance(loss, self.freedom, is_known=self.weights_are_absolute)
 
 
 def make_setup(

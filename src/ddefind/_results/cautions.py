@@ -63,7 +63,9 @@ def _step_error(fit: "Estimate") -> str:
 
 def _bounds(fit: "Estimate") -> list[str]:
     sentences = []
-    for j in np.flatnonzero(fit.uncertainty.at_bound & ~fit.uncertainty.flat):
+    for j in np.flatnonzero(
+        fit.uncertainty.at_bound & ~fit.uncertainty.without_influence
+    ):
         low, high, value = fit.setup.lower[j], fit.setup.upper[j], fit.best[j]
         side = "lower" if value - low < high - value else "upper"
         text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
@@ -88,7 +90,11 @@ def _priors(fit: "Estimate") -> list[str]:
 
 
 def _few_of_a_quantity(fit: "Estimate") -> str:
-    few = [f"`{n}`" for n, is_few in zip(fit.data.names, fit.setup.few) if is_few]
+    few = [
+        f"`{n}`"
+        for n, is_few in zip(fit.data.names, fit.setup.has_few_values)
+        if is_few
+    ]
     if fit.data.sd is not None or not few:
         return ""
     return (

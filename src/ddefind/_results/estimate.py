@@ -19,7 +19,7 @@ from .._inference.assessment import (
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
 from .._inference.covariance import Uncertainty
 from .._inference.derived import Derived, derive
-from .._inference.identifiability import NOT, Verdict
+from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.model_selection import Criteria, criteria
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
@@ -107,7 +107,9 @@ class Estimate(AbstractFit):
         noise is estimated it is about the degrees of freedom."""
         if self.setup.model.huber is None and self.data.sd is not None:
             return float(np.nansum(self.residuals**2))
-        return float(self.search_result.best.loss[0]) / self.uncertainty.unit
+        return (
+            float(self.search_result.best.loss[0]) / self.uncertainty.residual_variance
+        )
 
     # Intervals, verdicts and tests: from the assessment
 
@@ -249,7 +251,9 @@ class Estimate(AbstractFit):
         are."""
         self._check_there_is_a_fit()
         known = self.with_intervals()
-        undetermined = tuple(v.name for v in known.verdicts if v.verdict == NOT)
+        undetermined = tuple(
+            v.name for v in known.verdicts if v.verdict == NOT_DETERMINED
+        )
         return bootstrap(self.uncertainty, known.fitted, undetermined, n, kind, seed)
 
     def sample(
@@ -324,7 +328,7 @@ def make_estimate(
         status = Status.interrupted
     loss = float(best.loss[0])
     # One quantity without given noise: its plain sum of squares.
-    is_plain = not setup.has_unit and len(search_result.noise) == 1
+    is_plain = not setup.weights_are_absolute and len(search_result.noise) == 1
     if is_plain and np.isfinite(loss):
         loss = float(best.squares[0].sum())
     first = np.where(np.isnan(setup.guess), theta, setup.guess)

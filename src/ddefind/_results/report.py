@@ -138,7 +138,7 @@ def _about_minima(fit: "Estimate") -> str:
     reached = _reached(minima[0].starts if minima else 0)
     if len(minima) <= 1:
         return f"{text}one minimum, {reached}."
-    rise = (minima[1].loss - minima[0].loss) / fit.uncertainty.unit
+    rise = (minima[1].loss - minima[0].loss) / fit.uncertainty.residual_variance
     where = (
         f"{rise:.3g} above it"
         if rise >= 0
