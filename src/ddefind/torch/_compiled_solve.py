@@ -108,7 +108,8 @@ def _merge_batch(x: jax.Array, batch: int | None) -> jax.Array:
     return x if batch is None else x.transpose(1, 2, 0).reshape(x.shape[1], -1)
 
 
-def _dense_output(plan: SolvePlan, tau, path, last) -> DenseOutput:
+def _dense_output(plan: SolvePlan, tau: Any, path: Any, last: Any) -> DenseOutput:
+    """The solution between the points of the grid."""
     return DenseOutput(plan.grid, path, plan.grid.step(tau), last)
 
 
