@@ -46,7 +46,10 @@ print(seconds[0] - seconds[1])
 def _fit(experiment: Experiment, repeat: int) -> dd.Estimate:
     data = experiment.data(_NOISE, repeat, exact=True)
     bounds = experiment.bounds
-    return dd.fit(experiment.blank, data, parameters=bounds, progress=False)
+    method = dd.LeastSquares()
+    return dd.fit(
+        experiment.blank, data, parameters=bounds, optimizer=method, progress=False
+    )
 
 
 def _whole(experiment: Experiment) -> Row:

@@ -14,6 +14,7 @@ import ddefind._cli.output_folder
 import ddefind._fitting.least_squares
 from ddefind._least_squares.search import search
 from support.command import TEXT, VALUES, refused, run
+from support.results import load_estimate
 
 FILES = ["curve.csv", "figure.png", "fit.toml", "input", "result.json"]
 FILES += ["table.csv", "table.txt"]
@@ -61,7 +62,7 @@ def test_the_parameters_are_recovered(made):
 def test_everything_is_written(made):
     out = made / "result"
     assert sorted(os.listdir(out)) == sorted(FILES)
-    fit = dd.load(out)
+    fit = load_estimate(out)
     assert (out / "table.txt").read_text() == f"{fit}\n"
     assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
     copied = (out / "input" / "data.csv").read_bytes()
@@ -87,7 +88,7 @@ def test_the_folder_repeats_the_fit_bit_for_bit(made):
     assert differ <= {"seconds", "text", "checksum"}  # the text tells the seconds
     # And it may be written over.
     assert run("fit", "--config", "again/fit.toml", "--out", "again", "--seed", 1) == 0
-    assert dd.load("again").seed == 1
+    assert load_estimate("again").seed == 1
 
 
 def test_the_result_goes_to_the_output_and_all_else_beside(made, capsys, here):
@@ -104,7 +105,7 @@ def test_the_result_goes_to_the_output_and_all_else_beside(made, capsys, here):
 def test_json(made, capsys):
     assert run("fit", "data.csv", "-e", TEXT, *STARTS, "--json", "-q") == 0
     found = json.loads(capsys.readouterr().out)
-    fit = dd.load(made / "result")
+    fit = load_estimate(made / "result")
     assert found["table"] == fit.summary()
     assert found["status"] == fit.status.name and found["noise"] == fit.noise
     assert found["problem"]["equation"] == TEXT
@@ -125,7 +126,7 @@ def test_what_is_known_bounded_and_measured(capsys):
     options = ("--set", "r=1.8", "--bounds", "K in [2, 3]", "--bounds", "tau < 2")
     options += ("--observe", "x = s * x", "--set", "s=1", "--starts", 4, "--seed", 2)
     assert run("fit", "data.csv", "-e", TEXT, *options, "--out", "out") == 0
-    fit = dd.load("out")
+    fit = load_estimate("out")
     assert fit.names == ("K", "b", "tau")
     assert float(fit.problem.rhs.r) == 1.8
     assert fit.setup.lower[0] == 2 and fit.setup.upper.tolist()[::2] == [3, 2]
@@ -177,7 +178,8 @@ def test_a_model_in_a_file(model, capsys, here):
 def test_an_equation_in_a_file(model):
     options = ("--model", "model.py:equation", "--history", 0.6, "--out", "out")
     assert run("fit", "data.csv", *options, "--starts", 4) == 0
-    assert dd.load("out").model.history == (0.6,)
+    model = load_estimate("out").model
+    assert model is not None and model.history == (0.6,)
 
 
 @pytest.mark.parametrize(
@@ -300,7 +302,7 @@ def test_interrupted_on_the_way_to_the_intervals(monkeypatch, capsys, here):
         "estimate",
         "standard_error",
     }
-    low, high = dd.load(here / "out").with_intervals().intervals["tau"]
+    low, high = load_estimate(here / "out").with_intervals().intervals["tau"]
     assert low < 0.8 < high
 
 

@@ -9,7 +9,8 @@ from scipy.interpolate import CubicSpline
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET
+from support.options import QUIET, Options
+from support.results import as_descent, path_of
 
 
 def numpy_loss(z, spline, T, n):
@@ -64,8 +65,8 @@ def test_path_of_adam_agrees_with_plain_numpy():
     expected = numpy_adam(
         fit.first, lambda z: numpy_loss(z, spline, 10.0, 10), 500, 0.03
     )
-    assert fit.path.shape == expected.shape
-    np.testing.assert_allclose(fit.path, expected, rtol=1e-6, atol=1e-6)
+    assert path_of(fit).shape == expected.shape
+    np.testing.assert_allclose(path_of(fit), expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("model", EXPERIMENTS)
@@ -122,10 +123,11 @@ class TestParameters:
             epochs=200,
             **QUIET,
         )
+        fit = as_descent(fit)
         assert fit.names == ("theta_1", "b", "tau")
         assert float(fit.problem.rhs.theta_0) == -2.0
         assert float(fit.problem.history.a[0]) == fit.values["b"]
-        assert np.all((fit.path[:, 2] > 1.2) & (fit.path[:, 2] < 1.5))
+        assert np.all((path_of(fit)[:, 2] > 1.2) & (path_of(fit)[:, 2] < 1.5))
         assert fit.first[2] == pytest.approx(1.4)
 
     def test_random_start_by_seed(self):
@@ -134,7 +136,7 @@ class TestParameters:
             dd.fit(self.start, self.data, parameters=box, seed=s, epochs=1, **QUIET)
             for s in (1, 1, 2)
         ]
-        values = [fit.first[1] for fit in starts]
+        values = [as_descent(fit).first[1] for fit in starts]
         assert values[0] == values[1] != values[2]
 
     def test_nothing_to_learn(self):
@@ -159,7 +161,7 @@ def test_a_delay_that_moves_a_hundredfold_is_followed(start, end, bounds):
         epochs=2000,
         **QUIET,
     )
-    assert np.all(fit.path > 0)
+    assert np.all(path_of(fit) > 0)
     assert fit.values["tau"] == pytest.approx(end, rel=0.05)
 
 
@@ -221,10 +223,10 @@ def test_interrupt_keeps_the_best():
 
 def test_threshold_and_epochs():
     start, data = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clean
-    fit = dd.fit(start, data, threshold=100.0, **QUIET)
+    fit = as_descent(dd.fit(start, data, threshold=100.0, **QUIET))
     assert fit.status is dd.Status.threshold
     assert fit.losses[-1] < 100 <= fit.losses[-2]
-    none = dd.fit(start, data, epochs=0, **QUIET)
+    none = as_descent(dd.fit(start, data, epochs=0, **QUIET))
     assert len(none.losses) == 1 and np.array_equal(none.best, none.first)
 
 
@@ -259,4 +261,5 @@ def test_result_prints_and_saves(tmp_path):
 def test_bad_input(change, message):
     start, data = EXPERIMENTS["exponential"].start, EXPERIMENTS["exponential"].clean
     with pytest.raises((ValueError, TypeError), match=message):
-        dd.fit(start, data, **{"optimizer": dd.Adam(), **QUIET, **change})
+        options: Options = {"optimizer": dd.Adam(), **QUIET, **change}
+        dd.fit(start, data, **options)

@@ -187,6 +187,8 @@ def test_what_a_user_does_with_a_problem():
     assert fit.names == ("theta_1", "A", "omega", "tau")
     assert 0.1 < fit.values["tau"] < 9 and fit.loss < fit.losses[0]
     learned = fit.to_torch()
+    assert isinstance(learned.rhs, tm.Logistic)
+    assert isinstance(learned.history, tm.Periodic)
     assert learned.rhs.theta_0.item() == 2.5 and learned.tau == fit.values["tau"]
     assert learned.history.b.item() == learned.rhs.theta_1.item()
 

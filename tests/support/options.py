@@ -1,9 +1,14 @@
 """Options that tests pass on to `dd.fit` and the like."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 # Options of different types in one dictionary.
 Options = dict[str, Any]
 
+
+class Quiet(TypedDict):
+    progress: bool
+
+
 # No progress bar.
-QUIET: Options = {"progress": False}
+QUIET: Quiet = {"progress": False}
