@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ from torch import nn
 import ddefind as dd
 from ddefind._solve.solution import make_grid
 from ddefind.torch import DelayODE
-from ddefind.torch._compiled_solve import SolvePlan, Tensors, pulled, trajectory
+from ddefind.torch._compiled_solve import SolvePlan, Tensors, trajectory, trajectory_vjp
 
 from . import _cases
 from ._loops import RATE, gradient_loop
@@ -110,7 +111,9 @@ def _eager_loop(case: _cases.Case):
     optimiser = torch.optim.SGD(parameters, lr=RATE)
     steps = int(np.ceil(case.data.T / tau.item() * n))
     nodes = np.arange(steps + 1) * tau.item() / n
-    target = torch.tensor(np.asarray(jax.vmap(dd.spline(case.data))(nodes)))
+    target = torch.tensor(
+        np.asarray(jax.vmap(dd.spline(case.data))(jnp.asarray(nodes)))
+    )
 
     def epoch():
         optimiser.zero_grad()
@@ -171,7 +174,7 @@ def _overhead() -> Iterator[Row]:
     def pulled_back():
         x, path, last = solved()
         call = plan, case.data.t, tensors, path, last
-        return jax.block_until_ready(pulled(*call, np.ones(x.shape)))
+        return jax.block_until_ready(trajectory_vjp(*call, np.ones(x.shape)))
 
     jobs = {
         "forward": lambda: model(times),

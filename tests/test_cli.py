@@ -198,6 +198,7 @@ def test_a_closed_pipe_ends_a_command_silently(arguments):
         stderr=subprocess.PIPE,
         text=True,
     )
+    assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     assert process.stderr.read() == ""
     process.stderr.close()

@@ -346,7 +346,7 @@ def test_a_failure_while_drawing_keeps_the_result(monkeypatch, made, here):
     shutil.copytree(made / "result", "out")
     monkeypatch.setattr(dd.Estimate, "plot", disk_is_full)
     assert run("fit", "data.csv", "-e", TEXT, "--seed", 1, "--out", "out") == 2
-    assert dd.load("out").seed == 1
+    assert load_estimate("out").seed == 1
     assert not Path("out/figure.png").exists()  # not even that of the earlier fit
 
 
