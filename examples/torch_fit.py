@@ -52,6 +52,7 @@ def main() -> dict[str, float]:
         progress=False,
     )
     learned = fit.to_torch()
+    assert isinstance(learned.rhs, Growth)
     crowding = torch.linspace(0.2, 1.2, 5)
     with torch.no_grad():
         rates = learned.rhs.rate(crowding[:, None]).ravel()

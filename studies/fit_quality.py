@@ -30,7 +30,11 @@ def measure(experiment: Experiment, noise: float, repeats: int) -> dict:
     held = {name: dd.Fixed(known[name]) for name in HELD.get(experiment.model, ())}
     sets = [experiment.data(noise, r, SEED, exact=True) for r in range(repeats)]
     fits = dd.fit_many(
-        experiment.blank, sets, parameters=experiment.bounds | held, progress=False
+        experiment.blank,
+        sets,
+        parameters=experiment.bounds | held,
+        optimizer=dd.LeastSquares(),
+        progress=False,
     )
     truth = np.array([known[name] for name in fits.names])
     limits = dict(

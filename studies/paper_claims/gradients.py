@@ -6,6 +6,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
@@ -41,7 +42,7 @@ def _gradient_function(
     def one(vector):
         moved = rebuild(vector)
         _, gradient = loss_and_gradient(
-            moved, target, data.T, loss, route, solver, grid
+            moved, target, jnp.asarray(data.T), loss, route, solver, grid
         )
         return ravel_pytree(eqx.filter(gradient, eqx.is_inexact_array))[0]
 
