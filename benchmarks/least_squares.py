@@ -37,7 +37,13 @@ experiment, seconds = EXPERIMENTS["{model}"], []
 for repeat in range(2):
     data = experiment.data(0.1, repeat, exact=True)
     start = time.perf_counter()
-    dd.fit(experiment.blank, data, parameters=experiment.bounds, progress=False)
+    dd.fit(
+        experiment.blank,
+        data,
+        parameters=experiment.bounds,
+        intervals=False,
+        progress=False,
+    )
     seconds.append(time.perf_counter() - start)
 print(seconds[0] - seconds[1])
 """
@@ -45,26 +51,34 @@ print(seconds[0] - seconds[1])
 
 def _fit(experiment: Experiment, repeat: int) -> dd.Estimate:
     data = experiment.data(_NOISE, repeat, exact=True)
-    bounds = experiment.bounds
-    method = dd.LeastSquares()
     return dd.fit(
-        experiment.blank, data, parameters=bounds, optimizer=method, progress=False
+        experiment.blank,
+        data,
+        parameters=experiment.bounds,
+        optimizer=dd.LeastSquares(),
+        intervals=False,
+        progress=False,
     )
 
 
 def _whole(experiment: Experiment) -> Row:
-    """All starts, phases and steps of a fit, after compilation."""
-    _fit(experiment, 0)
-    seconds, busy, starts = [], [], []
+    """All starts, phases and steps of a fit, after compilation; the note has its
+    intervals, which are not in the figure."""
+    _fit(experiment, 0).with_intervals()
+    seconds, busy, starts, intervals = [], [], [], []
     for repeat in range(1, 1 + _SETS):
         begin = time.perf_counter(), time.process_time()
         found = _fit(experiment, repeat)
         seconds.append(time.perf_counter() - begin[0])
         busy.append(time.process_time() - begin[1])
         starts.append(found.starts)
+        began = time.perf_counter()
+        found.with_intervals()
+        intervals.append(time.perf_counter() - began)
     median = float(np.median(seconds))
     note = (
-        f"{np.median(starts):.0f} starts, {1e3 * np.median(busy):.0f} ms of processor"
+        f"{np.median(starts):.0f} starts, {1e3 * np.median(busy):.0f} ms of processor; "
+        f"intervals {1e3 * np.median(intervals):.0f} ms"
     )
     what = f"{experiment.title}: a fit"
     return Row(what, f"{1e3 * median:.0f} ms", median, 0.1, note)

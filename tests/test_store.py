@@ -13,6 +13,7 @@ import pytest
 import ddefind as dd
 from ddefind._cli.main import main
 from ddefind._results.saved_file import FORMAT, saved_text
+from ddefind._results.schema import read_content
 from ddefind._results.versions import VERSION
 from support.results import as_descent, load_estimate
 from support.unchecked import unchecked
@@ -393,6 +394,17 @@ def test_the_file_is_as_documented(saved):
     assert body["data"]["x"][7] == ["NaN"]
     assert signed(body) and json.loads(signed(body))["checksum"] == body["checksum"]
     assert [row["name"] for row in body["table"]] == ["r", "K", "b", "tau"]
+
+
+def test_the_schema_and_the_page_have_every_key(saved):
+    page = (Path(__file__).parents[1] / "docs" / "saved-fits.md").read_text()
+    body = json.loads(saved)
+    envelope = {"format", "version", "ddefind", "checksum"}
+    assert set(read_content(body)) == set(body) - envelope
+    for name, part in body.items():
+        inner = part if name in ("search", "free", "assessment", "data") else {}
+        for key in (name, *inner):
+            assert f"`{key}`" in page, key
 
 
 def test_saving_to_no_folder(fit, tmp_path):

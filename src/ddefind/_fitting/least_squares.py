@@ -14,15 +14,13 @@ from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
 from .._least_squares.search import PHASES, search
 from .._least_squares.setup import make_setup
-from .._loss.gradients import check_data
+from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
-from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.solution import check_steps
+from .._solve.solution import check_solver, check_steps
 from .._util.cores import cores
-from .._util.errors import check_instance, check_positive
+from .._util.errors import check_positive
 from .._util.progress import Reporter
 from .method import AbstractMethod
 from .request import FitOptions, FitTask
@@ -126,9 +124,8 @@ class LeastSquares(AbstractMethod):
 
         `report(phase, fits, delays)` is called after each phase of the search."""
         began = time.perf_counter()
-        check_instance("problem", task.problem, Problem, "Problem(rhs, history, tau)")
-        check_instance("solver", options.solver, AbstractSolver, "RK4()")
-        check_data(task.data, task.problem.observed)
+        check_problem_and_data(task.problem, task.data)
+        check_solver(options.solver)
         steps = options.steps_per_delay
         setup, problem = make_setup(
             task.problem,

@@ -162,11 +162,10 @@ def check_inputs(
     problem: Any, data: Any, loss: Any, gradient: Any, solver: Any
 ) -> None:
     """Check all arguments of a loss and its gradient."""
-    check_problem(problem)
+    check_problem_and_data(problem, data)
     check_loss(loss)
     check_route(gradient)
     check_solver(solver)
-    check_data(data, problem.observed)
 
 
 def check_loss(loss: Any) -> None:

@@ -118,6 +118,7 @@ _ESTIMATE = Record(
     {
         **_COMMON,
         "parameters": Many(Record(_FREE_ARRAY)),
+        "noise": Named(Real(low=0.0)),
         "options": Record(
             {
                 "starts": Whole(1),
