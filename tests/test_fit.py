@@ -263,3 +263,9 @@ def test_bad_input(change, message):
     with pytest.raises((ValueError, TypeError), match=message):
         options: Options = {"optimizer": dd.Adam(), **QUIET, **change}
         dd.fit(start, data, **options)
+
+
+def test_a_misspelt_option_is_named():
+    logistic = EXPERIMENTS["logistic"]
+    with pytest.raises(TypeError, match="no argument `epoch`. Did you mean 'epochs'"):
+        dd.fit(logistic.true, logistic.clean, epoch=3)  # type: ignore
