@@ -125,7 +125,7 @@ def test_a_state_of_few_values_does_not_count_as_exact(values):
     fit = dd.fit(model, dd.Data(t, x, names=("x", "y")), **QUIET)
     assert fit.noise["y"] > 1e-3
     assert abs(fit.values["a"] - 1) < 4 * fit.standard_errors["a"] < 0.2
-    assert "`y`: too few values to tell the noise by" in str(fit)
+    assert "`y`: too few values to estimate the noise" in str(fit)
 
 
 def test_coarse_steps_that_do_not_converge_become_finer():

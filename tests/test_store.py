@@ -263,10 +263,16 @@ def test_blanks_and_order_are_no_alteration(saved, path, fit):
     same(dd.load(path), fit)
 
 
-@pytest.mark.parametrize("version", [VERSION + 1, 99, "2", None, 1.5])
+@pytest.mark.parametrize("version", [VERSION + 1, 99])
 def test_a_newer_version(saved, path, version):
     body = json.loads(saved) | {"version": version, "ddefind": "9.9"}
     assert "newer ddefind (9.9" in refused(path, json.dumps(body))
+
+
+@pytest.mark.parametrize("version", ["2", None, 1.5, 0, True])
+def test_no_version(saved, path, version):
+    body = json.loads(saved) | {"version": version}
+    assert "is not valid" in refused(path, json.dumps(body))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from ._fitting.optimizers import (
     Cosine as Cosine,
     RMSProp as RMSProp,
 )
-from ._inference.model_selection import Comparison as Comparison, compare as compare
 from ._loss.adjoint import Adjoint as Adjoint
 from ._loss.check_gradient import (
     GradientCheck as GradientCheck,
@@ -53,6 +52,7 @@ from ._problem.parameters import (
 from ._problem.priors import Gaussian as Gaussian, LogNormal as LogNormal
 from ._problem.problem import Problem as Problem
 from ._results.batch import FitBatch as FitBatch
+from ._results.compare import Comparison as Comparison, compare as compare
 from ._results.estimate import Estimate as Estimate
 from ._results.load import SavedFit as SavedFit, load as load
 from ._results.result import FitResult as FitResult

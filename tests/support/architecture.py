@@ -69,6 +69,10 @@ def imported_modules(path: Path) -> set[str]:
     package = path.relative_to(SOURCE).parts[:-1]
     found = set()
     for node in _statements(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            whole = any(alias.name.split(".")[0] == "ddefind" for alias in node.names)
+            # The command line uses the package as a user does.
+            assert not whole or package == ("_cli",), path
         if not isinstance(node, ast.ImportFrom):
             continue
         if not node.level:

@@ -15,7 +15,7 @@ from .._solve.solution import make_grid
 from .._util.cores import cores
 from .._util.progress import Reporter
 from . import epochs
-from .epochs import Descent, State, begin, run
+from .epochs import Descent, EpochLog, State, begin, run
 
 if TYPE_CHECKING:
     from .optimizers import AbstractOptimizer
@@ -55,7 +55,7 @@ class DescentBatch:
         self.rows = max(16, min(descent.epochs + 1, _MOST_EPOCHS, most // self.size))
         self.capacity = 0
         self.inputs: dict[bytes, tuple] = {}
-        self.histories: list[tuple] = []
+        self.logs: list[tuple[np.ndarray, EpochLog]] = []
         columns = [begin(descent, jnp.asarray(part)) for part in _lanes(z, self.size)]
         self.state = jax.tree.map(
             lambda *parts: np.concatenate(
@@ -140,19 +140,23 @@ class DescentBatch:
             self.inputs[block] = jax.device_put(inputs)
         return self.inputs[block]
 
-    def _store(self, block: np.ndarray, state: State, history, tau, count) -> None:
+    def _store(
+        self, block: np.ndarray, state: State, log: EpochLog, tau, count
+    ) -> None:
+        """Keep the results of one call: the states, delays and log of a block."""
         width = len(block)
         for whole, part in zip(jax.tree.leaves(self.state), jax.tree.leaves(state)):
             whole[..., block] = part[..., :width]
         self.tau[block] = tau[..., :width]
         rows = int(count.ravel()[0])
-        self.histories.append((block, jax.tree.map(lambda a: a[:rows], history)))
+        self.logs.append((block, jax.tree.map(lambda a: a[:rows], log)))
 
-    def history(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
-        """One fit's losses, a row for each epoch, and its free vectors if recorded."""
+    def log(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
+        """The losses of one fit, a row for each epoch, and its unconstrained vectors if
+        they were kept."""
         lanes = [
             (log, int(lane))
-            for block, log in self.histories
+            for block, log in self.logs
             for lane in np.flatnonzero(block == index)
         ]
         loss = np.concatenate([np.empty(0), *(s.loss[:, lane] for s, lane in lanes)])
@@ -171,7 +175,7 @@ def _column(array, size: int) -> np.ndarray:
 
 
 def _lanes(z: np.ndarray, size: int) -> list[np.ndarray]:
-    """The free vectors in the shapes of the blocks; the last is filled up."""
+    """The unconstrained vectors, divided into blocks; the last block is filled up."""
     if size == 1:
         return list(z.T)
     count = -(-z.shape[1] // size) * size
@@ -180,9 +184,9 @@ def _lanes(z: np.ndarray, size: int) -> list[np.ndarray]:
 
 
 def _block_size(optimizer: "AbstractOptimizer", fits: int) -> tuple[int, int, int]:
-    """How many fits run side by side in a block, how many blocks at a time, and for how
-    many epochs of one fit a call has room: to get it is slow where the cache is full.
-    """
+    """The number of fits in a block, the number of blocks that run at a time, and the
+    largest number of epochs times fits in one call, which limits the memory of the
+    log."""
     if jax.default_backend() != "cpu":
         return (fits if optimizer.elementwise else 1), 1, 10**7
     workers = cores()

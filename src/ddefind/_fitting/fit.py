@@ -135,8 +135,11 @@ def fit(
     True
     """
     given = read_options("fit", options)
-    tasks, given = _tasks([problem], [data], [{}], given)
-    return _method(optimizer, tasks[0].problem, given).fit(tasks[0], given)
+    model, equation = _problem_and_equation(problem, given)
+    matched = _matched(equation, data)
+    given = _with_settings_of(equation, matched, given)
+    task = FitTask(model, matched, {}, given.seed, equation)
+    return _method(optimizer, model, given).fit(task, given)
 
 
 @overload
@@ -210,8 +213,20 @@ def fit_many(
     (3, (3, 4))
     """
     given = read_options("fit_many", options)
-    tasks, given = _tasks(*_one_for_each_fit(problem, data, starts), given)
-    return _method(optimizer, tasks[0].problem, given).fit_many(tasks, given)
+    problems, sets, own_starts = _one_for_each_fit(problem, data, starts)
+    _check_one_equation(problems)
+    distinct = {id(each): _problem_and_equation(each, given) for each in problems}
+    models, equation = (
+        [distinct[id(each)][0] for each in problems],
+        distinct[id(problems[0])][1],
+    )
+    matched = [_matched(equation, each) for each in sets]
+    given = _with_settings_of(equation, matched[0], given)
+    tasks = [
+        FitTask(*each, given.seed + index, equation)
+        for index, each in enumerate(zip(models, matched, own_starts))
+    ]
+    return _method(optimizer, models[0], given).fit_many(tasks, given)
 
 
 def _one_for_each_fit(
@@ -242,52 +257,53 @@ def _one_for_each_fit(
     return repeated(problems), repeated(sets), repeated(own)
 
 
-def _tasks(
-    problems: list[Any],
-    sets: list[Any],
-    starts: list[Mapping[str, float]],
-    options: FitOptions,
-) -> tuple[list[FitTask], FitOptions]:
-    """The fits, with problems made of text equations, and the options, with what the
-    equation knows of its parameters."""
-    equation = problems[0] if isinstance(problems[0], Equation) else None
-    if any(isinstance(p, Equation) and str(p) != str(equation) for p in problems):
+def _check_one_equation(problems: Sequence[Any]) -> None:
+    """Refuse text equations that differ."""
+    texts = {id(each): str(each) for each in problems if isinstance(each, Equation)}
+    if len(set(texts.values())) > 1 or 0 < len(texts) < len({*map(id, problems)}):
         raise ValueError(
             "`problem` has different equations. Fit one of them at a time: `fit_many` "
             "fits one equation to many data sets."
         )
-    if equation is not None:
+
+
+def _problem_and_equation(
+    problem: Problem | Equation, options: FitOptions
+) -> tuple[Problem, Equation | None]:
+    """The problem to fit, and the text equation that it is made of, if it is."""
+    if isinstance(problem, Equation):
+        equation = problem
         if options.history is not None:
-            equation = equation.with_history(options.history)
-        sets = [_matched(equation, data) for data in sets]
-        problems = [equation.blank] * len(problems)
-        known = _known_settings(equation, sets[0])
-        options = replace(options, parameters={**known, **(options.parameters or {})})
-    elif options.history is not None:
+            equation = problem.with_history(options.history)
+        return equation.blank, equation
+    if options.history is not None:
         raise ValueError(
             "`history` replaces that of an `Equation`; a `Problem` has its own."
         )
-    check_instance("problem", problems[0], Problem, "Problem(rhs, history, tau)")
-    tasks = [
-        FitTask(problem, data, own, options.seed + index, equation)
-        for index, (problem, data, own) in enumerate(zip(problems, sets, starts))
-    ]
-    return tasks, options
+    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
+    return problem, None
 
 
-def _matched(equation: Equation, data: Data) -> Data:
-    """The data with a column for each quantity that the equation observes."""
+def _matched(equation: Equation | None, data: Data) -> Data:
+    """The data with a column for each quantity that an equation observes."""
+    if equation is None:
+        return data
     check_instance("data", data, Data, "Data(t, x)")
     return data.select(equation.observed)
 
 
-def _known_settings(equation: Equation, data: Data) -> dict[str, Any]:
-    """What an equation knows of its parameters: ties, and a delay that it gives."""
+def _with_settings_of(
+    equation: Equation | None, data: Data, options: FitOptions
+) -> FitOptions:
+    """The options, with what an equation knows of its parameters: ties, and a delay
+    that it gives."""
+    if equation is None:
+        return options
     settings: dict[str, Any] = dict(equation.settings)
     if not equation.needs_tau:
         # Without a delay only the solver's steps depend on tau.
         settings["tau"] = Fixed(data.T / 10)
-    return settings
+    return replace(options, parameters={**settings, **(options.parameters or {})})
 
 
 def _method(

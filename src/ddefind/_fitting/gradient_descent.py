@@ -60,7 +60,7 @@ def _run(
     *,
     keep_paths: bool,
 ) -> "_Finished":
-    """Check what was asked for, and run all epochs of all fits."""
+    """Check the options, and run all epochs of all fits."""
     began = time.perf_counter()
     sets = [task.data for task in tasks]
     gradient = Discrete() if options.gradient is None else options.gradient
@@ -173,7 +173,7 @@ class _Finished:
     def result(self, index: int) -> FitResult:
         """The result of one fit."""
         state, task = self.batch_state.state, self.tasks[index]
-        losses, path = self.batch_state.history(index)
+        losses, path = self.batch_state.log(index)
         return FitResult(
             problem=self.free.problem(state.best[:, index], self.start[index]),
             start=self.start[index],

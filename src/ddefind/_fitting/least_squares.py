@@ -1,4 +1,4 @@
-"""Least squares as a method: one fit on all cores, or many beside each other."""
+"""Least squares as a method: one fit on all cores, or many at the same time."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,6 +28,8 @@ from .request import FitOptions, FitTask
 # What the progress bar shows after the phases of the search.
 _INTERVALS = "intervals"
 _STEPS_PER_DELAY = 10
+# What is printed below many fits without intervals.
+_LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
 
 
 @final
@@ -84,7 +86,7 @@ class LeastSquares(AbstractMethod):
                 reporter.show(phase, step, 0, fits.loss[best], tau[best])
 
             estimate = self._search(task, options, cores(), report)
-            # Who interrupts the search does not want to wait for the intervals.
+            # After Ctrl-C the intervals are not computed.
             if wants_intervals and not estimate.search_result.interrupted:
                 estimate = _with_intervals(estimate)
                 tau = float(estimate.problem.tau)
@@ -111,7 +113,8 @@ class LeastSquares(AbstractMethod):
                 estimates.append(estimate)
                 done, tau = len(estimates), float(estimate.problem.tau)
                 reporter.show("fits", done, done, estimate.loss, tau)
-        return _batch(estimates, time.perf_counter() - began)
+        notes = () if options.intervals else (_LEFT_OUT,)
+        return _batch(estimates, time.perf_counter() - began, notes)
 
     def _search(
         self,
@@ -120,7 +123,7 @@ class LeastSquares(AbstractMethod):
         workers: int,
         report: Callable[[str, RefinedFits, np.ndarray], None] | None,
     ) -> Estimate:
-        """The best fit of one task on so many cores, without intervals.
+        """The best fit of one task, on `workers` threads, without intervals.
 
         `report(phase, fits, delays)` is called after each phase of the search."""
         began = time.perf_counter()
@@ -159,7 +162,9 @@ def _with_intervals(estimate: Estimate) -> Estimate:
     return replace(estimate, assessment=assessment, seconds=seconds)
 
 
-def _batch(estimates: list[Estimate], seconds: float) -> FitBatch[Estimate]:
+def _batch(
+    estimates: list[Estimate], seconds: float, notes: tuple[str, ...]
+) -> FitBatch[Estimate]:
     best = np.stack([each.best for each in estimates])
     return FitBatch(
         names=estimates[0].names,
@@ -171,4 +176,5 @@ def _batch(estimates: list[Estimate], seconds: float) -> FitBatch[Estimate]:
         epochs=np.array([each.search_result.evaluations for each in estimates]),
         seconds=seconds,
         results=estimates.__getitem__,
+        notes=notes,
     )

@@ -26,4 +26,4 @@ class AbstractMethod(eqx.Module):
 
     @abc.abstractmethod
     def fit_many(self, tasks: Sequence[FitTask], options: FitOptions) -> FitBatch[Any]:
-        """Many fits of one model, beside each other."""
+        """Many fits of one model, at the same time."""

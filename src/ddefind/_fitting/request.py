@@ -1,4 +1,4 @@
-"""What a fit is asked for, before anything is computed: its task and its options."""
+"""The request of a fit: its task (problem and data) and its options."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace

@@ -2,7 +2,7 @@
 
 - `covariance.py` holds the standard errors, `profile_likelihood.py` the confidence
   intervals, and `identifiability.py` the verdicts on each parameter.
-- `residual_tests.py` and `model_selection.py` judge the model.
+- `residual_tests.py` and `information_criteria.py` judge the model.
 - `assessment.py` computes what is printed with a fit: intervals, verdicts and tests.
 - `bootstrap.py` and `posterior.py` sample the distribution of the estimates.
 - `predict.py`, `derived.py` and `stability.py` draw conclusions from the fit, with

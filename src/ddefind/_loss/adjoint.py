@@ -185,9 +185,10 @@ def _solve_adjoint(
         return total
 
     def correct(i, mu):
-        """Where x(0) is not X0(0), F_x(t) jumps at t = tau, inside a step. The fraction
-        u of that step is after tau; of the solver's stages, weighted, the fraction
-        `counted` is. The difference is added here."""
+        """Correct the step that contains t = tau. If x(0) differs from X0(0), F_x jumps
+        there. The exact share of the step after tau is u; the solver's stages, with
+        their weights, count the share `counted`. The result is the difference times the
+        jump."""
         u = crossing - grid.node(i)
         counted = system.solver.step(
             lambda c, _: jnp.where(c <= u, 1.0, 0.0),

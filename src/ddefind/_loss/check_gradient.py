@@ -13,6 +13,7 @@ from .._problem.parameters import parameter_arrays, parameter_vector
 from .._problem.problem import Problem
 from .._solve.runge_kutta import RK4, AbstractSolver
 from .._solve.solution import check_solver, check_steps, make_grid
+from .._util.text_table import table_lines
 from .adjoint import Adjoint
 from .gradients import (
     AbstractGradient,
@@ -46,16 +47,17 @@ class GradientCheck:
         return np.abs(self.routes[route] - self.differences) / scale
 
     def __str__(self) -> str:
-        width = max(9, *map(len, self.names)) + 2
-        head = f"{'parameter':<{width}}{'differences':>14}"
-        head += "".join(f"{name:>14}{'error':>10}" for name in self.routes)
-        lines = [head]
-        for row, name in enumerate(self.names):
-            line = f"{name:<{width}}{self.differences[row]:>14.6g}"
+        header = ["parameter", "differences"]
+        header += [cell for route in self.routes for cell in (route, "error")]
+        rows = [header]
+        for index, name in enumerate(self.names):
+            row = [name, f"{self.differences[index]:.6g}"]
             for route, derivatives in self.routes.items():
-                line += f"{derivatives[row]:>14.6g}{self.errors(route)[row]:>10.1e}"
-            lines.append(line)
-        return "\n".join(lines)
+                error = self.errors(route)[index]
+                row += [f"{derivatives[index]:.6g}", f"{error:.1e}"]
+            rows.append(row)
+        widths = (9, 14, *(12, 8) * len(self.routes))
+        return "\n".join(table_lines(rows, most_rows=len(rows), min_widths=widths))
 
 
 def check_gradient(

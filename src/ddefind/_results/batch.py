@@ -21,7 +21,8 @@ class FitBatch(Generic[Fit]):
     `best`, `first` and `final` have a row for each fit and a column for each of
     `names`: the estimates, and where the fit began and ended. Least squares ends at the
     estimates and begins in many places, so that there `first` are the user's starts.
-    `epochs` are the steps of gradient descent, or the evaluations of least squares."""
+    `epochs` are the steps of gradient descent, or the evaluations of least squares.
+    `notes` are sentences that are printed below the table."""
 
     names: tuple[str, ...]
     best: np.ndarray
@@ -32,6 +33,7 @@ class FitBatch(Generic[Fit]):
     epochs: np.ndarray
     seconds: float
     results: Callable[[int], Fit] = field(repr=False)
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.best)
@@ -62,5 +64,6 @@ class FitBatch(Generic[Fit]):
             [
                 *table_lines([header, *rows], min_widths=(9, 12, 10, 10, 10)),
                 f"{len(self)} fits in {self.seconds:.2g} s: {ended}",
+                *self.notes,
             ]
         )

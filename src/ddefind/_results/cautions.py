@@ -19,8 +19,8 @@ from .._least_squares.setup import usual_delays
 if TYPE_CHECKING:
     from .estimate import Estimate
 
-# A halved step that moves the estimates by more than this share of their joint standard
-# error is worth a word.
+# A warning is printed if halving the step moves the estimates by more than this share
+# of their joint standard error.
 _STEP_ERROR = 0.1
 # Estimates and priors contradict each other if they differ by more than this number of
 # the prior's standard deviations.
@@ -98,9 +98,9 @@ def _few_of_a_quantity(fit: "Estimate") -> str:
     if fit.data.sd is not None or not few:
         return ""
     return (
-        f"{', '.join(few)}: too few values to tell the noise by. It is taken to be as "
-        "that of the others, in units of the spread. Give the data an `sd` if you know "
-        "it."
+        f"{', '.join(few)}: too few values to estimate the noise. It is assumed to be "
+        "the same fraction of the spread as that of the other quantities. Give the "
+        "data an `sd` if you know it."
     )
 
 
@@ -120,8 +120,8 @@ def _tie(fit: "Estimate", assessment: Assessment) -> str:
         return ""
     more = f"{abs(rise):.2g} {'more' if rise >= 0 else 'less'}"
     return (
-        f"Another minimum cannot be told from the best, with {more} chi-square: "
-        f"{', '.join(places)}. The intervals hold both."
+        f"Another minimum fits about as well, with {more} chi-square: "
+        f"{', '.join(places)}. The intervals contain both."
     )
 
 

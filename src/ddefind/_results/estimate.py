@@ -20,7 +20,7 @@ from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
 from .._inference.covariance import Uncertainty
 from .._inference.derived import Derived, derive
 from .._inference.identifiability import NOT_DETERMINED, Verdict
-from .._inference.model_selection import Criteria, criteria
+from .._inference.information_criteria import Criteria, criteria
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.profile_likelihood import Profile

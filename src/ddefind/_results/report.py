@@ -1,7 +1,7 @@
 """A least-squares fit on one screen: a table, and plain sentences below.
 
-Nothing is computed here: a fit without intervals is printed without them, and says
-so."""
+No fit is run and nothing is compiled here: a fit without intervals is printed without
+them, and says so."""
 
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -153,5 +153,5 @@ def _about_minima(fit: "Estimate") -> str:
 def _reached(starts: int) -> str:
     """From how many independent starts a minimum was reached."""
     if starts == 0:
-        return "found by changing others"
+        return "reached only from perturbed fits"
     return "reached once" if starts == 1 else f"reached {starts} times"

@@ -48,7 +48,9 @@ def read_saved(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(body, dict) or body.get("format") != FORMAT:
         raise ResultError(f"{name}: this is not a fit that ddefind saved.")
     version = body.get("version")
-    if type(version) is not int or not 1 <= version <= VERSION:
+    if type(version) is not int or version < 1:
+        raise ResultError(f"{name}: its format version, {version!r}, is not valid.")
+    if version > VERSION:
         raise ResultError(
             f"{name}: it was saved by a newer ddefind ({body.get('ddefind')}, format "
             f"{version}). This one reads formats up to {VERSION}: install the newer."

@@ -4,8 +4,8 @@ Error messages (`errors.py`), text files (`text_files.py`), tables as text and H
 (`text_table.py`), numbers for JSON (`json_numbers.py`), progress reports
 (`progress.py`), and what the compiled programs need: settings of JAX
 (`jax_settings.py`), conversion to JAX arrays (`arrays.py`), rows of buffers
-(`buffers.py`) and the number of cores (`cores.py`). Begin with `errors.py`: every
-message of the package is written in its way.
+(`buffers.py`) and the number of cores (`cores.py`). Begin with `errors.py`, which
+says how error messages are written.
 
 May import: nothing.
 """

@@ -1,63 +1,15 @@
-r"""Model selection: information criteria, and the comparison of several fits.
-
-With $k$ parameters (noise levels that are not given among them), $n$ measured values
-and the likelihood $L$:
-
-$$AIC = 2k - 2\log L, \qquad AIC_c = AIC + \frac{2k(k+1)}{n-k-1}, \qquad
-  BIC = k\log n - 2\log L.$$
-
-Directions in parameter space that the data do not determine are not counted in k: they
-do not improve the fit."""
+"""`compare`: several fits of the same data, best first."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
 from .._data.data import Data
+from .._inference.information_criteria import Criteria
 from .._util.text_table import html_table, table_lines
-
-if TYPE_CHECKING:
-    from .._results.estimate import Estimate
-
-
-class Criteria(NamedTuple):
-    """The log-likelihood and the information criteria of a fit. `parameters` counts the
-    determined directions and the noise levels that were not given."""
-
-    parameters: int
-    log_likelihood: float
-    aic: float
-    aicc: float
-    bic: float
-
-
-def criteria(data: Data, fitted: np.ndarray, dimension: int) -> Criteria:
-    """The criteria of a fit with Gaussian noise.
-
-    `fitted` is the model at the times of the data, of the shape of `data.x`;
-    `dimension` is the number of determined directions."""
-    residuals = data.x - fitted
-    is_measured = np.isfinite(residuals)
-    n, count = int(is_measured.sum()), is_measured.sum(axis=0)
-    squares = np.where(is_measured, residuals, 0.0) ** 2
-    if data.sd is not None:
-        sd = np.where(is_measured, data.sd, 1.0)
-        normalisation = is_measured * np.log(2 * np.pi * sd**2)
-        deviance = float(np.sum(squares / sd**2 + normalisation))
-        k = dimension
-    else:
-        measured = count > 0
-        total, count = squares.sum(axis=0)[measured], count[measured]
-        size = np.nansum(data.x[:, measured] ** 2, axis=0)
-        # The variance of the noise of each quantity, never zero.
-        variance = np.maximum(total / count, 1e-30 * size / count + 1e-300)
-        deviance = float(np.sum(count * (np.log(2 * np.pi * variance) + 1)))
-        k = dimension + len(count)
-    aic = deviance + 2 * k
-    aicc = aic + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
-    return Criteria(k, -0.5 * deviance, aic, aicc, deviance + k * np.log(n))
+from .estimate import Estimate
 
 
 @final
@@ -104,7 +56,7 @@ class Comparison:
         return html_table(self._rows())
 
 
-def compare(fits: "Mapping[str, Estimate] | Iterable[Estimate]") -> Comparison:
+def compare(fits: Mapping[str, Estimate] | Iterable[Estimate]) -> Comparison:
     """Compare least-squares fits of the same data: a table, best first.
 
     **Arguments**
@@ -129,7 +81,7 @@ def compare(fits: "Mapping[str, Estimate] | Iterable[Estimate]") -> Comparison:
     if len(named) < 2:
         raise ValueError(f"Give at least two fits to compare, not {len(named)}.")
     for label, fit in named.items():
-        if not hasattr(fit, "criteria"):
+        if not isinstance(fit, Estimate):
             raise TypeError(
                 f"{label!r} is no least-squares fit, but {type(fit).__name__}: there "
                 "is no likelihood to compare."
