@@ -13,6 +13,7 @@ from math import erf, sqrt
 import numpy as np
 
 import ddefind as dd
+from ddefind._inference.profile_intervals import profiles
 from ddefind.paper import Experiment
 
 from .page_tables import DOCS, RESULTS, measure_models, write_table
@@ -41,8 +42,8 @@ def expected(experiment: Experiment, noise: float) -> dict[str, str]:
         optimizer=dd.LeastSquares(starts=1),
         progress=False,
     )
-    wide = fit.uncertainty.profiles(erf(sqrt(ROOM / 2)))
-    usual = fit.uncertainty.profiles(0.95)
+    wide = profiles(fit.uncertainty, erf(sqrt(ROOM / 2)))
+    usual = profiles(fit.uncertainty, 0.95)
     shape = {}
     for far, near in zip(wide, usual):
         closed = "closed" if all(near.closed) else "open"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._inference.residual_tests import LEVEL, residual_checks
+from ddefind._inference.residual_tests import LEVEL, run_tests
 from ddefind.paper import EXPERIMENTS
 from support.options import QUIET
 from support.unchecked import unchecked
@@ -36,7 +36,7 @@ def test_right_models_fail_a_test_in_one_fit_of_twenty(n):
     for _ in range(100):
         e = random.normal(size=n)
         r = (e - basis @ (basis.T @ e))[:, None]
-        checks = residual_checks(data, r, basis[:, None, :], n - 6)
+        checks = run_tests(data, r, basis[:, None, :], n - 6)
         failures += any(check.p * len(checks) < LEVEL for check in checks)
         for check in checks:
             tests.setdefault(check.test, []).append(check.p < LEVEL)

@@ -57,7 +57,7 @@ def test_the_band_is_as_wide_as_the_trajectories_of_resampled_fits(fit):
     free, n = fit.setup.model.free, fit.steps_per_delay
     paths = []
     for row in values:
-        solution = dd.solve(free.problem(row, fit.problem), 14.0, fit.solver, n)
+        solution = dd.solve(free.problem_at(row, fit.problem), 14.0, fit.solver, n)
         paths.append(np.asarray(solution(times)))
     spread = np.std(paths, axis=0)
     np.testing.assert_allclose(found.sd, spread, rtol=0.2)

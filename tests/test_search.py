@@ -86,8 +86,8 @@ class TestStarts:
     def test_delays_cover_their_range(self):
         setup = plain()
         theta = draw_starts(setup, 32, 4, np.random.default_rng(0))
-        delays = np.sort(theta[:, setup.tau])
-        low, high = setup.lower[setup.tau], setup.upper[setup.tau]
+        delays = np.sort(theta[:, setup.tau_index])
+        low, high = setup.lower[setup.tau_index], setup.upper[setup.tau_index]
         assert low <= delays[0] < 1.1 * low and 0.95 * high < delays[-1] <= high
         assert np.all(np.diff(delays) < 0.1 * high)
 
@@ -143,7 +143,7 @@ class TestConventions:
         periodic = MODEL.with_history("periodic")
         setup = setup_of(periodic.blank, DATA)
         at = setup.model.free.names.index("omega")
-        assert setup.frequencies[at]
+        assert setup.is_frequency[at]
         assert setup.lower[at] == pytest.approx(np.pi / DATA.T)
         assert setup.upper[at] == pytest.approx(np.pi / spacing(DATA))
         negative = {"omega": dd.Parameter(lower=-9.0, upper=-1.0)}
@@ -167,7 +167,7 @@ class TestConventions:
     def test_short_delays_are_preferred_where_data_cannot_tell(self):
         setup = plain()
         theta = np.ones((4, len(setup.lower)))
-        theta[:, setup.tau] = [1.0, 1.9, 2.1, 9.0]
+        theta[:, setup.tau_index] = [1.0, 1.9, 2.1, 9.0]
         gram = np.tile(np.eye(1 + theta.shape[1]), (4, 1, 1))
         gram[:, 0, 0] = float(setup.freedom) + np.array([2.5, 2.0, 0.0, -4.0])
         # Better by 4.5 or more: taken. By 2.5, but twice as long: not. 1.9 is no alias.

@@ -8,6 +8,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._inference import profile_likelihood
+from ddefind._inference.profile_intervals import profiles
 from ddefind._least_squares.batches import refine
 from ddefind.paper import EXPERIMENTS
 from support.options import QUIET
@@ -30,7 +31,7 @@ def numerical_jacobian(fit, relative=1e-5):
     free = fit.setup.model.free
 
     def seen(z):
-        problem = free.problem(z, fit.problem)
+        problem = free.problem_at(z, fit.problem)
         n = fit.steps_per_delay
         return np.asarray(dd.solve(problem, fit.data.T, fit.solver, n)(fit.data.t))
 
@@ -111,7 +112,7 @@ def test_the_profile_of_one_parameter_follows_that_one_alone(monkeypatch):
     j = fit.names.index("tau")
     alone = fit.profile("tau", level=0.9)
     assert held_values == {j} and alone.name == "tau"
-    together = fit.uncertainty.profiles(0.9)
+    together = profiles(fit.uncertainty, 0.9)
     assert [profile.name for profile in together] == list(fit.names)
     np.testing.assert_allclose(alone.interval, together[j].interval, rtol=1e-9)
 

@@ -23,7 +23,7 @@ _GRADIENT_STEPS = 100
 _RANDOM_TRIALS = 10
 _MOST_POINTS, _MOST_STEPS = 1_000_000, 4_000_000
 # The step size is divided by four until the solution changes by less than this fraction
-# of its spread, or until so many step sizes were tried.
+# of its spread; and the largest number of step sizes that are tried.
 _PRECISION, _STEP_SIZES = 1e-6, 5
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # A fit whose delay is so short that it needs more rows than this steps back instead.
 MAX_ROWS = 1 << 17
-# A loss so many times as large as the best one counts as non-finite.
+# A loss larger than the best one by more than this factor counts as non-finite.
 _RUNAWAY = 1e10
 
 RUNNING, FINISHED, REACHED, SETTLED, FAILED, NO_START = range(6)  # State.status

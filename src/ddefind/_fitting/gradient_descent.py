@@ -35,7 +35,7 @@ _STATUS = {
     epochs.FAILED: Status.failed,
     epochs.NO_START: Status.no_start,
 }
-# A message about a failed fit names at most so many parameters.
+# The largest number of parameters that a message about a failed fit names.
 _MOST_NAMED = 12
 
 

@@ -1,7 +1,9 @@
 """Inference: how precise a fit is, what the data determine, and what follows from it.
 
-- `covariance.py` holds the standard errors, `profile_likelihood.py` the confidence
-  intervals, and `identifiability.py` the verdicts on each parameter.
+- `covariance.py` holds the standard errors, and `identifiability.py` the verdicts on
+  each parameter.
+- `profile_intervals.py` computes the confidence intervals over all minima that fit the
+  data, and `profile_likelihood.py` follows a profile from one minimum.
 - `residual_tests.py` and `information_criteria.py` judge the model.
 - `assessment.py` computes what is printed with a fit: intervals, verdicts and tests.
 - `bootstrap.py` and `posterior.py` sample the distribution of the estimates.

@@ -1,4 +1,5 @@
-"""What is said of a fit beside its estimates, computed once and kept.
+"""The assessment of a fit: its intervals, verdicts and residual tests, computed once
+and kept.
 
 Profiles and minima that tie with the best take further fits, and the tests of the
 residuals simulate noise. `fit` computes them before it returns, so that printing a fit
@@ -13,8 +14,9 @@ from .._least_squares import levenberg_marquardt
 from .._least_squares.observe import observed
 from .covariance import Uncertainty
 from .identifiability import Verdict, verdicts
+from .profile_intervals import profiles as compute_profiles, tied_minima
 from .profile_likelihood import Profile
-from .residual_tests import WHITE, ResidualTest, residual_checks
+from .residual_tests import WHITE, ResidualTest, run_tests
 
 
 @final
@@ -23,9 +25,9 @@ class Assessment:
     """The intervals of a fit and the tests of its residuals.
 
     - `profiles`: the 95% profile likelihood of each free parameter.
-    - `verdicts`: what the data say of each: determined, weakly determined or not.
-    - `ties`: other minima that the data cannot tell from the best, as pairs of the rise
-      of chi-square and the parameters there.
+    - `verdicts`: whether each is determined, weakly determined or not determined.
+    - `ties`: other minima that fit the data about as well as the best: pairs of the
+      increase of chi-square and the parameters there.
     - `fitted`: the model's values at the times of the data, of the shape of `data.x`.
     - `checks`: the tests of the residuals."""
 
@@ -41,14 +43,14 @@ def assess(
 ) -> Assessment:
     """The assessment of a fit; its 95% profiles are computed unless they are given."""
     if profiles is None:
-        profiles = tuple(uncertainty.profiles())
+        profiles = tuple(compute_profiles(uncertainty))
     values = model_values(uncertainty)
     return Assessment(
         profiles=profiles,
         verdicts=tuple(verdicts(uncertainty, list(profiles))),
-        ties=tuple(uncertainty.ties) if has_fit(uncertainty) else (),
+        ties=tuple(tied_minima(uncertainty)) if has_fit(uncertainty) else (),
         fitted=values[..., 0],
-        checks=residual_tests(uncertainty, values),
+        checks=test_residuals(uncertainty, values),
     )
 
 
@@ -58,8 +60,8 @@ def has_fit(uncertainty: Uncertainty) -> bool:
 
 
 def model_values(uncertainty: Uncertainty) -> np.ndarray:
-    """The model at the times of the data, [N, k, 1 + p]: what it says of each quantity,
-    and the derivatives for the p free parameters."""
+    """The model at the times of the data, [N, k, 1 + p]: the value of each quantity,
+    and its derivatives for the p free parameters."""
     setup, best = uncertainty.setup, uncertainty.search_result.best
     data, steps = setup.data, int(best.n[0])
     return observed(setup.model, uncertainty.theta, data.t, steps, len(data.names))
@@ -72,7 +74,7 @@ def standard_deviations(uncertainty: Uncertainty) -> np.ndarray:
     return uncertainty.search_result.noise if given is None else given
 
 
-def residual_tests(
+def test_residuals(
     uncertainty: Uncertainty, values: np.ndarray
 ) -> tuple[ResidualTest, ...]:
     """The tests of the residuals, given `model_values`.
@@ -90,13 +92,13 @@ def residual_tests(
     sd = np.broadcast_to(standard_deviations(uncertainty), data.x.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         directions = values[..., 1:] / sd[..., None] @ uncertainty.covariance_factor
-    # Derivatives may overflow where values do not; then no direction is taken out.
+    # Derivatives may overflow where values do not; then no direction is removed.
     if not np.all(np.isfinite(directions[np.isfinite(data.x)])):
         directions = directions[..., :0]
     residuals = (data.x - fitted) / sd
     if huber is not None:
         residuals = np.clip(residuals, -huber, huber)
-    tests = residual_checks(data, residuals, directions, uncertainty.freedom)
+    tests = run_tests(data, residuals, directions, uncertainty.freedom)
     if huber is not None:
         tests = [test for test in tests if test.test == WHITE]
     return tuple(tests)

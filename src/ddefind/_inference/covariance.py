@@ -5,31 +5,21 @@ the data and the inverse variances W of the noise; its inverse is the covariance
 estimates. Two kinds of values are left out of the inversion, because they would spoil
 all others: directions that the data do not determine, and values on a bound.
 
-Confidence intervals come from the profile likelihood (`profile_likelihood.py`). They
-cover all minima and ridges that the data cannot tell from the best fit."""
+Confidence intervals come from the profile likelihood (`profile_intervals.py`)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import final
 
 import numpy as np
 
-from .._least_squares.batches import refine
 from .._least_squares.degrees_of_freedom import degrees_of_freedom, residual_variance
-from .._least_squares.ranking import slow_frequency_limit
 from .._least_squares.search import SearchResult
 from .._least_squares.setup import FitSetup
-from .profile_likelihood import Optimum, Profile, open_profile, profiles
 
 # Eigenvalues of the information matrix, scaled to a unit diagonal, that are below this
 # are zero up to rounding errors.
 _ZERO_EIGENVALUE = 1e-10
-# At most so many other minima are followed into the intervals.
-_MAX_TIED_MINIMA = 4
-# If a history has frequencies, each frequency is a further chance to fit the noise by
-# accident: other minima tie with the best up to so much more chi-square.
-_FREQUENCY_ALLOWANCE = 1.0
 
 
 def quantile(level: float, freedom: int | None) -> float:
@@ -69,7 +59,7 @@ class Uncertainty:
 
     @cached_property
     def sensitivity_norms(self) -> np.ndarray:
-        """The sensitivity norms: the norms of the columns of the weighted Jacobian.
+        """The norm of each column of the weighted Jacobian.
 
         Zero means that the data do not depend on the value: doubling it would change
         the residuals by less than 1e-7 of the noise."""
@@ -112,8 +102,8 @@ class Uncertainty:
     @cached_property
     def undetermined(self) -> np.ndarray:
         """The directions that the data do not determine, as columns, of shape
-        (p, directions). Their elements are changes of the values multiplied by
-        `scale`."""
+        (p, directions). An element is a change of a value multiplied by its sensitivity
+        norm."""
         eigenvalues, vectors = self._eigen
         is_zero = eigenvalues <= _ZERO_EIGENVALUE
         directions = np.zeros((len(self.theta), int(np.sum(is_zero))))
@@ -217,108 +207,3 @@ class Uncertainty:
         the confidence `level`."""
         is_known = self.setup.data.sd is not None
         return quantile(level, None if is_known else self.freedom)
-
-    # The profiles.
-
-    def optimum(self) -> Optimum:
-        """The best fit, as the profiles need it."""
-        best = self.search_result.best
-        covariance = self.covariance_factor @ self.covariance_factor.T
-        return Optimum(
-            self.theta,
-            int(best.n[0]),
-            float(best.loss[0]),
-            self.residual_variance,
-            covariance,
-        )
-
-    def profiles(
-        self, level: float = 0.95, which: Sequence[int] | None = None
-    ) -> list[Profile]:
-        """The profiles of the free values with the indices `which` (by default of all),
-        over all minima that tie with the best, with intervals at `level`.
-
-        Profiles that are computed together inform each other: a good fit that one of
-        them comes across can widen the interval of another. The profile of one
-        parameter alone costs less, and can differ slightly."""
-        setup, optimum, q = self.slow_setup, self.optimum(), self.quantile(level)
-        names = setup.model.free.names
-        indices = range(len(names)) if which is None else which
-        # The profile of a flat value is known to be open, without any fit.
-        has_open_profile = self.without_influence | self.noise_unknown
-        followed = [j for j in indices if not has_open_profile[j]]
-        tied = [
-            (np.sqrt(max(rise, 0.0)), theta)
-            for rise, theta in self._tied_minima(optimum, q)
-        ]
-        computed = profiles(
-            setup,
-            self.search_result.points,
-            optimum,
-            q,
-            followed,
-            tied,
-            self._tied_quantile(q),
-        )
-        by_index = dict(zip(followed, computed))
-        return [
-            by_index[j] if j in by_index else open_profile(names[j], optimum, j, q)
-            for j in indices
-        ]
-
-    @property
-    def slow_setup(self) -> FitSetup:
-        """The setup with the frequencies of histories limited to slow ones, unless the
-        best fit itself has a faster one. Fast histories fit any data nearly as well
-        (see `ranking.py`), and would make every interval too wide."""
-        setup = self.setup
-        highest = slow_frequency_limit(setup, self.theta[None])[0]
-        is_limited = setup.frequencies & (self.theta < highest)
-        upper = np.where(is_limited, np.minimum(setup.upper, highest), setup.upper)
-        return replace(setup, upper=upper)
-
-    def _tied_quantile(self, q: float) -> float:
-        """The quantile below which another minimum ties with the best, where `q` is
-        that of the best."""
-        allowance = _FREQUENCY_ALLOWANCE * self.setup.frequencies.any()
-        return np.sqrt(q**2 + allowance)
-
-    @cached_property
-    def ties(self) -> list[tuple[float, np.ndarray]]:
-        """Other minima within the 95% confidence region: by how much their chi-square
-        exceeds that of the best, and their free values. The difference is negative for
-        a minimum that the search ranked lower because of a fast history or a long
-        delay."""
-        return self._tied_minima(self.optimum(), self.quantile(0.95))
-
-    def _tied_minima(
-        self, optimum: Optimum, q: float
-    ) -> list[tuple[float, np.ndarray]]:
-        """Other minima that tie with the best at the quantile `q` (see `ties`), with
-        the same steps and bounds as the best."""
-        q = self._tied_quantile(q)
-        candidates = [
-            minimum.theta
-            for minimum in self.search_result.minima[1 : 1 + 2 * _MAX_TIED_MINIMA]
-            if minimum.loss < optimum.loss + 2 * q**2 * self.residual_variance
-            and np.all(minimum.theta <= self.slow_setup.upper)
-        ]
-        if not candidates:
-            return []
-        n = np.full(len(candidates), optimum.n)
-        points = self.search_result.points
-        fits = refine(self.slow_setup, np.array(candidates), points, n)
-        r = optimum.r(fits.loss)
-        displacement = fits.theta - optimum.theta
-        # How far the fit is from the best, in the quadratic approximation: some of the
-        # candidates end up at the best fit itself.
-        information = self.search_result.best.gram[0, 1:, 1:]
-        distance = np.einsum("ij,jk,ik->i", displacement, information, displacement)
-        order = np.argsort(fits.loss)
-        rows = [
-            row
-            for row in order
-            if r[row] < q and distance[row] > 0.1 * self.residual_variance
-        ]
-        rise = (fits.loss - optimum.loss) / self.residual_variance
-        return [(float(rise[row]), fits.theta[row]) for row in rows[:_MAX_TIED_MINIMA]]

@@ -23,8 +23,8 @@ DETERMINED, WEAKLY_DETERMINED, NOT_DETERMINED = (
     "not determined",
 )
 
-# A parameter is weakly determined if its interval is so many times as wide as its
-# standard error suggests.
+# A parameter is weakly determined if its interval is wider than the standard error
+# suggests by more than this factor.
 _WIDE = 2.0
 # A number this close to a whole number or to the value of a parameter is taken for it.
 _ROUNDING_TOLERANCE = 2e-3

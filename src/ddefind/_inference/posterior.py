@@ -31,11 +31,12 @@ import numpy as np
 
 from .._least_squares.batches import capacity_for
 from .._least_squares.levenberg_marquardt import NormalEquations
-from .._least_squares.normal_equations import Model, normal_equations
+from .._least_squares.normal_equations import LeastSquaresModel, normal_equations
 from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
 from .covariance import Uncertainty
+from .profile_intervals import slow_setup
 from .profile_likelihood import Profile
 
 
@@ -49,7 +50,7 @@ class _Posterior(eqx.Module):
     quantities whose noise level is sampled. `bound_information` is the diagonal of B,
     and `steps` are the step sizes of finite differences."""
 
-    model: Model
+    model: LeastSquaresModel
     points: Points
     free: FreeParameters = eqx.field(static=True)
     center: jax.Array
@@ -224,7 +225,7 @@ def _libraries() -> _Libraries:
 def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
     """Raise an error if the posterior cannot be normalised: neither the data nor bounds
     limit some parameter."""
-    setup = uncertainty.slow_setup
+    setup = slow_setup(uncertainty)
     if setup.model.huber is not None:
         raise ValueError("Sampling is for Gaussian noise: fit without `huber`.")
     if uncertainty.noise_unknown:
@@ -246,7 +247,7 @@ def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
 
 
 def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
-    setup, search_result = uncertainty.slow_setup, uncertainty.search_result
+    setup, search_result = slow_setup(uncertainty), uncertainty.search_result
     data = setup.data
     free = replace(setup.model.free, lower=tuple(setup.lower), upper=tuple(setup.upper))
     center = free.inverse(_interior(uncertainty))
@@ -283,14 +284,15 @@ def _difference_steps(uncertainty: Uncertainty) -> np.ndarray:
 
 def _interior(uncertainty: Uncertainty) -> np.ndarray:
     """The estimates, moved a little away from bounds."""
-    setup, margin = uncertainty.slow_setup, 0.01 * _width(uncertainty)
+    setup, margin = slow_setup(uncertainty), 0.01 * _width(uncertainty)
     return np.clip(uncertainty.theta, setup.lower + margin, setup.upper - margin)
 
 
 def _width(uncertainty: Uncertainty) -> np.ndarray:
     """The distance between the bounds of each value; where one is missing, the size of
     the estimate."""
-    width = uncertainty.slow_setup.upper - uncertainty.slow_setup.lower
+    setup = slow_setup(uncertainty)
+    width = setup.upper - setup.lower
     size = np.maximum(np.abs(uncertainty.theta), 1e-3)
     return np.where(np.isfinite(width), width, size)
 

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._least_squares.normal_equations import Model
+from .._least_squares.normal_equations import LeastSquaresModel
 from .._least_squares.observe import observed
 from .._problem.parameters import (
     find,
@@ -144,7 +144,7 @@ def predict(
 
 def _with_parameters(
     uncertainty: Uncertainty, problem: Problem, parameters: Mapping[str, Any]
-) -> tuple[Model, np.ndarray, np.ndarray]:
+) -> tuple[LeastSquaresModel, np.ndarray, np.ndarray]:
     """The model and its free values with some `parameters` replaced, and which of the
     free values were given. Parameters that are tied to a given one change with it."""
     model, theta = uncertainty.setup.model, uncertainty.theta.copy()
@@ -168,8 +168,8 @@ def _with_parameters(
     )
 
 
-def _delay(model: Model, theta: np.ndarray) -> float:
-    return float(model.free.join(jnp.asarray(theta), model.learned).tau)
+def _delay(model: LeastSquaresModel, theta: np.ndarray) -> float:
+    return float(model.free.join_values(jnp.asarray(theta), model.learned).tau)
 
 
 def _check_finite(times: np.ndarray, values: np.ndarray) -> None:

@@ -27,8 +27,8 @@ from .._loss.path_costs import Points
 _R_TOLERANCE = 0.02
 _MAX_ROUNDS = 25
 _MAX_EVALUATIONS = 60
-# A profile is open if the parameter can be moved by so many times its size, and so many
-# times its standard error.
+# A profile is open if the parameter can be moved farther than this factor times its
+# size or its standard error, whichever is larger.
 _OPEN_FACTOR = 1e4
 # How often ends are sought again from fits that other profiles came across.
 _MAX_EXTENSIONS = 3
@@ -283,7 +283,7 @@ def _outermost(ends: list[_EndSearch]) -> dict[tuple[int, int], _EndSearch]:
     return outermost
 
 
-def profiles(
+def follow_profiles(
     setup: FitSetup,
     points: Points,
     optimum: Optimum,

@@ -3,7 +3,7 @@ r"""Tests of the residuals: are they what noise would leave?
 - *Whiteness* (Ljung and Box): neighbouring residuals of a quantity are not correlated.
   $Q = n(n+2)\sum_{k\le m} \rho_k^2 / (n-k)$ with the autocorrelations $\rho_k$.
 - *Normality* (Anderson and Darling): $A^2$.
-- *Outliers* (Grubbs): the largest residual is not too large for so many.
+- *Outliers* (Grubbs): the largest residual is not too large for their number.
 - *Chi-square*: the sum of squares agrees with the noise, where that is given.
 
 The p-value of a test is the probability that a true model with Gaussian noise gives
@@ -41,7 +41,7 @@ class ResidualTest(NamedTuple):
     p: float
 
 
-def residual_checks(
+def run_tests(
     data: Data, residuals: np.ndarray, directions: np.ndarray, freedom: int
 ) -> list[ResidualTest]:
     """All tests for which there are enough residuals.
@@ -53,14 +53,14 @@ def residual_checks(
     - `directions`: how the predictions, in units of the noise, change with the q
       determined combinations of the parameters, of shape (N, k, q).
     - `freedom`: the degrees of freedom."""
-    checks: list[ResidualTest] = []
+    tests: list[ResidualTest] = []
     noise_given = data.sd is not None
     if noise_given:
         chi_square = float(np.nansum(residuals**2))
         p = _chi_square_p(chi_square, freedom)
-        checks.append(ResidualTest(CHI, "", chi_square, p))
+        tests.append(ResidualTest(CHI, "", chi_square, p))
     if np.isfinite(residuals).sum() < directions.shape[2] + 3:
-        return checks
+        return tests
     simulated = _simulate(residuals, directions)
     for column, name in enumerate(data.names):
         r = residuals[:, column]
@@ -68,18 +68,18 @@ def residual_checks(
         if len(r) < _FEWEST_RESIDUALS or np.std(r) == 0:
             continue
         noise = simulated[column]
-        checks += [
+        tests += [
             ResidualTest(WHITE, name, *_compare_with(noise, r, _ljung_box)),
             ResidualTest(NORMAL, name, *_compare_with(noise, r, _anderson_darling)),
             ResidualTest(OUTLIER, name, *_grubbs(r, noise_given)),
         ]
-    return checks
+    return tests
 
 
-def failed(checks: list[ResidualTest]) -> list[ResidualTest]:
+def failed(tests: list[ResidualTest]) -> list[ResidualTest]:
     """The tests that failed. A true model fails any of them in at most 5% of fits
     (Bonferroni's correction)."""
-    return [check for check in checks if check.p * len(checks) < LEVEL]
+    return [test for test in tests if test.p * len(tests) < LEVEL]
 
 
 def _simulate(residuals: np.ndarray, directions: np.ndarray) -> list[np.ndarray]:

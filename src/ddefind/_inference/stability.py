@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._least_squares.normal_equations import Model
+from .._least_squares.normal_equations import LeastSquaresModel
 from .._util.text_table import decimals, format_number, html_table, table_lines
 from .characteristic_roots import near_root, rightmost_roots
 from .covariance import Uncertainty
@@ -23,7 +23,7 @@ from .delta_method import propagate
 # Newton's method for equilibria: the number of starts on the trajectory (and as many
 # around it), and of iterations.
 _STARTS, _ITERATIONS = 64, 60
-# At most so many equilibria are returned: some equations have a continuum of them.
+# The largest number of equilibria returned: some equations have a continuum of them.
 _MAX_EQUILIBRIA = 8
 
 
@@ -113,9 +113,9 @@ class _Linearisation(NamedTuple):
 
 
 @eqx.filter_jit
-def _linearise(model: Model, theta, x, t) -> _Linearisation:
+def _linearise(model: LeastSquaresModel, theta, x, t) -> _Linearisation:
     """The linearisation at the states `x`, of shape (count, d), all at the time `t`."""
-    params = model.free.join(theta, model.learned)
+    params = model.free.join_values(theta, model.learned)
     system = model.extended(theta, 1, 1.0).system
 
     def slope(x, y, t):
@@ -144,7 +144,7 @@ def stability(
 
 
 def _check_autonomous(
-    model: Model, theta: np.ndarray, path: np.ndarray, T: float
+    model: LeastSquaresModel, theta: np.ndarray, path: np.ndarray, T: float
 ) -> None:
     """Raise an error if the right-hand side depends on the time explicitly."""
     for t in (0.0, 0.37 * T, T):
@@ -158,7 +158,7 @@ def _check_autonomous(
 
 
 def _find_equilibria(
-    model: Model, theta: np.ndarray, path: np.ndarray
+    model: LeastSquaresModel, theta: np.ndarray, path: np.ndarray
 ) -> list[np.ndarray]:
     """The distinct equilibria that Newton's method finds from states on the trajectory
     and around it, the one nearest to the second half of the trajectory first."""
@@ -235,7 +235,12 @@ def _standard_error(
 
 
 def _root_derivative(
-    model: Model, theta: np.ndarray, x: np.ndarray, root: complex, j: int, step: float
+    model: LeastSquaresModel,
+    theta: np.ndarray,
+    x: np.ndarray,
+    root: complex,
+    j: int,
+    step: float,
 ) -> complex:
     """The derivative of a characteristic root for free value j, by central differences.
     The equilibrium is computed anew on both sides, since it moves with the value."""

@@ -15,7 +15,7 @@ import numpy as np
 from .._data.smoothing import spread
 from .._loss.path_costs import Points
 from .levenberg_marquardt import EXACT, GRADIENT, STEP, MinimiserResult
-from .normal_equations import FitTask, fit_block
+from .normal_equations import StartTask, fit_block
 from .setup import CAPACITY, FitSetup
 
 # The number of fits that one call of the compiled program runs, one after the other.
@@ -31,9 +31,9 @@ class RefinedFits:
 
     `theta` are the free values, `gram` and `squares` the normal equations there (see
     `NormalEquations`), `status` says why the minimisation ended, and `n` is the number
-    of steps per delay. A sum of squares below `rounding` cannot be told from zero.
-    `starts` counts the starts that a row stands for, once rows at the same place were
-    merged."""
+    of steps per delay. A sum of squares below `rounding` is zero up to rounding
+    errors. `starts` counts the starts that a row stands for, once rows at the same
+    place were merged."""
 
     theta: np.ndarray
     gram: np.ndarray
@@ -89,7 +89,7 @@ def refine(
     - `n`: the steps per delay of each fit.
     - `limit`: the largest number of evaluations of a fit.
     - `held`: which values stay at their start, of shape (p,) or (fits, p).
-    - `rate`: the least number of steps per unit of time (see `FitTask`)."""
+    - `rate`: the least number of steps per unit of time (see `StartTask`)."""
     capacity = capacity_for(int(np.max(n)))
     has_own_points = np.ndim(points.times) == 2
 
@@ -109,7 +109,7 @@ def refine(
         box = jax.tree.map(lambda a: a[filled], setup.box(len(theta), held))
         limits = np.where(is_active, limit, 0)
         rates = np.full(BLOCK_SIZE, rate)
-        tasks = FitTask(theta[filled], box, block_points, n[filled], rates, limits)
+        tasks = StartTask(theta[filled], box, block_points, n[filled], rates, limits)
         result = jax.tree.map(np.asarray, fit_block(setup.model, tasks, capacity))
         return jax.tree.map(lambda a: a[: len(rows)], result)
 

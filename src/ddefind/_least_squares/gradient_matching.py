@@ -25,7 +25,7 @@ from jax import lax
 from .._data.smoothing import Curve
 from .._util.buffers import read
 from .levenberg_marquardt import Box, MinimiserResult, NormalEquations, minimise
-from .normal_equations import Model
+from .normal_equations import LeastSquaresModel
 
 # The number of times at which slopes are compared.
 _TIMES = 80
@@ -73,7 +73,7 @@ def matching_targets(
 
 @eqx.filter_jit
 def match_block(
-    model: Model, theta, box: Box, targets: MatchingTarget
+    model: LeastSquaresModel, theta, box: Box, targets: MatchingTarget
 ) -> MinimiserResult:
     """Match several starts, one after the other in one compiled program. Arrays have a
     first axis over the starts."""
@@ -81,7 +81,7 @@ def match_block(
 
 
 def _match(
-    model: Model, theta: jax.Array, box: Box, target: MatchingTarget
+    model: LeastSquaresModel, theta: jax.Array, box: Box, target: MatchingTarget
 ) -> MinimiserResult:
     def linearise(theta, memory):
         extended = model.extended(theta, 1, 0.0)

@@ -23,9 +23,9 @@ from .._util.buffers import read
 # Why a minimisation ended:
 # LIMIT     the number of evaluations is used up
 # GRADIENT  the residuals are orthogonal to every column of the Jacobian
-# STEP      the full step would hardly lower S any more
+# STEP      the full step would lower S by a negligible amount
 # EXACT     S is a rounding error: the model passes through the data
-# STUCK     no step lowers S, although the gradient promises it
+# STUCK     no step lowers S, although the gradient is not zero
 # NO_START  S is not finite at the start
 LIMIT, GRADIENT, STEP, EXACT, STUCK, NO_START = range(6)
 _RUNNING = -1
@@ -182,7 +182,7 @@ class _Proposal(NamedTuple):
 
     trial: Any
     predicted: Any  # the reduction of S predicted for the trial point ...
-    predicted_undamped: Any  # ... and for a step with hardly any damping
+    predicted_undamped: Any  # ... and for a step with almost no damping
     cosine: Any  # the largest between the residuals and a column of the Jacobian
 
 

@@ -6,9 +6,10 @@ quantity i at time $t_j$:
 $$S(\theta) = \sum_{j,i} w_{ji}\,\bigl(\hat x_i(t_j; \theta) - x_{ji}\bigr)^2
   + \text{priors}, \qquad w_{ji} = 1 / \mathrm{sd}_{ji}^2.$$
 
-`Model` holds what all fits of one problem share, `FitTask` what belongs to one fit.
-`normal_equations` evaluates S and its linearisation, `fit_one` minimises it from one
-start, and `fit_block` does so for a block of starts in one compiled program."""
+`LeastSquaresModel` holds what all fits of one problem share, `StartTask` what belongs
+to one start. `normal_equations` evaluates S and its linearisation, `fit_one` minimises
+S from one start, and `fit_block` does so for a block of starts in one compiled
+program."""
 
 import math
 from typing import Any, NamedTuple, final
@@ -45,14 +46,14 @@ class Priors(NamedTuple):
 
 
 @final
-class Model(eqx.Module):
+class LeastSquaresModel(eqx.Module):
     """The part of a least-squares problem that all its fits share.
 
     `free` maps the free values to the problem's parameters; its own bounds are
-    infinite, because Levenberg-Marquardt enforces the bounds itself. `learned` and
-    `fixed` are the problem's parameters with and without free values. `dimension` is
-    the number of states. Residuals beyond `huber` standard deviations count linearly
-    (None: all count as squares)."""
+    infinite, and those of a start are in its `Box`. `learned` and `fixed` are the
+    problem's parameters with and without free values. `dimension` is the number of
+    states. Residuals beyond `huber` standard deviations count linearly (None: all count
+    as squares)."""
 
     free: FreeParameters = eqx.field(static=True)
     learned: Problem
@@ -73,12 +74,12 @@ class Model(eqx.Module):
         jump = self.learned.initial is not None or self.fixed.initial is not None
         system = System(self.fixed, self.solver, Grid(n, jump, 0), T, self.dimension)
         return Extended(
-            system, lambda theta: self.free.join(theta, self.learned), theta
+            system, lambda theta: self.free.join_values(theta, self.learned), theta
         )
 
 
-class FitTask(NamedTuple):
-    """One fit: where it starts, its bounds, its data, and its step size.
+class StartTask(NamedTuple):
+    """One start of a fit: where it begins, its bounds, its data and its step size.
 
     The solver takes `n` steps per delay, or `rate` steps per unit of time where that
     is more. The number of steps that a `rate` gives changes with the delay from one
@@ -95,7 +96,7 @@ class FitTask(NamedTuple):
 
 
 def normal_equations(
-    model: Model, theta: jax.Array, points: Points, n, ring: Ring
+    model: LeastSquaresModel, theta: jax.Array, points: Points, n, ring: Ring
 ) -> tuple[NormalEquations, Ring]:
     """The normal equations at the free values `theta`, with n steps per delay.
 
@@ -170,7 +171,9 @@ def _prior_gram(priors: Priors, theta: jax.Array) -> jax.Array:
     return jnp.block([[corner, side], [side.T, square]])
 
 
-def fit_one(model: Model, task: FitTask, capacity: int) -> MinimiserResult:
+def fit_one(
+    model: LeastSquaresModel, task: StartTask, capacity: int
+) -> MinimiserResult:
     """Minimise the sum of squares of one task, inside a compiled program.
 
     `capacity` is the number of rows of the solver's ring buffer, which limits the steps
@@ -178,7 +181,7 @@ def fit_one(model: Model, task: FitTask, capacity: int) -> MinimiserResult:
     values, weights = jnp.asarray(task.points.values), task.points.weights
 
     def linearise(theta, ring):
-        tau = model.free.join(theta, model.learned).tau
+        tau = model.free.join_values(theta, model.learned).tau
         by_rate = jnp.minimum(jnp.ceil(task.rate * tau), capacity - 4)
         n = jnp.maximum(task.n, by_rate.astype(int))
         return normal_equations(model, theta, task.points, n, ring)
@@ -195,7 +198,9 @@ def fit_one(model: Model, task: FitTask, capacity: int) -> MinimiserResult:
 
 
 @eqx.filter_jit
-def fit_block(model: Model, tasks: FitTask, capacity: int) -> MinimiserResult:
+def fit_block(
+    model: LeastSquaresModel, tasks: StartTask, capacity: int
+) -> MinimiserResult:
     """Minimise a block of tasks, one after the other in one compiled program.
 
     Every array of `tasks` has a first axis over the tasks. A task whose `limit` is zero

@@ -8,11 +8,13 @@ import numpy as np
 from .._loss.path_costs import Points
 from .._util.buffers import write
 from .batches import capacity_for
-from .normal_equations import Model
+from .normal_equations import LeastSquaresModel
 from .sensitivity import visit
 
 
-def observed(model: Model, theta, times: np.ndarray, n: int, k: int) -> np.ndarray:
+def observed(
+    model: LeastSquaresModel, theta, times: np.ndarray, n: int, k: int
+) -> np.ndarray:
     """The k observed quantities at each of the `times`, which may be in any order: an
     array (len(times), k, 1 + p), values and then derivatives. A delay has n steps."""
     order = np.argsort(times, kind="stable")
@@ -26,7 +28,9 @@ def observed(model: Model, theta, times: np.ndarray, n: int, k: int) -> np.ndarr
 
 
 @eqx.filter_jit
-def _observed(model: Model, theta, times, n, k: int, capacity: int) -> jax.Array:
+def _observed(
+    model: LeastSquaresModel, theta, times, n, k: int, capacity: int
+) -> jax.Array:
     """The same for `times` in order, compiled."""
     extended = model.extended(theta, n, times[-1])
     points = Points(times, times, times)

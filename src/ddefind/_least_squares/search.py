@@ -32,8 +32,8 @@ _MAX_ROUNDS = 3
 # The best fit follows the data if its chi-square per degree of freedom is below this
 # (with the noise as given, or as the scatter of neighbouring points shows it).
 _LARGEST_REDUCED_CHI_SQUARE = 2.0
-# A coarse fit has so many evaluations, and so many steps per delay (or more: see
-# `FitSetup.rate`).
+# The number of evaluations and of steps per delay of a coarse fit. (The record may need
+# more steps: see `FitSetup.rate`.)
 _COARSE_EVALUATIONS, _COARSE_STEPS = 15, 5
 # The first parts of the record that fits begin with, as shares of it: for half of the
 # starts in the first round, and for all starts in later rounds.

@@ -61,7 +61,7 @@ class Ring(NamedTuple):
 class Extended:
     """The functions of a system with their derivatives for the free values `theta`.
 
-    `join(theta)` returns the params of the system, in which they stand."""
+    `join(theta)` returns the parameters of the system with these free values."""
 
     system: System
     join: Callable[[jax.Array], Problem]

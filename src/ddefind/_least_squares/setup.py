@@ -23,7 +23,7 @@ from .._solve.runge_kutta import AbstractSolver
 from .._util.cores import cores
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
-from .normal_equations import Model, Priors
+from .normal_equations import LeastSquaresModel, Priors
 
 # The usual number of rows of the solver's ring buffer. A delay may have a few steps
 # less than this.
@@ -38,35 +38,35 @@ class FitSetup:
     """A model with its data and bounds: what every start of a search shares.
 
     `lower`, `upper` and `guess` have one element for each free value. `guess` are the
-    user's start values, NaN where there is none. The boolean arrays `history` and
-    `frequencies` mark the free values that belong to the history, and those that are
+    user's start values, NaN where there is none. The boolean arrays `is_history` and
+    `is_frequency` mark the free values that belong to the history, and those that are
     frequencies of it. `workers` is the number of threads that fits run on."""
 
-    model: Model
+    model: LeastSquaresModel
     data: Data
     lower: np.ndarray
     upper: np.ndarray
     guess: np.ndarray
     steps_per_delay: int
-    history: np.ndarray
-    frequencies: np.ndarray
+    is_history: np.ndarray
+    is_frequency: np.ndarray
     workers: int
 
     # The delay and the solver's steps.
 
     @property
-    def tau(self) -> int | None:
+    def tau_index(self) -> int | None:
         """The index of the delay among the free values; None if it is fixed."""
         names = self.model.free.names
         return names.index("tau") if "tau" in names else None
 
     def delay(self, theta: np.ndarray) -> np.ndarray:
         """The delay of each row of free values, learned or fixed."""
-        if self.tau is None:
+        if self.tau_index is None:
             known = self.model.learned.tau
             known = self.model.fixed.tau if known is None else known
             return np.full(len(theta), float(known))
-        return theta[:, self.tau]
+        return theta[:, self.tau_index]
 
     @property
     def rate(self) -> float:
@@ -190,18 +190,22 @@ def make_setup(
     start = parameter_vector(problem)
     guess = np.array([start[free.source.index(j)] for j in range(len(free.names))])
     lower, upper = np.array(free.lower), np.array(free.upper)
-    history = np.array([path.startswith("history.") for path in free.paths])
-    frequencies = _frequencies(problem, free)
-    _bound_frequencies(data, lower, upper, frequencies)
+    is_history = np.array([path.startswith("history.") for path in free.paths])
+    is_frequency = _is_frequency(problem, free)
+    _bound_frequencies(data, lower, upper, is_frequency)
     if "tau" in free.names:
         _bound_delay(data, lower, upper, guess, free.names.index("tau"))
     is_inside = (lower <= guess) & (guess <= upper)
     guess = np.where(is_inside, guess, np.nan)
     priors = _priors(parameters, free)
-    # Levenberg-Marquardt enforces the bounds itself, on untransformed values.
+    # Levenberg-Marquardt enforces the bounds itself, on untransformed values. Here they
+    # are left out: the model is a constant of the compiled programs, which fits with
+    # other bounds can then use as well.
     free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
     learned, fixed = free.split(problem)
-    model = Model(free, learned, fixed, solver, priors, problem.dimension, huber)
+    model = LeastSquaresModel(
+        free, learned, fixed, solver, priors, problem.dimension, huber
+    )
     setup = FitSetup(
         model,
         data,
@@ -209,8 +213,8 @@ def make_setup(
         upper,
         guess,
         steps_per_delay,
-        history,
-        frequencies,
+        is_history,
+        is_frequency,
         workers or cores(),
     )
     return setup, problem
@@ -245,7 +249,7 @@ def _bound_delay(
     upper[tau] = max(high, 2 * lower[tau]) if np.isinf(upper[tau]) else upper[tau]
 
 
-def _frequencies(problem: Problem, free: FreeParameters) -> np.ndarray:
+def _is_frequency(problem: Problem, free: FreeParameters) -> np.ndarray:
     """For each free value, whether it is a frequency of the history."""
     fields = tuple(f"history.{field}" for field in frequency_fields(problem.history))
     # An element of a vector has an index behind the name: `history.omega[1]`.
@@ -253,7 +257,7 @@ def _frequencies(problem: Problem, free: FreeParameters) -> np.ndarray:
 
 
 def _bound_frequencies(
-    data: Data, lower: np.ndarray, upper: np.ndarray, frequencies: np.ndarray
+    data: Data, lower: np.ndarray, upper: np.ndarray, is_frequency: np.ndarray
 ) -> None:
     """Set the missing bounds of frequencies, in place.
 
@@ -261,7 +265,7 @@ def _bound_frequencies(
     be positive unless the user's bounds exclude it. Its upper bound is the sampling
     limit. Its lower bound is a period of twice the record: a slower sine is a straight
     line, from which A and omega cannot be estimated separately."""
-    for j in np.flatnonzero(frequencies):
+    for j in np.flatnonzero(is_frequency):
         if upper[j] > 0:
             if np.isinf(upper[j]):
                 upper[j] = max(np.pi / spacing(data), 2 * lower[j])

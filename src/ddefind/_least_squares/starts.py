@@ -16,9 +16,9 @@ from .levenberg_marquardt import NO_START
 from .ranking import slow_frequency_limit
 from .setup import FitSetup
 
-# For each start so many random draws are matched, of which the best is kept.
+# The number of random draws per start; the best match is kept.
 _TRIES = 4
-# One of so many starts stays as it was drawn, without gradient matching.
+# One start in this many is not matched.
 _UNMATCHED_EVERY = 4
 
 
@@ -57,23 +57,23 @@ def perturbed_starts(
     size = 0.3 * 10 ** -random.uniform(0, 1, (count, 1))
     rescaled = theta * np.exp(size * random.standard_normal(theta.shape))
     rescaled = np.clip(rescaled, setup.lower, setup.upper)
-    if not setup.history.any():
+    if not setup.is_history.any():
         return rescaled
     without_guess = replace(setup, guess=setup.guess * np.nan)
     drawn = draw_starts(without_guess, count, 1, random)
-    new_history = np.where(setup.history, drawn, theta)
+    new_history = np.where(setup.is_history, drawn, theta)
     # Most of the allowed range of frequencies is fast, but most true frequencies are
     # slow: half of the frequencies are drawn from the slow ones.
     turn = np.arange(count) // len(good)
     draws_slow = turn % 2 == 0
-    for omega in np.flatnonzero(setup.frequencies):
+    for omega in np.flatnonzero(setup.is_frequency):
         low, high = setup.lower[omega], setup.upper[omega]
         high = np.minimum(slow_frequency_limit(setup, theta)[:, 0], high)
         slow = low + random.uniform(size=count) * np.maximum(high - low, 0.0)
         new_history[draws_slow, omega] = slow[draws_slow]
     if curve is not None:
         new_history = match_starts(
-            setup, new_history, curve, noise, held=~setup.history
+            setup, new_history, curve, noise, held=~setup.is_history
         )
     has_new_history = turn % 4 != 3
     return np.where(has_new_history[:, None], new_history, rescaled)
@@ -94,14 +94,16 @@ def draw_starts(
         _draw_value(setup, j, may_change_sign, random) for j in range(len(setup.lower))
     ]
     theta = np.stack(columns, axis=1)
-    if setup.tau is not None:
-        low, high = setup.lower[setup.tau], setup.upper[setup.tau]
+    if setup.tau_index is not None:
+        low, high = setup.lower[setup.tau_index], setup.upper[setup.tau_index]
         share = (np.arange(count) + random.uniform(size=count)) / count
         # Half of the starts have evenly spread delays, half logarithmically spread
         # ones, so that short delays are tried as well.
         even = low + share * (high - low)
         logarithmic = low * (high / low) ** share
-        theta[:, setup.tau] = np.where(np.arange(count) // tries % 2, even, logarithmic)
+        theta[:, setup.tau_index] = np.where(
+            np.arange(count) // tries % 2, even, logarithmic
+        )
     theta[:tries] = np.where(np.isnan(setup.guess), theta[:tries], setup.guess)
     return np.clip(theta, setup.lower, setup.upper)
 
@@ -167,7 +169,7 @@ def match_starts(
         start_weight=targets.start_weight * measured,
     )
     held = np.zeros(len(setup.lower), bool) if held is None else held
-    held = held | (np.arange(len(held)) == setup.tau)
+    held = held | (np.arange(len(held)) == setup.tau_index)
     box = setup.box(len(theta), held)
 
     def match_rows(rows: np.ndarray):

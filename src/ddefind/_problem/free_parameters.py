@@ -71,8 +71,7 @@ class FreeParameters:
     - theta = upper - exp(-z) with an upper bound only,
     - theta = lower + (upper - lower) / (1 + exp(-z)) with both.
 
-    Least squares has its own treatment of bounds. It uses a copy whose bounds are all
-    infinite, for which theta and z are the same."""
+    `join_values` and `problem_at` take theta, `join` and `problem` take z."""
 
     arrays: tuple[ParameterArray, ...]
     names: tuple[str, ...]
@@ -168,13 +167,12 @@ class FreeParameters:
         mask = self._fill(problem, [self.learns(array) for array in self.arrays])
         return eqx.partition(problem, mask)
 
-    def join(self, z: Any, learned: Problem) -> Problem:
-        """The first part of `split`, `learned`, with the free values of the vector `z`.
+    def join_values(self, theta: Any, learned: Problem) -> Problem:
+        """The first part of `split`, `learned`, with the free values `theta`.
 
         Elements that are constant keep the value that they have in `learned`. For a
-        batch of fits, `z` and each array of the result have a last axis over the
+        batch of fits, `theta` and each array of the result have a last axis over the
         batch."""
-        theta = self.transform(z)
         arrays = []
         old_arrays = iter(jax.tree.leaves(learned))
         for array in filter(self.learns, self.arrays):
@@ -189,11 +187,19 @@ class FreeParameters:
             arrays.append(flat.reshape(array.shape + theta.shape[1:]))
         return jax.tree.unflatten(jax.tree.structure(learned), arrays)
 
-    def problem(self, z: Any, problem: Problem) -> Problem:
-        """The complete problem with the free values of the vector `z` of one fit."""
+    def join(self, z: Any, learned: Problem) -> Problem:
+        """The same as `join_values`, for the unconstrained vector `z`."""
+        return self.join_values(self.transform(z), learned)
+
+    def problem_at(self, theta: Any, problem: Problem) -> Problem:
+        """The complete problem with the free values `theta` of one fit."""
         learned, fixed = self.split(problem)
-        joined = jax.tree.map(jnp.asarray, self.join(np.asarray(z), learned))
-        return eqx.combine(joined, fixed)
+        joined = self.join_values(np.asarray(theta), learned)
+        return eqx.combine(jax.tree.map(jnp.asarray, joined), fixed)
+
+    def problem(self, z: Any, problem: Problem) -> Problem:
+        """The complete problem of the unconstrained vector `z` of one fit."""
+        return self.problem_at(self.transform(np.asarray(z)), problem)
 
     def _sources(self, array: ParameterArray) -> tuple[int, ...]:
         """`source` of the elements of one array."""

@@ -69,7 +69,7 @@ def solver_named(name: str) -> AbstractSolver:
 
 def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation | None]:
     """The problem, its numbers still to be set, and the equation that it comes from.
-    Its arrays may have no more than `most` elements: so many numbers are in the
+    Its arrays may have no more than `most` elements, the number of values in the
     file."""
     if "equation" in described:
         past = described["history"]

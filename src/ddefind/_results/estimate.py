@@ -13,8 +13,8 @@ from .._inference.assessment import (
     assess,
     has_fit,
     model_values,
-    residual_tests,
     standard_deviations,
+    test_residuals,
 )
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
 from .._inference.covariance import Uncertainty
@@ -23,6 +23,7 @@ from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.information_criteria import Criteria, criteria
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
+from .._inference.profile_intervals import profiles
 from .._inference.profile_likelihood import Profile
 from .._inference.residual_tests import CHI, WHITE, ResidualTest, failed
 from .._inference.stability import Stability, stability
@@ -148,7 +149,7 @@ class Estimate(AbstractFit):
         index = self.setup.model.free.index(name)
         if level == 0.95 and self.assessment is not None:
             return self.assessment.profiles[index]
-        return self.uncertainty.profiles(level, [index])[0]
+        return profiles(self.uncertainty, level, [index])[0]
 
     @cached_property
     def _values_with_derivatives(self) -> np.ndarray:
@@ -173,7 +174,7 @@ class Estimate(AbstractFit):
         through the data, or where there is no fit."""
         if self.assessment is not None:
             return self.assessment.checks
-        return residual_tests(self.uncertainty, self._values_with_derivatives)
+        return test_residuals(self.uncertainty, self._values_with_derivatives)
 
     @property
     def failed_checks(self) -> tuple[ResidualTest, ...]:
@@ -333,8 +334,8 @@ def make_estimate(
         loss = float(best.squares[0].sum())
     first = np.where(np.isnan(setup.guess), theta, setup.guess)
     return Estimate(
-        problem=free.problem(theta, problem),
-        start=free.problem(first, problem),
+        problem=free.problem_at(theta, problem),
+        start=free.problem_at(first, problem),
         data=setup.data,
         names=free.names,
         best=theta,

@@ -14,7 +14,7 @@ from .._inference.identifiability import verdicts
 from .._inference.profile_likelihood import Profile
 from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
-from .._least_squares.normal_equations import Model, Priors
+from .._least_squares.normal_equations import LeastSquaresModel, Priors
 from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
 from .._loss.path_costs import Points
@@ -157,7 +157,7 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
     free = _free_parameters(content["parameters"], tuple(saved["names"]))
     learned, fixed = free.split(problem)
     priors = saved["priors"]
-    model = Model(
+    model = LeastSquaresModel(
         free=free,
         learned=learned,
         fixed=fixed,
@@ -173,8 +173,8 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
         upper=saved["upper"],
         guess=saved["guess"],
         steps_per_delay=options["steps_per_delay"],
-        history=saved["history"],
-        frequencies=saved["frequencies"],
+        is_history=saved["history"],
+        is_frequency=saved["frequencies"],
         workers=cores(),
     )
 

@@ -57,8 +57,8 @@ def _free(setup: FitSetup) -> dict[str, Any]:
         "lower": setup.lower,
         "upper": setup.upper,
         "guess": setup.guess,
-        "history": setup.history,
-        "frequencies": setup.frequencies,
+        "history": setup.is_history,
+        "frequencies": setup.is_frequency,
         "priors": None
         if priors is None
         else [

@@ -1,0 +1,127 @@
+"""Profile intervals: confidence intervals that cover all minima which fit the data.
+
+`profiles` follows the profile likelihood from the best fit, and from other minima that
+tie with it: those whose chi-square exceeds that of the best by so little that the data
+do not exclude them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from .._least_squares.batches import refine
+from .._least_squares.ranking import slow_frequency_limit
+from .._least_squares.setup import FitSetup
+from .covariance import Uncertainty
+from .profile_likelihood import Optimum, Profile, follow_profiles, open_profile
+
+# The largest number of other minima whose profiles are followed.
+_MAX_TIED_MINIMA = 4
+# If a history has frequencies, each frequency is a further chance to fit the noise by
+# accident: the chi-square up to which other minima tie with the best grows by this.
+_FREQUENCY_ALLOWANCE = 1.0
+
+
+def profiles(
+    uncertainty: Uncertainty, level: float = 0.95, which: Sequence[int] | None = None
+) -> list[Profile]:
+    """The profiles of the free values with the indices `which` (by default of all),
+    over all minima that tie with the best, with intervals at `level`.
+
+    Profiles that are computed together inform each other: a good fit that one of them
+    comes across can widen the interval of another. The profile of one parameter alone
+    costs less, and can differ slightly."""
+    setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
+    q = uncertainty.quantile(level)
+    names = setup.model.free.names
+    indices = range(len(names)) if which is None else which
+    # The profile of a flat value is known to be open, without any fit.
+    has_open_profile = uncertainty.without_influence | uncertainty.noise_unknown
+    followed = [j for j in indices if not has_open_profile[j]]
+    tied = [
+        (np.sqrt(max(rise, 0.0)), theta)
+        for rise, theta in tied_minima(uncertainty, level)
+    ]
+    computed = follow_profiles(
+        setup,
+        uncertainty.search_result.points,
+        optimum,
+        q,
+        followed,
+        tied,
+        _tied_quantile(uncertainty, q),
+    )
+    by_index = dict(zip(followed, computed))
+    return [
+        by_index[j] if j in by_index else open_profile(names[j], optimum, j, q)
+        for j in indices
+    ]
+
+
+def tied_minima(
+    uncertainty: Uncertainty, level: float = 0.95
+) -> list[tuple[float, np.ndarray]]:
+    """Other minima within the confidence region of the given `level`: by how much their
+    chi-square exceeds that of the best, and their free values.
+
+    They are fitted with the same steps and bounds as the best. The difference is
+    negative for a minimum that the search ranked lower because of a fast history or a
+    long delay."""
+    setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
+    search_result = uncertainty.search_result
+    residual_variance = uncertainty.residual_variance
+    q = _tied_quantile(uncertainty, uncertainty.quantile(level))
+    candidates = [
+        minimum.theta
+        for minimum in search_result.minima[1 : 1 + 2 * _MAX_TIED_MINIMA]
+        if minimum.loss < optimum.loss + 2 * q**2 * residual_variance
+        and np.all(minimum.theta <= setup.upper)
+    ]
+    if not candidates:
+        return []
+    n = np.full(len(candidates), optimum.n)
+    fits = refine(setup, np.array(candidates), search_result.points, n)
+    r = optimum.r(fits.loss)
+    displacement = fits.theta - optimum.theta
+    # How far the fit is from the best, in the quadratic approximation: some of the
+    # candidates end up at the best fit itself.
+    information = search_result.best.gram[0, 1:, 1:]
+    distance = np.einsum("ij,jk,ik->i", displacement, information, displacement)
+    order = np.argsort(fits.loss)
+    rows = [
+        row for row in order if r[row] < q and distance[row] > 0.1 * residual_variance
+    ]
+    rise = (fits.loss - optimum.loss) / residual_variance
+    return [(float(rise[row]), fits.theta[row]) for row in rows[:_MAX_TIED_MINIMA]]
+
+
+def slow_setup(uncertainty: Uncertainty) -> FitSetup:
+    """The setup with the frequencies of histories limited to slow ones, unless the best
+    fit itself has a faster one.
+
+    Fast histories fit any data nearly as well (see `_least_squares/ranking.py`), and
+    would make every interval too wide."""
+    setup, theta = uncertainty.setup, uncertainty.theta
+    highest = slow_frequency_limit(setup, theta[None])[0]
+    is_limited = setup.is_frequency & (theta < highest)
+    upper = np.where(is_limited, np.minimum(setup.upper, highest), setup.upper)
+    return replace(setup, upper=upper)
+
+
+def _optimum(uncertainty: Uncertainty) -> Optimum:
+    """The best fit, as the profiles need it."""
+    best, factor = uncertainty.search_result.best, uncertainty.covariance_factor
+    return Optimum(
+        uncertainty.theta,
+        int(best.n[0]),
+        float(best.loss[0]),
+        uncertainty.residual_variance,
+        factor @ factor.T,
+    )
+
+
+def _tied_quantile(uncertainty: Uncertainty, q: float) -> float:
+    """The quantile below which another minimum ties with the best, where `q` is that of
+    the best."""
+    allowance = _FREQUENCY_ALLOWANCE * uncertainty.setup.is_frequency.any()
+    return np.sqrt(q**2 + allowance)
