@@ -22,8 +22,8 @@ _GRADIENT_STEPS = 100
 # How many random sets of parameters are tried until one gives a finite solution.
 _RANDOM_TRIALS = 10
 _MOST_POINTS, _MOST_STEPS = 1_000_000, 4_000_000
-# The step size is divided by four until the solution changes by less than this fraction
-# of its spread; and the largest number of step sizes that are tried.
+# The step size is divided by four until the solution changes by less than the fraction
+# `_PRECISION` of its spread, but at most `_STEP_SIZES` step sizes are tried.
 _PRECISION, _STEP_SIZES = 1e-6, 5
 
 

@@ -2,8 +2,8 @@
 
 - `covariance.py` holds the standard errors, and `identifiability.py` the verdicts on
   each parameter.
-- `profile_intervals.py` computes the confidence intervals over all minima that fit the
-  data, and `profile_likelihood.py` follows a profile from one minimum.
+- `profile_intervals.py` computes the confidence intervals, which cover all minima that
+  fit the data; `profile_likelihood.py` follows the profiles to the ends of these.
 - `residual_tests.py` and `information_criteria.py` judge the model.
 - `assessment.py` computes what is printed with a fit: intervals, verdicts and tests.
 - `bootstrap.py` and `posterior.py` sample the distribution of the estimates.
