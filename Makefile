@@ -8,7 +8,7 @@ BIN := .venv/bin
 TORCH ?= torch==2.13.0
 STUDIES := delay_gradient fit_quality interval_coverage paper_claims paper_page
 
-.PHONY: demo test test-slow lint bench studies clean
+.PHONY: demo test test-slow test-float32 lint bench studies clean
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -28,6 +28,10 @@ test: .venv/complete
 
 test-slow: .venv/complete
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# Also part of `make test`; here alone, for JAX_ENABLE_X64=0.
+test-float32: .venv/complete
+	$(BIN)/python -m pytest tests/test_float32.py
 
 lint: .venv/complete
 	$(BIN)/ruff check .

@@ -58,8 +58,9 @@ class RingPath(AbstractPathStorage):
     def for_one_delay(cls, grid: Grid) -> "RingPath":
         """The smallest ring that holds a delay and the row being written, so that it
         stays in the processor's cache."""
-        needed = grid.delay_rows + 2
-        return cls((1 << (64 - lax.clz(jnp.asarray(needed, jnp.int64)))) - 1)
+        needed = jnp.asarray(grid.delay_rows + 2)
+        bits = jnp.iinfo(needed.dtype).bits
+        return cls((1 << (bits - lax.clz(needed))) - 1)
 
     def index(self, place: Any) -> Any:
         return place & self.mask

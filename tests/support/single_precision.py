@@ -1,0 +1,57 @@
+"""A day's work in single precision: run with JAX_ENABLE_X64=0 in a process of its own,
+since the precision is set once for a process. Warnings are errors."""
+
+import jax
+import numpy as np
+
+import ddefind as dd
+
+TRUE = {"r": 1.8, "K": 2.5, "b": 0.5, "tau": 0.8}
+MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
+TIMES = np.linspace(0, 8, 60)
+
+
+def noisy_data() -> dd.Data:
+    solution = dd.solve(MODEL.problem(TRUE), T=8.0)
+    assert solution.x.dtype == np.float32
+    noise = 0.05 * np.random.default_rng(0).normal(size=(60, 1))
+    return dd.Data(TIMES, np.asarray(solution(TIMES)) + noise)
+
+
+def check_gradients(data: dd.Data) -> None:
+    """Exact routes agree to rounding, and the adjoint to its step error; central
+    differences, of a loss with seven digits, to a few per cent."""
+    problem = MODEL.problem({**TRUE, "tau": 0.9})
+
+    def at(tau: float) -> float:
+        return float(dd.value_and_grad(MODEL.problem({**TRUE, "tau": tau}), data)[0])
+
+    difference = (at(0.92) - at(0.88)) / 0.04
+    routes = (dd.Discrete(), dd.Forward(), dd.Adjoint())
+    slopes = [
+        float(dd.value_and_grad(problem, data, gradient=route)[1].tau)
+        for route in routes
+    ]
+    np.testing.assert_allclose(slopes[1], slopes[0], rtol=1e-4)
+    np.testing.assert_allclose(slopes[2], slopes[0], rtol=2e-2)
+    np.testing.assert_allclose(difference, slopes[0], rtol=5e-2)
+
+
+def check_fits(data: dd.Data) -> None:
+    """Least squares finds the truth within its errors, though it may end as `stuck`:
+    seven digits are too few for its criteria of convergence."""
+    fit = dd.fit(MODEL, data, optimizer=dd.LeastSquares(starts=4), progress=False)
+    assert fit.problem.tau.dtype == np.float32
+    for name, error in fit.standard_errors.items():
+        assert abs(fit.values[name] - TRUE[name]) < 4 * error < 0.2, name
+    start = MODEL.problem({**TRUE, "r": 1.7})
+    descent = dd.fit(start, data, optimizer=dd.Adam(0.01), epochs=30, progress=False)
+    assert descent.loss < 0.7 * descent.losses[0]
+
+
+if __name__ == "__main__":
+    assert not jax.config.jax_enable_x64
+    measured = noisy_data()
+    check_gradients(measured)
+    check_fits(measured)
+    print("single precision: all checks passed")
