@@ -6,9 +6,17 @@ import pytest
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
+from support.gradients import gradients_of
 from support.vectors import flatten, near, tau_index
 
 STEPS = (20, 160)
+
+
+def gradients(vectors, problem, data, loss, route, solver, n):
+    """The gradient at each of the vectors `[points, p]`."""
+    shortest = 0.99 * vectors[:, tau_index(problem)].min()
+    function = gradients_of(problem, data, loss, solver, n, shortest, route)
+    return np.asarray(function(vectors)[1])
 
 
 def gradient(problem, data, loss, route, solver, n):
@@ -18,68 +26,70 @@ def gradient(problem, data, loss, route, solver, n):
     return flatten(found)[0]
 
 
-def orders(problem, data, loss, scale=1):
-    """The measured order of `Adjoint` in each group (theta, phi, tau), against
-    `Discrete` on a grid so fine that its own error does not count. Errors change sign
-    here and there: the order is taken from the first to the last step."""
-    truth = gradient(problem, data, loss, dd.Discrete(), dd.RK4(), 1500 * scale)
-    errors = [
-        gradient(problem, data, loss, dd.Adjoint(), dd.RK2(), n * scale) - truth
-        for n in (STEPS[0], STEPS[-1])
-    ]
+def orders(problems, data, loss, scale=1):
+    """The measured order of `Adjoint` at each of the problems, which differ in their
+    values alone, and in each group of parameters (theta, phi, tau), against `Discrete`
+    on a grid so fine that its own error does not count. Errors change sign here and
+    there: the order is taken from the first to the last step."""
+    problem, vectors = problems[0], np.stack([flatten(one)[0] for one in problems])
+    case = vectors, problem, data, loss
+    truths = gradients(*case, dd.Discrete(), dd.RK4(), 1500 * scale)
+    coarse, fine = (
+        gradients(*case, dd.Adjoint(), dd.RK2(), n * scale) - truths for n in STEPS
+    )
     at, size = tau_index(problem), len(flatten(problem.rhs)[0])
-    groups = []
-    for group in (slice(0, size), slice(size, at), slice(at, at + 1)):
-        first, last = (np.linalg.norm(error[group]) for error in errors)
-        if first > 1e-9 * np.linalg.norm(truth):
-            groups.append(np.log(first / last) / np.log(STEPS[-1] / STEPS[0]))
-    return np.array(groups)
-
-
-def random_point(model):
-    _, rebuild = flatten(EXPERIMENTS[model].true)
-    return rebuild(near(EXPERIMENTS[model].true, 1, seed=5)[0])
+    measured = []
+    for truth, first, last in zip(truths, coarse, fine):
+        for group in (slice(0, size), slice(size, at), slice(at, at + 1)):
+            before, after = np.linalg.norm(first[group]), np.linalg.norm(last[group])
+            if before > 1e-9 * np.linalg.norm(truth):
+                measured.append(np.log(before / after) / np.log(STEPS[1] / STEPS[0]))
+    return np.array(measured)
 
 
 FINE = 4000  # nodes of the integral
 
 
 @pytest.mark.parametrize("model", EXPERIMENTS)
-@pytest.mark.parametrize("where", ["start", "random"])
-def test_second_order_with_a_terminal_cost(model, where):
-    problem = EXPERIMENTS[model].start if where == "start" else random_point(model)
+def test_second_order_with_a_terminal_cost(model):
+    experiment = EXPERIMENTS[model]
+    _, rebuild = flatten(experiment.true)
+    random = rebuild(near(experiment.true, 1, seed=5)[0])
     loss = dd.Integral(dd.L2(), terminal=dd.L2(0.5), nodes=FINE)
-    found = orders(problem, EXPERIMENTS[model].clean, loss)
+    found = orders([experiment.start, random], experiment.clean, loss)
     assert np.all(found > 1.6), found
 
 
 @pytest.mark.parametrize("cost", [dd.L1(), dd.Linf()])
 def test_first_order_with_kinks(cost):
     hiv, loss = EXPERIMENTS["hiv"], dd.Integral(cost, nodes=FINE)
-    found = orders(hiv.start, hiv.clean, loss)
+    found = orders([hiv.start], hiv.clean, loss)
     assert np.all(found > 0.6), found
 
 
 def test_first_order_with_costs_at_single_times():
     data = EXPERIMENTS["exponential"].clean
-    found = orders(EXPERIMENTS["exponential"].start, data, dd.SumOfSquares())
+    found = orders([EXPERIMENTS["exponential"].start], data, dd.SumOfSquares())
     assert np.all(found > 0.6), found
 
 
 @pytest.mark.parametrize(
-    "model, tau",
+    "models, delays",
     [
-        (dd.models.Logistic(1.1, 0.9), 0.83),
-        (dd.models.Logistic(0.9, 0.9), 2.37),
-        (dd.models.Exponential(-0.3, -0.2), 12.0),
+        ((dd.models.Logistic(1.1, 0.9), dd.models.Logistic(0.9, 0.9)), (0.83, 2.37)),
+        ((dd.models.Exponential(-0.3, -0.2),), (12.0,)),
     ],
+    ids=["within the record", "beyond it"],
 )
-def test_jump_at_zero(model, tau):
-    problem = dd.Problem(model, dd.Affine(0.4, 0.6), tau, initial=1.3)
+def test_jump_at_zero(models, delays):
+    problems = [
+        dd.Problem(model, dd.Affine(0.4, 0.6), tau, initial=1.3)
+        for model, tau in zip(models, delays)
+    ]
     # dx/dtau jumps at t = tau, where no rule for the integral is better than first
     # order.
     loss = dd.Integral(dd.L2(), terminal=dd.L2(), nodes=400_000)
-    found = orders(problem, EXPERIMENTS["logistic"].clean, loss)
+    found = orders(problems, EXPERIMENTS["logistic"].clean, loss)
     assert np.all(found > 1.5), found
 
 
@@ -91,7 +101,8 @@ def forced(x, y, tau, t):
 def test_rhs_that_depends_on_time_and_delay(tau):
     problem = dd.Problem(forced, dd.Periodic(1.0, 2.0, 3.0), tau)
     loss = dd.Integral(dd.L2(), nodes=FINE)
-    found = orders(problem, EXPERIMENTS["logistic"].clean, loss, 1 if tau < 10 else 4)
+    data = EXPERIMENTS["logistic"].clean
+    found = orders([problem], data, loss, 1 if tau < 10 else 4)
     assert np.all(found > 1.5), found
 
 

@@ -12,6 +12,7 @@ import pytest
 import ddefind as dd
 from ddefind._problem.parameters import free_parameters
 from ddefind.paper import EXPERIMENTS
+from support.repeats import mostly_slow
 
 LOGISTIC = "x' = r * x * (1 - x(t - tau) / K)"
 TEXTS = {
@@ -63,7 +64,7 @@ def close(found, expected, tolerance=1e-12):
     )
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", mostly_slow(EXPERIMENTS, ("cheyne", "hiv")))
 def test_the_papers_models_as_text_are_the_modules(name):
     experiment = EXPERIMENTS[name]
     text = as_text(name, experiment.start, TEXTS[name][1])

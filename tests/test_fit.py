@@ -10,6 +10,7 @@ from scipy.interpolate import CubicSpline
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
 from support.options import QUIET, Options
+from support.repeats import mostly_slow
 from support.results import as_descent, path_of
 
 
@@ -69,7 +70,7 @@ def test_path_of_adam_agrees_with_plain_numpy():
     np.testing.assert_allclose(path_of(fit), expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("model", EXPERIMENTS)
+@pytest.mark.parametrize("model", mostly_slow(EXPERIMENTS, ("exponential", "hiv")))
 @pytest.mark.parametrize(
     "make", [dd.Adam, dd.RMSProp, dd.SGD, dd.LBFGS], ids=lambda kind: kind.__name__
 )

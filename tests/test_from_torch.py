@@ -14,6 +14,7 @@ from ddefind.torch._compare_with_torch import value_and_vjp
 from ddefind.torch._from_torch import to_torch
 from support import torch_modules as tm
 from support.options import Options
+from support.repeats import mostly_slow
 from support.unchecked import unchecked
 from support.vectors import flatten
 
@@ -127,7 +128,7 @@ def paper_options(model) -> Options:
     return dict(solver=dd.RK2(), steps_per_delay=n, loss=dd.Integral(dd.L2()))
 
 
-@pytest.mark.parametrize("model", EXPERIMENTS)
+@pytest.mark.parametrize("model", mostly_slow(EXPERIMENTS, ("cheyne", "hiv")))
 def test_the_papers_models_have_the_native_solutions_and_gradients(model):
     native, mine = EXPERIMENTS[model].start, paper_problem(model)
     t, solver, n = np.linspace(0, 3, 7), dd.RK2(), EXPERIMENTS[model].steps_per_delay
@@ -143,10 +144,7 @@ def test_the_papers_models_have_the_native_solutions_and_gradients(model):
     np.testing.assert_allclose(slope, exact, rtol=1e-10, atol=1e-10 * size)
 
 
-SLOW = [pytest.param(m, marks=pytest.mark.slow) for m in EXPERIMENTS if m != "hiv"]
-
-
-@pytest.mark.parametrize("model", ["hiv", *SLOW])
+@pytest.mark.parametrize("model", mostly_slow(EXPERIMENTS, ("hiv",)))
 def test_the_papers_models_have_the_native_fits(model):
     fits = [
         dd.fit(

@@ -6,6 +6,7 @@ import pytest
 
 import ddefind as dd
 from support.options import QUIET
+from support.repeats import mostly_slow
 from support.squares import LOGISTIC, TRUTH, logistic_data
 
 LINEAR = "x' = a * x + c * x(t - tau)"
@@ -39,7 +40,7 @@ def test_pure_noise():
     assert not is_sure(fit, "tau") and not is_sure(fit, "r")
 
 
-@pytest.mark.parametrize("count", [2, 3, 4])
+@pytest.mark.parametrize("count", mostly_slow((2, 3, 4), (2, 4)))
 def test_no_more_points_than_parameters(count):
     data = logistic_data(count, noise=0.0)
     fit = dd.fit(dd.equation(LOGISTIC), data, **QUIET)

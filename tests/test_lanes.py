@@ -10,6 +10,7 @@ import ddefind as dd
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._solve.system import System
 from support.gradients import grid_for
+from support.repeats import mostly_slow
 from support.vectors import flatten
 
 LANES, N = 4, 6
@@ -102,7 +103,10 @@ def compare(found, expected):
     np.testing.assert_allclose(*flat, rtol=1e-11, atol=1e-13 * np.abs(flat[1]).max())
 
 
-@pytest.mark.parametrize("loss, kind", CASES)
+QUICK = mostly_slow(CASES, [case for case in CASES if case != ("squares", "plain")])
+
+
+@pytest.mark.parametrize("loss, kind", QUICK)
 @pytest.mark.parametrize("route", ROUTES)
 def test_lanes_equal_single_evaluations(route, loss, kind):
     problems = points(kind)
