@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, TypeVar, Unpack, overload
+from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
 from .._data.data import Data
 from .._equation.equation import Equation
@@ -27,6 +27,11 @@ from .request import (
 
 # Above this number of parameters the normal equations cost more than they save.
 _MOST_FOR_LEAST_SQUARES = 200
+
+# The arguments of `fit_many`: one for all fits, or one for each.
+Problems: TypeAlias = Problem | Equation | Sequence[Problem]
+DataSets: TypeAlias = Data | Sequence[Data]
+Starts: TypeAlias = int | Sequence[Mapping[str, float]] | None
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -144,46 +149,46 @@ def fit(
 
 @overload
 def fit_many(
-    problem: Problem | Equation | Sequence[Problem],
-    data: Data | Sequence[Data],
+    problem: Problems,
+    data: DataSets,
     *,
-    starts: int | Sequence[Mapping[str, float]] | None = None,
+    starts: Starts = None,
     optimizer: LeastSquares,
     **options: Unpack[LeastSquaresKeywords],
 ) -> FitBatch[Estimate]: ...
 @overload
 def fit_many(
-    problem: Problem | Equation | Sequence[Problem],
-    data: Data | Sequence[Data],
+    problem: Problems,
+    data: DataSets,
     *,
-    starts: int | Sequence[Mapping[str, float]] | None = None,
+    starts: Starts = None,
     optimizer: AbstractOptimizer,
     **options: Unpack[FitKeywords],
 ) -> FitBatch[FitResult]: ...
 @overload
 def fit_many(
     problem: Equation,
-    data: Data | Sequence[Data],
+    data: DataSets,
     *,
-    starts: int | Sequence[Mapping[str, float]] | None = None,
+    starts: Starts = None,
     optimizer: None = None,
     **options: Unpack[LeastSquaresKeywords],
 ) -> FitBatch[Estimate]: ...
 @overload
 def fit_many(
-    problem: Problem | Equation | Sequence[Problem],
-    data: Data | Sequence[Data],
+    problem: Problems,
+    data: DataSets,
     *,
-    starts: int | Sequence[Mapping[str, float]] | None = None,
+    starts: Starts = None,
     optimizer: AbstractMethod | None = None,
     **options: Unpack[FitKeywords],
 ) -> FitBatch[Estimate] | FitBatch[FitResult]: ...
 @_with_options_listed
 def fit_many(
-    problem: Problem | Equation | Sequence[Problem],
-    data: Data | Sequence[Data],
+    problem: Problems,
+    data: DataSets,
     *,
-    starts: int | Sequence[Mapping[str, float]] | None = None,
+    starts: Starts = None,
     optimizer: AbstractMethod | None = None,
     **options: Unpack[FitKeywords],
 ) -> Any:
@@ -230,9 +235,9 @@ def fit_many(
 
 
 def _one_for_each_fit(
-    problem: Problem | Equation | Sequence[Problem],
-    data: Data | Sequence[Data],
-    starts: int | Sequence[Mapping[str, float]] | None,
+    problem: Problems,
+    data: DataSets,
+    starts: Starts,
 ) -> tuple[list[Any], list[Any], list[Mapping[str, float]]]:
     """A problem, a data set and starts for each fit; what is given once is for all."""
     alone = isinstance(problem, (Problem, Equation))
