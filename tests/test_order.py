@@ -1,5 +1,6 @@
 """Every solver keeps its order with a delay: at the nodes, and between them."""
 
+import inspect
 from functools import cache
 
 import jax.numpy as jnp
@@ -9,12 +10,26 @@ from numpy.polynomial import Polynomial
 
 import ddefind as dd
 
-SOLVERS = [dd.Euler(), dd.RK2(), dd.RK4()]
+# Every solver of the package: one that is added beside the others is tested, too.
+SOLVERS = [
+    kind()
+    for kind in vars(inspect.getmodule(dd.AbstractSolver)).values()
+    if inspect.isclass(kind)
+    and issubclass(kind, dd.AbstractSolver)
+    and getattr(kind, "__final__", False)
+]
 STEPS = (30, 60, 120)
 
 
 def name(value):
     return type(value).__name__
+
+
+def test_every_public_solver_is_among_them():
+    public = [getattr(dd, each) for each in dd.__all__]
+    kinds = {kind for kind in public if inspect.isclass(kind)}
+    solvers = {kind for kind in kinds if issubclass(kind, dd.AbstractSolver)}
+    assert solvers - {dd.AbstractSolver} == set(map(type, SOLVERS))
 
 
 def growth():
