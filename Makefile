@@ -24,10 +24,10 @@ demo: .venv/installed
 	$(BIN)/python -m ddefind demo
 
 test: .venv/complete
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
 
 test-slow: .venv/complete
-	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
 
 # Also part of `make test`; here alone, for JAX_ENABLE_X64=0.
 test-float32: .venv/complete
@@ -46,4 +46,4 @@ studies: .venv/complete
 	set -e; for study in $(STUDIES); do $(BIN)/python -m studies.$$study; done
 
 clean:
-	rm -rf .venv out
+	rm -rf .venv out .jax_cache

@@ -1,25 +1,57 @@
-"""What all tests and doctests share.
+"""What every test runs in: names for doctests, and settings that make tests quick.
 
-Compiled programs are kept in `.jax_cache`, so that the workers of a run, the processes
-that tests start, and later runs need not compile them again."""
+- Most of the time of a run is spent compiling. JAX keeps what it has compiled in the
+  folder `.jax_cache`, from which the workers of a run and later runs take it. A test
+  that looks at compiled programs themselves uses the fixture `without_cache`.
+- Tracing makes many objects and little garbage, so that Python looks for it seldom.
+- A worker has one core, so that libraries with threads of their own use one."""
 
+import gc
 import os
+import shutil
 from pathlib import Path
 
-# JAX reads these when it is imported; a cache of the user's own is kept.
-os.environ.setdefault(
-    "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".jax_cache")
-)
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+CACHE = Path(__file__).parent / ".jax_cache"
+_LARGEST_CACHE = 1 << 30  # bytes
 
-import jax.numpy as jnp  # noqa: E402
-import numpy as np  # noqa: E402
-import pytest  # noqa: E402
+# Before numpy, torch and JAX are imported, which read them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
-import ddefind  # noqa: E402
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+import ddefind
+
+
+def pytest_configure(config):
+    gc.set_threshold(50_000, 20, 50)
+    is_worker = hasattr(config, "workerinput")
+    if not is_worker and CACHE.is_dir():
+        if sum(file.stat().st_size for file in CACHE.iterdir()) > _LARGEST_CACHE:
+            shutil.rmtree(CACHE)
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()  # modules and tests are no garbage
 
 
 @pytest.fixture(autouse=True)
 def doctest_names(doctest_namespace):
-    """Doctests print float64 arrays the same way everywhere."""
+    """Names that the examples in docstrings use without importing them."""
     doctest_namespace.update(dd=ddefind, np=np, jnp=jnp)
+
+
+@pytest.fixture
+def without_cache():
+    """Programs are compiled here and now, and not read from a file."""
+    jax.config.update("jax_enable_compilation_cache", False)
+    reset_cache()
+    yield
+    jax.config.update("jax_enable_compilation_cache", True)
+    reset_cache()

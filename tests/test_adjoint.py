@@ -7,6 +7,7 @@ import pytest
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
 from support.gradients import gradients_of
+from support.repeats import mostly_slow
 from support.vectors import flatten, near, tau_index
 
 STEPS = (20, 160)
@@ -50,7 +51,7 @@ def orders(problems, data, loss, scale=1):
 FINE = 4000  # nodes of the integral
 
 
-@pytest.mark.parametrize("model", EXPERIMENTS)
+@pytest.mark.parametrize("model", mostly_slow(EXPERIMENTS, ("exponential", "hiv")))
 def test_second_order_with_a_terminal_cost(model):
     experiment = EXPERIMENTS[model]
     _, rebuild = flatten(experiment.true)
@@ -60,7 +61,7 @@ def test_second_order_with_a_terminal_cost(model):
     assert np.all(found > 1.6), found
 
 
-@pytest.mark.parametrize("cost", [dd.L1(), dd.Linf()])
+@pytest.mark.parametrize("cost", mostly_slow((dd.L1(), dd.Linf()), (dd.L1(),)))
 def test_first_order_with_kinks(cost):
     hiv, loss = EXPERIMENTS["hiv"], dd.Integral(cost, nodes=FINE)
     found = orders([hiv.start], hiv.clean, loss)
@@ -97,7 +98,7 @@ def forced(x, y, tau, t):
     return -x + jnp.exp(-0.3 * tau) * jnp.sin(2 * t) * y
 
 
-@pytest.mark.parametrize("tau", [1.7, 12.3])
+@pytest.mark.parametrize("tau", mostly_slow((1.7, 12.3), (1.7,)))
 def test_rhs_that_depends_on_time_and_delay(tau):
     problem = dd.Problem(forced, dd.Periodic(1.0, 2.0, 3.0), tau)
     loss = dd.Integral(dd.L2(), nodes=FINE)

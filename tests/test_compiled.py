@@ -20,6 +20,7 @@ from ddefind.paper import EXPERIMENTS
 from support.gradients import gradients_of, grid_for
 from support.vectors import flatten
 
+pytestmark = pytest.mark.usefixtures("without_cache")
 TAU_MIN = 0.2
 
 

@@ -1,6 +1,8 @@
 """Both exact gradients where something special happens: a jump at 0, a delay beyond T,
 costs and observations with parameters, time in the equation, gaps in the data."""
 
+from itertools import product
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ import ddefind as dd
 from ddefind import models
 from ddefind._solve.system import System
 from support.gradients import check_gradients, grid_for
+from support.repeats import mostly_slow
 from support.vectors import flatten, near, tau_index, whole_steps
 
 SQUARES, INTEGRAL = dd.SumOfSquares(), dd.Integral(dd.L2())
@@ -103,10 +106,10 @@ def points(problem, T, n):
 
 def check(problem, data, loss, solver, n, other_delays=()):
     """The gradients of a problem, and of the same one with other delays."""
-    others = [
-        eqx.tree_at(lambda p: p.tau, problem, jnp.asarray(t)) for t in other_delays
-    ]
-    vectors = [points(one, data.T, n) for one in (problem, *others)]
+    vectors = [points(problem, data.T, n)]
+    for tau in other_delays:
+        other = eqx.tree_at(lambda p: p.tau, problem, jnp.asarray(tau))
+        vectors.append(points(other, data.T, n))
     check_gradients(problem, data, loss, solver, n, np.concatenate(vectors))
 
 
@@ -114,9 +117,7 @@ def check(problem, data, loss, solver, n, other_delays=()):
 LONG = {"two": (6.1, 60.0), "jump": (6.1,)}
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in PROBLEMS if name != "delay beyond T"]
-)
+@pytest.mark.parametrize("name", sorted(PROBLEMS.keys() - {"delay beyond T"}))
 def test_problems(name):
     problem = PROBLEMS[name]
     check(problem, data_for(problem), SQUARES, dd.RK4(), 7, LONG.get(name, ()))
@@ -128,8 +129,13 @@ def test_problems_with_an_integral(name):
     check(problem, data_for(problem), INTEGRAL, dd.RK2(), 6)
 
 
-@pytest.mark.parametrize("name", ["two", "jump"])
-@pytest.mark.parametrize("solver", [dd.Euler(), dd.RK4()])
+@pytest.mark.parametrize(
+    "solver, name",
+    mostly_slow(
+        product((dd.Euler(), dd.RK4()), ("two", "jump")),
+        [(dd.Euler(), "two"), (dd.RK4(), "jump")],
+    ),
+)
 def test_one_step_a_delay(solver, name):
     check(PROBLEMS[name], data_for(PROBLEMS[name]), SQUARES, solver, 1)
 
@@ -162,7 +168,10 @@ def test_data_that_begin_late():
     check(PROBLEMS["jump"], data, SQUARES, dd.RK4(), 5)
 
 
-@pytest.mark.parametrize("name", ["jump", "delay beyond T", "observe", "time"])
+@pytest.mark.parametrize(
+    "name",
+    mostly_slow(("jump", "delay beyond T", "observe", "time"), ("jump", "time")),
+)
 def test_the_published_nodes_off_the_grid(name):
     # On the grid this loss has a kink in tau: the last node jumps by a step.
     problem = PROBLEMS[name]

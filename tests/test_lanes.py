@@ -103,11 +103,14 @@ def compare(found, expected):
     np.testing.assert_allclose(*flat, rtol=1e-11, atol=1e-13 * np.abs(flat[1]).max())
 
 
-QUICK = mostly_slow(CASES, [case for case in CASES if case != ("squares", "plain")])
+SOME = [
+    *(("discrete", *case) for case in CASES if case != ("squares", "plain")),
+    *(("forward", "squares", kind) for kind in ("jump", "observe")),
+]
+ALL = [(route, *case) for route in ROUTES for case in CASES]
 
 
-@pytest.mark.parametrize("loss, kind", QUICK)
-@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("route, loss, kind", mostly_slow(ALL, SOME))
 def test_lanes_equal_single_evaluations(route, loss, kind):
     problems = points(kind)
     sets = data_sets(problems[0].observed)

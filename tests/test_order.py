@@ -1,6 +1,8 @@
 """Every solver keeps its order with a delay: at the nodes, and between them."""
 
+import inspect
 from functools import cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,13 +10,26 @@ import pytest
 from numpy.polynomial import Polynomial
 
 import ddefind as dd
+from ddefind._solve import runge_kutta
 
-SOLVERS = [dd.Euler(), dd.RK2(), dd.RK4()]
+# Every solver of the package: one that is added beside the others is tested, too.
+SOLVERS: list[Any] = [
+    kind()
+    for _, kind in inspect.getmembers(runge_kutta, inspect.isclass)
+    if issubclass(kind, dd.AbstractSolver) and getattr(kind, "__final__", False)
+]
 STEPS = (30, 60, 120)
 
 
 def name(value):
     return type(value).__name__
+
+
+def test_every_public_solver_is_among_them():
+    public = [getattr(dd, each) for each in dir(dd)]
+    kinds = {kind for kind in public if inspect.isclass(kind)}
+    solvers = {kind for kind in kinds if issubclass(kind, dd.AbstractSolver)}
+    assert solvers - {dd.AbstractSolver} == set(map(type, SOLVERS))
 
 
 def growth():

@@ -169,7 +169,7 @@ def test_data_and_problem_must_agree():
 def test_check_gradient_prints_every_route(capsys):
     problem = dd.Problem(MODEL, dd.Affine([0.1, 0.2], [0.5, 0.6]), 0.7)
     data = dd.Data([0, 1, 2], np.array([[0.5, 0.4], [2.0, 1.0], [1.0, 1.5]]))
-    found = dd.check_gradient(problem, data)
+    found = dd.check_gradient(problem, data, solver=dd.RK2(), steps_per_delay=10)
     printed = capsys.readouterr().out
     assert str(found) in printed
     names = ("theta_0", "theta_1", "a[0]", "a[1]", "b[0]", "b[1]", "tau")
@@ -188,6 +188,6 @@ def test_check_gradient_shows_a_derivative_that_is_wrong():
 
     wrong.defjvp(lambda primals, tangents: (jnp.sin(*primals), 2 * tangents[0]))
     problem = dd.Problem(lambda x, y, tau, t: -wrong(y), dd.Affine(0.1, 0.5), 0.7)
-    found = dd.check_gradient(problem, DATA)
+    found = dd.check_gradient(problem, DATA, solver=dd.RK2(), steps_per_delay=10)
     assert np.max(found.errors("Discrete")) > 0.1
     assert np.max(found.errors("Forward")) > 0.1

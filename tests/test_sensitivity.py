@@ -115,7 +115,7 @@ def test_the_number_of_steps_need_not_be_known_when_compiling():
         np.testing.assert_allclose(found.gram[0, 0], loss, rtol=1e-10)
 
 
-@pytest.mark.parametrize("model", ["logistic", "hiv"])
+@pytest.mark.parametrize("model", mostly_slow(("logistic", "hiv"), ("logistic",)))
 def test_jacobian_against_central_differences(model):
     experiment = EXPERIMENTS[model]
     data = wave(experiment.true, experiment.T)

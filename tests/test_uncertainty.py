@@ -12,6 +12,7 @@ from ddefind._inference.profile_intervals import profiles
 from ddefind._least_squares.batches import refine
 from ddefind.paper import EXPERIMENTS
 from support.options import QUIET
+from support.repeats import mostly_slow
 
 # The nearest minimum only: these tests start near the best one.
 NEAR = dd.LeastSquares(starts=1)
@@ -44,7 +45,9 @@ def numerical_jacobian(fit, relative=1e-5):
     return np.stack(columns, axis=-1)
 
 
-@pytest.mark.parametrize("model", ["exponential", "logistic"])
+@pytest.mark.parametrize(
+    "model", mostly_slow(("exponential", "logistic"), ("exponential",))
+)
 def test_the_covariance_agrees_with_numerical_differentiation(model):
     fit = paper_fit(model)
     J = numerical_jacobian(fit).reshape(-1, len(fit.names)) / fit.noise["x"]
@@ -55,7 +58,9 @@ def test_the_covariance_agrees_with_numerical_differentiation(model):
     np.testing.assert_allclose(errors, np.sqrt(np.diag(expected)), rtol=1e-3)
 
 
-@pytest.mark.parametrize("model", ["exponential", "logistic", "hiv"])
+@pytest.mark.parametrize(
+    "model", mostly_slow(("exponential", "logistic", "hiv"), ("exponential", "hiv"))
+)
 def test_standard_errors_of_exact_data_are_the_cramer_rao_limits(model):
     experiment = EXPERIMENTS[model]
     sd = 0.1 * np.std(experiment.exact.x, axis=0, ddof=1)
@@ -218,7 +223,9 @@ def test_the_combination_has_an_error_bar_of_its_own(all_constants):
     assert "`k`" in parts.reason and "`T_0`" in parts.reason
 
 
-@pytest.mark.parametrize("model", ["exponential", "logistic"])
+@pytest.mark.parametrize(
+    "model", mostly_slow(("exponential", "logistic"), ("exponential",))
+)
 def test_intervals_cover_the_truth(model):
     experiment, repeats = EXPERIMENTS[model], 60
     sets = [experiment.data(0.1, r, seed=5, exact=True) for r in range(repeats)]
