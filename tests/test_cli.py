@@ -12,7 +12,7 @@ import pytest
 
 from ddefind._cli.main import main, spread_values
 from ddefind.paper import _run as paper_run
-from support.paper_records import made_up
+from support.paper_results import made_up
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from support.least_squares_problems import LOGISTIC, TRUTH, logistic_data
 from support.options import QUIET
 from support.repeats import mostly_slow
-from support.squares import LOGISTIC, TRUTH, logistic_data
 
 LINEAR = "x' = a * x + c * x(t - tau)"
 T = np.linspace(0, 10, 50)

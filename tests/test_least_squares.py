@@ -6,8 +6,8 @@ import pytest
 from scipy.optimize import minimize
 
 import ddefind as dd
+from support.least_squares_problems import LOGISTIC, TRUTH, logistic_data, scipy_minimum
 from support.options import QUIET
-from support.squares import LOGISTIC, TRUTH, logistic_data, scipy_minimum
 
 MODEL = dd.equation(LOGISTIC)
 

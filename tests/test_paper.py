@@ -18,7 +18,7 @@ from ddefind.paper._run import (
     reproduce,
     run_model,
 )
-from support.paper_records import made_up
+from support.paper_results import made_up
 
 PUBLISHED = PROTOCOLS["published"]
 KEYS = {

@@ -15,8 +15,8 @@ from ddefind._least_squares.starts import (
     match_starts,
     perturbed_starts,
 )
+from support.least_squares_problems import LOGISTIC, TRUTH, logistic_data, setup_of
 from support.options import QUIET
-from support.squares import LOGISTIC, TRUTH, logistic_data, setup_of
 
 MODEL = dd.equation(LOGISTIC)
 DATA = logistic_data()

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from support.squares import scipy_minimum
+from support.least_squares_problems import scipy_minimum
 from support.text_cases import KINDS, random_case
 
 

@@ -10,8 +10,7 @@ from ddefind._least_squares.sensitivity import Extended
 from ddefind._solve.grid import Grid
 from ddefind._solve.system import System
 from ddefind.paper import EXPERIMENTS
-from support.repeats import mostly_slow
-from support.squares import (
+from support.least_squares_problems import (
     LOGISTIC,
     TRUTH,
     logistic_data,
@@ -20,6 +19,7 @@ from support.squares import (
     residual_rows,
     setup_of,
 )
+from support.repeats import mostly_slow
 
 
 def check_gradient(problem, data, n, solver, parameters=None):

@@ -1,4 +1,4 @@
-"""A fit as it is asked for: TOML files, and options that overrule them."""
+"""Settings of `ddefind fit`: TOML files, and options that override them."""
 
 import math
 import tomllib
