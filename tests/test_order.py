@@ -13,11 +13,12 @@ import ddefind as dd
 from ddefind._solve import runge_kutta
 
 # Every solver of the package: one that is added beside the others is tested, too.
-SOLVERS: list[Any] = [
-    kind()
+KINDS: list[Any] = [
+    kind
     for _, kind in inspect.getmembers(runge_kutta, inspect.isclass)
     if issubclass(kind, dd.AbstractSolver) and getattr(kind, "__final__", False)
 ]
+SOLVERS = [kind() for kind in KINDS]
 STEPS = (30, 60, 120)
 
 
