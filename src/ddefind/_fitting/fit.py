@@ -128,8 +128,8 @@ def fit(
     `epochs`, the number of steps (500); and `threshold`, a loss below which it stops
     early (0).
 
-    Interrupted by Ctrl-C, it returns the best fit so far. (Least squares has none before
-    the end of its first phase, and the interruption then goes on.)
+    Interrupted by Ctrl-C, it returns the best fit so far. (Least squares has none
+    before the end of its first phase; the interruption then goes on.)
 
     >>> import numpy as np
     >>> import ddefind as dd
