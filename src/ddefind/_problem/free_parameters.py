@@ -22,6 +22,11 @@ from .._util.errors import did_you_mean
 from .problem import Problem
 
 
+def is_name(key: str) -> bool:
+    """Whether a key of a dict can be part of a parameter's name after a dot."""
+    return key.replace("_", "a").isalnum()
+
+
 class ParameterArray(NamedTuple):
     """One array of parameters of a problem.
 
@@ -38,6 +43,15 @@ class ParameterArray(NamedTuple):
     def size(self) -> int:
         """The number of elements."""
         return int(np.prod(self.shape))
+
+    @property
+    def is_delay(self) -> bool:
+        """Whether the array is a delay: `tau`, `tau[1]` or `tau.growth`."""
+        key = self.name.removeprefix("tau")
+        if key == self.name:
+            return False
+        is_number = key[:1] == "[" and key[1:-1].isdigit()
+        return key == "" or is_number or (key[0] == "." and is_name(key[1:]))
 
     def elements(self, name: str) -> list[str]:
         """The names of the elements if the array is called `name`: `b[0]`, `b[1]`."""
@@ -157,8 +171,14 @@ class FreeParameters:
     def learns(self, array: ParameterArray) -> bool:
         """Whether an array contains a free value.
 
-        The delay always counts as learned, because the time grid depends on it."""
-        return array.name == "tau" or max(self._sources(array), default=-1) >= 0
+        A delay always counts as learned, because the time grid depends on it."""
+        return array.is_delay or max(self._sources(array), default=-1) >= 0
+
+    @property
+    def delays(self) -> tuple[int, ...]:
+        """The numbers j of the free values that are delays."""
+        found = (self.source[array.first] for array in self.arrays if array.is_delay)
+        return tuple(dict.fromkeys(j for j in found if j >= 0))
 
     def split(self, problem: Problem) -> tuple[Problem, Problem]:
         """The problem in two parts: the arrays that contain free values, and the rest.

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._util.errors import did_you_mean
-from .free_parameters import FreeParameters, ParameterArray
+from .free_parameters import FreeParameters, ParameterArray, is_name
 from .priors import AbstractPrior
 from .problem import Problem
 
@@ -82,7 +82,7 @@ def parameter_arrays(
     for short names: if `history.K` is tied to `rhs.K`, then `rhs.K` is called `K`."""
     parameters = eqx.filter(problem, eqx.is_inexact_array)
     paths_and_arrays = jax.tree_util.tree_flatten_with_path(parameters)[0]
-    names = [jax.tree_util.keystr(path).lstrip(".") for path, _ in paths_and_arrays]
+    names = [_full_name(path) for path, _ in paths_and_arrays]
     # A full name without a dot, such as `tau`, always keeps its name.
     competing = [name for name in names if name not in tied or "." not in name]
     result, first = [], 0
@@ -92,6 +92,17 @@ def parameter_arrays(
         result.append(entry)
         first += entry.size
     return result
+
+
+def _full_name(path: tuple[Any, ...]) -> str:
+    """The name of an array by its path in the problem: `rhs.theta_0`, `tau.growth`."""
+    parts = [
+        f".{key.key}"
+        if isinstance(key, jax.tree_util.DictKey) and is_name(str(key.key))
+        else jax.tree_util.keystr((key,))
+        for key in path
+    ]
+    return "".join(parts).lstrip(".")
 
 
 def _shorten(name: str, names: list[str]) -> str:
@@ -163,7 +174,7 @@ def free_parameters(
     _check_fixed(names, start, np.flatnonzero(role < 0))
     known = table.discard_outside(free) if partial else free
     _check_starts(names, start, table.lower, table.upper, known)
-    _check_tau(names, start, role)
+    _check_delays(table.arrays, names, start, role)
     # The extra last place is that of role -1: fixed elements have no position.
     position = np.full(len(role) + 1, -1)
     position[free] = np.arange(len(free))
@@ -390,7 +401,10 @@ def _check_starts(
             )
 
 
-def _check_tau(names: list[str], start: np.ndarray, role: np.ndarray) -> None:
-    tau = names.index("tau")
-    if start[tau if role[tau] < 0 else role[tau]] <= 0:
-        raise ValueError(f"`tau` must start positive, but got {start[tau]:g}.")
+def _check_delays(
+    arrays: list[ParameterArray], names: list[str], start: np.ndarray, role: np.ndarray
+) -> None:
+    for array in arrays:
+        e = array.first
+        if array.is_delay and start[e if role[e] < 0 else role[e]] <= 0:
+            raise ValueError(f"`{names[e]}` must start positive, but got {start[e]:g}.")

@@ -6,8 +6,10 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from .._util.arrays import as_parameter, as_vector_parameter, is_concrete
+from .._util.arrays import as_vector_parameter
+from .delays import as_delays, check_delays, delay_count, in_structure
 
 
 @final
@@ -15,18 +17,24 @@ class Problem(eqx.Module):
     r"""The initial value problem of a delay differential equation.
 
     $x'(t) = F(x(t), x(t - \tau), \tau, t)$ for $t > 0$, and $x(t) = X_0(t)$ for $t \le
-    0$.
+    0$. There may be several delays.
 
     **Arguments**
 
     - `rhs(x, y, tau, t)`: $F$, an Equinox module or a function. The state `x` and the
       delayed state `y` = $x(t-\tau)$ have shape (d,), and so has the result.
     - `history(t)`: $X_0$, an Equinox module or a function, with a result of shape (d,).
-    - `tau`: the delay, a positive number.
+    - `tau`: the delay, a positive number; or several delays, a tuple or a dict of
+      them. `rhs` then gets `tau` and `y` in the same structure: with
+      `tau={"growth": 2.0, "rest": 5.0}`, `y["rest"]` is $x(t - 5)$.
     - `initial`: $x(0)$, if it differs from `history(0)`, as after a dose that is given
       at time zero.
     - `observe(x, t)`: the quantities that are measured, of shape (k,). By default they
       are the state itself.
+    - `switches`: the times at which `rhs` jumps, as where a condition on `t` changes.
+      They become nodes of the solver, which otherwise loses its order there. They are
+      numbers, or a function that returns them as a vector, given the problem:
+      `lambda problem: problem.rhs.t_on[None]`.
 
     Every floating-point array in the problem is a parameter. `parameter_values` lists
     the parameters.
@@ -38,9 +46,10 @@ class Problem(eqx.Module):
 
     rhs: Callable[..., Any]
     history: Callable[..., Any]
-    tau: jax.Array
+    tau: Any
     initial: jax.Array | None
     observe: Callable[..., Any] | None
+    switches: Callable[["Problem"], jax.Array] | tuple[float, ...]
 
     def __init__(
         self,
@@ -50,12 +59,14 @@ class Problem(eqx.Module):
         *,
         initial: Any = None,
         observe: Callable | None = None,
+        switches: Any = (),
     ):
         self.rhs = rhs
         self.history = history
-        self.tau = as_parameter(tau)
+        self.tau = as_delays(tau)
         self.initial = None if initial is None else as_vector_parameter(initial)
         self.observe = observe
+        self.switches = switches if callable(switches) else _numbers(switches)
         _check_problem(self)
 
     @property
@@ -69,6 +80,27 @@ class Problem(eqx.Module):
         if self.observe is None:
             return self.dimension
         return jax.eval_shape(self.observe, _state(self.dimension), _time()).shape[0]
+
+    @property
+    def switch_times(self) -> jax.Array:
+        """The times at which the right-hand side jumps, as a vector."""
+        if callable(self.switches):
+            return self.switches(self)
+        return jnp.asarray(np.array(self.switches, float))
+
+
+def _numbers(switches: Any) -> tuple[float, ...]:
+    """The argument `switches`, unless it is a function, as a tuple of numbers."""
+    try:
+        numbers = np.atleast_1d(np.asarray(switches, dtype=float))
+    except (TypeError, ValueError):
+        numbers = np.full(1, np.nan)
+    if numbers.ndim > 1 or not np.all(np.isfinite(numbers)):
+        raise ValueError(
+            "`switches` must be times, or a function of the problem that returns them, "
+            f"but got {switches!r}."
+        )
+    return tuple(numbers.tolist())
 
 
 def _time() -> jax.ShapeDtypeStruct:
@@ -101,7 +133,7 @@ def _check_problem(problem: Problem) -> None:
             )
         if not callable(value) and not (name == "observe" and value is None):
             raise TypeError(f"`{name}` must be callable, but got {value!r}.")
-    _check_tau(problem.tau)
+    check_delays(problem.tau)
     state = jax.eval_shape(problem.history, _time())
     if getattr(state, "ndim", None) != 1:
         raise ValueError(
@@ -109,7 +141,11 @@ def _check_problem(problem: Problem) -> None:
             f"{_describe(state)}. For one component return an array of length 1."
         )
     d = state.shape[0]
-    derivative = jax.eval_shape(problem.rhs, _state(d), _state(d), _time(), _time())
+    count = delay_count(problem.tau)
+    y, tau = (
+        in_structure(problem.tau, [each] * count) for each in (_state(d), _time())
+    )
+    derivative = jax.eval_shape(problem.rhs, _state(d), y, tau, _time())
     if getattr(derivative, "shape", None) != (d,):
         raise ValueError(
             f"`rhs` returned {_describe(derivative)} but `history(0)` has shape "
@@ -128,20 +164,11 @@ def _check_problem(problem: Problem) -> None:
                 "`observe(x, t)` must return a vector of shape (k,), but it returned "
                 f"{_describe(observed)}."
             )
-
-
-def _check_tau(tau: Any) -> None:
-    if not isinstance(tau, jax.Array):
-        raise TypeError(f"`tau` must be a positive number, but got {tau!r}.")
-    if tau.shape != ():
+    times = jax.eval_shape(lambda: problem.switch_times)
+    if getattr(times, "ndim", None) != 1:
         raise ValueError(
-            f"`tau` must be one number, but has shape {tau.shape}: one constant delay "
-            "is supported."
-        )
-    if is_concrete(tau) and not 0 < float(tau) < float("inf"):
-        raise ValueError(
-            f"`tau` must be positive and finite, but got {float(tau)}. For an equation "
-            "without delay use a `rhs` that ignores `y`, with any positive `tau`."
+            "`switches(problem)` must return a vector of times, but it returned "
+            f"{_describe(times)}."
         )
 
 

@@ -1,0 +1,132 @@
+"""The delays of a problem: one number, or several in a tuple or a dict.
+
+The delayed states that a right-hand side gets have the same structure as the delays:
+with `tau={"maturation": 14.0, "incubation": 3.0}`, `y["maturation"]` is the state 14
+units of time earlier. Inside the library the delays of a problem are numbered, in the
+order of JAX's trees: a tuple in its own order, a dict in the order of its sorted keys.
+
+A delay is a number, which is a parameter of its own, or an `AbstractDelay`, which
+computes the number from parameters.
+"""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._util.arrays import as_parameter, is_concrete
+
+
+class AbstractDelay(eqx.Module):
+    """A delay that is computed from the parameters in its fields."""
+
+    @abc.abstractmethod
+    def __call__(self) -> jax.Array:
+        """The delay, a number."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """The formula of the delay, with the values that its parameters have."""
+
+
+def is_delay(leaf: Any) -> bool:
+    """Whether a part of `tau` is a whole delay."""
+    return isinstance(leaf, AbstractDelay)
+
+
+def as_delays(tau: Any) -> Any:
+    """The argument `tau` of a problem, with every number as an array of JAX."""
+    if isinstance(tau, (tuple, list)):
+        return tuple(_as_delay(f"tau[{index}]", each) for index, each in enumerate(tau))
+    if isinstance(tau, dict):
+        for key in tau:
+            if not isinstance(key, str) or not key:
+                raise TypeError(
+                    f"The delays in `tau` have texts for names, but one is {key!r}."
+                )
+        return {key: _as_delay(f"tau[{key!r}]", each) for key, each in tau.items()}
+    return _as_delay("tau", tau)
+
+
+def _as_delay(name: str, value: Any) -> Any:
+    if is_delay(value) or not isinstance(value, (tuple, list, dict)):
+        return as_parameter(value)
+    raise TypeError(
+        f"`{name}` must be a positive number, but got {value!r}. Several delays are a "
+        'tuple or a dict of numbers: tau=(1.0, 2.5), or tau={"a": 1.0, "b": 2.5}.'
+    )
+
+
+def is_several(tau: Any) -> bool:
+    """Whether `tau` is a tuple or a dict of delays, and not one number."""
+    return isinstance(tau, (tuple, dict))
+
+
+def delay_values(tau: Any) -> Any:
+    """The delays as numbers, in the structure of `tau`."""
+    return jax.tree.map(
+        lambda leaf: leaf() if is_delay(leaf) else leaf, tau, is_leaf=is_delay
+    )
+
+
+def delay_vector(tau: Any) -> jax.Array:
+    """The delays as one vector."""
+    return jnp.stack(jax.tree.leaves(delay_values(tau)))
+
+
+def delay_count(tau: Any) -> int:
+    """The number of delays."""
+    return len(jax.tree.leaves(tau, is_leaf=is_delay))
+
+
+def in_structure(tau: Any, items: list) -> Any:
+    """One item for each delay, in the structure of `tau`."""
+    return jax.tree.unflatten(jax.tree.structure(tau, is_leaf=is_delay), items)
+
+
+def delay_names(tau: Any) -> list[str]:
+    """What each delay is called in messages: `tau`, `tau[1]`, or its own name."""
+    paths = jax.tree_util.tree_flatten_with_path(tau, is_leaf=is_delay)[0]
+    return [
+        path[0].key
+        if path and isinstance(path[0], jax.tree_util.DictKey)
+        else f"tau{jax.tree_util.keystr(path)}"
+        for path, _ in paths
+    ]
+
+
+def check_delays(tau: Any) -> None:
+    """Raise an error unless every delay is a positive number."""
+    if tau is None:
+        raise TypeError("`tau` must be a positive number, but got None.")
+    leaves = jax.tree.leaves(tau, is_leaf=is_delay)
+    if not leaves:
+        raise ValueError(
+            "`tau` has no delay. For an equation without delay use a `rhs` that "
+            "ignores `y`, with any positive `tau`."
+        )
+    for name, leaf in zip(delay_names(tau), leaves):
+        value = leaf() if is_delay(leaf) else leaf
+        if not isinstance(value, (jax.Array, np.ndarray, np.floating)):
+            raise TypeError(f"`{name}` must be a positive number, but got {leaf!r}.")
+        if jnp.shape(value) != ():
+            raise ValueError(
+                f"`{name}` must be one number, but has shape {jnp.shape(value)}. "
+                "Several delays are a tuple or a dict of numbers: tau=(1.0, 2.5)."
+            )
+        if is_concrete(value) and not 0 < float(value) < float("inf"):
+            raise ValueError(_not_positive(name, leaf, float(value)))
+
+
+def _not_positive(name: str, leaf: Any, value: float) -> str:
+    if is_delay(leaf):
+        return (
+            f"A delay must be positive and finite, but {leaf.describe()} is {value:g}."
+        )
+    return (
+        f"`{name}` must be positive and finite, but got {value}. For an equation "
+        "without delay use a `rhs` that ignores `y`, with any positive `tau`."
+    )
