@@ -54,15 +54,36 @@ def test_tau_must_be_positive(tau):
         dd.Problem(MODEL, PAST, tau)
 
 
-@pytest.mark.parametrize("tau", ["one", None, dd.Constant(1.0), {}])
+@pytest.mark.parametrize("tau", ["one", None, dd.Constant(1.0)])
 def test_tau_must_be_a_number(tau):
     with pytest.raises(TypeError, match="`tau` must be a positive number"):
         dd.Problem(MODEL, PAST, tau)
 
 
-def test_one_delay_only():
+@pytest.mark.parametrize("tau", [(1.0, -2.0), [1.0, 0.0], {"a": 1.0, "b": -1.0}])
+def test_every_delay_must_be_positive(tau):
+    with pytest.raises(ValueError, match="`(tau.1.|b)` must be positive and finite"):
+        dd.Problem(lambda x, y, tau, t: x, PAST, tau)
+
+
+@pytest.mark.parametrize("tau", [(), {}])
+def test_there_must_be_a_delay(tau):
+    with pytest.raises(ValueError, match="`tau` has no delay"):
+        dd.Problem(MODEL, PAST, tau)
+
+
+def test_a_vector_is_not_a_delay():
     with pytest.raises(ValueError, match=r"`tau` must be one number.*\(2,\)"):
-        dd.Problem(MODEL, PAST, [1.0, 2.0])
+        dd.Problem(MODEL, PAST, np.array([1.0, 2.0]))
+
+
+def test_several_delays_are_parameters_with_names():
+    def rhs(x, y, tau, t):
+        return y["growth"] - tau["rest"] * y["rest"]
+
+    problem = dd.Problem(rhs, PAST, {"rest": 5.0, "growth": 2.0})
+    names = dd.parameter_values(problem)
+    assert names["growth"] == 2.0 and names["rest"] == 5.0
 
 
 CLASSES = {

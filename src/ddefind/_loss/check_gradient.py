@@ -9,7 +9,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from .._data.data import Data
-from .._problem.parameters import parameter_arrays, parameter_vector
+from .._problem.parameter_names import parameter_arrays
+from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
 from .._solve.runge_kutta import RK4, AbstractSolver
 from .._solve.solution import check_solver, check_steps, make_grid

@@ -1,16 +1,10 @@
-"""The names of a problem's parameters, and the user's settings for them.
-
-Every floating-point array of a problem is a parameter. Its full name is the path of the
-array in the problem, with an index for each element if it has several: `tau`,
-`rhs.theta_0`, `history.b[1]`. Its short name is the shortest ending of the path that no
-other parameter shares: `theta_0`, `b[1]`. Short names are displayed, and both are
-accepted.
+"""The values of a problem's parameters, and the user's settings for them.
 
 By default each parameter is learned from its present value. `Parameter`, `Fixed` and
 `Tied` say otherwise, and `free_parameters` reads these settings.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -20,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._util.errors import did_you_mean
-from .free_parameters import FreeParameters, ParameterArray, is_name
+from .free_parameters import FreeParameters, ParameterArray
+from .parameter_names import element_names, parameter_arrays
 from .priors import AbstractPrior
 from .problem import Problem
 
@@ -73,50 +68,6 @@ class Tied:
     to: str
 
 
-def parameter_arrays(
-    problem: Problem, tied: Collection[str] = ()
-) -> list[ParameterArray]:
-    """The arrays of parameters of a problem, in the order of its tree.
-
-    `tied` has the full names of the arrays that are tied to others. They do not compete
-    for short names: if `history.K` is tied to `rhs.K`, then `rhs.K` is called `K`."""
-    parameters = eqx.filter(problem, eqx.is_inexact_array)
-    paths_and_arrays = jax.tree_util.tree_flatten_with_path(parameters)[0]
-    names = [_full_name(path) for path, _ in paths_and_arrays]
-    # A full name without a dot, such as `tau`, always keeps its name.
-    competing = [name for name in names if name not in tied or "." not in name]
-    result, first = [], 0
-    for (_, array), name in zip(paths_and_arrays, names):
-        others = competing if name in competing else [*competing, name]
-        entry = ParameterArray(name, _shorten(name, others), jnp.shape(array), first)
-        result.append(entry)
-        first += entry.size
-    return result
-
-
-def _full_name(path: tuple[Any, ...]) -> str:
-    """The name of an array by its path in the problem: `rhs.theta_0`, `tau.growth`."""
-    parts = [
-        f".{key.key}"
-        if isinstance(key, jax.tree_util.DictKey) and is_name(str(key.key))
-        else jax.tree_util.keystr((key,))
-        for key in path
-    ]
-    return "".join(parts).lstrip(".")
-
-
-def _shorten(name: str, names: list[str]) -> str:
-    """The shortest ending of `name` that is an ending of no other of the `names`."""
-    parts = name.split(".")
-    for begin in range(len(parts) - 1, 0, -1):
-        if parts[begin].isdigit():
-            continue  # The number of a layer means little without the network's name.
-        short = ".".join(parts[begin:])
-        if sum(other == short or other.endswith("." + short) for other in names) == 1:
-            return short
-    return name
-
-
 def parameter_vector(problem: Problem) -> np.ndarray:
     """The values of all parameters as one vector."""
     arrays = jax.tree.leaves(eqx.filter(problem, eqx.is_inexact_array))
@@ -130,13 +81,8 @@ def parameter_values(problem: Problem) -> dict[str, float]:
     >>> dd.parameter_values(dd.Problem(dd.models.Logistic(2, 1), dd.Constant(3), 0.5))
     {'theta_0': 2.0, 'theta_1': 1.0, 'b': 3.0, 'tau': 0.5}
     """
-    names = _element_names(parameter_arrays(problem))
+    names = element_names(parameter_arrays(problem))
     return dict(zip(names, parameter_vector(problem).tolist()))
-
-
-def _element_names(arrays: list[ParameterArray]) -> list[str]:
-    """The short name of each element of the arrays."""
-    return [name for array in arrays for name in array.elements(array.short)]
 
 
 def free_parameters(
@@ -206,7 +152,7 @@ class _SettingsTable:
     ):
         size = len(start)
         self.arrays, self.start, self.random = arrays, start, random
-        self.names = _element_names(arrays)
+        self.names = element_names(arrays)
         self.lower, self.upper = np.full(size, -np.inf), np.full(size, np.inf)
         self.role = np.arange(size)
         self.is_set, self.has_start = np.zeros(size, bool), np.zeros(size, bool)
@@ -312,7 +258,7 @@ def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
             f"{key!r} could mean any of {', '.join(candidates)}: give the full name."
         )
     known = [name for array in arrays for name in (array.short, array.name)]
-    known += _element_names([array for array in arrays if array.size > 1])
+    known += element_names([array for array in arrays if array.size > 1])
     raise ValueError(
         f"There is no parameter {key!r}.{did_you_mean(key, dict.fromkeys(known))}"
     )

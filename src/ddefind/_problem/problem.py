@@ -49,7 +49,7 @@ class Problem(eqx.Module):
     tau: Any
     initial: jax.Array | None
     observe: Callable[..., Any] | None
-    switches: Callable[["Problem"], jax.Array] | tuple[float, ...]
+    switches: Callable[..., Any] | tuple[float, ...]
 
     def __init__(
         self,

@@ -19,7 +19,8 @@ from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters, ParameterArray
-from .._problem.parameters import parameter_arrays, with_values
+from .._problem.parameter_names import parameter_arrays
+from .._problem.parameters import with_values
 from .._problem.problem import Problem
 from .._util.cores import cores
 from .._util.errors import ResultError, check_instance

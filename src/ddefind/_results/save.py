@@ -10,7 +10,8 @@ from .._inference.profile_likelihood import Profile
 from .._least_squares.search import SearchResult
 from .._least_squares.setup import FitSetup
 from .._problem.free_parameters import ParameterArray
-from .._problem.parameters import parameter_arrays, parameter_vector
+from .._problem.parameter_names import parameter_arrays
+from .._problem.parameters import parameter_vector
 from .._util.json_numbers import nonfinite_as_words
 from .describe_problem import describe, is_known_solver
 
