@@ -1,0 +1,67 @@
+"""The names of a problem's parameters.
+
+Every floating-point array of a problem is a parameter. Its full name is the path of the
+array in the problem, with an index for each element if it has several: `tau`,
+`rhs.theta_0`, `history.b[1]`. Its short name is the shortest ending of the path that no
+other parameter shares: `theta_0`, `b[1]`. Short names are displayed, and both are
+accepted.
+"""
+
+from collections.abc import Collection
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .free_parameters import ParameterArray, is_name
+from .problem import Problem
+
+
+def parameter_arrays(
+    problem: Problem, tied: Collection[str] = ()
+) -> list[ParameterArray]:
+    """The arrays of parameters of a problem, in the order of its tree.
+
+    `tied` has the full names of the arrays that are tied to others. They do not compete
+    for short names: if `history.K` is tied to `rhs.K`, then `rhs.K` is called `K`."""
+    parameters = eqx.filter(problem, eqx.is_inexact_array)
+    paths_and_arrays = jax.tree_util.tree_flatten_with_path(parameters)[0]
+    names = [_full_name(path) for path, _ in paths_and_arrays]
+    # A full name without a dot, such as `tau`, always keeps its name.
+    competing = [name for name in names if name not in tied or "." not in name]
+    result, first = [], 0
+    for (_, array), name in zip(paths_and_arrays, names):
+        others = competing if name in competing else [*competing, name]
+        entry = ParameterArray(name, _shorten(name, others), jnp.shape(array), first)
+        result.append(entry)
+        first += entry.size
+    return result
+
+
+def _full_name(path: tuple[Any, ...]) -> str:
+    """The name of an array by its path in the problem: `rhs.theta_0`, `tau.growth`."""
+    parts = [
+        f".{key.key}"
+        if isinstance(key, jax.tree_util.DictKey) and is_name(str(key.key))
+        else jax.tree_util.keystr((key,))
+        for key in path
+    ]
+    return "".join(parts).lstrip(".")
+
+
+def _shorten(name: str, names: list[str]) -> str:
+    """The shortest ending of `name` that is an ending of no other of the `names`."""
+    parts = name.split(".")
+    for begin in range(len(parts) - 1, 0, -1):
+        if parts[begin].isdigit():
+            continue  # The number of a layer means little without the network's name.
+        short = ".".join(parts[begin:])
+        if sum(other == short or other.endswith("." + short) for other in names) == 1:
+            return short
+    return name
+
+
+def element_names(arrays: list[ParameterArray]) -> list[str]:
+    """The short name of each element of the arrays."""
+    return [name for array in arrays for name in array.elements(array.short)]
