@@ -176,6 +176,6 @@ def visit(
         right = storage.read(state.path, row + 1 + grid.delay_rows)
         return state, add(total, j, extended.observed(t, node, left, right))
 
-    carry = begin(march, extended.start(), ring.rows), total
+    carry = begin(past, extended.start(), ring.rows), total
     state, total = lax.fori_loop(0, points.times.shape[0], point, carry)
     return total, Ring(state.path, ring.inside)

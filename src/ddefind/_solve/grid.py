@@ -49,6 +49,10 @@ class Grid:
         """The number of the node that is kept in row `i`: its time divided by h."""
         return i - i // self.delay_rows if self.jump else i
 
+    def stage(self, i: Any, c: float) -> Any:
+        """The time at the fraction `c` of the step that begins at row `i`, over h."""
+        return self.node(i) + c
+
     def length(self, i: Any, h: Any) -> Any:
         """The length of the step that begins at row `i`: `h`, or zero between the two
         rows of one node."""

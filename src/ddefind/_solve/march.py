@@ -4,6 +4,12 @@ One step completes a row and begins the next one. Of row i it knows the state x 
 delayed state y. It evaluates the slope x', writes (x, x') into the path, reads the
 delayed states of its stages, and lets the solver advance to the state of row i + 1.
 
+How a step gets its delayed states is the business of its past. On a grid that is
+aligned with one delay (`grid.py`, `past.py`) they stand a fixed number of rows earlier.
+On a mesh for any delays (`mesh.py`, `mesh_past.py`) a cursor finds them. A delay may
+then be shorter than a step, and the delayed state a part of the step itself: the step
+is repeated, with its own result for the past, until the result no longer changes.
+
 The same loop serves two purposes. `solve_path` keeps the whole path in a buffer, in
 real time. The sensitivities of least squares march the state together with its
 derivatives, an array [d, 1 + p], keep the last delay only, and count time in steps: the
@@ -21,10 +27,15 @@ from jax import lax
 
 from .._problem.problem import Problem
 from .grid import Grid
+from .mesh_past import MeshPast, MeshTimes
 from .past import HistoryStates, Past, history_states
 from .path import WholePath
 from .runge_kutta import AbstractSolver
 from .system import System
+
+# How often a step is repeated that needs its own result, and the relative change of a
+# result that counts as a rounding error.
+MOST_PASSES, ROUNDING = 50, 4e-16
 
 # slope(position, x, y): the slope at the time position * h, where y is the delayed x.
 Slope = Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -40,17 +51,17 @@ class March:
       state of row i and the one that the solver found for row i + 1.
     """
 
-    grid: Grid
+    grid: Grid | MeshTimes
     solver: AbstractSolver
     slope: Slope
-    past: Past
+    past: Past | MeshPast
     step_size: Any
     finish: Callable[[Any, jax.Array, jax.Array], jax.Array] | None = None
 
 
 class MarchState(NamedTuple):
     """Where a march stands: the next row to complete, its state and its delayed state,
-    and the buffer with the rows before it.
+    the buffer with the rows before it, and the cursor of the past.
 
     The delayed state is carried from step to step: to read it from the buffer before
     the write of a step would make XLA copy the buffer."""
@@ -59,27 +70,77 @@ class MarchState(NamedTuple):
     x: jax.Array
     delayed: jax.Array
     path: jax.Array
+    cursor: Any = ()
 
 
-def begin(march: March, start: jax.Array, path: jax.Array) -> MarchState:
-    """A march at time zero, in the state `start`; `path` holds the history."""
-    return MarchState(jnp.asarray(0), start, march.past.at_start(path), path)
+def begin(past: Past, start: jax.Array, path: jax.Array) -> MarchState:
+    """A march on an aligned grid at time zero, in the state `start`; `path` holds the
+    history."""
+    return MarchState(jnp.asarray(0), start, past.at_start(path), path)
 
 
 def complete_row(march: March, state: MarchState) -> MarchState:
     """One step: complete the present row and advance to the next one."""
-    i, x, delayed, path = state
-    grid, past = march.grid, march.past
-    slope = march.slope(grid.node(i), x, delayed)
-    row = jnp.stack([x, slope])
-    path = past.storage.write(path, i + grid.delay_rows, row)
-    at_fractions, at_end = past.during_step(path, i)
-    after = take_step(
-        grid, march.solver, march.slope, march.step_size, i, x, slope, at_fractions
-    )
+    i, x, delayed, path, cursor = state
+    slope = march.slope(march.grid.node(i), x, delayed)
+    path = march.past.write(path, i, x, slope)
+
+    def advance(path, cursor):
+        at_fractions, at_end, cursor = march.past.during_step(path, i, cursor)
+        after = take_step(
+            march.grid,
+            march.solver,
+            march.slope,
+            march.step_size,
+            i,
+            x,
+            slope,
+            at_fractions,
+        )
+        return after, at_end, cursor
+
+    if march.past.overlaps:
+        after, at_end, path, cursor = _repeat(
+            march, advance, i, x, slope, delayed, path, cursor
+        )
+    else:
+        after, at_end, cursor = advance(path, cursor)
     if march.finish is not None:
         after = march.finish(i, x, after)
-    return MarchState(i + 1, after, at_end, path)
+    return MarchState(i + 1, after, at_end, path, cursor)
+
+
+def _repeat(march: March, advance: Callable, i, x, slope, delayed, path, cursor):
+    """The result of step `i`, repeated with its own result for the past until that no
+    longer changes: the state and the delayed states at its end, the path and the
+    cursor. A step that needs nothing of itself is taken once."""
+    is_inside = march.past.is_inside(i)
+
+    def is_changing(carry):
+        passes, change, *_ = carry
+        return (passes == 0) | (is_inside & (passes < MOST_PASSES) & (change > 0))
+
+    def again(carry):
+        passes, _, before, _, path, moved = carry
+        # Every pass begins to look for the past where the first one did.
+        after, at_end, moved = advance(path, march.past.restart(moved, cursor))
+        end_slope = march.slope(march.grid.node(i + 1), after, at_end)
+        path = march.past.write(path, i + 1, after, end_slope)
+        return passes + 1, largest_change(before, after), after, at_end, path, moved
+
+    path = march.past.write(path, i + 1, x, slope)
+    carry = jnp.asarray(0), jnp.asarray(jnp.inf), x, delayed, path, cursor
+    _, _, after, at_end, path, moved = lax.while_loop(is_changing, again, carry)
+    return after, at_end, path, moved
+
+
+def largest_change(before: Any, after: Any) -> jax.Array:
+    """By how much two trees of arrays differ; zero if by rounding errors only."""
+    changes = [
+        jnp.max(jnp.where(jnp.abs(b - a) > ROUNDING * jnp.abs(a), jnp.abs(b - a), 0.0))
+        for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after))
+    ]
+    return jnp.max(jnp.stack(changes))
 
 
 def march_until(march: March, state: MarchState, i: Any) -> MarchState:
@@ -90,7 +151,7 @@ def march_until(march: March, state: MarchState, i: Any) -> MarchState:
 
 
 def take_step(
-    grid: Grid,
+    grid: Grid | MeshTimes,
     solver: AbstractSolver,
     slope: Slope,
     step_size: Any,
@@ -104,7 +165,7 @@ def take_step(
     delayed_at = dict(zip(solver.fractions, delayed))
 
     def stage(c, x):
-        return slope(grid.node(i) + c, x, delayed_at[c])
+        return slope(grid.stage(i, c), x, delayed_at[c])
 
     return solver.step(stage, x, first, grid.length(i, step_size))
 
@@ -138,7 +199,7 @@ def integrate(
     path = lax.dynamic_update_slice_in_dim(path, rows, 0, 0)
     past = Past(grid, solver.fractions, WholePath(), history.inside, step_size)
     march = March(grid, solver, slope, past, step_size, finish)
-    return march_until(march, begin(march, start, path), jnp.max(last) + 1).path
+    return march_until(march, begin(past, start, path), jnp.max(last) + 1).path
 
 
 def solve_path(

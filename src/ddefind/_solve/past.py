@@ -71,15 +71,23 @@ class Past:
     inside: dict[float, jax.Array]
     step_size: Any
 
+    # A delay is a whole number of steps.
+    overlaps = False
+
+    def write(self, path: jax.Array, i: Any, x: jax.Array, slope: jax.Array):
+        """The path with row `i`."""
+        row = jnp.stack([x, slope])
+        return self.storage.write(path, i + self.grid.delay_rows, row)
+
     def at_start(self, path: jax.Array) -> jax.Array:
         """The delayed state at time zero, the beginning of step 0."""
         return self.storage.read(path, 0)[0]
 
-    def during_step(self, path: jax.Array, i: Any) -> tuple[list[jax.Array], jax.Array]:
+    def during_step(self, path: jax.Array, i: Any, cursor: tuple[()]):
         """The delayed states of step `i`: one for each of the solver's fractions, and
-        the one at its end."""
+        the one at its end. Where they stand follows from `i`: the cursor is empty."""
         left, right = self.piece(path, i)
-        return self.at_fractions(i, left, right), right[0]
+        return self.at_fractions(i, left, right), right[0], cursor
 
     def piece(self, path: jax.Array, i: Any) -> tuple[jax.Array, jax.Array]:
         """The two rows between which the delayed time moves during step `i`."""

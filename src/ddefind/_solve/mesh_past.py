@@ -1,0 +1,157 @@
+"""How a step on a mesh gets the delayed states of its stages.
+
+The time t - tau moves forward as the march does. Each delay therefore has a pointer to
+the piece of the path in which its delayed time was last, and the pointer only moves
+forward. At the end of a step the past is looked at from the left, and after a step of
+length zero, which separates the two sides of a jump, from the right.
+
+Time zero is a breaking point for every delay: a whole step reads the history, or none
+of it does. The middle of the step decides which.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._util.buffers import read, write
+from .hermite import hermite
+from .runge_kutta import AbstractSolver
+
+
+def stage_fractions(solver: AbstractSolver) -> tuple[float, ...]:
+    """The fractions of a step at which delayed states are needed: those of the solver,
+    and its end, where the next slope is evaluated."""
+    return (*(c for c in solver.fractions if c != 1), 1.0)
+
+
+@final
+@dataclass(frozen=True)
+class MeshTimes:
+    """The times of the rows. It has the methods of `Grid` that a march needs, with
+    times in place of positions.
+
+    `side` is how far from a jump of the right-hand side its sides are looked at, zero
+    without switches."""
+
+    times: jax.Array
+    side: Any
+
+    delay_rows = 0
+
+    def look(self, i: Any) -> Any:
+        """From which side the end of step `i` is looked at: 1.0 from the right, after a
+        step of length zero, and -1.0 from the left."""
+        return jnp.where(read(self.times, i + 1) > read(self.times, i), -1.0, 1.0)
+
+    def node(self, i: Any) -> Any:
+        """The time of row `i`, on the side from which its slope is seen."""
+        look = jnp.where(i > 0, self.look(jnp.maximum(i - 1, 0)), 1.0)
+        return read(self.times, i) + look * self.side
+
+    def stage(self, i: Any, c: float) -> Any:
+        """The time at the fraction `c` of step `i`."""
+        t0, t1 = read(self.times, i), read(self.times, i + 1)
+        return t1 + self.look(i) * self.side if c == 1 else t0 + c * (t1 - t0)
+
+    def length(self, i: Any, step_size: Any) -> Any:
+        """The length of step `i`; `step_size` is the unit of time."""
+        return (read(self.times, i + 1) - read(self.times, i)) * step_size
+
+
+class Cursor(NamedTuple):
+    """Where the delayed times are: `pieces` [k] has a pointer for each delay, and
+    `found` [capacity, stages * k] the piece of every read, for the way back."""
+
+    pieces: Any
+    found: jax.Array
+
+
+@final
+@dataclass(frozen=True)
+class MeshPast:
+    """Reads the delayed states of a march from its own rows.
+
+    - `delays`, [k].
+    - `history`, [capacity, stages, k, d]: the history at the stages of the steps that
+      read it.
+    - `side`: how far from a jump of x its sides are looked at.
+    - `overlaps`: whether a delay may be shorter than a step.
+    """
+
+    times: jax.Array
+    fractions: tuple[float, ...]
+    delays: jax.Array
+    history: jax.Array
+    side: Any
+    overlaps: bool
+
+    def reads_history(self, i: Any, q: int) -> Any:
+        """Whether delay `q` leads to the history throughout step `i`."""
+        middle = 0.5 * (read(self.times, i) + read(self.times, i + 1))
+        return middle < self.delays[q]
+
+    def is_inside(self, i: Any) -> Any:
+        """Whether a delay is shorter than step `i`."""
+        length = read(self.times, i + 1) - read(self.times, i)
+        return jnp.min(self.delays) < length
+
+    def delayed_time(self, i: Any, c: float, q: int) -> Any:
+        """The time of the read at the fraction `c` of step `i` with delay `q`."""
+        t0, t1 = read(self.times, i), read(self.times, i + 1)
+        return (t1 if c == 1 else t0 + c * (t1 - t0)) - self.delays[q]
+
+    def find(self, i: Any, c: float, q: int, piece: Any) -> Any:
+        """The piece of this read, at or after `piece`."""
+        place = self.delayed_time(i, c, q)
+        if c == 1:
+            t0, t1 = read(self.times, i), read(self.times, i + 1)
+            place = place + jnp.where(t1 > t0, -self.side, self.side)
+        return lax.while_loop(
+            lambda j: read(self.times, j + 1) <= place, lambda j: j + 1, piece
+        )
+
+    def state(self, path: jax.Array, i: Any, stage: int, q: int, piece: Any):
+        """The delayed state of this read, whose piece is known."""
+        t0, t1 = read(self.times, piece), read(self.times, piece + 1)
+        s = self.delayed_time(i, self.fractions[stage], q)
+        late = hermite_at(s, t0, t1, read(path, piece), read(path, piece + 1))
+        early = read(self.history, i)[stage, q]
+        return jnp.where(self.reads_history(i, q), early, late)
+
+    def restart(self, moved: Cursor, before: Cursor) -> Cursor:
+        """The cursor `moved`, with its pointers where they were before."""
+        return moved._replace(pieces=before.pieces)
+
+    def write(self, path: jax.Array, i: Any, x: jax.Array, slope: jax.Array):
+        """The path with row `i`."""
+        return write(path, i, jnp.stack([x, slope]))
+
+    def during_step(
+        self, path: jax.Array, i: Any, cursor: Cursor
+    ) -> tuple[list[jax.Array], jax.Array, Cursor]:
+        """The delayed states of step `i`, [k, d] for each fraction of the solver and at
+        the end of the step, and the moved cursor."""
+        pieces, found, states = list(cursor.pieces), [], []
+        for stage, c in enumerate(self.fractions):
+            for q in range(len(pieces)):
+                pieces[q] = self.find(i, c, q, pieces[q])
+                found.append(pieces[q])
+                states.append(self.state(path, i, stage, q, pieces[q]))
+        count = len(pieces)
+        at = [
+            jnp.stack(states[stage * count : (stage + 1) * count])
+            for stage in range(len(self.fractions))
+        ]
+        cursor = Cursor(tuple(pieces), write(cursor.found, i, jnp.stack(found)))
+        return at, at[-1], cursor
+
+
+def hermite_at(s: Any, t0: Any, t1: Any, left: Any, right: Any) -> Any:
+    """The state at the time `s` of the Hermite piece between two rows, at the times
+    `t0` and `t1`. A piece of length zero is never read, but it may be evaluated."""
+    h = t1 - t0
+    safe = jnp.where(h > 0, h, 1.0)
+    return hermite((s - t0) / safe, left, right, h)

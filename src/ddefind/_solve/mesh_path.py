@@ -1,0 +1,150 @@
+"""The solution of a problem on a mesh.
+
+The march itself is a function of arrays: the parameters of the right-hand side, the
+delays, the times of the rows, the history at the stages of the steps that read it, and
+the state at time zero. JAX differentiates everything around it: the nodes as functions
+of the delays and switches, and the history.
+"""
+
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._problem.delays import delay_vector, in_structure
+from .._problem.problem import Problem
+from .march import March, MarchState, march_until
+from .mesh import Mesh
+from .mesh_past import Cursor, MeshPast, MeshTimes, hermite_at, stage_fractions
+from .runge_kutta import AbstractSolver
+
+
+class MarchInputs(NamedTuple):
+    """What a march on a mesh depends on.
+
+    - `rhs`: the parameters of the right-hand side.
+    - `delays`, [k].
+    - `times`, [capacity].
+    - `history`, [capacity, stages, k, d], and `before_start`, [k, d]: the delayed
+      states that are history, in the steps and at time zero.
+    - `start`, [d].
+    """
+
+    rhs: Any
+    delays: jax.Array
+    times: jax.Array
+    history: jax.Array
+    before_start: jax.Array
+    start: jax.Array
+
+
+@final
+class MeshSystem(eqx.Module):
+    """What a march on a mesh needs beside its inputs.
+
+    `fixed` is the part of the right-hand side that is not differentiated, `tau` a tree
+    in the structure of the problem's delays, and `side` how far from a switch its sides
+    are looked at, zero without switches."""
+
+    fixed: Any
+    tau: Any = eqx.field(static=True)
+    solver: AbstractSolver
+    mesh: Mesh
+    side: Any
+
+    def slope(self, rhs: Any, delays: jax.Array, t: Any, x: Any, y: jax.Array) -> Any:
+        """The right-hand side, given the delayed states `y` [k, d]."""
+        count = delays.shape[0]
+        delayed = jax.tree.unflatten(self.tau, [y[q] for q in range(count)])
+        tau = jax.tree.unflatten(self.tau, [delays[q] for q in range(count)])
+        return eqx.combine(rhs, self.fixed)(x, delayed, tau, t)
+
+    def past(self, inputs: MarchInputs) -> MeshPast:
+        """The delayed states of a march."""
+        return MeshPast(
+            inputs.times,
+            stage_fractions(self.solver),
+            inputs.delays,
+            inputs.history,
+            self.mesh.side,
+            self.mesh.overlaps,
+        )
+
+
+def march_mesh(system: MeshSystem, inputs: MarchInputs, last: Any):
+    """The rows of the solution up to row `last`, [capacity, 2, d], and the piece of
+    every read, [capacity, stages * k]."""
+    past, k = system.past(inputs), inputs.delays.shape[0]
+
+    def slope(t, x, y):
+        return system.slope(inputs.rhs, inputs.delays, t, x, y)
+
+    times = MeshTimes(inputs.times, system.side)
+    march = March(times, system.solver, slope, past, 1.0)
+    capacity = inputs.times.shape[0]
+    path = jnp.zeros((capacity, 2, *inputs.start.shape), inputs.start.dtype)
+    found = jnp.zeros((capacity, len(past.fractions) * k), int)
+    cursor = Cursor((jnp.asarray(0),) * k, found)
+    state = MarchState(
+        jnp.asarray(0), inputs.start, inputs.before_start, path, cursor
+    )
+    # The last row is completed by a step of its own, which must have room.
+    state = march_until(march, state, jnp.minimum(last, capacity - 2) + 1)
+    return state.path, state.cursor.found
+
+
+@final
+class MeshPath(eqx.Module):
+    """A solved path as a function of time on [0, T], made of cubic Hermite pieces.
+
+    `rows` [capacity, 2, d] are complete up to row `last`."""
+
+    times: jax.Array
+    rows: jax.Array
+    last: jax.Array
+
+    def __call__(self, t: Any) -> jax.Array:
+        """The state x(t)."""
+        piece = jnp.searchsorted(self.times, t, side="right") - 1
+        piece = jnp.clip(piece, 0, self.last - 1)
+        t0, t1 = self.times[piece], self.times[piece + 1]
+        return hermite_at(t, t0, t1, self.rows[piece], self.rows[piece + 1])
+
+
+def movers_of(problem: Problem) -> jax.Array:
+    """The delays and the switches of a problem: what moves the nodes of its mesh."""
+    return jnp.concatenate([delay_vector(problem.tau), problem.switch_times])
+
+
+def prepare_march(
+    problem: Problem, solver: AbstractSolver, mesh: Mesh
+) -> tuple[MeshSystem, MarchInputs, jax.Array]:
+    """The system, the inputs of its march, and its last row."""
+    params, fixed = eqx.partition(problem.rhs, eqx.is_inexact_array)
+    delays, k = delay_vector(problem.tau), len(delay_vector(problem.tau))
+    times = mesh.nodes(movers_of(problem))[:, 0]
+    last = mesh.last(times)
+    following = jnp.concatenate([times[1:], times[-1:] + mesh.tail])
+
+    def history(c: float, q: int):
+        # A time after zero is not history: it is replaced so that nothing overflows.
+        early = jnp.minimum(times + c * (following - times) - delays[q], 0.0)
+        return jax.vmap(problem.history)(early)
+
+    table = jnp.stack(
+        [
+            jnp.stack([history(c, q) for q in range(k)], axis=1)
+            for c in stage_fractions(solver)
+        ],
+        axis=1,
+    )
+    before_start = jax.vmap(problem.history)(-delays)
+    start = problem.initial
+    if start is None:
+        start = problem.history(jnp.zeros_like(delays[0]))
+    inputs = MarchInputs(params, delays, times, table, before_start, start)
+    structure = jax.tree.structure(in_structure(problem.tau, [0] * k))
+    has_switches = problem.switch_times.shape[0] > 0
+    side = mesh.side if has_switches else 0.0
+    return MeshSystem(fixed, structure, solver, mesh, side), inputs, last
