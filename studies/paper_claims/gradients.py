@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
 from ddefind._loss.gradients import loss_and_gradient
-from ddefind._solve.solution import make_grid
+from ddefind._solve.time_grid import make_grid
 from ddefind.paper import EXPERIMENTS
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from .._data.data import Data
 from .._loss.losses import AbstractLoss, Target
 from .._solve.grid import Grid
-from .._solve.solution import make_grid
+from .._solve.time_grid import make_grid
 from .._util.cores import cores
 from .._util.progress import Reporter
 from . import epochs

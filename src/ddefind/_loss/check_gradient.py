@@ -13,7 +13,8 @@ from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
 from .._solve.runge_kutta import RK4, AbstractSolver
-from .._solve.solution import check_solver, check_steps, make_grid
+from .._solve.solution import check_solver, check_steps
+from .._solve.time_grid import time_grid
 from .._util.text_table import table_lines
 from .adjoint import Adjoint
 from .gradients import (
@@ -124,7 +125,7 @@ def _differences(problem: Problem, data: Data, loss, solver, n: int) -> np.ndarr
     same capacity of the grid and come from one compiled program."""
     dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
     flat, unravel = ravel_pytree(dynamic)
-    grid = make_grid(problem.initial is not None, data.T, n, 0.9 * float(problem.tau))
+    grid = time_grid(problem, data.T, solver, n, shrink=0.9)
     target, T = loss.prepare(data), jnp.asarray(data.T)
 
     def at(vector):

@@ -22,12 +22,21 @@ from .._data.data import Data
 from .._problem.problem import Problem
 from .._solve.grid import Grid
 from .._solve.march import solve_path
+from .._solve.mesh import Mesh
 from .._solve.reverse import reverse_march
 from .._solve.runge_kutta import RK4, AbstractSolver
-from .._solve.solution import check_problem, check_solver, check_steps, make_grid
+from .._solve.solution import (
+    check_problem,
+    check_solver,
+    check_steps,
+    check_time,
+    solve_mesh,
+)
 from .._solve.system import Buffers, System
+from .._solve.time_grid import time_grid
 from .._util.errors import check_instance
 from .losses import AbstractLoss, SumOfSquares, Target
+from .path_costs import PointCosts
 
 
 class AbstractGradient(eqx.Module):
@@ -50,11 +59,24 @@ class AbstractGradient(eqx.Module):
 
 
 def loss_value(
-    system: System, loss: AbstractLoss, target: Target, params: Problem, path: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+    system: System, loss: AbstractLoss, target: Target, params: Problem, path: Any
+) -> tuple[jax.Array, Any]:
     """The loss without its gradient, and the used memory `path`."""
+    if isinstance(system.grid, Mesh):
+        return loss_on_mesh(system, loss, target, params, "forward"), path
     path, last = solve_path(system, params, path)
     return loss.path_cost(system, target).value(params, path, last), path
+
+
+def loss_on_mesh(
+    system: System, loss: AbstractLoss, target: Target, params: Problem, mode: str
+) -> jax.Array:
+    """The loss of the solution on a mesh, which JAX can differentiate in this mode."""
+    problem = eqx.combine(params, system.fixed)
+    path = solve_mesh(problem, system.solver, system.grid, mode)
+    path_cost = loss.path_cost(system, target)
+    assert isinstance(path_cost, PointCosts)
+    return path_cost.total(params, path)
 
 
 @final
@@ -64,10 +86,15 @@ class Discrete(AbstractGradient):
     It costs as much as a few solutions, however many parameters there are.
     """
 
-    def buffers(self, system: System) -> Buffers:
-        return system.buffers()
+    def buffers(self, system: System) -> Buffers | None:
+        return None if isinstance(system.grid, Mesh) else system.buffers()
 
     def __call__(self, system, loss, target, params, buffers):
+        if isinstance(system.grid, Mesh):
+            value, vjp = jax.vjp(
+                lambda p: loss_on_mesh(system, loss, target, p, "reverse"), params
+            )
+            return value, vjp(jnp.ones_like(value))[0], buffers
         path, last = solve_path(system, params, buffers.path)
         buffers = buffers._replace(path=path)
         path_cost = loss.path_cost(system, target)
@@ -83,8 +110,8 @@ class Forward(AbstractGradient):
     Its cost grows with the number of parameters.
     """
 
-    def buffers(self, system: System) -> jax.Array:
-        return system.path()
+    def buffers(self, system: System) -> jax.Array | None:
+        return None if isinstance(system.grid, Mesh) else system.path()
 
     def __call__(self, system, loss, target, params, buffers):
         # One direction for each parameter of one fit, the same in all lanes.
@@ -121,14 +148,15 @@ def loss_and_gradient(
     loss: AbstractLoss,
     gradient: AbstractGradient | None,
     solver: AbstractSolver,
-    grid: Grid,
+    grid: Grid | Mesh,
 ) -> Any:
     """The loss of one problem and its gradient, compiled; with `gradient=None` the loss
     alone."""
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
     system = System(fixed, solver, grid, T, problem.dimension)
     if gradient is None:
-        return loss_value(system, loss, target, params, system.path())[0]
+        path = Forward().buffers(system)
+        return loss_value(system, loss, target, params, path)[0]
     return gradient(system, loss, target, params, gradient.buffers(system))[:2]
 
 
@@ -140,6 +168,7 @@ def value_and_grad(
     gradient: AbstractGradient = Discrete(),
     solver: AbstractSolver = RK4(),
     steps_per_delay: int = 20,
+    max_step: float | None = None,
 ) -> tuple[jax.Array, Problem]:
     """The loss, and its gradient for every parameter, in the shape of the problem.
 
@@ -152,10 +181,22 @@ def value_and_grad(
     """
     check_inputs(problem, data, loss, gradient, solver)
     n = check_steps(steps_per_delay)
-    grid = make_grid(problem.initial is not None, data.T, n, float(problem.tau))
+    if max_step is not None:
+        max_step = check_time(max_step, "max_step")
+    grid = time_grid(problem, data.T, solver, n, max_step)
+    check_loss_on_grid(loss, grid)
     target = loss.prepare(data)
     T = jnp.asarray(data.T)
     return loss_and_gradient(problem, target, T, loss, gradient, solver, grid)
+
+
+def check_loss_on_grid(loss: AbstractLoss, grid: Grid | Mesh) -> None:
+    """Raise an error for a loss that needs a grid aligned with one delay."""
+    if isinstance(grid, Mesh) and getattr(loss, "nodes", None) == "solver":
+        raise ValueError(
+            '`Integral(nodes="solver")` is for one constant delay without switches. '
+            "Give a number of `nodes`, or none."
+        )
 
 
 def check_inputs(

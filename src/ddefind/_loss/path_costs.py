@@ -63,7 +63,10 @@ class PointCosts(AbstractPathCost):
 
     def value(self, params: Problem, path: jax.Array, last: Any) -> jax.Array:
         grid = self.system.grid
-        x = DenseOutput(grid, path, grid.step(params.tau), last)
+        return self.total(params, DenseOutput(grid, path, grid.step(params.tau), last))
+
+    def total(self, params: Problem, x: Callable[[Any], jax.Array]) -> jax.Array:
+        """The sum of the costs of a trajectory, which is a function of time."""
 
         def at(j, t, value, weight):
             return self.cost_at(j, t, value, weight)(params.observe, x(t))

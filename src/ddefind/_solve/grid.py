@@ -13,15 +13,33 @@ row i stands at the place i + `delay_rows` of a path. Therefore the place i hold
 state one delay before row i, whatever tau is.
 """
 
+import abc
 from dataclasses import dataclass
 from typing import Any, final
 
 import jax.numpy as jnp
 
 
+class AbstractRowTimes(abc.ABC):
+    """When the rows of a march are."""
+
+    @abc.abstractmethod
+    def node(self, i: Any) -> Any:
+        """The time of row `i`."""
+
+    @abc.abstractmethod
+    def stage(self, i: Any, c: float) -> Any:
+        """The time at the fraction `c` of the step that begins at row `i`."""
+
+    @abc.abstractmethod
+    def length(self, i: Any, h: Any) -> Any:
+        """The length of the step that begins at row `i`, in the unit of time of the
+        slopes; `h` is the usual length of a step, where there is one."""
+
+
 @final
 @dataclass(frozen=True)
-class Grid:
+class Grid(AbstractRowTimes):
     """Nodes at the multiples of h = tau / n, and the rows in which they are kept.
 
     - `n`: the number of steps in a delay. It fixes the shape of a stored path and is

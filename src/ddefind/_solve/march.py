@@ -26,9 +26,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._problem.problem import Problem
-from .grid import Grid
-from .mesh_past import MeshPast, MeshTimes
-from .past import HistoryStates, Past, history_states
+from .grid import AbstractRowTimes, Grid
+from .past import AbstractPast, HistoryStates, Past, history_states
 from .path import WholePath
 from .runge_kutta import AbstractSolver
 from .system import System
@@ -51,10 +50,10 @@ class March:
       state of row i and the one that the solver found for row i + 1.
     """
 
-    grid: Grid | MeshTimes
+    grid: AbstractRowTimes
     solver: AbstractSolver
     slope: Slope
-    past: Past | MeshPast
+    past: AbstractPast
     step_size: Any
     finish: Callable[[Any, jax.Array, jax.Array], jax.Array] | None = None
 
@@ -151,7 +150,7 @@ def march_until(march: March, state: MarchState, i: Any) -> MarchState:
 
 
 def take_step(
-    grid: Grid | MeshTimes,
+    grid: AbstractRowTimes,
     solver: AbstractSolver,
     slope: Slope,
     step_size: Any,

@@ -21,7 +21,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
+from .._util.buffers import read, write
 from .breaking_points import BreakingPoints
 
 # Breaking points that are closer than this share of the record count as one.
@@ -29,6 +31,8 @@ _SAME = 1e-11
 # Where x or the right-hand side jumps, it is looked at from one side: by this share of
 # the record before or after the jump.
 _SIDE = 1e-14
+# A time after the end of every record.
+_NEVER = 1e300
 # The largest number of steps in one interval: enough for every record, and an integer.
 _MOST_STEPS = 1 << 30
 
@@ -58,25 +62,45 @@ class Mesh(eqx.Module):
         """How far from a jump each of its sides is looked at."""
         return _SIDE * self.T
 
-    def nodes(self, movers: jax.Array) -> jax.Array:
-        """The times of all rows with their derivatives for the movers, [capacity, 1 +
-        movers]."""
-        breaks, doubled = _sorted_points(self.points, movers, self.T)
-        rows = self.counts + doubled
-        first = jnp.cumsum(rows) - rows
-        lengths = (breaks[1:] - breaks[:-1]) / self.counts[:-1, None]
-        last_length = jnp.zeros_like(breaks[:1]).at[0, 0].set(self.tail)
-        lengths = jnp.concatenate([lengths, last_length])
-        i = jnp.arange(self.capacity)[:, None]
-        inside = (i >= first) & (i < first + rows)
-        inside = inside.at[:, -1].set(i[:, 0] >= first[-1])
-        steps = jnp.maximum(i - first - doubled, 0)
-        times = breaks + steps[:, :, None] * lengths
-        return jnp.sum(jnp.where(inside[:, :, None], times, 0.0), axis=1)
+    def empty(self, movers: int) -> jax.Array:
+        """Memory for the nodes, [capacity, 1 + movers]: times after every record."""
+        return jnp.zeros((self.capacity, 1 + movers)).at[:, 0].set(_NEVER)
 
-    def last(self, times: jax.Array) -> jax.Array:
-        """The first row at or after T; the capacity, if there is none."""
-        return jnp.sum(times < self.T * (1 - 1e-12))
+    def fill(self, movers: jax.Array, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Write the times of the rows and their derivatives for the movers into
+        `nodes`, up to two rows behind the first one at or after T; and the number of
+        that row. Without room for it, it is the capacity less one, or larger."""
+        breaks, doubled = _sorted_points(self.points, movers, self.T)
+        counts = jnp.asarray(self.counts)
+        lengths = (breaks[1:] - breaks[:-1]) / counts[:-1, None]
+        tail = jnp.where(jnp.arange(breaks.shape[1]) == 0, self.tail, 0.0)
+        lengths = jnp.concatenate([lengths, tail[None]])
+        final = len(self.points.sums) - 1
+
+        def is_before_end(carry):
+            i, _, _, behind, _ = carry
+            return (behind < 3) & (i < self.capacity)
+
+        def one(carry):
+            i, interval, r, behind, nodes = carry
+            extra = read(doubled, interval)
+            steps = jnp.maximum(r - extra, 0)
+            node = read(breaks, interval) + steps * read(lengths, interval)
+            ends = (r + 1 >= read(counts, interval) + extra) & (interval < final)
+            interval = jnp.where(ends, interval + 1, interval)
+            behind += node[0] >= self.T * (1 - 1e-12)
+            return (
+                i + 1,
+                interval,
+                jnp.where(ends, 0, r + 1),
+                behind,
+                write(nodes, i, node),
+            )
+
+        zero = jnp.asarray(0)
+        carry = zero, zero, zero, zero, nodes
+        i, _, _, behind, nodes = lax.while_loop(is_before_end, one, carry)
+        return nodes, i - behind
 
 
 class _Sorted(NamedTuple):
@@ -113,19 +137,23 @@ def _sorted_points(points: BreakingPoints, movers: jax.Array, T: Any) -> _Sorted
 
 def make_mesh(
     points: BreakingPoints,
-    movers: jax.Array,
+    movers: Any,
     T: Any,
     step: Any,
     capacity: int,
     overlaps: bool,
 ) -> Mesh:
-    """The mesh with steps of about `step`, or shorter, for movers near these."""
-    breaks, _ = _sorted_points(points, jax.lax.stop_gradient(movers), T)
-    lengths = breaks[1:, 0] - breaks[:-1, 0]
+    """The mesh with steps of about `step`, or shorter, for movers near these, which are
+    numbers of NumPy or traced arrays."""
+    xp = np if isinstance(movers, np.ndarray) else jnp
+    movers = movers if xp is np else jax.lax.stop_gradient(movers)
+    breaks = xp.sort(xp.maximum(xp.sum(points.matrix * movers, axis=1), 0.0))
+    lengths = breaks[1:] - breaks[:-1]
     # Intervals after the record are not marched, unless the delays become shorter.
-    lengths = jnp.where(breaks[:-1, 0] < T, lengths, jnp.minimum(lengths, T))
-    counts = jnp.clip(jnp.ceil(lengths / step - 1e-9), 1, _MOST_STEPS).astype(int)
-    counts = jnp.concatenate([counts, jnp.ones_like(counts[:1])])
+    lengths = xp.where(breaks[:-1] < T, lengths, xp.minimum(lengths, T))
+    counts = xp.clip(xp.ceil(lengths / step - 1e-9), 1, _MOST_STEPS).astype(int)
+    counts = xp.concatenate([counts, xp.ones_like(counts[:1])])
+    counts, step, T = (jnp.asarray(each) for each in (counts, step, T))
     return Mesh(points, counts, step, T, capacity, overlaps)
 
 

@@ -17,7 +17,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.buffers import read, write
+from .grid import AbstractRowTimes
 from .hermite import hermite
+from .past import AbstractPast
 from .runge_kutta import AbstractSolver
 
 
@@ -29,17 +31,14 @@ def stage_fractions(solver: AbstractSolver) -> tuple[float, ...]:
 
 @final
 @dataclass(frozen=True)
-class MeshTimes:
-    """The times of the rows. It has the methods of `Grid` that a march needs, with
-    times in place of positions.
+class MeshTimes(AbstractRowTimes):
+    """The times of the rows.
 
     `side` is how far from a jump of the right-hand side its sides are looked at, zero
     without switches."""
 
     times: jax.Array
     side: Any
-
-    delay_rows = 0
 
     def look(self, i: Any) -> Any:
         """From which side the end of step `i` is looked at: 1.0 from the right, after a
@@ -51,14 +50,12 @@ class MeshTimes:
         look = jnp.where(i > 0, self.look(jnp.maximum(i - 1, 0)), 1.0)
         return read(self.times, i) + look * self.side
 
-    def stage(self, i: Any, c: float) -> Any:
-        """The time at the fraction `c` of step `i`."""
+    def stage(self, i, c):
         t0, t1 = read(self.times, i), read(self.times, i + 1)
         return t1 + self.look(i) * self.side if c == 1 else t0 + c * (t1 - t0)
 
-    def length(self, i: Any, step_size: Any) -> Any:
-        """The length of step `i`; `step_size` is the unit of time."""
-        return (read(self.times, i + 1) - read(self.times, i)) * step_size
+    def length(self, i, h):
+        return read(self.times, i + 1) - read(self.times, i)
 
 
 class Cursor(NamedTuple):
@@ -71,7 +68,7 @@ class Cursor(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class MeshPast:
+class MeshPast(AbstractPast):
     """Reads the delayed states of a march from its own rows.
 
     - `delays`, [k].
@@ -93,8 +90,7 @@ class MeshPast:
         middle = 0.5 * (read(self.times, i) + read(self.times, i + 1))
         return middle < self.delays[q]
 
-    def is_inside(self, i: Any) -> Any:
-        """Whether a delay is shorter than step `i`."""
+    def is_inside(self, i):
         length = read(self.times, i + 1) - read(self.times, i)
         return jnp.min(self.delays) < length
 
@@ -110,7 +106,9 @@ class MeshPast:
             t0, t1 = read(self.times, i), read(self.times, i + 1)
             place = place + jnp.where(t1 > t0, -self.side, self.side)
         return lax.while_loop(
-            lambda j: read(self.times, j + 1) <= place, lambda j: j + 1, piece
+            lambda j: (j < i) & (read(self.times, j + 1) <= place),
+            lambda j: j + 1,
+            piece,
         )
 
     def state(self, path: jax.Array, i: Any, stage: int, q: int, piece: Any):
@@ -121,19 +119,14 @@ class MeshPast:
         early = read(self.history, i)[stage, q]
         return jnp.where(self.reads_history(i, q), early, late)
 
-    def restart(self, moved: Cursor, before: Cursor) -> Cursor:
-        """The cursor `moved`, with its pointers where they were before."""
+    def restart(self, moved, before):
         return moved._replace(pieces=before.pieces)
 
-    def write(self, path: jax.Array, i: Any, x: jax.Array, slope: jax.Array):
-        """The path with row `i`."""
+    def write(self, path, i, x, slope):
         return write(path, i, jnp.stack([x, slope]))
 
-    def during_step(
-        self, path: jax.Array, i: Any, cursor: Cursor
-    ) -> tuple[list[jax.Array], jax.Array, Cursor]:
-        """The delayed states of step `i`, [k, d] for each fraction of the solver and at
-        the end of the step, and the moved cursor."""
+    def during_step(self, path, i, cursor):
+        """The delayed states have the shape [k, d]."""
         pieces, found, states = list(cursor.pieces), [], []
         for stage, c in enumerate(self.fractions):
             for q in range(len(pieces)):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from .._problem.delays import delay_vector, in_structure
 from .._problem.problem import Problem
@@ -86,9 +87,7 @@ def march_mesh(system: MeshSystem, inputs: MarchInputs, last: Any):
     path = jnp.zeros((capacity, 2, *inputs.start.shape), inputs.start.dtype)
     found = jnp.zeros((capacity, len(past.fractions) * k), int)
     cursor = Cursor((jnp.asarray(0),) * k, found)
-    state = MarchState(
-        jnp.asarray(0), inputs.start, inputs.before_start, path, cursor
-    )
+    state = MarchState(jnp.asarray(0), inputs.start, inputs.before_start, path, cursor)
     # The last row is completed by a step of its own, which must have room.
     state = march_until(march, state, jnp.minimum(last, capacity - 2) + 1)
     return state.path, state.cursor.found
@@ -117,15 +116,23 @@ def movers_of(problem: Problem) -> jax.Array:
     return jnp.concatenate([delay_vector(problem.tau), problem.switch_times])
 
 
+def node_times(mesh: Mesh, movers: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The times of the rows, [capacity], which JAX can differentiate for the movers in
+    both modes, and the first row at or after T."""
+    at = lax.stop_gradient(movers)
+    nodes, last = mesh.fill(at, mesh.empty(movers.shape[0]))
+    # The value is that of the nodes, and the derivative is theirs as well.
+    return nodes[:, 0] + jnp.sum(nodes[:, 1:] * (movers - at), axis=1), last
+
+
 def prepare_march(
     problem: Problem, solver: AbstractSolver, mesh: Mesh
 ) -> tuple[MeshSystem, MarchInputs, jax.Array]:
     """The system, the inputs of its march, and its last row."""
     params, fixed = eqx.partition(problem.rhs, eqx.is_inexact_array)
     delays, k = delay_vector(problem.tau), len(delay_vector(problem.tau))
-    times = mesh.nodes(movers_of(problem))[:, 0]
-    last = mesh.last(times)
-    following = jnp.concatenate([times[1:], times[-1:] + mesh.tail])
+    times, last = node_times(mesh, movers_of(problem))
+    following = jnp.concatenate([times[1:], times[-1:]])
 
     def history(c: float, q: int):
         # A time after zero is not history: it is replaced so that nothing overflows.

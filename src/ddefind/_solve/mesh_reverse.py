@@ -24,6 +24,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.buffers import read, write
+from .grid import AbstractRowTimes
 from .march import MOST_PASSES, largest_change, take_step
 from .mesh_past import hermite_at
 from .mesh_path import MarchInputs, MeshSystem, march_mesh
@@ -54,18 +55,21 @@ class _Carry(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class _StepTimes:
-    """The times of one step, as `MeshTimes` gives them for all."""
+class _StepTimes(AbstractRowTimes):
+    """The times of a single step, as `MeshTimes` gives them for all."""
 
     t0: Any
     t1: Any
     side: Any
 
-    def stage(self, i: Any, c: float) -> Any:
+    def node(self, i):
+        return self.t0
+
+    def stage(self, i, c):
         end = self.t1 + jnp.where(self.t1 > self.t0, -self.side, self.side)
         return end if c == 1 else self.t0 + c * (self.t1 - self.t0)
 
-    def length(self, i: Any, step_size: Any) -> Any:
+    def length(self, i, h):
         return self.t1 - self.t0
 
 
@@ -90,7 +94,7 @@ def reverse_mesh(
             return system.slope(rhs, delays, t, x, y)
 
         at = [states[stage] for stage in range(len(past.fractions))]
-        x = take_step(times, system.solver, slope, 1.0, 0, row[0], row[1], at)  # pyright: ignore
+        x = take_step(times, system.solver, slope, 1.0, 0, row[0], row[1], at)
         return jnp.stack([x, slope(times.stage(0, 1.0), x, at[-1])])
 
     def read_one(delays, left, right, ends, t0, t1, stage, q):
@@ -111,9 +115,7 @@ def reverse_mesh(
             return jnp.stack(all_reads).reshape(known.shape)
 
         def whole(step: _Step, after):
-            known = states(
-                step.delays, step.row, step.t0, step.t1, after, step.reads
-            )
+            known = states(step.delays, step.row, step.t0, step.t1, after, step.reads)
             return one(*step._replace(reads=known))
 
         return jax.vjp(whole, step, after)[1]
@@ -121,7 +123,7 @@ def reverse_mesh(
     def pull_step(i, pieces, step: _Step, on_after):
         """The cotangents of what step i depends on."""
         if not past.overlaps:
-            return _Step(*jax.vjp(one, *step)[1](on_after))
+            return jax.vjp(lambda step: one(*step), step)[1](on_after)[0]
         pull = overlapping(i, pieces, step, read(path, i + 1))
 
         def is_changing(carry):
@@ -165,7 +167,11 @@ def reverse_mesh(
 
             _, pull = jax.vjp(piece, inputs.delays, rows, ends, t0, t1)
             by_delays, by_rows, by_ends, by_t0, by_t1 = pull(on_read)
-            on_delays, on_t0, on_t1 = on_delays + by_delays, on_t0 + by_t0, on_t1 + by_t1
+            on_delays, on_t0, on_t1 = (
+                on_delays + by_delays,
+                on_t0 + by_t0,
+                on_t1 + by_t1,
+            )
             on_path = _add_two(on_path, pieces[m], by_rows)
             on_times = _add_two(on_times, pieces[m], by_ends)
         on_times = _add_two(on_times, i, jnp.stack([on_t0, on_t1]))

@@ -8,6 +8,7 @@ state is therefore the state of a row. At a fraction c between them it is
 - the Hermite piece between the two rows, afterwards.
 """
 
+import abc
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -54,10 +55,36 @@ def history_states(system: System, params: Problem) -> HistoryStates:
     )
 
 
+class AbstractPast(abc.ABC):
+    """How a march keeps its rows and gets the delayed states of its steps.
+
+    A cursor may be needed to find them; it is handed from step to step. `overlaps` says
+    whether a delay may be shorter than a step."""
+
+    overlaps: bool
+
+    @abc.abstractmethod
+    def write(self, path: Any, i: Any, x: Any, slope: Any) -> Any:
+        """The path with row `i`."""
+
+    @abc.abstractmethod
+    def during_step(self, path: Any, i: Any, cursor: Any) -> tuple[list, Any, Any]:
+        """The delayed states of step `i` at each of the solver's fractions and at its
+        end, and the moved cursor."""
+
+    def is_inside(self, i: Any) -> Any:
+        """Whether a delay is shorter than step `i`."""
+        return False
+
+    def restart(self, moved: Any, before: Any) -> Any:
+        """The cursor `moved`, to repeat the step that began with the cursor `before`."""
+        return before
+
+
 @final
 @dataclass(frozen=True)
-class Past:
-    """Reads the delayed states from the rows of a path.
+class Past(AbstractPast):
+    """Reads the delayed states from the rows of a path on an aligned grid.
 
     - `fractions`: those of the solver, in (0, 1].
     - `storage`: how the rows are kept.
@@ -74,8 +101,7 @@ class Past:
     # A delay is a whole number of steps.
     overlaps = False
 
-    def write(self, path: jax.Array, i: Any, x: jax.Array, slope: jax.Array):
-        """The path with row `i`."""
+    def write(self, path, i, x, slope):
         row = jnp.stack([x, slope])
         return self.storage.write(path, i + self.grid.delay_rows, row)
 

@@ -9,31 +9,27 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
+from .._problem.delays import delay_count
 from .._problem.problem import Problem
 from .._util.arrays import is_concrete
 from .._util.buffers import read
 from .._util.errors import check_instance
 from .grid import Grid
 from .march import solve_path
+from .mesh import Mesh, make_mesh
+from .mesh_path import MeshPath, march_mesh, movers_of, prepare_march
+from .mesh_reverse import rows_with_vjp
 from .path import DenseOutput
 from .reverse import AbstractPathGradient, PathCostState, reverse_march
 from .runge_kutta import RK4, AbstractSolver
 from .system import System
+from .time_grid import make_grid, needs_mesh, points_of, time_grid
 
 # The capacity of a path where tau is traced, so that the number of steps is not known
 # when the program is compiled.
 _ROWS_WHEN_TRACED = 4096
-
-
-def make_grid(jump: bool, T: float, n: int, tau: float) -> Grid:
-    """A grid with room for the steps of the delay `tau` up to the time `T`, and of
-    somewhat shorter delays."""
-    grid = Grid(n, jump, 0)
-    needed = grid.rows(max(1, math.ceil(T / tau * n - 1e-9))) + 1
-    # A power of two, so that few programs are compiled, however tau varies.
-    capacity = 1 << max(needed, grid.delay_rows + 1, 64).bit_length()
-    return Grid(n, grid.jump, capacity)
 
 
 def check_problem(problem: Any) -> None:
@@ -56,14 +52,14 @@ def check_steps(steps_per_delay: Any) -> int:
     return int(steps_per_delay)
 
 
-def check_time(T: Any) -> float:
+def check_time(T: Any, name: str = "T") -> float:
     """`T` as a number, or an error unless it is positive and finite."""
     try:
         value = float(T)
     except (TypeError, ValueError):
-        raise TypeError(f"`T` must be a positive number, but got {T!r}.") from None
+        raise TypeError(f"`{name}` must be a positive number, but got {T!r}.") from None
     if not 0 < value < math.inf:
-        raise ValueError(f"`T` must be positive and finite, but got {value}.")
+        raise ValueError(f"`{name}` must be positive and finite, but got {value}.")
     return value
 
 
@@ -79,11 +75,13 @@ class Solution(eqx.Module):
     T: jax.Array
     last: jax.Array
     path: jax.Array
-    grid: Grid = eqx.field(static=True)
+    # The times of the rows, where they do not follow from an aligned grid.
+    times: jax.Array | None
+    grid: Grid | None = eqx.field(static=True)
 
     @property
     def t(self) -> jax.Array:
-        """The nodes: multiples of tau / steps_per_delay, and T."""
+        """The nodes before T, and T itself."""
         return _nodes(self)[0][: self._count()]
 
     @property
@@ -93,7 +91,11 @@ class Solution(eqx.Module):
 
     def _count(self) -> int | None:
         """The number of nodes, or None where it is not known."""
-        return int(self.grid.node(self.last)) + 1 if is_concrete(self.last) else None
+        if not is_concrete(self.last):
+            return None
+        if self.grid is not None:
+            return int(self.grid.node(self.last)) + 1
+        return len(np.unique(np.asarray(self.times)[: int(self.last) + 1]))
 
     def __call__(self, t: Any) -> jax.Array:
         """The state at the time `t`, of shape (d,) for a number and (len(t), d) for a
@@ -117,18 +119,28 @@ class Solution(eqx.Module):
 @eqx.filter_jit
 def _nodes(solution: Solution) -> tuple[jax.Array, jax.Array]:
     """The times of the nodes and the states there, with T for the last node."""
-    grid, h = solution.grid, solution.grid.step(solution.problem.tau)
+    x, grid = _dense_output(solution), solution.grid
+    if grid is None:
+        assert solution.times is not None
+        # Nodes with two rows count once. Behind the last node it is repeated.
+        times = jnp.minimum(solution.times, solution.T)
+        t = jnp.unique(times, size=times.shape[0], fill_value=solution.T)
+        return t, jax.vmap(x)(t)
+    h = grid.step(solution.problem.tau)
     final = grid.node(solution.last)
     node = jnp.minimum(jnp.arange(grid.capacity), final)
     t = jnp.where(node == final, solution.T, node * h)
     inner = solution.path[grid.row(node) + grid.delay_rows, 0]
-    end = _dense_output(solution)(solution.T)
-    return t, jnp.where((node == final)[:, None], end, inner)
+    return t, jnp.where((node == final)[:, None], x(solution.T), inner)
 
 
-def _dense_output(solution: Solution) -> DenseOutput:
-    h = solution.grid.step(solution.problem.tau)
-    return DenseOutput(solution.grid, solution.path, h, solution.last)
+def _dense_output(solution: Solution) -> DenseOutput | MeshPath:
+    grid = solution.grid
+    if grid is None:
+        assert solution.times is not None
+        return MeshPath(solution.times, solution.path, solution.last)
+    h = grid.step(solution.problem.tau)
+    return DenseOutput(grid, solution.path, h, solution.last)
 
 
 @eqx.filter_jit
@@ -152,18 +164,23 @@ def solve(
     solver: AbstractSolver = RK4(),
     steps_per_delay: int = 20,
     *,
+    max_step: float | None = None,
     differentiate: Literal["reverse", "forward"] = "reverse",
     max_steps: int | None = None,
 ) -> Solution:
     r"""Solve $x' = F(x, x(t-\tau), \tau, t)$ on $[0, T]$ with steps of tau /
     steps_per_delay.
 
-    A delay is a whole number of steps. The breaking points of the solution, the
-    multiples of tau at which one of its derivatives jumps, are then nodes, and each
-    solver keeps its order.
+    The breaking points of the solution, at which one of its derivatives jumps, are
+    nodes, so that each solver keeps its order: with one delay its multiples, with
+    several delays the sums of them that matter, and the problem's `switches`.
 
     **Arguments**
 
+    - `steps_per_delay`: the number of steps in a delay; of several delays, in the
+      shortest one.
+    - `max_step`: the largest length of a step, instead of `steps_per_delay`. The steps
+      then have nothing to do with the delays, which may even be shorter than a step.
     - `differentiate`: the mode in which JAX shall differentiate the solution,
       `"reverse"` (`jax.grad`) or `"forward"` (`jax.jvp`, `jax.jacfwd`). JAX needs to
       know it in advance.
@@ -183,6 +200,13 @@ def solve(
         raise ValueError(
             f'`differentiate` must be "reverse" or "forward", got {differentiate!r}.'
         )
+    if max_step is not None:
+        max_step = check_time(max_step, "max_step")
+    if needs_mesh(problem) or max_step is not None:
+        mesh = _mesh(problem, T, solver, n, max_step, max_steps)
+        times, path, last = _compiled_mesh(problem, solver, mesh, differentiate)
+        path = _check_room(path, last + 1, mesh.capacity)
+        return Solution(problem, jnp.asarray(T), last, path, times, None)
     if is_concrete(problem.tau):
         grid = make_grid(problem.initial is not None, T, n, float(problem.tau))
     else:
@@ -190,14 +214,68 @@ def solve(
         rows = _ROWS_WHEN_TRACED if max_steps is None else grid.rows(max_steps) + 1
         grid = Grid(n, grid.jump, max(rows, grid.delay_rows + 1))
     path, last = _compiled_path(problem, jnp.asarray(T), solver, grid, differentiate)
-    if not is_concrete(problem.tau):
-        path = eqx.error_if(
-            path,
-            last >= grid.capacity,
-            f"`solve` needs more than {grid.node(grid.capacity - 1)} steps. Give "
-            "`max_steps`, at least T / tau * steps_per_delay.",
-        )
-    return Solution(problem, jnp.asarray(T), last, path, grid)
+    path = _check_room(path, last, grid.capacity)
+    return Solution(problem, jnp.asarray(T), last, path, None, grid)
+
+
+def _check_room(path: jax.Array, last: jax.Array, capacity: int) -> jax.Array:
+    """The path, with an error unless its rows had room."""
+    if is_concrete(last) and int(last) < capacity:
+        return path
+    return eqx.error_if(
+        path,
+        last >= capacity,
+        f"`solve` needs more than {capacity - 1} steps. Give a larger `max_steps`.",
+    )
+
+
+def _mesh(
+    problem: Problem,
+    T: float,
+    solver: AbstractSolver,
+    n: int,
+    max_step: float | None,
+    max_steps: int | None,
+) -> Mesh:
+    """The mesh of a problem whose delays may be traced."""
+    leaves = jax.tree.leaves(problem)
+    if not any(isinstance(leaf, Tracer) for leaf in leaves):
+        mesh = time_grid(problem, T, solver, n, max_step)
+        assert isinstance(mesh, Mesh)
+        return mesh
+    movers = movers_of(problem)
+    step = max_step
+    if step is None:
+        delays = movers[: delay_count(problem.tau)]
+        step = jax.lax.stop_gradient(jnp.minimum(jnp.min(delays), T)) / n
+    rows = _ROWS_WHEN_TRACED if max_steps is None else max_steps + 1
+    points = points_of(problem, solver)
+    capacity = rows + 2 * len(points.sums)
+    return make_mesh(points, movers, T, step, capacity, True)
+
+
+@eqx.filter_jit
+def _compiled_mesh(
+    problem: Problem, solver: AbstractSolver, mesh: Mesh, differentiate: str
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The times of the rows, the rows and the last row."""
+    path = solve_mesh(problem, solver, mesh, differentiate)
+    return path.times, path.rows, path.last
+
+
+def solve_mesh(
+    problem: Problem, solver: AbstractSolver, mesh: Mesh, differentiate: str
+) -> MeshPath:
+    """The solution on a mesh, differentiable in one of the two modes."""
+    system, inputs, last = prepare_march(problem, solver, mesh)
+    if differentiate == "forward":
+        rows = march_mesh(system, inputs, last)[0]
+    else:
+        rows = rows_with_vjp(inputs, system, last)
+    # Without room for all rows there is no solution, nor with a negative delay.
+    is_solved = (last + 1 < mesh.capacity) & jnp.all(inputs.delays > 0)
+    rows = jnp.where(is_solved, rows, jnp.nan)
+    return MeshPath(inputs.times, rows, last)
 
 
 @final

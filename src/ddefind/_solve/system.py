@@ -42,6 +42,7 @@ class Buffers(NamedTuple):
 @dataclass(frozen=True)
 class System:
     """The functions of a problem, with its solver, its grid and the end `T` of time.
+    The grid is a `Grid`, aligned with one delay, or a `Mesh`.
 
     `fixed` is the part of the problem that is not differentiated, `dimension` the
     number d of components of the state, and `lanes` the number of trajectories that are
@@ -50,7 +51,7 @@ class System:
 
     fixed: Problem
     solver: AbstractSolver
-    grid: Grid
+    grid: Any
     T: Any
     dimension: int
     lanes: int | None = None

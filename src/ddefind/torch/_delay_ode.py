@@ -10,7 +10,8 @@ import numpy as np
 
 from .._solve.grid import Grid
 from .._solve.runge_kutta import RK4, AbstractSolver
-from .._solve.solution import check_steps, make_grid
+from .._solve.solution import check_steps
+from .._solve.time_grid import make_grid
 from .._util.errors import check_instance
 from ._check_module import (
     check_not_training,

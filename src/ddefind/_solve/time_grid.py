@@ -1,0 +1,87 @@
+"""The choice of the time grid: aligned with one delay, or a mesh for any delays.
+
+The aligned grid (`grid.py`) is for one constant delay without switches in time: it is
+the faster one. Everything else is solved on a mesh (`mesh.py`).
+"""
+
+import math
+
+import jax
+import numpy as np
+
+from .._problem.delays import delay_count, delay_names, delay_values
+from .._problem.problem import Problem
+from .breaking_points import BreakingPoints, breaking_points
+from .grid import Grid
+from .mesh import Mesh, make_mesh, rows_needed
+from .runge_kutta import AbstractSolver
+
+# The largest number of rows of a mesh: more would take gigabytes and minutes.
+_MOST_ROWS = 1 << 22
+
+
+def make_grid(jump: bool, T: float, n: int, tau: float) -> Grid:
+    """A grid with room for the steps of the delay `tau` up to the time `T`, and of
+    somewhat shorter delays."""
+    grid = Grid(n, jump, 0)
+    needed = grid.rows(max(1, math.ceil(T / tau * n - 1e-9))) + 1
+    # A power of two, so that few programs are compiled, however tau varies.
+    capacity = 1 << max(needed, grid.delay_rows + 1, 64).bit_length()
+    return Grid(n, grid.jump, capacity)
+
+
+def needs_mesh(problem: Problem) -> bool:
+    """Whether a problem has more than one constant delay without switches."""
+    return not isinstance(problem.tau, jax.Array) or switch_count(problem) > 0
+
+
+def switch_count(problem: Problem) -> int:
+    """The number of switches in time."""
+    return jax.eval_shape(lambda: problem.switch_times).shape[0]
+
+
+def points_of(problem: Problem, solver: AbstractSolver) -> BreakingPoints:
+    """The breaking points of a problem that matter to a solver."""
+    switches = switch_count(problem)
+    jump = problem.initial is not None
+    return breaking_points(delay_count(problem.tau), switches, jump, solver.order)
+
+
+def mover_values(problem: Problem) -> np.ndarray:
+    """The delays and the switches of a problem whose values are known."""
+    delays = [float(leaf) for leaf in jax.tree.leaves(delay_values(problem.tau))]
+    return np.append(np.array(delays), np.asarray(problem.switch_times, float))
+
+
+def time_grid(
+    problem: Problem,
+    T: float,
+    solver: AbstractSolver,
+    steps_per_delay: int,
+    max_step: float | None = None,
+    shrink: float = 1.0,
+) -> Grid | Mesh:
+    """The grid on which a problem, whose values are known, is solved up to the time T.
+
+    It has at least `steps_per_delay` steps in the shortest delay or, if `max_step` is
+    given, steps of at most this length, whatever the delays are. There is room for
+    delays that are shorter by the factor `shrink`."""
+    jump = problem.initial is not None
+    if not needs_mesh(problem) and max_step is None:
+        return make_grid(jump, T, steps_per_delay, shrink * float(problem.tau))
+    movers = mover_values(problem)
+    delays = movers[: delay_count(problem.tau)]
+    step = min(float(np.min(delays)), T) / steps_per_delay
+    step = step if max_step is None else max_step
+    points = points_of(problem, solver)
+    needed = rows_needed(points, movers, T, shrink * step)
+    if needed > _MOST_ROWS:
+        shortest = delay_names(problem.tau)[int(np.argmin(delays))]
+        raise ValueError(
+            f"The solution up to T = {T:g} needs {needed} steps of {step:g}, "
+            f"{steps_per_delay} in the delay `{shortest}`. Give `max_step`, the "
+            "largest length of a step."
+        )
+    capacity = 1 << (needed + 8).bit_length()
+    overlaps = bool(np.min(delays) * shrink < 2 * step)
+    return make_mesh(points, movers, T, step, capacity, overlaps)
