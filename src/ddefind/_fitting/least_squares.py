@@ -16,6 +16,7 @@ from .._least_squares.search import PHASES, search
 from .._least_squares.setup import make_setup
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
+from .._problem.delays import longest_delay
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._solve.solution import check_solver, check_steps
@@ -89,7 +90,7 @@ class LeastSquares(AbstractMethod):
             # After Ctrl-C the intervals are not computed.
             if wants_intervals and not estimate.search_result.interrupted:
                 estimate = _with_intervals(estimate)
-                tau = float(estimate.problem.tau)
+                tau = longest_delay(estimate.problem.tau)
                 reporter.show(_INTERVALS, len(phases), 1, estimate.loss, tau)
         return estimate
 
@@ -111,7 +112,7 @@ class LeastSquares(AbstractMethod):
         ):
             for estimate in chain([one(first)], pool.map(one, others)):
                 estimates.append(estimate)
-                done, tau = len(estimates), float(estimate.problem.tau)
+                done, tau = len(estimates), longest_delay(estimate.problem.tau)
                 reporter.show("fits", done, done, estimate.loss, tau)
         notes = () if options.intervals else (_LEFT_OUT,)
         return _batch(estimates, time.perf_counter() - began, notes)

@@ -85,8 +85,10 @@ class _Posterior(eqx.Module):
 
     def normal(self, theta: jax.Array, points: Points) -> NormalEquations:
         """The normal equations at the free values `theta`."""
-        ring = self.model.extended(theta, self.n, 0.0).ring(self.capacity)
-        return normal_equations(self.model, theta, points, self.n, ring)[0]
+        end, center = points.times[-1], self.free.transform(self.center)
+        steps = self.model.steps(center, self.n, end, self.capacity)
+        memory = self.model.sensitivity(theta, steps, end).memory(self.capacity)
+        return normal_equations(self.model, theta, points, steps, memory)[0]
 
     def log_determinant(self, theta: jax.Array) -> jax.Array:
         """log det(J^T W J + B)."""
@@ -271,7 +273,7 @@ def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
         sampled=() if noise_given else tuple(np.flatnonzero(counts).tolist()),
         bound_information=jnp.asarray(1 / setup.bound_variance),
         steps=jnp.asarray(_difference_steps(uncertainty)),
-        capacity=capacity_for(n),
+        capacity=capacity_for(setup.model, n, data.T),
     )
 
 

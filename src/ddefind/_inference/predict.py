@@ -1,11 +1,10 @@
 """Predictions of the model at any time, with confidence bands by the delta method."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 
 from .._least_squares.normal_equations import LeastSquaresModel
@@ -114,10 +113,12 @@ def predict(
     as known exactly; all other values keep their estimates and their covariance."""
     setup, search_result = uncertainty.setup, uncertainty.search_result
     model, theta, is_given = _with_parameters(uncertainty, problem, parameters)
-    fitted_delay = setup.delay(uncertainty.theta[None])[0]
-    # A longer delay gets more steps, so that they stay as short as in the fit.
-    ratio = max(_delay(model, theta) / fitted_delay, 1.0)
-    n = int(np.ceil(search_result.best.n[0] * ratio))
+    n = int(search_result.best.n[0])
+    if model.mesh is None:
+        # A longer delay gets more steps, so that they stay as short as in the fit.
+        fitted_delay = setup.delay(uncertainty.theta[None])[0]
+        delay = replace(setup, model=model).delay(theta[None])[0]
+        n = int(np.ceil(n * max(delay / fitted_delay, 1.0)))
     values = observed(model, theta, times, n, len(setup.data.names))
     mean, gradient = values[..., 0], np.where(is_given, 0.0, values[..., 1:])
     _check_finite(times, values)
@@ -151,11 +152,12 @@ def _with_parameters(
     free, vector = model.free, parameter_vector(problem)
     like = np.array(free.like)
     is_given = np.zeros(len(theta), bool)
+    delay_elements = [array.first for array in free.arrays if array.is_delay]
     for key, value in parameters.items():
         elements = find(key, list(free.arrays))
         for element, number in zip(elements, finite_numbers(key, value, len(elements))):
-            if key == "tau" and number <= 0:
-                raise ValueError(f"`tau` must be positive, but got {number:g}.")
+            if element in delay_elements and number <= 0:
+                raise ValueError(f"`{key}` must be positive, but got {number:g}.")
             vector[like == like[element]] = number
             source = free.source[element]
             if source >= 0:
@@ -166,10 +168,6 @@ def _with_parameters(
         theta,
         is_given,
     )
-
-
-def _delay(model: LeastSquaresModel, theta: np.ndarray) -> float:
-    return float(model.free.join_values(jnp.asarray(theta), model.learned).tau)
 
 
 def _check_finite(times: np.ndarray, values: np.ndarray) -> None:

@@ -116,7 +116,7 @@ class _Linearisation(NamedTuple):
 def _linearise(model: LeastSquaresModel, theta, x, t) -> _Linearisation:
     """The linearisation at the states `x`, of shape (count, d), all at the time `t`."""
     params = model.free.join_values(theta, model.learned)
-    system = model.extended(theta, 1, 1.0).system
+    system = model.sensitivity(theta, 1, 1.0).system
 
     def slope(x, y, t):
         return system.slope(params.rhs, x, y, params.tau, t)

@@ -15,7 +15,7 @@ import numpy as np
 from .._data.smoothing import spread
 from .._loss.path_costs import Points
 from .levenberg_marquardt import EXACT, GRADIENT, STEP, MinimiserResult
-from .normal_equations import StartTask, fit_block
+from .normal_equations import LeastSquaresModel, StartTask, fit_block
 from .setup import CAPACITY, FitSetup
 
 # The number of fits that one call of the compiled program runs, one after the other.
@@ -86,11 +86,12 @@ def refine(
     - `theta`: the starts, of shape (fits, p).
     - `points`: the data with their weights: one set for all fits, or arrays with a
       first axis over the fits.
-    - `n`: the steps per delay of each fit.
+    - `n`: the steps per delay of each fit or, on a mesh, those in the record.
     - `limit`: the largest number of evaluations of a fit.
     - `held`: which values stay at their start, of shape (p,) or (fits, p).
     - `rate`: the least number of steps per unit of time (see `StartTask`)."""
-    capacity = capacity_for(int(np.max(n)))
+    end = float(np.max(np.asarray(points.times)))
+    capacity = capacity_for(setup.model, int(np.max(n)), end)
     has_own_points = np.ndim(points.times) == 2
 
     def fit_rows(rows: np.ndarray) -> MinimiserResult:
@@ -126,12 +127,17 @@ def refine(
     )
 
 
-def capacity_for(n: int) -> int:
-    """The number of rows of a ring buffer that holds a delay of n steps.
+def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
+    """The number of rows that the solver needs room for: a ring buffer with a delay of
+    n steps or, on a mesh, all rows up to the time T with n steps in the record.
 
     It is one of a few powers of two, since each capacity needs a compilation."""
-    capacity = CAPACITY
-    while capacity < n + 4:
+    needed, capacity = n + 4, CAPACITY
+    if model.mesh is not None:
+        # Where delays become shorter during a fit, their intervals keep their steps.
+        longer = max(T / float(model.mesh.record), 1.0)
+        needed = int(3 * n * longer) + 4 * len(model.mesh.points.sums)
+    while capacity < needed:
         capacity *= 2
     return capacity
 

@@ -8,7 +8,7 @@ $$\sum_t w\,\bigl|F(\hat x(t), y(t), \tau, t; \theta) - \hat x'(t)\bigr|^2
   + w_0\,\bigl|X_0(0; \phi) - \hat x(0)\bigr|^2,$$
 
 where the delayed state y(t) is $\hat x(t - \tau)$ for $t \ge \tau$, and the history
-$X_0(t - \tau; \phi)$ before.
+$X_0(t - \tau; \phi)$ before; with several delays for each of them.
 
 The result is biased by the smoothing. But this sum of squares has few local minima, and
 no trajectory can diverge: it turns a randomly drawn delay into a good start for least
@@ -23,6 +23,7 @@ import numpy as np
 from jax import lax
 
 from .._data.smoothing import Curve
+from .._problem.delays import delay_values, in_structure
 from .._util.buffers import read
 from .levenberg_marquardt import Box, MinimiserResult, NormalEquations, minimise
 from .normal_equations import LeastSquaresModel
@@ -41,8 +42,8 @@ class MatchingTarget(NamedTuple):
     t: Any  # [M]
     x: Any  # [M, d]
     slope: Any  # [M, d]
-    y: Any  # [M, d]
-    known: Any  # [M], boolean
+    y: Any  # [M, k, d]
+    known: Any  # [M, k], boolean
     start: Any  # [d], the curve at time zero
     weight: Any  # [d], of the squared differences of slopes
     start_weight: Any  # [d], of the squared differences at time zero
@@ -51,17 +52,17 @@ class MatchingTarget(NamedTuple):
 def matching_targets(
     curve: Curve, T: float, delays: np.ndarray, noise: np.ndarray
 ) -> MatchingTarget:
-    """The target of each delay, with a first axis over the `delays`.
+    """The target of each row of `delays` [rows, k], with a first axis over the rows.
 
     Slopes are weighted by their mean square along the curve, the start by the variance
     of the noise."""
     t = np.linspace(0, T, _TIMES)
     x, slope = curve.x(t), curve.slope(t)
-    known = t >= delays[:, None]
+    known = t[:, None] >= delays[:, None]
     mean_square = np.mean(slope**2, axis=0)
     start = curve.x(np.zeros(1))[0]
     start_variance = np.maximum(noise**2, 1e-4 * np.var(x, axis=0) + 1e-300)
-    earlier = curve.x(np.where(known, t - delays[:, None], 0.0))
+    earlier = curve.x(np.where(known, t[:, None] - delays[:, None], 0.0))
     weights = 1 / np.where(mean_square > 0, mean_square, 1.0), 1 / start_variance
 
     def repeat(a: np.ndarray) -> np.ndarray:
@@ -84,16 +85,22 @@ def _match(
     model: LeastSquaresModel, theta: jax.Array, box: Box, target: MatchingTarget
 ) -> MinimiserResult:
     def linearise(theta, memory):
-        extended = model.extended(theta, 1, 0.0)
+        extended = model.sensitivity(theta, 1, 0.0)
         system = extended.system
 
         def add(j, gram):
             t, x, y = (read(a, j) for a in (target.t, target.x, target.y))
 
             def slope(params):
-                past = system.history(params.history, jnp.minimum(t - params.tau, 0.0))
-                delayed = jnp.where(read(target.known, j), y, past)
-                return system.slope(params.rhs, x, delayed, params.tau, t)
+                tau = eqx.combine(params.tau, system.fixed.tau)
+                delays = jax.tree.leaves(delay_values(tau))
+                delayed = []
+                for q, delay in enumerate(delays):
+                    past = system.history(params.history, jnp.minimum(t - delay, 0.0))
+                    known = read(target.known, j)[q]
+                    delayed.append(jnp.where(known, y[q], past))
+                y_tree, tau_tree = (in_structure(tau, a) for a in (delayed, delays))
+                return system.slope(params.rhs, x, y_tree, tau_tree, t)
 
             rows = _residual_rows(extended.push(slope), read(target.slope, j))
             return gram + _weighted_gram(target.weight, rows)

@@ -22,12 +22,16 @@ from jax import lax
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
 from .._problem.problem import Problem
+from .._solve.breaking_points import BreakingPoints
 from .._solve.grid import Grid
+from .._solve.mesh import Mesh, make_mesh
+from .._solve.mesh_path import movers_of
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.system import System
 from .._util.buffers import read
 from .levenberg_marquardt import Box, MinimiserResult, NormalEquations, minimise
-from .sensitivity import Extended, Ring, visit
+from .mesh_sensitivity import MeshSensitivity
+from .sensitivity import AbstractSensitivity, Extended
 
 # Residuals of 1e-12 of the data are rounding errors; this is the square of it.
 _ROUNDING = 1e-24
@@ -53,7 +57,10 @@ class LeastSquaresModel(eqx.Module):
     infinite, and those of a start are in its `Box`. `learned` and `fixed` are the
     problem's parameters with and without free values. `dimension` is the number of
     states. Residuals beyond `huber` standard deviations count linearly (None: all count
-    as squares)."""
+    as squares).
+
+    A model is solved on a grid that is aligned with its one delay, or on a mesh, which
+    `mesh` then describes."""
 
     free: FreeParameters = eqx.field(static=True)
     learned: Problem
@@ -62,20 +69,61 @@ class LeastSquaresModel(eqx.Module):
     priors: Priors | None
     dimension: int = eqx.field(static=True)
     huber: float | None = eqx.field(static=True)
+    mesh: "MeshPlan | None" = None
 
     @property
     def observes(self) -> bool:
         """Whether the data are a function of the state, and not the state itself."""
         return self.fixed.observe is not None or self.learned.observe is not None
 
-    def extended(self, theta, n, T) -> Extended:
-        """The model at the free values `theta`, with n steps per delay, up to time T,
-        ready to be solved together with its derivatives."""
-        jump = self.learned.initial is not None or self.fixed.initial is not None
-        system = System(self.fixed, self.solver, Grid(n, jump, 0), T, self.dimension)
-        return Extended(
-            system, lambda theta: self.free.join_values(theta, self.learned), theta
+    def steps(self, theta: jax.Array, n: Any, T: Any, capacity: int) -> Any:
+        """The steps of a march up to the time T: n in a delay or, on a mesh, the mesh
+        with n steps in the record that belongs to the delays of `theta`."""
+        if self.mesh is None:
+            return n
+        problem = eqx.combine(self.free.join_values(theta, self.learned), self.fixed)
+        step = self.mesh.record / n
+        return make_mesh(
+            self.mesh.points, movers_of(problem), T, step, capacity, self.mesh.overlaps
         )
+
+    def sensitivity(self, theta: jax.Array, steps: Any, T: Any) -> AbstractSensitivity:
+        """The model at the free values `theta`, ready to be solved together with its
+        derivatives up to the time T; `steps` as above."""
+        has_jump = self.learned.initial is not None or self.fixed.initial is not None
+        is_mesh = isinstance(steps, Mesh)
+        grid = steps if is_mesh else Grid(steps, has_jump, 0)
+        system = System(self.fixed, self.solver, grid, T, self.dimension)
+
+        def join(theta: jax.Array) -> Problem:
+            return self.free.join_values(theta, self.learned)
+
+        if is_mesh:
+            return MeshSensitivity(system, join, theta, steps, self.direct)
+        return Extended(system, join, theta)
+
+    @property
+    def direct(self) -> tuple[int, ...]:
+        """The free values on which something other than the delays and what is
+        observed depends."""
+        indirect = ("tau", "observe")
+        sources = {
+            source
+            for array in self.free.arrays
+            for source in self.free.source[array.first : array.first + array.size]
+            if not array.name.startswith(indirect) and source >= 0
+        }
+        return tuple(sorted(sources))
+
+
+@final
+class MeshPlan(eqx.Module):
+    """How a model is solved on a mesh: its breaking points, the length of the record,
+    and whether a delay may become shorter than a step."""
+
+    points: BreakingPoints = eqx.field(static=True)
+    record: Any
+    overlaps: bool = eqx.field(static=True)
 
 
 class StartTask(NamedTuple):
@@ -85,7 +133,8 @@ class StartTask(NamedTuple):
     is more. The number of steps that a `rate` gives changes with the delay from one
     iteration to the next, which makes S slightly discontinuous. A positive `rate`
     therefore serves short preliminary fits only; refinements to convergence use
-    rate = 0."""
+    rate = 0. On a mesh the solver takes `n` steps in the record, and no `rate` is
+    needed."""
 
     theta: Any  # [p]
     box: Box
@@ -96,12 +145,13 @@ class StartTask(NamedTuple):
 
 
 def normal_equations(
-    model: LeastSquaresModel, theta: jax.Array, points: Points, n, ring: Ring
-) -> tuple[NormalEquations, Ring]:
-    """The normal equations at the free values `theta`, with n steps per delay.
+    model: LeastSquaresModel, theta: jax.Array, points: Points, steps: Any, memory: Any
+) -> tuple[NormalEquations, Any]:
+    """The normal equations at the free values `theta`, with the `steps` of the model.
 
-    `ring` is the work buffer of the solver; it is returned for the next evaluation."""
-    extended = model.extended(theta, n, points.times[-1])
+    `memory` is the work buffer of the solver; it is returned for the next evaluation.
+    """
+    sensitivity = model.sensitivity(theta, steps, points.times[-1])
 
     def add(total: NormalEquations, j, observed):
         weight = read(points.weights, j)
@@ -120,10 +170,10 @@ def normal_equations(
     zero = NormalEquations(
         jnp.zeros((size, size)), jnp.zeros(jnp.shape(points.values)[1:])
     )
-    total, ring = visit(extended, points, ring, add, zero)
+    total, memory = sensitivity.visit(points, memory, add, zero)
     if model.priors is not None:
         total = total._replace(gram=total.gram + _prior_gram(model.priors, theta))
-    return total, ring
+    return total, memory
 
 
 def _huber_rows(huber: float, weight: jax.Array, rows: jax.Array) -> jax.Array:
@@ -176,15 +226,19 @@ def fit_one(
 ) -> MinimiserResult:
     """Minimise the sum of squares of one task, inside a compiled program.
 
-    `capacity` is the number of rows of the solver's ring buffer, which limits the steps
-    per delay."""
+    `capacity` is the number of rows of the solver's memory, which limits the steps."""
     values, weights = jnp.asarray(task.points.values), task.points.weights
+    end = task.points.times[-1]
+    steps = model.steps(task.theta, task.n, end, capacity)
 
-    def linearise(theta, ring):
-        tau = model.free.join_values(theta, model.learned).tau
-        by_rate = jnp.minimum(jnp.ceil(task.rate * tau), capacity - 4)
-        n = jnp.maximum(task.n, by_rate.astype(int))
-        return normal_equations(model, theta, task.points, n, ring)
+    def linearise(theta, memory):
+        return normal_equations(
+            model,
+            theta,
+            task.points,
+            _at_least(model, task, theta, steps, capacity),
+            memory,
+        )
 
     return minimise(
         linearise,
@@ -193,8 +247,21 @@ def fit_one(
         task.limit,
         values.shape[1],
         _ROUNDING * jnp.sum(weights * values**2),
-        model.extended(task.theta, task.n, 0.0).ring(capacity),
+        model.sensitivity(task.theta, steps, end).memory(capacity),
     )
+
+
+def _at_least(
+    model: LeastSquaresModel, task: StartTask, theta: jax.Array, steps, capacity: int
+):
+    """The steps of a task, with as many per delay as its `rate` asks for."""
+    if isinstance(steps, Mesh):
+        return steps
+    sensitivity = model.sensitivity(theta, steps, 0.0)
+    assert isinstance(sensitivity, Extended)
+    tau = sensitivity.tau(sensitivity.join(theta))
+    by_rate = jnp.minimum(jnp.ceil(task.rate * tau), capacity - 4)
+    return jnp.maximum(steps, by_rate.astype(int))
 
 
 @eqx.filter_jit

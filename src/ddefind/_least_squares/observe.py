@@ -9,19 +9,20 @@ from .._loss.path_costs import Points
 from .._util.buffers import write
 from .batches import capacity_for
 from .normal_equations import LeastSquaresModel
-from .sensitivity import visit
 
 
 def observed(
     model: LeastSquaresModel, theta, times: np.ndarray, n: int, k: int
 ) -> np.ndarray:
     """The k observed quantities at each of the `times`, which may be in any order: an
-    array (len(times), k, 1 + p), values and then derivatives. A delay has n steps."""
+    array (len(times), k, 1 + p), values and then derivatives. There are n steps in a
+    delay or, on a mesh, in the record."""
     order = np.argsort(times, kind="stable")
     # A power of two, so that few programs are compiled for many numbers of times.
     size = 1 << max(len(times) - 1, 63).bit_length()
     padded = np.pad(times[order], (0, size - len(times)), mode="edge")
-    in_order = np.asarray(_observed(model, theta, padded, n, k, capacity_for(n)))
+    capacity = capacity_for(model, n, float(padded[-1]))
+    in_order = np.asarray(_observed(model, theta, padded, n, k, capacity))
     result = np.empty_like(in_order[: len(times)])
     result[order] = in_order[: len(times)]
     return result
@@ -32,8 +33,9 @@ def _observed(
     model: LeastSquaresModel, theta, times, n, k: int, capacity: int
 ) -> jax.Array:
     """The same for `times` in order, compiled."""
-    extended = model.extended(theta, n, times[-1])
+    steps = model.steps(theta, n, times[-1], capacity)
+    sensitivity = model.sensitivity(theta, steps, times[-1])
     points = Points(times, times, times)
     rows = jnp.zeros((times.shape[0], k, 1 + theta.shape[0]))
-    ring = extended.ring(capacity)
-    return visit(extended, points, ring, lambda rows, j, x: write(rows, j, x), rows)[0]
+    memory = sensitivity.memory(capacity)
+    return sensitivity.visit(points, memory, write, rows)[0]

@@ -32,15 +32,14 @@ _MAX_ROUNDS = 3
 # The best fit follows the data if its chi-square per degree of freedom is below this
 # (with the noise as given, or as the scatter of neighbouring points shows it).
 _LARGEST_REDUCED_CHI_SQUARE = 2.0
-# The number of evaluations and of steps per delay of a coarse fit. (The record may need
-# more steps: see `FitSetup.rate`.)
-_COARSE_EVALUATIONS, _COARSE_STEPS = 15, 5
+# The number of evaluations of a coarse fit.
+_COARSE_EVALUATIONS = 15
 # The first parts of the record that fits begin with, as shares of it: for half of the
 # starts in the first round, and for all starts in later rounds.
 _FIRST_WINDOWS, _LATER_WINDOWS = (1 / 3,), (0.15, 0.3, 0.6)
 # How many of the coarse fits are refined to convergence.
 _SURVIVORS = 10
-# The largest number of steps per delay.
+# The largest number of steps per delay, or in the record on a mesh.
 _MAX_STEPS = 8000
 # Steps are fine enough when halving them moves the estimates by less than this share of
 # their joint standard error.
@@ -206,12 +205,12 @@ def _is_confirmed(setup: FitSetup, fits: RefinedFits, independent: RefinedFits) 
 def _compile(setup: FitSetup, points: Points) -> None:
     """Compile the program of the fits, by a call without evaluations."""
     theta = np.clip(np.ones((1, len(setup.lower))), setup.lower, setup.upper)
-    refine(setup, theta, points, np.array([_COARSE_STEPS]), limit=0)
+    refine(setup, theta, points, setup.coarse_steps(theta), limit=0)
 
 
 def _coarse_fit(setup: FitSetup, theta: np.ndarray, points: Points) -> RefinedFits:
     """A few iterations with coarse steps from each start."""
-    n = np.full(len(theta), _COARSE_STEPS)
+    n = setup.coarse_steps(theta)
     return refine(setup, theta, points, n, _COARSE_EVALUATIONS, rate=setup.rate)
 
 

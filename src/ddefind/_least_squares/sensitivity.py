@@ -22,15 +22,18 @@ differ from the solution of a problem without derivatives:
   and the number n of steps in a delay may differ from fit to fit.
 """
 
+import abc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._loss.path_costs import Points
+from .._problem.delays import delay_vector, in_structure
 from .._problem.problem import Problem
 from .._solve.hermite import hermite, hermite_slope
 from .._solve.march import March, begin, march_until
@@ -56,10 +59,10 @@ class Ring(NamedTuple):
     inside: dict[float, jax.Array]
 
 
-@final
 @dataclass(frozen=True)
-class Extended:
-    """The functions of a system with their derivatives for the free values `theta`.
+class AbstractSensitivity(abc.ABC):
+    """The functions of a system with their derivatives for the free values `theta`, and
+    the march that solves them.
 
     `join(theta)` returns the parameters of the system with these free values."""
 
@@ -67,15 +70,21 @@ class Extended:
     join: Callable[[jax.Array], Problem]
     theta: jax.Array
 
-    def ring(self, capacity: int) -> Ring:
-        """Memory for delays of up to `capacity` - 3 steps; `capacity` is a power of
-        two."""
-        shape = (self.system.dimension, 1 + self.theta.shape[0])
-        inner = inner_fractions(self.system.solver)
-        return Ring(
-            jnp.zeros((capacity, 2, *shape)),
-            {c: jnp.zeros((capacity, *shape)) for c in inner},
-        )
+    @abc.abstractmethod
+    def memory(self, capacity: int) -> Any:
+        """Memory for the first march, with so many rows."""
+
+    @abc.abstractmethod
+    def visit(
+        self,
+        points: Points,
+        memory: Any,
+        add: Callable[[Any, Any, jax.Array], Any],
+        total: Any,
+    ) -> tuple[Any, Any]:
+        """March through the data: `total = add(total, j, observed)` for each point j in
+        the order of time, with what is observed there, extended. Returns the last
+        total, and the memory for use in the next march."""
 
     def push(self, function: Callable[..., jax.Array], *arguments: jax.Array):
         """The extended value of `function(params, *arguments)`, a vector, for extended
@@ -95,6 +104,35 @@ class Extended:
         jacobian = jax.vmap(derivatives)(jnp.eye(value.shape[0]))
         return jnp.concatenate([value[:, None], jacobian], axis=1)
 
+
+@final
+@dataclass(frozen=True)
+class Extended(AbstractSensitivity):
+    """The solution on a grid that is aligned with one delay."""
+
+    def memory(self, capacity: int) -> Ring:
+        """Memory for delays of up to `capacity` - 3 steps; `capacity` is a power of
+        two."""
+        shape = (self.system.dimension, 1 + self.theta.shape[0])
+        inner = inner_fractions(self.system.solver)
+        return Ring(
+            jnp.zeros((capacity, 2, *shape)),
+            {c: jnp.zeros((capacity, *shape)) for c in inner},
+        )
+
+    def tau(self, params: Problem) -> jax.Array:
+        """The delay."""
+        if isinstance(params.tau, jax.Array):
+            return params.tau
+        return delay_vector(eqx.combine(params.tau, self.system.fixed.tau))[0]
+
+    def _structured(self, params: Problem, item: jax.Array) -> Any:
+        """What belongs to the one delay, in the structure of the delays."""
+        if isinstance(params.tau, jax.Array):
+            return item
+        tau = eqx.combine(params.tau, self.system.fixed.tau)
+        return in_structure(tau, [item])
+
     def start(self) -> jax.Array:
         """x(0), extended."""
         return self.push(lambda params: self.system.start(params))
@@ -103,7 +141,7 @@ class Extended:
         """The history at the time `position` * h, extended; `position` is negative."""
 
         def history(params):
-            t = position * self.system.grid.step(params.tau)
+            t = position * self.system.grid.step(self.tau(params))
             return self.system.history(params.history, t)
 
         return self.push(history)
@@ -112,24 +150,52 @@ class Extended:
         """h F(x, y, tau, t) at the time t = `position` * h, extended."""
 
         def slope(params, x, y):
-            h = self.system.grid.step(params.tau)
-            return h * self.system.slope(params.rhs, x, y, params.tau, position * h)
+            tau = self.tau(params)
+            h = self.system.grid.step(tau)
+            delayed, numbers = (
+                self._structured(params, y),
+                self._structured(params, tau),
+            )
+            return h * self.system.slope(params.rhs, x, delayed, numbers, position * h)
 
         return self.push(slope, x, y)
 
     def observed(self, t: Any, node: Any, left: jax.Array, right: jax.Array):
         """What is observed at the time `t`, extended, given the rows at the two ends of
         the step after `node`, in which t lies."""
-        tau = self.join(self.theta).tau
+        tau = self.tau(self.join(self.theta))
         position = t / self.system.grid.step(tau)
         u = position - node
         x = hermite(u, left, right, _STEP_SIZE)
         # The time t is fixed, so its position t / h falls as tau grows:
         # d position / d tau = - position / tau.
-        of_log_tau = self.push(lambda p: jnp.log(p.tau)[None])[0, 1:]
+        of_log_tau = self.push(lambda p: jnp.log(self.tau(p))[None])[0, 1:]
         slope = hermite_slope(u, left, right, _STEP_SIZE)[:, :1]
         x = x.at[:, 1:].add(-position * slope * of_log_tau)
         return self.push(lambda p, x: self.system.observe(p.observe, x, t), x)
+
+    def visit(self, points, memory, add, total):
+        system, grid = self.system, self.system.grid
+        ring = _write_history(self, memory)
+        storage = RingPath.for_one_delay(grid)
+        past = Past(grid, system.solver.fractions, storage, ring.inside, _STEP_SIZE)
+        march = March(grid, system.solver, self.slope, past, _STEP_SIZE)
+        h = grid.step(self.tau(self.join(self.theta)))
+
+        def point(j, carry):
+            state, total = carry
+            t = read(points.times, j)
+            node = jnp.maximum(jnp.floor(t / h).astype(int), 0)
+            row = grid.row(node)
+            # Both rows of the piece must be complete, with their slopes.
+            state = march_until(march, state, row + 2)
+            left = storage.read(state.path, row + grid.delay_rows)
+            right = storage.read(state.path, row + 1 + grid.delay_rows)
+            return state, add(total, j, self.observed(t, node, left, right))
+
+        carry = begin(past, self.start(), ring.rows), total
+        state, total = lax.fori_loop(0, points.times.shape[0], point, carry)
+        return total, Ring(state.path, ring.inside)
 
 
 def _write_history(extended: Extended, ring: Ring) -> Ring:
@@ -146,36 +212,3 @@ def _write_history(extended: Extended, ring: Ring) -> Ring:
         return Ring(rows, inside)
 
     return lax.fori_loop(0, grid.delay_rows, fill, ring)
-
-
-def visit(
-    extended: Extended,
-    points: Points,
-    ring: Ring,
-    add: Callable[[Any, Any, jax.Array], Any],
-    total: Any,
-) -> tuple[Any, Ring]:
-    """March through the data: `total = add(total, j, observed)` for each point j in the
-    order of time, with what is observed there, extended. Returns the last total, and
-    the ring for use in the next march."""
-    system, grid = extended.system, extended.system.grid
-    ring = _write_history(extended, ring)
-    storage = RingPath.for_one_delay(grid)
-    past = Past(grid, system.solver.fractions, storage, ring.inside, _STEP_SIZE)
-    march = March(grid, system.solver, extended.slope, past, _STEP_SIZE)
-    h = grid.step(extended.join(extended.theta).tau)
-
-    def point(j, carry):
-        state, total = carry
-        t = read(points.times, j)
-        node = jnp.maximum(jnp.floor(t / h).astype(int), 0)
-        row = grid.row(node)
-        # Both rows of the piece must be complete, with their slopes.
-        state = march_until(march, state, row + 2)
-        left = storage.read(state.path, row + grid.delay_rows)
-        right = storage.read(state.path, row + 1 + grid.delay_rows)
-        return state, add(total, j, extended.observed(t, node, left, right))
-
-    carry = begin(past, extended.start(), ring.rows), total
-    state, total = lax.fori_loop(0, points.times.shape[0], point, carry)
-    return total, Ring(state.path, ring.inside)

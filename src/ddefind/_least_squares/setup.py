@@ -9,27 +9,38 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
+from .._problem.delays import delay_count, delay_vector, is_delay
 from .._problem.free_parameters import FreeParameters
 from .._problem.history import frequency_fields
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
+from .._solve.time_grid import points_of, switch_count
 from .._util.cores import cores
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
-from .normal_equations import LeastSquaresModel, Priors
+from .normal_equations import LeastSquaresModel, MeshPlan, Priors
 
 # The usual number of rows of the solver's ring buffer. A delay may have a few steps
 # less than this.
 CAPACITY = 512
-# The least number of steps over the whole record.
-_STEPS_PER_RECORD = 100
+# The least number of steps over the whole record, and on a mesh the largest one.
+_STEPS_PER_RECORD, _MOST_STEPS_PER_RECORD = 100, 400
+# The number of steps per delay of a short preliminary fit. (The record may need more
+# steps: see `FitSetup.rate`.)
+_COARSE_STEPS = 5
+# One delay that may be shorter than this share of the record is solved on a mesh, whose
+# steps have nothing to do with it.
+_SHORT_DELAY = 0.01
 
 
 @final
@@ -52,21 +63,19 @@ class FitSetup:
     is_frequency: np.ndarray
     workers: int
 
-    # The delay and the solver's steps.
+    # The delays and the solver's steps.
 
-    @property
-    def tau_index(self) -> int | None:
-        """The index of the delay among the free values; None if it is fixed."""
-        names = self.model.free.names
-        return names.index("tau") if "tau" in names else None
+    def delays(self, theta: np.ndarray) -> np.ndarray:
+        """The delays of each row of free values, learned or fixed, [rows, k]."""
+        tau = self.model.learned.tau
+        if not isinstance(tau, jax.Array):
+            return np.asarray(_delays(self.model, jnp.asarray(theta)))
+        indices = self.model.free.delays
+        return theta[:, list(indices)] if indices else np.full((len(theta), 1), tau)
 
     def delay(self, theta: np.ndarray) -> np.ndarray:
-        """The delay of each row of free values, learned or fixed."""
-        if self.tau_index is None:
-            known = self.model.learned.tau
-            known = self.model.fixed.tau if known is None else known
-            return np.full(len(theta), float(known))
-        return theta[:, self.tau_index]
+        """The longest delay of each row of free values."""
+        return self.delays(theta).max(axis=1)
 
     @property
     def rate(self) -> float:
@@ -75,10 +84,26 @@ class FitSetup:
 
     def steps(self, theta: np.ndarray) -> np.ndarray:
         """The steps per delay for each row of free values: enough to resolve both the
-        delay and the record."""
+        delay and the record. On a mesh these are the steps in the record, half of the
+        `steps_per_delay` in the longest delay, but not more than a few hundred: most
+        delays that are shorter have no influence on the steps that are needed."""
         least = self.steps_per_delay
+        if self.model.mesh is not None:
+            return self._steps_in_record(theta, least / 2, _MOST_STEPS_PER_RECORD)
         by_record = np.ceil(self.rate * self.delay(theta))
         return np.clip(by_record, least, max(least, CAPACITY // 2 - 3)).astype(int)
+
+    def coarse_steps(self, theta: np.ndarray) -> np.ndarray:
+        """The same for short preliminary fits, which also keep to the `rate`."""
+        if self.model.mesh is not None:
+            return self._steps_in_record(
+                theta, _COARSE_STEPS, _MOST_STEPS_PER_RECORD // 2
+            )
+        return np.full(len(theta), _COARSE_STEPS)
+
+    def _steps_in_record(self, theta: np.ndarray, in_delay: float, most: int):
+        steps = in_delay * self.data.T / np.maximum(self.delay(theta), 1e-300)
+        return np.ceil(np.clip(steps, _STEPS_PER_RECORD, most)).astype(int)
 
     # The bounds.
 
@@ -193,8 +218,8 @@ def make_setup(
     is_history = np.array([path.startswith("history.") for path in free.paths])
     is_frequency = _is_frequency(problem, free)
     _bound_frequencies(data, lower, upper, is_frequency)
-    if "tau" in free.names:
-        _bound_delay(data, lower, upper, guess, free.names.index("tau"))
+    for j in free.delays:
+        _bound_delay(data, lower, upper, guess, free.names[j], j)
     is_inside = (lower <= guess) & (guess <= upper)
     guess = np.where(is_inside, guess, np.nan)
     priors = _priors(parameters, free)
@@ -203,8 +228,10 @@ def make_setup(
     # other bounds can then use as well.
     free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
     learned, fixed = free.split(problem)
+    shortest = min((float(lower[j]) for j in free.delays), default=np.inf)
+    mesh = _mesh_plan(problem, data, solver, shortest)
     model = LeastSquaresModel(
-        free, learned, fixed, solver, priors, problem.dimension, huber
+        free, learned, fixed, solver, priors, problem.dimension, huber, mesh
     )
     setup = FitSetup(
         model,
@@ -231,15 +258,52 @@ def usual_delays(data: Data) -> tuple[float, float]:
     return min(2 * spacing(data), 0.1 * data.T), 0.9 * data.T
 
 
+def _mesh_plan(
+    problem: Problem, data: Data, solver: AbstractSolver, shortest: float
+) -> MeshPlan | None:
+    """How the fits are solved on a mesh; None if they are solved on a grid that is
+    aligned with one delay. `shortest` is the least lower bound of the learned delays.
+    """
+    is_one_number = isinstance(problem.tau, jax.Array)
+    is_short = shortest < _SHORT_DELAY * data.T
+    if delay_count(problem.tau) == 1 and switch_count(problem) == 0:
+        if not (is_one_number and is_short):
+            return None
+    # Only a learned number has a lower bound: delays that are computed may be short.
+    is_bounded = shortest > 2 * data.T / _STEPS_PER_RECORD
+    overlaps = not is_bounded or any(map(is_delay, _delay_leaves(problem)))
+    return MeshPlan(points_of(problem, solver), np.asarray(data.T), overlaps)
+
+
+def _delay_leaves(problem: Problem) -> list[Any]:
+    return jax.tree.leaves(problem.tau, is_leaf=is_delay)
+
+
+@eqx.filter_jit
+def _delays(model: LeastSquaresModel, theta: jax.Array) -> jax.Array:
+    """The delays of each row of free values, [rows, k]."""
+
+    def one(theta):
+        learned = model.free.join_values(theta, model.learned)
+        return delay_vector(eqx.combine(learned, model.fixed).tau)
+
+    return jax.vmap(one)(theta)
+
+
 def _bound_delay(
-    data: Data, lower: np.ndarray, upper: np.ndarray, guess: np.ndarray, tau: int
+    data: Data,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    guess: np.ndarray,
+    name: str,
+    tau: int,
 ) -> None:
-    """Set the missing bounds of the delay, in place, to the usual range of delays,
+    """Set the missing bounds of a delay, in place, to the usual range of delays,
     widened where the user's start value lies outside of it."""
     if upper[tau] <= 0:
         raise ValueError(
-            f"`parameters['tau']` has the upper bound {upper[tau]:g}, but a delay is "
-            "positive."
+            f"`parameters[{name!r}]` has the upper bound {upper[tau]:g}, but a delay "
+            "is positive."
         )
     low, high = usual_delays(data)
     if np.isfinite(guess[tau]):
@@ -294,7 +358,7 @@ def _priors(
                     f"`parameters[{key!r}]` is fixed, so that its prior has no effect. "
                     "Remove the prior, or let the parameter be learned."
                 )
-            if prior.is_log and free.lower[j] < 0 and free.names[j] != "tau":
+            if prior.is_log and free.lower[j] < 0 and j not in free.delays:
                 raise ValueError(
                     f"`parameters[{key!r}]`: a log-normal prior is for positive "
                     "values. Add `lower=0`."

@@ -94,16 +94,19 @@ def draw_starts(
         _draw_value(setup, j, may_change_sign, random) for j in range(len(setup.lower))
     ]
     theta = np.stack(columns, axis=1)
-    if setup.tau_index is not None:
-        low, high = setup.lower[setup.tau_index], setup.upper[setup.tau_index]
+    for number, j in enumerate(setup.model.free.delays):
+        low, high = setup.lower[j], setup.upper[j]
         share = (np.arange(count) + random.uniform(size=count)) / count
+        if number > 0:
+            # Every delay is spread over its own range, in an order of its own, so that
+            # few starts meet many combinations.
+            order = random.permutation(count // tries)
+            share = share.reshape(-1, tries)[order].ravel()
         # Half of the starts have evenly spread delays, half logarithmically spread
         # ones, so that short delays are tried as well.
         even = low + share * (high - low)
         logarithmic = low * (high / low) ** share
-        theta[:, setup.tau_index] = np.where(
-            np.arange(count) // tries % 2, even, logarithmic
-        )
+        theta[:, j] = np.where(np.arange(count) // tries % 2, even, logarithmic)
     theta[:tries] = np.where(np.isnan(setup.guess), theta[:tries], setup.guess)
     return np.clip(theta, setup.lower, setup.upper)
 
@@ -161,7 +164,7 @@ def match_starts(
     are `held` stay. A row stays as it is if the equation is not finite there, and so
     does the user's start if it is complete."""
     data = setup.data
-    targets = matching_targets(curve, data.T, setup.delay(theta), noise)
+    targets = matching_targets(curve, data.T, setup.delays(theta), noise)
     measured = setup.measured
     # Slopes can only be compared if every state was measured.
     targets = targets._replace(
@@ -169,7 +172,10 @@ def match_starts(
         start_weight=targets.start_weight * measured,
     )
     held = np.zeros(len(setup.lower), bool) if held is None else held
-    held = held | (np.arange(len(held)) == setup.tau_index)
+    # Delays, and values on which only delays depend, cannot be matched.
+    free_values = np.arange(len(held))
+    held = held | np.isin(free_values, setup.model.free.delays)
+    held = held | ~np.isin(free_values, setup.model.direct)
     box = setup.box(len(theta), held)
 
     def match_rows(rows: np.ndarray):

@@ -78,6 +78,11 @@ def delay_vector(tau: Any) -> jax.Array:
     return jnp.stack(jax.tree.leaves(delay_values(tau)))
 
 
+def longest_delay(tau: Any) -> float:
+    """The longest of the delays, whose values are known."""
+    return max(float(value) for value in jax.tree.leaves(delay_values(tau)))
+
+
 def delay_count(tau: Any) -> int:
     """The number of delays."""
     return len(jax.tree.leaves(tau, is_leaf=is_delay))

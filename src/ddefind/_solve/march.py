@@ -37,7 +37,8 @@ from .system import System
 MOST_PASSES, ROUNDING = 50, 4e-16
 
 # slope(position, x, y): the slope at the time position * h, where y is the delayed x.
-Slope = Callable[[Any, jax.Array, jax.Array], jax.Array]
+# States are arrays, or on a mesh arrays with their derivatives.
+Slope = Callable[[Any, Any, Any], Any]
 
 
 @final
@@ -66,8 +67,8 @@ class MarchState(NamedTuple):
     the write of a step would make XLA copy the buffer."""
 
     i: jax.Array
-    x: jax.Array
-    delayed: jax.Array
+    x: Any
+    delayed: Any
     path: jax.Array
     cursor: Any = ()
 

@@ -86,22 +86,23 @@ def reverse_mesh(
     k = inputs.delays.shape[0]
     reads = [(stage, q) for stage in range(len(past.fractions)) for q in range(k)]
 
-    def one(rhs, delays, row, t0, t1, states):
+    def one(step: _Step):
         """Row i + 1, from what step i depends on."""
-        times = _StepTimes(t0, t1, system.side)
+        times = _StepTimes(step.t0, step.t1, system.side)
 
         def slope(t, x, y):
-            return system.slope(rhs, delays, t, x, y)
+            return system.slope(step.rhs, step.delays, t, x, y)
 
-        at = [states[stage] for stage in range(len(past.fractions))]
-        x = take_step(times, system.solver, slope, 1.0, 0, row[0], row[1], at)
+        at = [step.reads[stage] for stage in range(len(past.fractions))]
+        x, first = step.row
+        x = take_step(times, system.solver, slope, 1.0, 0, x, first, at)
         return jnp.stack([x, slope(times.stage(0, 1.0), x, at[-1])])
 
     def read_one(delays, left, right, ends, t0, t1, stage, q):
         """The delayed state between two rows, at the times `ends`."""
         c = past.fractions[stage]
         s = (t1 if c == 1 else t0 + c * (t1 - t0)) - delays[q]
-        return hermite_at(s, *ends, left, right)
+        return hermite_at(s, ends[0], ends[1], left, right)
 
     def overlapping(i, pieces, step: _Step, after):
         """The delayed states of step i, those inside it from its own result."""
@@ -116,14 +117,14 @@ def reverse_mesh(
 
         def whole(step: _Step, after):
             known = states(step.delays, step.row, step.t0, step.t1, after, step.reads)
-            return one(*step._replace(reads=known))
+            return one(step._replace(reads=known))
 
         return jax.vjp(whole, step, after)[1]
 
     def pull_step(i, pieces, step: _Step, on_after):
         """The cotangents of what step i depends on."""
         if not past.overlaps:
-            return jax.vjp(lambda step: one(*step), step)[1](on_after)[0]
+            return jax.vjp(one, step)[1](on_after)[0]
         pull = overlapping(i, pieces, step, read(path, i + 1))
 
         def is_changing(carry):

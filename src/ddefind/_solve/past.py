@@ -77,7 +77,7 @@ class AbstractPast(abc.ABC):
         return False
 
     def restart(self, moved: Any, before: Any) -> Any:
-        """The cursor `moved`, to repeat the step that began with the cursor `before`."""
+        """The cursor `moved`, for a repetition of the step that began with `before`."""
         return before
 
 

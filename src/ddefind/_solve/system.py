@@ -96,18 +96,18 @@ class System:
 
     def start(self, params: Problem) -> jax.Array:
         """The state x(0): the history at 0, or `initial` where the problem has one."""
-        if not self.grid.jump:
-            return self.history(params.history, jnp.zeros_like(params.tau))
+        lanes = self.state_shape[1:]
         if params.initial is not None:
             return params.initial
-        assert self.fixed.initial is not None
-        columns = self.fixed.initial.reshape(-1, *(1,) * params.tau.ndim)
-        return jnp.broadcast_to(columns, (self.dimension, *params.tau.shape))
+        if self.fixed.initial is None:
+            return self.history(params.history, jnp.zeros(lanes))
+        columns = self.fixed.initial.reshape(-1, *(1,) * len(lanes))
+        return jnp.broadcast_to(columns, (self.dimension, *lanes))
 
     def path(self, grid: Grid | None = None) -> jax.Array:
         """Memory for a path, [delay_rows + capacity, 2, d], of this grid or another."""
-        grid = self.grid if grid is None else grid
-        rows = grid.delay_rows + grid.capacity
+        chosen = self.grid if grid is None else grid
+        rows = chosen.delay_rows + chosen.capacity
         return jnp.zeros((rows, 2, *self.state_shape), jnp.result_type(float))
 
     def buffers(self) -> Buffers:

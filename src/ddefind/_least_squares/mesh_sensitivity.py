@@ -1,0 +1,346 @@
+r"""The solution on a mesh together with its derivatives for all free values.
+
+This does for any number of delays, and for switches in time, what `sensitivity.py` does
+for one constant delay. The step loop is that of `_solve/march.py`, with a `MovingArray`
+for a state; the mesh and its pointers are those of `_solve/mesh.py` and
+`_solve/mesh_past.py`.
+
+The right-hand side and the history are differentiated by one VJP for each component of
+the state. The explicit dependence of the right-hand side on tau and t is part of the
+derivatives for the movers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._loss.path_costs import Points
+from .._problem.delays import delay_vector, in_structure
+from .._problem.problem import Problem
+from .._solve.grid import AbstractRowTimes
+from .._solve.march import March, MarchState, march_until
+from .._solve.mesh import Mesh
+from .._solve.mesh_past import stage_fractions
+from .._solve.mesh_path import movers_of
+from .._solve.past import AbstractPast
+from .._util.buffers import read, write
+from .moving_arrays import MovingArray, MovingTime, between, hermite_moving, unpacked
+from .sensitivity import AbstractSensitivity
+
+
+class MeshMemory(NamedTuple):
+    """Memory of a march, used again by the next one. The last axis of `history` and
+    `path` is that of a packed `MovingArray`.
+
+    - `nodes`, [capacity, 1 + w]: the times of the rows and their derivatives.
+    - `history`, [capacity, stages, k, d, ...]: the delayed states that are history.
+    - `path`, [capacity, 2, d, ...]: x and x'.
+    """
+
+    nodes: jax.Array
+    history: jax.Array
+    path: jax.Array
+
+
+def _time(nodes: jax.Array, i: Any) -> MovingTime:
+    row = read(nodes, i)
+    return MovingTime(row[0], row[1:])
+
+
+@final
+@dataclass(frozen=True)
+class _MovingTimes(AbstractRowTimes):
+    """The times of the rows, as in `MeshTimes`."""
+
+    nodes: jax.Array
+    side: Any
+
+    def node(self, i):
+        before, here = _time(self.nodes, jnp.maximum(i - 1, 0)), _time(self.nodes, i)
+        return self._seen(here, (i > 0) & (here.value > before.value))
+
+    def stage(self, i, c):
+        t0, t1 = _time(self.nodes, i), _time(self.nodes, i + 1)
+        if c == 1:
+            return self._seen(t1, t1.value > t0.value)
+        return between(t0, t1, c)
+
+    def length(self, i, h):
+        return _time(self.nodes, i + 1) - _time(self.nodes, i)
+
+    def _seen(self, time: MovingTime, from_left: Any) -> MovingTime:
+        value = time.value + jnp.where(from_left, -self.side, self.side)
+        return MovingTime(value, time.by_movers)
+
+
+@final
+@dataclass(frozen=True)
+class _MovingPast(AbstractPast):
+    """The delayed states of a march, as in `MeshPast`; `delays` [k, 1 + w] have their
+    derivatives for the movers."""
+
+    nodes: jax.Array
+    fractions: tuple[float, ...]
+    delays: jax.Array
+    history: jax.Array
+    side: Any
+    overlaps: bool
+
+    @property
+    def _movers(self) -> int:
+        return self.nodes.shape[1] - 1
+
+    def is_inside(self, i):
+        length = read(self.nodes, i + 1)[0] - read(self.nodes, i)[0]
+        return jnp.min(self.delays[:, 0]) < length
+
+    def restart(self, moved, before):
+        return before
+
+    def write(self, path, i, x, slope):
+        return write(path, i, jnp.stack([x.packed(), slope.packed()]))
+
+    def during_step(self, path, i, cursor):
+        """All reads of a step are one loop: it is compiled once, and XLA cannot repeat
+        a read in each place that uses it. The cursor is the vector of pointers."""
+        k, stages = self.delays.shape[0], len(self.fractions)
+        t0, t1 = _time(self.nodes, i), _time(self.nodes, i + 1)
+        middle = 0.5 * (t0.value + t1.value)
+        at_end = jnp.where(t1.value > t0.value, -self.side, self.side)
+        fractions = jnp.asarray(self.fractions)
+
+        def one(m, carry):
+            cursor, states = carry
+            stage, q = m // k, m % k
+            delay = _time(self.delays, q)
+            s = between(t0, t1, read(fractions, stage)) - delay
+            place = s.value + jnp.where(stage == stages - 1, at_end, 0.0)
+            piece = lax.while_loop(
+                lambda j: (j < i) & (read(self.nodes, j + 1)[0] <= place),
+                lambda j: j + 1,
+                read(cursor, q),
+            )
+            left, right = (
+                unpacked(read(path, piece + side), self._movers) for side in (0, 1)
+            )
+            ends = _time(self.nodes, piece), _time(self.nodes, piece + 1)
+            late = hermite_moving(s, *ends, left, right).packed()
+            early = read(read(read(self.history, i), stage), q)
+            state = jnp.where(middle < delay.value, early, late)
+            return write(cursor, q, piece), write(states, m, state)
+
+        states = jnp.zeros((stages * k, *path.shape[2:]))
+        cursor, states = lax.fori_loop(0, stages * k, one, (cursor, states))
+        at = [
+            unpacked(states[stage * k : (stage + 1) * k], self._movers)
+            for stage in range(stages)
+        ]
+        return at, at[-1], cursor
+
+
+@final
+@dataclass(frozen=True)
+class MeshSensitivity(AbstractSensitivity):
+    """The functions of a system with their derivatives, solved on a mesh.
+
+    `direct` are the free values on which something other than the delays depends."""
+
+    mesh: Mesh
+    direct: tuple[int, ...]
+
+    def _problem(self, theta: jax.Array) -> Problem:
+        return eqx.combine(self.join(theta), self.system.fixed)
+
+    @cached_property
+    def _movers(self) -> tuple[jax.Array, jax.Array]:
+        """The movers w, and their derivatives for the free values [w, p]."""
+
+        def movers(theta):
+            return movers_of(self._problem(theta))
+
+        return movers(self.theta), jax.jacrev(movers)(self.theta)
+
+    @cached_property
+    def _delays(self) -> jax.Array:
+        """The delays and their derivatives for the movers, [k, 1 + w]: each delay is a
+        mover."""
+        delays = delay_vector(self._problem(self.theta).tau)
+        w = self._movers[0].shape[0]
+        return jnp.concatenate([delays[:, None], jnp.eye(delays.shape[0], w)], axis=1)
+
+    def memory(self, capacity: int) -> MeshMemory:
+        w, k = self._movers[0].shape[0], self._delays.shape[0]
+        shape = (self.system.dimension, 1 + w + len(self.direct))
+        stages = len(stage_fractions(self.system.solver))
+        return MeshMemory(
+            self.mesh.empty(w),
+            jnp.zeros((capacity, stages, k, *shape)),
+            jnp.zeros((capacity, 2, *shape)),
+        )
+
+    def _pick(self, on_theta: jax.Array) -> jax.Array:
+        """The derivatives for the direct free values among those for all."""
+        if len(self.direct) == on_theta.shape[0]:
+            return on_theta
+        return (
+            jnp.stack([on_theta[j] for j in self.direct])
+            if self.direct
+            else (on_theta[:0])
+        )
+
+    def slope(self, t: MovingTime, x: MovingArray, y: MovingArray) -> MovingArray:
+        """The right-hand side; y has the delayed states, [k, d]."""
+        k = self._delays.shape[0]
+
+        def function(theta, x, y, delays, t):
+            params = self.join(theta)
+            tau = eqx.combine(params.tau, self.system.fixed.tau)
+            delayed = in_structure(tau, [y[q] for q in range(k)])
+            numbers = in_structure(tau, [delays[q] for q in range(k)])
+            return self.system.slope(params.rhs, x, delayed, numbers, t)
+
+        arguments = self.theta, x.value, y.value, self._delays[:, 0], t.value
+        value, vjp = jax.vjp(function, *arguments)
+
+        def derivatives(cotangent):
+            on_theta, on_x, on_y, on_delays, on_t = vjp(cotangent)
+
+            def through_states(of_x, of_y):
+                return jnp.sum(on_x[:, None] * of_x, axis=0) + jnp.sum(
+                    on_y[..., None] * of_y, axis=(0, 1)
+                )
+
+            by_movers = through_states(x.by_movers, y.by_movers)
+            by_movers += jnp.sum(on_delays[:, None] * self._delays[:, 1:], axis=0)
+            by_movers += on_t * t.by_movers
+            direct = self._pick(on_theta) + through_states(x.direct, y.direct)
+            return by_movers, direct
+
+        return MovingArray(value, *jax.vmap(derivatives)(jnp.eye(value.shape[0])))
+
+    def _history(self, s: MovingTime) -> MovingArray:
+        """The history at the time `s`."""
+
+        def function(theta, s):
+            return self.system.history(self.join(theta).history, s)
+
+        value, vjp = jax.vjp(function, self.theta, s.value)
+        on_theta, on_s = jax.vmap(vjp)(jnp.eye(value.shape[0]))
+        direct = jax.vmap(self._pick)(on_theta)
+        return MovingArray(value, on_s[:, None] * s.by_movers, direct)
+
+    def _start(self) -> MovingArray:
+        """The state at time zero, at which no node moves."""
+
+        def function(theta):
+            return self.system.start(self.join(theta))
+
+        value, vjp = jax.vjp(function, self.theta)
+        direct = jax.vmap(lambda cotangent: self._pick(vjp(cotangent)[0]))(
+            jnp.eye(value.shape[0])
+        )
+        w = self._movers[0].shape[0]
+        return MovingArray(value, jnp.zeros((value.shape[0], w)), direct)
+
+    def _write_history(self, nodes, last, history):
+        """Write the history at the stages of all steps that read it."""
+        fractions = stage_fractions(self.system.solver)
+        for q in range(self._delays.shape[0]):
+            delay = _time(self._delays, q)
+
+            def is_early(carry, delay=delay):
+                i, _ = carry
+                middle = 0.5 * (read(nodes, i)[0] + read(nodes, i + 1)[0])
+                return (i <= last) & (middle < delay.value)
+
+            def one(carry, delay=delay, q=q):
+                i, history = carry
+                t0, t1 = _time(nodes, i), _time(nodes, i + 1)
+                states = [
+                    self._history(between(t0, t1, c) - delay).packed()
+                    for c in fractions
+                ]
+                rows = jnp.stack(states)[None, :, None]
+                place = i, 0, q, *(0,) * (history.ndim - 3)
+                return i + 1, lax.dynamic_update_slice(history, rows, place)
+
+            _, history = lax.while_loop(is_early, one, (jnp.asarray(0), history))
+        return history
+
+    def visit(
+        self,
+        points: Points,
+        memory: MeshMemory,
+        add: Callable[[Any, Any, jax.Array], Any],
+        total: Any,
+    ) -> tuple[Any, MeshMemory]:
+        movers, mesh = self._movers[0], self.mesh
+        k = self._delays.shape[0]
+        nodes, last = mesh.fill(movers, memory.nodes)
+        has_room = (last + 1 < mesh.capacity) & jnp.all(self._delays[:, 0] > 0)
+        last = jnp.minimum(last, mesh.capacity - 3)
+        history = self._write_history(nodes, last, memory.history)
+        past = _MovingPast(
+            nodes,
+            stage_fractions(self.system.solver),
+            self._delays,
+            history,
+            mesh.side,
+            mesh.overlaps,
+        )
+        side = mesh.side if movers.shape[0] > k else 0.0
+        times = _MovingTimes(nodes, side)
+        march = March(times, self.system.solver, self.slope, past, 1.0)
+        before = jax.tree.map(
+            lambda *states: jnp.stack(states),
+            *(
+                self._history(MovingTime(-delay[0], -delay[1:]))
+                for delay in self._delays
+            ),
+        )
+
+        def point(j, carry):
+            state, row, total = carry
+            t = read(points.times, j)
+            row = lax.while_loop(
+                lambda row: (row < last - 1) & (read(nodes, row + 1)[0] <= t),
+                lambda row: row + 1,
+                row,
+            )
+            # Both rows of the piece must be complete, with their slopes.
+            state = march_until(march, state, row + 2)
+            left, right = (
+                unpacked(read(state.path, row + side), movers.shape[0])
+                for side in (0, 1)
+            )
+            still = MovingTime(t, jnp.zeros_like(movers))
+            ends = _time(nodes, row), _time(nodes, row + 1)
+            x = hermite_moving(still, *ends, left, right)
+            observed = self._observed(t, jax.tree.map(lambda a: a, x))
+            observed = jnp.where(has_room, observed, jnp.nan)
+            return state, row, add(total, j, observed)
+
+        cursor, zero = jnp.zeros(k, int), jnp.asarray(0)
+        state = MarchState(zero, self._start(), before, memory.path, cursor)
+        carry = state, zero, total
+        state, _, total = lax.fori_loop(0, points.times.shape[0], point, carry)
+        return total, MeshMemory(nodes, history, state.path)
+
+    def _observed(self, t: Any, x: MovingArray) -> jax.Array:
+        """What is observed of the state `x` at the time `t`, extended: the value, then
+        the derivatives for all free values."""
+        of_theta = self._movers[1]
+        derivatives = jnp.sum(x.by_movers[:, :, None] * of_theta, axis=1)
+        columns = [derivatives[:, j] for j in range(of_theta.shape[1])]
+        for number, j in enumerate(self.direct):
+            columns[j] = columns[j] + x.direct[:, number]
+        extended = jnp.stack([x.value, *columns], axis=1)
+        return self.push(
+            lambda params, x: self.system.observe(params.observe, x, t), extended
+        )
