@@ -56,20 +56,23 @@ def _time(nodes: jax.Array, i: Any) -> MovingTime:
 @final
 @dataclass(frozen=True)
 class _MovingTimes(AbstractRowTimes):
-    """The times of the rows, as in `MeshTimes`."""
+    """The times of the rows, as in `MeshTimes`; `side` is None without switches."""
 
     nodes: jax.Array
     side: Any
 
     def node(self, i):
-        before, here = _time(self.nodes, jnp.maximum(i - 1, 0)), _time(self.nodes, i)
+        here = _time(self.nodes, i)
+        if self.side is None:
+            return here
+        before = _time(self.nodes, jnp.maximum(i - 1, 0))
         return self._seen(here, (i > 0) & (here.value > before.value))
 
     def stage(self, i, c):
         t0, t1 = _time(self.nodes, i), _time(self.nodes, i + 1)
-        if c == 1:
-            return self._seen(t1, t1.value > t0.value)
-        return between(t0, t1, c)
+        if c != 1:
+            return between(t0, t1, c)
+        return t1 if self.side is None else self._seen(t1, t1.value > t0.value)
 
     def length(self, i, h):
         return _time(self.nodes, i + 1) - _time(self.nodes, i)
@@ -120,9 +123,9 @@ class _MovingPast(AbstractPast):
             stage, q = m // k, m % k
             delay = _time(self.delays, q)
             s = between(t0, t1, read(fractions, stage)) - delay
-            place = s.value + jnp.where(stage == stages - 1, at_end, 0.0)
+            look = s.value + jnp.where(stage == stages - 1, at_end, 0.0)
             piece = lax.while_loop(
-                lambda j: (j < i) & (read(self.nodes, j + 1)[0] <= place),
+                lambda j: (j < i) & (read(self.nodes, j + 1)[0] <= look),
                 lambda j: j + 1,
                 read(cursor, q),
             )
@@ -131,8 +134,9 @@ class _MovingPast(AbstractPast):
             )
             ends = _time(self.nodes, piece), _time(self.nodes, piece + 1)
             late = hermite_moving(s, *ends, left, right).packed()
-            early = read(read(read(self.history, i), stage), q)
-            state = jnp.where(middle < delay.value, early, late)
+            place = i, stage, q, *(0,) * (self.history.ndim - 3)
+            early = lax.dynamic_slice(self.history, place, (1, 1, 1, *late.shape))
+            state = jnp.where(middle < delay.value, early[0, 0, 0], late)
             return write(cursor, q, piece), write(states, m, state)
 
         states = jnp.zeros((stages * k, *path.shape[2:]))
@@ -294,7 +298,7 @@ class MeshSensitivity(AbstractSensitivity):
             mesh.side,
             mesh.overlaps,
         )
-        side = mesh.side if movers.shape[0] > k else 0.0
+        side = mesh.side if movers.shape[0] > k else None
         times = _MovingTimes(nodes, side)
         march = March(times, self.system.solver, self.slope, past, 1.0)
         before = jax.tree.map(
@@ -322,7 +326,7 @@ class MeshSensitivity(AbstractSensitivity):
             still = MovingTime(t, jnp.zeros_like(movers))
             ends = _time(nodes, row), _time(nodes, row + 1)
             x = hermite_moving(still, *ends, left, right)
-            observed = self._observed(t, jax.tree.map(lambda a: a, x))
+            observed = self._observed(t, x)
             observed = jnp.where(has_room, observed, jnp.nan)
             return state, row, add(total, j, observed)
 
