@@ -2,7 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -10,15 +10,11 @@ import numpy as np
 
 from .._data.data import Data
 from .._loss.losses import AbstractLoss, Target
-from .._solve.grid import Grid
-from .._solve.time_grid import make_grid
 from .._util.cores import cores
 from .._util.progress import Reporter
 from . import epochs
+from .descent_grids import AbstractGrids
 from .epochs import Descent, EpochLog, State, begin, run
-
-if TYPE_CHECKING:
-    from .optimizers import AbstractOptimizer
 
 # The parameters of every epoch are kept for fits of at most this many parameters.
 _MOST_IN_A_PATH = 1000
@@ -40,20 +36,15 @@ class DescentBatch:
         descent: Descent,
         z,
         sets: list[Data],
-        tau,
-        steps_per_delay: int,
+        grids: AbstractGrids,
         keep_paths: bool,
     ):
-        self.descent, self.tau = descent, tau
-        self.steps_per_delay = steps_per_delay
+        self.descent, self.grids = descent, grids
         self.targets, self.T = _stack(descent.loss, sets)
-        self.jump = descent.learned.initial is not None or (
-            descent.fixed.initial is not None
-        )
         self.keeps_paths = keep_paths and len(z) <= _MOST_IN_A_PATH
-        self.size, self.workers, most = _block_size(descent.optimizer, z.shape[1])
+        in_lanes = descent.optimizer.elementwise and grids.side_by_side
+        self.size, self.workers, most = _block_size(in_lanes, z.shape[1])
         self.rows = max(16, min(descent.epochs + 1, _MOST_EPOCHS, most // self.size))
-        self.capacity = 0
         self.inputs: dict[bytes, tuple] = {}
         self.logs: list[tuple[np.ndarray, EpochLog]] = []
         columns = [begin(descent, jnp.asarray(part)) for part in _lanes(z, self.size)]
@@ -74,14 +65,14 @@ class DescentBatch:
                 while len(active := self.active()):
                     began = time.perf_counter()
                     blocks = self._blocks(active)
-                    self._reserve(active)
+                    self.grids.reserve(active)
                     stop = int(self.state.epoch[active].min()) + epochs_in_a_call
                     done = pool.map(self._advance, blocks, [stop] * len(blocks))
                     for block, result in zip(blocks, done):
                         self._store(block, *result)
                     if len(self.inputs) > len(blocks):
                         self.inputs.clear()  # They belong to other blocks.
-                    reporter.update(self.state, self.tau)
+                    reporter.update(self.state, self.grids.longest)
                     if time.perf_counter() - began < _CALL_SECONDS:
                         epochs_in_a_call = min(2 * epochs_in_a_call, self.rows)
         except KeyboardInterrupt:
@@ -90,26 +81,14 @@ class DescentBatch:
     def _blocks(self, active: np.ndarray) -> list[np.ndarray]:
         """The fits that run, in blocks: neighbours in tau take about as many steps."""
         if len(active) > self.size:
-            active = active[np.argsort(self.tau[active], kind="stable")]
+            delays = self.grids.longest[active]
+            active = active[np.argsort(delays, kind="stable")]
         return np.split(active, range(self.size, len(active), self.size))
-
-    def _reserve(self, active: np.ndarray) -> None:
-        """Reserve rows for the shortest delay. When they run short, rows are reserved
-        for a delay eight times shorter: rows cost nothing, but a program of another
-        size is compiled again."""
-        ratio = float(np.max(self.T[active] / self.tau[active]))
-        if (
-            make_grid(self.jump, ratio, self.steps_per_delay, 0.5).capacity
-            > self.capacity
-        ):
-            self.capacity = make_grid(
-                self.jump, ratio, self.steps_per_delay, 1 / 16
-            ).capacity
 
     def _advance(self, block: np.ndarray, stop: int):
         """Run the program of one block. The last block is filled up with copies that
         have ended."""
-        grid = Grid(self.steps_per_delay, self.jump, self.capacity)
+        grid = self.grids.grid(block)
         fill = np.resize(block, self.size)
         state = jax.tree.map(lambda a: a[..., fill], self.state)
         rest = np.arange(self.size) >= len(block)
@@ -141,13 +120,13 @@ class DescentBatch:
         return self.inputs[block]
 
     def _store(
-        self, block: np.ndarray, state: State, log: EpochLog, tau, count
+        self, block: np.ndarray, state: State, log: EpochLog, movers, count
     ) -> None:
-        """Keep the results of one call: the states, delays and log of a block."""
+        """Keep the results of one call: the states, movers and log of a block."""
         width = len(block)
         for whole, part in zip(jax.tree.leaves(self.state), jax.tree.leaves(state)):
             whole[..., block] = part[..., :width]
-        self.tau[block] = tau[..., :width]
+        self.grids.movers[:, block] = np.atleast_2d(movers)[:, :width]
         rows = int(count.ravel()[0])
         self.logs.append((block, jax.tree.map(lambda a: a[:rows], log)))
 
@@ -183,14 +162,14 @@ def _lanes(z: np.ndarray, size: int) -> list[np.ndarray]:
     return np.split(filled, count // size, axis=1)
 
 
-def _block_size(optimizer: "AbstractOptimizer", fits: int) -> tuple[int, int, int]:
+def _block_size(in_lanes: bool, fits: int) -> tuple[int, int, int]:
     """The number of fits in a block, the number of blocks that run at a time, and the
     largest number of epochs times fits in one call, which limits the memory of the
     log."""
     if jax.default_backend() != "cpu":
-        return (fits if optimizer.elementwise else 1), 1, 10**7
+        return (fits if in_lanes else 1), 1, 10**7
     workers = cores()
-    size = min(_BLOCK, -(-fits // workers)) if optimizer.elementwise else 1
+    size = min(_BLOCK, -(-fits // workers)) if in_lanes else 1
     return size, workers, 250 * _BLOCK
 
 

@@ -20,6 +20,8 @@ from .._loss.losses import AbstractLoss, Target
 from .._problem.free_parameters import FreeParameters
 from .._problem.problem import Problem
 from .._solve.grid import Grid
+from .._solve.mesh import Mesh
+from .._solve.mesh_path import movers_of
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.system import System
 from .._util.buffers import write
@@ -95,24 +97,25 @@ def run(
     target: Target,
     T: jax.Array,
     stop: jax.Array,
-    grid: Grid,
+    grid: Grid | Mesh,
     rows: int,
     keep_path: bool,
 ) -> tuple[State, EpochLog, jax.Array, jax.Array]:
     """Run epochs until every fit has ended, `rows` epochs are over, epoch `stop` is
     reached, or a delay needs more rows than the grid has room for.
 
-    Returns the state, the log if `keep_path`, the delays of the points that come next,
-    and the number of epochs that were run."""
+    Returns the state, the log if `keep_path`, the movers of the points that come next,
+    and the number of epochs that were run. The movers are the delay of each fit or, on
+    a mesh, the vector of delays and switches."""
     lanes = state.z.shape[1] if state.z.ndim == 2 else None
     system = System(descent.fixed, descent.solver, grid, T, descent.dimension, lanes)
     buffers = descent.gradient.buffers(system)
     carry = _run(descent, system, state, buffers, target, stop, rows, keep_path)
     state, _, log, row, _ = carry
-    tau = _tau(descent, state.z)
-    usable = _feasible(system, tau)
-    tau = jnp.where(usable, tau, _tau(descent, state.good))
-    return state, log, tau, row
+    movers = _movers(descent, system, state.z)
+    usable = _feasible(system, movers)
+    movers = jnp.where(usable, movers, _movers(descent, system, state.good))
+    return state, log, movers, row
 
 
 def _run(
@@ -147,29 +150,42 @@ def _run(
     return lax.while_loop(going, epoch, carry)
 
 
-def _tau(descent: Descent, z):
-    return descent.free.join(z, descent.learned).tau
+def _movers(descent: Descent, system: System, z):
+    """What moves the nodes: the delay or, on a mesh, the delays and switches."""
+    params = descent.free.join(z, descent.learned)
+    if isinstance(system.grid, Mesh):
+        return movers_of(eqx.combine(params, descent.fixed))
+    return params.tau
 
 
-def _feasible(system: System, tau):
-    """Which delays are positive and need at most `MAX_ROWS` rows."""
+def _feasible(system: System, movers):
+    """Which delays are positive and, on an aligned grid, need few enough rows."""
+    if isinstance(system.grid, Mesh):
+        delays = system.grid.delays(movers)
+        return jnp.all(delays > 0) & jnp.all(jnp.isfinite(movers))
     shortest = system.T * system.grid.n / (MAX_ROWS // 2)
-    return (tau > shortest) & jnp.isfinite(tau)
+    return (movers > shortest) & jnp.isfinite(movers)
+
+
+def _rows(system: System, movers):
+    """The number of rows that are needed."""
+    if isinstance(system.grid, Mesh):
+        return system.grid.rows_needed(movers)
+    return system.grid.last(system.T, movers)
 
 
 def _rows_needed(descent: Descent, system: System, state: State):
-    tau = _tau(descent, state.z)
-    fits = _feasible(system, tau) & (state.status == RUNNING)
-    return jnp.where(fits, system.grid.last(system.T, jnp.where(fits, tau, 1.0)), 0)
+    movers = _movers(descent, system, state.z)
+    fits = _feasible(system, movers) & (state.status == RUNNING)
+    return jnp.where(fits, _rows(system, jnp.where(fits, movers, 1.0)), 0)
 
 
 def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
     """One evaluation and one step of all fits that run; nothing changes unless `go`."""
-    tau = _tau(descent, state.z)
-    feasible = _feasible(system, tau)
+    feasible = _feasible(system, _movers(descent, system, state.z))
     # Where the delay cannot be solved with, the last accepted point is solved instead.
     point = jnp.where(feasible, state.z, state.good)
-    rests = ~_feasible(system, _tau(descent, point)) | ~go
+    rests = ~_feasible(system, _movers(descent, system, point)) | ~go
     loss, slope, buffers = _evaluate(descent, system, target, point, buffers, rests)
     running = (state.status == RUNNING) & go
     finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(slope), axis=0)
@@ -215,11 +231,12 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
 
 
 def _evaluate(descent: Descent, system: System, target, z, buffers, rests):
-    """The loss and its gradient for the unconstrained vector. A fit that rests gets a
-    delay so long that it takes a single step."""
+    """The loss and its gradient for the unconstrained vector. On an aligned grid a fit
+    that rests gets a delay so long that it takes a single step."""
     params, back = jax.vjp(lambda z: descent.free.join(z, descent.learned), z)
-    tau = jnp.where(rests, system.T * system.grid.n, params.tau)
-    params = eqx.tree_at(lambda p: p.tau, params, tau)
+    if not isinstance(system.grid, Mesh):
+        tau = jnp.where(rests, system.T * system.grid.n, params.tau)
+        params = eqx.tree_at(lambda p: p.tau, params, tau)
     loss, gradient, buffers = descent.gradient(
         system, descent.loss, target, params, buffers
     )
@@ -256,9 +273,9 @@ def _line_search_value(descent: Descent, system: System, target):
     infinite where the grid has no room, so that a line search turns back there."""
 
     def both(z):
-        tau = _tau(descent, z)
-        feasible = _feasible(system, tau)
-        rows = system.grid.last(system.T, jnp.where(feasible, tau, 1.0))
+        movers = _movers(descent, system, z)
+        feasible = _feasible(system, movers)
+        rows = _rows(system, jnp.where(feasible, movers, 1.0))
         feasible &= rows < system.grid.capacity
         buffers = descent.gradient.buffers(system)
         loss, slope, _ = _evaluate(descent, system, target, z, buffers, ~feasible)

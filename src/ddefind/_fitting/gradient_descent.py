@@ -20,6 +20,7 @@ from .._solve.solution import check_steps
 from .._util.progress import Reporter
 from . import epochs
 from .descent_batches import DescentBatch
+from .descent_grids import make_grids
 from .epochs import Descent
 from .request import FitOptions, FitTask
 
@@ -87,13 +88,12 @@ def _run(
         int(count),
         starts[0].dimension,
     )
-    distinct = {id(problem): problem for problem in starts}
-    delays = {key: float(problem.tau) for key, problem in distinct.items()}
-    tau = np.array([delays[id(problem)] for problem in starts])
-    batch = DescentBatch(descent, z, sets, tau, steps, keep_paths)
+    ends = np.array([data.T for data in sets])
+    grids = make_grids(starts, ends, options.solver, steps)
+    batch = DescentBatch(descent, z, sets, grids, keep_paths)
     with Reporter(options.progress, int(count), len(sets)) as reporter:
         batch.run(reporter)
-    return _Finished(tasks, batch, starts, z, time.perf_counter() - began)
+    return _Finished(tasks, batch, starts, z, steps, time.perf_counter() - began)
 
 
 def _starts(
@@ -144,6 +144,7 @@ class _Finished:
     batch_state: DescentBatch
     start: list[Problem]
     z: np.ndarray
+    steps_per_delay: int
     seconds: float
 
     @property
@@ -190,7 +191,7 @@ class _Finished:
             epochs=int(state.epoch[index]),
             seconds=self.seconds,
             solver=self.batch_state.descent.solver,
-            steps_per_delay=self.batch_state.steps_per_delay,
+            steps_per_delay=self.steps_per_delay,
             model=task.equation,
         )
 

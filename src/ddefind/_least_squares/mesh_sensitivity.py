@@ -183,7 +183,7 @@ class MeshSensitivity(AbstractSensitivity):
         shape = (self.system.dimension, 1 + w + len(self.direct))
         stages = len(stage_fractions(self.system.solver))
         return MeshMemory(
-            self.mesh.empty(w),
+            self.mesh.empty(),
             jnp.zeros((capacity, stages, k, *shape)),
             jnp.zeros((capacity, 2, *shape)),
         )
@@ -287,7 +287,7 @@ class MeshSensitivity(AbstractSensitivity):
         movers, mesh = self._movers[0], self.mesh
         k = self._delays.shape[0]
         nodes, last = mesh.fill(movers, memory.nodes)
-        has_room = (last + 1 < mesh.capacity) & jnp.all(self._delays[:, 0] > 0)
+        has_room = (last < mesh.capacity) & jnp.all(self._delays[:, 0] > 0)
         last = jnp.minimum(last, mesh.capacity - 3)
         history = self._write_history(nodes, last, memory.history)
         past = _MovingPast(

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 
 from .. import models
@@ -49,7 +50,8 @@ def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
     if model is not None:
         return _describe_equation(model)
     rhs, past = _describe_module(problem.rhs), _describe_module(problem.history)
-    if rhs is None or past is None or problem.observe is not None:
+    is_simple = isinstance(problem.tau, jax.Array) and problem.switches == ()
+    if rhs is None or past is None or problem.observe is not None or not is_simple:
         return None
     initial = None if problem.initial is None else len(problem.initial)
     return {"rhs": rhs, "history": past, "initial": initial}

@@ -26,10 +26,12 @@ class BreakingPoints:
     """The breaking points of a problem.
 
     - `sums`: for each breaking point the whole numbers c, one for each mover.
+    - `delays`: how many of the movers are delays; they come first.
     - `doubled`: for each breaking point whether x' may jump there, so that its node
       needs two rows, one for each side.
     """
 
+    delays: int
     sums: tuple[tuple[int, ...], ...]
     doubled: tuple[bool, ...]
 
@@ -39,7 +41,9 @@ class BreakingPoints:
         return np.array(self.sums, float)
 
 
-def breaking_points(delays: int, switches: int, jump: bool, order: int):
+def breaking_points(
+    delays: int, switches: int, jump: bool, order: int
+) -> BreakingPoints:
     """The breaking points of an equation with so many delays and switches, for a solver
     of this order; `jump` says that x itself jumps at time zero."""
     # The number of the derivative that jumps at each origin: time zero, the switches.
@@ -57,4 +61,4 @@ def breaking_points(delays: int, switches: int, jump: bool, order: int):
                 is_start = switch is None and passages == 0
                 doubled = derivative + passages <= 1 and not is_start
                 found[tuple(sums.tolist())] = doubled
-    return BreakingPoints(tuple(found), tuple(found.values()))
+    return BreakingPoints(delays, tuple(found), tuple(found.values()))

@@ -62,14 +62,32 @@ class Mesh(eqx.Module):
         """How far from a jump each of its sides is looked at."""
         return _SIDE * self.T
 
-    def empty(self, movers: int) -> jax.Array:
+    def empty(self) -> jax.Array:
         """Memory for the nodes, [capacity, 1 + movers]: times after every record."""
+        movers = len(self.points.sums[0])
         return jnp.zeros((self.capacity, 1 + movers)).at[:, 0].set(_NEVER)
+
+    def delays(self, movers: Any) -> Any:
+        """The delays among the movers."""
+        return movers[: self.points.delays]
+
+    def rows_in(self, movers: np.ndarray) -> int:
+        """An upper limit of the number of rows up to the time T, for known movers."""
+        breaks = np.sort(np.maximum(self.points.matrix @ movers, 0.0))
+        is_inside = breaks[:-1] < float(self.T)
+        steps = int(np.sum((np.asarray(self.counts)[:-1] + 1)[is_inside]))
+        after = max(float(self.T) - breaks[-1], 0.0) / float(self.tail)
+        return steps + int(np.ceil(after)) + 4
+
+    def rows_needed(self, movers: jax.Array) -> jax.Array:
+        """The number of rows of a march up to the time T; the capacity, or more, if
+        there is no room for them."""
+        return self.fill(movers, self.empty())[1] + 2
 
     def fill(self, movers: jax.Array, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Write the times of the rows and their derivatives for the movers into
         `nodes`, up to two rows behind the first one at or after T; and the number of
-        that row. Without room for it, it is the capacity less one, or larger."""
+        that row, the capacity if there is no room for it."""
         breaks, doubled = _sorted_points(self.points, movers, self.T)
         counts = jnp.asarray(self.counts)
         lengths = (breaks[1:] - breaks[:-1]) / counts[:-1, None]
@@ -100,7 +118,7 @@ class Mesh(eqx.Module):
         zero = jnp.asarray(0)
         carry = zero, zero, zero, zero, nodes
         i, _, _, behind, nodes = lax.while_loop(is_before_end, one, carry)
-        return nodes, i - behind
+        return nodes, jnp.where(behind == 3, i - behind, self.capacity)
 
 
 class _Sorted(NamedTuple):

@@ -120,7 +120,7 @@ def node_times(mesh: Mesh, movers: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The times of the rows, [capacity], which JAX can differentiate for the movers in
     both modes, and the first row at or after T."""
     at = lax.stop_gradient(movers)
-    nodes, last = mesh.fill(at, mesh.empty(movers.shape[0]))
+    nodes, last = mesh.fill(at, mesh.empty())
     # The value is that of the nodes, and the derivative is theirs as well.
     return nodes[:, 0] + jnp.sum(nodes[:, 1:] * (movers - at), axis=1), last
 

@@ -205,7 +205,7 @@ def solve(
     if needs_mesh(problem) or max_step is not None:
         mesh = _mesh(problem, T, solver, n, max_step, max_steps)
         times, path, last = _compiled_mesh(problem, solver, mesh, differentiate)
-        path = _check_room(path, last + 1, mesh.capacity)
+        path = _check_room(path, last, mesh.capacity, mesh.capacity - 4)
         return Solution(problem, jnp.asarray(T), last, path, times, None)
     if is_concrete(problem.tau):
         grid = make_grid(problem.initial is not None, T, n, float(problem.tau))
@@ -214,18 +214,22 @@ def solve(
         rows = _ROWS_WHEN_TRACED if max_steps is None else grid.rows(max_steps) + 1
         grid = Grid(n, grid.jump, max(rows, grid.delay_rows + 1))
     path, last = _compiled_path(problem, jnp.asarray(T), solver, grid, differentiate)
-    path = _check_room(path, last, grid.capacity)
+    steps = grid.node(grid.capacity - 1)
+    path = _check_room(path, last, grid.capacity, steps)
     return Solution(problem, jnp.asarray(T), last, path, None, grid)
 
 
-def _check_room(path: jax.Array, last: jax.Array, capacity: int) -> jax.Array:
-    """The path, with an error unless its rows had room."""
+def _check_room(
+    path: jax.Array, last: jax.Array, capacity: int, steps: Any
+) -> jax.Array:
+    """The path, with an error unless its rows had room: for so many steps."""
     if is_concrete(last) and int(last) < capacity:
         return path
     return eqx.error_if(
         path,
         last >= capacity,
-        f"`solve` needs more than {capacity - 1} steps. Give a larger `max_steps`.",
+        f"`solve` needs more than {steps} steps. Give `max_steps`, at least T / tau * "
+        "steps_per_delay, with the shortest delay.",
     )
 
 
@@ -273,7 +277,7 @@ def solve_mesh(
     else:
         rows = rows_with_vjp(inputs, system, last)
     # Without room for all rows there is no solution, nor with a negative delay.
-    is_solved = (last + 1 < mesh.capacity) & jnp.all(inputs.delays > 0)
+    is_solved = (last < mesh.capacity) & jnp.all(inputs.delays > 0)
     rows = jnp.where(is_solved, rows, jnp.nan)
     return MeshPath(inputs.times, rows, last)
 
