@@ -11,6 +11,7 @@ from .expression import (
     Expression,
     Name,
     Number,
+    delay_terms,
     number_text,
 )
 from .model_lines import ModelLine, ModelLines
@@ -71,9 +72,11 @@ def latex(expression: Expression, precedence: int = 0) -> str:
     if isinstance(expression, Name):
         return latex_name(expression.name)
     if isinstance(expression, Delayed):
-        number = expression.delay
-        delay = r"\tau" if number is None else _number(number, ATOM_PRECEDENCE)
-        return f"{latex_name(expression.state)}(t - {delay})"
+        terms = [
+            _unsigned(latex(term, PRECEDENCE["*"]))
+            for term in delay_terms(expression.delay)
+        ]
+        return f"{latex_name(expression.name)}({' - '.join(['t', *terms])})"
     is_function = expression.function in FUNCTIONS
     text = _function(expression) if is_function else _operator(expression)
     return _enclosed(text) if _precedence(expression) < precedence else text

@@ -10,7 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import final
 
 from .._util.errors import did_you_mean
-from .expression import Expression, Name, formula_text, names_in
+from .delayed_formulas import Expansion, ExpansionError
+from .expression import Delayed, Expression, Name, formula_text, names_in, walk
 from .parser import (
     EquationError,
     Source,
@@ -78,7 +79,10 @@ class ModelLines:
     def parameters(self) -> set[str]:
         """The names in the formulas that are neither states nor definitions."""
         lines = (*self.model, *self.observe)
-        used = {name for line in lines for name in names_in(line.formula)}
+        parts = [part for line in lines for part in walk(line.formula)]
+        delays = [part.delay for part in parts if isinstance(part, Delayed)]
+        formulas = (*(line.formula for line in lines), *delays)
+        used = {name for formula in formulas for name in names_in(formula)}
         return used - {*self.states, *RESERVED, *self.definitions}
 
 
@@ -97,11 +101,28 @@ def read_lines(text: str, observe: str | None) -> ModelLines:
         if statement.kind != "definition":
             place = "history" if statement.kind == "history" else "equation"
             formulas[statement.at] = translator.formula(statement, place)
+    _check_expansion(statements, formulas, translator)
     lines = tuple(ModelLine(s.kind, s.name, formulas[s.at]) for s in statements)
     model = ModelLines(lines)
     if observe is None:
         return model
     return ModelLines(lines, _read_observe(observe, translator, model.parameters))
+
+
+def _check_expansion(
+    statements: list[Statement],
+    formulas: dict[int, Expression],
+    translator: Translator,
+) -> None:
+    """Check that the equations are not too long when their delayed definitions are
+    written out. `formulas` are the right sides by the places of the statements."""
+    expansion = Expansion(translator.states, translator.formulas)
+    for statement in statements:
+        if statement.kind == "derivative":
+            try:
+                expansion.add(formulas[statement.at])
+            except ExpansionError as error:
+                raise statement.error(str(error)) from None
 
 
 def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]:
