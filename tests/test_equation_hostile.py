@@ -99,6 +99,23 @@ The equations have more than 50 different delays.
 The history of 'x' is missing: add x(t<=0) = ..., as for 'y'.
   line 1: x' = y; y' = x; y(t<=0) = 1
           ^""",
+    "x' = 1; x(0) = 5; x(0) = 6": """\
+x(0) is given a second time.
+  line 1: x' = 1; x(0) = 5; x(0) = 6
+                            ^""",
+    "prey' = 1; preys(0) = 5": """\
+A value at time zero for 'preys', which is no state. Did you mean 'prey'?
+  line 1: prey' = 1; preys(0) = 5
+                     ^""",
+    "x' = 1; y' = 1; x(0) = 2 * y": """\
+A value at time zero is a formula of numbers and parameters: it cannot depend on the \
+state 'y'.
+  line 1: x' = 1; y' = 1; x(0) = 2 * y
+                                     ^""",
+    "x' = 1; x(1) = 5": """\
+Write x(t<=0) = ... for the history, or x(0) = ... for the value at time zero.
+  line 1: x' = 1; x(1) = 5
+                  ^""",
     "x' = α * x": """\
 'α' (GREEK SMALL LETTER ALPHA) cannot stand in an equation. Write 'alpha' instead.
   line 1: x' = α * x
@@ -488,7 +505,19 @@ dx/dy = x
 d/dt = x
 dx = x
 x(t) = 1
-x(0) = 1; x' = 1
+x(0)' = 1
+x(1) = 1; x' = 1
+x(0.5) = 1; x' = 1
+2(0) = 1; x' = 1
+x' = 1; x(0) = 1; x(0) = 2
+x' = 1; y(0) = 1
+x' = 1; x(0) = x
+x' = 1; x(0) = t
+x' = 1; x(0) = x(t - tau)
+x' = 1; x(0) = x(0)
+x' = 1; f = x; g = f; x(0) = g
+x' = 1; f = t; x(0) = f
+x' = 1; x(0) =
 x(t<0) = 1; x' = 1
 x(t<=1) = 1; x' = 1
 x(t=0) = 1; x' = 1
@@ -586,7 +615,7 @@ TOKENS = """
 x y z r K f t tau pi x' y' dx/dt = = == ( ) (t - tau) (t<=0) + - * / ^ ** , ; # ' .
 exp log sqrt min max where abs and or not if lambda 1 2.5 1e3 8 0 < <= > != [ ] { } : @
 _ __class__ .__class__ __import__('os') α ｘ " \\ x(t - tau) 1e-400 1j 0x1 $ ` ~ %
-x(t - 2 * r) x(t - f) f(t - tau) y(t - 1 f= f=x*y; f=t-r; f=2*r;
+x(0)= x(0) x(t - 2 * r) x(t - f) f(t - tau) y(t - 1 f= f=x*y; f=t-r; f=2*r;
 """.split()
 SEPARATORS = st.sampled_from(["", " ", "\n", "  "])
 PIECES = st.lists(st.tuples(st.sampled_from(TOKENS), SEPARATORS), max_size=14)

@@ -13,7 +13,13 @@ from .._problem.parameters import Fixed, Tied, finite_numbers, with_values
 from .._problem.problem import Problem
 from .._util.errors import did_you_mean
 from .expression import Expression, Name
-from .formula_modules import FormulaProgram, delay_program, make_program, module_class
+from .formula_modules import (
+    FormulaProgram,
+    ModuleKind,
+    delay_program,
+    make_program,
+    module_class,
+)
 from .latex import latex_model
 from .model_lines import ModelLine, ModelLines, read_lines
 from .parser import EquationError
@@ -187,18 +193,17 @@ class Equation:
     def _programs(self) -> dict[str, FormulaProgram]:
         """The formulas of the parts of the problem, by the paths of their parameters.
 
-        These are the right-hand side, the delays that are formulas, the history and
-        the observation."""
+        These are the right-hand side, the delays that are formulas, the history, the
+        state at time zero and the observation."""
         rhs = make_program("rhs", self.lines)
         delays = {
             f"tau[{key!r}]": delay_program(delay)
             for key, delay in rhs.delays_by_text.items()
             if rhs.has_several_delays and not isinstance(delay, Name)
         }
-        history, observe = (
-            make_program(kind, self.lines) for kind in ("history", "observe")
-        )
-        return {"rhs": rhs, **delays, "history": history, "observe": observe}
+        kinds: tuple[ModuleKind, ...] = ("history", "initial", "observe")
+        others = {kind: make_program(kind, self.lines) for kind in kinds}
+        return {"rhs": rhs, **delays, **others}
 
     @property
     def _delays(self) -> dict[str, Expression]:
@@ -236,6 +241,7 @@ class Equation:
                 _blank_module(self._programs["rhs"]),
                 self._blank_history(),
                 tau=self._blank_tau(),
+                initial=_blank_module(self._programs["initial"]),
                 observe=_blank_module(self._programs["observe"]),
             )
         tau_known = self._delay_in_text is not None or not self.needs_tau

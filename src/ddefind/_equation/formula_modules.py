@@ -1,8 +1,8 @@
 """Equinox modules that evaluate formulas: one class for each text.
 
 The module of a text has one field for each parameter. It can be the right-hand side,
-the history, a delay or the observation function of a problem, like a module that is
-written in Python.
+the history, a delay, the state at time zero or the observation function of a problem,
+like a module that is written in Python.
 """
 
 import types
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from .._problem.delays import AbstractDelay
 from .._problem.history import AbstractHistory
+from .._problem.problem import Problem
 from .._util.arrays import as_parameter
 from ..models import AbstractModel
 from .delayed_formulas import Expansion
@@ -35,7 +36,9 @@ from .expression import (
 from .model_lines import ModelLines
 
 # The part of a problem that a module serves as.
-ModuleKind = Literal["rhs", "history", "delay", "observe"]
+ModuleKind = Literal["rhs", "history", "delay", "initial", "observe"]
+
+_LINE_KINDS = {"rhs": "derivative", "history": "history", "initial": "initial"}
 
 
 @final
@@ -94,9 +97,8 @@ def has_several_delays(delays: Sequence[Expression]) -> bool:
 
 
 def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
-    """The program for one part of a model."""
-    line_kind = {"rhs": "derivative", "history": "history", "observe": None}[kind]
-    outputs = lines.observe if line_kind is None else lines.of(line_kind)
+    """The program for one part of a model. It has no outputs if the text has none."""
+    outputs = lines.observe if kind == "observe" else lines.of(_LINE_KINDS[kind])
     expansion = Expansion(lines.states, lines.definitions)
     formulas = tuple(expansion.add(output.formula) for output in outputs)
     steps = expansion.ordered_steps()
@@ -106,16 +108,18 @@ def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
     definitions = {step.split("(")[0] for step in steps}
     used = [
         line.formula
-        for line in lines.model
-        if line.kind == line_kind
-        or (line.kind == "definition" and line.name in definitions)
+        for line in (*lines.model, *lines.observe)
+        if line in outputs or (line.kind == "definition" and line.name in definitions)
     ]
-    used += [line.formula for line in lines.observe] if line_kind is None else []
     used += [*steps.values(), *formulas]
     names = dict.fromkeys(name for formula in used for name in names_in(formula))
     known = {*lines.states, *lines.definitions, *CONSTANTS, *steps, "t"}
     if kind == "rhs":
         known |= _delay_arguments(delays)
+    if kind == "initial" and outputs:
+        # A state without a value of its own at time zero keeps that of its history.
+        values = {line.name: formula for line, formula in zip(outputs, formulas)}
+        formulas = tuple(values.get(state, Name(state)) for state in lines.states)
     return FormulaProgram(
         kind,
         lines.states,
@@ -154,8 +158,7 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
 
     def __call__(self, *arguments):
         parameters = {name: getattr(self, name) for name in program.parameters}
-        arrays = jax.tree.map(jnp.asarray, arguments)
-        result = program(parameters | name_arguments(program, *arrays))
+        result = program(parameters | name_arguments(program, *arguments))
         return result[0] if program.kind == "delay" else result
 
     def describe(self):
@@ -207,9 +210,8 @@ def _components(states: Sequence[str], x: jax.Array) -> dict[str, jax.Array]:
     return {state: x[index] for index, state in enumerate(states)}
 
 
-def _rhs_variables(
-    program: FormulaProgram, x: jax.Array, y: Any, tau: Any, t: jax.Array
-) -> dict[str, jax.Array]:
+def _rhs_variables(program: FormulaProgram, x: Any, y: Any, tau: Any, t: Any) -> dict:
+    x, y, tau, t = jax.tree.map(jnp.asarray, (x, y, tau, t))
     delays = program.delays_by_text
     if not program.has_several_delays:
         y, tau = dict.fromkeys(delays, y), {"tau": tau}
@@ -220,18 +222,21 @@ def _rhs_variables(
     return {**variables, **tau, "t": t}
 
 
-def _history_variables(program: FormulaProgram, t: jax.Array) -> dict[str, jax.Array]:
-    return {"t": t}
+def _history_variables(program: FormulaProgram, t: Any) -> dict:
+    return {"t": jnp.asarray(t)}
 
 
-def _delay_variables(program: FormulaProgram) -> dict[str, jax.Array]:
+def _delay_variables(program: FormulaProgram) -> dict:
     return {}
 
 
-def _observe_variables(
-    program: FormulaProgram, x: jax.Array, t: jax.Array
-) -> dict[str, jax.Array]:
-    return {**_components(program.states, x), "t": t}
+def _initial_variables(program: FormulaProgram, problem: Problem) -> dict:
+    zero = jnp.zeros((), jnp.result_type(float))
+    return _components(program.states, problem.history(zero))
+
+
+def _observe_variables(program: FormulaProgram, x: Any, t: Any) -> dict:
+    return {**_components(program.states, jnp.asarray(x)), "t": jnp.asarray(t)}
 
 
 # The base class of each kind of module, and the names of its arguments' values.
@@ -239,5 +244,6 @@ _MODULE_KINDS: dict[ModuleKind, Any] = {
     "rhs": (AbstractModel, _rhs_variables),
     "history": (AbstractHistory, _history_variables),
     "delay": (AbstractDelay, _delay_variables),
+    "initial": (eqx.Module, _initial_variables),
     "observe": (eqx.Module, _observe_variables),
 }

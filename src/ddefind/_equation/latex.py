@@ -1,6 +1,7 @@
 """Formulas and models in LaTeX."""
 
 import re
+from collections.abc import Mapping
 
 from .expression import (
     ATOM_PRECEDENCE,
@@ -160,13 +161,15 @@ def latex_model(lines: ModelLines, history: str | None) -> str:
     """A model in LaTeX, with its lines aligned at `=`.
 
     `history` is the kind of the history if the text has no formula for it."""
-    rows = [_row(line) for line in lines.model]
+    until = {state: r"\le" for state in lines.states}
+    until |= {line.name: "<" for line in lines.of("initial")}
+    rows = [_row(line, until) for line in lines.model]
     if history is not None:
         has_several_states = len(lines.states) > 1
         for index, state in enumerate(lines.states):
             suffix = f"_{{{index}}}" if has_several_states else ""
             formula = _HISTORIES[history].replace("#", suffix)
-            rows.append(rf"{latex_name(state)}(t) &= {formula} \quad (t \le 0)")
+            rows.append(_history_row(state, formula, until))
     if lines.observe:
         rows.append(rf"\text{{measured: }} & {_observed_quantities(lines)}")
     if len(rows) == 1:
@@ -175,13 +178,20 @@ def latex_model(lines: ModelLines, history: str | None) -> str:
     return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
 
 
-def _row(line: ModelLine) -> str:
+def _row(line: ModelLine, until: Mapping[str, str]) -> str:
     name, formula = latex_name(line.name), latex(line.formula)
     if line.kind == "derivative":
         return rf"\frac{{d{name}}}{{dt}} &= {formula}"
     if line.kind == "history":
-        return rf"{name}(t) &= {formula} \quad (t \le 0)"
+        return _history_row(line.name, formula, until)
+    if line.kind == "initial":
+        return f"{name}(0) &= {formula}"
     return f"{name} &= {formula}"
+
+
+def _history_row(state: str, formula: str, until: Mapping[str, str]) -> str:
+    """The history of a state, up to time zero or before it, as `until` says."""
+    return rf"{latex_name(state)}(t) &= {formula} \quad (t {until[state]} 0)"
 
 
 def _observed_quantities(lines: ModelLines) -> str:

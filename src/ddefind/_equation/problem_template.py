@@ -101,7 +101,14 @@ class ProblemTemplate:
         parameters, rest = eqx.partition(self.blank, eqx.is_inexact_array)
         filled = jax.tree.unflatten(jax.tree.structure(parameters), arrays)
         whole = eqx.combine(filled, rest)
-        return Problem(whole.rhs, whole.history, whole.tau, observe=whole.observe)
+        return Problem(
+            whole.rhs,
+            whole.history,
+            whole.tau,
+            initial=whole.initial,
+            observe=whole.observe,
+            switches=whole.switches,
+        )
 
 
 def _element_values(key: str, value: Any, size: int) -> list:

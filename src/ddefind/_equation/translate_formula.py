@@ -45,9 +45,10 @@ _COMPARE = {
 }
 
 # Where a formula stands, which decides about the names that it can use.
-Place = Literal["equation", "history", "delay", "observe"]
+Place = Literal["equation", "history", "initial", "delay", "observe"]
 _PLACES: dict[Place, str] = {
     "history": "A history",
+    "initial": "A value at time zero",
     "delay": "A delay",
     "observe": "What is measured",
 }
@@ -169,7 +170,7 @@ class _Translation:
         name = node.id
         if name in FUNCTIONS:
             raise self.error(node, f"{name!r} is a function: write {name}(...).")
-        if self.place == "delay":
+        if self.place in ("initial", "delay"):
             self.check_is_constant(node)
         if self.place == "history" and name in self.translator.states:
             raise self.error(

@@ -51,6 +51,8 @@ def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
     rhs, past = _describe_module(problem.rhs), _describe_module(problem.history)
     if rhs is None or past is None or problem.observe is not None:
         return None
+    if callable(problem.initial):
+        return None
     initial = None if problem.initial is None else len(problem.initial)
     return {"rhs": rhs, "history": past, "initial": initial}
 
