@@ -3,6 +3,7 @@
 import pickle
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -81,3 +82,97 @@ def test_initial_may_be_a_function_of_the_problem():
             dd.Problem(rhs, history, 1.0, initial=initial)
     with pytest.raises(TypeError, match=r"Call it: `Constant\(...\)`"):
         dd.Problem(rhs, history, 1.0, initial=dd.Constant)
+
+
+# Switches in time.
+
+VALUES = dict(T_1=3.0, d=2.0, tau=0.5, lag=1.25)
+
+
+def times(text, **values):
+    """The switch times of a text, sorted."""
+    model = dd.equation(text, history=1.0)
+    known = VALUES | values
+    problem = model.problem({name: known[name] for name in model.required})
+    assert eqx.tree_equal(pickle.loads(pickle.dumps(problem)), problem)
+    return sorted(np.asarray(problem.switch_times).tolist())
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("x' = -x(t - tau)", []),
+        ("x' = (t > 5) * d - x", [5.0]),
+        ("x' = (5 < t) + (t >= 5) + (t < 5)", [5.0]),
+        ("x' = where(T_1 < t, d, 0)", [3.0]),
+        ("x' = where(t - T_1 < 2 * d, 1, 0)", [7.0]),
+        ("x' = where(2 * t > d or not t / 2 < T_1, 1, 0)", [1.0, 6.0]),
+        ("x' = (5 < t < 7) * x", [5.0, 7.0]),
+        ("x' = (3 - t > t) + (-t < -2 * (1 - t))", [2 / 3, 1.5]),
+        ("x' = on * x; on = late > d; late = t - start; start = T_1 + 1", [6.0]),
+        ("x' = (two * t > d) * x; two = 2", [1.0]),
+        ("x' = u(t - tau) - u; u = (t > T_1) * d", [3.0, 3.5]),
+        ("x' = u(t - tau - lag) + x(t - lag); u = t > 1", [2.75]),
+        ("x' = u(t - lag) + x(t - lag) - x(t - 2 * lag); u = t > 1", [2.25]),
+        ("x' = (t < tau) + x(t - tau)", [0.5]),
+        ("x' = (t < 1 + lag) + x(t - lag)", [2.25]),
+        ("x' = min(t, 5) + max(T_1 - t, 0) + abs(4 - t)", [3.0, 4.0, 5.0]),
+        ("x' = max(t, d, 2 * t - 7)", [2.0, 4.5, 7.0]),
+    ],
+)
+def test_conditions_on_the_time_are_switches(text, expected):
+    assert times(text) == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "x > 5",
+        "t > x",
+        "t * x > 1",
+        "t^2 > 4",
+        "sin(t) > 0",
+        "d * t > 1",
+        "d / t > 1",
+        "x(t - tau) < t",
+        "T_1 > d",
+        "t - t > d",
+        "t == 5",
+        "f(t - tau) > t",
+        "f > t",
+    ],
+)
+def test_other_conditions_are_no_switches(condition):
+    assert times(f"x' = where({condition}, 1, 0); f = x + t") == []
+
+
+def test_only_the_equations_have_switches():
+    model = dd.equation("x' = -x; x(t<=0) = (t < -1)", observe="x * (t > 2)")
+    assert model.problem().switches == ()
+    unused = dd.equation("x' = -x; f = t > 1", history=1.0)
+    assert unused.problem().switches == ()
+
+
+def test_switch_times_can_be_differentiated():
+    model = dd.equation("x' = u(t - tau) + x(t - tau); u = 2 * t > T_1", history=1.0)
+
+    @jax.jit
+    @jax.jacobian
+    def slopes(values):
+        return model.problem(T_1=values[0], tau=values[1]).switch_times
+
+    found = slopes(jnp.array([3.0, 0.5]))
+    np.testing.assert_allclose(found, [[0.5, 1.0]], rtol=1e-15)
+
+
+def test_problems_with_switches_are_compiled_once():
+    one, two = (dd.equation("x' = (t > 5) * d", history=1.0) for _ in range(2))
+    problems = [model.problem(d=2.0) for model in (one, two)]
+    assert problems[0].switches == problems[1].switches
+    assert hash(problems[0].switches) == hash(problems[1].switches)
+    assert np.isnan(np.asarray(dd.equation("x' = t > a").blank.switch_times)).all()
+
+
+def test_many_arguments_of_a_minimum_have_no_switches():
+    arguments = ", ".join(f"{i} * t + {i + 1}" for i in range(300))
+    assert times(f"x' = min({arguments})") == []

@@ -24,6 +24,7 @@ from .latex import latex_model
 from .model_lines import ModelLine, ModelLines, read_lines
 from .parser import EquationError
 from .problem_template import ProblemTemplate
+from .switch_times import switch_times
 
 # The kinds of history by name, each with the fields that are left without values.
 # A neural history has none of these, because it begins with random weights.
@@ -243,6 +244,7 @@ class Equation:
                 tau=self._blank_tau(),
                 initial=_blank_module(self._programs["initial"]),
                 observe=_blank_module(self._programs["observe"]),
+                switches=switch_times(self._programs["rhs"]),
             )
         tau_known = self._delay_in_text is not None or not self.needs_tau
         return ProblemTemplate(blank, tied, tau_known)

@@ -35,8 +35,8 @@ from .expression import (
 )
 from .model_lines import ModelLines
 
-# The part of a problem that a module serves as.
-ModuleKind = Literal["rhs", "history", "delay", "initial", "observe"]
+# The part of a problem that formulas serve as. All but "switches" are modules.
+ModuleKind = Literal["rhs", "history", "delay", "initial", "observe", "switches"]
 
 _LINE_KINDS = {"rhs": "derivative", "history": "history", "initial": "initial"}
 

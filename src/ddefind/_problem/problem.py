@@ -90,11 +90,10 @@ class Problem(eqx.Module):
     @property
     def start(self) -> jax.Array:
         """The state x(0): `initial` if the problem has one, or else `history(0)`."""
-        if callable(self.initial):
-            return self.initial(self)
-        if self.initial is not None:
-            return self.initial
-        return self.history(jnp.zeros((), jnp.result_type(float)))
+        if self.initial is None:
+            return self.history(jnp.zeros((), jnp.result_type(float)))
+        initial: Any = self.initial
+        return initial(self) if callable(initial) else initial
 
     @property
     def switch_times(self) -> jax.Array:
