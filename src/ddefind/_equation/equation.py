@@ -293,9 +293,13 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
     **Arguments**
 
     - `text`: one equation `x' = ...` (or `dx/dt = ...`) for each state, on separate
-      lines or separated by `;`. In formulas, `x(t - tau)` is a delayed state, `t` the
-      time and `tau` the delay. A line `f = ...` gives a formula a name. Every other
-      name is a parameter. A line `x(t<=0) = ...` is the history of a state.
+      lines or separated by `;`. In formulas, `t` is the time and `x(t - tau)` a delayed
+      state. There may be several delays, with any names, and a delay may be a formula
+      of parameters: `x(t - 2 * tau_1)`. A line `f = ...` gives a formula a name, and
+      `f(t - tau)` is its delayed value. Every other name is a parameter. A line
+      `x(t<=0) = ...` is the history of a state, and `x(0) = ...` its value at time
+      zero, if that differs. Conditions on the time, such as `t > 5`, are switches of
+      the problem.
     - `history`: the history, if the text has none. It is `"constant"` (the default),
       `"affine"`, `"periodic"` or `"neural"`; or numbers, for a constant history with
       these values; or a history such as `dd.Affine(a=1.0, b=2.0)`.
@@ -305,6 +309,8 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
     >>> model = dd.equation("T' = s - k * T * V(t - tau); V' = N * T - c * V")
     >>> model.names
     ('s', 'k', 'N', 'c', 'b[0]', 'b[1]', 'tau')
+    >>> dd.equation("x' = -k * x(t - tau_1) + x(t - tau_1 - tau_2)").names
+    ('k', 'b', 'tau_1', 'tau_2')
     >>> dd.equation("x' = -sine(x)")
     Traceback (most recent call last):
     ...

@@ -92,8 +92,10 @@ class Problem(eqx.Module):
         """The state x(0): `initial` if the problem has one, or else `history(0)`."""
         if self.initial is None:
             return self.history(jnp.zeros((), jnp.result_type(float)))
-        initial: Any = self.initial
-        return initial(self) if callable(initial) else initial
+        if not callable(self.initial):
+            return self.initial
+        function: Callable[..., Any] = self.initial
+        return function(self)
 
     @property
     def switch_times(self) -> jax.Array:
