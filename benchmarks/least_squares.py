@@ -16,7 +16,6 @@ from scipy.optimize import least_squares
 
 import ddefind as dd
 from ddefind._least_squares.batches import refine
-from ddefind._least_squares.sensitivity import visit
 from ddefind._least_squares.setup import CAPACITY
 from ddefind._util.buffers import write
 from ddefind.paper import EXPERIMENTS, Experiment
@@ -93,15 +92,11 @@ def _residuals(found: dd.Estimate) -> Callable:
 
     @jax.jit
     def rows(z):
-        extended = model.extended(z, n, points.times[-1])
+        steps = model.steps(z, n, points.times[-1], CAPACITY)
+        sensitivity = model.sensitivity(z, steps, points.times[-1])
         empty = jnp.zeros((*points.values.shape, 1 + z.shape[0]))
-        seen, _ = visit(
-            extended,
-            points,
-            extended.ring(CAPACITY),
-            lambda total, j, seen: write(total, j, seen),
-            empty,
-        )
+        memory = sensitivity.memory(CAPACITY)
+        seen, _ = sensitivity.visit(points, memory, write, empty)
         residual = roots * (seen[..., 0] - points.values)
         slopes = roots[..., None] * seen[..., 1:]
         return residual.ravel(), slopes.reshape(-1, z.shape[0])

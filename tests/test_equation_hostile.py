@@ -38,23 +38,59 @@ This '(' is never closed.
   line 2: y' = (b
                ^""",
     "prey' = prey; z' = prei(t - tau)": """\
-'prei' is no state: only states, those with an equation, can be delayed. Did you mean \
-'prey'?
+'prei' is neither a state nor a formula with a name: only these have values at other \
+times. Did you mean 'prey'?
   line 1: prey' = prey; z' = prei(t - tau)
                              ^""",
-    "x' = x(t - lag)": """\
-One delay is supported, called tau: write x(t - tau).
-  line 1: x' = x(t - lag)
+    "x' = x(t + tau)": """\
+Only earlier times are known: write x(t - ...).
+  line 1: x' = x(t + tau)
                      ^""",
-    "x' = x(t - tau) + x(t - 2)": """\
-Another delay than before: one is supported.
-  line 1: x' = x(t - tau) + x(t - 2)
-                                  ^""",
-    "f = x^2; x' = f(t - tau)": """\
-'f' is the name of a formula: it has no values at other times. Write the formula \
-again, with delayed states.
-  line 1: f = x^2; x' = f(t - tau)
+    "x' = x(t - 2 * x)": """\
+A delay is a formula of numbers and parameters: it cannot depend on the state 'x'.
+  line 1: x' = x(t - 2 * x)
+                         ^""",
+    "x' = x(t - a - t)": """\
+A delay is a formula of numbers and parameters: it cannot depend on the time t.
+  line 1: x' = x(t - a - t)
+                         ^""",
+    "x' = x(t - lag); lag = 1 + late; late = 2 * t": """\
+A delay is a formula of numbers and parameters: it cannot depend on 'lag', which needs \
+the time t.
+  line 1: x' = x(t - lag); lag = 1 + late; late = 2 * t
+                     ^""",
+    "f = x^2; x' = x(t - f)": """\
+A delay is a formula of numbers and parameters: it cannot depend on 'f', which needs \
+the state 'x'.
+  line 1: f = x^2; x' = x(t - f)
+                              ^""",
+    "x' = x(t - -1)": """\
+A delay must be positive, but this one is -1.
+  line 1: x' = x(t - -1)
+                     ^""",
+    "x' = x(t - (-tau))": """\
+A delay must be positive, but this one has a minus sign: write x(t - tau).
+  line 1: x' = x(t - (-tau))
+                      ^""",
+    "x' = x(t - lag); lag = 1 - 1": """\
+A delay must be positive, but this one is 0.
+  line 1: x' = x(t - lag); lag = 1 - 1
+                     ^""",
+    "x' = f(t - tau)": """\
+'f' is neither a state nor a formula with a name: only these have values at other \
+times. Known names: x.
+  line 1: x' = f(t - tau)
+               ^""",
+    "f = x^2; x' = f(2)": """\
+A formula is read as f or f(t - tau). To multiply, write f * (...).
+  line 1: f = x^2; x' = f(2)
                         ^""",
+    "x' = 1; f0 = x; "
+    + "; ".join(f"f{i + 1} = f{i}(t - a) + f{i}(t - b)" for i in range(30))
+    + "; y' = f30": """\
+The equations have more than 50 different delays.
+  line 1: ... - b); f30 = f29(t - a) + f29(t - b); y' = f30
+                                                   ^""",
     "x' = a; a = b; b = a": """\
 'a' is defined by itself: a needs b needs a.
   line 1: x' = a; a = b; b = a
@@ -63,6 +99,23 @@ again, with delayed states.
 The history of 'x' is missing: add x(t<=0) = ..., as for 'y'.
   line 1: x' = y; y' = x; y(t<=0) = 1
           ^""",
+    "x' = 1; x(0) = 5; x(0) = 6": """\
+x(0) is given a second time.
+  line 1: x' = 1; x(0) = 5; x(0) = 6
+                            ^""",
+    "prey' = 1; preys(0) = 5": """\
+A value at time zero for 'preys', which is no state. Did you mean 'prey'?
+  line 1: prey' = 1; preys(0) = 5
+                     ^""",
+    "x' = 1; y' = 1; x(0) = 2 * y": """\
+A value at time zero is a formula of numbers and parameters: it cannot depend on the \
+state 'y'.
+  line 1: x' = 1; y' = 1; x(0) = 2 * y
+                                     ^""",
+    "x' = 1; x(1) = 5": """\
+Write x(t<=0) = ... for the history, or x(0) = ... for the value at time zero.
+  line 1: x' = 1; x(1) = 5
+                  ^""",
     "x' = α * x": """\
 'α' (GREEK SMALL LETTER ALPHA) cannot stand in an equation. Write 'alpha' instead.
   line 1: x' = α * x
@@ -303,7 +356,8 @@ x(tau)
 x(0)
 x(t + tau)
 x(tau - t)
-x(t - 2 * tau)
+x(t + tau - 1)
+x(2 * t - tau)
 x(t - x)
 x(t - x(t - tau))
 x(t - 0)
@@ -410,6 +464,16 @@ LARGE = {
     "name": "x" * 9000,
     "huge": "x + " * 1_000_000 + "x",
     "delays": "x(t - " * 45 + "1" + ")" * 45,
+    "long delay": "x(t - " + " - ".join(f"a{i}" for i in range(600)) + ")",
+    "doubled delay": "x(t - d40); d0 = tau; "
+    + "; ".join(f"d{i + 1} = d{i} + d{i}" for i in range(40)),
+    "long sum of delays": "f60; f0 = x; "
+    + "; ".join(f"f{i + 1} = f{i}(t - tau)" for i in range(60)),
+    "doubled formulas": "f40; f0 = 1; "
+    + "; ".join(f"f{i + 1} = f{i}(t - a) + f{i}(t - b)" for i in range(40)),
+    "infinite delay": "x(t - d); d = c * c; c = 1e200",
+    "infinite sum of delays": "f(t - 1e308); f = x(t - 1e308)",
+    "exponent of a delay": "x(t - a^d); d = 1e200",
     "circle": "a0; " + "; ".join(f"a{i} = a{(i + 1) % 700}" for i in range(700)),
     "unknown": "zz(x); " + "; ".join(f"zzzzzz{i}' = 1" for i in range(500)),
 }
@@ -441,7 +505,19 @@ dx/dy = x
 d/dt = x
 dx = x
 x(t) = 1
-x(0) = 1; x' = 1
+x(0)' = 1
+x(1) = 1; x' = 1
+x(0.5) = 1; x' = 1
+2(0) = 1; x' = 1
+x' = 1; x(0) = 1; x(0) = 2
+x' = 1; y(0) = 1
+x' = 1; x(0) = x
+x' = 1; x(0) = t
+x' = 1; x(0) = x(t - tau)
+x' = 1; x(0) = x(0)
+x' = 1; f = x; g = f; x(0) = g
+x' = 1; f = t; x(0) = f
+x' = 1; x(0) =
 x(t<0) = 1; x' = 1
 x(t<=1) = 1; x' = 1
 x(t=0) = 1; x' = 1
@@ -539,6 +615,7 @@ TOKENS = """
 x y z r K f t tau pi x' y' dx/dt = = == ( ) (t - tau) (t<=0) + - * / ^ ** , ; # ' .
 exp log sqrt min max where abs and or not if lambda 1 2.5 1e3 8 0 < <= > != [ ] { } : @
 _ __class__ .__class__ __import__('os') α ｘ " \\ x(t - tau) 1e-400 1j 0x1 $ ` ~ %
+x(0)= x(0) x(t - 2 * r) x(t - f) f(t - tau) y(t - 1 f= f=x*y; f=t-r; f=2*r;
 """.split()
 SEPARATORS = st.sampled_from(["", " ", "\n", "  "])
 PIECES = st.lists(st.tuples(st.sampled_from(TOKENS), SEPARATORS), max_size=14)

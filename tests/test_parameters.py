@@ -307,3 +307,14 @@ def test_a_model_with_an_empty_array_of_parameters():
     rhs = dd.models.Structured(h=[lambda x, y, tau, t: -y], c=[2.0])
     free, values = settled({"c": 3.0}, dd.Problem(rhs, dd.Constant(1.0), 0.5))
     assert len(free) == 3 and list(values.values()) == [3.0, 1.0, 0.5]
+
+
+def test_a_delay_may_have_any_text_as_its_name():
+    tau = {"2 weeks": 14.0, "it's [0].5": 1.0, "rest": 2.0}
+    problem = dd.Problem(lambda x, y, tau, t: -y["rest"], dd.Constant(1.0), tau)
+    found, _, _ = free_parameters(problem)
+    assert [found.names[j] for j in found.delays] == [
+        "tau['2 weeks']",
+        'tau["it\'s [0].5"]',
+        "rest",
+    ]

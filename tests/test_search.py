@@ -86,8 +86,9 @@ class TestStarts:
     def test_delays_cover_their_range(self):
         setup = plain()
         theta = draw_starts(setup, 32, 4, np.random.default_rng(0))
-        delays = np.sort(theta[:, setup.tau_index])
-        low, high = setup.lower[setup.tau_index], setup.upper[setup.tau_index]
+        (tau,) = setup.model.free.delays
+        delays = np.sort(theta[:, tau])
+        low, high = setup.lower[tau], setup.upper[tau]
         assert low <= delays[0] < 1.1 * low and 0.95 * high < delays[-1] <= high
         assert np.all(np.diff(delays) < 0.1 * high)
 
@@ -167,7 +168,7 @@ class TestConventions:
     def test_short_delays_are_preferred_where_data_cannot_tell(self):
         setup = plain()
         theta = np.ones((4, len(setup.lower)))
-        theta[:, setup.tau_index] = [1.0, 1.9, 2.1, 9.0]
+        theta[:, setup.model.free.delays[0]] = [1.0, 1.9, 2.1, 9.0]
         gram = np.tile(np.eye(1 + theta.shape[1]), (4, 1, 1))
         gram[:, 0, 0] = float(setup.freedom) + np.array([2.5, 2.0, 0.0, -4.0])
         # Better by 4.5 or more: taken. By 2.5, but twice as long: not. 1.9 is no alias.

@@ -146,7 +146,7 @@ def test_extended_functions_of_three_components():
     model = setup.model
     values = dd.parameter_values(experiment.true)
     theta = jnp.array([values[name] for name in model.free.names])
-    extended = model.extended(theta, 10, 10.0)
+    extended = model.sensitivity(theta, 10, 10.0)
     assert isinstance(extended, Extended) and isinstance(extended.system, System)
     assert isinstance(extended.system.grid, Grid)
     random = np.random.default_rng(0)

@@ -7,7 +7,6 @@ from scipy.optimize import least_squares
 
 import ddefind as dd
 from ddefind._least_squares.normal_equations import normal_equations
-from ddefind._least_squares.sensitivity import visit
 from ddefind._least_squares.setup import CAPACITY, make_setup
 
 from .options import Options
@@ -55,14 +54,15 @@ def residual_rows(setup, points, n):
 
     @jax.jit
     def rows(theta):
-        extended = setup.model.extended(theta, n, points.times[-1])
+        steps = setup.model.steps(theta, n, points.times[-1], CAPACITY)
+        sensitivity = setup.model.sensitivity(theta, steps, points.times[-1])
 
         def add(total, j, seen):
             return total.at[j].set(seen)
 
         empty = jnp.zeros((*points.values.shape, 1 + theta.shape[0]))
-        ring = extended.ring(CAPACITY)
-        seen, _ = visit(extended, points, ring, add, empty)
+        memory = sensitivity.memory(CAPACITY)
+        seen, _ = sensitivity.visit(points, memory, add, empty)
         residual = roots * (seen[..., 0] - points.values)
         return residual.ravel(), (roots[..., None] * seen[..., 1:]).reshape(
             -1, theta.shape[0]

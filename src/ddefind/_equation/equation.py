@@ -12,12 +12,19 @@ from .._problem.history import Affine, Constant, Neural, Periodic
 from .._problem.parameters import Fixed, Tied, finite_numbers, with_values
 from .._problem.problem import Problem
 from .._util.errors import did_you_mean
-from .expression import Delayed, Name
-from .formula_modules import FormulaProgram, ModuleKind, make_program, module_class
+from .expression import Expression, Name
+from .formula_modules import (
+    FormulaProgram,
+    ModuleKind,
+    delay_program,
+    make_program,
+    module_class,
+)
 from .latex import latex_model
 from .model_lines import ModelLine, ModelLines, read_lines
 from .parser import EquationError
 from .problem_template import ProblemTemplate
+from .switch_times import switch_times
 
 # The kinds of history by name, each with the fields that are left without values.
 # A neural history has none of these, because it begins with random weights.
@@ -64,7 +71,7 @@ class Equation:
     @property
     def delayed(self) -> bool:
         """Whether an equation contains a delayed state."""
-        return any(isinstance(part, Delayed) for part in self._programs["rhs"].parts)
+        return bool(self._delays)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,8 +88,8 @@ class Equation:
         """The settings of the parameters that the text implies, for `dd.fit`.
 
         A name that occurs in several parts of the model is one parameter, so that the
-        later ones are tied to the first. The delay is fixed if the text gives it as a
-        number, or if nothing depends on it.
+        later ones are tied to the first. A single delay is fixed if the text gives it
+        as a number, or if nothing depends on it.
 
         >>> model = dd.equation("x' = K - x(t - 2); x(t<=0) = K / 2")
         >>> model.settings
@@ -90,6 +97,11 @@ class Equation:
         """
         settings: dict[str, Fixed | Tied] = {}
         first = {"tau": "tau"}
+        if self._has_several_delays:
+            names = [
+                key for key, delay in self._delays.items() if isinstance(delay, Name)
+            ]
+            first = {name: f"tau.{name}" for name in names}
         for place, program in self._programs.items():
             for name in program.parameters:
                 path = f"{place}.{name}"
@@ -180,21 +192,42 @@ class Equation:
 
     @cached_property
     def _programs(self) -> dict[str, FormulaProgram]:
-        """The formulas of the right-hand side, the history and the observation."""
-        kinds: tuple[ModuleKind, ...] = ("rhs", "history", "observe")
-        return {kind: make_program(kind, self.lines) for kind in kinds}
+        """The formulas of the parts of the problem, by the paths of their parameters.
+
+        These are the right-hand side, the delays that are formulas, the history, the
+        state at time zero and the observation."""
+        rhs = make_program("rhs", self.lines)
+        delays = {
+            f"tau[{key!r}]": delay_program(delay)
+            for key, delay in rhs.delays_by_text.items()
+            if rhs.has_several_delays and not isinstance(delay, Name)
+        }
+        kinds: tuple[ModuleKind, ...] = ("history", "initial", "observe")
+        others = {kind: make_program(kind, self.lines) for kind in kinds}
+        return {"rhs": rhs, **delays, **others}
+
+    @property
+    def _delays(self) -> dict[str, Expression]:
+        """The distinct delays in the equations, by their texts."""
+        return self._programs["rhs"].delays_by_text
+
+    @property
+    def _has_several_delays(self) -> bool:
+        """Whether the problem's `tau` is a dict, and not one number."""
+        return self._programs["rhs"].has_several_delays
 
     @property
     def _delay_in_text(self) -> float | None:
-        """The delay, if the text gives it as a number."""
-        parts = self._programs["rhs"].parts
-        return next((part.delay for part in parts if isinstance(part, Delayed)), None)
+        """The delay, if there is one and the text gives it as a number."""
+        if self._has_several_delays:
+            return None
+        return next((delay.value for delay in self._delays.values()), None)
 
     @property
     def needs_tau(self) -> bool:
-        """Whether anything depends on the delay."""
-        return any(
-            isinstance(part, Delayed) or part == Name("tau")
+        """Whether anything depends on the delay, or on one of several delays."""
+        return self.delayed or any(
+            part == Name("tau")
             for program in self._programs.values()
             for part in program.parts
         )
@@ -208,12 +241,25 @@ class Equation:
             blank = Problem(
                 _blank_module(self._programs["rhs"]),
                 self._blank_history(),
-                # If nothing depends on the delay, it only sets the step size.
-                tau=1.0 if self._delay_in_text is None else self._delay_in_text,
+                tau=self._blank_tau(),
+                initial=_blank_module(self._programs["initial"]),
                 observe=_blank_module(self._programs["observe"]),
+                switches=switch_times(self._programs["rhs"]),
             )
         tau_known = self._delay_in_text is not None or not self.needs_tau
         return ProblemTemplate(blank, tied, tau_known)
+
+    def _blank_tau(self) -> Any:
+        """The delays. A delay with a name of its own is 1 until it has a value."""
+        if self._has_several_delays:
+            return {
+                key: 1.0
+                if isinstance(delay, Name)
+                else _blank_module(self._programs[f"tau[{key!r}]"])
+                for key, delay in self._delays.items()
+            }
+        # If nothing depends on the delay, it only sets the step size.
+        return 1.0 if self._delay_in_text is None else self._delay_in_text
 
     def _blank_history(self) -> Any:
         """The history, with NaN for values that are not known."""
@@ -247,9 +293,13 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
     **Arguments**
 
     - `text`: one equation `x' = ...` (or `dx/dt = ...`) for each state, on separate
-      lines or separated by `;`. In formulas, `x(t - tau)` is a delayed state, `t` the
-      time and `tau` the delay. A line `f = ...` gives a formula a name. Every other
-      name is a parameter. A line `x(t<=0) = ...` is the history of a state.
+      lines or separated by `;`. In formulas, `t` is the time and `x(t - tau)` a delayed
+      state. There may be several delays, with any names, and a delay may be a formula
+      of parameters: `x(t - 2 * tau_1)`. A line `f = ...` gives a formula a name, and
+      `f(t - tau)` is its delayed value. Every other name is a parameter. A line
+      `x(t<=0) = ...` is the history of a state, and `x(0) = ...` its value at time
+      zero, if that differs. Conditions on the time, such as `t > 5`, are switches of
+      the problem.
     - `history`: the history, if the text has none. It is `"constant"` (the default),
       `"affine"`, `"periodic"` or `"neural"`; or numbers, for a constant history with
       these values; or a history such as `dd.Affine(a=1.0, b=2.0)`.
@@ -259,6 +309,8 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
     >>> model = dd.equation("T' = s - k * T * V(t - tau); V' = N * T - c * V")
     >>> model.names
     ('s', 'k', 'N', 'c', 'b[0]', 'b[1]', 'tau')
+    >>> dd.equation("x' = -k * x(t - tau_1) + x(t - tau_1 - tau_2)").names
+    ('k', 'b', 'tau_1', 'tau_2')
     >>> dd.equation("x' = -sine(x)")
     Traceback (most recent call last):
     ...

@@ -81,12 +81,12 @@ class Name:
 @final
 @dataclass(frozen=True)
 class Delayed:
-    """A delayed state, x(t - tau).
+    """A state or a definition at an earlier time, x(t - delay).
 
-    `delay` is the delay if the text gives it as a number, and None if it is `tau`."""
+    `delay` is a formula of numbers and parameters, and of definitions made of them."""
 
-    state: str
-    delay: float | None = None
+    name: str
+    delay: "Expression"
     value: ClassVar[None] = None
 
 
@@ -134,19 +134,20 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def names_in(expression: Expression) -> list[str]:
-    """The names in an expression, in the order of the text."""
+    """The names in an expression, in the order of the text.
+
+    Those in `x(t - delay)` are not among them."""
     return [part.name for part in walk(expression) if isinstance(part, Name)]
 
 
 def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> Any:
     """The value of an expression, given the values of its `variables` by name.
 
-    The value of a delayed state x stands under the name `x(t - tau)`, also if the text
-    gives the delay as a number."""
+    The value of a delayed state stands under its text, such as `x(t - tau)`."""
     if expression.value is not None:
         return expression.value
     if isinstance(expression, Delayed):
-        return variables[delayed_name(expression.state)]
+        return variables[formula_text(expression)]
     if isinstance(expression, Name):
         return variables[expression.name]
     assert isinstance(expression, Call)
@@ -157,11 +158,6 @@ def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> An
     if expression.function == "^" and exponent is not None and exponent % 1 == 0:
         values[1] = int(exponent)  # computed by products, not by logarithms
     return _apply(expression.function, values)
-
-
-def delayed_name(state: str) -> str:
-    """The name under which `evaluate_formula` finds the value of a delayed state."""
-    return f"{state}(t - tau)"
 
 
 def as_number(value: Any) -> Any:
@@ -205,8 +201,7 @@ def formula_text(expression: Expression, precedence: int = 0) -> str:
     if isinstance(expression, Name):
         return expression.name
     if isinstance(expression, Delayed):
-        delay = "tau" if expression.delay is None else number_text(expression.delay)
-        return f"{expression.state}(t - {delay})"
+        return f"{expression.name}({_time_text(expression.delay)})"
     function, arguments = expression.function, expression.arguments
     if function in FUNCTIONS:
         return f"{function}({', '.join(map(formula_text, arguments))})"
@@ -223,6 +218,21 @@ def formula_text(expression: Expression, precedence: int = 0) -> str:
         rest = [formula_text(argument, own + 1) for argument in arguments[1:]]
         text = f" {function} ".join([formula_text(arguments[0], first), *rest])
     return f"({text})" if own < precedence else text
+
+
+def _time_text(delay: Expression) -> str:
+    """The time `t - delay`. A delay a + b is written as t - a - b."""
+    terms = [formula_text(term, PRECEDENCE["*"]) for term in delay_terms(delay)]
+    return " - ".join(["t", *terms])
+
+
+def delay_terms(delay: Expression) -> list[Expression]:
+    """The terms a, b, c of a delay a + b + c. Any other delay is the only term."""
+    terms: list[Expression] = []
+    while isinstance(delay, Call) and delay.function == "+":
+        delay, last = delay.arguments
+        terms.append(last)
+    return [delay, *reversed(terms)]
 
 
 def number_text(value: float) -> str:

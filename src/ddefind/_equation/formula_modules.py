@@ -1,37 +1,44 @@
 """Equinox modules that evaluate formulas: one class for each text.
 
 The module of a text has one field for each parameter. It can be the right-hand side,
-the history or the observation function of a problem, like a module that is written in
-Python.
+the history, a delay, the state at time zero or the observation function of a problem,
+like a module that is written in Python.
 """
 
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from graphlib import TopologicalSorter
 from typing import Any, Literal, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._problem.delays import AbstractDelay
 from .._problem.history import AbstractHistory
+from .._problem.problem import Problem
 from .._util.arrays import as_parameter
 from ..models import AbstractModel
+from .delayed_formulas import Expansion
 from .expression import (
     CONSTANTS,
+    Delayed,
     Expression,
+    Name,
+    Number,
     as_number,
-    delayed_name,
     evaluate_formula,
+    formula_text,
     names_in,
     walk,
 )
-from .model_lines import ModelLine, ModelLines
+from .model_lines import ModelLines
 
-# The part of a problem that a module serves as.
-ModuleKind = Literal["rhs", "history", "observe"]
+# The part of a problem that formulas serve as. All but "switches" are modules.
+ModuleKind = Literal["rhs", "history", "delay", "initial", "observe", "switches"]
+
+_LINE_KINDS = {"rhs": "derivative", "history": "history", "initial": "initial"}
 
 
 @final
@@ -41,13 +48,27 @@ class FormulaProgram:
 
     `steps` are the definitions that the formulas use, by name and in the order in which
     they can be evaluated. `outputs` are the formulas of the components. `parameters`
-    are the names of the parameters in them."""
+    are the names of the parameters in them. `delays` are the distinct delays of the
+    states."""
 
     kind: ModuleKind
     states: tuple[str, ...]
     steps: tuple[tuple[str, Expression], ...]
     outputs: tuple[Expression, ...]
     parameters: tuple[str, ...]
+    delays: tuple[Expression, ...] = ()
+
+    @property
+    def delays_by_text(self) -> dict[str, Expression]:
+        """The distinct delays of the states by their texts."""
+        return {formula_text(delay): delay for delay in self.delays}
+
+    @property
+    def has_several_delays(self) -> bool:
+        """Whether the delays of the problem are a dict, and not one number.
+
+        They are one number if the text has no delay, or only `tau` or a number."""
+        return has_several_delays(self.delays)
 
     @property
     def parts(self) -> Iterator[Expression]:
@@ -68,48 +89,60 @@ class FormulaProgram:
         return jnp.stack([jnp.reshape(a, ()) if a.ndim else a for a in arrays])
 
 
+def has_several_delays(delays: Sequence[Expression]) -> bool:
+    """Whether delays need a dict, and not one number: see `FormulaProgram`."""
+    if len(delays) > 1:
+        return True
+    return any(not isinstance(d, Number) and d != Name("tau") for d in delays)
+
+
 def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
-    """The program for one part of a model."""
-    line_kind = {"rhs": "derivative", "history": "history", "observe": None}[kind]
-    outputs = lines.observe if line_kind is None else lines.of(line_kind)
-    steps = _steps(outputs, lines.definitions)
+    """The program for one part of a model. It has no outputs if the text has none."""
+    outputs = lines.observe if kind == "observe" else lines.of(_LINE_KINDS[kind])
+    expansion = Expansion(lines.states, lines.definitions)
+    formulas = tuple(expansion.add(output.formula) for output in outputs)
+    steps = expansion.ordered_steps()
+    delays = tuple(expansion.delays.values())
+    # Parameters are listed in the order of the text. Those of the delays by which
+    # definitions are delayed follow.
+    definitions = {step.split("(")[0] for step in steps}
     used = [
-        line
-        for line in lines.model
-        if line.kind == line_kind or (line.kind == "definition" and line.name in steps)
+        line.formula
+        for line in (*lines.model, *lines.observe)
+        if line in outputs or (line.kind == "definition" and line.name in definitions)
     ]
-    used += lines.observe if line_kind is None else []
-    known = {*lines.states, *CONSTANTS, *steps, "t"}
+    used += [*steps.values(), *formulas]
+    names = dict.fromkeys(name for formula in used for name in names_in(formula))
+    known = {*lines.states, *lines.definitions, *CONSTANTS, *steps, "t"}
     if kind == "rhs":
-        # Only a right-hand side has the delay as an argument. In other parts of the
-        # model it is a parameter.
-        known.add("tau")
-    names = dict.fromkeys(name for line in used for name in names_in(line.formula))
+        known |= _delay_arguments(delays)
+    if kind == "initial" and outputs:
+        # A state without a value of its own at time zero keeps that of its history.
+        values = {line.name: formula for line, formula in zip(outputs, formulas)}
+        formulas = tuple(values.get(state, Name(state)) for state in lines.states)
     return FormulaProgram(
         kind,
         lines.states,
         tuple(steps.items()),
-        tuple(output.formula for output in outputs),
+        formulas,
         tuple(name for name in names if name not in known),
+        delays,
     )
 
 
-def _steps(
-    outputs: Sequence[ModelLine], definitions: Mapping[str, Expression]
-) -> dict[str, Expression]:
-    """The definitions that the outputs need, each one after those that it needs."""
+def _delay_arguments(delays: Sequence[Expression]) -> set[str]:
+    """The names that a right-hand side takes from its argument `tau`.
 
-    def needed(formula: Expression) -> list[str]:
-        return [name for name in names_in(formula) if name in definitions]
+    In other parts of the model they are parameters."""
+    if not has_several_delays(delays):
+        return {"tau"}
+    return {delay.name for delay in delays if isinstance(delay, Name)}
 
-    graph: dict[str, list[str]] = {}
-    waiting = [name for output in outputs for name in needed(output.formula)]
-    while waiting:
-        name = waiting.pop()
-        if name not in graph:
-            graph[name] = needed(definitions[name])
-            waiting += graph[name]
-    return {name: definitions[name] for name in TopologicalSorter(graph).static_order()}
+
+def delay_program(delay: Expression) -> FormulaProgram:
+    """The program for a delay, given as a formula of parameters."""
+    names = dict.fromkeys(name for name in names_in(delay) if name not in CONSTANTS)
+    return FormulaProgram("delay", (), (), (delay,), tuple(names))
 
 
 @cache
@@ -125,8 +158,11 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
 
     def __call__(self, *arguments):
         parameters = {name: getattr(self, name) for name in program.parameters}
-        arrays = map(jnp.asarray, arguments)
-        return program(parameters | name_arguments(program.states, *arrays))
+        result = program(parameters | name_arguments(program, *arguments))
+        return result[0] if program.kind == "delay" else result
+
+    def describe(self):
+        return _described(program, self)
 
     def __reduce__(self):
         return _rebuild, (program, *(getattr(self, n) for n in program.parameters))
@@ -139,8 +175,19 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
             __call__=__call__,
             __reduce__=__reduce__,
         )
+        if program.kind == "delay":
+            namespace["describe"] = describe
 
     return types.new_class(f"Text{program.kind.capitalize()}", (base,), {}, body)
+
+
+def _described(program: FormulaProgram, delay: Any) -> str:
+    """A delay with the values of its parameters: "`a + b` (a = 1, b = 2)"."""
+    values = [
+        f"{name} = {float(getattr(delay, name)):g}" for name in program.parameters
+    ]
+    formula = f"`{formula_text(program.outputs[0])}`"
+    return f"{formula} ({', '.join(values)})" if values else formula
 
 
 def _rebuild(program: FormulaProgram, *values: Any) -> eqx.Module:
@@ -163,27 +210,40 @@ def _components(states: Sequence[str], x: jax.Array) -> dict[str, jax.Array]:
     return {state: x[index] for index, state in enumerate(states)}
 
 
-def _rhs_variables(
-    states: Sequence[str], x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
-) -> dict[str, jax.Array]:
-    now = _components(states, x)
-    delayed = _components([delayed_name(state) for state in states], y)
-    return {**now, **delayed, "tau": tau, "t": t}
+def _rhs_variables(program: FormulaProgram, x: Any, y: Any, tau: Any, t: Any) -> dict:
+    x, y, tau, t = jax.tree.map(jnp.asarray, (x, y, tau, t))
+    delays = program.delays_by_text
+    if not program.has_several_delays:
+        y, tau = dict.fromkeys(delays, y), {"tau": tau}
+    variables = _components(program.states, x)
+    for key, delay in delays.items():
+        names = [formula_text(Delayed(state, delay)) for state in program.states]
+        variables |= _components(names, y[key])
+    return {**variables, **tau, "t": t}
 
 
-def _history_variables(states: Sequence[str], t: jax.Array) -> dict[str, jax.Array]:
-    return {"t": t}
+def _history_variables(program: FormulaProgram, t: Any) -> dict:
+    return {"t": jnp.asarray(t)}
 
 
-def _observe_variables(
-    states: Sequence[str], x: jax.Array, t: jax.Array
-) -> dict[str, jax.Array]:
-    return {**_components(states, x), "t": t}
+def _delay_variables(program: FormulaProgram) -> dict:
+    return {}
+
+
+def _initial_variables(program: FormulaProgram, problem: Problem) -> dict:
+    zero = jnp.zeros((), jnp.result_type(float))
+    return _components(program.states, problem.history(zero))
+
+
+def _observe_variables(program: FormulaProgram, x: Any, t: Any) -> dict:
+    return {**_components(program.states, jnp.asarray(x)), "t": jnp.asarray(t)}
 
 
 # The base class of each kind of module, and the names of its arguments' values.
 _MODULE_KINDS: dict[ModuleKind, Any] = {
     "rhs": (AbstractModel, _rhs_variables),
     "history": (AbstractHistory, _history_variables),
+    "delay": (AbstractDelay, _delay_variables),
+    "initial": (eqx.Module, _initial_variables),
     "observe": (eqx.Module, _observe_variables),
 }

@@ -1,6 +1,7 @@
 """Formulas and models in LaTeX."""
 
 import re
+from collections.abc import Mapping
 
 from .expression import (
     ATOM_PRECEDENCE,
@@ -11,6 +12,7 @@ from .expression import (
     Expression,
     Name,
     Number,
+    delay_terms,
     number_text,
 )
 from .model_lines import ModelLine, ModelLines
@@ -71,9 +73,11 @@ def latex(expression: Expression, precedence: int = 0) -> str:
     if isinstance(expression, Name):
         return latex_name(expression.name)
     if isinstance(expression, Delayed):
-        number = expression.delay
-        delay = r"\tau" if number is None else _number(number, ATOM_PRECEDENCE)
-        return f"{latex_name(expression.state)}(t - {delay})"
+        terms = [
+            _unsigned(latex(term, PRECEDENCE["*"]))
+            for term in delay_terms(expression.delay)
+        ]
+        return f"{latex_name(expression.name)}({' - '.join(['t', *terms])})"
     is_function = expression.function in FUNCTIONS
     text = _function(expression) if is_function else _operator(expression)
     return _enclosed(text) if _precedence(expression) < precedence else text
@@ -157,13 +161,15 @@ def latex_model(lines: ModelLines, history: str | None) -> str:
     """A model in LaTeX, with its lines aligned at `=`.
 
     `history` is the kind of the history if the text has no formula for it."""
-    rows = [_row(line) for line in lines.model]
+    until = {state: r"\le" for state in lines.states}
+    until |= {line.name: "<" for line in lines.of("initial")}
+    rows = [_row(line, until) for line in lines.model]
     if history is not None:
         has_several_states = len(lines.states) > 1
         for index, state in enumerate(lines.states):
             suffix = f"_{{{index}}}" if has_several_states else ""
             formula = _HISTORIES[history].replace("#", suffix)
-            rows.append(rf"{latex_name(state)}(t) &= {formula} \quad (t \le 0)")
+            rows.append(_history_row(state, formula, until))
     if lines.observe:
         rows.append(rf"\text{{measured: }} & {_observed_quantities(lines)}")
     if len(rows) == 1:
@@ -172,13 +178,20 @@ def latex_model(lines: ModelLines, history: str | None) -> str:
     return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
 
 
-def _row(line: ModelLine) -> str:
+def _row(line: ModelLine, until: Mapping[str, str]) -> str:
     name, formula = latex_name(line.name), latex(line.formula)
     if line.kind == "derivative":
         return rf"\frac{{d{name}}}{{dt}} &= {formula}"
     if line.kind == "history":
-        return rf"{name}(t) &= {formula} \quad (t \le 0)"
+        return _history_row(line.name, formula, until)
+    if line.kind == "initial":
+        return f"{name}(0) &= {formula}"
     return f"{name} &= {formula}"
+
+
+def _history_row(state: str, formula: str, until: Mapping[str, str]) -> str:
+    """The history of a state, up to time zero or before it, as `until` says."""
+    return rf"{latex_name(state)}(t) &= {formula} \quad (t {until[state]} 0)"
 
 
 def _observed_quantities(lines: ModelLines) -> str:

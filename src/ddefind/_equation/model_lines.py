@@ -10,7 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import final
 
 from .._util.errors import did_you_mean
-from .expression import Expression, Name, formula_text, names_in
+from .delayed_formulas import Expansion, ExpansionError
+from .expression import Delayed, Expression, Name, formula_text, names_in, walk
 from .parser import (
     EquationError,
     Source,
@@ -19,20 +20,29 @@ from .parser import (
     parse_statements,
     read_source,
 )
-from .translate_formula import RESERVED, Translator
+from .translate_formula import RESERVED, Place, Translator
 
 _LEFT_SIDES = {
     "derivative": "{}' = ",
     "history": "{}(t<=0) = ",
+    "initial": "{}(0) = ",
     "definition": "{} = ",
     "value": "",
+}
+
+# Where the formulas of statements stand, other than definitions and measured ones.
+_PLACES: dict[str, Place] = {
+    "derivative": "equation",
+    "history": "history",
+    "initial": "initial",
 }
 
 
 @final
 @dataclass(frozen=True)
 class ModelLine:
-    """A formula and what it defines: `x' = ...`, `x(t<=0) = ...` or `f = ...`.
+    """A formula and what it defines: `x' = ...`, `x(t<=0) = ...`, `x(0) = ...` or
+    `f = ...`.
 
     The kind "value" is an observed quantity that is given by its name alone."""
 
@@ -78,7 +88,10 @@ class ModelLines:
     def parameters(self) -> set[str]:
         """The names in the formulas that are neither states nor definitions."""
         lines = (*self.model, *self.observe)
-        used = {name for line in lines for name in names_in(line.formula)}
+        parts = [part for line in lines for part in walk(line.formula)]
+        delays = [part.delay for part in parts if isinstance(part, Delayed)]
+        formulas = (*(line.formula for line in lines), *delays)
+        used = {name for formula in formulas for name in names_in(formula)}
         return used - {*self.states, *RESERVED, *self.definitions}
 
 
@@ -95,13 +108,31 @@ def read_lines(text: str, observe: str | None) -> ModelLines:
     }
     for statement in statements:
         if statement.kind != "definition":
-            place = "history" if statement.kind == "history" else "equation"
-            formulas[statement.at] = translator.formula(statement, place)
+            formulas[statement.at] = translator.formula(
+                statement, _PLACES[statement.kind]
+            )
+    _check_expansion(statements, formulas, translator)
     lines = tuple(ModelLine(s.kind, s.name, formulas[s.at]) for s in statements)
     model = ModelLines(lines)
     if observe is None:
         return model
     return ModelLines(lines, _read_observe(observe, translator, model.parameters))
+
+
+def _check_expansion(
+    statements: list[Statement],
+    formulas: dict[int, Expression],
+    translator: Translator,
+) -> None:
+    """Check that the equations are not too long when their delayed definitions are
+    written out. `formulas` are the right sides by the places of the statements."""
+    expansion = Expansion(translator.states, translator.formulas)
+    for statement in statements:
+        if statement.kind == "derivative":
+            try:
+                expansion.add(formulas[statement.at])
+            except ExpansionError as error:
+                raise statement.error(str(error)) from None
 
 
 def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]:
@@ -115,9 +146,10 @@ def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]
             )
         if name in RESERVED:
             raise statement.error(f"{name!r} has a meaning already: take another name.")
-        role = "history" if kind == "history" else "name"
+        role = kind if kind in ("history", "initial") else "name"
         if (role, name) in used:
-            raise statement.error(f"{name!r} is given a second time.")
+            what = f"{name}(0)" if kind == "initial" else repr(name)
+            raise statement.error(f"{what} is given a second time.")
         used.add((role, name))
         if kind == "derivative":
             states.append(name)
@@ -130,14 +162,16 @@ def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]
 
 
 def _check_histories(states: list[str], statements: list[Statement]) -> None:
-    """Check that either all states have a history in the text, or none has."""
-    histories = {s.name: s for s in statements if s.kind == "history"}
-    for name, statement in histories.items():
-        if name not in states:
+    """Check that only states have a history or a value at time zero in the text, and
+    that either all have a history or none has."""
+    for statement in statements:
+        name, kind = statement.name, statement.kind
+        if kind in ("history", "initial") and name not in states:
+            what = "A history" if kind == "history" else "A value at time zero"
             raise statement.error(
-                f"A history for {name!r}, which is no state."
-                f"{did_you_mean(name, states)}"
+                f"{what} for {name!r}, which is no state.{did_you_mean(name, states)}"
             )
+    histories = {s.name: s for s in statements if s.kind == "history"}
     if not histories:
         return
     for statement in statements:
@@ -208,7 +242,7 @@ def _read_observe(
 def _check_observed(statements: list[Statement], taken: set[str]) -> None:
     """Check the left sides of the observed quantities. Names must not be `taken`."""
     for statement in statements:
-        if statement.kind in ("derivative", "history"):
+        if statement.kind in ("derivative", "history", "initial"):
             raise statement.error("Write name = formula, or a formula alone.")
         if statement.name in taken:
             raise statement.error(

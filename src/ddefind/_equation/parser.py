@@ -31,13 +31,14 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-StatementKind = Literal["derivative", "history", "definition", "value"]
+StatementKind = Literal["derivative", "history", "initial", "definition", "value"]
 # The left sides of statements, as tokens that are separated by spaces.
 _LEFT_SIDES: dict[StatementKind, re.Pattern[str]] = {
     "derivative": re.compile(
         r"([A-Za-z]\w*) '(?: \( t \))?|d([A-Za-z]\w*)(?: \( t \))? / dt"
     ),
     "history": re.compile(r"([A-Za-z]\w*) \( t <= 0 \)"),
+    "initial": re.compile(r"([A-Za-z]\w*) \( 0 \)"),
     "definition": re.compile(r"([A-Za-z]\w*)"),
 }
 _WORDS = ("and", "or", "not")
@@ -102,10 +103,10 @@ class Statement:
     """One statement of the text.
 
     `kind` and `name` come from its left side: `x' = ...` is the "derivative" of x,
-    `x(t<=0) = ...` its "history", `f = ...` a "definition", and a formula alone a
-    "value", without a name. `at` is the place of its first character. `tree` is the
-    syntax tree of the right side, and `places` maps the tree's column offsets to places
-    in the text."""
+    `x(t<=0) = ...` its "history", `x(0) = ...` its "initial" value, `f = ...` a
+    "definition", and a formula alone a "value", without a name. `at` is the place of
+    its first character. `tree` is the syntax tree of the right side, and `places` maps
+    the tree's column offsets to places in the text."""
 
     source: Source
     kind: StatementKind
@@ -263,14 +264,17 @@ def _left_side(source: Source, tokens: list[Token]) -> tuple[StatementKind, str]
             # In dlambda/dt the name is only a part of a token.
             _check_word(source, Token("name", name, tokens[0].at))
             return kind, name
-    hint = "The left side must be x', dx/dt, x(t<=0) or a name, for a state x."
+    hint = "The left side must be x', dx/dt, x(t<=0), x(0) or a name, for a state x."
     name = tokens[0].text
     if text.startswith(f"{name} ' '"):
         hint = f"One derivative only: write {name}' = v; v' = ... with a further state."
     elif tokens[0].kind == "name" and text.startswith(f"{name} ( t )"):
         hint = f"Write {name}' = ... for an equation, {name} = ... for a name."
     elif tokens[0].kind == "name" and text.startswith(f"{name} ("):
-        hint = f"Write {name}(t<=0) = ... for the history."
+        hint = (
+            f"Write {name}(t<=0) = ... for the history, or {name}(0) = ... for the "
+            "value at time zero."
+        )
     raise source.error(tokens[0].at, hint)
 
 

@@ -24,7 +24,7 @@ class ProblemTemplate:
 
     `blank` is the problem, with NaN for each missing value. `tied` maps the full names
     of arrays to the names of those that they always equal. `tau_known` says that the
-    delay in `blank` is its value; otherwise it must be given, too."""
+    delay in `blank` is its value; otherwise the delays must be given, too."""
 
     blank: Problem
     tied: Mapping[str, str]
@@ -50,7 +50,7 @@ class ProblemTemplate:
         """The values of all parameters, NaN where a value is missing."""
         vector = parameter_vector(self.blank)
         if not self.tau_known:
-            vector[self.names["tau"]] = np.nan
+            vector[[array.first for array in self.arrays if array.is_delay]] = np.nan
         return vector
 
     @property
@@ -101,7 +101,14 @@ class ProblemTemplate:
         parameters, rest = eqx.partition(self.blank, eqx.is_inexact_array)
         filled = jax.tree.unflatten(jax.tree.structure(parameters), arrays)
         whole = eqx.combine(filled, rest)
-        return Problem(whole.rhs, whole.history, whole.tau, observe=whole.observe)
+        return Problem(
+            whole.rhs,
+            whole.history,
+            whole.tau,
+            initial=whole.initial,
+            observe=whole.observe,
+            switches=whole.switches,
+        )
 
 
 def _element_values(key: str, value: Any, size: int) -> list:

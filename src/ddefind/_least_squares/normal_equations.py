@@ -106,6 +106,9 @@ class LeastSquaresModel(eqx.Module):
     def direct(self) -> tuple[int, ...]:
         """The free values on which something other than the delays and what is
         observed depends."""
+        if callable(self.fixed.initial):
+            # The state at time zero may depend on every part of the problem.
+            return tuple(range(len(self.free.names)))
         indirect = ("tau", "observe")
         sources = {
             source

@@ -276,25 +276,18 @@ def _gradients(
     )
     cells = jnp.max(grid.node(x.last))
     g_rhs, g_history, g_tau, g_observe = lax.fori_loop(0, cells, cell, zeros)
-    g_history, g_initial = _at_start(system, params, g_history, multiplier)
     g_observe = _add_single_times(system, loss, target, params, x, g_observe)
-    return eqx.tree_at(
+    g_initial = jax.tree.map(jnp.zeros_like, params.initial)
+    gradient = eqx.tree_at(
         lambda p: (p.rhs, p.history, p.tau, p.initial, p.observe),
         params,
         (g_rhs, g_history, g_tau, g_initial, g_observe),
         is_leaf=lambda leaf: leaf is None,
     )
-
-
-def _at_start(system: System, params: Problem, g_history: Any, multiplier: _Curve):
-    """The gradients for the history and for `initial`, after adding - X0_phi(0)^T
-    lambda(0) to the former, or with - lambda(0) for the latter."""
-    zero = jnp.zeros_like(params.tau)
-    minus = -multiplier(zero)
-    if system.grid.jump:
-        return g_history, None if params.initial is None else minus
-    _, vjp = jax.vjp(lambda history: system.history(history, zero), params.history)
-    return jax.tree.map(jnp.add, g_history, vjp(minus)[0]), None
+    # The state x(0) contributes - x(0)_phi^T lambda(0).
+    _, vjp = jax.vjp(system.start, params)
+    (by_start,) = vjp(-multiplier(jnp.zeros_like(tau)))
+    return jax.tree.map(jnp.add, gradient, by_start)
 
 
 def _jump_at_tau(

@@ -15,6 +15,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._util.arrays import as_parameter, is_concrete
 
@@ -105,7 +106,9 @@ def delay_names(tau: Any) -> list[str]:
 
 
 def check_delays(tau: Any) -> None:
-    """Raise an error unless every delay is a positive number."""
+    """Raise an error unless every delay is a positive number.
+
+    A computed delay may also have NaN for parameters whose values are not known."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     if not leaves:
         raise ValueError(
@@ -120,7 +123,13 @@ def check_delays(tau: Any) -> None:
                 "Several delays are a tuple or a dict of numbers: tau=(1.0, 2.5)."
             )
         if is_concrete(value) and not 0 < float(value) < float("inf"):
-            raise ValueError(_not_positive(name, leaf, float(value)))
+            if not (is_delay(leaf) and _has_unknown_parameters(leaf)):
+                raise ValueError(_not_positive(name, leaf, float(value)))
+
+
+def _has_unknown_parameters(delay: AbstractDelay) -> bool:
+    parameters = jax.tree.leaves(eqx.filter(delay, eqx.is_inexact_array))
+    return any(np.any(np.isnan(array)) for array in parameters)
 
 
 def _not_positive(name: str, leaf: Any, value: float) -> str:

@@ -9,6 +9,7 @@ element of the vector belongs to which element of the arrays. Two vectors are us
   that lies within the bounds, and `inverse` maps theta back to z.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -20,6 +21,11 @@ import numpy as np
 
 from .._util.errors import did_you_mean
 from .problem import Problem
+
+_DELAY = re.compile(
+    r"""tau (?: \.\w+ | \[ (?: \d+ | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" ) \] )?""",
+    re.VERBOSE,
+)
 
 
 def is_name(key: str) -> bool:
@@ -46,12 +52,10 @@ class ParameterArray(NamedTuple):
 
     @property
     def is_delay(self) -> bool:
-        """Whether the array is a delay: `tau`, `tau[1]` or `tau.growth`."""
-        key = self.name.removeprefix("tau")
-        if key == self.name:
-            return False
-        is_number = key[:1] == "[" and key[1:-1].isdigit()
-        return key == "" or is_number or (key[0] == "." and is_name(key[1:]))
+        """Whether the array is a delay: `tau`, `tau[1]`, `tau.rest`, `tau['2 weeks']`.
+
+        The parameters from which a delay is computed are not."""
+        return _DELAY.fullmatch(self.name) is not None
 
     def elements(self, name: str) -> list[str]:
         """The names of the elements if the array is called `name`: `b[0]`, `b[1]`."""

@@ -7,6 +7,7 @@ other parameter shares: `theta_0`, `b[1]`. Short names are displayed, and both a
 accepted.
 """
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -16,6 +17,12 @@ import jax.numpy as jnp
 
 from .free_parameters import ParameterArray, is_name
 from .problem import Problem
+
+# A part of a full name: a word with its indices, which may be texts: `tau['a.b']`.
+_NAME_PART = re.compile(
+    r"""(?: [^.\[] | \[ (?: '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" | [^'"\]]* ) \] )+""",
+    re.VERBOSE,
+)
 
 
 def parameter_arrays(
@@ -50,9 +57,18 @@ def _full_name(path: tuple[Any, ...]) -> str:
     return "".join(parts).lstrip(".")
 
 
+def name_parts(name: str) -> list[str]:
+    """The parts of a full name, between its dots. Dots inside of [...] do not count.
+
+    >>> name_parts("tau['0.5 * lag'].lag")
+    ["tau['0.5 * lag']", 'lag']
+    """
+    return _NAME_PART.findall(name)
+
+
 def _shorten(name: str, names: list[str]) -> str:
     """The shortest ending of `name` that is an ending of no other of the `names`."""
-    parts = name.split(".")
+    parts = name_parts(name)
     for begin in range(len(parts) - 1, 0, -1):
         if parts[begin].isdigit():
             continue  # The number of a layer means little without the network's name.

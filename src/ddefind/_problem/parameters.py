@@ -15,7 +15,7 @@ import numpy as np
 
 from .._util.errors import did_you_mean
 from .free_parameters import FreeParameters, ParameterArray
-from .parameter_names import element_names, parameter_arrays
+from .parameter_names import element_names, name_parts, parameter_arrays
 from .priors import AbstractPrior
 from .problem import Problem
 
@@ -253,7 +253,7 @@ def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        candidates = [a.name for a in arrays if a.name.split(".")[-1] in key]
+        candidates = [a.name for a in arrays if name_parts(a.name)[-1] in key]
         raise ValueError(
             f"{key!r} could mean any of {', '.join(candidates)}: give the full name."
         )
@@ -266,7 +266,7 @@ def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
 
 def _endings(array: ParameterArray) -> list[str]:
     """All endings of an array's full name: `rhs.net.weight`, `net.weight`, `weight`."""
-    parts = array.name.split(".")
+    parts = name_parts(array.name)
     return [".".join(parts[begin:]) for begin in range(len(parts))]
 
 

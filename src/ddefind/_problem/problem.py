@@ -28,7 +28,8 @@ class Problem(eqx.Module):
       them. `rhs` then gets `tau` and `y` in the same structure: with
       `tau={"growth": 2.0, "rest": 5.0}`, `y["rest"]` is $x(t - 5)$.
     - `initial`: $x(0)$, if it differs from `history(0)`, as after a dose that is given
-      at time zero.
+      at time zero. It is a vector of parameters, or a module or function that returns
+      the vector, given the problem: `lambda problem: problem.history(0.0) + 1`.
     - `observe(x, t)`: the quantities that are measured, of shape (k,). By default they
       are the state itself.
     - `switches`: the times at which `rhs` jumps, as where a condition on `t` changes.
@@ -47,7 +48,7 @@ class Problem(eqx.Module):
     rhs: Callable[..., Any]
     history: Callable[..., Any]
     tau: Any
-    initial: jax.Array | None
+    initial: Any
     observe: Callable[..., Any] | None
     switches: Callable[..., Any] | tuple[float, ...]
 
@@ -64,7 +65,7 @@ class Problem(eqx.Module):
         self.rhs = rhs
         self.history = history
         self.tau = as_delays(tau)
-        self.initial = None if initial is None else as_vector_parameter(initial)
+        self.initial = initial if callable(initial) else as_vector_parameter(initial)
         self.observe = observe
         self.switches = switches if callable(switches) else _numbers(switches)
         _check_problem(self)
@@ -80,6 +81,21 @@ class Problem(eqx.Module):
         if self.observe is None:
             return self.dimension
         return jax.eval_shape(self.observe, _state(self.dimension), _time()).shape[0]
+
+    @property
+    def has_jump(self) -> bool:
+        """Whether the state jumps at time zero, from `history(0)` to `start`."""
+        return self.initial is not None
+
+    @property
+    def start(self) -> jax.Array:
+        """The state x(0): `initial` if the problem has one, or else `history(0)`."""
+        if self.initial is None:
+            return self.history(jnp.zeros((), jnp.result_type(float)))
+        if not callable(self.initial):
+            return self.initial
+        function: Callable[..., Any] = self.initial
+        return function(self)
 
     @property
     def switch_times(self) -> jax.Array:
@@ -151,12 +167,8 @@ def _check_problem(problem: Problem) -> None:
             f"`rhs` returned {_describe(derivative)} but `history(0)` has shape "
             f"({d},). Return one derivative per component of the state."
         )
-    if problem.initial is not None and not isinstance(problem.initial, jax.Array):
-        raise TypeError(f"`initial` must be numbers, but got {problem.initial!r}.")
-    if problem.initial is not None and problem.initial.shape != (d,):
-        raise ValueError(
-            f"`initial` has shape {problem.initial.shape}, but the state has ({d},)."
-        )
+    if problem.initial is not None:
+        _check_initial(problem, d)
     if problem.observe is not None:
         observed = jax.eval_shape(problem.observe, _state(d), _time())
         if getattr(observed, "ndim", None) != 1:
@@ -170,6 +182,20 @@ def _check_problem(problem: Problem) -> None:
             "`switches(problem)` must return a vector of times, but it returned "
             f"{_describe(times)}."
         )
+
+
+def _check_initial(problem: Problem, d: int) -> None:
+    if not callable(problem.initial) and not isinstance(problem.initial, jax.Array):
+        raise TypeError(f"`initial` must be numbers, but got {problem.initial!r}.")
+    if isinstance(problem.initial, type):
+        name = problem.initial.__name__
+        raise TypeError(
+            "`initial` must be numbers, a module or a function, but got the class "
+            f"`{name}`. Call it: `{name}(...)`."
+        )
+    start = jax.eval_shape(lambda: problem.start)
+    if getattr(start, "shape", None) != (d,):
+        raise ValueError(f"`initial` has {_describe(start)}, but the state has ({d},).")
 
 
 def _describe(value: Any) -> str:

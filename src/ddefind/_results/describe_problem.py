@@ -53,6 +53,8 @@ def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
     is_simple = isinstance(problem.tau, jax.Array) and problem.switches == ()
     if rhs is None or past is None or problem.observe is not None or not is_simple:
         return None
+    if callable(problem.initial):
+        return None
     initial = None if problem.initial is None else len(problem.initial)
     return {"rhs": rhs, "history": past, "initial": initial}
 

@@ -147,10 +147,7 @@ def prepare_march(
         axis=1,
     )
     before_start = jax.vmap(problem.history)(-delays)
-    start = problem.initial
-    if start is None:
-        start = problem.history(jnp.zeros_like(delays[0]))
-    inputs = MarchInputs(params, delays, times, table, before_start, start)
+    inputs = MarchInputs(params, delays, times, table, before_start, problem.start)
     structure = jax.tree.structure(in_structure(problem.tau, [0] * k))
     has_switches = problem.switch_times.shape[0] > 0
     side = mesh.side if has_switches else 0.0

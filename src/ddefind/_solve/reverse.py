@@ -103,16 +103,17 @@ def reverse_march(
     carry = top, jnp.zeros_like(path[0, 0]), stages, starts, zeros, state
     carry = lax.while_loop(lambda carry: carry[0] >= 0, body, carry)
     _, cotangent, stages, starts, (g_rhs, g_tau), state = carry
-    g_history, g_initial, g_tau_history = _history_gradient(
-        system, params, cotangent, stages, starts, top
-    )
+    g_history, g_tau_history = _history_gradient(system, params, stages, starts, top)
     g_tau = g_tau + g_tau_history + state.tau
+    g_initial = jax.tree.map(jnp.zeros_like, params.initial)
     gradient = eqx.tree_at(
         lambda p: (p.rhs, p.history, p.tau, p.initial, p.observe),
         params,
         (g_rhs, g_history, g_tau, g_initial, state.observe),
         is_leaf=lambda leaf: leaf is None,
     )
+    by_start = jax.vjp(system.start, params)[1](cotangent)[0]
+    gradient = jax.tree.map(jnp.add, gradient, by_start)
     return state.loss, gradient, Buffers(path, stages, starts)
 
 
@@ -216,10 +217,10 @@ class _Reverse:
         return jnp.where(later <= self.top, g_start, 0.0)
 
 
-def _history_gradient(system: System, params: Problem, cotangent, stages, starts, top):
-    """The gradients for the history, for `initial` and for tau through the history.
+def _history_gradient(system: System, params: Problem, stages, starts, top):
+    """The gradients for the history, and for tau through the history.
 
-    `cotangent` is that of x(0). The steps of the first delay have stored the cotangents
+    The steps of the first delay have stored the cotangents
     of the history: `stages` those inside them, `starts` those at their beginnings."""
     grid, fractions = system.grid, system.solver.fractions
 
@@ -247,11 +248,7 @@ def _history_gradient(system: System, params: Problem, cotangent, stages, starts
             (history, tau),
             is_leaf=lambda leaf: leaf is None,
         )
-        early = history_states(system, moved)
-        return early, None if grid.jump else system.start(moved)
+        return history_states(system, moved)
 
     _, vjp = jax.vjp(states, params.history, params.tau)
-    on_start = None if grid.jump else cotangent
-    g_history, g_tau = vjp((HistoryStates(on_rows, on_inside), on_start))
-    g_initial = cotangent if params.initial is not None else None
-    return g_history, g_initial, g_tau
+    return vjp(HistoryStates(on_rows, on_inside))

@@ -96,6 +96,8 @@ class System:
 
     def start(self, params: Problem) -> jax.Array:
         """The state x(0): the history at 0, or `initial` where the problem has one."""
+        if callable(self.fixed.initial):
+            return self.lift(lambda one: eqx.combine(one, self.fixed).start)(params)
         lanes = self.state_shape[1:]
         if params.initial is not None:
             return params.initial
