@@ -12,7 +12,9 @@ import numpy as np
 
 from .._least_squares import levenberg_marquardt
 from .._least_squares.observe import observed
+from .combinations import determined_combinations
 from .covariance import Uncertainty
+from .exchanges import coincident, exchange_notes, find_exchanges
 from .identifiability import Verdict, verdicts
 from .profile_intervals import profiles as compute_profiles, tied_minima
 from .profile_likelihood import Profile
@@ -45,10 +47,22 @@ def assess(
     if profiles is None:
         profiles = tuple(compute_profiles(uncertainty))
     values = model_values(uncertainty)
+    exchanges = find_exchanges(uncertainty)
+    combinations = determined_combinations(
+        uncertainty, coincident(uncertainty, exchanges)
+    )
+    # Parts of a combination have more freedom than to be exchanged.
+    notes = {
+        j: note
+        for j, note in exchange_notes(uncertainty, exchanges).items()
+        if j not in combinations
+    }
+    judged = verdicts(uncertainty, profiles, combinations, notes)
+    ties = tied_minima(uncertainty, exchanges) if has_fit(uncertainty) else []
     return Assessment(
         profiles=profiles,
-        verdicts=tuple(verdicts(uncertainty, list(profiles))),
-        ties=tuple(tied_minima(uncertainty)) if has_fit(uncertainty) else (),
+        verdicts=tuple(judged),
+        ties=tuple(ties),
         fitted=values[..., 0],
         checks=test_residuals(uncertainty, values),
     )
