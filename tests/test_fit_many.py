@@ -9,6 +9,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._fitting.descent_batches import DescentBatch
+from ddefind._fitting.descent_grids import make_grids
 from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
 from ddefind._solve.grid import Grid
@@ -156,9 +157,8 @@ def temporary_bytes(fits, capacity, rows=50):
         10**6,
         1,
     )
-    batch = DescentBatch(
-        descent, np.stack([z] * fits, -1), sets, np.full(fits, 2.0), 10, False
-    )
+    grids = make_grids([problem] * fits, np.full(fits, sets[0].T), dd.RK2(), 10)
+    batch = DescentBatch(descent, np.stack([z] * fits, -1), sets, grids, False)
     lowered = run.lower(
         descent,
         jax.tree.map(jnp.asarray, batch.state),

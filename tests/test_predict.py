@@ -181,7 +181,7 @@ def test_derived_quantities_of_vectors_and_of_what_is_not_determined(two_states)
         ("tau; b", "one expression"),
         ("", "one expression"),
         ("tau > 1", "a comparison has no error bar"),
-        ("b(t - tau)", "'b' is no state"),
+        ("b(t - tau)", "'b' is neither a state"),
         ("history.b + lambda", "cannot be a name"),
         ("().__class__", "A value is missing|cannot stand"),
         ("__import__('os')", "begins with a letter"),
