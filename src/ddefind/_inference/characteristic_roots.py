@@ -1,65 +1,183 @@
-r"""Characteristic roots of linear delay equations.
+r"""Characteristic roots of linear delay equations with one or several constant delays.
 
-The equation $x'(t) = A x(t) + B x(t - \tau)$ has the solutions $e^{\lambda t} v$ with
+The equation $x'(t) = A x(t) + \sum_q B_q x(t - \tau_q)$ has the solutions $e^{\lambda
+t} v$ with
 
-$$\Delta(\lambda)\,v = (\lambda I - A - B e^{-\lambda\tau})\,v = 0.$$
+$$\Delta(\lambda)\,v = \bigl(\lambda I - A - \sum_q B_q e^{-\lambda\tau_q}\bigr)\,v = 0.$$
 
-The roots $\lambda$ are the eigenvalues of an operator on functions over one delay,
-$u(s) = x(t + s)$ for $-\tau \le s \le 0$: it maps u to du/ds, with $A u(0) + B
-u(-\tau)$ in the place of the derivative at s = 0. Discretised at Chebyshev points the
-operator is a matrix, whose eigenvalues approximate the rightmost roots. Newton's method
-makes these exact."""
+The roots $\lambda$ are the eigenvalues of an operator on functions over the longest
+delay, $u(s) = x(t + s)$ for $-\max\tau \le s \le 0$: it maps u to du/ds, with $A u(0) +
+\sum_q B_q u(-\tau_q)$ in the place of the derivative at s = 0. Discretised at Chebyshev
+points the operator is a matrix, whose eigenvalues approximate the roots near zero.
+Newton's method makes these exact.
+
+With N points, the eigenvalues up to about $N / \max\tau$ are good. A root farther up the
+imaginary axis, as a short delay beside a long one can have, is sought around a shift
+$i\omega$: the differences $\lambda - i\omega$ are the roots for $A - i\omega I$ and $B_q
+e^{-i\omega\tau_q}$. How far up the shifts must go is known, because
+
+$$|\mathrm{Im}\,\lambda| \le \rho\bigl(|A - \mathrm{diag} A| + \sum_q |B_q|
+  e^{-\sigma\tau_q}\bigr) \quad\text{for every root with } \mathrm{Re}\,\lambda \ge
+  \sigma,$$
+
+where $|\cdot|$ is taken of each element and $\rho$ is the spectral radius. (Each row i of
+the equation bounds $|\lambda - A_{ii}|$, and hence the imaginary part, by a matrix with
+no negative elements.)
+
+States that influence others without being influenced by them make the equation block
+triangular. Its roots are those of the blocks, which are sought one by one."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse.csgraph import connected_components
 
 # The smallest and the largest number of Chebyshev points.
 _FEWEST_POINTS, _MOST_POINTS = 20, 320
+# The largest number of shifts up the imaginary axis.
+_MOST_SHIFTS = 100
 # Delta counts as singular if its smallest singular value is below this, relative to the
 # size of its terms.
 _SINGULAR = 1e-9
+# If the delayed terms are larger than all others by this factor, Delta is singular up
+# to rounding everywhere.
+_LARGEST_RATIO = 1e13
+
+
+class _Block(NamedTuple):
+    """A linear delay equation of states that all influence each other, directly or by
+    way of others. It has only the delays that occur in it, possibly none."""
+
+    A: np.ndarray  # [d, d]
+    B: np.ndarray  # [k, d, d]
+    taus: np.ndarray  # [k]
+
+    def delta(self, root: complex) -> np.ndarray:
+        """The characteristic matrix."""
+        delayed = np.einsum("q,qij->ij", np.exp(-root * self.taus), self.B)
+        return root * np.eye(len(self.A)) - self.A - delayed
+
+    def delta_slope(self, root: complex) -> np.ndarray:
+        """The derivative of the characteristic matrix for the root."""
+        weights = self.taus * np.exp(-root * self.taus)
+        return np.eye(len(self.A)) + np.einsum("q,qij->ij", weights, self.B)
+
+    def delayed_size(self, root: complex) -> float:
+        """The size of the delayed terms in the characteristic matrix."""
+        norms = np.linalg.norm(self.B, axis=(1, 2))
+        return float(norms @ np.exp(-root.real * self.taus))
+
+    def highest(self, sigma: float) -> float:
+        """A bound on the imaginary parts of the roots to the right of `sigma`."""
+        size = np.abs(self.A - np.diag(np.diag(self.A)))
+        with np.errstate(over="ignore"):
+            factors = np.minimum(np.exp(-sigma * self.taus), 1e100)
+        size = size + np.einsum("q,qij->ij", factors, np.abs(self.B))
+        return float(np.max(np.abs(np.linalg.eigvals(size))))
 
 
 def rightmost_roots(
-    A: ArrayLike, B: ArrayLike, tau: float, count: int = 6
+    A: ArrayLike, B: ArrayLike, tau: ArrayLike, count: int = 6
 ) -> np.ndarray:
     """The `count` rightmost characteristic roots (or all, if there are fewer), in the
     order of decreasing real parts. Of complex conjugates both are listed.
 
+    `A` has the shape (d, d). With one delay, `B` has that shape too and `tau` is a
+    number; with k delays, they have the shapes (k, d, d) and (k,).
+
     >>> rightmost_roots([[-2.0]], [[1.0]], tau=1.0, count=1).round(4)
     array([-0.4429+0.j])
     """
-    A, B = np.atleast_2d(np.asarray(A, float)), np.atleast_2d(np.asarray(B, float))
-    if not B.any():
-        return _without_delay(A, count)
+    found = [_rightmost(block, count) for block in _blocks(A, B, tau)]
+    return _with_conjugates(_distinct(np.concatenate(found)), count)
+
+
+def near_root(
+    A: ArrayLike, B: ArrayLike, tau: ArrayLike, root: complex
+) -> complex | None:
+    """The characteristic root near the guess `root`, or its conjugate: the one whose
+    imaginary part is not negative. None if Newton's method does not find it."""
+    found = [_near_root(block, root) for block in _blocks(A, B, tau)]
+    roots = [each for each in found if each is not None]
+    guess = complex(root.real, abs(root.imag))
+    return min(roots, key=lambda each: abs(each - guess), default=None)
+
+
+def _blocks(A: Any, B: Any, tau: Any) -> Iterator[_Block]:
+    """The blocks of an equation: the groups of states that influence each other."""
+    A, taus = np.atleast_2d(np.asarray(A, float)), np.atleast_1d(np.asarray(tau, float))
+    B = np.reshape(np.asarray(B, float), (len(taus), *A.shape))
+    is_linked = (A != 0) | np.any(B != 0, axis=0)
+    number, labels = connected_components(is_linked, connection="strong")
+    for label in range(number):
+        own = np.flatnonzero(labels == label)
+        inner = B[:, own][:, :, own]
+        occurs = np.any(inner != 0, axis=(1, 2))
+        yield _Block(A[np.ix_(own, own)], inner[occurs], taus[occurs])
+
+
+def _rightmost(block: _Block, count: int) -> np.ndarray:
+    """The rightmost roots of a block, those whose imaginary parts are not negative."""
+    if len(block.taus) == 0:
+        return _without_delay(block)
     points, before = _FEWEST_POINTS, None
     while True:
-        roots = _polished(A, B, tau, _approximate_roots(A, B, tau, points), count)
+        guesses = _approximate_roots(block, points, 0.0)
+        roots = _polished(block, guesses, count)
+        if before is not None:
+            further = _further_guesses(block, points, before, count)
+            both = np.append(roots, _polished(block, further, count))
+            roots = _distinct(both)
         # The points are enough if twice as many give the same roots.
-        is_settled = before is not None and _is_same(roots, before)
+        is_settled = before is not None and _is_same(
+            _with_conjugates(roots, count), _with_conjugates(before, count)
+        )
         if is_settled or 2 * points > _MOST_POINTS:
-            return roots if len(roots) else _without_delay(A, count)
+            return roots if len(roots) else _without_delay(block)
         points, before = 2 * points, roots
 
 
-def _without_delay(A: np.ndarray, count: int) -> np.ndarray:
-    """The roots of x' = A x: for equations that do not depend on the past, or whose
-    solutions vanish within one delay."""
-    roots = np.linalg.eigvals(A).astype(complex)
-    return roots[np.argsort(-np.real(roots), kind="stable")][:count]
+def _without_delay(block: _Block) -> np.ndarray:
+    """The roots of x' = A x, those whose imaginary parts are not negative."""
+    roots = np.linalg.eigvals(block.A).astype(complex)
+    return roots[roots.imag >= 0]
 
 
-def _approximate_roots(
-    A: np.ndarray, B: np.ndarray, tau: float, points: int
+def _further_guesses(
+    block: _Block, points: int, before: np.ndarray, count: int
 ) -> np.ndarray:
-    """The eigenvalues of the operator, discretised at Chebyshev points."""
-    d = len(A)
-    D = _differentiation_matrix(points) * 2 / tau
-    generator = np.kron(D, np.eye(d))
+    """Approximate roots that are too far up the imaginary axis for the discretisation
+    around zero, but may be to the right of the last of the roots found `before`."""
+    wanted = _with_conjugates(before, count)
+    highest = block.highest(float(wanted[-1].real) if len(wanted) else 0.0)
+    reach = points / np.max(block.taus)
+    number = int(min(np.ceil(max(highest / reach - 1, 0.0) / 2), _MOST_SHIFTS))
+    found = [np.zeros(0, complex)]
+    for shift in 2 * reach * np.arange(1, number + 1):
+        guesses = _approximate_roots(block, points, shift)
+        # Neighbouring windows overlap a little.
+        found.append(guesses[np.abs(guesses.imag - shift) < 1.1 * reach])
+    return np.concatenate(found)
+
+
+def _approximate_roots(block: _Block, points: int, shift: float) -> np.ndarray:
+    """The roots near i `shift`: the eigenvalues of the operator, discretised at
+    Chebyshev points."""
+    d, longest = len(block.A), np.max(block.taus)
+    A, B = block.A, block.B
+    if shift != 0:
+        A = A - 1j * shift * np.eye(d)
+        B = B * np.exp(-1j * shift * block.taus)[:, None, None]
+    D = _differentiation_matrix(points) * 2 / longest
+    generator = np.kron(D, np.eye(d)).astype(A.dtype)
     generator[:d] = 0.0
     generator[:d, :d] = A
-    generator[:d, -d:] += B
-    return np.linalg.eigvals(generator)
+    for tau, coupling in zip(block.taus, B):
+        row = _interpolation_row(points, 1 - 2 * tau / longest)
+        generator[:d] += np.kron(row, coupling)
+    return np.linalg.eigvals(generator) + 1j * shift
 
 
 def _differentiation_matrix(points: int) -> np.ndarray:
@@ -73,51 +191,49 @@ def _differentiation_matrix(points: int) -> np.ndarray:
     return D - np.diag(D.sum(axis=1))
 
 
-def _polished(
-    A: np.ndarray, B: np.ndarray, tau: float, guesses: np.ndarray, count: int
-) -> np.ndarray:
-    """The distinct roots near the rightmost guesses, by Newton's method."""
+def _interpolation_row(points: int, place: float) -> np.ndarray:
+    """The row that maps the values of a polynomial at the Chebyshev points to its value
+    at a `place` between -1 and 1, by the barycentric formula."""
+    k = np.arange(points + 1)
+    gaps = place - np.cos(np.pi * k / points)
+    if np.any(gaps == 0):
+        return (gaps == 0).astype(float)
+    weight = np.where((k == 0) | (k == points), 0.5, 1.0) * (-1.0) ** k / gaps
+    return weight / weight.sum()
+
+
+def _polished(block: _Block, guesses: np.ndarray, count: int) -> np.ndarray:
+    """The distinct roots near the rightmost guesses, by Newton's method: those whose
+    imaginary parts are not negative."""
     order = np.argsort(-np.real(guesses))
-    roots: list[complex] = []
-    for guess in guesses[order][: 4 * count + 4 * len(A)]:
-        if guess.imag < 0:
-            continue
-        root = near_root(A, B, tau, complex(guess))
-        if root is None or any(abs(root - r) < 1e-7 * (1 + abs(r)) for r in roots):
-            continue
-        roots.append(root)
-    both = [w for r in roots for w in ([r, r.conjugate()] if r.imag else [r])]
-    with_conjugates = np.array(both, complex)
-    order = np.argsort(-np.real(with_conjugates), kind="stable")
-    return with_conjugates[order][:count]
+    rightmost = guesses[order][: 4 * count + 4 * len(block.A)]
+    roots = [_near_root(block, complex(g)) for g in rightmost if g.imag >= 0]
+    return _distinct(np.array([r for r in roots if r is not None], complex))
 
 
-def near_root(
-    A: np.ndarray, B: np.ndarray, tau: float, root: complex
-) -> complex | None:
-    """The characteristic root near the guess `root`, or its conjugate: the one whose
-    imaginary part is not negative.
+def _near_root(block: _Block, root: complex) -> complex | None:
+    """The root of a block near the guess `root`, as in `near_root`.
 
     Newton's method is applied to the root and its vector v together, with v normalised
-    by its product with the first approximation. None if it does not converge."""
-    if not B.any():
-        roots = _without_delay(A, len(A))
-        nearest = roots[np.argmin(np.abs(roots - root))]
+    by its product with the first approximation."""
+    if len(block.taus) == 0:
+        roots = np.linalg.eigvals(block.A)
+        nearest = complex(roots[np.argmin(np.abs(roots - root))])
         return complex(nearest.real, abs(nearest.imag))
-    delta = _delta(A, B, tau, root)
-    vector = np.linalg.svd(delta)[2][-1].conj()
+    A_size = float(np.linalg.norm(block.A))
+    if not _is_regular(block, A_size, root):
+        return None
+    vector = np.linalg.svd(block.delta(root))[2][-1].conj()
     norm, step = vector.conj(), np.zeros(1)
     for _ in range(30):
-        delta = _delta(A, B, tau, root)
-        slope = np.eye(len(A)) + tau * B * np.exp(-root * tau)
+        delta, slope = block.delta(root), block.delta_slope(root)
         system = np.block(
             [[delta, (slope @ vector)[:, None]], [norm[None], np.zeros(1)]]
         )
         right = -np.append(delta @ vector, norm @ vector - 1)
         step = np.linalg.lstsq(system, right, rcond=None)[0]
         vector, root = vector + step[:-1], root + step[-1]
-        # If e^(-root tau) exceeds e^30, Delta is singular up to rounding everywhere.
-        if not np.isfinite(root) or -root.real * tau > 30:
+        if not _is_regular(block, A_size, root):
             return None
         if abs(step[-1]) < 1e-13 * (1 + abs(root)):
             break
@@ -126,15 +242,36 @@ def near_root(
         return None
     if abs(root.imag) < 1e-10 * (1 + abs(root)):
         root = complex(root.real, 0.0)
-    smallest = np.linalg.svd(_delta(A, B, tau, root), compute_uv=False)[-1]
-    size = abs(root) + np.linalg.norm(A) + np.linalg.norm(B) * np.exp(-root.real * tau)
+    smallest = np.linalg.svd(block.delta(root), compute_uv=False)[-1]
+    size = abs(root) + A_size + block.delayed_size(root)
     is_root = smallest <= _SINGULAR * max(size, 1e-300)
     return complex(root.real, abs(root.imag)) if is_root else None
 
 
-def _delta(A: np.ndarray, B: np.ndarray, tau: float, root: complex) -> np.ndarray:
-    """The characteristic matrix."""
-    return root * np.eye(len(A)) - A - B * np.exp(-root * tau)
+def _is_regular(block: _Block, A_size: float, root: complex) -> bool:
+    """Whether the characteristic matrix is finite, and not ruled by its delayed terms
+    so much that it is singular up to rounding."""
+    if not np.isfinite(root):
+        return False
+    with np.errstate(over="ignore"):
+        return block.delayed_size(root) <= _LARGEST_RATIO * (abs(root) + A_size)
+
+
+def _distinct(roots: np.ndarray) -> np.ndarray:
+    """The roots without those that are repeated, up to rounding."""
+    kept: list[complex] = []
+    for root in roots.tolist():
+        if not any(abs(root - r) < 1e-7 * (1 + abs(r)) for r in kept):
+            kept.append(root)
+    return np.array(kept, complex)
+
+
+def _with_conjugates(roots: np.ndarray, count: int) -> np.ndarray:
+    """The `count` rightmost roots, with the complex conjugates that the list leaves
+    out."""
+    both = [w for r in roots.tolist() for w in ([r, r.conjugate()] if r.imag else [r])]
+    listed = np.array(both, complex)
+    return listed[np.argsort(-np.real(listed), kind="stable")][:count]
 
 
 def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
