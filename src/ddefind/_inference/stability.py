@@ -1,10 +1,11 @@
 r"""The equilibria of the fitted equation, and their stability.
 
-At an equilibrium $F(x^*, x^*, \tau) = 0$. Small disturbances u of it obey the linear
-equation $u' = A u + B u(t - \tau)$ with $A = \partial F / \partial x$ and $B = \partial
-F / \partial y$. They decay if every characteristic root has a negative real part. The
-rightmost root $\lambda$ decides: disturbances change as $e^{\mathrm{Re}\lambda\,t}$ and
-oscillate with the period $2\pi / \mathrm{Im}\lambda$."""
+At an equilibrium $F(x^*, x^*, \tau) = 0$, with $x^*$ in the place of every delayed
+state. Small disturbances u of it obey the linear equation $u' = A u + \sum_q B_q u(t -
+\tau_q)$ with $A = \partial F / \partial x$ and $B_q = \partial F / \partial y_q$. They
+decay if every characteristic root has a negative real part. The rightmost root
+$\lambda$ decides: disturbances change as $e^{\mathrm{Re}\lambda\,t}$ and oscillate with
+the period $2\pi / \mathrm{Im}\lambda$."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._least_squares.normal_equations import LeastSquaresModel
+from .._problem.delays import delay_count, delay_values, delay_vector, in_structure
 from .._util.text_table import decimals, format_number, html_table, table_lines
 from .characteristic_roots import near_root, rightmost_roots
 from .covariance import Uncertainty
@@ -103,27 +105,36 @@ def _with_error(value: float, error: float) -> str:
 
 
 class _Linearisation(NamedTuple):
-    """The right-hand side F(x, x, tau, t) and its derivatives, for several states."""
+    """The right-hand side F(x, y, tau, t) and its derivatives, for several states, each
+    of which is also the state at all k delayed times."""
 
     slope: Any  # [count, d], F itself
     A: Any  # [count, d, d], the derivative for the state
-    B: Any  # [count, d, d], the derivative for the delayed state
-    tau: Any  # [count]
+    B: Any  # [count, k, d, d], the derivatives for the delayed states
+    taus: Any  # [count, k]
     time_derivative: Any  # [count, d]
+
+    @property
+    def jacobian(self) -> np.ndarray:
+        """The derivative of F(x, x, tau, t) for x, [count, d, d]."""
+        return np.asarray(self.A + self.B.sum(axis=1))
 
 
 @eqx.filter_jit
 def _linearise(model: LeastSquaresModel, theta, x, t) -> _Linearisation:
     """The linearisation at the states `x`, of shape (count, d), all at the time `t`."""
-    params = model.free.join_values(theta, model.learned)
-    system = model.sensitivity(theta, 1, 1.0).system
+    problem = eqx.combine(model.free.join_values(theta, model.learned), model.fixed)
+    tau = delay_values(problem.tau)
 
     def slope(x, y, t):
-        return system.slope(params.rhs, x, y, params.tau, t)
+        return problem.rhs(x, y, tau, t)
 
     def at(x):
-        A, B, time_derivative = jax.jacfwd(slope, argnums=(0, 1, 2))(x, x, t)
-        return _Linearisation(slope(x, x, t), A, B, params.tau, time_derivative)
+        y = in_structure(problem.tau, [x] * delay_count(problem.tau))
+        A, B, time_derivative = jax.jacfwd(slope, argnums=(0, 1, 2))(x, y, t)
+        B = jnp.stack(jax.tree.leaves(B))
+        taus = delay_vector(problem.tau)
+        return _Linearisation(slope(x, y, t), A, B, taus, time_derivative)
 
     return jax.vmap(at)(x)
 
@@ -146,14 +157,23 @@ def stability(
 def _check_autonomous(
     model: LeastSquaresModel, theta: np.ndarray, path: np.ndarray, T: float
 ) -> None:
-    """Raise an error if the right-hand side depends on the time explicitly."""
-    for t in (0.0, 0.37 * T, T):
+    """Raise an error if the right-hand side depends on the time explicitly: smoothly,
+    or by a switch."""
+    problem = eqx.combine(model.free.join_values(theta, model.learned), model.fixed)
+    switches = np.clip(np.asarray(problem.switch_times), 0.0, T)
+    ends = np.unique(np.concatenate([[0.0, T], switches]))
+    between = 0.5 * (ends[1:] + ends[:-1])
+    first = None
+    for t in (0.0, 0.37 * T, T, *between):
         linear = _linearise(model, theta, path, jnp.asarray(t))
-        size = np.max(np.abs(linear.slope), initial=0.0)
-        if np.max(np.abs(linear.time_derivative)) * T > 1e-9 * size:
+        slope = np.asarray(linear.slope)
+        first = slope if first is None else first
+        size = np.max(np.abs(slope), initial=0.0)
+        changes = np.max(np.abs(linear.time_derivative)) * T > 1e-9 * size
+        if changes or np.max(np.abs(slope - first)) > 1e-9 * size:
             raise ValueError(
                 "The model depends on the time t: it has no equilibrium. `stability` "
-                "is for equations of the state and the delayed state alone."
+                "is for equations of the state and the delayed states alone."
             )
 
 
@@ -172,9 +192,9 @@ def _find_equilibria(
     with np.errstate(all="ignore"):
         for _ in range(_ITERATIONS):
             linear = _linearise(model, theta, x, jnp.zeros(()))
-            x = x - _newton_step(np.asarray(linear.A + linear.B), linear.slope, scale)
+            x = x - _newton_step(linear.jacobian, linear.slope, scale)
     linear = _linearise(model, theta, x, jnp.zeros(()))
-    jacobian = np.abs(np.asarray(linear.A + linear.B))
+    jacobian = np.abs(linear.jacobian)
     size = np.einsum("kij,kj->ki", jacobian, np.abs(x) + 1e-6 * scale)
     has_converged = np.all(np.abs(np.asarray(linear.slope)) <= 1e-9 * size, axis=1)
     is_near = np.all(np.abs(x - path.mean(axis=0)) <= 100 * scale, axis=1)
@@ -202,8 +222,8 @@ def _equilibrium(uncertainty: Uncertainty, x: np.ndarray) -> Equilibrium:
     """The equilibrium `x` with its roots, and their standard errors."""
     model, theta = uncertainty.setup.model, uncertainty.theta
     linear = _linearise(model, theta, x[None], jnp.zeros(()))
-    A, B, tau = (np.asarray(a[0]) for a in (linear.A, linear.B, linear.tau))
-    roots = rightmost_roots(A, B, float(tau))
+    A, B, taus = (np.asarray(a[0]) for a in (linear.A, linear.B, linear.taus))
+    roots = rightmost_roots(A, B, taus)
     first = roots[0]
     errors = uncertainty.standard_errors
     sizes = np.maximum(np.abs(theta), np.where(np.isfinite(errors), errors, 0.0))
@@ -250,12 +270,12 @@ def _root_derivative(
         shifted[j] += sign * step
         for _ in range(4):
             linear = _linearise(model, shifted, state, jnp.zeros(()))
-            jacobian = np.asarray(linear.A + linear.B)
+            jacobian = linear.jacobian
             unlimited = np.ones(x.shape[0]) * np.inf
             state = state - _newton_step(jacobian, linear.slope, unlimited)
         linear = _linearise(model, shifted, state, jnp.zeros(()))
-        A, B, tau = (np.asarray(a[0]) for a in (linear.A, linear.B, linear.tau))
-        roots.append(near_root(A, B, float(tau), root))
+        A, B, taus = (np.asarray(a[0]) for a in (linear.A, linear.B, linear.taus))
+        roots.append(near_root(A, B, taus, root))
     below, above = roots
     if below is None or above is None:
         return complex(np.nan)
