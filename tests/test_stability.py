@@ -1,11 +1,22 @@
-"""Characteristic roots against Lambert's W, and the stability of fitted equations."""
+"""Characteristic roots against Lambert's W, polynomials and the argument principle, and
+the stability of fitted equations."""
 
+from typing import final
+
+import equinox as eqx
+import jax
 import numpy as np
 import pytest
 from scipy.special import lambertw
 
 import ddefind as dd
-from ddefind._inference.characteristic_roots import rightmost_roots
+from ddefind._inference.characteristic_roots import near_root, rightmost_roots
+from ddefind._inference.covariance import Uncertainty
+from ddefind._inference.stability import stability
+from ddefind._least_squares.batches import RefinedFits
+from ddefind._least_squares.search import SearchResult
+from ddefind._least_squares.setup import make_setup
+from ddefind._problem.delays import AbstractDelay
 from support.options import QUIET
 from support.unchecked import unchecked
 
@@ -47,6 +58,105 @@ def test_roots_where_there_are_few_or_double_ones():
     # On the brink of stability: x' = -pi/2 x(t - 1) is a cosine.
     found = rightmost_roots([[0.0]], [[-np.pi / 2]], 1.0)
     np.testing.assert_allclose(found[:2], [0.5j * np.pi, -0.5j * np.pi], atol=1e-12)
+
+
+def count_right_of(A, B, taus, sigma):
+    """The number of roots to the right of `sigma`, by the argument principle: how often
+    the characteristic function turns around zero along a half circle that is larger
+    than every such root."""
+    A, B, taus = np.atleast_2d(A), np.asarray(B), np.asarray(taus)
+    size = np.linalg.norm(A) + np.linalg.norm(B, axis=(1, 2)) @ np.exp(-sigma * taus)
+    radius = 4 * (size + abs(sigma)) + 1
+    up = np.linspace(0, radius, int(1000 + 100 * radius * taus.max()))
+    arc = radius * np.exp(1j * np.linspace(np.pi / 2, 0, 2000))
+    z = sigma + np.concatenate([1j * up, arc])
+    while True:
+        matrices = z[:, None, None] * np.eye(len(A)) - A
+        matrices -= np.einsum("zq,qij->zij", np.exp(-z[:, None] * taus), B)
+        turns = np.diff(np.unwrap(np.angle(np.linalg.det(matrices))))
+        coarse = np.flatnonzero(np.abs(turns) > 1)
+        if not len(coarse):
+            return -2 * turns.sum() / (2 * np.pi)
+        z = np.insert(z, coarse + 1, 0.5 * (z[coarse] + z[coarse + 1]))
+
+
+def random_equation(seed):
+    """Up to three states and delays; every fourth has delays in a ratio of 1000, with
+    coefficients that belong to the short one."""
+    random = np.random.default_rng(seed)
+    d, k = int(random.integers(1, 4)), int(random.integers(2, 4))
+    taus = np.append(1.0, 10 ** random.uniform(-1, 0, k - 1))
+    A = random.normal(size=(d, d)) * 10 ** random.uniform(-1, 1)
+    B = random.normal(size=(k, d, d)) * 10 ** random.uniform(-1, 0.7, (k, 1, 1))
+    if seed % 4 == 0:
+        taus[1] = 1e-3
+        B[1] *= 20
+    return A, B, taus
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_root_is_missed(seed):
+    """Between each two real parts, the argument principle counts what was found."""
+    A, B, taus = random_equation(seed)
+    found = rightmost_roots(A, B, taus)
+    assert len(found) == 6
+    parts = np.unique(found.real.round(9))[::-1]
+    middles = 0.5 * (parts[1:] + parts[:-1])
+    for sigma in middles[parts[:-1] - parts[1:] > 1e-3 * (1 + abs(parts[0]))]:
+        count = count_right_of(A, B, taus, sigma)
+        assert count == pytest.approx(np.sum(found.real > sigma), abs=0.01)
+
+
+def test_fast_oscillations_beside_a_long_delay():
+    """With a long delay there are many roots near the imaginary axis; a fast oscillator
+    makes those up there the rightmost."""
+    A = np.array([[-0.1, 200.0], [-200.0, -0.1]])
+    B = np.array([[[0.3, 0.0], [0.0, 0.3]], [[0.05, 0.0], [0.0, 0.05]]])
+    taus = np.array([1.0, 10.0])
+    found = rightmost_roots(A, B, taus)
+    assert np.all(np.abs(np.abs(found.imag) - 200) < 2)
+    sigma = 0.5 * (found[1].real + found[2].real)
+    assert count_right_of(A, B, taus, sigma) == pytest.approx(2, abs=0.01)
+
+
+def test_equal_delays_are_one():
+    A, B, _ = random_equation(1)
+    one = rightmost_roots(A, B[0] + B[1], 0.7)
+    two = rightmost_roots(A, B[:2], [0.7, 0.7])
+    np.testing.assert_allclose(two, one, atol=1e-10)
+    # A delay whose state has no influence changes nothing, however long it is.
+    with_idle = np.stack([B[0] + B[1], 0 * B[0]])
+    np.testing.assert_allclose(rightmost_roots(A, with_idle, [0.7, 900.0]), one)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_commensurate_delays_against_brute_force(seed):
+    """The roots of lambda = a + b exp(-lambda) + c exp(-2 lambda): every zero of a fine
+    grid's cells, found by Newton's method on the scalar function."""
+    random = np.random.default_rng(seed)
+    a, b, c = random.normal(size=3) * [1.0, 2.0, 2.0]
+    re, im = np.meshgrid(np.linspace(-3, 6, 60), np.linspace(0, 40, 160))
+    z = re + 1j * im
+    for _ in range(60):
+        slope = 1 + b * np.exp(-z) + 2 * c * np.exp(-2 * z)
+        step = (z - a - b * np.exp(-z) - c * np.exp(-2 * z)) / slope
+        z = z - step / np.maximum(1, np.abs(step))
+    has_converged = (np.abs(step) < 1e-10) & (z.imag > -1e-9)
+    brute = np.unique(z[has_converged].round(7))
+    brute = brute[np.argsort(-brute.real)]
+    found = rightmost_roots([[a]], [[[b]], [[c]]], [1.0, 2.0])
+    upper = found[found.imag >= 0]
+    np.testing.assert_allclose(upper, brute[: len(upper)], atol=1e-6)
+
+
+def test_states_that_only_receive_do_not_hide_the_roots():
+    """The long delay stands between two states that are coupled in one direction."""
+    A = np.array([[0.0, 0.0], [0.0, -1.5]])
+    B = np.array([[[-1.0, 0.0], [0.0, 0.0]], [[0.0, 0.0], [3.0, 0.0]]])
+    found = rightmost_roots(A, B, [0.01, 200.0])
+    np.testing.assert_allclose(found[:2], [lambertw(-0.01) / 0.01, -1.5], rtol=1e-9)
+    near = near_root(A, B, [0.01, 200.0], complex(-1.01))
+    assert near == pytest.approx(found[0])
 
 
 def logistic_fit(r, seed=0):
@@ -117,3 +227,109 @@ def test_no_equilibrium_is_said():
     model, start = dd.equation("x' = a + 0 * x"), {"a": 0.9, "b": 0.1}
     fit = dd.fit(model, data, parameters=start, optimizer=NEAR, **QUIET)
     assert str(fit.stability()) == "No equilibrium was found near the trajectory."
+
+
+@final
+class Doubled(AbstractDelay):
+    """The delay 2 half."""
+
+    half: jax.Array
+
+    def __call__(self):
+        return 2 * self.half
+
+    def describe(self):
+        return f"2 * {self.half}"
+
+
+@final
+class TwoLoops(eqx.Module):
+    """x' = c - k x(t - fast) - m x(t - slow), with its one equilibrium c / (k + m)."""
+
+    c: jax.Array
+    k: jax.Array
+    m: jax.Array
+
+    def __call__(self, x, y, tau, t):
+        return self.c - self.k * y["fast"] - self.m * y["slow"]
+
+
+def hand_made(problem, sd):
+    """The uncertainty of a fit whose estimates are the values of the problem, each with
+    the standard error `sd`, and independent."""
+    t = np.linspace(0, 10, 40)
+    data = dd.Data(t, np.ones((40, 1)), sd=1.0)
+    setup, _ = make_setup(problem, data, None, dd.RK4(), 20)
+    theta = np.array(list(dd.parameter_values(problem).values()), float)
+    gram = np.diag(np.append(40.0, np.full(len(theta), sd**-2)))
+    one = np.ones(1, int)
+    best = RefinedFits(
+        theta[None], gram[None], np.ones((1, 1)), one, one, one, np.zeros(1), one
+    )
+    result = SearchResult(
+        best, setup.points(), np.ones(1), (), 1, 1, step_error=0.0, interrupted=False
+    )
+    return Uncertainty(setup, result)
+
+
+@pytest.mark.parametrize("is_formula", [False, True])
+def test_stability_with_two_delays(is_formula):
+    """The growth rate and its standard error, against differences of the roots of
+    lambda = -k exp(-lambda fast) - m exp(-lambda slow)."""
+    numbers = {"c": 2.0, "k": 0.6, "m": 0.5, "fast": 0.8, "slow": 3.0}
+    c, k, m, fast, slow = (jax.numpy.asarray(v) for v in numbers.values())
+    slow_delay = Doubled(slow / 2) if is_formula else slow
+    tau = {"fast": fast, "slow": slow_delay}
+    problem = dd.Problem(TwoLoops(c, k, m), dd.Constant(1.0), tau)
+    uncertainty = hand_made(problem, 0.01)
+    found = stability(uncertainty, np.linspace(0.5, 3.0, 50)[:, None], ("x",))
+    (only,) = found.equilibria
+    np.testing.assert_allclose(only.x, 2.0 / 1.1)
+
+    def rightmost(k, m, fast, slow):
+        return rightmost_roots([[0.0]], [[[-k]], [[-m]]], [fast, slow], 1)[0]
+
+    values = np.array([0.6, 0.5, 0.8, 3.0])
+    root = rightmost(*values)
+    assert only.growth == pytest.approx(root.real) and root.imag > 0
+    assert only.period == pytest.approx(2 * np.pi / root.imag)
+    gradient = [
+        (rightmost(*(values + step)) - rightmost(*(values - step))) / 2e-6
+        for step in 1e-6 * np.eye(4)
+    ]
+    # The parameter of a formula is half the delay.
+    gradient = np.array(gradient) * ([1, 1, 1, 2] if is_formula else 1)
+    error = 0.01 * np.linalg.norm(gradient.real)
+    assert only.growth_error == pytest.approx(error, rel=1e-4)
+    period_error = 0.01 * np.linalg.norm(gradient.imag) * 2 * np.pi / root.imag**2
+    assert only.period_error == pytest.approx(period_error, rel=1e-4)
+
+
+def test_a_switch_in_time_has_no_equilibrium():
+    problem = dd.Problem(
+        lambda x, y, tau, t: jax.numpy.where((t > 2.0) & (t < 3.0), 1.0, 0.0) - y,
+        dd.Constant(1.0),
+        tau=1.0,
+        switches=(2.0, 3.0),
+    )
+    uncertainty = hand_made(problem, 0.01)
+    with pytest.raises(ValueError, match="depends on the time t"):
+        stability(uncertainty, np.linspace(0.5, 3.0, 50)[:, None], ("x",))
+
+
+def test_the_stability_of_a_fit_with_two_delays():
+    """At x = K disturbances obey u' = -r (p u(t - tau_1) + (1 - p) u(t - tau_2))."""
+    text = "x' = r * x * (1 - (p * x(t - tau_1) + (1 - p) * x(t - tau_2)) / K)"
+    model = dd.equation(text, history=0.5)
+    truth = {"r": 1.0, "K": 2.0, "p": 0.6, "tau_1": 0.6, "tau_2": 2.2}
+    t = np.linspace(0, 20, 120)
+    noise = 0.01 * np.random.default_rng(0).normal(size=(120, 1))
+    data = dd.Data(t, dd.solve(model.problem(truth), 20.0)(t) + noise)
+    fit = dd.fit(model, data, parameters=truth, optimizer=NEAR, **QUIET)
+    r, p, tau_1, tau_2 = (fit.values[name] for name in ("r", "p", "tau_1", "tau_2"))
+    at_K, at_zero = fit.stability().equilibria
+    np.testing.assert_allclose(at_K.x, fit.values["K"], rtol=1e-8)
+    roots = rightmost_roots([[0.0]], [[[-r * p]], [[-r * (1 - p)]]], [tau_1, tau_2])
+    assert at_K.growth == pytest.approx(roots[0].real, rel=1e-7)
+    assert 0 < at_K.growth_error < 0.1
+    assert at_zero.growth == pytest.approx(r)
