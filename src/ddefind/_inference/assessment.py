@@ -12,6 +12,7 @@ import numpy as np
 
 from .._least_squares import levenberg_marquardt
 from .._least_squares.observe import observed
+from .combinations import determined_combinations
 from .covariance import Uncertainty
 from .identifiability import Verdict, verdicts
 from .profile_intervals import profiles as compute_profiles, tied_minima
@@ -45,9 +46,10 @@ def assess(
     if profiles is None:
         profiles = tuple(compute_profiles(uncertainty))
     values = model_values(uncertainty)
+    combinations = determined_combinations(uncertainty)
     return Assessment(
         profiles=profiles,
-        verdicts=tuple(verdicts(uncertainty, list(profiles))),
+        verdicts=tuple(verdicts(uncertainty, profiles, combinations)),
         ties=tuple(tied_minima(uncertainty)) if has_fit(uncertainty) else (),
         fitted=values[..., 0],
         checks=test_residuals(uncertainty, values),

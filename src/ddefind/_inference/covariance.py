@@ -13,6 +13,7 @@ from typing import final
 
 import numpy as np
 
+from .._least_squares.batches import refine
 from .._least_squares.degrees_of_freedom import degrees_of_freedom, residual_variance
 from .._least_squares.search import SearchResult
 from .._least_squares.setup import FitSetup
@@ -46,6 +47,13 @@ class Uncertainty:
     def theta(self) -> np.ndarray:
         """The estimates."""
         return self.search_result.best.theta[0]
+
+    def losses(self, theta: np.ndarray) -> np.ndarray:
+        """The sums of squares at other free values, the rows of `theta`, computed with
+        the steps of the best fit."""
+        result = self.search_result
+        n = np.full(len(theta), int(result.best.n[0]))
+        return refine(self.setup, theta, result.points, n, limit=1).loss
 
     # What the data determine.
 

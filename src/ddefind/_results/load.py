@@ -9,6 +9,7 @@ import numpy as np
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment, assess
+from .._inference.combinations import groups
 from .._inference.covariance import Uncertainty
 from .._inference.identifiability import verdicts
 from .._inference.profile_likelihood import Profile
@@ -237,9 +238,11 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
     saved = content["assessment"]
     if saved is None:
         return assess(uncertainty, profiles)
+    reasons = [str(row["reason"]) for row in content["table"]]
+    combinations = {j: reasons[j] for group in groups(uncertainty) for j in group}
     return Assessment(
         profiles=profiles,
-        verdicts=tuple(verdicts(uncertainty, list(profiles))),
+        verdicts=tuple(verdicts(uncertainty, profiles, combinations)),
         ties=tuple((rise, theta) for rise, theta in saved["ties"]),
         fitted=saved["fitted"],
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
