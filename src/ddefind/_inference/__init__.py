@@ -1,7 +1,8 @@
 """Inference: how precise a fit is, what the data determine, and what follows from it.
 
 - `covariance.py` holds the standard errors, and `identifiability.py` the verdicts on
-  each parameter.
+  each parameter; `combinations.py` finds what is determined where single parameters are
+  not, and `exchanges.py` delays whose order is not.
 - `profile_intervals.py` computes the confidence intervals, which cover all minima that
   fit the data; `profile_likelihood.py` follows the profiles to the ends of these.
 - `residual_tests.py` and `information_criteria.py` judge the model.

@@ -14,6 +14,7 @@ from .._least_squares import levenberg_marquardt
 from .._least_squares.observe import observed
 from .combinations import determined_combinations
 from .covariance import Uncertainty
+from .exchanges import exchange_notes, find_exchanges
 from .identifiability import Verdict, verdicts
 from .profile_intervals import profiles as compute_profiles, tied_minima
 from .profile_likelihood import Profile
@@ -46,11 +47,16 @@ def assess(
     if profiles is None:
         profiles = tuple(compute_profiles(uncertainty))
     values = model_values(uncertainty)
-    combinations = determined_combinations(uncertainty)
+    exchanges = find_exchanges(uncertainty)
+    notes = exchange_notes(exchanges, uncertainty.setup.model.free.names)
+    judged = verdicts(
+        uncertainty, profiles, determined_combinations(uncertainty), notes
+    )
+    ties = tied_minima(uncertainty, exchanges) if has_fit(uncertainty) else []
     return Assessment(
         profiles=profiles,
-        verdicts=tuple(verdicts(uncertainty, profiles, combinations)),
-        ties=tuple(tied_minima(uncertainty)) if has_fit(uncertainty) else (),
+        verdicts=tuple(judged),
+        ties=tuple(ties),
         fitted=values[..., 0],
         checks=test_residuals(uncertainty, values),
     )

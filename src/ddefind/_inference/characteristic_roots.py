@@ -1,9 +1,10 @@
 r"""Characteristic roots of linear delay equations with one or several constant delays.
 
-The equation $x'(t) = A x(t) + \sum_q B_q x(t - \tau_q)$ has the solutions $e^{\lambda
-t} v$ with
+The equation $x'(t) = A x(t) + \sum_q B_q x(t - \tau_q)$ has the solutions
+$e^{\lambda t} v$ with
 
-$$\Delta(\lambda)\,v = \bigl(\lambda I - A - \sum_q B_q e^{-\lambda\tau_q}\bigr)\,v = 0.$$
+$$\Delta(\lambda)\,v = \Bigl(\lambda I - A - \sum_q B_q e^{-\lambda\tau_q}\Bigr)\,v
+  = 0.$$
 
 The roots $\lambda$ are the eigenvalues of an operator on functions over the longest
 delay, $u(s) = x(t + s)$ for $-\max\tau \le s \le 0$: it maps u to du/ds, with $A u(0) +
@@ -11,18 +12,18 @@ delay, $u(s) = x(t + s)$ for $-\max\tau \le s \le 0$: it maps u to du/ds, with $
 points the operator is a matrix, whose eigenvalues approximate the roots near zero.
 Newton's method makes these exact.
 
-With N points, the eigenvalues up to about $N / \max\tau$ are good. A root farther up the
-imaginary axis, as a short delay beside a long one can have, is sought around a shift
-$i\omega$: the differences $\lambda - i\omega$ are the roots for $A - i\omega I$ and $B_q
-e^{-i\omega\tau_q}$. How far up the shifts must go is known, because
+With N points, eigenvalues up to a size of about $N / \max\tau$ are good. Roots farther
+up the imaginary axis, as a short delay beside a long one can cause, are sought around
+shifts $i\omega$: the differences $\lambda - i\omega$ are the roots for $A - i\omega I$
+and $B_q e^{-i\omega\tau_q}$. How far up the shifts must go is known, because
 
-$$|\mathrm{Im}\,\lambda| \le \rho\bigl(|A - \mathrm{diag} A| + \sum_q |B_q|
-  e^{-\sigma\tau_q}\bigr) \quad\text{for every root with } \mathrm{Re}\,\lambda \ge
+$$|\mathrm{Im}\,\lambda| \le \rho\Bigl(|A - \mathrm{diag}\,A| + \sum_q |B_q|
+  e^{-\sigma\tau_q}\Bigr) \quad\text{for every root with } \mathrm{Re}\,\lambda \ge
   \sigma,$$
 
-where $|\cdot|$ is taken of each element and $\rho$ is the spectral radius. (Each row i of
-the equation bounds $|\lambda - A_{ii}|$, and hence the imaginary part, by a matrix with
-no negative elements.)
+where $|\cdot|$ is taken of each element, and $\rho$ is the spectral radius: row i of
+the equation bounds $|\lambda - A_{ii}|\,|v_i|$, and with it $|\mathrm{Im}\,\lambda|\,
+|v_i|$, by row i of this matrix times $|v|$.
 
 States that influence others without being influenced by them make the equation block
 triangular. Its roots are those of the blocks, which are sought one by one."""
@@ -142,7 +143,7 @@ def _rightmost(block: _Block, count: int) -> np.ndarray:
 def _without_delay(block: _Block) -> np.ndarray:
     """The roots of x' = A x, those whose imaginary parts are not negative."""
     roots = np.linalg.eigvals(block.A).astype(complex)
-    return roots[roots.imag >= 0]
+    return roots[np.imag(roots) >= 0]
 
 
 def _further_guesses(
@@ -158,7 +159,7 @@ def _further_guesses(
     for shift in 2 * reach * np.arange(1, number + 1):
         guesses = _approximate_roots(block, points, shift)
         # Neighbouring windows overlap a little.
-        found.append(guesses[np.abs(guesses.imag - shift) < 1.1 * reach])
+        found.append(guesses[np.abs(np.imag(guesses) - shift) < 1.1 * reach])
     return np.concatenate(found)
 
 

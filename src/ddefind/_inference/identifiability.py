@@ -9,7 +9,7 @@ If only a combination of parameters is determined, such as a product or a sum, t
 verdict names it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -33,42 +33,50 @@ _WIDE = 2.0
 class Verdict:
     """The verdict on one parameter. `pattern` is a sentence that gives the reason, with
     `{}` in the place of the name, so that parameters with the same reason can share
-    it."""
+    it. `note` is a sentence on delays that can be exchanged, empty for most
+    parameters."""
 
     name: str
     verdict: str
     pattern: str = ""
+    note: str = ""
 
     @property
     def reason(self) -> str:
-        """The reason in a sentence; empty for a determined parameter."""
-        return self.pattern.replace("{}", f"`{self.name}`")
+        """The reason in a sentence, followed by the note; empty for a determined
+        parameter without a note."""
+        return f"{self.pattern.replace('{}', f'`{self.name}`')} {self.note}".strip()
 
 
 def reasons(verdicts: Sequence[Verdict]) -> list[str]:
-    """The reasons of all verdicts. Parameters with the same reason share a sentence."""
+    """The reasons of all verdicts, and their notes. Parameters with the same reason
+    share a sentence, and so do those with the same note."""
     names_by_pattern: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.pattern:
             names = names_by_pattern.setdefault(verdict.pattern, [])
             names.append(f"`{verdict.name}`")
-    return [
+    own = [
         pattern.replace("{}", ", ".join(names))
         for pattern, names in names_by_pattern.items()
     ]
+    notes = dict.fromkeys(verdict.note for verdict in verdicts if verdict.note)
+    return [*own, *notes]
 
 
 def verdicts(
     uncertainty: Uncertainty,
     profiles: Sequence[Profile],
     combinations: Mapping[int, str],
+    notes: Mapping[int, str],
 ) -> list[Verdict]:
-    """The verdict on each free value, from the profiles of all and the sentences on
-    `determined_combinations`."""
-    return [
+    """The verdict on each free value, from the profiles of all, the sentences on
+    `determined_combinations` and the `exchange_notes`."""
+    judged = [
         _verdict(uncertainty, profile, j, combinations.get(j))
         for j, profile in enumerate(profiles)
     ]
+    return [replace(each, note=notes.get(j, "")) for j, each in enumerate(judged)]
 
 
 def _verdict(

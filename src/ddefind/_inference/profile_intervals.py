@@ -13,6 +13,7 @@ from .._least_squares.batches import refine
 from .._least_squares.ranking import slow_frequency_limit
 from .._least_squares.setup import FitSetup
 from .covariance import Uncertainty
+from .exchanges import Exchange, find_exchanges, nearest_image
 from .profile_likelihood import Optimum, Profile, follow_profiles, open_profile
 
 # The largest number of other minima whose profiles are followed.
@@ -40,7 +41,7 @@ def profiles(
     followed = [j for j in indices if not has_open_profile[j]]
     tied = [
         (np.sqrt(max(rise, 0.0)), theta)
-        for rise, theta in tied_minima(uncertainty, level)
+        for rise, theta in tied_minima(uncertainty, find_exchanges(uncertainty), level)
     ]
     computed = follow_profiles(
         setup,
@@ -59,20 +60,23 @@ def profiles(
 
 
 def tied_minima(
-    uncertainty: Uncertainty, level: float = 0.95
+    uncertainty: Uncertainty, exchanges: Sequence[Exchange], level: float = 0.95
 ) -> list[tuple[float, np.ndarray]]:
     """Other minima within the confidence region of the given `level`: by how much their
     chi-square exceeds that of the best, and their free values.
 
     They are fitted with the same steps and bounds as the best. The difference is
     negative for a minimum that the search ranked lower because of a fast history or a
-    long delay."""
+    long delay.
+
+    Of a minimum and its mirror images under `exchanges` of delays, only the one nearest
+    to the best counts. The best fit's own images do not tie with it."""
     setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
     search_result = uncertainty.search_result
     residual_variance = uncertainty.residual_variance
     q = _tied_quantile(uncertainty, uncertainty.quantile(level))
     candidates = [
-        minimum.theta
+        nearest_image(uncertainty, exchanges, minimum.theta)
         for minimum in search_result.minima[1 : 1 + 2 * _MAX_TIED_MINIMA]
         if minimum.loss < optimum.loss + 2 * q**2 * residual_variance
         and np.all(minimum.theta <= setup.upper)
@@ -87,10 +91,14 @@ def tied_minima(
     # candidates end up at the best fit itself.
     information = search_result.best.gram[0, 1:, 1:]
     distance = np.einsum("ij,jk,ik->i", displacement, information, displacement)
-    order = np.argsort(fits.loss)
-    rows = [
-        row for row in order if r[row] < q and distance[row] > 0.1 * residual_variance
-    ]
+    rows: list[int] = []
+    for row in np.argsort(fits.loss):
+        is_other = r[row] < q and distance[row] > 0.1 * residual_variance
+        is_repeated = any(
+            np.allclose(fits.theta[row], fits.theta[other], rtol=1e-3) for other in rows
+        )
+        if is_other and not is_repeated:
+            rows.append(int(row))
     rise = (fits.loss - optimum.loss) / residual_variance
     return [(float(rise[row]), fits.theta[row]) for row in rows[:_MAX_TIED_MINIMA]]
 

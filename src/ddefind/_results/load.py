@@ -1,6 +1,7 @@
 """Saved fits, back from their files."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final, overload
 
@@ -11,7 +12,8 @@ from .._equation.equation import Equation
 from .._inference.assessment import Assessment, assess
 from .._inference.combinations import groups
 from .._inference.covariance import Uncertainty
-from .._inference.identifiability import verdicts
+from .._inference.exchanges import delay_parameters
+from .._inference.identifiability import Verdict, verdicts
 from .._inference.profile_likelihood import Profile
 from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
@@ -238,15 +240,30 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
     saved = content["assessment"]
     if saved is None:
         return assess(uncertainty, profiles)
-    reasons = [str(row["reason"]) for row in content["table"]]
-    combinations = {j: reasons[j] for group in groups(uncertainty) for j in group}
     return Assessment(
         profiles=profiles,
-        verdicts=tuple(verdicts(uncertainty, profiles, combinations)),
+        verdicts=_verdicts(content["table"], uncertainty, profiles),
         ties=tuple((rise, theta) for rise, theta in saved["ties"]),
         fitted=saved["fitted"],
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
     )
+
+
+def _verdicts(
+    table: list[dict[str, Any]], uncertainty: Uncertainty, profiles: Sequence[Profile]
+) -> tuple[Verdict, ...]:
+    """The verdicts, from the profiles. Sentences that took further evaluations stand in
+    the table: on combinations of parameters, and on delays that can be exchanged."""
+    reasons = [str(row["reason"]) for row in table]
+    combined = {j: reasons[j] for group in groups(uncertainty) for j in group}
+    judged = verdicts(uncertainty, profiles, combined, {})
+    delays = delay_parameters(uncertainty.setup.model.free)
+    notes = {
+        j: reasons[j].removeprefix(judged[j].reason).strip()
+        for j in delays
+        if len(delays) > 1
+    }
+    return tuple(verdicts(uncertainty, profiles, combined, notes))
 
 
 def _profile(saved: dict[str, Any]) -> Profile:

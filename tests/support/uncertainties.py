@@ -1,0 +1,27 @@
+"""The uncertainty of fits that were never made."""
+
+import numpy as np
+
+import ddefind as dd
+from ddefind._inference.covariance import Uncertainty
+from ddefind._least_squares.batches import RefinedFits
+from ddefind._least_squares.search import SearchResult
+from ddefind._least_squares.setup import make_setup
+
+
+def hand_made(problem: dd.Problem, sd: float) -> Uncertainty:
+    """The uncertainty of a fit whose estimates are the values of the problem, each with
+    the standard error `sd`, and independent."""
+    t = np.linspace(0, 10, 40)
+    data = dd.Data(t, np.ones((40, 1)), sd=1.0)
+    setup, _ = make_setup(problem, data, None, dd.RK4(), 20)
+    theta = np.array(list(dd.parameter_values(problem).values()), float)
+    gram = np.diag(np.append(40.0, np.full(len(theta), sd**-2)))
+    one = np.ones(1, int)
+    best = RefinedFits(
+        theta[None], gram[None], np.ones((1, 1)), one, one, one, np.zeros(1), one
+    )
+    result = SearchResult(
+        best, setup.points(), np.ones(1), (), 1, 1, step_error=0.0, interrupted=False
+    )
+    return Uncertainty(setup, result)

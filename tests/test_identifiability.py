@@ -1,0 +1,205 @@
+"""What is said of parameters that the data do not determine one by one: combinations of
+them, with formulas that are tested, and delays that can be exchanged."""
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+import ddefind as dd
+from ddefind._inference.covariance import Uncertainty
+from ddefind._inference.derived import derive
+from ddefind._inference.exchanges import (
+    Exchange,
+    exchange_notes,
+    find_exchanges,
+    nearest_image,
+)
+from ddefind._inference.identifiability import reasons
+from support.options import QUIET
+from support.uncertainties import hand_made
+
+NEAR = dd.LeastSquares(starts=1)
+
+
+def fitted(text, truth, noise=0.02, seed=0, parameters=None):
+    """A fit to data of the model itself, which begins at the truth."""
+    model, t = dd.equation(text, history=[1.0]), np.linspace(0, 12, 60)
+    x = np.asarray(dd.solve(model.problem(truth), 12.0)(t))
+    data = dd.Data(t, x + noise * np.random.default_rng(seed).normal(size=x.shape))
+    return dd.fit(model, data, parameters=parameters or truth, optimizer=NEAR, **QUIET)
+
+
+def only(formula):
+    return f"Only `{formula}` is determined, not its parts."
+
+
+@pytest.mark.parametrize(
+    ("rate", "truth", "formula"),
+    [
+        ("(a + c)", {"a": 0.7, "c": 0.3}, "a + c"),
+        ("(a + 2 * c)", {"a": 0.2, "c": 0.4}, "a + 2 * c"),
+        ("(a - c)", {"a": 1.7, "c": 0.7}, "a - c"),
+        ("(a + c + d)", {"a": 0.6, "c": 0.1, "d": 0.3}, "a + c + d"),
+        ("a * c", {"a": 2.0, "c": 0.5}, "a * c"),
+        ("k * (a + c)", {"k": 2.0, "a": 0.2, "c": 0.3}, "k * (a + c)"),
+        ("k * exp(-m * tau)", {"k": 2.0, "m": 1.0}, "k * exp(-m * tau)"),
+    ],
+)
+def test_the_formula_of_a_combination(rate, truth, formula):
+    fit = fitted(f"x' = -{rate} * x(t - tau)", {**truth, "tau": 0.9})
+    assert reasons(fit.verdicts) == [only(formula)]
+    assert fit.derived(formula).is_determined
+    assert fit.standard_errors["tau"] < 0.1
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.3])
+def test_equal_values_are_a_product_or_a_sum(noise):
+    """At a = c all three have the same gradient; what happens farther off decides. A
+    formula of another kind is not named."""
+    equal = {"a": 0.7, "c": 0.7, "tau": 0.9}
+    product = fitted("x' = -2 * a * c * x(t - tau)", equal, noise)
+    assert reasons(product.verdicts) == [only("a * c")]
+    total = fitted("x' = -(a + c) * x(t - tau)", equal, noise)
+    assert reasons(total.verdicts) == [only("a + c")]
+    root = fitted("x' = -sqrt(a^2 + c^2) * x(t - tau)", equal, noise)
+    assert reasons(root.verdicts) == ["Of `a`, `c` only one combination is determined."]
+
+
+def test_what_cannot_be_tested_is_not_said():
+    """The bounds leave no room to change `a`."""
+    tight = {"a": dd.Parameter(0.5, lower=0.499, upper=0.501), "c": 0.5, "tau": 0.9}
+    truth = {"a": 0.5, "c": 0.5, "tau": 0.9}
+    fit = fitted("x' = -(a + c) * x(t - tau)", truth, parameters=tight)
+    assert reasons(fit.verdicts) == ["Of `a`, `c` only one combination is determined."]
+
+
+def test_a_coefficient_that_has_a_parameters_value_by_accident():
+    """The delay has the value of the exponent 1.1, but does not stand there."""
+    truth = {"k": 2.0, "m": 1.0, "tau": 1.1}
+    fit = fitted("x' = -k * exp(-1.1 * m) * x(t - tau)", truth, noise=0.0)
+    assert reasons(fit.verdicts) == [only("k * exp(-m * 1.1)")]
+
+
+def test_a_saved_fit_keeps_its_sentences(tmp_path, monkeypatch):
+    fit = fitted("x' = -(a + c) * x(t - tau)", {"a": 0.5, "c": 0.5, "tau": 0.9})
+    fit.save(tmp_path / "fit.json")
+    monkeypatch.setattr(Uncertainty, "losses", pytest.fail)  # nothing is evaluated
+    again = dd.load(tmp_path / "fit.json")
+    assert str(again) == str(fit) and only("a + c") in str(again)
+    assert isinstance(again, dd.Estimate) and again.verdicts == fit.verdicts
+
+
+class TestExchanges:
+    """Two or three delays; the sum of squares is a function made for the test."""
+
+    def uncertainty(self, monkeypatch, losses, delays=2):
+        taus = (1.0, 2.5, 4.0)[:delays]
+        problem = dd.Problem(Rates(0.5, 0.8), dd.Constant(1.0), tau=taus)
+        monkeypatch.setattr(
+            Uncertainty, "losses", lambda self, theta: np.array([*map(losses, theta)])
+        )
+        found = hand_made(problem, 0.01)
+        assert found.setup.model.free.names[:3] == ("a", "c", "b")
+        return found
+
+    def test_delays_with_their_factors(self, monkeypatch):
+        """a exp(-tau_0) + c exp(-tau_1)."""
+
+        def losses(theta):
+            a, c, b, first, second = theta
+            return (b + a * np.exp(-first) + c * np.exp(-second)) ** 2
+
+        uncertainty = self.uncertainty(monkeypatch, losses)
+        (found,) = find_exchanges(uncertainty)
+        assert found == Exchange(((3, 4), (0, 1)))
+        names = uncertainty.setup.model.free.names
+        sentence = (
+            "`tau[0]` and `tau[1]` can be exchanged (together with `a` and `c`): the "
+            "data cannot tell which is which, and the table shows one order."
+        )
+        assert exchange_notes([found], names) == {3: sentence, 4: sentence}
+        mirrored = found.apply(uncertainty.theta)
+        np.testing.assert_array_equal(mirrored, [0.8, 0.5, 1.0, 2.5, 1.0])
+        back = nearest_image(uncertainty, [found], mirrored)
+        np.testing.assert_array_equal(back, uncertainty.theta)
+
+    def test_delays_alone(self, monkeypatch):
+        uncertainty = self.uncertainty(monkeypatch, lambda v: 1 + v[3] * v[4] + v[0])
+        assert find_exchanges(uncertainty) == [Exchange(((3, 4),))]
+
+    def test_an_accident_at_the_estimate(self, monkeypatch):
+        """tau_0 tau_1 + 9 tau_0 + (9 + ...) is the same only at the estimate."""
+
+        def losses(v):
+            return 5 + v[3] * v[4] + (v[3] - 1.0) * (v[4] - 1.0) * (v[3] - 2.5)
+
+        assert losses([0, 0, 0, 1.0, 2.5]) == losses([0, 0, 0, 2.5, 1.0])
+        assert find_exchanges(self.uncertainty(monkeypatch, losses)) == []
+
+    def test_three_delays(self, monkeypatch):
+        uncertainty = self.uncertainty(monkeypatch, lambda v: 1 + v[3] * v[4] * v[5], 3)
+        found = find_exchanges(uncertainty)
+        assert [each.pairs for each in found] == [((3, 4),), ((3, 5),), ((4, 5),)]
+        notes = exchange_notes(found, uncertainty.setup.model.free.names)
+        assert set(notes) == {3, 4, 5} and len(set(notes.values())) == 1
+        assert notes[3].startswith("`tau[0]`, `tau[1]` and `tau[2]` can be exchanged: ")
+        turned = uncertainty.theta[[0, 1, 2, 5, 3, 4]]
+        back = nearest_image(uncertainty, found, turned)
+        np.testing.assert_array_equal(back, uncertainty.theta)
+
+    def test_bounds_that_tell_the_delays_apart(self, monkeypatch):
+        uncertainty = self.uncertainty(monkeypatch, lambda v: 1 + v[3] * v[4])
+        uncertainty.setup.upper[3] = 2.0
+        assert find_exchanges(uncertainty) == []
+
+    def test_a_derived_quantity_of_delays(self, monkeypatch):
+        uncertainty = self.uncertainty(monkeypatch, lambda v: 1.0)
+        known = {"tau[0]": 3, "tau[1]": 4, "a": 0}
+        found = derive(uncertainty, known, "tau[0] + 2 * tau[1]", 0.95)
+        assert found.value == pytest.approx(6.0)
+        assert found.standard_error == pytest.approx(0.01 * np.sqrt(5))
+
+
+class Rates(eqx.Module):
+    """Two factors."""
+
+    a: jax.Array
+    c: jax.Array
+
+    def __init__(self, a, c):
+        self.a, self.c = jax.numpy.asarray(a), jax.numpy.asarray(c)
+
+    def __call__(self, x, y, tau, t):
+        return -self.a * y[0] - self.c * y[1]
+
+
+def two_delays(text, truth, start=None):
+    model, t = dd.equation(text, history=[1.0]), np.linspace(0, 15, 120)
+    x = np.asarray(dd.solve(model.problem(truth), 15.0)(t))
+    data = dd.Data(t, x + 0.005 * np.random.default_rng(1).normal(size=x.shape))
+    settings = {n: dd.Parameter(v, lower=v / 9, upper=9 * v) for n, v in truth.items()}
+    return dd.fit(model, data, parameters=settings, **QUIET)
+
+
+def test_a_fit_says_which_delays_can_be_exchanged(tmp_path):
+    """Among many starts, some end at the mirror image. It widens no interval."""
+    text = "x' = -a * x(t - tau_1) - c * x(t - tau_2)"
+    fit = two_delays(text, {"a": 0.5, "c": 0.3, "tau_1": 0.6, "tau_2": 2.5})
+    assert (
+        "`tau_1` and `tau_2` can be exchanged (together with `a` and `c`): the data "
+        "cannot tell which is which, and the table shows one order."
+    ) in str(fit)
+    assert "Another minimum fits about as well" not in str(fit)
+    assert {v.verdict for v in fit.verdicts} == {"determined"}
+    short, long = sorted([fit.intervals["tau_1"], fit.intervals["tau_2"]])
+    assert short[1] < 1.5 < long[0]
+    fit.save(tmp_path / "fit.json")
+    again = dd.load(tmp_path / "fit.json")
+    assert str(again) == str(fit) and again.summary() == fit.summary()
+
+
+def test_a_fit_says_that_only_the_sum_of_delays_is_determined():
+    text = "x' = -k * x(t - tau_1 - tau_2)"
+    fit = two_delays(text, {"k": 0.8, "tau_1": 0.4, "tau_2": 0.7})
+    assert reasons(fit.verdicts) == [only("tau_1 + tau_2")]
