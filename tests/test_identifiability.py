@@ -1,6 +1,8 @@
 """What is said of parameters that the data do not determine one by one: combinations of
 them, with formulas that are tested, and delays that can be exchanged."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import numpy as np
@@ -203,3 +205,20 @@ def test_a_fit_says_that_only_the_sum_of_delays_is_determined():
     text = "x' = -k * x(t - tau_1 - tau_2)"
     fit = two_delays(text, {"k": 0.8, "tau_1": 0.4, "tau_2": 0.7})
     assert reasons(fit.verdicts) == [only("tau_1 + tau_2")]
+
+
+def test_a_mirror_image_is_not_counted_as_another_minimum():
+    """Of two minima that have the same values in another order, if delays can be
+    exchanged."""
+    fit = fitted("x' = -a * x(t - tau)", {"a": 0.7, "tau": 0.9})
+    first = fit.search_result.minima[0]
+    mirrored = first._replace(theta=first.theta[::-1], starts=4)
+    result = replace(fit.search_result, minima=(first, mirrored))
+    assert fit.assessment is not None
+    plain = replace(fit, search_result=result)
+    assert "2 minima, the best reached once, the next 0 above it" in str(plain)
+    noted = tuple(replace(verdict, note="Exchanged.") for verdict in fit.verdicts)
+    assessment = replace(fit.assessment, verdicts=noted)
+    exchanged = replace(plain, assessment=assessment)
+    assert "one minimum, reached 5 times." in str(exchanged)
+    assert str(exchanged).count("Exchanged.") == 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._inference.identifiability import DETERMINED, reasons
+from .._least_squares.search import Minimum
 from .._util.json_numbers import nonfinite_as_none
 from .._util.text_table import (
     decimals,
@@ -133,7 +134,7 @@ def _about_noise(fit: "Estimate") -> str:
 
 
 def _about_minima(fit: "Estimate") -> str:
-    minima = fit.search_result.minima
+    minima = _without_images(fit)
     text = f"{fit.starts} starts, {fit.seconds:.2g} s; "
     reached = _reached(minima[0].starts if minima else 0)
     if len(minima) <= 1:
@@ -148,6 +149,25 @@ def _about_minima(fit: "Estimate") -> str:
         f"{text}{len(minima)} minima, the best {reached}, the next {where} in "
         "chi-square."
     )
+
+
+def _without_images(fit: "Estimate") -> list[Minimum]:
+    """The distinct minima. If delays can be exchanged, those that have the values of a
+    better one in another order count as that one."""
+    minima = list(fit.search_result.minima)
+    verdicts = () if fit.assessment is None else fit.assessment.verdicts
+    if not any(verdict.note for verdict in verdicts):
+        return minima
+    kept: list[Minimum] = []
+    for minimum in minima:
+        values = np.sort(minimum.theta)
+        for place, other in enumerate(kept):
+            if np.allclose(values, np.sort(other.theta), rtol=1e-3):
+                kept[place] = other._replace(starts=other.starts + minimum.starts)
+                break
+        else:
+            kept.append(minimum)
+    return kept
 
 
 def _reached(starts: int) -> str:
