@@ -2,6 +2,7 @@
 them, with formulas that are tested, and delays that can be exchanged."""
 
 from dataclasses import replace
+from typing import final
 
 import equinox as eqx
 import jax
@@ -115,12 +116,11 @@ class TestExchanges:
         uncertainty = self.uncertainty(monkeypatch, losses)
         (found,) = find_exchanges(uncertainty)
         assert found == Exchange(((3, 4), (0, 1)))
-        names = uncertainty.setup.model.free.names
         sentence = (
             "`tau[0]` and `tau[1]` can be exchanged (together with `a` and `c`): the "
             "data cannot tell which is which, and the table shows one order."
         )
-        assert exchange_notes([found], names) == {3: sentence, 4: sentence}
+        assert exchange_notes(uncertainty, [found]) == {3: sentence, 4: sentence}
         mirrored = found.apply(uncertainty.theta)
         np.testing.assert_array_equal(mirrored, [0.8, 0.5, 1.0, 2.5, 1.0])
         back = nearest_image(uncertainty, [found], mirrored)
@@ -143,7 +143,7 @@ class TestExchanges:
         uncertainty = self.uncertainty(monkeypatch, lambda v: 1 + v[3] * v[4] * v[5], 3)
         found = find_exchanges(uncertainty)
         assert [each.pairs for each in found] == [((3, 4),), ((3, 5),), ((4, 5),)]
-        notes = exchange_notes(found, uncertainty.setup.model.free.names)
+        notes = exchange_notes(uncertainty, found)
         assert set(notes) == {3, 4, 5} and len(set(notes.values())) == 1
         assert notes[3].startswith("`tau[0]`, `tau[1]` and `tau[2]` can be exchanged: ")
         turned = uncertainty.theta[[0, 1, 2, 5, 3, 4]]
@@ -163,6 +163,7 @@ class TestExchanges:
         assert found.standard_error == pytest.approx(0.01 * np.sqrt(5))
 
 
+@final
 class Rates(eqx.Module):
     """Two factors."""
 
@@ -222,3 +223,37 @@ def test_a_mirror_image_is_not_counted_as_another_minimum():
     exchanged = replace(plain, assessment=assessment)
     assert "one minimum, reached 5 times." in str(exchanged)
     assert str(exchanged).count("Exchanged.") == 1
+
+
+@final
+class Product(eqx.Module):
+    """x' = m - k x(t - one) x(t - two)."""
+
+    k: jax.Array
+    m: jax.Array
+
+    def __call__(self, x, y, tau, t):
+        return self.m - self.k * y["one"] * y["two"]
+
+
+def test_exchangeable_delays_that_coincide_have_intervals(tmp_path):
+    """With delays that are nearly the same, the best fit has them equal. There is no
+    slope for their difference, but the profile still ends."""
+    rates = Product(*(jax.numpy.asarray(value) for value in (0.8, 0.5)))
+    tau = {"one": 0.9, "two": 1.2}
+    problem = dd.Problem(rates, dd.Constant(0.6), tau)
+    t = np.linspace(0, 15, 120)
+    noise = 0.03 * np.random.default_rng(0).normal(size=(120, 1))
+    data = dd.Data(t, np.asarray(dd.solve(problem, 15.0)(t)) + noise)
+    fit = dd.fit(problem, data, optimizer=NEAR, **QUIET)
+    assert fit.values["one"] == pytest.approx(fit.values["two"], rel=1e-3)
+    for name in ("one", "two"):
+        low, high = fit.intervals[name]
+        assert 0.6 < low < 0.9 and 1.2 < high < 1.6
+        assert np.isinf(fit.standard_errors[name])
+    sentence = "they coincide in the best fit, and have no standard errors there."
+    assert f"`one` and `two` can be exchanged: {sentence}" in str(fit)
+    assert "combination" not in str(fit)
+    fit.save(tmp_path / "fit.json")
+    again = dd.load(tmp_path / "fit.json", problem=problem)
+    assert str(again) == str(fit) and again.summary() == fit.summary()

@@ -102,9 +102,12 @@ def groups(uncertainty: Uncertainty) -> list[list[int]]:
     return found
 
 
-def determined_combinations(uncertainty: Uncertainty) -> dict[int, str]:
+def determined_combinations(
+    uncertainty: Uncertainty, coincident: frozenset[int]
+) -> dict[int, str]:
     """For each free value that is part of an undetermined direction, a sentence on what
-    is determined instead.
+    is determined instead. There is none for those `coincident` values that are no part
+    of a formula: they may be determined after all.
 
     All formulas are tested in one batch. Without undetermined directions nothing is
     computed."""
@@ -124,6 +127,8 @@ def determined_combinations(uncertainty: Uncertainty) -> dict[int, str]:
         if right is not None:
             formula = " * ".join(term.text(names, len(right) == 1) for term in right)
             sentence = f"Only `{formula}` is determined, not its parts."
+        elif coincident.issuperset(group):
+            continue
         else:
             listed = ", ".join(f"`{names[j]}`" for j in group)
             few = {0: "no combination is", 1: "only one combination is"}

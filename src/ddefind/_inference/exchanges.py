@@ -21,6 +21,8 @@ _MOST_FURTHER_PAIRS, _MOST_TRIED = 2, 256
 _NEAR = 0.05
 # Sums of squares are the same up to this share.
 _SAME_LOSS = 1e-9
+# Values coincide if they differ by less than this share.
+_COINCIDENT = 1e-3
 # The largest number of mirror images of a fit.
 _MOST_IMAGES = 24
 
@@ -55,13 +57,13 @@ def find_exchanges(uncertainty: Uncertainty) -> list[Exchange]:
     """For each pair of delays the exchange with the fewest further pairs, if there is
     one.
 
-    Delays without influence, or of which only a combination is determined, are left
-    out. With less than two free delays nothing is computed."""
+    Delays without influence are left out. With less than two free delays nothing is
+    computed."""
     setup = uncertainty.setup
     if not np.isfinite(uncertainty.search_result.best.loss[0]):
         return []
-    flat = uncertainty.without_influence
-    delays = [j for j in delay_parameters(setup.model.free) if not flat[j]]
+    norms = uncertainty.sensitivity_norms
+    delays = [j for j in delay_parameters(setup.model.free) if norms[j] > 0]
     if len(delays) < 2:
         return []
     theta = uncertainty.theta
@@ -128,6 +130,24 @@ def _unchanged(
     return [each for each, other in zip(tried, others) if abs(other - loss) <= allowed]
 
 
+def coincident(
+    uncertainty: Uncertainty, exchanges: Sequence[Exchange]
+) -> frozenset[int]:
+    """The free values that coincide with those that they can be exchanged with.
+
+    There the sum of squares has no slope for their difference, whether the data
+    determine it or not: only the profile can tell."""
+    theta = uncertainty.theta
+    return frozenset(
+        j
+        for exchange in exchanges
+        if np.allclose(exchange.apply(theta), theta, rtol=_COINCIDENT, atol=0.0)
+        for pair in exchange.pairs
+        for j in pair
+        if uncertainty.without_influence[j]
+    )
+
+
 def nearest_image(
     uncertainty: Uncertainty, exchanges: Sequence[Exchange], theta: np.ndarray
 ) -> np.ndarray:
@@ -147,10 +167,12 @@ def nearest_image(
 
 
 def exchange_notes(
-    exchanges: Sequence[Exchange], names: Sequence[str]
+    uncertainty: Uncertainty, exchanges: Sequence[Exchange]
 ) -> dict[int, str]:
     """For each delay that can be exchanged, the sentence that says so. Delays that can
     all be exchanged with each other share one."""
+    names = uncertainty.setup.model.free.names
+    alike = coincident(uncertainty, exchanges)
     notes: dict[int, str] = {}
     for delays in _connected(exchange.pairs[0] for exchange in exchanges):
         further = _connected(
@@ -161,10 +183,12 @@ def exchange_notes(
         )
         together = ", ".join(_listed(group, names) for group in further)
         together = f" (together with {together})" if together else ""
-        sentence = (
-            f"{_listed(delays, names)} can be exchanged{together}: the data cannot "
-            "tell which is which, and the table shows one order."
+        why = (
+            "they coincide in the best fit, and have no standard errors there."
+            if alike.intersection(delays)
+            else "the data cannot tell which is which, and the table shows one order."
         )
+        sentence = f"{_listed(delays, names)} can be exchanged{together}: {why}"
         notes.update(dict.fromkeys(delays, sentence))
     return notes
 

@@ -13,7 +13,7 @@ from .._least_squares.batches import refine
 from .._least_squares.ranking import slow_frequency_limit
 from .._least_squares.setup import FitSetup
 from .covariance import Uncertainty
-from .exchanges import Exchange, find_exchanges, nearest_image
+from .exchanges import Exchange, coincident, find_exchanges, nearest_image
 from .profile_likelihood import Optimum, Profile, follow_profiles, open_profile
 
 # The largest number of other minima whose profiles are followed.
@@ -36,12 +36,15 @@ def profiles(
     q = uncertainty.quantile(level)
     names = setup.model.free.names
     indices = range(len(names)) if which is None else which
+    exchanges = find_exchanges(uncertainty)
     # The profile of a flat value is known to be open, without any fit.
     has_open_profile = uncertainty.without_influence | uncertainty.noise_unknown
+    if not uncertainty.noise_unknown:
+        has_open_profile[list(coincident(uncertainty, exchanges))] = False
     followed = [j for j in indices if not has_open_profile[j]]
     tied = [
         (np.sqrt(max(rise, 0.0)), theta)
-        for rise, theta in tied_minima(uncertainty, find_exchanges(uncertainty), level)
+        for rise, theta in tied_minima(uncertainty, exchanges, level)
     ]
     computed = follow_profiles(
         setup,

@@ -255,7 +255,12 @@ def _verdicts(
     """The verdicts, from the profiles. Sentences that took further evaluations stand in
     the table: on combinations of parameters, and on delays that can be exchanged."""
     reasons = [str(row["reason"]) for row in table]
-    combined = {j: reasons[j] for group in groups(uncertainty) for j in group}
+    combined = {
+        j: reasons[j]
+        for group in groups(uncertainty)
+        for j in group
+        if len(profiles[j].values) == 1  # was not followed
+    }
     judged = verdicts(uncertainty, profiles, combined, {})
     delays = delay_parameters(uncertainty.setup.model.free)
     notes = {
