@@ -16,7 +16,7 @@ from .._data.smoothing import spread
 from .._loss.path_costs import Points
 from .levenberg_marquardt import EXACT, GRADIENT, STEP, MinimiserResult
 from .normal_equations import LeastSquaresModel, StartTask, fit_block
-from .setup import CAPACITY, FitSetup
+from .setup import CAPACITY, MESH_CAPACITY, FitSetup
 
 # The number of fits that one call of the compiled program runs, one after the other.
 BLOCK_SIZE = 16
@@ -137,6 +137,7 @@ def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
         # Where delays become shorter during a fit, their intervals keep their steps.
         longer = max(T / float(model.mesh.record), 1.0)
         needed = int(3 * n * longer) + 4 * len(model.mesh.points.sums)
+        capacity = MESH_CAPACITY
     while capacity < needed:
         capacity *= 2
     return capacity

@@ -33,6 +33,9 @@ from .normal_equations import LeastSquaresModel, MeshPlan, Priors
 # The usual number of rows of the solver's ring buffer. A delay may have a few steps
 # less than this.
 CAPACITY = 512
+# The usual number of rows of a path on a mesh: one compiled program then serves all
+# usual numbers of steps in the record.
+MESH_CAPACITY = 2048
 # The least number of steps over the whole record, and on a mesh the largest one.
 _STEPS_PER_RECORD, _MOST_STEPS_PER_RECORD = 100, 400
 # The number of steps per delay of a short preliminary fit. (The record may need more
