@@ -12,6 +12,7 @@ import numpy as np
 
 from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
+from .._least_squares.computed_delays import check_guess
 from .._least_squares.search import PHASES, search
 from .._least_squares.setup import make_setup
 from .._loss.gradients import check_problem_and_data
@@ -141,6 +142,8 @@ class LeastSquares(AbstractMethod):
             task.seed,
             workers,
         )
+
+        check_guess(setup)
 
         def after_phase(phase: str, fits: RefinedFits) -> None:
             if report is not None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._data.smoothing import Curve, spread
 from .batches import BLOCK_SIZE, map_in_blocks
+from .computed_delays import draw_possible
 from .gradient_matching import match_block, matching_targets
 from .levenberg_marquardt import NO_START
 from .ranking import slow_frequency_limit
@@ -85,6 +86,12 @@ def draw_starts(
     """Random values for `starts` starts, `tries` rows for each, which have similar
     delays. The delays of all starts are spread over the range of delays. The rows of
     the first start hold the user's start values, where there are any."""
+    return draw_possible(setup, lambda: _draw(setup, starts, tries, random))
+
+
+def _draw(
+    setup: FitSetup, starts: int, tries: int, random: np.random.Generator
+) -> np.ndarray:
     count = starts * tries
     # Most parameters are positive. If every draw chose its signs at random, a model
     # with many parameters would hardly ever be drawn with all of them positive: only

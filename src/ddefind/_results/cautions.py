@@ -14,6 +14,7 @@ from .._inference.residual_tests import (
     ResidualTest,
     failed,
 )
+from .._least_squares.computed_delays import computed_delays
 from .._least_squares.setup import usual_delays
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _STEP_ERROR = 0.1
 # Estimates and priors contradict each other if they differ by more than this number of
 # the prior's standard deviations.
 _CONTRADICTED = 3.0
+# A computed delay below this share of the record is at its limit, zero.
+_SHORT_DELAY = 1e-5
 # The given noise counts as too large if chi-square is so small that chance alone would
 # give it in this share of fits.
 _TOO_SMALL = 0.005
@@ -33,7 +36,8 @@ _TOO_SMALL = 0.005
 def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
     """Sentences about the data, the minimum and the residuals; none for a good fit."""
     sentences = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
-    sentences += [*_bounds(fit), *_priors(fit), _tie(fit, assessment)]
+    sentences += [*_bounds(fit), *_short_delays(fit), *_priors(fit)]
+    sentences += [_tie(fit, assessment)]
     sentences += [_noise_floor(fit), _small_chi_square(fit, assessment)]
     sentences += [_sentence(fit, test) for test in failed(list(assessment.checks))]
     return [sentence for sentence in sentences if sentence]
@@ -69,10 +73,22 @@ def _bounds(fit: "Estimate") -> list[str]:
         low, high, value = fit.setup.lower[j], fit.setup.upper[j], fit.best[j]
         side = "lower" if value - low < high - value else "upper"
         text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
-        if fit.names[j] == "tau" and value in usual_delays(fit.data):
+        is_delay = j in fit.setup.model.free.delays
+        if is_delay and value in usual_delays(fit.data):
             text += f", where delays are looked for by default (set its `{side}`)"
         sentences.append(f"{text}: the best fit may lie beyond it.")
     return sentences
+
+
+def _short_delays(fit: "Estimate") -> list[str]:
+    """Delays that are computed from parameters, and would become negative."""
+    delays = fit.setup.delays(fit.best[None])[0]
+    return [
+        f"The delay `{name}` is {delays[q]:.2g}. It cannot be negative, and the best "
+        "fit may lie beyond this limit."
+        for name, q in computed_delays(fit.setup).items()
+        if delays[q] < _SHORT_DELAY * fit.data.T
+    ]
 
 
 def _priors(fit: "Estimate") -> list[str]:
