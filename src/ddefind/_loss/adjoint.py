@@ -40,12 +40,14 @@ from .._problem.problem import Problem
 from .._solve.grid import Grid
 from .._solve.hermite import hermite, hermite_slope
 from .._solve.march import integrate, solve_path
+from .._solve.mesh import Mesh
 from .._solve.past import HistoryStates, inner_fractions
 from .._solve.path import DenseOutput
 from .._solve.system import System
 from .._util.buffers import read, take
 from .gradients import AbstractGradient
 from .losses import AbstractLoss, Target
+from .mesh_adjoint import mesh_adjoint
 from .path_costs import PointCosts
 
 # A function of time with the shape of a state.
@@ -68,10 +70,14 @@ class Adjoint(AbstractGradient):
     lambda is less smooth). The default route, `Discrete()`, is the exact gradient of
     the discrete loss, and it is cheaper."""
 
-    def buffers(self, system: System) -> _Paths:
+    def buffers(self, system: System) -> _Paths | None:
+        if isinstance(system.grid, Mesh):
+            return None
         return _Paths(system.path(), system.path(_adjoint_grid(system)))
 
     def __call__(self, system, loss, target, params, buffers):
+        if isinstance(system.grid, Mesh):
+            return *mesh_adjoint(system, loss, target, params), buffers
         path, last = solve_path(system, params, buffers.path)
         value = loss.path_cost(system, target).value(params, path, last)
         x = DenseOutput(system.grid, path, system.grid.step(params.tau), last)
