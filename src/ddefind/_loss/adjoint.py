@@ -26,6 +26,8 @@ delay is tau, its history is zero, and its state jumps at s = 0. The same loop s
 that solves every problem, and the breaking points of lambda, at T - k tau, are nodes.
 Costs at single times (least squares) make lambda jump there. It is therefore split into
 lambda = mu + J, where J is a step function and mu is continuous.
+
+Several delays, and switches in time, are treated in `mesh_adjoint.py`.
 """
 
 from collections.abc import Callable
@@ -67,8 +69,10 @@ class Adjoint(AbstractGradient):
 
     It converges to the gradient of the continuous loss as the step goes to zero, at
     second order (at first order for `L1`, `Linf` and costs at single times, for which
-    lambda is less smooth). The default route, `Discrete()`, is the exact gradient of
-    the discrete loss, and it is cheaper."""
+    lambda is less smooth). On a mesh, which several delays and switches need, the
+    single times are nodes of lambda, and costs there keep the second order. The default
+    route, `Discrete()`, is the exact gradient of the discrete loss, and it is cheaper.
+    """
 
     def buffers(self, system: System) -> _Paths | None:
         if isinstance(system.grid, Mesh):

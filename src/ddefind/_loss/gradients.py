@@ -11,7 +11,7 @@
 """
 
 import abc
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -33,14 +33,18 @@ from .._solve.solution import (
     solve_mesh,
 )
 from .._solve.system import Buffers, System
-from .._solve.time_grid import time_grid
+from .._solve.time_grid import needs_mesh, time_grid
 from .._util.errors import check_instance
 from .losses import AbstractLoss, SumOfSquares, Target
 from .path_costs import PointCosts
 
 
 class AbstractGradient(eqx.Module):
-    """A method to compute the loss and its gradient inside a compiled program."""
+    """A method to compute the loss and its gradient inside a compiled program.
+
+    `one_delay_only` says that it knows no problem that is solved on a mesh."""
+
+    one_delay_only: ClassVar[bool] = False
 
     @abc.abstractmethod
     def buffers(self, system: System) -> Any:
@@ -185,6 +189,7 @@ def value_and_grad(
         max_step = check_time(max_step, "max_step")
     grid = time_grid(problem, data.T, solver, n, max_step)
     check_loss_on_grid(loss, grid)
+    check_route_on_grid(gradient, isinstance(grid, Mesh))
     target = loss.prepare(data)
     T = jnp.asarray(data.T)
     return loss_and_gradient(problem, target, T, loss, gradient, solver, grid)
@@ -199,6 +204,16 @@ def check_loss_on_grid(loss: AbstractLoss, grid: Grid | Mesh) -> None:
         )
 
 
+def check_route_on_grid(gradient: AbstractGradient, on_mesh: bool) -> None:
+    """Raise an error for a route that knows one delay only, and a problem on a mesh."""
+    if on_mesh and gradient.one_delay_only:
+        raise ValueError(
+            f"`{type(gradient).__name__}()` is a formula for one constant delay, "
+            "without switches, on the grid that `steps_per_delay` gives. Use "
+            "`Adjoint()`, the corrected theorem, or `Discrete()`."
+        )
+
+
 def check_inputs(
     problem: Any, data: Any, loss: Any, gradient: Any, solver: Any
 ) -> None:
@@ -206,6 +221,7 @@ def check_inputs(
     check_problem_and_data(problem, data)
     check_loss(loss)
     check_route(gradient)
+    check_route_on_grid(gradient, needs_mesh(problem))
     check_solver(solver)
 
 
