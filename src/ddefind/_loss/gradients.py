@@ -188,25 +188,21 @@ def value_and_grad(
     if max_step is not None:
         max_step = check_time(max_step, "max_step")
     grid = time_grid(problem, data.T, solver, n, max_step)
-    check_loss_on_grid(loss, grid)
-    check_route_on_grid(gradient, isinstance(grid, Mesh))
+    if isinstance(grid, Mesh):
+        check_on_mesh(loss, gradient)
     target = loss.prepare(data)
     T = jnp.asarray(data.T)
     return loss_and_gradient(problem, target, T, loss, gradient, solver, grid)
 
 
-def check_loss_on_grid(loss: AbstractLoss, grid: Grid | Mesh) -> None:
-    """Raise an error for a loss that needs a grid aligned with one delay."""
-    if isinstance(grid, Mesh) and getattr(loss, "nodes", None) == "solver":
+def check_on_mesh(loss: AbstractLoss, gradient: AbstractGradient) -> None:
+    """Raise an error for a loss or a route that needs a grid aligned with one delay."""
+    if getattr(loss, "nodes", None) == "solver":
         raise ValueError(
             '`Integral(nodes="solver")` is for one constant delay without switches. '
             "Give a number of `nodes`, or none."
         )
-
-
-def check_route_on_grid(gradient: AbstractGradient, on_mesh: bool) -> None:
-    """Raise an error for a route that knows one delay only, and a problem on a mesh."""
-    if on_mesh and gradient.one_delay_only:
+    if gradient.one_delay_only:
         raise ValueError(
             f"`{type(gradient).__name__}()` is a formula for one constant delay, "
             "without switches, on the grid that `steps_per_delay` gives. Use "
@@ -221,8 +217,9 @@ def check_inputs(
     check_problem_and_data(problem, data)
     check_loss(loss)
     check_route(gradient)
-    check_route_on_grid(gradient, needs_mesh(problem))
     check_solver(solver)
+    if needs_mesh(problem):
+        check_on_mesh(loss, gradient)
 
 
 def check_loss(loss: Any) -> None:

@@ -239,12 +239,9 @@ def _gradient_at_single_times(
 
     def lagrangian(params):
         problem = eqx.combine(params, system.fixed)
-        start = problem.initial
-        if start is None:
-            start = problem.history(jnp.zeros(()))
         total = jnp.sum(by_movers * movers_of(problem))
         # A cost at time zero belongs to lambda(0).
-        total -= jnp.sum(multiplier(-system.grid.side) * start)
+        total -= jnp.sum(multiplier(-system.grid.side) * problem.start)
         if terminal is not None:
             total += terminal(params.observe, x(system.T))
         return total if impulses is None else total + impulses.total(params, x)
