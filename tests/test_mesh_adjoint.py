@@ -104,7 +104,8 @@ FAST = [
 def gradients(problem, loss, route, solver, steps):
     """The losses and gradients with steps of at most these lengths. All meshes have
     the same room, so that one program serves them."""
-    meshes = [time_grid(problem, DATA.T, solver, 1, max_step=h) for h in steps]
+    grids = [time_grid(problem, DATA.T, solver, 1, max_step=h) for h in steps]
+    meshes = [grid for grid in grids if isinstance(grid, Mesh)]
     room, target = max(mesh.capacity for mesh in meshes), loss.prepare(DATA)
     overlaps = any(mesh.overlaps for mesh in meshes)
     found = []

@@ -57,6 +57,7 @@ from .._util.buffers import read
 from .losses import AbstractLoss, Target
 from .path_costs import PointCosts
 
+
 class _Costs(NamedTuple):
     """The parts of a loss: the running and the terminal cost, and those at single
     times; each of them may be None."""
@@ -162,9 +163,9 @@ def _solve_adjoint(
         multipliers = jnp.stack([mu, *later]) + jax.vmap(jumps)(times)
         numbers = jnp.arange(len(shifts))
         total = jnp.sum(jax.vmap(pull)(numbers, times, multipliers), axis=0)
-        if running is not None:
+        if (cost := running) is not None:
             now = x(times[0])
-            total -= jax.grad(lambda x: running(params.observe, x, times[0]))(now)
+            total -= jax.grad(lambda x: cost(params.observe, x, times[0]))(now)
         return total
 
     times, last = _reversed_times(system, problem, single)
