@@ -11,7 +11,7 @@
 """
 
 import abc
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import equinox as eqx
 import jax
@@ -33,14 +33,18 @@ from .._solve.solution import (
     solve_mesh,
 )
 from .._solve.system import Buffers, System
-from .._solve.time_grid import time_grid
+from .._solve.time_grid import needs_mesh, time_grid
 from .._util.errors import check_instance
 from .losses import AbstractLoss, SumOfSquares, Target
 from .path_costs import PointCosts
 
 
 class AbstractGradient(eqx.Module):
-    """A method to compute the loss and its gradient inside a compiled program."""
+    """A method to compute the loss and its gradient inside a compiled program.
+
+    `one_delay_only` says that it knows no problem that is solved on a mesh."""
+
+    one_delay_only: ClassVar[bool] = False
 
     @abc.abstractmethod
     def buffers(self, system: System) -> Any:
@@ -184,18 +188,25 @@ def value_and_grad(
     if max_step is not None:
         max_step = check_time(max_step, "max_step")
     grid = time_grid(problem, data.T, solver, n, max_step)
-    check_loss_on_grid(loss, grid)
+    if isinstance(grid, Mesh):
+        check_on_mesh(loss, gradient)
     target = loss.prepare(data)
     T = jnp.asarray(data.T)
     return loss_and_gradient(problem, target, T, loss, gradient, solver, grid)
 
 
-def check_loss_on_grid(loss: AbstractLoss, grid: Grid | Mesh) -> None:
-    """Raise an error for a loss that needs a grid aligned with one delay."""
-    if isinstance(grid, Mesh) and getattr(loss, "nodes", None) == "solver":
+def check_on_mesh(loss: AbstractLoss, gradient: AbstractGradient) -> None:
+    """Raise an error for a loss or a route that needs a grid aligned with one delay."""
+    if getattr(loss, "nodes", None) == "solver":
         raise ValueError(
             '`Integral(nodes="solver")` is for one constant delay without switches. '
             "Give a number of `nodes`, or none."
+        )
+    if gradient.one_delay_only:
+        raise ValueError(
+            f"`{type(gradient).__name__}()` is a formula for one constant delay, "
+            "without switches, on the grid that `steps_per_delay` gives. Use "
+            "`Adjoint()`, the corrected theorem, or `Discrete()`."
         )
 
 
@@ -207,6 +218,8 @@ def check_inputs(
     check_loss(loss)
     check_route(gradient)
     check_solver(solver)
+    if needs_mesh(problem):
+        check_on_mesh(loss, gradient)
 
 
 def check_loss(loss: Any) -> None:

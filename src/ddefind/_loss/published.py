@@ -14,7 +14,7 @@ The published code puts a spline through the solver's nodes. Here the dense outp
 used; the difference is far below the step error."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -53,8 +53,11 @@ class _Node(NamedTuple):
 class Published(AbstractGradient):
     """The paper's formula and grids, for `Integral` losses: **wrong for tau**.
 
-    Use it only to reproduce published results; `Adjoint()` is the corrected theorem.
+    Use it only to reproduce published results; `Adjoint()` is the corrected theorem,
+    also for several delays.
     """
+
+    one_delay_only: ClassVar[bool] = True
 
     def buffers(self, system: System) -> _Buffers:
         path = system.path()

@@ -170,7 +170,7 @@ def make_mesh(
     # Intervals after the record are not marched, unless the delays become shorter.
     lengths = xp.where(breaks[:-1] < T, lengths, xp.minimum(lengths, T))
     counts = xp.clip(xp.ceil(lengths / step - 1e-9), 1, _MOST_STEPS).astype(int)
-    counts = xp.concatenate([counts, xp.ones_like(counts[:1])])
+    counts = xp.append(counts, 1)
     counts, step, T = (jnp.asarray(each) for each in (counts, step, T))
     return Mesh(points, counts, step, T, capacity, overlaps)
 
