@@ -159,6 +159,19 @@ def test_switches_without_effect():
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-9)
 
 
+def test_breaking_points_that_meet():
+    """A jump that comes from one switch, a delay later, meets another switch."""
+
+    def switched(x, y, tau, t):
+        on = jnp.where(t < 1.0, 0.0, 1.0) - jnp.where(t < 2.5, 0.0, 0.7) * x
+        return -0.4 * x - 0.5 * y[0] * (1 + 0.2 * x) + on
+
+    problem = dd.Problem(switched, dd.Affine(0.4, 0.6), (1.5,), switches=(1.0, 2.5))
+    check = dd.check_gradient(problem, DATA)
+    assert check.errors("Discrete").max() < 1e-5
+    assert check.errors("Adjoint").max() < 3e-3
+
+
 def test_check_gradient_shows_the_three_routes(capsys):
     check = dd.check_gradient(in_dict(0.83, 1.31, initial=1.3), DATA)
     printed = capsys.readouterr().out
