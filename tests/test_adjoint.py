@@ -74,6 +74,14 @@ def test_first_order_with_costs_at_single_times():
     assert np.all(found > 0.6), found
 
 
+def test_a_cost_at_time_zero():
+    problem = dd.Problem(dd.models.Logistic(1.0, 0.8), dd.Constant(0.5), 0.9)
+    data = dd.Data([0, 1, 2], [1.5, 2.0, 1.0])
+    exact = gradient(problem, data, dd.SumOfSquares(), dd.Discrete(), dd.RK4(), 200)
+    found = gradient(problem, data, dd.SumOfSquares(), dd.Adjoint(), dd.RK4(), 200)
+    np.testing.assert_allclose(found, exact, rtol=0.03)
+
+
 @pytest.mark.parametrize(
     "models, delays",
     [

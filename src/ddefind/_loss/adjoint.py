@@ -91,7 +91,10 @@ class Adjoint(AbstractGradient):
             """lambda(t); `mu` is a function of the reversed time."""
             return mu(system.T - t) + jumps(t)
 
-        gradient = _gradients(system, loss, target, params, x, multiplier)
+        # A cost at time zero belongs to lambda(0).
+        zero = jnp.zeros_like(params.tau)
+        at_zero = mu(system.T - zero) + jumps(zero - system.T)
+        gradient = _gradients(system, loss, target, params, x, multiplier, at_zero)
         if system.grid.jump:
             more = _jump_at_tau(system, params, x, mu, jumps)
             gradient = eqx.tree_at(lambda p: p.tau, gradient, gradient.tau + more)
@@ -237,8 +240,10 @@ def _gradients(
     params: Problem,
     x: DenseOutput,
     multiplier: _Curve,
+    at_zero: jax.Array,
 ) -> Problem:
-    """The integrals of the theorem, by the midpoint rule between neighbouring nodes.
+    """The integrals of the theorem, by the midpoint rule between neighbouring nodes,
+    and the share of x(0), with lambda(0) = `at_zero`.
 
     x'(t - tau) may jump at t = tau, which is a node: no midpoint meets the jump, and no
     cell contains it."""
@@ -296,7 +301,7 @@ def _gradients(
     )
     # The state x(0) contributes - x(0)_phi^T lambda(0).
     _, vjp = jax.vjp(system.start, params)
-    (by_start,) = vjp(-multiplier(jnp.zeros_like(tau)))
+    (by_start,) = vjp(-at_zero)
     return jax.tree.map(jnp.add, gradient, by_start)
 
 
