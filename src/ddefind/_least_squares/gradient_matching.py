@@ -62,7 +62,7 @@ def matching_targets(
     mean_square = np.mean(slope**2, axis=0)
     start = curve.x(np.zeros(1))[0]
     start_variance = np.maximum(noise**2, 1e-4 * np.var(x, axis=0) + 1e-300)
-    earlier = curve.x(np.where(known, t[:, None] - delays[:, None], 0.0))
+    earlier = curve.x(np.clip(np.where(known, t[:, None] - delays[:, None], 0.0), 0, T))
     weights = 1 / np.where(mean_square > 0, mean_square, 1.0), 1 / start_variance
 
     def repeat(a: np.ndarray) -> np.ndarray:

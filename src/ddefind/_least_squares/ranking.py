@@ -30,7 +30,8 @@ def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
     unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
     # A frequency that the data do not depend on costs nothing.
     has_influence = np.diagonal(fits.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
-    excess = fits.theta / slow_frequency_limit(setup, fits.theta)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        excess = fits.theta / slow_frequency_limit(setup, fits.theta)
     is_fast = setup.is_frequency & has_influence & (excess > 1)
     penalty = _FAST_PENALTY * (1 + np.log2(np.where(is_fast, excess, 1.0)))
     scores = fits.loss / unit + np.sum(np.where(is_fast, penalty, 0.0), axis=1)

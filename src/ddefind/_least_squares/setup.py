@@ -18,7 +18,7 @@ from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
-from .._problem.delays import delay_count, delay_vector, is_delay
+from .._problem.delays import delay_vector, is_delay
 from .._problem.free_parameters import FreeParameters
 from .._problem.history import frequency_fields
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
@@ -231,8 +231,7 @@ def make_setup(
     # other bounds can then use as well.
     free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
     learned, fixed = free.split(problem)
-    shortest = min((float(lower[j]) for j in free.delays), default=np.inf)
-    mesh = _mesh_plan(problem, data, solver, shortest)
+    mesh = _mesh_plan(problem, data, solver, _shortest(problem, free, lower))
     model = LeastSquaresModel(
         free, learned, fixed, solver, priors, problem.dimension, huber, mesh
     )
@@ -261,25 +260,31 @@ def usual_delays(data: Data) -> tuple[float, float]:
     return min(2 * spacing(data), 0.1 * data.T), 0.9 * data.T
 
 
+def _shortest(problem: Problem, free: FreeParameters, lower: np.ndarray) -> float:
+    """The shortest delay that is possible, of those that are numbers: the lower bound
+    of a learned one, or the value of a fixed one."""
+    values = parameter_vector(problem)
+    numbers = [array.first for array in free.arrays if array.is_delay]
+    sources = [free.source[e] for e in numbers]
+    pairs = zip(numbers, sources)
+    return min(
+        (float(lower[j]) if j >= 0 else values[e] for e, j in pairs), default=0.0
+    )
+
+
 def _mesh_plan(
     problem: Problem, data: Data, solver: AbstractSolver, shortest: float
 ) -> MeshPlan | None:
     """How the fits are solved on a mesh; None if they are solved on a grid that is
-    aligned with one delay. `shortest` is the least lower bound of the learned delays.
-    """
-    is_one_number = isinstance(problem.tau, jax.Array)
-    is_short = shortest < _SHORT_DELAY * data.T
-    if delay_count(problem.tau) == 1 and switch_count(problem) == 0:
-        if not (is_one_number and is_short):
-            return None
-    # Only a learned number has a lower bound: delays that are computed may be short.
-    is_bounded = shortest > 2 * data.T / _STEPS_PER_RECORD
-    overlaps = not is_bounded or any(map(is_delay, _delay_leaves(problem)))
+    aligned with one delay. `shortest` is the shortest delay that is possible."""
+    delays = jax.tree.leaves(problem.tau, is_leaf=is_delay)
+    # A delay that is computed has no lower bound: it may become short.
+    shortest = 0.0 if any(map(is_delay, delays)) else shortest
+    has_one_delay = len(delays) == 1 and switch_count(problem) == 0
+    if has_one_delay and shortest >= _SHORT_DELAY * data.T:
+        return None
+    overlaps = shortest < 2 * data.T / _STEPS_PER_RECORD
     return MeshPlan(points_of(problem, solver), np.asarray(data.T), overlaps)
-
-
-def _delay_leaves(problem: Problem) -> list[Any]:
-    return jax.tree.leaves(problem.tau, is_leaf=is_delay)
 
 
 @eqx.filter_jit

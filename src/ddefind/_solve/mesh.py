@@ -138,10 +138,11 @@ def _sorted_points(points: BreakingPoints, movers: jax.Array, T: Any) -> _Sorted
     sums = jnp.where(values[:, None] < 0, 0.0, sums)
     values = jnp.maximum(values, 0.0)
     # A point that meets one at which x' jumps becomes that one, and moves with it: a
-    # step of length zero between the two would see the far side of the jump.
+    # step of length zero between the two would see the far side of the jump. Where
+    # several such points meet, all move with their mean.
     is_doubled = np.array(points.doubled)
     is_near = jnp.abs(values[None] - values[:, None]) < _SAME * T
-    meets = is_near & is_doubled & ~is_doubled[:, None]
+    meets = is_near & is_doubled
     count = jnp.sum(meets, axis=1)
     met = jnp.sum(jnp.where(meets[:, :, None], sums, 0.0), axis=1)
     sums = jnp.where(count[:, None] > 0, met / jnp.maximum(count, 1)[:, None], sums)
