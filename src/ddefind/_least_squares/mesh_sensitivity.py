@@ -53,6 +53,14 @@ def _time(nodes: jax.Array, i: Any) -> MovingTime:
     return MovingTime(row[0], row[1:])
 
 
+def _uses(function: Callable, *arguments: jax.Array) -> list[bool]:
+    """Which of its arguments a function depends on. What it does not depend on need not
+    be multiplied by zeros, at every stage of every step."""
+    jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
+    used = [v for equation in jaxpr.eqns for v in equation.invars] + jaxpr.outvars
+    return [any(v is argument for v in used) for argument in jaxpr.invars]
+
+
 @final
 @dataclass(frozen=True)
 class _MovingTimes(AbstractRowTimes):
@@ -211,6 +219,7 @@ class MeshSensitivity(AbstractSensitivity):
 
         arguments = self.theta, x.value, y.value, self._delays[:, 0], t.value
         value, vjp = jax.vjp(function, *arguments)
+        *_, uses_delays, uses_time = _uses(function, *arguments)
 
         def derivatives(cotangent):
             on_theta, on_x, on_y, on_delays, on_t = vjp(cotangent)
@@ -221,8 +230,10 @@ class MeshSensitivity(AbstractSensitivity):
                 )
 
             by_movers = through_states(x.by_movers, y.by_movers)
-            by_movers += jnp.sum(on_delays[:, None] * self._delays[:, 1:], axis=0)
-            by_movers += on_t * t.by_movers
+            if uses_delays:
+                by_movers += jnp.sum(on_delays[:, None] * self._delays[:, 1:], axis=0)
+            if uses_time:
+                by_movers += on_t * t.by_movers
             direct = self._pick(on_theta) + through_states(x.direct, y.direct)
             return by_movers, direct
 

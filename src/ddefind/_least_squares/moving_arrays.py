@@ -82,11 +82,11 @@ def hermite_moving(
     right: MovingArray,
 ) -> MovingArray:
     """The state at the time `s` of the Hermite piece between two rows (x, x'), at the
-    times `t0` and `t1`, with all derivatives; the pieces read have a positive length.
-    """
+    times `t0` and `t1`, with all derivatives. The result is not finite for a piece of
+    length zero, which is never used."""
     h = t1 - t0
-    safe = jnp.where(h.value > 0, h.value, 1.0)
-    u = (s.value - t0.value) / safe
+    inverse = 1 / h.value
+    u = (s.value - t0.value) * inverse
     v = 1 - u
     a1, b0, b1 = u * u * (3 - 2 * u), h.value * (u * v * v), -h.value * (u * u * v)
 
@@ -94,8 +94,9 @@ def hermite_moving(
         return left[0] + a1 * (right[0] - left[0]) + b0 * left[1] + b1 * right[1]
 
     (x0, f0), (x1, f1) = left.value, right.value
-    slope = 6 * u * v / safe * (x1 - x0) + v * (1 - 3 * u) * f0 + u * (3 * u - 2) * f1
-    by_length = (b0 * f0 + b1 * f1) / safe
+    chord = inverse * (x1 - x0)
+    slope = 6 * u * v * chord + v * (1 - 3 * u) * f0 + u * (3 * u - 2) * f1
+    by_length = u * v * (v * f0 - u * f1)
     # As the ends move, the point moves within its piece, and the piece is stretched.
     moved = s.by_movers - t0.by_movers - u * h.by_movers
     by_movers = (
