@@ -23,6 +23,8 @@ from .._problem.problem import Problem
 from .._solve.grid import Grid
 from .._solve.march import solve_path
 from .._solve.mesh import Mesh
+from .._solve.mesh_path import march_mesh, mesh_path, prepare_march
+from .._solve.mesh_reverse import reverse_mesh
 from .._solve.reverse import reverse_march
 from .._solve.runge_kutta import RK4, AbstractSolver
 from .._solve.solution import (
@@ -95,14 +97,39 @@ class Discrete(AbstractGradient):
 
     def __call__(self, system, loss, target, params, buffers):
         if isinstance(system.grid, Mesh):
-            value, vjp = jax.vjp(
-                lambda p: loss_on_mesh(system, loss, target, p, "reverse"), params
-            )
-            return value, vjp(jnp.ones_like(value))[0], buffers
+            return *_discrete_on_mesh(system, loss, target, params), buffers
         path, last = solve_path(system, params, buffers.path)
         buffers = buffers._replace(path=path)
         path_cost = loss.path_cost(system, target)
         return reverse_march(system, params, buffers, last, path_cost)
+
+
+def _discrete_on_mesh(
+    system: System, loss: AbstractLoss, target: Target, params: Problem
+) -> tuple[jax.Array, Problem]:
+    """The loss on a mesh, and its gradient: the cotangents of the points go to the rows
+    of the path, those of the rows to the inputs of the march, and those of the inputs,
+    by JAX, to the parameters."""
+
+    def prepare(params):
+        problem = eqx.combine(params, system.fixed)
+        mesh_system, inputs, last = prepare_march(problem, system.solver, system.grid)
+        return inputs, (mesh_system, last)
+
+    inputs, pull, (mesh_system, last) = jax.vjp(prepare, params, has_aux=True)
+    rows, cursor = march_mesh(mesh_system, inputs, last)
+    path = mesh_path(system.grid, inputs, rows, last)
+    path_cost = loss.path_cost(system, target)
+    assert isinstance(path_cost, PointCosts)
+    cost = path_cost.on_mesh(params, path)
+    on_inputs = reverse_mesh(mesh_system, inputs, rows, cursor, last, cost.on_rows)
+    on_times = on_inputs.times + cost.on_times
+    (gradient,) = pull(on_inputs._replace(times=on_times))
+    observe = jax.tree.map(jnp.add, gradient.observe, cost.on_observe)
+    gradient = eqx.tree_at(
+        lambda p: p.observe, gradient, observe, is_leaf=lambda leaf: leaf is None
+    )
+    return cost.value, gradient
 
 
 @final

@@ -15,6 +15,8 @@ from jax import lax
 from .._data.spline import Spline
 from .._problem.problem import Problem
 from .._solve.hermite import hermite, hermite_slope, slope_weights, state_weights
+from .._solve.mesh_past import add_two, hermite_at, pull_hermite, read_two
+from .._solve.mesh_path import MeshPath
 from .._solve.path import DenseOutput
 from .._solve.reverse import AbstractPathGradient, PathCostState
 from .._solve.system import System
@@ -28,6 +30,16 @@ class Points(NamedTuple):
     times: Any  # [M]
     values: Any  # [M, k]
     weights: Any  # [M, k] or [M, 1]
+
+
+class MeshCost(NamedTuple):
+    """A loss on a mesh, and its cotangents: those of the parameters of `observe`, and
+    of the rows of the path and their times."""
+
+    value: jax.Array
+    on_observe: Any
+    on_rows: jax.Array
+    on_times: jax.Array
 
 
 class AbstractPathCost(AbstractPathGradient):
@@ -73,6 +85,37 @@ class PointCosts(AbstractPathCost):
 
         count = self.points.times.shape[0]
         return jnp.sum(jax.vmap(at)(jnp.arange(count), *self.points), axis=0)
+
+    def on_mesh(self, params: Problem, path: MeshPath) -> "MeshCost":
+        """The sum of the costs of a solution on a mesh, and its cotangents.
+
+        The points are visited in the order of time in one loop, which adds the
+        cotangents of each to the two rows of its piece."""
+        count = self.points.times.shape[0]
+
+        def point(j, carry):
+            piece, cost = carry
+            t, value, weight = (read(jnp.asarray(a), j) for a in self.points)
+            piece = lax.while_loop(
+                lambda i: (i < path.last - 1) & (read(path.times, i + 1) <= t),
+                lambda i: i + 1,
+                piece,
+            )
+            rows, ends = read_two(path.rows, piece), read_two(path.times, piece)
+            x = hermite_at(t, ends[0], ends[1], rows[0], rows[1])
+            one, vjp = jax.vjp(self.cost_at(j, t, value, weight), params.observe, x)
+            on_observe, on_x = vjp(jnp.ones_like(one))
+            by_rows, by_ends, _ = pull_hermite(t, ends, rows, on_x)
+            return piece, MeshCost(
+                cost.value + one,
+                jax.tree.map(jnp.add, cost.on_observe, on_observe),
+                add_two(cost.on_rows, piece, by_rows),
+                add_two(cost.on_times, piece, by_ends),
+            )
+
+        zeros = jax.tree.map(jnp.zeros_like, (params.observe, path.rows, path.times))
+        start = jnp.asarray(0), MeshCost(jnp.zeros(()), *zeros)
+        return lax.fori_loop(0, count, point, start)[1]
 
     def derivatives(self, params: Problem, states: jax.Array) -> tuple[Any, jax.Array]:
         """The gradient of the sum for the parameters of `observe`, and the gradient of

@@ -158,7 +158,7 @@ def take_step(
     i: Any,
     x: jax.Array,
     first: jax.Array,
-    delayed: list[jax.Array],
+    delayed: list[Any],
 ) -> jax.Array:
     """The state of row `i` + 1, from the state `x` and the slope `first` of row `i`
     and the `delayed` states at the solver's fractions of the step."""

@@ -59,11 +59,13 @@ class MeshTimes(AbstractRowTimes):
 
 
 class Cursor(NamedTuple):
-    """Where the delayed times are: `pieces` [k] has a pointer for each delay, and
-    `found` [capacity, stages * k] the piece of every read, for the way back."""
+    """Where the delayed times are: `pieces` [k] has a pointer for each delay. For the
+    way back, `found` [capacity, stages * k] keeps the piece of every read, and `seen`
+    [capacity, stages * k, d] what was read."""
 
     pieces: Any
     found: jax.Array
+    seen: jax.Array
 
 
 @final
@@ -126,7 +128,7 @@ class MeshPast(AbstractPast):
         return write(path, i, jnp.stack([x, slope]))
 
     def during_step(self, path, i, cursor):
-        """The delayed states have the shape [k, d]."""
+        """The delayed states are lists with one state for each delay."""
         pieces, found, states = list(cursor.pieces), [], []
         for stage, c in enumerate(self.fractions):
             for q in range(len(pieces)):
@@ -135,11 +137,12 @@ class MeshPast(AbstractPast):
                 states.append(self.state(path, i, stage, q, pieces[q]))
         count = len(pieces)
         at = [
-            jnp.stack(states[stage * count : (stage + 1) * count])
+            states[stage * count : (stage + 1) * count]
             for stage in range(len(self.fractions))
         ]
-        cursor = Cursor(tuple(pieces), write(cursor.found, i, jnp.stack(found)))
-        return at, at[-1], cursor
+        found = write(cursor.found, i, jnp.stack(found))
+        seen = write(cursor.seen, i, jnp.stack(states))
+        return at, at[-1], Cursor(tuple(pieces), found, seen)
 
 
 def hermite_at(s: Any, t0: Any, t1: Any, left: Any, right: Any) -> Any:
@@ -148,3 +151,37 @@ def hermite_at(s: Any, t0: Any, t1: Any, left: Any, right: Any) -> Any:
     h = t1 - t0
     safe = jnp.where(h > 0, h, 1.0)
     return hermite((s - t0) / safe, left, right, h)
+
+
+def pull_hermite(s: Any, ends: jax.Array, rows: jax.Array, cotangent: jax.Array):
+    """The VJP of `hermite_at`: the cotangents of the two rows [2, 2, d], of their times
+    [2], and of `s`, given that of the state. With u = (s - t0) / h,
+
+        x = x0 + a1 (x1 - x0) + h (b0 f0 + b1 f1),
+
+    where h b0 f0 + h b1 f1 grows with h, and all else depends on the times by u."""
+    (x0, f0), (x1, f1) = rows
+    h = ends[1] - ends[0]
+    inverse = jnp.where(h > 0, 1 / h, 0.0)
+    u = (s - ends[0]) * inverse
+    v = 1 - u
+    a1, b0, b1 = u * u * (3 - 2 * u), u * v * v, -u * u * v
+    slope = 6 * u * v * inverse * (x1 - x0)
+    slope = slope + v * (1 - 3 * u) * f0 + u * (3 * u - 2) * f1
+    by_s = jnp.sum(cotangent * slope)
+    by_h = jnp.sum(cotangent * (b0 * f0 + b1 * f1)) - u * by_s
+    weights = jnp.stack([jnp.stack([1 - a1, h * b0]), jnp.stack([a1, h * b1])])
+    by_ends = jnp.stack([-by_s - by_h, by_h])
+    return weights[:, :, None] * cotangent, by_ends, by_s
+
+
+def read_two(buffer: jax.Array, i: Any) -> jax.Array:
+    """The rows i and i + 1."""
+    return lax.dynamic_slice_in_dim(buffer, i, 2, 0, allow_negative_indices=False)
+
+
+def add_two(buffer: jax.Array, i: Any, rows: jax.Array) -> jax.Array:
+    """The buffer after adding to its rows i and i + 1."""
+    return lax.dynamic_update_slice_in_dim(
+        buffer, read_two(buffer, i) + rows, i, 0, allow_negative_indices=False
+    )

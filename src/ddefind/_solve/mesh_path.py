@@ -6,6 +6,7 @@ the state at time zero. JAX differentiates everything around it: the nodes as fu
 of the delays and switches, and the history.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -54,11 +55,10 @@ class MeshSystem(eqx.Module):
     mesh: Mesh
     side: Any
 
-    def slope(self, rhs: Any, delays: jax.Array, t: Any, x: Any, y: jax.Array) -> Any:
-        """The right-hand side, given the delayed states `y` [k, d]."""
-        count = delays.shape[0]
-        delayed = jax.tree.unflatten(self.tau, [y[q] for q in range(count)])
-        tau = jax.tree.unflatten(self.tau, [delays[q] for q in range(count)])
+    def slope(self, rhs: Any, delays: Sequence, t: Any, x: Any, y: Sequence) -> Any:
+        """The right-hand side, given the delays and the delayed states `y`."""
+        tau = jax.tree.unflatten(self.tau, list(delays))
+        delayed = jax.tree.unflatten(self.tau, list(y))
         return eqx.combine(rhs, self.fixed)(x, delayed, tau, t)
 
     def past(self, inputs: MarchInputs) -> MeshPast:
@@ -74,23 +74,27 @@ class MeshSystem(eqx.Module):
 
 
 def march_mesh(system: MeshSystem, inputs: MarchInputs, last: Any):
-    """The rows of the solution up to row `last`, [capacity, 2, d], and the piece of
-    every read, [capacity, stages * k]."""
+    """The rows of the solution up to row `last`, [capacity, 2, d], and the cursor,
+    which has kept every read."""
     past, k = system.past(inputs), inputs.delays.shape[0]
 
+    delays = [inputs.delays[q] for q in range(k)]
+
     def slope(t, x, y):
-        return system.slope(inputs.rhs, inputs.delays, t, x, y)
+        return system.slope(inputs.rhs, delays, t, x, y)
 
     times = MeshTimes(inputs.times, system.side)
     march = March(times, system.solver, slope, past, 1.0)
     capacity = inputs.times.shape[0]
     path = jnp.zeros((capacity, 2, *inputs.start.shape), inputs.start.dtype)
     found = jnp.zeros((capacity, len(past.fractions) * k), int)
-    cursor = Cursor((jnp.asarray(0),) * k, found)
-    state = MarchState(jnp.asarray(0), inputs.start, inputs.before_start, path, cursor)
+    seen = jnp.zeros((*found.shape, *inputs.start.shape), inputs.start.dtype)
+    cursor = Cursor((jnp.asarray(0),) * k, found, seen)
+    before_start = [inputs.before_start[q] for q in range(k)]
+    state = MarchState(jnp.asarray(0), inputs.start, before_start, path, cursor)
     # The last row is completed by a step of its own, which must have room.
     state = march_until(march, state, jnp.minimum(last, capacity - 2) + 1)
-    return state.path, state.cursor.found
+    return state.path, state.cursor
 
 
 @final
@@ -109,6 +113,13 @@ class MeshPath(eqx.Module):
         piece = jnp.clip(piece, 0, self.last - 1)
         t0, t1 = self.times[piece], self.times[piece + 1]
         return hermite_at(t, t0, t1, self.rows[piece], self.rows[piece + 1])
+
+
+def mesh_path(mesh: Mesh, inputs: MarchInputs, rows: jax.Array, last: Any) -> MeshPath:
+    """The solved path. Without room for all rows there is no solution, nor with a
+    negative delay: it is not a number."""
+    is_solved = (last < mesh.capacity) & jnp.all(inputs.delays > 0)
+    return MeshPath(inputs.times, jnp.where(is_solved, rows, jnp.nan), last)
 
 
 def movers_of(problem: Problem) -> jax.Array:
@@ -134,19 +145,13 @@ def prepare_march(
     times, last = node_times(mesh, movers_of(problem))
     following = jnp.concatenate([times[1:], times[-1:]])
 
-    def history(c: float, q: int):
-        # A time after zero is not history: it is replaced so that nothing overflows.
-        early = jnp.minimum(times + c * (following - times) - delays[q], 0.0)
-        return jax.vmap(problem.history)(early)
-
-    table = jnp.stack(
-        [
-            jnp.stack([history(c, q) for q in range(k)], axis=1)
-            for c in stage_fractions(solver)
-        ],
-        axis=1,
-    )
-    before_start = jax.vmap(problem.history)(-delays)
+    fractions = jnp.asarray(stage_fractions(solver))
+    stages = times[:, None] + fractions * (following - times)[:, None]
+    # A time after zero is not history: it is replaced so that nothing overflows.
+    early = jnp.minimum(stages[:, :, None] - delays, 0.0)
+    # One call for all times: the history may be an expensive function.
+    states = jax.vmap(problem.history)(jnp.concatenate([-delays, early.ravel()]))
+    before_start, table = states[:k], states[k:].reshape(*early.shape, -1)
     inputs = MarchInputs(params, delays, times, table, before_start, problem.start)
     structure = jax.tree.structure(in_structure(problem.tau, [0] * k))
     has_switches = problem.switch_times.shape[0] > 0

@@ -26,21 +26,23 @@ from jax import lax
 from .._util.buffers import read, write
 from .grid import AbstractRowTimes
 from .march import MOST_PASSES, largest_change, take_step
-from .mesh_past import hermite_at
+from .mesh_past import Cursor, add_two, hermite_at, pull_hermite, read_two
 from .mesh_path import MarchInputs, MeshSystem, march_mesh
 
 
 class _Step(NamedTuple):
     """What a step depends on: the parameters of the right-hand side, the delays, the
-    row at its beginning, the times of both ends, and the delayed states that it reads,
-    [stages, k, d]."""
+    state and the slope at its beginning, the times of both ends, and the delayed states
+    that it reads, one after the other for each stage and delay. They are separate
+    arrays: to take them from one array would be more work for the VJP."""
 
     rhs: Any
-    delays: jax.Array
-    row: jax.Array
+    delays: list[jax.Array]
+    x: jax.Array
+    first: jax.Array
     t0: jax.Array
     t1: jax.Array
-    reads: jax.Array
+    reads: list[jax.Array]
 
 
 class _Carry(NamedTuple):
@@ -48,7 +50,7 @@ class _Carry(NamedTuple):
     on_row: jax.Array  # the cotangent of row i
     on_path: jax.Array  # [capacity, 2, d]
     on_times: jax.Array  # [capacity]
-    on_history: jax.Array  # [capacity, stages, k, d]
+    on_history: jax.Array  # [capacity, stages * k, d]
     on_rhs: Any
     on_delays: jax.Array
 
@@ -77,7 +79,7 @@ def reverse_mesh(
     system: MeshSystem,
     inputs: MarchInputs,
     path: jax.Array,
-    found: jax.Array,
+    cursor: Cursor,
     last: Any,
     on_path: jax.Array,
 ) -> MarchInputs:
@@ -93,30 +95,22 @@ def reverse_mesh(
         def slope(t, x, y):
             return system.slope(step.rhs, step.delays, t, x, y)
 
-        at = [step.reads[stage] for stage in range(len(past.fractions))]
-        x, first = step.row
-        x = take_step(times, system.solver, slope, 1.0, 0, x, first, at)
-        return jnp.stack([x, slope(times.stage(0, 1.0), x, at[-1])])
-
-    def read_one(delays, left, right, ends, t0, t1, stage, q):
-        """The delayed state between two rows, at the times `ends`."""
-        c = past.fractions[stage]
-        s = (t1 if c == 1 else t0 + c * (t1 - t0)) - delays[q]
-        return hermite_at(s, ends[0], ends[1], left, right)
+        at = [step.reads[begin : begin + k] for begin in range(0, len(reads), k)]
+        x = take_step(times, system.solver, slope, 1.0, 0, step.x, step.first, at)
+        return x, slope(times.stage(0, 1.0), x, at[-1])
 
     def overlapping(i, pieces, step: _Step, after):
-        """The delayed states of step i, those inside it from its own result."""
-
-        def states(delays, row, t0, t1, after, known):
-            all_reads = []
-            for m, (stage, q) in enumerate(reads):
-                own = read_one(delays, row, after, (t0, t1), t0, t1, stage, q)
-                is_own = (pieces[m] == i) & ~past.reads_history(i, q)
-                all_reads.append(jnp.where(is_own, own, known[stage, q]))
-            return jnp.stack(all_reads).reshape(known.shape)
+        """The VJP of step i, whose reads inside itself come from its own result."""
 
         def whole(step: _Step, after):
-            known = states(step.delays, step.row, step.t0, step.t1, after, step.reads)
+            left, right = jnp.stack([step.x, step.first]), jnp.stack(after)
+            known = []
+            for m, (stage, q) in enumerate(reads):
+                length = step.t1 - step.t0
+                s = step.t0 + past.fractions[stage] * length - step.delays[q]
+                own = hermite_at(s, step.t0, step.t1, left, right)
+                is_own = (pieces[m] == i) & ~past.reads_history(i, q)
+                known.append(jnp.where(is_own, own, step.reads[m]))
             return one(step._replace(reads=known))
 
         return jax.vjp(whole, step, after)[1]
@@ -125,16 +119,16 @@ def reverse_mesh(
         """The cotangents of what step i depends on."""
         if not past.overlaps:
             return jax.vjp(one, step)[1](on_after)[0]
-        pull = overlapping(i, pieces, step, read(path, i + 1))
+        pull = overlapping(i, pieces, step, tuple(read(path, i + 1)))
 
         def is_changing(carry):
             passes, change, _ = carry
             return (passes < MOST_PASSES) & (change > 0)
 
         def again(carry):
-            passes, _, multiplier = carry
-            after = on_after + pull(multiplier)[1]
-            return passes + 1, largest_change(multiplier, after), after
+            passes, _, before = carry
+            after = jax.tree.map(jnp.add, on_after, pull(before)[1])
+            return passes + 1, largest_change(before, after), after
 
         carry = jnp.asarray(0), jnp.asarray(jnp.inf), on_after
         *_, multiplier = lax.while_loop(is_changing, again, carry)
@@ -142,49 +136,38 @@ def reverse_mesh(
 
     def body(carry: _Carry) -> _Carry:
         i = carry.i - 1
-        pieces = read(found, i)
+        pieces, seen = read(cursor.found, i), read(cursor.seen, i)
         t0, t1 = read(inputs.times, i), read(inputs.times, i + 1)
-        states = jnp.stack(
-            [past.state(path, i, s, q, pieces[m]) for m, (s, q) in enumerate(reads)]
-        )
-        states = states.reshape(len(past.fractions), k, -1)
-        step = _Step(inputs.rhs, inputs.delays, read(path, i), t0, t1, states)
-        on_step = pull_step(i, pieces, step, carry.on_row)
-        on_delays = carry.on_delays + on_step.delays
-        on_t0, on_t1 = on_step.t0, on_step.t1
-        on_path, on_times = carry.on_path, carry.on_times
-        on_history = []
+        x, first = read(path, i)
+        states = [seen[m] for m in range(len(reads))]
+        delays = [inputs.delays[q] for q in range(k)]
+        step = _Step(inputs.rhs, delays, x, first, t0, t1, states)
+        on_step = pull_step(i, pieces, step, tuple(carry.on_row))
+        on_path, on_times, on_delays = carry.on_path, carry.on_times, on_step.delays
+        on_t0, on_t1, on_history = on_step.t0, on_step.t1, []
+        middle = 0.5 * (t0 + t1)
         for m, (stage, q) in enumerate(reads):
-            on_read = on_step.reads[stage, q]
-            is_early = past.reads_history(i, q)
+            on_read, piece, c = on_step.reads[m], pieces[m], past.fractions[stage]
+            is_early = middle < delays[q]
             on_history.append(jnp.where(is_early, on_read, 0.0))
-            is_own = (pieces[m] == i) & past.overlaps
-            on_read = jnp.where(is_early | is_own, 0.0, on_read)
-            rows = _two(path, pieces[m])
-            ends = _two(inputs.times, pieces[m])
-
-            def piece(delays, rows, ends, t0, t1, stage=stage, q=q):
-                return read_one(delays, rows[0], rows[1], ends, t0, t1, stage, q)
-
-            _, pull = jax.vjp(piece, inputs.delays, rows, ends, t0, t1)
-            by_delays, by_rows, by_ends, by_t0, by_t1 = pull(on_read)
-            on_delays, on_t0, on_t1 = (
-                on_delays + by_delays,
-                on_t0 + by_t0,
-                on_t1 + by_t1,
-            )
-            on_path = _add_two(on_path, pieces[m], by_rows)
-            on_times = _add_two(on_times, pieces[m], by_ends)
-        on_times = _add_two(on_times, i, jnp.stack([on_t0, on_t1]))
-        history = jnp.stack(on_history).reshape(states.shape)
+            is_elsewhere = is_early | (past.overlaps & (piece == i))
+            on_read = jnp.where(is_elsewhere, 0.0, on_read)
+            rows, ends = read_two(path, piece), read_two(inputs.times, piece)
+            s = t0 + c * (t1 - t0) - delays[q]
+            by_rows, by_ends, by_s = pull_hermite(s, ends, rows, on_read)
+            on_path = add_two(on_path, piece, by_rows)
+            on_times = add_two(on_times, piece, by_ends)
+            on_t0, on_t1 = on_t0 + (1 - c) * by_s, on_t1 + c * by_s
+            on_delays[q] = on_delays[q] - by_s
+        on_row = jnp.stack([on_step.x, on_step.first])
         return _Carry(
             i,
-            on_step.row + read(on_path, i),
+            on_row + read(on_path, i),
             on_path,
-            on_times,
-            write(carry.on_history, i, history),
+            add_two(on_times, i, jnp.stack([on_t0, on_t1])),
+            write(carry.on_history, i, jnp.stack(on_history)),
             jax.tree.map(jnp.add, carry.on_rhs, on_step.rhs),
-            on_delays,
+            carry.on_delays + jnp.stack(on_delays),
         )
 
     carry = _Carry(
@@ -192,7 +175,7 @@ def reverse_mesh(
         read(on_path, last),
         on_path,
         jnp.zeros_like(inputs.times),
-        jnp.zeros_like(inputs.history),
+        jnp.zeros_like(cursor.seen),
         jax.tree.map(jnp.zeros_like, inputs.rhs),
         jnp.zeros_like(inputs.delays),
     )
@@ -215,21 +198,9 @@ def reverse_mesh(
         jax.tree.map(jnp.add, carry.on_rhs, by_rhs),
         carry.on_delays + by_delays,
         carry.on_times.at[0].add(by_t),
-        carry.on_history,
+        carry.on_history.reshape(inputs.history.shape),
         by_history,
         by_start,
-    )
-
-
-def _two(buffer: jax.Array, i: Any) -> jax.Array:
-    """The rows i and i + 1."""
-    return lax.dynamic_slice_in_dim(buffer, i, 2, 0, allow_negative_indices=False)
-
-
-def _add_two(buffer: jax.Array, i: Any, rows: jax.Array) -> jax.Array:
-    """The buffer after adding to its rows i and i + 1."""
-    return lax.dynamic_update_slice_in_dim(
-        buffer, _two(buffer, i) + rows, i, 0, allow_negative_indices=False
     )
 
 
@@ -241,11 +212,11 @@ def rows_with_vjp(inputs: MarchInputs, system: MeshSystem, last: Any) -> jax.Arr
 
 @rows_with_vjp.def_fwd
 def _forward(perturbed, inputs, system, last):
-    rows, found = march_mesh(system, inputs, last)
-    return rows, (rows, found)
+    rows, cursor = march_mesh(system, inputs, last)
+    return rows, (rows, cursor)
 
 
 @rows_with_vjp.def_bwd
 def _backward(saved, on_rows, perturbed, inputs, system, last):
-    rows, found = saved
-    return reverse_mesh(system, inputs, rows, found, last, on_rows)
+    rows, cursor = saved
+    return reverse_mesh(system, inputs, rows, cursor, last, on_rows)

@@ -19,7 +19,7 @@ from .._util.errors import check_instance
 from .grid import Grid
 from .march import solve_path
 from .mesh import Mesh, make_mesh
-from .mesh_path import MeshPath, march_mesh, movers_of, prepare_march
+from .mesh_path import MeshPath, march_mesh, mesh_path, movers_of, prepare_march
 from .mesh_reverse import rows_with_vjp
 from .path import DenseOutput
 from .reverse import AbstractPathGradient, PathCostState, reverse_march
@@ -276,10 +276,7 @@ def solve_mesh(
         rows = march_mesh(system, inputs, last)[0]
     else:
         rows = rows_with_vjp(inputs, system, last)
-    # Without room for all rows there is no solution, nor with a negative delay.
-    is_solved = (last < mesh.capacity) & jnp.all(inputs.delays > 0)
-    rows = jnp.where(is_solved, rows, jnp.nan)
-    return MeshPath(inputs.times, rows, last)
+    return mesh_path(mesh, inputs, rows, last)
 
 
 @final
