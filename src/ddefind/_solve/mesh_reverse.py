@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._util.buffers import read, write
@@ -86,7 +87,9 @@ def reverse_mesh(
     """The cotangents of the inputs of a march, given those of its path."""
     past = system.past(inputs)
     k = inputs.delays.shape[0]
+    fractions = jnp.asarray(past.fractions)
     reads = [(stage, q) for stage in range(len(past.fractions)) for q in range(k)]
+    number = np.arange(len(reads))
 
     def one(step: _Step):
         """Row i + 1, from what step i depends on."""
@@ -143,31 +146,44 @@ def reverse_mesh(
         delays = [inputs.delays[q] for q in range(k)]
         step = _Step(inputs.rhs, delays, x, first, t0, t1, states)
         on_step = pull_step(i, pieces, step, tuple(carry.on_row))
-        on_path, on_times, on_delays = carry.on_path, carry.on_times, on_step.delays
-        on_t0, on_t1, on_history = on_step.t0, on_step.t1, []
         middle = 0.5 * (t0 + t1)
-        for m, (stage, q) in enumerate(reads):
-            on_read, piece, c = on_step.reads[m], pieces[m], past.fractions[stage]
-            is_early = middle < delays[q]
-            on_history.append(jnp.where(is_early, on_read, 0.0))
-            is_elsewhere = is_early | (past.overlaps & (piece == i))
-            on_read = jnp.where(is_elsewhere, 0.0, on_read)
+        on_reads = jnp.stack(on_step.reads)
+        is_early = (middle < inputs.delays)[number % k][:, None]
+        is_elsewhere = is_early | (past.overlaps & (pieces == i))[:, None]
+        passed_on = jnp.where(is_elsewhere, 0.0, on_reads)
+
+        def pull_read(m, sums):
+            """Pass the cotangent of read m on to the two rows that were read."""
+            on_path, on_times, on_ends, on_delays = sums
+            piece, q, c = read(pieces, m), m % k, read(fractions, m // k)
             rows, ends = read_two(path, piece), read_two(inputs.times, piece)
-            s = t0 + c * (t1 - t0) - delays[q]
-            by_rows, by_ends, by_s = pull_hermite(s, ends, rows, on_read)
-            on_path = add_two(on_path, piece, by_rows)
-            on_times = add_two(on_times, piece, by_ends)
-            on_t0, on_t1 = on_t0 + (1 - c) * by_s, on_t1 + c * by_s
-            on_delays[q] = on_delays[q] - by_s
+            s = t0 + c * (t1 - t0) - read(inputs.delays, q)
+            by_rows, by_ends, by_s = pull_hermite(s, ends, rows, read(passed_on, m))
+            return (
+                add_two(on_path, piece, by_rows),
+                add_two(on_times, piece, by_ends),
+                on_ends + by_s * jnp.stack([1 - c, c]),
+                write(on_delays, q, read(on_delays, q) - by_s),
+            )
+
+        sums = (
+            carry.on_path,
+            carry.on_times,
+            jnp.stack([on_step.t0, on_step.t1]),
+            carry.on_delays + jnp.stack(on_step.delays),
+        )
+        on_path, on_times, on_ends, on_delays = lax.fori_loop(
+            0, len(reads), pull_read, sums
+        )
         on_row = jnp.stack([on_step.x, on_step.first])
         return _Carry(
             i,
             on_row + read(on_path, i),
             on_path,
-            add_two(on_times, i, jnp.stack([on_t0, on_t1])),
-            write(carry.on_history, i, jnp.stack(on_history)),
+            add_two(on_times, i, on_ends),
+            write(carry.on_history, i, jnp.where(is_early, on_reads, 0.0)),
             jax.tree.map(jnp.add, carry.on_rhs, on_step.rhs),
-            carry.on_delays + jnp.stack(on_delays),
+            on_delays,
         )
 
     carry = _Carry(
