@@ -82,6 +82,8 @@ def time_grid(
             f"{steps_per_delay} in the delay `{shortest}`. Give `max_step`, the "
             "largest length of a step."
         )
-    capacity = 1 << (needed + 8).bit_length()
+    # One of few sizes, so that few programs are compiled, however the delays vary.
+    quarter = (1 << max(needed - 1, 63).bit_length()) // 8
+    capacity = quarter * -(-needed // quarter)
     overlaps = bool(np.min(delays) * shrink < 2 * step)
     return make_mesh(points, movers, T, step, capacity, overlaps)
