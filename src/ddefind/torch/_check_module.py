@@ -256,8 +256,8 @@ def _find_inputs(
         result_shape, shapes = wrong_results[0]
         raise ValueError(
             f"{forward_name(module)} returned shape {result_shape} for arguments of "
-            f"the shapes {_listed(shapes, tau)}. It must return a vector: a right-hand side "
-            "one derivative per component of the state, a history the state."
+            f"the shapes {_listed(shapes, tau)}. It must return a vector: a right-hand "
+            "side one derivative per component of the state, a history the state."
         )
     error, shapes = failed[0]
     error.add_note(

@@ -8,9 +8,8 @@ from typing import Any, final
 
 import jax
 import numpy as np
-from jax.tree_util import treedef_is_leaf
+from jax.tree_util import keystr, tree_leaves_with_path, treedef_is_leaf
 
-from .._problem.delays import delay_names
 from .._solve.breaking_points import breaking_points
 from .._solve.grid import Grid
 from .._solve.runge_kutta import RK4, AbstractSolver
@@ -34,10 +33,6 @@ from ._import_torch import torch
 _MAX_STEPS = 1 << 22
 # The shortest record on a mesh, if the only time is zero.
 _SHORTEST = 1e-6
-_REMEDY = (
-    "lower the rate, or clamp it after each step: "
-    "`with torch.no_grad(): model.tau.clamp_(min=0.01)`."
-)
 
 
 @final
@@ -182,17 +177,15 @@ def _check_arguments(rhs: torch.nn.Module, history: torch.nn.Module) -> None:
         )
 
 
-def _as_parameters(
-    tau: Any,
-) -> torch.nn.Parameter | torch.nn.ParameterList | torch.nn.ParameterDict:
-    """The delays as parameters of the layer."""
+def _as_parameters(tau: Any) -> Any:
+    """The delays as parameters of the layer: one of them, or torch's list or dict."""
     if isinstance(tau, (tuple, list, torch.nn.ParameterList)):
         delays = [_as_delay(f"tau[{i}]", delay) for i, delay in enumerate(tau)]
         parameters = torch.nn.ParameterList(delays)
     elif isinstance(tau, (dict, torch.nn.ParameterDict)):
         for key in tau:
             _check_key(key)
-        delays = {key: _as_delay(key, delay) for key, delay in tau.items()}
+        delays = {key: _as_delay(f"tau[{key!r}]", delay) for key, delay in tau.items()}
         parameters = torch.nn.ParameterDict(delays)
     else:
         return _as_delay("tau", tau)
@@ -242,9 +235,17 @@ def _check_delay(name: str, tau: torch.Tensor) -> float:
     if not 0 < (value := tau.item()) < np.inf:
         raise ValueError(
             f"`{name}` must be positive and finite, but is {value}. If training drove "
-            f"it there, {_REMEDY}"
+            f"it there, {_remedy(name)}"
         )
     return value
+
+
+def _remedy(name: str) -> str:
+    """What to do about a delay that has become too short."""
+    return (
+        "lower the rate, or clamp it after each step: "
+        f"`with torch.no_grad(): model.{name}.clamp_(min=0.01)`."
+    )
 
 
 def _as_times(times: Any) -> torch.Tensor:
@@ -276,7 +277,8 @@ class _Solve(torch.autograd.Function):
         structure, n, max_step = options
         t, k = _array(times), structure.num_leaves
         order = np.argsort(t, kind="stable")
-        names = delay_names(jax.tree.unflatten(structure, range(k)))
+        paths = tree_leaves_with_path(jax.tree.unflatten(structure, range(k)))
+        names = [f"tau{keystr(path)}" for path, _ in paths]
         delays = [_check_delay(*each) for each in zip(names, tensors[:k])]
         if max_step is None and treedef_is_leaf(structure):
             grid = _grid(t.max(), n, delays[0])
@@ -331,7 +333,7 @@ def _grid(T: float, n: int, tau: float) -> Grid:
     if T / tau * n > _MAX_STEPS:
         raise ValueError(
             f"`tau`, {tau:g}, needs more than {_MAX_STEPS} steps up to the last of "
-            f"`times`, {T:g}. If training drove it there, {_REMEDY}"
+            f"`times`, {T:g}. If training drove it there, {_remedy('tau')}"
         )
     return make_grid(False, float(T), n, tau)
 
