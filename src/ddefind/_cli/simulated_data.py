@@ -1,6 +1,6 @@
 """Data made from the solution of a model: to test fits, and to check gradients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,11 @@ from .._data.data import Data
 from .._data.read_csv import read_csv
 from .._equation.equation import Equation
 from .._loss.check_gradient import GradientCheck, compare_gradients
+from .._problem.delays import delay_vector, longest_delay
 from .._problem.parameters import parameter_values
 from .._problem.problem import Problem
 from .._solve.solution import check_time, solve
+from .._solve.time_grid import needs_mesh
 from ..plots import observed
 from .model_file import observed_names, problem_at, unknown
 
@@ -65,19 +67,18 @@ def simulated(
 def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the observed quantities at the times `t`, and by which fraction of their
     spread they changed when the steps were shortened for the last time."""
-    T, tau = float(t[-1]), float(problem.tau)
-    n, x, change = max(20, int(np.ceil(200 * tau / T))), None, np.inf
-    for _ in range(_STEP_SIZES):
-        if T / tau * n > _MOST_STEPS or change < _PRECISION:
-            break
-        finer = observed(problem, solve(problem, T, steps_per_delay=n), t)
+    T, x, change = float(t[-1]), None, np.inf
+    for steps in _step_sizes(problem, T):
+        finer = observed(problem, solve(problem, T, **steps), t)
         if x is not None and np.all(np.isfinite(x + finer)):
             change = float(np.max(np.abs(finer - x) / _scale(finer)))
-        n, x = 4 * n, finer
+        x = finer
+        if change < _PRECISION:
+            break
     if x is None:
         raise ValueError(
-            f"T = {T:g} is {T / tau:.2g} delays: too many to solve for. Choose a "
-            "smaller T."
+            f"T = {T:g} is {T / longest_delay(problem.tau):.2g} delays: too many to "
+            "solve for. Choose a smaller T."
         )
     not_finite = np.flatnonzero(~np.all(np.isfinite(x), axis=1))
     if len(not_finite):
@@ -86,6 +87,21 @@ def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
             f"{_listed(problem)}. Choose other values, or a smaller T."
         )
     return x, change
+
+
+def _step_sizes(problem: Problem, T: float) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of `solve` for the steps to try, each time four times as
+    many.
+
+    On a mesh the steps follow the record and the longest delay: others may be shorter
+    than a step."""
+    tau = longest_delay(problem.tau)
+    n = max(20, int(np.ceil(200 * tau / T)))
+    for _ in range(_STEP_SIZES):
+        if T / tau * n > _MOST_STEPS:
+            return
+        yield {"max_step": tau / n} if needs_mesh(problem) else {"steps_per_delay": n}
+        n *= 4
 
 
 def _scale(x: np.ndarray) -> np.ndarray:
@@ -118,11 +134,11 @@ def gradients_at(
         data = read_csv(file)
         names = observed_names(model)
         data = data if names is None else data.select(names)
-        return compare_gradients(problem, data, steps_per_delay=_GRADIENT_STEPS)
+        return compare_gradients(problem, data, steps_per_delay=_steps(problem))
     for _ in range(_RANDOM_TRIALS):
         try:
             data = _noisy_solution(problem, random)
-            return compare_gradients(problem, data, steps_per_delay=_GRADIENT_STEPS)
+            return compare_gradients(problem, data, steps_per_delay=_steps(problem))
         except ValueError as error:
             if not unknown(model, given):
                 raise
@@ -131,11 +147,21 @@ def gradients_at(
     raise ValueError(f"{message} Give values by `--set`.")
 
 
+def _steps(problem: Problem) -> int:
+    """Return the number of steps in a delay: in the shortest one, but fewer where the
+    longest has many times as many."""
+    delays = np.asarray(delay_vector(problem.tau))
+    return max(10, int(np.ceil(_GRADIENT_STEPS * np.min(delays) / np.max(delays))))
+
+
 def _noisy_solution(problem: Problem, random: np.random.Generator) -> Data:
     """Return data at some distance from the solution, so that the gradient is not 0."""
     # No time is on a node of the solver, where the derivative with respect to the delay
     # has a kink.
-    t = np.linspace(0, 5.37 * float(problem.tau), 29)
+    switches = np.asarray(problem.switch_times, float)
+    last_switch = float(np.max(switches, initial=0.0))
+    T = max(5.37 * longest_delay(problem.tau), 1.37 * last_switch)
+    t = np.linspace(0, T, 29)
     x = observed(problem, solve(problem, float(t[-1])), t)
     if not np.all(np.isfinite(x)):
         raise ValueError(f"The solution is not finite, with {_listed(problem)}.")
