@@ -11,7 +11,8 @@ from .._data.read_csv import read_csv
 from .._equation.equation import Equation
 from .._loss.check_gradient import GradientCheck, compare_gradients
 from .._problem.delays import delay_vector, longest_delay
-from .._problem.parameters import parameter_values
+from .._problem.parameter_names import element_names, parameter_arrays
+from .._problem.parameters import Tied, find, parameter_values
 from .._problem.problem import Problem
 from .._solve.solution import check_time, solve
 from .._solve.time_grid import needs_mesh
@@ -24,6 +25,8 @@ _GRADIENT_STEPS = 100
 # How many random sets of parameters are tried until one gives a finite solution.
 _RANDOM_TRIALS = 10
 _MOST_POINTS, _MOST_STEPS = 1_000_000, 4_000_000
+# How many steps are tried first on a mesh, at most.
+_MOST_FIRST_STEPS = 10_000
 # The step size is divided by four until the solution changes by less than the fraction
 # `_PRECISION` of its spread, but at most `_STEP_SIZES` step sizes are tried.
 _PRECISION, _STEP_SIZES = 1e-6, 5
@@ -77,8 +80,8 @@ def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
             break
     if x is None:
         raise ValueError(
-            f"T = {T:g} is {T / longest_delay(problem.tau):.2g} delays: too many to "
-            "solve for. Choose a smaller T."
+            f"T = {T:g} is {T / float(problem.tau):.2g} delays: too many to solve for. "
+            "Choose a smaller T."
         )
     not_finite = np.flatnonzero(~np.all(np.isfinite(x), axis=1))
     if len(not_finite):
@@ -93,14 +96,19 @@ def _step_sizes(problem: Problem, T: float) -> Iterator[dict[str, Any]]:
     """Yield the arguments of `solve` for the steps to try, each time four times as
     many.
 
-    On a mesh the steps follow the record and the longest delay: others may be shorter
-    than a step."""
+    On a mesh they follow the record and the longest delay, but there delays may also
+    be shorter than a step."""
     tau = longest_delay(problem.tau)
     n = max(20, int(np.ceil(200 * tau / T)))
+    if needs_mesh(problem):
+        count = min(T / tau * n, _MOST_FIRST_STEPS)
+        for size in range(_STEP_SIZES):
+            yield {"max_step": T / count / 4**size}
+        return
     for _ in range(_STEP_SIZES):
         if T / tau * n > _MOST_STEPS:
             return
-        yield {"max_step": tau / n} if needs_mesh(problem) else {"steps_per_delay": n}
+        yield {"steps_per_delay": n}
         n *= 4
 
 
@@ -129,22 +137,53 @@ def gradients_at(
     solution is not finite, other random values are tried.
     """
     random = np.random.default_rng(seed)
-    problem = problem_at(model, given, _random_values(model, given, random))
+    data = None
     if file is not None:
-        data = read_csv(file)
-        names = observed_names(model)
+        data, names = read_csv(file), observed_names(model)
         data = data if names is None else data.select(names)
-        return compare_gradients(problem, data, steps_per_delay=_steps(problem))
-    for _ in range(_RANDOM_TRIALS):
+    message = ""
+    for _ in range(_RANDOM_TRIALS if unknown(model, given) else 1):
+        problem = problem_at(model, given, _random_values(model, given, random))
         try:
-            data = _noisy_solution(problem, random)
-            return compare_gradients(problem, data, steps_per_delay=_steps(problem))
+            measured = _noisy_solution(problem, random) if data is None else data
+            check = compare_gradients(
+                problem, measured, steps_per_delay=_steps(problem)
+            )
+            if not np.all(np.isfinite(check.differences)):
+                raise ValueError(
+                    f"The solution is not finite, with {_listed(problem)}."
+                )
+            return _by_name(check, problem, model)
         except ValueError as error:
-            if not unknown(model, given):
-                raise
             message = str(error)
-            problem = problem_at(model, given, _random_values(model, given, random))
-    raise ValueError(f"{message} Give values by `--set`.")
+    raise ValueError(
+        message + (" Give values by `--set`." * bool(unknown(model, given)))
+    )
+
+
+def _by_name(
+    check: GradientCheck, problem: Problem, model: Equation | Problem
+) -> GradientCheck:
+    """Return the derivatives with respect to the names in the text of an equation.
+
+    A name may occur in several parts of the model. The derivative with respect to it is
+    the sum of those with respect to each."""
+    if isinstance(model, Problem):
+        return check
+    settings = model.settings.items()
+    tied = {name: setting.to for name, setting in settings if isinstance(setting, Tied)}
+    arrays = parameter_arrays(problem, tied)
+    place = np.arange(len(check.differences))
+    for name, source in tied.items():
+        place[find(name, arrays)] = find(source, arrays)
+    names = np.array(element_names(arrays))
+    kept = np.unique(place)
+
+    def summed(derivatives: np.ndarray) -> np.ndarray:
+        return np.bincount(place, derivatives, len(place))[kept]
+
+    routes = {route: summed(values) for route, values in check.routes.items()}
+    return GradientCheck(tuple(names[kept].tolist()), summed(check.differences), routes)
 
 
 def _steps(problem: Problem) -> int:
