@@ -26,7 +26,7 @@ _GRADIENT_STEPS = 100
 _RANDOM_TRIALS = 10
 _MOST_POINTS, _MOST_STEPS = 1_000_000, 4_000_000
 # How many steps are tried first on a mesh, at most.
-_MOST_FIRST_STEPS = 10_000
+_MOST_FIRST_STEPS = 2000
 # The step size is divided by four until the solution changes by less than the fraction
 # `_PRECISION` of its spread, but at most `_STEP_SIZES` step sizes are tried.
 _PRECISION, _STEP_SIZES = 1e-6, 5
@@ -141,24 +141,22 @@ def gradients_at(
     if file is not None:
         data, names = read_csv(file), observed_names(model)
         data = data if names is None else data.select(names)
+    has_random_values = bool(unknown(model, given))
     message = ""
-    for _ in range(_RANDOM_TRIALS if unknown(model, given) else 1):
+    for _ in range(_RANDOM_TRIALS if has_random_values else 1):
         problem = problem_at(model, given, _random_values(model, given, random))
         try:
-            measured = _noisy_solution(problem, random) if data is None else data
-            check = compare_gradients(
-                problem, measured, steps_per_delay=_steps(problem)
-            )
-            if not np.all(np.isfinite(check.differences)):
-                raise ValueError(
-                    f"The solution is not finite, with {_listed(problem)}."
-                )
+            if data is None:
+                measured = _noisy_solution(problem, random)
+            else:
+                _finite_solution(problem, data.t)
+                measured = data
+            n = _steps(problem)
+            check = compare_gradients(problem, measured, steps_per_delay=n)
             return _by_name(check, problem, model)
         except ValueError as error:
             message = str(error)
-    raise ValueError(
-        message + (" Give values by `--set`." * bool(unknown(model, given)))
-    )
+    raise ValueError(message + " Give values by `--set`." * has_random_values)
 
 
 def _by_name(
@@ -201,10 +199,16 @@ def _noisy_solution(problem: Problem, random: np.random.Generator) -> Data:
     last_switch = float(np.max(switches, initial=0.0))
     T = max(5.37 * longest_delay(problem.tau), 1.37 * last_switch)
     t = np.linspace(0, T, 29)
+    x = _finite_solution(problem, t)
+    return Data(t, x + 0.1 * _scale(x) * random.normal(size=x.shape))
+
+
+def _finite_solution(problem: Problem, t: np.ndarray) -> np.ndarray:
+    """Return the observed quantities at the times `t`, which must be finite."""
     x = observed(problem, solve(problem, float(t[-1])), t)
     if not np.all(np.isfinite(x)):
         raise ValueError(f"The solution is not finite, with {_listed(problem)}.")
-    return Data(t, x + 0.1 * _scale(x) * random.normal(size=x.shape))
+    return x
 
 
 def _random_values(
