@@ -12,7 +12,7 @@ from torch import nn
 import ddefind as dd
 from ddefind._solve.time_grid import make_grid
 from ddefind.torch import DelayODE
-from ddefind.torch._compiled_solve import SolvePlan, Tensors, trajectory, trajectory_vjp
+from ddefind.torch._compiled_solve import SolvePlan, Tensors, trajectory
 
 from . import _cases
 from ._loops import RATE, gradient_loop
@@ -161,7 +161,7 @@ def _overhead() -> Iterator[Row]:
     model = DelayODE(rhs, history, tau, solver=dd.RK2(), steps_per_delay=10)
     rhs_program, history_program = model._convert(())
     grid = make_grid(False, case.data.T, 10, tau)
-    plan = SolvePlan(rhs_program, history_program, dd.RK2(), None, grid)
+    plan = SolvePlan(rhs_program, history_program, dd.RK2(), None)
     of_rhs, of_history = (
         {n: p.detach().numpy() for n, p in module.named_parameters()}
         for module in (rhs, history)
@@ -169,12 +169,12 @@ def _overhead() -> Iterator[Row]:
     tensors = Tensors(np.array(tau), of_rhs, of_history, ())
 
     def solved():
-        return jax.block_until_ready(trajectory(plan, case.data.t, tensors))
+        x, vjp = trajectory(plan, grid, case.data.t, tensors)
+        return jax.block_until_ready(x), vjp
 
     def pulled_back():
-        x, path, last = solved()
-        call = plan, case.data.t, tensors, path, last
-        return jax.block_until_ready(trajectory_vjp(*call, np.ones(x.shape)))
+        x, vjp = solved()
+        return jax.block_until_ready(vjp(np.ones(x.shape)))
 
     jobs = {
         "forward": lambda: model(times),

@@ -50,7 +50,7 @@ def test_noise_is_a_fraction_of_each_spread(capsys):
 
 
 def test_a_solution_that_jumps_is_said_to_be_less_exact(capsys):
-    model = "x' = where(t > 5.0321, 2, 1) - x(t - tau)"
+    model = "x' = where(x > 1.31, 1, 2) - x(t - tau)"
     assert run("simulate", "-e", model, "--set", "tau=0.5", "--history", 1) == 0
     shown = capsys.readouterr()
     assert shown.out.count("\n") == 102

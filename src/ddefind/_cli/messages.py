@@ -4,6 +4,7 @@ Results go to the standard output, all other messages to the standard error.
 """
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ def errors_as_messages() -> Iterator[None]:
     except DataError as error:
         exit_with_error(in_options(str(error)))
     except (TypeError, ValueError) as error:
-        exit_with_error(str(error))
+        exit_with_error(_without_arguments(str(error)))
     except KeyboardInterrupt:
         typer.echo("Interrupted.", err=True)
         raise typer.Exit(INTERRUPTED) from None
@@ -65,6 +66,16 @@ def errors_as_messages() -> Iterator[None]:
 def print_json(value: Any) -> None:
     """Print a value as strict JSON, with null for numbers that are not finite."""
     typer.echo(json.dumps(nonfinite_as_none(value), indent=2, ensure_ascii=False))
+
+
+def _without_arguments(text: str) -> str:
+    """Replace the argument `parameters` of `ddefind.fit` in a message.
+
+    >>> _without_arguments("`parameters['tau_1']` has the upper bound -1.")
+    '`tau_1` has the upper bound -1.'
+    """
+    text = text.replace("in `parameters`", "by `--start`")
+    return re.sub(r"`parameters\['([^']*)'\]`", r"`\1`", text)
 
 
 def in_options(text: str) -> str:

@@ -1,6 +1,6 @@
 """Data made from the solution of a model: to test fits, and to check gradients."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,12 @@ from .._data.data import Data
 from .._data.read_csv import read_csv
 from .._equation.equation import Equation
 from .._loss.check_gradient import GradientCheck, compare_gradients
-from .._problem.parameters import parameter_values
+from .._problem.delays import delay_vector, longest_delay
+from .._problem.parameter_names import element_names, parameter_arrays
+from .._problem.parameters import Tied, find, parameter_values
 from .._problem.problem import Problem
 from .._solve.solution import check_time, solve
+from .._solve.time_grid import needs_mesh
 from ..plots import observed
 from .model_file import observed_names, problem_at, unknown
 
@@ -22,6 +25,8 @@ _GRADIENT_STEPS = 100
 # How many random sets of parameters are tried until one gives a finite solution.
 _RANDOM_TRIALS = 10
 _MOST_POINTS, _MOST_STEPS = 1_000_000, 4_000_000
+# How many steps are tried first on a mesh, at most.
+_MOST_FIRST_STEPS = 2000
 # The step size is divided by four until the solution changes by less than the fraction
 # `_PRECISION` of its spread, but at most `_STEP_SIZES` step sizes are tried.
 _PRECISION, _STEP_SIZES = 1e-6, 5
@@ -65,19 +70,18 @@ def simulated(
 def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the observed quantities at the times `t`, and by which fraction of their
     spread they changed when the steps were shortened for the last time."""
-    T, tau = float(t[-1]), float(problem.tau)
-    n, x, change = max(20, int(np.ceil(200 * tau / T))), None, np.inf
-    for _ in range(_STEP_SIZES):
-        if T / tau * n > _MOST_STEPS or change < _PRECISION:
-            break
-        finer = observed(problem, solve(problem, T, steps_per_delay=n), t)
+    T, x, change = float(t[-1]), None, np.inf
+    for steps in _step_sizes(problem, T):
+        finer = observed(problem, solve(problem, T, **steps), t)
         if x is not None and np.all(np.isfinite(x + finer)):
             change = float(np.max(np.abs(finer - x) / _scale(finer)))
-        n, x = 4 * n, finer
+        x = finer
+        if change < _PRECISION:
+            break
     if x is None:
         raise ValueError(
-            f"T = {T:g} is {T / tau:.2g} delays: too many to solve for. Choose a "
-            "smaller T."
+            f"T = {T:g} is {T / float(problem.tau):.2g} delays: too many to solve for. "
+            "Choose a smaller T."
         )
     not_finite = np.flatnonzero(~np.all(np.isfinite(x), axis=1))
     if len(not_finite):
@@ -86,6 +90,26 @@ def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
             f"{_listed(problem)}. Choose other values, or a smaller T."
         )
     return x, change
+
+
+def _step_sizes(problem: Problem, T: float) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of `solve` for the steps to try, each time four times as
+    many.
+
+    On a mesh they follow the record and the longest delay, but there delays may also
+    be shorter than a step."""
+    tau = longest_delay(problem.tau)
+    n = max(20, int(np.ceil(200 * tau / T)))
+    if needs_mesh(problem):
+        count = min(T / tau * n, _MOST_FIRST_STEPS)
+        for size in range(_STEP_SIZES):
+            yield {"max_step": T / count / 4**size}
+        return
+    for _ in range(_STEP_SIZES):
+        if T / tau * n > _MOST_STEPS:
+            return
+        yield {"steps_per_delay": n}
+        n *= 4
 
 
 def _scale(x: np.ndarray) -> np.ndarray:
@@ -113,33 +137,78 @@ def gradients_at(
     solution is not finite, other random values are tried.
     """
     random = np.random.default_rng(seed)
-    problem = problem_at(model, given, _random_values(model, given, random))
+    data = None
     if file is not None:
-        data = read_csv(file)
-        names = observed_names(model)
+        data, names = read_csv(file), observed_names(model)
         data = data if names is None else data.select(names)
-        return compare_gradients(problem, data, steps_per_delay=_GRADIENT_STEPS)
-    for _ in range(_RANDOM_TRIALS):
+    has_random_values = bool(unknown(model, given))
+    message = ""
+    for _ in range(_RANDOM_TRIALS if has_random_values else 1):
+        problem = problem_at(model, given, _random_values(model, given, random))
         try:
-            data = _noisy_solution(problem, random)
-            return compare_gradients(problem, data, steps_per_delay=_GRADIENT_STEPS)
+            if data is None:
+                measured = _noisy_solution(problem, random)
+            else:
+                _finite_solution(problem, data.t)
+                measured = data
+            n = _steps(problem)
+            check = compare_gradients(problem, measured, steps_per_delay=n)
+            return _by_name(check, problem, model)
         except ValueError as error:
-            if not unknown(model, given):
-                raise
             message = str(error)
-            problem = problem_at(model, given, _random_values(model, given, random))
-    raise ValueError(f"{message} Give values by `--set`.")
+    raise ValueError(message + " Give values by `--set`." * has_random_values)
+
+
+def _by_name(
+    check: GradientCheck, problem: Problem, model: Equation | Problem
+) -> GradientCheck:
+    """Return the derivatives with respect to the names in the text of an equation.
+
+    A name may occur in several parts of the model. The derivative with respect to it is
+    the sum of those with respect to each."""
+    if isinstance(model, Problem):
+        return check
+    settings = model.settings.items()
+    tied = {name: setting.to for name, setting in settings if isinstance(setting, Tied)}
+    arrays = parameter_arrays(problem, tied)
+    place = np.arange(len(check.differences))
+    for name, source in tied.items():
+        place[find(name, arrays)] = find(source, arrays)
+    names = np.array(element_names(arrays))
+    kept = np.unique(place)
+
+    def summed(derivatives: np.ndarray) -> np.ndarray:
+        return np.bincount(place, derivatives, len(place))[kept]
+
+    routes = {route: summed(values) for route, values in check.routes.items()}
+    return GradientCheck(tuple(names[kept].tolist()), summed(check.differences), routes)
+
+
+def _steps(problem: Problem) -> int:
+    """Return the number of steps in a delay: in the shortest one, but fewer where the
+    longest has many times as many."""
+    delays = np.asarray(delay_vector(problem.tau))
+    return max(10, int(np.ceil(_GRADIENT_STEPS * np.min(delays) / np.max(delays))))
 
 
 def _noisy_solution(problem: Problem, random: np.random.Generator) -> Data:
     """Return data at some distance from the solution, so that the gradient is not 0."""
     # No time is on a node of the solver, where the derivative with respect to the delay
     # has a kink.
-    t = np.linspace(0, 5.37 * float(problem.tau), 29)
+    switches = np.asarray(problem.switch_times, float)
+    last_switch = float(np.max(switches, initial=0.0))
+    T = max(5.37 * longest_delay(problem.tau), 1.37 * last_switch)
+    t = np.linspace(0, T, 29)
+    x = _finite_solution(problem, t)
+    return Data(t, x + 0.1 * _scale(x) * random.normal(size=x.shape))
+
+
+def _finite_solution(problem: Problem, t: np.ndarray) -> np.ndarray:
+    """Return the observed quantities at the times `t`, which must be finite."""
     x = observed(problem, solve(problem, float(t[-1])), t)
     if not np.all(np.isfinite(x)):
         raise ValueError(f"The solution is not finite, with {_listed(problem)}.")
-    return Data(t, x + 0.1 * _scale(x) * random.normal(size=x.shape))
+    return x
 
 
 def _random_values(

@@ -90,6 +90,9 @@ class ProblemTemplate:
                     f"{values[first]}."
                 )
             values[copy] = values[first]
+        for array in self.arrays:
+            if array.is_delay:
+                _check_delay(array.short, values[array.first])
         return self._problem(values)
 
     def _problem(self, values: list) -> Problem:
@@ -108,6 +111,15 @@ class ProblemTemplate:
             initial=whole.initial,
             observe=whole.observe,
             switches=whole.switches,
+        )
+
+
+def _check_delay(name: str, value: Any) -> None:
+    """Raise an error unless a delay with a name of its own is positive."""
+    if not isinstance(value, Tracer) and value <= 0:
+        raise ValueError(
+            f"`{name}` is a delay and must be positive, but got {value:g}. An equation "
+            f"without this delay has x instead of x(t - {name})."
         )
 
 

@@ -18,7 +18,7 @@ from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
-from .._problem.delays import delay_vector, is_delay
+from .._problem.delays import delay_count, delay_vector, is_delay
 from .._problem.free_parameters import FreeParameters
 from .._problem.history import frequency_fields
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
@@ -231,7 +231,9 @@ def make_setup(
     # other bounds can then use as well.
     free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
     learned, fixed = free.split(problem)
-    mesh = _mesh_plan(problem, data, solver, _shortest(problem, free, lower))
+    shortest, mesh = shortest_delay(problem, free, lower), None
+    if _is_on_mesh(problem, data, shortest):
+        mesh = mesh_plan(problem, data, solver, shortest)
     model = LeastSquaresModel(
         free, learned, fixed, solver, priors, problem.dimension, huber, mesh
     )
@@ -260,29 +262,34 @@ def usual_delays(data: Data) -> tuple[float, float]:
     return min(2 * spacing(data), 0.1 * data.T), 0.9 * data.T
 
 
-def _shortest(problem: Problem, free: FreeParameters, lower: np.ndarray) -> float:
-    """The shortest delay that is possible, of those that are numbers: the lower bound
-    of a learned one, or the value of a fixed one."""
+def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) -> float:
+    """The shortest delay that is possible: the lower bound of a learned one, or the
+    value of a fixed one. One that is computed has no lower bound: it may be short."""
+    if any(map(is_delay, jax.tree.leaves(problem.tau, is_leaf=is_delay))):
+        return 0.0
     values = parameter_vector(problem)
     numbers = [array.first for array in free.arrays if array.is_delay]
     sources = [free.source[e] for e in numbers]
     pairs = zip(numbers, sources)
-    return min(
-        (float(lower[j]) if j >= 0 else values[e] for e, j in pairs), default=0.0
-    )
+    return min(float(lower[j]) if j >= 0 else values[e] for e, j in pairs)
 
 
-def _mesh_plan(
+def has_single_delay(problem: Problem) -> bool:
+    """Whether there is one delay and no switch, so that a grid can be aligned with
+    it."""
+    return delay_count(problem.tau) == 1 and switch_count(problem) == 0
+
+
+def _is_on_mesh(problem: Problem, data: Data, shortest: float) -> bool:
+    """Whether the fits are solved on a mesh, and not on a grid that is aligned with one
+    delay."""
+    return not has_single_delay(problem) or shortest < _SHORT_DELAY * data.T
+
+
+def mesh_plan(
     problem: Problem, data: Data, solver: AbstractSolver, shortest: float
-) -> MeshPlan | None:
-    """How the fits are solved on a mesh; None if they are solved on a grid that is
-    aligned with one delay. `shortest` is the shortest delay that is possible."""
-    delays = jax.tree.leaves(problem.tau, is_leaf=is_delay)
-    # A delay that is computed has no lower bound: it may become short.
-    shortest = 0.0 if any(map(is_delay, delays)) else shortest
-    has_one_delay = len(delays) == 1 and switch_count(problem) == 0
-    if has_one_delay and shortest >= _SHORT_DELAY * data.T:
-        return None
+) -> MeshPlan:
+    """How fits are solved on a mesh, if their delays may be as short as `shortest`."""
     overlaps = shortest < 2 * data.T / _STEPS_PER_RECORD
     return MeshPlan(points_of(problem, solver), np.asarray(data.T), overlaps)
 

@@ -333,6 +333,8 @@ def make_estimate(
     if is_plain and np.isfinite(loss):
         loss = float(best.squares[0].sum())
     first = np.where(np.isnan(setup.guess), theta, setup.guess)
+    # On a mesh n is the number of steps in the record.
+    n, is_mesh = int(best.n[0]), setup.model.mesh is not None
     return Estimate(
         problem=free.problem_at(theta, problem),
         start=free.problem_at(first, problem),
@@ -346,7 +348,8 @@ def make_estimate(
         seed=seed,
         seconds=seconds,
         solver=setup.model.solver,
-        steps_per_delay=int(best.n[0]),
+        steps_per_delay=setup.steps_per_delay if is_mesh else n,
+        max_step=setup.data.T / n if is_mesh else None,
         setup=setup,
         search_result=search_result,
         assessment=assessment,

@@ -19,7 +19,12 @@ from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
 from .._least_squares.normal_equations import LeastSquaresModel, Priors
 from .._least_squares.search import Minimum, SearchResult
-from .._least_squares.setup import FitSetup
+from .._least_squares.setup import (
+    FitSetup,
+    has_single_delay,
+    mesh_plan,
+    shortest_delay,
+)
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters, ParameterArray
 from .._problem.parameter_names import parameter_arrays
@@ -160,19 +165,27 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
     saved, options = content["free"], content["options"]
     free = _free_parameters(content["parameters"], tuple(saved["names"]))
     learned, fixed = free.split(problem)
-    priors = saved["priors"]
+    priors, data = saved["priors"], _data(content["data"])
+    solver, shortest = solver_named(content["solver"]), None
+    if options["mesh"]:
+        shortest = shortest_delay(problem, free, saved["lower"])
+    elif not has_single_delay(problem):
+        raise ResultError(
+            "`options.mesh` is false, but the problem has several delays or switches."
+        )
     model = LeastSquaresModel(
         free=free,
         learned=learned,
         fixed=fixed,
-        solver=solver_named(content["solver"]),
+        solver=solver,
         priors=None if priors is None else Priors(*priors),
         dimension=problem.dimension,
         huber=options["huber"],
+        mesh=None if shortest is None else mesh_plan(problem, data, solver, shortest),
     )
     return FitSetup(
         model=model,
-        data=_data(content["data"]),
+        data=data,
         lower=saved["lower"],
         upper=saved["upper"],
         guess=saved["guess"],

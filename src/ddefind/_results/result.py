@@ -23,7 +23,10 @@ from .status import Status
 @dataclass(frozen=True, kw_only=True)
 class AbstractFit(abc.ABC):
     """What every fit has: `problem` is the learned problem, and `best` are its free
-    parameters, by `names`. `model` is the text equation that was fitted, if any."""
+    parameters, by `names`. `model` is the text equation that was fitted, if any.
+
+    `max_step` is the largest step of the solver, where the steps do not follow from
+    `steps_per_delay`, and else None."""
 
     problem: Problem
     data: Data
@@ -35,6 +38,7 @@ class AbstractFit(abc.ABC):
     seconds: float
     solver: AbstractSolver = field(repr=False)
     steps_per_delay: int = field(repr=False)
+    max_step: float | None = field(default=None, repr=False)
     model: Equation | None = None
 
     @property
@@ -45,7 +49,13 @@ class AbstractFit(abc.ABC):
     @property
     def solution(self) -> Solution:
         """The learned trajectory."""
-        return solve(self.problem, self.data.T, self.solver, self.steps_per_delay)
+        return solve(
+            self.problem,
+            self.data.T,
+            self.solver,
+            self.steps_per_delay,
+            max_step=self.max_step,
+        )
 
     def to_torch(self) -> TorchParts:
         """The learned torch modules, `.rhs` and `.history` (None for what came

@@ -42,6 +42,7 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
             "seed": fit.seed,
             "huber": setup.model.huber,
             "steps_per_delay": setup.steps_per_delay,
+            "mesh": setup.model.mesh is not None,
         },
         "free": _free(setup),
         "search": _search(fit.search_result),

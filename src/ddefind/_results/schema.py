@@ -125,6 +125,7 @@ _ESTIMATE = Record(
                 "seed": Whole(low=-(2**53)),
                 "huber": Maybe(Real(low=0.0)),
                 "steps_per_delay": Whole(1),
+                "mesh": Flag(),
             }
         ),
         "free": Record(

@@ -13,7 +13,16 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
     """The content of a file of any version, as the present version has it."""
     if content["version"] < 2:
         content = _from_version_1(content)
-    return content
+    return _with_mesh(content)
+
+
+def _with_mesh(content: dict[str, Any]) -> dict[str, Any]:
+    """The first files of version 2 do not say that they were solved on a mesh: no
+    problem was."""
+    options = content.get("options")
+    if not isinstance(options, dict):
+        return content
+    return {**content, "options": {"mesh": False, **options}}
 
 
 def _from_version_1(content: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ the faster one. Everything else is solved on a mesh (`mesh.py`).
 """
 
 import math
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -69,14 +70,27 @@ def time_grid(
     jump = problem.initial is not None
     if not needs_mesh(problem) and max_step is None:
         return make_grid(jump, T, steps_per_delay, shrink * float(problem.tau))
-    movers = mover_values(problem)
-    delays = movers[: delay_count(problem.tau)]
+    points, movers = points_of(problem, solver), mover_values(problem)
+    names = delay_names(problem.tau)
+    return mesh_for(points, movers, names, T, steps_per_delay, max_step, shrink)
+
+
+def mesh_for(
+    points: BreakingPoints,
+    movers: np.ndarray,
+    names: Sequence[str],
+    T: float,
+    steps_per_delay: int,
+    max_step: float | None = None,
+    shrink: float = 1.0,
+) -> Mesh:
+    """The mesh for these values of the movers, of which the delays have `names`."""
+    delays = movers[: points.delays]
     step = min(float(np.min(delays)), T) / steps_per_delay
     step = step if max_step is None else max_step
-    points = points_of(problem, solver)
     needed = rows_needed(points, movers, T, shrink * step)
     if needed > _MOST_ROWS:
-        shortest = delay_names(problem.tau)[int(np.argmin(delays))]
+        shortest = names[int(np.argmin(delays))]
         raise ValueError(
             f"The solution up to T = {T:g} needs {needed} steps of {step:g}, "
             f"{steps_per_delay} in the delay `{shortest}`. Give `max_step`, the "

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
+from .._problem.delays import delay_count, in_structure, is_several
 from .._util.errors import check_instance
 from ._import_torch import torch
 
@@ -44,9 +45,10 @@ Shapes = tuple[tuple[int, ...], ...]
 class ExampleInputs(NamedTuple):
     """Arguments on which `forward` works, and d, the number of components of the state.
 
-    `torch.export` runs the module on these `inputs`."""
+    `torch.export` runs the module on these `inputs`. With several delays, those of a
+    right-hand side for y and tau are tuples or dicts of tensors."""
 
-    inputs: tuple[torch.Tensor, ...]
+    inputs: tuple[Any, ...]
     dimension: int
 
 
@@ -163,7 +165,7 @@ class _StayOnCPU(torch.overrides.TorchFunctionMode):
 
 
 def _run_twice(
-    module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
+    module: torch.nn.Module, inputs: tuple[Any, ...]
 ) -> tuple[Any, Any, list[str]]:
     """Two results of `forward` on the same inputs, and the buffers that it changed."""
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
@@ -221,15 +223,17 @@ def _find_inputs(
     module: torch.nn.Module,
     candidates: Iterable[tuple[Shapes, int | None]],
     hint: str = "",
+    tau: Any = 1.0,
 ) -> ExampleInputs:
     """Example inputs for which `forward` returns a vector of the right dimension.
 
     Each of the `candidates` is a tuple of shapes of the arguments, and the dimension of
     the result (None: any). The first that works is used. If `forward` fails for all,
-    its first error is raised again, with a note that ends in the `hint`."""
+    its first error is raised again, with a note that ends in the `hint`. With several
+    delays in `tau`, the second and the third argument have its structure."""
     failed, wrong_results = [], []
     for shapes, dimension in candidates:
-        inputs = _random(shapes)
+        inputs = _arranged(shapes, tau)
         try:
             result, second, changed = _run_twice(module, inputs)
         except _LeavesCPU as error:
@@ -252,27 +256,44 @@ def _find_inputs(
         result_shape, shapes = wrong_results[0]
         raise ValueError(
             f"{forward_name(module)} returned shape {result_shape} for arguments of "
-            f"the shapes {_listed(shapes)}. It must return a vector: a right-hand side "
-            "one derivative per component of the state, a history the state."
+            f"the shapes {_listed(shapes, tau)}. It must return a vector: a right-hand "
+            "side one derivative per component of the state, a history the state."
         )
     error, shapes = failed[0]
     error.add_note(
         f"ddefind called {forward_name(module)} on tensors of the shapes "
-        f"{_listed(shapes)}.{hint}"
+        f"{_listed(shapes, tau)}.{hint}"
     )
     raise error
 
 
-def _listed(shapes: Shapes) -> str:
-    return ", ".join(map(str, shapes))
+def _arranged(shapes: Shapes, tau: Any) -> tuple[Any, ...]:
+    """Random arguments of these shapes, with y and tau in the structure of `tau`."""
+    if not is_several(tau):
+        return _random(shapes)
+    k, (x, y, delay, t) = delay_count(tau), shapes
+    tensors = list(_random((x, *[y] * k, *[delay] * k, t)))
+    states, delays = tensors[1 : k + 1], tensors[k + 1 : -1]
+    return tensors[0], in_structure(tau, states), in_structure(tau, delays), tensors[-1]
 
 
-def find_rhs_inputs(module: torch.nn.Module, dimension: int | None) -> ExampleInputs:
+def _listed(shapes: Shapes, tau: Any) -> str:
+    """The shapes of the arguments for messages, with the structure of y and tau."""
+    texts = [str(shape) for shape in shapes]
+    if is_several(tau):
+        for place in (1, 2):
+            texts[place] = str(in_structure(tau, [shapes[place]] * delay_count(tau)))
+    return ", ".join(texts)
+
+
+def find_rhs_inputs(
+    module: torch.nn.Module, dimension: int | None, tau: Any = 1.0
+) -> ExampleInputs:
     """Example inputs of a right-hand side, `forward(x, y, tau, t)`.
 
     States have the shape (d,). The delay and the time have the shape () or, if
     `forward` fails for that, (1,). The last resort, for d = 1 only, are states of
-    shape ()."""
+    shape (). If `tau` has several delays, y and tau have the same structure."""
 
     def candidates() -> Iterator[tuple[Shapes, int]]:
         for d in range(1, _MAX_DIMENSION + 1) if dimension is None else [dimension]:
@@ -281,11 +302,27 @@ def find_rhs_inputs(module: torch.nn.Module, dimension: int | None) -> ExampleIn
             if d == 1:
                 yield ((), (), (), ()), d
 
-    hint = (
-        f" No other d up to {_MAX_DIMENSION} did: give `dimension` to see what fails "
-        "there."
-    )
-    return _find_inputs(module, candidates(), hint if dimension is None else "")
+    hint = ""
+    if dimension is None:
+        hint = (
+            f" No other d up to {_MAX_DIMENSION} did: give `dimension` to see what "
+            "fails there."
+        )
+    return _find_inputs(module, candidates(), f"{hint} {_about_delays(tau)}", tau)
+
+
+def _about_delays(tau: Any) -> str:
+    """What y and tau are, for the note on an error of `forward`."""
+    if not is_several(tau):
+        return (
+            "y and tau are one tensor each, for one delay. For several delays give "
+            "`tau` as a tuple or a dict."
+        )
+    kind = "dicts" if isinstance(tau, dict) else "tuples"
+    count = delay_count(tau)
+    delays = f"{count} delays" if count != 1 else "one delay"
+    keys = f": {', '.join(map(repr, tau))}" if isinstance(tau, dict) else ""
+    return f"y and tau are {kind}, as `tau` is, with {delays}{keys}."
 
 
 def find_history_inputs(module: torch.nn.Module, further: Shapes = ()) -> ExampleInputs:

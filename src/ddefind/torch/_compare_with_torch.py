@@ -43,10 +43,11 @@ def check_agreement(
 ) -> None:
     """Raise an error if the program and the module differ on the example inputs."""
     learned = [dict(module.named_parameters())[name] for name in parameters]
-    inputs = [tensor.clone().requires_grad_() for tensor in example.inputs]
+    leaves, structure = jax.tree.flatten(example.inputs)
+    inputs = [tensor.clone().requires_grad_() for tensor in leaves]
     cotangent = torch.linspace(0.5, 1.5, example.dimension)
     with torch.enable_grad():
-        result = module(*inputs).reshape(-1)
+        result = module(*jax.tree.unflatten(structure, inputs)).reshape(-1)
     arrays = tuple(tensor.detach().numpy() for tensor in inputs)
     value, on_parameters, on_inputs = value_and_vjp(
         program, constants, parameters, arrays, cotangent.numpy()
@@ -59,7 +60,7 @@ def check_agreement(
         )
     expected = _torch_vjp(result, learned + inputs, cotangent)
     computed = [*(on_parameters[name] for name in parameters), *on_inputs]
-    names = [*parameters, *required_arguments(module)]
+    names = [*parameters, *input_names(module, structure)]
     for name, ours, torchs in zip(names, computed, expected):
         if torchs is not None and not _close(ours, torchs):
             raise ValueError(
@@ -67,6 +68,17 @@ def check_agreement(
                 "one of its operations. Leave out `torch.no_grad()` (use `.detach()`) "
                 "and `torch.autograd.Function`."
             )
+
+
+def input_names(module: torch.nn.Module, structure: Any) -> list[str]:
+    """The names of the inputs of `forward`, such as `x` and `y['growth']`."""
+    leaves = range(structure.num_leaves)
+    arguments = jax.tree.unflatten(structure, leaves)
+    return [
+        f"{name}{jax.tree_util.keystr(path)}"
+        for name, argument in zip(required_arguments(module), arguments)
+        for path, _ in jax.tree_util.tree_leaves_with_path(argument)
+    ]
 
 
 def _torch_vjp(

@@ -3,9 +3,12 @@
 A batch of B histories is solved as one equation with d * B components, in the order
 (d, B). The gradient of the weights, which all trajectories share, is then computed once
 and not B times.
+
+One delay is solved on the grid that is aligned with it, several on a mesh.
 """
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -17,9 +20,11 @@ from .._loss.path_costs import PointCosts, Points
 from .._problem.problem import Problem
 from .._solve.grid import Grid
 from .._solve.march import solve_path
+from .._solve.mesh import Mesh
 from .._solve.path import DenseOutput
 from .._solve.reverse import reverse_march
 from .._solve.runge_kutta import AbstractSolver
+from .._solve.solution import solve_mesh
 from .._solve.system import System
 from ._converted_program import ConvertedProgram
 
@@ -36,7 +41,6 @@ class SolvePlan:
     history: ConvertedProgram
     solver: AbstractSolver
     batch: int | None
-    grid: Grid
 
 
 class Tensors(NamedTuple):
@@ -66,7 +70,7 @@ class _Rhs(eqx.Module):
 
         if self.batch is None:
             return one(x, y)
-        x, y = (state.reshape(-1, self.batch) for state in (x, y))
+        x, y = jax.tree.map(lambda state: state.reshape(-1, self.batch), (x, y))
         return jax.vmap(one, in_axes=-1, out_axes=-1)(x, y).ravel()
 
 
@@ -87,15 +91,22 @@ class _History(eqx.Module):
         return jax.vmap(one, out_axes=-1)(*self.inputs).ravel()
 
 
-def _system(plan: SolvePlan, tensors: Tensors, T: Any) -> tuple[System, Problem]:
-    """The equation to solve up to time T, and its parameters."""
-    problem = Problem(
+def _problem(plan: SolvePlan, tensors: Tensors) -> Problem:
+    """The equation to solve."""
+    return Problem(
         _Rhs(tensors.rhs, plan.rhs, plan.batch),
         _History(tensors.history, tensors.history_inputs, plan.history),
         tensors.tau,
     )
+
+
+def _system(
+    plan: SolvePlan, grid: Grid, tensors: Tensors, T: Any
+) -> tuple[System, Problem]:
+    """The equation to solve up to time T on an aligned grid, and its parameters."""
+    problem = _problem(plan, tensors)
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
-    return System(fixed, plan.solver, plan.grid, T, problem.dimension), params
+    return System(fixed, plan.solver, grid, T, problem.dimension), params
 
 
 def _split_batch(x: jax.Array, batch: int | None) -> jax.Array:
@@ -108,37 +119,63 @@ def _merge_batch(x: jax.Array, batch: int | None) -> jax.Array:
     return x if batch is None else x.transpose(1, 2, 0).reshape(x.shape[1], -1)
 
 
-def _dense_output(plan: SolvePlan, tau: Any, path: Any, last: Any) -> DenseOutput:
+def _dense_output(grid: Grid, tau: Any, path: Any, last: Any) -> DenseOutput:
     """The solution between the points of the grid."""
-    return DenseOutput(plan.grid, path, plan.grid.step(tau), last)
+    return DenseOutput(grid, path, grid.step(tau), last)
+
+
+def trajectory(
+    plan: SolvePlan, grid: Grid | Mesh, times: Any, tensors: Tensors
+) -> tuple[jax.Array, Callable[[Any], tuple[jax.Array, Tensors]]]:
+    """The states at `times`, which must be sorted, and the vector-Jacobian product
+    (VJP): the cotangents of the times and the tensors, given that of the states."""
+    if isinstance(grid, Mesh):
+        x, pull = _on_mesh(plan, grid, times, tensors)
+        return x, functools.partial(_pull, pull)
+    x, path, last = _on_grid(plan, grid, times, tensors)
+    vjp = functools.partial(_on_grid_vjp, plan, grid, times, tensors, path, last)
+    return x, vjp
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def trajectory(
-    plan: SolvePlan, times: jax.Array, tensors: Tensors
-) -> tuple[jax.Array, Any, Any]:
-    """The states at `times`, which must be sorted.
+def _on_mesh(plan: SolvePlan, mesh: Mesh, times: Any, tensors: Tensors) -> Any:
+    """The states, and their VJP as JAX gives it, a tree of arrays."""
 
-    The path and its last step are returned as well, for `trajectory_vjp`."""
-    system, params = _system(plan, tensors, times[-1])
+    def states(times, tensors):
+        path = solve_mesh(_problem(plan, tensors), plan.solver, mesh, "reverse")
+        return _split_batch(jax.vmap(path)(times), plan.batch)
+
+    return jax.vjp(states, times, tensors)
+
+
+@jax.jit
+def _pull(pull: Any, cotangent: Any) -> Any:
+    return pull(cotangent)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _on_grid(
+    plan: SolvePlan, grid: Grid, times: jax.Array, tensors: Tensors
+) -> tuple[jax.Array, Any, Any]:
+    """The states, and the path and its last step, for `_on_grid_vjp`."""
+    system, params = _system(plan, grid, tensors, times[-1])
     path, last = solve_path(system, params, system.path())
-    x = jax.vmap(_dense_output(plan, tensors.tau, path, last))(times)
+    x = jax.vmap(_dense_output(grid, tensors.tau, path, last))(times)
     return _split_batch(x, plan.batch), path, last
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def trajectory_vjp(
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _on_grid_vjp(
     plan: SolvePlan,
+    grid: Grid,
     times: jax.Array,
     tensors: Tensors,
     path: Any,
     last: Any,
     cotangent: jax.Array,
 ) -> tuple[jax.Array, Tensors]:
-    """The cotangents of the times and the tensors, given the `cotangent` of the states.
-
-    This is the vector-Jacobian product (VJP) of `trajectory`, by the adjoint."""
-    system, params = _system(plan, tensors, times[-1])
+    """The VJP of `_on_grid`, by the adjoint."""
+    system, params = _system(plan, grid, tensors, times[-1])
     cotangent = _merge_batch(cotangent, plan.batch)
 
     # The gradient of this cost is the cotangent.
@@ -149,7 +186,7 @@ def trajectory_vjp(
     buffers = system.buffers()._replace(path=path)
     path_cost = PointCosts(cost, system, points)
     _, gradient, _ = reverse_march(system, params, buffers, last, path_cost)
-    dense_output = _dense_output(plan, tensors.tau, path, last)
+    dense_output = _dense_output(grid, tensors.tau, path, last)
     derivatives = jax.vmap(dense_output.slope)(times)
     on_tensors = Tensors(
         gradient.tau,

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
+import jax
 import numpy as np
 
 from ._check_module import ExampleInputs, double_precision, forward_name, users_line
@@ -86,7 +87,7 @@ def _decompositions() -> Any:
 
 
 def _export(
-    module: torch.nn.Module, inputs: tuple[torch.Tensor, ...]
+    module: torch.nn.Module, inputs: tuple[Any, ...]
 ) -> torch.export.ExportedProgram:
     """The graph of a module, or an error that says which line cannot be exported."""
     try:
@@ -145,9 +146,11 @@ def _translate(
         else:
             steps.append(_step(module, node, refs, constants))
             refs[node] = Ref(first_step + len(steps) - 1)
+    leaves, structure = jax.tree.flatten(example.inputs)
     return ConvertedProgram(
         tensors=tuple(tensors),
-        inputs=tuple(tuple(tensor.shape) for tensor in example.inputs),
+        inputs=tuple(tuple(tensor.shape) for tensor in leaves),
+        structure=structure,
         steps=tuple(steps),
         output=_argument(output, refs, constants),
         shape=(example.dimension,),

@@ -101,10 +101,13 @@ class ConvertedProgram:
     `program(tensors, *inputs)` computes the result. `tensors` are the parameters and
     buffers of the module, by name. The inputs are reshaped to the shapes that `forward`
     expects (`self.inputs`), and the result is reshaped to `self.shape`, which is (d,).
+    Inputs that are tuples or dicts (`self.structure`) count as their elements, in the
+    order of JAX's trees.
     """
 
     tensors: tuple[str, ...]
     inputs: tuple[tuple[int, ...], ...]
+    structure: Any
     steps: tuple[Step, ...]
     output: Ref | ConstantArray
     shape: tuple[int, ...]
@@ -115,7 +118,7 @@ class ConvertedProgram:
         # Programs are compared as text, in which 2 differs from 2.0 and a tuple from a
         # `Ref`. The text of a constant has no elements, so these are compared as bytes.
         arguments = [(s.arguments, s.options) for s in self.steps] + [self.output]
-        shapes = self.tensors, self.inputs, self.shape
+        shapes = self.tensors, self.inputs, self.structure, self.shape
         steps = [(step.operator, step.dtype) for step in self.steps]
         text = repr((shapes, steps, arguments))
         return hash(text), text, tuple(c.data for c in _constants_in(arguments))
@@ -136,7 +139,8 @@ class ConvertedProgram:
 
     def __call__(self, tensors: Mapping[str, Any], *inputs: Any) -> jax.Array:
         values = [tensors[name] for name in self.tensors]
-        values += [jnp.reshape(x, shape) for x, shape in zip(inputs, self.inputs)]
+        leaves = jax.tree.leaves(inputs)
+        values += [jnp.reshape(x, shape) for x, shape in zip(leaves, self.inputs)]
         for step in self.steps:
             values.append(step.run(values))
         return jnp.reshape(_look_up(self.output, values), self.shape)

@@ -6,12 +6,15 @@ The layer converts its modules to JAX. Two autograd functions, `_Solve` and
 
 from typing import Any, final
 
+import jax
 import numpy as np
+from jax.tree_util import keystr, tree_leaves_with_path, treedef_is_leaf
 
+from .._solve.breaking_points import breaking_points
 from .._solve.grid import Grid
 from .._solve.runge_kutta import RK4, AbstractSolver
-from .._solve.solution import check_steps
-from .._solve.time_grid import make_grid
+from .._solve.solution import check_steps, check_time
+from .._solve.time_grid import make_grid, mesh_for
 from .._util.errors import check_instance
 from ._check_module import (
     check_not_training,
@@ -22,16 +25,14 @@ from ._check_module import (
     required_arguments,
     training_dependent_layers,
 )
-from ._compiled_solve import SolvePlan, Tensors, trajectory, trajectory_vjp
+from ._compiled_solve import SolvePlan, Tensors, trajectory
 from ._convert import convert, tensors_of
 from ._converted_program import ConvertedProgram
 from ._import_torch import torch
 
 _MAX_STEPS = 1 << 22
-_REMEDY = (
-    "lower the rate, or clamp it after each step: "
-    "`with torch.no_grad(): model.tau.clamp_(min=0.01)`."
-)
+# The shortest record on a mesh, if the only time is zero.
+_SHORTEST = 1e-6
 
 
 @final
@@ -49,8 +50,11 @@ class DelayODE(torch.nn.Module):
       describes a batch of histories: `forward(t, u)` is the history of one trajectory.
       Then `model(times, u)`, where the first axis of u is the batch, has the shape
       (batch, len(times), d).
-    - `tau`: the delay, a positive number or an `nn.Parameter`.
-    - `solver`, `steps_per_delay`: as in `dd.solve`.
+    - `tau`: the delay, a positive number or an `nn.Parameter`; or several delays, a
+      tuple or a dict of them. `rhs` then gets y and tau in the same structure: with
+      `tau={"growth": 2.0, "rest": 5.0}`, `y["rest"]` is $x(t - 5)$, and the layer has
+      the parameter `tau.rest`.
+    - `solver`, `steps_per_delay`, `max_step`: as in `dd.solve`.
 
     The parameters of the layer are those of `rhs` and `history`, and `tau`. Autograd
     can differentiate the trajectory with respect to all of them, to u and to `times`.
@@ -81,6 +85,7 @@ class DelayODE(torch.nn.Module):
         *,
         solver: AbstractSolver = RK4(),
         steps_per_delay: int = 20,
+        max_step: float | None = None,
     ):
         super().__init__()
         check_instance("solver", solver, AbstractSolver, "RK4()")
@@ -88,8 +93,9 @@ class DelayODE(torch.nn.Module):
         self._copies = double_copy("rhs", rhs), double_copy("history", history)
         _check_arguments(rhs, history)
         self.rhs, self.history = rhs, history
-        self.tau = _as_delay(tau)
+        self.tau = _as_parameters(tau)
         self.solver, self.steps_per_delay = solver, check_steps(steps_per_delay)
+        self.max_step = None if max_step is None else check_time(max_step, "max_step")
         self._training_dependent = [
             ("rhs", training_dependent_layers(rhs)),
             ("history", training_dependent_layers(history)),
@@ -107,7 +113,8 @@ class DelayODE(torch.nn.Module):
         if shapes not in self._programs:
             rhs, history = self._copies
             history_example = find_history_inputs(history, shapes)
-            rhs_example = find_rhs_inputs(rhs, history_example.dimension)
+            delays = _delays(self.tau)
+            rhs_example = find_rhs_inputs(rhs, history_example.dimension, delays)
             self._programs[shapes] = (
                 convert(rhs, rhs_example).program,
                 convert(history, history_example).program,
@@ -122,10 +129,12 @@ class DelayODE(torch.nn.Module):
         rhs, history = self._convert(tuple(tuple(u.shape[1:]) for u in inputs))
         batch = len(inputs[0]) if inputs else None
         rhs_tensors, history_tensors = tensors_of(self.rhs), tensors_of(self.history)
+        delays, structure = jax.tree.flatten(_delays(self.tau))
         return _Solve.apply(
-            (rhs, history, self.solver, batch, self.steps_per_delay),
+            SolvePlan(rhs, history, self.solver, batch),
+            (structure, self.steps_per_delay, self.max_step),
             times,
-            self.tau,
+            *delays,
             *(rhs_tensors[name] for name in rhs.tensors),
             *(history_tensors[name] for name in history.tensors),
             *inputs,
@@ -168,30 +177,75 @@ def _check_arguments(rhs: torch.nn.Module, history: torch.nn.Module) -> None:
         )
 
 
-def _as_delay(tau: Any) -> torch.nn.Parameter:
-    """The delay as a parameter of the layer."""
+def _as_parameters(tau: Any) -> Any:
+    """The delays as parameters of the layer: one of them, or torch's list or dict."""
+    if isinstance(tau, (tuple, list, torch.nn.ParameterList)):
+        delays = [_as_delay(f"tau[{i}]", delay) for i, delay in enumerate(tau)]
+        parameters = torch.nn.ParameterList(delays)
+    elif isinstance(tau, (dict, torch.nn.ParameterDict)):
+        for key in tau:
+            _check_key(key)
+        delays = {key: _as_delay(f"tau[{key!r}]", delay) for key, delay in tau.items()}
+        parameters = torch.nn.ParameterDict(delays)
+    else:
+        return _as_delay("tau", tau)
+    if len(parameters) == 0:
+        raise ValueError("`tau` has no delay. Give at least one.")
+    return parameters
+
+
+def _check_key(key: Any) -> None:
+    """Raise an error for a name of a delay that torch does not accept."""
+    if not isinstance(key, str) or not key:
+        raise TypeError(
+            f"The delays in `tau` have texts for names, but one is {key!r}."
+        )
+    if "." in key or hasattr(torch.nn.ParameterDict, key):
+        raise ValueError(
+            f"`tau` has a delay called {key!r}, which torch does not accept as the "
+            "name of a parameter. Choose another name."
+        )
+
+
+def _delays(tau: Any) -> Any:
+    """The delays of a layer as `rhs` gets them: a tensor, a tuple or a dict."""
+    if isinstance(tau, torch.nn.ParameterList):
+        return tuple(tau)
+    return dict(tau.items()) if isinstance(tau, torch.nn.ParameterDict) else tau
+
+
+def _as_delay(name: str, tau: Any) -> torch.nn.Parameter:
+    """One delay as a parameter of the layer."""
     if not isinstance(tau, torch.nn.Parameter):
         try:
             tau = torch.nn.Parameter(torch.tensor(float(tau), dtype=torch.float64))
         except (TypeError, ValueError):
-            raise TypeError(f"`tau` must be a number, but got {tau!r}.") from None
-    _check_delay(tau)
+            raise TypeError(f"`{name}` must be a number, but got {tau!r}.") from None
+    _check_delay(name, tau)
     return tau
 
 
-def _check_delay(tau: torch.Tensor) -> float:
-    """The value of the delay, which must be positive and finite."""
+def _check_delay(name: str, tau: torch.Tensor) -> float:
+    """The value of a delay, which must be positive and finite."""
     if tau.numel() != 1 or not tau.is_floating_point():
         raise ValueError(
-            f"`tau` must be one floating-point number: one constant delay is "
-            f"supported. Got shape {tuple(tau.shape)} and {tau.dtype}."
+            f"`{name}` must be one floating-point number; several delays are a tuple "
+            f"or a dict of them. Got shape {tuple(tau.shape)} and {tau.dtype}."
         )
     if not 0 < (value := tau.item()) < np.inf:
         raise ValueError(
-            f"`tau` must be positive and finite, but is {value}. If training drove it "
-            f"there, {_REMEDY}"
+            f"`{name}` must be positive and finite, but is {value}. If training drove "
+            f"it there, {_remedy(name)}"
         )
     return value
+
+
+def _remedy(name: str) -> str:
+    """What to do about a delay that has become too short."""
+    return (
+        "lower the rate, or clamp it after each step: "
+        f"`with torch.no_grad(): model.{name}.clamp_(min=0.01)`."
+    )
 
 
 def _as_times(times: Any) -> torch.Tensor:
@@ -215,30 +269,38 @@ def _as_times(times: Any) -> torch.Tensor:
 class _Solve(torch.autograd.Function):
     """The solve as an operation that autograd can differentiate.
 
-    `tensors` are those of the right-hand side, those of the history, and the history's
-    arguments."""
+    `tensors` are the delays, those of the right-hand side, those of the history, and
+    the history's arguments."""
 
     @staticmethod
-    def forward(ctx, options, times, tau, *tensors):  # pyright: ignore
-        rhs, history, solver, batch, n = options
-        delay, t = _check_delay(tau), _array(times)
+    def forward(ctx, plan, options, times, *tensors):  # pyright: ignore
+        structure, n, max_step = options
+        t, k = _array(times), structure.num_leaves
         order = np.argsort(t, kind="stable")
-        plan = SolvePlan(rhs, history, solver, batch, _grid(t.max(), n, delay))
-        arrays = _pack(plan, [_array(tensor) for tensor in (tau, *tensors)])
-        x, path, last = trajectory(plan, t[order], arrays)
-        ctx.order, ctx.solve = order, (plan, t[order], arrays, path, last)
-        ctx.save_for_backward(times, tau, *tensors)
+        paths = tree_leaves_with_path(jax.tree.unflatten(structure, range(k)))
+        names = [f"tau{keystr(path)}" for path, _ in paths]
+        delays = [_check_delay(*each) for each in zip(names, tensors[:k])]
+        if max_step is None and treedef_is_leaf(structure):
+            grid = _grid(t.max(), n, delays[0])
+        else:
+            points = breaking_points(k, 0, False, plan.solver.order)
+            T = max(float(t.max()), _SHORTEST)
+            grid = mesh_for(points, np.array(delays), names, T, n, max_step)
+        arrays = _pack(plan, structure, [_array(tensor) for tensor in tensors])
+        x, vjp = trajectory(plan, grid, t[order], arrays)
+        ctx.solve = plan, order, vjp
+        ctx.save_for_backward(times, *tensors)
         states = np.empty(x.shape)
         states[..., order, :] = x
         return torch.from_numpy(states).to(times)
 
     @staticmethod
     def backward(ctx, cotangent):  # pyright: ignore
-        needed = ctx.needs_input_grad[1:]
+        needed = ctx.needs_input_grad[2:]
         cotangents = _SolveGradient.apply(
-            ctx.solve, ctx.order, needed, cotangent, *ctx.saved_tensors
+            *ctx.solve, needed, cotangent, *ctx.saved_tensors
         )
-        return None, *cotangents
+        return None, None, *cotangents
 
 
 @final
@@ -249,11 +311,11 @@ class _SolveGradient(torch.autograd.Function):
     would silently be zero."""
 
     @staticmethod
-    def forward(ctx, solve, order, needed, cotangent, *tensors):  # pyright: ignore
-        on_times, on_tensors = trajectory_vjp(*solve, _array(cotangent)[..., order, :])
+    def forward(ctx, plan, order, vjp, needed, cotangent, *tensors):  # pyright: ignore
+        on_times, on_tensors = vjp(_array(cotangent)[..., order, :])
         unsorted = np.empty(len(order))
         unsorted[order] = on_times
-        cotangents = [unsorted, *_unpack(solve[0], on_tensors)]
+        cotangents = [unsorted, *_unpack(plan, on_tensors)]
         return tuple(
             torch.from_numpy(np.array(array)).to(tensor).reshape(tensor.shape)
             if is_needed
@@ -271,7 +333,7 @@ def _grid(T: float, n: int, tau: float) -> Grid:
     if T / tau * n > _MAX_STEPS:
         raise ValueError(
             f"`tau`, {tau:g}, needs more than {_MAX_STEPS} steps up to the last of "
-            f"`times`, {T:g}. If training drove it there, {_REMEDY}"
+            f"`times`, {T:g}. If training drove it there, {_remedy('tau')}"
         )
     return make_grid(False, float(T), n, tau)
 
@@ -286,13 +348,14 @@ def _array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.numpy().copy()
 
 
-def _pack(plan: SolvePlan, arrays: list) -> Tensors:
+def _pack(plan: SolvePlan, structure: Any, arrays: list) -> Tensors:
     """The arrays that a trajectory depends on, from one list of all."""
-    middle = 1 + len(plan.rhs.tensors)
+    first = structure.num_leaves
+    middle = first + len(plan.rhs.tensors)
     end = middle + len(plan.history.tensors)
     return Tensors(
-        arrays[0].reshape(()),
-        dict(zip(plan.rhs.tensors, arrays[1:middle])),
+        jax.tree.unflatten(structure, [tau.reshape(()) for tau in arrays[:first]]),
+        dict(zip(plan.rhs.tensors, arrays[first:middle])),
         dict(zip(plan.history.tensors, arrays[middle:end])),
         tuple(arrays[end:]),
     )
@@ -301,7 +364,7 @@ def _pack(plan: SolvePlan, arrays: list) -> Tensors:
 def _unpack(plan: SolvePlan, tensors: Tensors) -> list:
     """The inverse of `_pack`."""
     return [
-        tensors.tau,
+        *jax.tree.leaves(tensors.tau),
         *(tensors.rhs[name] for name in plan.rhs.tensors),
         *(tensors.history[name] for name in plan.history.tensors),
         *tensors.history_inputs,

@@ -7,12 +7,19 @@ used without it.
 import copy
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._problem.delays import (
+    as_delays,
+    check_delays,
+    delay_count,
+    delay_values,
+    is_several,
+)
 from .._problem.problem import Problem
 from .._util.arrays import as_parameter
 
@@ -88,6 +95,8 @@ class TorchModule:
 
     def __call__(self, *inputs: Any) -> jax.Array:
         """The right-hand side F(x, y, tau, t), or the history X0(t)."""
+        if jax.tree.structure(inputs) != self._program.structure:
+            self._refuse_structure(inputs)
         if len(inputs) == 4 and jnp.shape(inputs[0]) != self._program.shape:
             shape = jnp.shape(inputs[0])
             raise ValueError(
@@ -98,6 +107,20 @@ class TorchModule:
         constants = {name: constant.array for name, constant in self._constants}
         return self._program({**constants, **self._parameters}, *inputs)
 
+    def _refuse_structure(self, inputs: tuple) -> NoReturn:
+        wanted = self._program.structure.unflatten(
+            ["a tensor"] * self._program.structure.num_leaves
+        )
+        if len(inputs) != len(wanted):
+            raise TypeError(
+                f"{self!r} takes {len(wanted)} arguments, but got {len(inputs)}."
+            )
+        raise ValueError(
+            f"{self!r} was converted for {_describe_delays(wanted[2])}, but the "
+            f"problem has {_describe_delays(inputs[2])}. Give the same `tau` to both: "
+            "`Problem(from_torch(module, tau=tau), history, tau)`."
+        )
+
     def to_torch(self) -> "torch.nn.Module":
         """A copy of the original torch module, with the present parameter values."""
         from ._convert import module_with_values
@@ -107,7 +130,7 @@ class TorchModule:
 
 
 def from_torch(
-    module: "torch.nn.Module", *, dimension: int | None = None
+    module: "torch.nn.Module", *, dimension: int | None = None, tau: Any = 1.0
 ) -> TorchModule:
     r"""Convert a `torch.nn.Module` to a right-hand side or a history.
 
@@ -127,6 +150,9 @@ def from_torch(
     - `dimension`: d, for a right-hand side. By default it is the smallest d for which
       `forward` returns one derivative per component. Give it if that is too small: a
       product such as `-x * y` works for every d.
+    - `tau`: the delays of the problem, if there are several: a tuple or a dict. Of a
+      right-hand side, y and tau then have the same structure, as in `Problem`. The
+      numbers in it are not used.
 
     >>> import torch
     >>> class Decay(torch.nn.Module):
@@ -151,7 +177,9 @@ def from_torch(
     copied = double_copy("module", module)
     arguments = required_arguments(module)
     if len(arguments) == 4:
-        example = find_rhs_inputs(copied, _check_dimension(dimension))
+        tau = as_delays(tau)
+        check_delays(tau)
+        example = find_rhs_inputs(copied, _check_dimension(dimension), tau)
     elif len(arguments) == 1 and dimension is None:
         example = find_history_inputs(copied)
     else:
@@ -162,19 +190,47 @@ def from_torch(
             + (" Only a right-hand side has a `dimension`." if dimension else "")
         )
     program, parameters, constants = convert(copied, example)
-    if len(arguments) == 4 and not program.uses_input(1):
-        warnings.warn(
-            f"`{type(module).__name__}.forward` does not use `{arguments[1]}`, the "
-            "state one delay ago: the equation has no delay, and data say nothing of "
-            "`tau`.",
-            stacklevel=2,
-        )
+    if len(arguments) == 4:
+        for message in _about_unused(module, program, tau):
+            warnings.warn(message, stacklevel=2)
     return TorchModule(
         {name: as_parameter(array) for name, array in parameters.items()},
         program,
         tuple((name, ConstantArray.of(array)) for name, array in constants.items()),
         _Origin(copy.deepcopy(module)),
     )
+
+
+def _about_unused(
+    module: "torch.nn.Module", program: "ConvertedProgram", tau: Any
+) -> list[str]:
+    """A message for each delayed state that a right-hand side does not use."""
+    from ._compare_with_torch import input_names
+
+    names = input_names(module, program.structure)
+    forward = f"`{type(module).__name__}.forward`"
+    count = delay_count(tau)
+    unused = [number for number in range(count) if not program.uses_input(1 + number)]
+    if not is_several(tau):
+        return [
+            f"{forward} does not use `{names[1]}`, the state one delay ago: the "
+            "equation has no delay, and data say nothing of `tau`."
+            for _ in unused
+        ]
+    return [
+        f"{forward} does not use `{names[1 + number]}`: the equation does not have "
+        f"this delay, and data say nothing of `{names[1 + count + number]}`."
+        for number in unused
+    ]
+
+
+def _describe_delays(tau: Any) -> str:
+    """The structure of delays in words, for messages."""
+    if not is_several(tau):
+        return "one delay"
+    if isinstance(tau, dict):
+        return f"a dict of the delays {', '.join(map(repr, tau))}"
+    return f"a tuple of {len(tau)} delays"
 
 
 def _check_dimension(dimension: Any) -> int | None:
@@ -188,11 +244,12 @@ def _check_dimension(dimension: Any) -> int | None:
 class TorchParts(NamedTuple):
     """The result of `fit.to_torch()`: the learned torch modules and the delay.
 
-    A part of the problem that is not a torch module is None."""
+    A part of the problem that is not a torch module is None. Several delays are a tuple
+    or a dict of numbers, as in the problem."""
 
     rhs: "torch.nn.Module | None"
     history: "torch.nn.Module | None"
-    tau: float
+    tau: Any
 
 
 def to_torch(problem: Problem) -> TorchParts:
@@ -206,4 +263,5 @@ def to_torch(problem: Problem) -> TorchParts:
             "Neither `rhs` nor `history` is a torch module; `from_torch(module)` makes "
             "one part of a problem."
         )
-    return TorchParts(parts[0], parts[1], float(problem.tau))
+    tau = jax.tree.map(float, delay_values(problem.tau))
+    return TorchParts(parts[0], parts[1], tau)
