@@ -5,8 +5,7 @@ the piece of the path in which its delayed time was last, and the pointer only m
 forward. At the end of a step the past is looked at from the left, and after a step of
 length zero, which separates the two sides of a jump, from the right.
 
-Time zero is a breaking point for every delay: a whole step reads the history, or none
-of it does. The middle of the step decides which.
+Every delay is a breaking point: a whole step reads the history, or none of it does.
 """
 
 from dataclasses import dataclass
@@ -74,6 +73,7 @@ class MeshPast(AbstractPast):
     - `delays`, [k].
     - `history`, [capacity, stages, k, d]: the history at the stages of the steps that
       read it.
+    - `after_history`, [k]: the first step that reads no history.
     - `side`: how far from a jump of x its sides are looked at.
     - `overlaps`: whether a delay may be shorter than a step.
     """
@@ -82,13 +82,13 @@ class MeshPast(AbstractPast):
     fractions: tuple[float, ...]
     delays: jax.Array
     history: jax.Array
+    after_history: jax.Array
     side: Any
     overlaps: bool
 
     def reads_history(self, i: Any, q: int) -> Any:
         """Whether delay `q` leads to the history throughout step `i`."""
-        middle = 0.5 * (read(self.times, i) + read(self.times, i + 1))
-        return middle < self.delays[q]
+        return i < self.after_history[q]
 
     def is_inside(self, i):
         length = read(self.times, i + 1) - read(self.times, i)
