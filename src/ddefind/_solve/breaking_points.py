@@ -12,8 +12,9 @@ $b = \sum_j c_j w_j$ with whole numbers c.
 A solver of order p keeps its order if the jumps of the derivatives up to number p - 1
 stand at nodes: a jump of the p-th derivative inside a step costs O(h^p), once.
 
-The delays themselves are breaking points for every solver. Before the time tau a
-delayed state is history, after it a part of the solution, and no step needs both.
+Every jump is followed through one delay at least, for every solver. The delays
+themselves are therefore breaking points: before the time tau a delayed state is
+history, after it a part of the solution, and no step needs both.
 """
 
 import itertools
@@ -53,8 +54,7 @@ def breaking_points(
     origins = [(None, 0 if jump else 1)] + [(s, 1) for s in range(switches)]
     found: dict[tuple[int, ...], bool] = {}
     for switch, derivative in origins:
-        least = 2 if switch is None else 1
-        for passages in range(max(order - derivative, least)):
+        for passages in range(max(order - derivative, 2)):
             for route in itertools.combinations_with_replacement(
                 range(delays), passages
             ):
