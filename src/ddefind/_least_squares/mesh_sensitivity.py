@@ -25,8 +25,8 @@ from .._problem.delays import delay_vector, in_structure
 from .._problem.problem import Problem
 from .._solve.grid import AbstractRowTimes
 from .._solve.march import March, MarchState, march_until
-from .._solve.mesh import Mesh
-from .._solve.mesh_past import stage_fractions
+from .._solve.mesh import Mesh, seen_from
+from .._solve.mesh_past import stage_fractions, stage_time
 from .._solve.mesh_path import movers_of
 from .._solve.past import AbstractPast
 from .._util.buffers import read, write
@@ -66,20 +66,19 @@ class _MovingTimes(AbstractRowTimes):
         if self.side is None:
             return here
         before = _time(self.nodes, jnp.maximum(i - 1, 0))
-        return self._seen(here, (i > 0) & (here.value > before.value))
+        seen = here.value + seen_from(here.value <= before.value, self.side)
+        return MovingTime(seen, here.by_movers)
 
     def stage(self, i, c):
         t0, t1 = _time(self.nodes, i), _time(self.nodes, i + 1)
-        if c != 1:
-            return between(t0, t1, c)
-        return t1 if self.side is None else self._seen(t1, t1.value > t0.value)
+        time = t1 if c == 1 else between(t0, t1, c)
+        if self.side is None:
+            return time
+        seen = stage_time(t0.value, t1.value, c, self.side)
+        return MovingTime(seen, time.by_movers)
 
     def length(self, i, h):
         return _time(self.nodes, i + 1) - _time(self.nodes, i)
-
-    def _seen(self, time: MovingTime, from_left: Any) -> MovingTime:
-        value = time.value + jnp.where(from_left, -self.side, self.side)
-        return MovingTime(value, time.by_movers)
 
 
 @final
@@ -115,7 +114,7 @@ class _MovingPast(AbstractPast):
         a read in each place that uses it. The cursor is the vector of pointers."""
         k, stages = self.delays.shape[0], len(self.fractions)
         t0, t1 = _time(self.nodes, i), _time(self.nodes, i + 1)
-        at_end = jnp.where(t1.value > t0.value, -self.side, self.side)
+        at_end = seen_from(t1.value <= t0.value, self.side)
         fractions = jnp.asarray(self.fractions)
 
         def one(m, carry):

@@ -27,9 +27,12 @@ from .._util.buffers import read, write
 from .breaking_points import BreakingPoints
 
 # In units of the rounding error of the end of the record: breaking points that are
-# closer than this count as one; and where x or the right-hand side jumps, each side is
-# looked at from this distance.
-_SAME, _SIDE = 4096, 64
+# closer than this count as one; and where x or the right-hand side jumps, it is seen
+# from the left at this distance.
+_SAME, _SIDE = 1024, 64
+# From the right it is seen at a distance so many times as long: beyond all the points
+# that count as one.
+_RIGHT = 2 * _SAME // _SIDE
 # The largest number of steps in one interval: enough for every record, and an integer.
 _MOST_STEPS = 1 << 30
 
@@ -56,7 +59,7 @@ class Mesh(eqx.Module):
 
     @property
     def side(self) -> Any:
-        """How far from a jump each of its sides is looked at."""
+        """How far from a jump its left side is looked at."""
         return _SIDE * _rounding(self.T)
 
     def empty(self) -> jax.Array:
@@ -137,6 +140,11 @@ class _Sorted(NamedTuple):
     rank: jax.Array
 
 
+def seen_from(is_right: Any, side: Any) -> Any:
+    """Where a jump is seen from, relative to its time: from the right or the left."""
+    return jnp.where(is_right, _RIGHT * side, -side)
+
+
 def _rounding(T: Any) -> Any:
     """The rounding error of the time T."""
     return T * jnp.finfo(jnp.result_type(float)).eps
@@ -167,7 +175,7 @@ def _sorted_points(points: BreakingPoints, movers: jax.Array, T: Any) -> _Sorted
     sums = jnp.asarray(points.matrix)
     same = _SAME * _rounding(T)
     values = jnp.sum(sums * movers, axis=1)
-    nudged = values + 0.25 * same * (points.matrix @ _nudges(points))
+    nudged = values + same * (points.matrix @ _nudges(points))
     # A switch before time zero has no effect.
     sums = jnp.where(values[:, None] < 0, 0.0, sums)
     values, nudged = jnp.maximum(values, 0.0), jnp.maximum(nudged, 0.0)
@@ -182,8 +190,9 @@ def _sorted_points(points: BreakingPoints, movers: jax.Array, T: Any) -> _Sorted
     table = jnp.sum(jnp.where(has_rank[:, :, None], table, 0.0), axis=1)
     doubled = jnp.sum(has_rank & np.array(points.doubled), axis=1)
     times = table[:, 0]
-    joined = jnp.where(times[1:] - times[:-1] < same, times[:-1], times[1:])
-    times = jnp.concatenate([times[:1], joined])
+    is_first = jnp.concatenate([jnp.ones(1, bool), times[1:] - times[:-1] >= same])
+    is_earlier = (number[None] <= number[:, None]) & is_first
+    times = jnp.max(jnp.where(is_earlier, times, 0.0), axis=1)
     breaks = jnp.concatenate([times[:, None], table[:, 1:]], axis=1)
     return _Sorted(breaks, doubled, rank)
 

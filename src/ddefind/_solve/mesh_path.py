@@ -46,7 +46,7 @@ class MeshSystem(eqx.Module):
 
     `fixed` is the part of the right-hand side that is not differentiated, `tau` a tree
     in the structure of the problem's delays, `after_history` [k] the first step that
-    reads no history for each of them, and `side` how far from a switch its sides are
+    reads no history for each of them, and `side` how far from a switch its left side is
     looked at, zero without switches."""
 
     fixed: Any

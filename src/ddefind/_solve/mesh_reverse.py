@@ -26,7 +26,8 @@ from jax import lax
 from .._util.buffers import read, write
 from .grid import AbstractRowTimes
 from .march import MOST_PASSES, largest_change, take_step
-from .mesh_past import hermite_at
+from .mesh import seen_from
+from .mesh_past import hermite_at, stage_time
 from .mesh_path import MarchInputs, MeshSystem, march_mesh
 
 
@@ -66,8 +67,7 @@ class _StepTimes(AbstractRowTimes):
         return self.t0
 
     def stage(self, i, c):
-        end = self.t1 + jnp.where(self.t1 > self.t0, -self.side, self.side)
-        return end if c == 1 else self.t0 + c * (self.t1 - self.t0)
+        return stage_time(self.t0, self.t1, c, self.side)
 
     def length(self, i, h):
         return self.t1 - self.t0
@@ -199,7 +199,8 @@ def reverse_mesh(
     carry = lax.while_loop(lambda carry: carry.i > 0, body, carry)
 
     def first_row(rhs, delays, t, start, y):
-        return jnp.stack([start, system.slope(rhs, delays, t + system.side, start, y)])
+        t = t + seen_from(True, system.side)
+        return jnp.stack([start, system.slope(rhs, delays, t, start, y)])
 
     arguments = (
         inputs.rhs,
