@@ -25,8 +25,8 @@ from .._problem.delays import delay_vector, in_structure
 from .._problem.problem import Problem
 from .._solve.grid import AbstractRowTimes
 from .._solve.march import March, MarchState, march_until
-from .._solve.mesh import Mesh
-from .._solve.mesh_past import stage_fractions
+from .._solve.mesh import Mesh, seen_from
+from .._solve.mesh_past import stage_fractions, stage_time
 from .._solve.mesh_path import movers_of
 from .._solve.past import AbstractPast
 from .._util.buffers import read, write
@@ -74,20 +74,19 @@ class _MovingTimes(AbstractRowTimes):
         if self.side is None:
             return here
         before = _time(self.nodes, jnp.maximum(i - 1, 0))
-        return self._seen(here, (i > 0) & (here.value > before.value))
+        seen = here.value + seen_from(here.value <= before.value, self.side)
+        return MovingTime(seen, here.by_movers)
 
     def stage(self, i, c):
         t0, t1 = _time(self.nodes, i), _time(self.nodes, i + 1)
-        if c != 1:
-            return between(t0, t1, c)
-        return t1 if self.side is None else self._seen(t1, t1.value > t0.value)
+        time = t1 if c == 1 else between(t0, t1, c)
+        if self.side is None:
+            return time
+        seen = stage_time(t0.value, t1.value, c, self.side)
+        return MovingTime(seen, time.by_movers)
 
     def length(self, i, h):
         return _time(self.nodes, i + 1) - _time(self.nodes, i)
-
-    def _seen(self, time: MovingTime, from_left: Any) -> MovingTime:
-        value = time.value + jnp.where(from_left, -self.side, self.side)
-        return MovingTime(value, time.by_movers)
 
 
 @final
@@ -100,6 +99,7 @@ class _MovingPast(AbstractPast):
     fractions: tuple[float, ...]
     delays: jax.Array
     history: jax.Array
+    after_history: jax.Array
     side: Any
     overlaps: bool
 
@@ -122,8 +122,7 @@ class _MovingPast(AbstractPast):
         a read in each place that uses it. The cursor is the vector of pointers."""
         k, stages = self.delays.shape[0], len(self.fractions)
         t0, t1 = _time(self.nodes, i), _time(self.nodes, i + 1)
-        middle = 0.5 * (t0.value + t1.value)
-        at_end = jnp.where(t1.value > t0.value, -self.side, self.side)
+        at_end = seen_from(t1.value <= t0.value, self.side)
         fractions = jnp.asarray(self.fractions)
 
         def one(m, carry):
@@ -144,7 +143,8 @@ class _MovingPast(AbstractPast):
             late = hermite_moving(s, *ends, left, right).packed()
             place = i, stage, q, *(0,) * (self.history.ndim - 3)
             early = lax.dynamic_slice(self.history, place, (1, 1, 1, *late.shape))
-            state = jnp.where(middle < delay.value, early[0, 0, 0], late)
+            is_early = i < read(self.after_history, q)
+            state = jnp.where(is_early, early[0, 0, 0], late)
             return write(cursor, q, piece), write(states, m, state)
 
         states = jnp.zeros((stages * k, *path.shape[2:]))
@@ -240,12 +240,12 @@ class MeshSensitivity(AbstractSensitivity):
         return MovingArray(value, *jax.vmap(derivatives)(jnp.eye(value.shape[0])))
 
     def _history(self, s: MovingTime) -> MovingArray:
-        """The history at the time `s`."""
+        """The history at the time `s`, without a rounding error beyond zero."""
 
         def function(theta, s):
             return self.system.history(self.join(theta).history, s)
 
-        value, vjp = jax.vjp(function, self.theta, s.value)
+        value, vjp = jax.vjp(function, self.theta, jnp.minimum(s.value, 0.0))
         on_theta, on_s = jax.vmap(vjp)(jnp.eye(value.shape[0]))
         direct = jax.vmap(self._pick)(on_theta)
         return MovingArray(value, on_s[:, None] * s.by_movers, direct)
@@ -263,19 +263,14 @@ class MeshSensitivity(AbstractSensitivity):
         w = self._movers[0].shape[0]
         return MovingArray(value, jnp.zeros((value.shape[0], w)), direct)
 
-    def _write_history(self, nodes, last, history):
-        """Write the history at the stages of all steps that read it."""
+    def _write_history(self, nodes, steps, history):
+        """Write the history at the stages of all steps that read it, for each delay the
+        first `steps`."""
         fractions = stage_fractions(self.system.solver)
         for q in range(self._delays.shape[0]):
             delay = _time(self._delays, q)
 
-            def is_early(carry, delay=delay):
-                i, _ = carry
-                middle = 0.5 * (read(nodes, i)[0] + read(nodes, i + 1)[0])
-                return (i <= last) & (middle < delay.value)
-
-            def one(carry, delay=delay, q=q):
-                i, history = carry
+            def one(i, history, delay=delay, q=q):
                 t0, t1 = _time(nodes, i), _time(nodes, i + 1)
                 states = [
                     self._history(between(t0, t1, c) - delay).packed()
@@ -283,9 +278,9 @@ class MeshSensitivity(AbstractSensitivity):
                 ]
                 rows = jnp.stack(states)[None, :, None]
                 place = i, 0, q, *(0,) * (history.ndim - 3)
-                return i + 1, lax.dynamic_update_slice(history, rows, place)
+                return lax.dynamic_update_slice(history, rows, place)
 
-            _, history = lax.while_loop(is_early, one, (jnp.asarray(0), history))
+            history = lax.fori_loop(0, steps[q], one, history)
         return history
 
     def visit(
@@ -300,12 +295,15 @@ class MeshSensitivity(AbstractSensitivity):
         nodes, last = mesh.fill(movers, memory.nodes)
         has_room = (last < mesh.capacity) & jnp.all(self._delays[:, 0] > 0)
         last = jnp.minimum(last, mesh.capacity - 3)
-        history = self._write_history(nodes, last, memory.history)
+        after_history = mesh.after_history(movers)
+        early = jnp.minimum(after_history, last + 1)
+        history = self._write_history(nodes, early, memory.history)
         past = _MovingPast(
             nodes,
             stage_fractions(self.system.solver),
             self._delays,
             history,
+            after_history,
             mesh.side,
             mesh.overlaps,
         )

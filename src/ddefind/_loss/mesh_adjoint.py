@@ -174,7 +174,9 @@ def _solve_adjoint(
     history = jnp.zeros((len(times), stages, k, *start.shape))
     inputs = MarchInputs(None, delays, times, history, history[0, 0], start)
     structure = jax.tree.structure((0,) * k)
-    adjoint = MeshSystem(slope, structure, system.solver, mesh, mesh.side)
+    middle = 0.5 * (times[1:] + times[:-1])
+    after_end = jnp.sum(middle < delays[:, None], axis=1)
+    adjoint = MeshSystem(slope, structure, system.solver, mesh, after_end, mesh.side)
     rows, _ = march_mesh(adjoint, inputs, last)
     return _Multiplier(MeshPath(times, rows, last), jumps, T)
 

@@ -11,6 +11,10 @@ $b = \sum_j c_j w_j$ with whole numbers c.
 
 A solver of order p keeps its order if the jumps of the derivatives up to number p - 1
 stand at nodes: a jump of the p-th derivative inside a step costs O(h^p), once.
+
+For every solver jumps of the second derivative stand at nodes. The delays themselves
+are therefore breaking points: before the time tau a delayed state is history, after it
+a part of the solution, and no step needs both.
 """
 
 import itertools
@@ -50,7 +54,7 @@ def breaking_points(
     origins = [(None, 0 if jump else 1)] + [(s, 1) for s in range(switches)]
     found: dict[tuple[int, ...], bool] = {}
     for switch, derivative in origins:
-        for passages in range(max(order - derivative, 1)):
+        for passages in range(max(order - 1, 2) - derivative + 1):
             for route in itertools.combinations_with_replacement(
                 range(delays), passages
             ):

@@ -124,14 +124,15 @@ def _repeat(march: March, advance: Callable, i, x, slope, delayed, path, cursor)
         passes, _, before, _, path, moved = carry
         # Every pass begins to look for the past where the first one did.
         after, at_end, moved = advance(path, march.past.restart(moved, cursor))
-        end_slope = march.slope(march.grid.node(i + 1), after, at_end)
-        path = march.past.write(path, i + 1, after, end_slope)
-        return passes + 1, largest_change(before, after), after, at_end, path, moved
+        row = after, march.slope(march.grid.node(i + 1), after, at_end)
+        path = march.past.write(path, i + 1, *row)
+        return passes + 1, largest_change(before, row), row, at_end, path, moved
 
-    path = march.past.write(path, i + 1, x, slope)
-    carry = jnp.asarray(0), jnp.asarray(jnp.inf), x, delayed, path, cursor
-    _, _, after, at_end, path, moved = lax.while_loop(is_changing, again, carry)
-    return after, at_end, path, moved
+    row = x, slope
+    path = march.past.write(path, i + 1, *row)
+    carry = jnp.asarray(0), jnp.asarray(jnp.inf), row, delayed, path, cursor
+    _, _, row, at_end, path, moved = lax.while_loop(is_changing, again, carry)
+    return row[0], at_end, path, moved
 
 
 def largest_change(before: Any, after: Any) -> jax.Array:

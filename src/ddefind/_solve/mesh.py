@@ -26,13 +26,13 @@ from jax import lax
 from .._util.buffers import read, write
 from .breaking_points import BreakingPoints
 
-# Breaking points that are closer than this share of the record count as one.
-_SAME = 1e-11
-# Where x or the right-hand side jumps, it is looked at from one side: by this share of
-# the record before or after the jump.
-_SIDE = 1e-14
-# A time after the end of every record.
-_NEVER = 1e300
+# In units of the rounding error of the end of the record: breaking points that are
+# closer than this count as one; and where x or the right-hand side jumps, it is seen
+# from the left at this distance.
+_SAME, _SIDE = 1024, 64
+# From the right it is seen at a distance so many times as long: beyond all the points
+# that count as one.
+_RIGHT = 2 * _SAME // _SIDE
 # The largest number of steps in one interval: enough for every record, and an integer.
 _MOST_STEPS = 1 << 30
 
@@ -59,13 +59,14 @@ class Mesh(eqx.Module):
 
     @property
     def side(self) -> Any:
-        """How far from a jump each of its sides is looked at."""
-        return _SIDE * self.T
+        """How far from a jump its left side is looked at."""
+        return _SIDE * _rounding(self.T)
 
     def empty(self) -> jax.Array:
         """Memory for the nodes, [capacity, 1 + movers]: times after every record."""
         movers = len(self.points.sums[0])
-        return jnp.zeros((self.capacity, 1 + movers)).at[:, 0].set(_NEVER)
+        never = jnp.finfo(jnp.result_type(float)).max / 1e6
+        return jnp.zeros((self.capacity, 1 + movers)).at[:, 0].set(never)
 
     def delays(self, movers: Any) -> Any:
         """The delays among the movers."""
@@ -84,16 +85,28 @@ class Mesh(eqx.Module):
         there is no room for them."""
         return self.fill(movers, self.empty())[1] + 2
 
+    def after_history(self, movers: jax.Array) -> jax.Array:
+        """For each delay the first step whose delayed states are not history, [k]: the
+        one that begins at the first row of its breaking point."""
+        _, doubled, rank = _sorted_points(self.points, movers, self.T)
+        rows = jnp.minimum(jnp.asarray(self.counts), self.capacity) + doubled
+        k, count = self.points.delays, len(self.points.sums)
+        delays = np.eye(k, len(self.points.sums[0]), dtype=int).tolist()
+        places = [self.points.sums.index(tuple(each)) for each in delays]
+        is_before = np.arange(count) < rank[np.array(places, int)][:, None]
+        return jnp.sum(jnp.where(is_before, rows, 0), axis=1)
+
     def fill(self, movers: jax.Array, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Write the times of the rows and their derivatives for the movers into
         `nodes`, up to two rows behind the first one at or after T; and the number of
         that row, the capacity if there is no room for it."""
-        breaks, doubled = _sorted_points(self.points, movers, self.T)
+        breaks, doubled, _ = _sorted_points(self.points, movers, self.T)
         counts = jnp.asarray(self.counts)
         lengths = (breaks[1:] - breaks[:-1]) / counts[:-1, None]
         tail = jnp.where(jnp.arange(breaks.shape[1]) == 0, self.tail, 0.0)
         lengths = jnp.concatenate([lengths, tail[None]])
         final = len(self.points.sums) - 1
+        end = self.T - _SAME * _rounding(self.T)
 
         def is_before_end(carry):
             i, _, _, behind, _ = carry
@@ -106,7 +119,7 @@ class Mesh(eqx.Module):
             node = read(breaks, interval) + steps * read(lengths, interval)
             ends = (r + 1 >= read(counts, interval) + extra) & (interval < final)
             interval = jnp.where(ends, interval + 1, interval)
-            behind += node[0] >= self.T * (1 - 1e-12)
+            behind += node[0] >= end
             return (
                 i + 1,
                 interval,
@@ -124,42 +137,64 @@ class Mesh(eqx.Module):
 class _Sorted(NamedTuple):
     breaks: jax.Array
     doubled: jax.Array
+    rank: jax.Array
+
+
+def seen_from(is_right: Any, side: Any) -> Any:
+    """Where a jump is seen from, relative to its time: from the right or the left."""
+    return jnp.where(is_right, _RIGHT * side, -side)
+
+
+def _rounding(T: Any) -> Any:
+    """The rounding error of the time T."""
+    return T * jnp.finfo(jnp.result_type(float)).eps
+
+
+def _nudges(points: BreakingPoints) -> np.ndarray:
+    """How the movers are displaced where breaking points coincide, so that these have
+    an order: switches become earlier and delays longer, each by another amount.
+
+    A switch thus comes before all that coincides with it: only then is the right-hand
+    side, which is seen from the right after a step of length zero, the one between the
+    two."""
+    delays = points.delays
+    switches = len(points.sums[0]) - delays
+    later = 0.1 * np.sqrt(1.0 + np.arange(delays))
+    return np.append(later, -1 - 1e-3 * np.arange(switches))
 
 
 def _sorted_points(points: BreakingPoints, movers: jax.Array, T: Any) -> _Sorted:
     """The breaking points in their order with their derivatives for the movers,
-    [points, 1 + movers], and which of them have two rows.
+    [points, 1 + movers], which of them have two rows, and the place of each.
+
+    Where some coincide, their order is that for slightly displaced movers, the same
+    everywhere. The derivatives are then those in the direction of the displacement.
 
     They are sorted by counting how many are before each: XLA's own sort would keep the
     loops around it from becoming one piece of machine code."""
     sums = jnp.asarray(points.matrix)
+    same = _SAME * _rounding(T)
     values = jnp.sum(sums * movers, axis=1)
+    nudged = values + same * (points.matrix @ _nudges(points))
     # A switch before time zero has no effect.
     sums = jnp.where(values[:, None] < 0, 0.0, sums)
-    values = jnp.maximum(values, 0.0)
-    # A point that meets one at which x' jumps becomes that one, and moves with it: a
-    # step of length zero between the two would see the far side of the jump. Where
-    # several such points meet, all move with their mean.
-    is_doubled = np.array(points.doubled)
-    is_near = jnp.abs(values[None] - values[:, None]) < _SAME * T
-    meets = is_near & is_doubled
-    count = jnp.sum(meets, axis=1)
-    met = jnp.sum(jnp.where(meets[:, :, None], sums, 0.0), axis=1)
-    sums = jnp.where(count[:, None] > 0, met / jnp.maximum(count, 1)[:, None], sums)
+    values, nudged = jnp.maximum(values, 0.0), jnp.maximum(nudged, 0.0)
     number = np.arange(len(points.sums))
-    is_before = (values[None] < values[:, None]) | (
-        (values[None] == values[:, None]) & (number[None] < number[:, None])
+    is_before = (nudged[None] < nudged[:, None]) | (
+        (nudged[None] == nudged[:, None]) & (number[None] < number[:, None])
     )
     rank = jnp.sum(is_before, axis=1)
     has_rank = rank[None] == number[:, None]
+    values = jnp.max(jnp.where(is_before, values[None], values[:, None]), axis=1)
     table = jnp.concatenate([values[:, None], sums], axis=1)
     table = jnp.sum(jnp.where(has_rank[:, :, None], table, 0.0), axis=1)
     doubled = jnp.sum(has_rank & np.array(points.doubled), axis=1)
     times = table[:, 0]
-    is_same = times[1:] - times[:-1] < _SAME * T
-    joined = jnp.where(is_same, times[:-1], times[1:])
-    times = jnp.concatenate([times[:1], joined])
-    return _Sorted(jnp.concatenate([times[:, None], table[:, 1:]], axis=1), doubled)
+    is_first = jnp.concatenate([jnp.ones(1, bool), times[1:] - times[:-1] >= same])
+    is_earlier = (number[None] <= number[:, None]) & is_first
+    times = jnp.max(jnp.where(is_earlier, times, 0.0), axis=1)
+    breaks = jnp.concatenate([times[:, None], table[:, 1:]], axis=1)
+    return _Sorted(breaks, doubled, rank)
 
 
 def make_mesh(

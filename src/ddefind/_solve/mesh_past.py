@@ -5,8 +5,7 @@ the piece of the path in which its delayed time was last, and the pointer only m
 forward. At the end of a step the past is looked at from the left, and after a step of
 length zero, which separates the two sides of a jump, from the right.
 
-Time zero is a breaking point for every delay: a whole step reads the history, or none
-of it does. The middle of the step decides which.
+Every delay is a breaking point: a whole step reads the history, or none of it does.
 """
 
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from jax import lax
 from .._util.buffers import read, write
 from .grid import AbstractRowTimes
 from .hermite import hermite
+from .mesh import seen_from
 from .past import AbstractPast
 from .runge_kutta import AbstractSolver
 
@@ -29,30 +29,33 @@ def stage_fractions(solver: AbstractSolver) -> tuple[float, ...]:
     return (*(c for c in solver.fractions if c != 1), 1.0)
 
 
+def stage_time(t0: Any, t1: Any, c: float, side: Any) -> Any:
+    """The time at the fraction `c` of a step, on the side from which it is seen: the
+    end from the left, and all of a step of length zero from the right."""
+    if c == 1:
+        return t1 + seen_from(t1 <= t0, side)
+    return t0 + c * (t1 - t0) + jnp.where(t1 > t0, 0.0, seen_from(True, side))
+
+
 @final
 @dataclass(frozen=True)
 class MeshTimes(AbstractRowTimes):
     """The times of the rows.
 
-    `side` is how far from a jump of the right-hand side its sides are looked at, zero
-    without switches."""
+    `side` is how far from a jump of the right-hand side its left side is looked at,
+    zero without switches."""
 
     times: jax.Array
     side: Any
 
-    def look(self, i: Any) -> Any:
-        """From which side the end of step `i` is looked at: 1.0 from the right, after a
-        step of length zero, and -1.0 from the left."""
-        return jnp.where(read(self.times, i + 1) > read(self.times, i), -1.0, 1.0)
-
     def node(self, i: Any) -> Any:
         """The time of row `i`, on the side from which its slope is seen."""
-        look = jnp.where(i > 0, self.look(jnp.maximum(i - 1, 0)), 1.0)
-        return read(self.times, i) + look * self.side
+        time, before = read(self.times, i), read(self.times, jnp.maximum(i - 1, 0))
+        return time + seen_from(time <= before, self.side)
 
     def stage(self, i, c):
         t0, t1 = read(self.times, i), read(self.times, i + 1)
-        return t1 + self.look(i) * self.side if c == 1 else t0 + c * (t1 - t0)
+        return stage_time(t0, t1, c, self.side)
 
     def length(self, i, h):
         return read(self.times, i + 1) - read(self.times, i)
@@ -76,7 +79,8 @@ class MeshPast(AbstractPast):
     - `delays`, [k].
     - `history`, [capacity, stages, k, d]: the history at the stages of the steps that
       read it.
-    - `side`: how far from a jump of x its sides are looked at.
+    - `after_history`, [k]: the first step that reads no history.
+    - `side`: how far from a jump of x its left side is looked at.
     - `overlaps`: whether a delay may be shorter than a step.
     """
 
@@ -84,13 +88,13 @@ class MeshPast(AbstractPast):
     fractions: tuple[float, ...]
     delays: jax.Array
     history: jax.Array
+    after_history: jax.Array
     side: Any
     overlaps: bool
 
     def reads_history(self, i: Any, q: int) -> Any:
         """Whether delay `q` leads to the history throughout step `i`."""
-        middle = 0.5 * (read(self.times, i) + read(self.times, i + 1))
-        return middle < self.delays[q]
+        return i < self.after_history[q]
 
     def is_inside(self, i):
         length = read(self.times, i + 1) - read(self.times, i)
@@ -106,7 +110,7 @@ class MeshPast(AbstractPast):
         place = self.delayed_time(i, c, q)
         if c == 1:
             t0, t1 = read(self.times, i), read(self.times, i + 1)
-            place = place + jnp.where(t1 > t0, -self.side, self.side)
+            place = place + seen_from(t1 <= t0, self.side)
         return lax.while_loop(
             lambda j: (j < i) & (read(self.times, j + 1) <= place),
             lambda j: j + 1,

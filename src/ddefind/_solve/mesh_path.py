@@ -46,13 +46,15 @@ class MeshSystem(eqx.Module):
     """What a march on a mesh needs beside its inputs.
 
     `fixed` is the part of the right-hand side that is not differentiated, `tau` a tree
-    in the structure of the problem's delays, and `side` how far from a switch its sides
-    are looked at, zero without switches."""
+    in the structure of the problem's delays, `after_history` [k] the first step that
+    reads no history for each of them, and `side` how far from a switch its left side is
+    looked at, zero without switches."""
 
     fixed: Any
     tau: Any = eqx.field(static=True)
     solver: AbstractSolver
     mesh: Mesh
+    after_history: jax.Array
     side: Any
 
     def slope(self, rhs: Any, delays: Sequence, t: Any, x: Any, y: Sequence) -> Any:
@@ -68,6 +70,7 @@ class MeshSystem(eqx.Module):
             stage_fractions(self.solver),
             inputs.delays,
             inputs.history,
+            self.after_history,
             self.mesh.side,
             self.mesh.overlaps,
         )
@@ -142,13 +145,18 @@ def prepare_march(
     """The system, the inputs of its march, and its last row."""
     params, fixed = eqx.partition(problem.rhs, eqx.is_inexact_array)
     delays, k = delay_vector(problem.tau), len(delay_vector(problem.tau))
-    times, last = node_times(mesh, movers_of(problem))
+    movers = movers_of(problem)
+    times, last = node_times(mesh, movers)
     following = jnp.concatenate([times[1:], times[-1:]])
 
+    after_history = mesh.after_history(lax.stop_gradient(movers))
     fractions = jnp.asarray(stage_fractions(solver))
     stages = times[:, None] + fractions * (following - times)[:, None]
-    # A time after zero is not history: it is replaced so that nothing overflows.
-    early = jnp.minimum(stages[:, :, None] - delays, 0.0)
+    # A time after zero is not history: it is replaced so that nothing overflows. A
+    # rounding error is taken away, but not the derivative.
+    is_early = jnp.arange(mesh.capacity)[:, None, None] < after_history
+    early = jnp.where(is_early, stages[:, :, None] - delays, 0.0)
+    early -= lax.stop_gradient(jnp.maximum(early, 0.0))
     # One call for all times: the history may be an expensive function.
     states = jax.vmap(problem.history)(jnp.concatenate([-delays, early.ravel()]))
     before_start, table = states[:k], states[k:].reshape(*early.shape, -1)
@@ -156,4 +164,5 @@ def prepare_march(
     structure = jax.tree.structure(in_structure(problem.tau, [0] * k))
     has_switches = problem.switch_times.shape[0] > 0
     side = mesh.side if has_switches else 0.0
-    return MeshSystem(fixed, structure, solver, mesh, side), inputs, last
+    system = MeshSystem(fixed, structure, solver, mesh, after_history, side)
+    return system, inputs, last

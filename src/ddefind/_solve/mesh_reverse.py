@@ -27,7 +27,15 @@ from jax import lax
 from .._util.buffers import read, write
 from .grid import AbstractRowTimes
 from .march import MOST_PASSES, largest_change, take_step
-from .mesh_past import Cursor, add_two, hermite_at, pull_hermite, read_two
+from .mesh import seen_from
+from .mesh_past import (
+    Cursor,
+    add_two,
+    hermite_at,
+    pull_hermite,
+    read_two,
+    stage_time,
+)
 from .mesh_path import MarchInputs, MeshSystem, march_mesh
 
 
@@ -69,8 +77,7 @@ class _StepTimes(AbstractRowTimes):
         return self.t0
 
     def stage(self, i, c):
-        end = self.t1 + jnp.where(self.t1 > self.t0, -self.side, self.side)
-        return end if c == 1 else self.t0 + c * (self.t1 - self.t0)
+        return stage_time(self.t0, self.t1, c, self.side)
 
     def length(self, i, h):
         return self.t1 - self.t0
@@ -146,9 +153,8 @@ def reverse_mesh(
         delays = [inputs.delays[q] for q in range(k)]
         step = _Step(inputs.rhs, delays, x, first, t0, t1, states)
         on_step = pull_step(i, pieces, step, tuple(carry.on_row))
-        middle = 0.5 * (t0 + t1)
         on_reads = jnp.stack(on_step.reads)
-        is_early = (middle < inputs.delays)[number % k][:, None]
+        is_early = (i < past.after_history)[number % k][:, None]
         is_elsewhere = is_early | (past.overlaps & (pieces == i))[:, None]
         passed_on = jnp.where(is_elsewhere, 0.0, on_reads)
 
@@ -198,7 +204,8 @@ def reverse_mesh(
     carry = lax.while_loop(lambda carry: carry.i > 0, body, carry)
 
     def first_row(rhs, delays, t, start, y):
-        return jnp.stack([start, system.slope(rhs, delays, t + system.side, start, y)])
+        t = t + seen_from(True, system.side)
+        return jnp.stack([start, system.slope(rhs, delays, t, start, y)])
 
     arguments = (
         inputs.rhs,
