@@ -8,6 +8,7 @@ from . import (
     least_squares,
     neural,
     scaling,
+    several_delays,
     startup,
     structured,
     text,
@@ -20,7 +21,7 @@ SECTIONS = {
     module.__name__.rpartition(".")[2]: module
     for module in (
         *(structured, text, fits, least_squares, neural),
-        *(torch, scaling, startup, xla_flag),
+        *(several_delays, torch, scaling, startup, xla_flag),
     )
 }
 
