@@ -16,8 +16,8 @@ Equation = Annotated[
         "--equation",
         "-e",
         metavar="TEXT",
-        help="x' = ... for each state, separated by ; . x(t - tau) is a delayed state. "
-        "Names that are not states become parameters.",
+        help="x' = ... for each state, separated by ; . x(t - tau) is a delayed state; "
+        "there may be several delays. Names that are not states become parameters.",
     ),
 ]
 Model = Annotated[
