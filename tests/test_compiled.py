@@ -3,7 +3,6 @@ right, only slower."""
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 import ddefind as dd
 from ddefind._solve.system import System
 from ddefind.paper import EXPERIMENTS
+from support.compiled_text import computations, copies_in_loops, is_machine_code
 from support.gradients import gradients_of, grid_for
 from support.vectors import flatten
 
@@ -32,44 +32,6 @@ def program(model, loss, solver, route):
     vectors = jnp.asarray(flatten(problem)[0])[None]
     text = function.lower(vectors).compile().as_text()
     return text, grid_for(problem, data.T, n, TAU_MIN)
-
-
-def computations(text):
-    """The text of each computation by name, and the name of the entry."""
-    found, entry, name = {}, None, None
-    for line in text.splitlines():
-        head = re.match(r"(ENTRY )?%([\w.\-]+) \(.*\{$", line)
-        if head:
-            name = head[2]
-            entry = name if head[1] else entry
-            found[name] = []
-        elif name:
-            found[name].append(line)
-    return found, entry
-
-
-def copies_in_loops(text, rows):
-    """Copies of at least `rows` rows in a loop's body, or in what it calls."""
-    found, _ = computations(text)
-    waiting = re.findall(r"body=%([\w.\-]+)", text)
-    inside = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in inside:
-            inside.add(name)
-            called = r"(?:calls|to_apply|body|condition)=%([\w.\-]+)"
-            waiting += re.findall(called, "\n".join(found[name]))
-    copy = re.compile(r"= \w+\[(\d+)[,\d]*\]\S* copy\(")
-    lines = (line for name in inside for line in found[name])
-    return [line for line in lines if (m := copy.search(line)) and int(m[1]) >= rows]
-
-
-def is_machine_code(text):
-    """Whether every loop is inside a call of a compiled kernel, a "small call"."""
-    found, entry = computations(text)
-    return "xla_cpu_small_call" in text and not any(
-        " while(" in line for line in found[entry]
-    )
 
 
 def test_the_search_for_copies_finds_one():

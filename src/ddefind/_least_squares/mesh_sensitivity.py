@@ -111,15 +111,25 @@ class _MovingPast(AbstractPast):
         length = read(self.nodes, i + 1)[0] - read(self.nodes, i)[0]
         return jnp.min(self.delays[:, 0]) < length
 
-    def restart(self, moved, before):
-        return before
-
     def write(self, path, i, x, slope):
         return write(path, i, jnp.stack([x.packed(), slope.packed()]))
 
     def during_step(self, path, i, cursor):
-        """All reads of a step are one loop: it is compiled once, and XLA cannot repeat
-        a read in each place that uses it. The cursor is the vector of pointers."""
+        """The cursor is the vector of pointers."""
+        at, moved = self._states(path, i, cursor, None)
+        if not self.overlaps:
+            return lambda _: (at, at[-1]), moved
+
+        def states(own):
+            at, _ = self._states(path, i, cursor, own)
+            return at, at[-1]
+
+        return states, moved
+
+    def _states(self, path, i, cursor, own):
+        """The delayed states of step `i` at the fractions, and the moved cursor. All
+        reads of a step are one loop: it is compiled once, and XLA cannot repeat a read
+        in each place that uses it."""
         k, stages = self.delays.shape[0], len(self.fractions)
         t0, t1 = _time(self.nodes, i), _time(self.nodes, i + 1)
         at_end = seen_from(t1.value <= t0.value, self.side)
@@ -136,9 +146,12 @@ class _MovingPast(AbstractPast):
                 lambda j: j + 1,
                 read(cursor, q),
             )
-            left, right = (
-                unpacked(read(path, piece + side), self._movers) for side in (0, 1)
-            )
+            left, right = read(path, piece), read(path, piece + 1)
+            if own is not None:
+                right = jnp.where(
+                    piece == i, jnp.stack([a.packed() for a in own]), right
+                )
+            left, right = (unpacked(row, self._movers) for row in (left, right))
             ends = _time(self.nodes, piece), _time(self.nodes, piece + 1)
             late = hermite_moving(s, *ends, left, right).packed()
             place = i, stage, q, *(0,) * (self.history.ndim - 3)
@@ -153,7 +166,7 @@ class _MovingPast(AbstractPast):
             unpacked(states[stage * k : (stage + 1) * k], self._movers)
             for stage in range(stages)
         ]
-        return at, at[-1], cursor
+        return at, cursor
 
 
 @final

@@ -84,9 +84,10 @@ def complete_row(march: March, state: MarchState) -> MarchState:
     i, x, delayed, path, cursor = state
     slope = march.slope(march.grid.node(i), x, delayed)
     path = march.past.write(path, i, x, slope)
+    delayed_states, cursor = march.past.during_step(path, i, cursor)
 
-    def advance(path, cursor):
-        at_fractions, at_end, cursor = march.past.during_step(path, i, cursor)
+    def advance(own=None):
+        at_fractions, at_end = delayed_states(own)
         after = take_step(
             march.grid,
             march.solver,
@@ -97,23 +98,23 @@ def complete_row(march: March, state: MarchState) -> MarchState:
             slope,
             at_fractions,
         )
-        return after, at_end, cursor
+        return after, at_end
 
     if march.past.overlaps:
-        after, at_end, path, cursor = _repeat(
-            march, advance, i, x, slope, delayed, path, cursor
-        )
+        after, at_end = _repeat(march, advance, i, x, slope, delayed)
     else:
-        after, at_end, cursor = advance(path, cursor)
+        after, at_end = advance()
     if march.finish is not None:
         after = march.finish(i, x, after)
     return MarchState(i + 1, after, at_end, path, cursor)
 
 
-def _repeat(march: March, advance: Callable, i, x, slope, delayed, path, cursor):
+def _repeat(march: March, advance: Callable, i, x, slope, delayed):
     """The result of step `i`, repeated with its own result for the past until that no
-    longer changes: the state and the delayed states at its end, the path and the
-    cursor. A step that needs nothing of itself is taken once."""
+    longer changes: the state and the delayed states at its end. A step that needs
+    nothing of itself is taken once.
+
+    Nothing is written into the path in this loop: XLA would copy it."""
     is_inside = march.past.is_inside(i)
 
     def is_changing(carry):
@@ -121,18 +122,14 @@ def _repeat(march: March, advance: Callable, i, x, slope, delayed, path, cursor)
         return (passes == 0) | (is_inside & (passes < MOST_PASSES) & (change > 0))
 
     def again(carry):
-        passes, _, before, _, path, moved = carry
-        # Every pass begins to look for the past where the first one did.
-        after, at_end, moved = advance(path, march.past.restart(moved, cursor))
+        passes, _, before, _ = carry
+        after, at_end = advance(before)
         row = after, march.slope(march.grid.node(i + 1), after, at_end)
-        path = march.past.write(path, i + 1, *row)
-        return passes + 1, largest_change(before, row), row, at_end, path, moved
+        return passes + 1, largest_change(before, row), row, at_end
 
-    row = x, slope
-    path = march.past.write(path, i + 1, *row)
-    carry = jnp.asarray(0), jnp.asarray(jnp.inf), row, delayed, path, cursor
-    _, _, row, at_end, path, moved = lax.while_loop(is_changing, again, carry)
-    return row[0], at_end, path, moved
+    carry = jnp.asarray(0), jnp.asarray(jnp.inf), (x, slope), delayed
+    _, _, (after, _), at_end = lax.while_loop(is_changing, again, carry)
+    return after, at_end
 
 
 def largest_change(before: Any, after: Any) -> jax.Array:

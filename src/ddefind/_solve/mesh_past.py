@@ -117,36 +117,44 @@ class MeshPast(AbstractPast):
             piece,
         )
 
-    def state(self, path: jax.Array, i: Any, stage: int, q: int, piece: Any):
-        """The delayed state of this read, whose piece is known."""
+    def _reader(self, path: jax.Array, i: Any, stage: int, q: int, piece: Any):
+        """The delayed state of this read, whose piece is known, as a function of the
+        state and the slope at the end of the step, which take the place of a row that
+        is not yet in the path."""
         t0, t1 = read(self.times, piece), read(self.times, piece + 1)
+        left, right = read(path, piece), read(path, piece + 1)
         s = self.delayed_time(i, self.fractions[stage], q)
-        late = hermite_at(s, t0, t1, read(path, piece), read(path, piece + 1))
         early = read(self.history, i)[stage, q]
-        return jnp.where(self.reads_history(i, q), early, late)
 
-    def restart(self, moved, before):
-        return moved._replace(pieces=before.pieces)
+        def state(own):
+            end = right if own is None else jnp.where(piece == i, jnp.stack(own), right)
+            late = hermite_at(s, t0, t1, left, end)
+            return jnp.where(self.reads_history(i, q), early, late)
+
+        return state
 
     def write(self, path, i, x, slope):
         return write(path, i, jnp.stack([x, slope]))
 
     def during_step(self, path, i, cursor):
         """The delayed states are lists with one state for each delay."""
-        pieces, found, states = list(cursor.pieces), [], []
+        pieces, found, readers = list(cursor.pieces), [], []
         for stage, c in enumerate(self.fractions):
             for q in range(len(pieces)):
                 pieces[q] = self.find(i, c, q, pieces[q])
                 found.append(pieces[q])
-                states.append(self.state(path, i, stage, q, pieces[q]))
-        count = len(pieces)
-        at = [
-            states[stage * count : (stage + 1) * count]
-            for stage in range(len(self.fractions))
-        ]
+                readers.append(self._reader(path, i, stage, q, pieces[q]))
+        k = len(pieces)
+
+        def states(own):
+            each = [reader(own) for reader in readers]
+            at = [each[begin : begin + k] for begin in range(0, len(each), k)]
+            return at, at[-1]
+
         found = write(cursor.found, i, jnp.stack(found))
-        seen = write(cursor.seen, i, jnp.stack(states))
-        return at, at[-1], Cursor(tuple(pieces), found, seen)
+        # What is inside the step itself is read again on the way back.
+        seen = write(cursor.seen, i, jnp.stack([reader(None) for reader in readers]))
+        return states, Cursor(tuple(pieces), found, seen)
 
 
 def hermite_at(s: Any, t0: Any, t1: Any, left: Any, right: Any) -> Any:

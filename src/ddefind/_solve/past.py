@@ -9,6 +9,7 @@ state is therefore the state of a row. At a fraction c between them it is
 """
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -68,17 +69,17 @@ class AbstractPast(abc.ABC):
         """The path with row `i`."""
 
     @abc.abstractmethod
-    def during_step(self, path: Any, i: Any, cursor: Any) -> tuple[list, Any, Any]:
-        """The delayed states of step `i` at each of the solver's fractions and at its
-        end, and the moved cursor."""
+    def during_step(
+        self, path: Any, i: Any, cursor: Any
+    ) -> tuple[Callable[[Any], tuple[list, Any]], Any]:
+        """A function that returns the delayed states of step `i`, at each of the
+        solver's fractions and at its end; and the moved cursor. Where delays may be
+        shorter than the step, the argument of the function are the state and the slope
+        at the end of the step itself."""
 
     def is_inside(self, i: Any) -> Any:
         """Whether a delay is shorter than step `i`."""
         return False
-
-    def restart(self, moved: Any, before: Any) -> Any:
-        """The cursor `moved`, for a repetition of the step that began with `before`."""
-        return before
 
 
 @final
@@ -110,10 +111,10 @@ class Past(AbstractPast):
         return self.storage.read(path, 0)[0]
 
     def during_step(self, path: jax.Array, i: Any, cursor: tuple[()]):
-        """The delayed states of step `i`: one for each of the solver's fractions, and
-        the one at its end. Where they stand follows from `i`: the cursor is empty."""
+        """Where the delayed states of step `i` stand follows from `i`: the cursor is
+        empty."""
         left, right = self.piece(path, i)
-        return self.at_fractions(i, left, right), right[0], cursor
+        return lambda _: (self.at_fractions(i, left, right), right[0]), cursor
 
     def piece(self, path: jax.Array, i: Any) -> tuple[jax.Array, jax.Array]:
         """The two rows between which the delayed time moves during step `i`."""
