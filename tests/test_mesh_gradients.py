@@ -1,0 +1,80 @@
+"""Random problems on a mesh: forward mode, reverse mode and least squares differentiate
+the same map, and central differences agree."""
+
+import numpy as np
+import pytest
+
+import ddefind as dd
+from support.mesh_problems import Structure, derivatives, random_case, reach
+from support.repeats import mostly_slow
+
+CASES = 47
+EULER, RK2, RK4 = dd.Euler(), dd.RK2(), dd.RK4()
+
+
+def structures():
+    """Eight for each number of delays."""
+    for k in (1, 2, 3, 4):
+        d = [1 + (k + j) % 3 for j in range(8)]
+        same = k > 1
+        formulas = min(1, k - same)
+        yield Structure(k, d[0])
+        yield Structure(k, d[1], jump=True, switches=1, formulas=1, overlaps=True)
+        yield Structure(k, d[2], switches=2, known=1, same=same, overlaps=True)
+        yield Structure(k, d[3], jump=True, formulas=formulas, same=same)
+        yield Structure(k, d[4], RK2, switches=1, known=1, overlaps=True)
+        yield Structure(k, d[5], RK2, True, switches=1, formulas=formulas, same=same)
+        yield Structure(k, d[6], EULER, switches=1)
+        yield Structure(k, d[7], EULER, True, 2, known=1, formulas=1, overlaps=True)
+
+
+STRUCTURES = dict(enumerate(structures()))
+# One with two delays and everything, and one with three delays and RK2.
+OFTEN = (9, 21)
+
+
+@pytest.mark.parametrize("number", mostly_slow(STRUCTURES, OFTEN))
+def test_derivatives(number):
+    structure = STRUCTURES[number]
+    cases = [random_case(structure, 100_000 * number + i) for i in range(CASES)]
+    compared = 0
+    for case, found in zip(cases, derivatives(structure, cases)):
+        states, forward, squares = found.states, found.forward, found.squares
+        size = np.abs(forward).max()
+        assert np.all(np.isfinite(states)) and size > 0
+        np.testing.assert_allclose(squares[..., 0], states, rtol=0, atol=1e-11)
+        np.testing.assert_allclose(squares[..., 1:], forward, rtol=0, atol=1e-10 * size)
+        expected = np.einsum("cti,tip->cp", case.cotangents, forward)
+        size_back = np.abs(expected).max()
+        np.testing.assert_allclose(
+            found.reverse, expected, rtol=0, atol=1e-11 * size_back
+        )
+        if reach(structure, case) > 1.5:
+            compared += 1
+            np.testing.assert_allclose(
+                found.differences, forward, rtol=0, atol=1e-7 * size
+            )
+    assert compared > CASES / 2
+
+
+def test_the_cases_are_of_every_kind():
+    """Delays beyond the record and shorter than a step, switches that are negative,
+    beyond the record and equal to a delay, delays equal to others or to half of them."""
+    seen = set()
+    for number, structure in STRUCTURES.items():
+        for i in range(CASES):
+            case = random_case(structure, 100_000 * number + i)
+            part, mesh = structure.split(case.theta), case.mesh
+            delays, T = part["delays"], float(mesh.T)
+            plain = delays if structure.formulas == 0 else delays[1:]
+            kinds = {
+                "beyond": np.any(plain > T),
+                "short": np.any(plain < float(mesh.tail)),
+                "equal": len(np.unique(plain)) < len(plain),
+                "half": np.any(plain[:, None] == 2 * plain),
+                "negative": np.any(part["moving"] < 0),
+                "late": np.any(part["moving"] > T),
+                "at a delay": np.any(part["moving"][:, None] == delays),
+            }
+            seen |= {kind for kind, is_so in kinds.items() if is_so}
+    assert len(seen) == 7
