@@ -11,6 +11,7 @@ import pytest
 from numpy.polynomial import Polynomial
 
 import ddefind as dd
+from ddefind._fitting.descent_grids import Meshes
 from ddefind._solve.mesh import make_mesh
 from ddefind._solve.mesh_path import MeshPath
 from ddefind._solve.solution import solve_mesh
@@ -338,8 +339,7 @@ def test_delays_of_every_size():
     short = [end(jnp.asarray(size * T), jnp.asarray(0.7)) for size in (1e-9, 1e-12)]
     assert np.isfinite(short).all()
     assert short[0] == pytest.approx(short[1], rel=1e-7)
-    past = lambda p: p.history
-    constant = eqx.tree_at(past, problem, dd.Constant(1.0))
+    constant = eqx.tree_at(lambda p: p.history, problem, dd.Constant(1.0))
     long = [
         float(dd.solve(moved, T, max_step=0.05)(T)[0])
         for tau in (1.5 * T, 1e6 * T)
@@ -358,3 +358,56 @@ def test_a_delay_that_is_no_positive_number_gives_nan(delay):
         assert np.all(np.isnan(path.rows))
     with pytest.raises(ValueError, match="must be positive and finite, but got"):
         make_problem(2, delays=(1.0, delay))
+
+
+def test_a_step_longer_than_a_delay_needs_a_march_that_is_prepared_for_it():
+    # The step counts are held: as the second delay grows, one step becomes 3 long.
+    problem = make_problem(2, delays=(1.0, 1.01))
+    mesh = mesh_of(problem, T, RK4, 0.1, 512)
+    assert mesh.longest_step(np.array([1.0, 1.01])) == pytest.approx(0.1)
+    assert mesh.longest_step(np.array([1.0, 4.01])) > 0.9
+    moved = eqx.tree_at(lambda p: p.tau[1], problem, jnp.asarray(4.01))
+    moved = eqx.tree_at(lambda p: p.tau[0], moved, jnp.asarray(0.8))
+    assert np.all(np.isfinite(solve_on(problem, RK4, mesh).rows))
+    assert np.all(np.isnan(solve_on(moved, RK4, mesh).rows))
+    grids = Meshes([problem], np.array([T]), RK4, 10)
+    assert not grids.meshes[0].overlaps
+    grids.movers[:, 0] = 0.8, 4.01
+    grids.reserve(np.array([0]))
+    assert grids.meshes[0].overlaps
+
+
+# Inside compiled programs.
+
+
+def test_vmap_and_jit():
+    delays = jnp.array([[1.0, 0.3], [0.4, 2.0], [3.0, 3.0], [0.9, 0.45]])
+
+    def end(delays):
+        problem = make_problem(2, jump=True, switch="parameter", delays=tuple(delays))
+        return dd.solve(problem, 3.0, steps_per_delay=10, max_steps=250)(3.0)[0]
+
+    together = jax.jit(jax.vmap(jax.value_and_grad(end)))(delays)
+    alone = jax.jit(jax.value_and_grad(end))
+    for i, each in enumerate(delays):
+        value, gradient = alone(each)
+        np.testing.assert_allclose(together[0][i], value, rtol=1e-12)
+        np.testing.assert_allclose(together[1][i], gradient, rtol=1e-10, atol=1e-12)
+    problem = make_problem(2, jump=True, switch="parameter", delays=(1.0, 0.3))
+    known = dd.solve(problem, 3.0, steps_per_delay=10)
+    np.testing.assert_allclose(known(3.0)[0], together[0][0], rtol=1e-12)
+
+
+def test_too_little_room_is_an_error():
+    problem = make_problem(2)
+
+    @jax.jit
+    def end(first):
+        moved = eqx.tree_at(lambda p: p.tau[0], problem, first)
+        return dd.solve(moved, 3.0, steps_per_delay=10, max_steps=100)(3.0)
+
+    assert np.isfinite(end(1.0)[0])
+    with pytest.raises(Exception, match="Give `max_steps`"):
+        jax.block_until_ready(end(0.1))
+    with pytest.raises(ValueError, match="Give `max_step`, the largest length"):
+        dd.solve(make_problem(2, delays=(1.0, 1e-7)), 3.0)

@@ -49,9 +49,28 @@ def check_fits(data: dd.Data) -> None:
     assert descent.loss < 0.7 * descent.losses[0]
 
 
+def check_several_delays() -> None:
+    """Two delays, a dose at time zero and a switch at the sum of both delays."""
+    text = "x' = -a * x(t - tau_1) + b * x(t - tau_2) + (t > 1.25) * c;  x(0) = 2"
+    values = {"a": 0.9, "b": 0.4, "c": 0.7, "x_0": 1.0, "tau_1": 0.5, "tau_2": 0.75}
+    model = dd.equation(text)
+    problem = model.problem({name: values[name] for name in values if name != "x_0"})
+    solution = dd.solve(problem, 3.0)
+    assert solution.x.dtype == np.float32 and np.all(np.isfinite(solution.x))
+    finer = dd.solve(problem, 3.0, max_step=0.005)
+    np.testing.assert_allclose(solution(3.0), finer(3.0), rtol=2e-5)
+    data = dd.Data(TIMES[:20], np.ones(20))
+    routes = (dd.Discrete(), dd.Forward())
+    slopes = [dd.value_and_grad(problem, data, gradient=each)[1] for each in routes]
+    for left, right in zip(*map(jax.tree.leaves, slopes)):
+        assert np.all(np.isfinite(left))
+        np.testing.assert_allclose(left, right, rtol=1e-3, atol=1e-3)
+
+
 if __name__ == "__main__":
     assert jax.numpy.ones(1).dtype == np.float32
     measured = noisy_data()
     check_gradients(measured)
     check_fits(measured)
+    check_several_delays()
     print("single precision: all checks passed")

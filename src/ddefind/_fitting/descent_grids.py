@@ -7,6 +7,7 @@ has a mesh of its own, whose steps are chosen at its start and held, and runs al
 
 import abc
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -96,8 +97,12 @@ class Meshes(AbstractGrids):
         self.meshes = [_with_capacity(mesh, capacity) for mesh in self.meshes]
 
     def reserve(self, active: np.ndarray) -> None:
-        """Give a fit whose rows have no room left a new mesh, and all more room."""
+        """Give a fit whose rows have no room left a new mesh, and all more room. Where
+        a step may soon be longer than a delay, the march is prepared for it."""
         for fit in active:
+            shortest = np.min(self.movers[: self.delays, fit])
+            if self.meshes[fit].longest_step(self.movers[:, fit]) > 0.5 * shortest:
+                self.meshes[fit] = replace(self.meshes[fit], overlaps=True)
             while self._is_full(fit):
                 mesh, movers = self.meshes[fit], self.movers[:, fit]
                 self.meshes[fit] = make_mesh(

@@ -80,6 +80,12 @@ class Mesh(eqx.Module):
         after = max(float(self.T) - breaks[-1], 0.0) / float(self.tail)
         return steps + int(np.ceil(after)) + 4
 
+    def longest_step(self, movers: np.ndarray) -> float:
+        """The longest step up to the time T, for known movers."""
+        breaks = np.sort(np.maximum(self.points.matrix @ movers, 0.0))
+        steps = np.append(np.diff(breaks) / np.asarray(self.counts)[:-1], self.tail)
+        return float(np.max(steps[breaks < float(self.T)]))
+
     def rows_needed(self, movers: jax.Array) -> jax.Array:
         """The number of rows of a march up to the time T; the capacity, or more, if
         there is no room for them."""
@@ -99,7 +105,9 @@ class Mesh(eqx.Module):
     def fill(self, movers: jax.Array, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Write the times of the rows and their derivatives for the movers into
         `nodes`, up to two rows behind the first one at or after T; and the number of
-        that row, the capacity if there is no room for it."""
+        that row. It is the capacity if there is no room for it, or if a step has become
+        longer than a delay, for which the march is not prepared unless it `overlaps`.
+        """
         breaks, doubled, _ = _sorted_points(self.points, movers, self.T)
         counts = jnp.asarray(self.counts)
         lengths = (breaks[1:] - breaks[:-1]) / counts[:-1, None]
@@ -131,7 +139,11 @@ class Mesh(eqx.Module):
         zero = jnp.asarray(0)
         carry = zero, zero, zero, zero, nodes
         i, _, _, behind, nodes = lax.while_loop(is_before_end, one, carry)
-        return nodes, jnp.where(behind == 3, i - behind, self.capacity)
+        is_possible = behind == 3
+        if not self.overlaps:
+            longest = jnp.max(jnp.where(breaks[:, 0] < self.T, lengths[:, 0], 0.0))
+            is_possible &= longest <= jnp.min(self.delays(movers))
+        return nodes, jnp.where(is_possible, i - behind, self.capacity)
 
 
 class _Sorted(NamedTuple):
