@@ -61,7 +61,7 @@ def reference(problem, T, tolerance=3e-14):
     """The solution of scipy."""
     rhs = jax.tree.map(np.asarray, problem.rhs)
     delays = [float(tau) for tau in problem.tau]
-    switches = np.asarray(problem.switch_times)
+    switches = np.asarray(problem.switch_times).tolist()
     start = np.asarray(problem.start)
 
     def past(t):

@@ -59,7 +59,7 @@ def test_derivatives(number):
 
 def test_the_cases_are_of_every_kind():
     """Delays beyond the record and shorter than a step, switches that are negative,
-    beyond the record and equal to a delay, delays equal to others or to half of them."""
+    beyond the record and equal to a delay, delays equal to others or half of them."""
     seen = set()
     for number, structure in STRUCTURES.items():
         for i in range(CASES):
