@@ -147,11 +147,11 @@ BAD = {
             "--set",
             "b=1",
         ],
-        "`tau_1` is a delay and must be positive, but got -1",
+        "`tau_1` must be positive, but got -1",
     ),
     "a negative single delay": (
         ["check", "-e", "x' = -x(t - tau)", "--set", "tau=-2"],
-        "`tau` is a delay and must be positive, but got -2",
+        "`tau` must be positive, but got -2",
     ),
     "a negative start": (
         ["fit", "data.csv", "-e", TWO, "--start", "tau_1=-1"],

@@ -118,7 +118,7 @@ def _check_delay(name: str, value: Any) -> None:
     """Raise an error unless a delay with a name of its own is positive."""
     if not isinstance(value, Tracer) and value <= 0:
         raise ValueError(
-            f"`{name}` is a delay and must be positive, but got {value:g}. An equation "
+            f"`{name}` must be positive, but got {value:g}. An equation "
             f"without this delay has x instead of x(t - {name})."
         )
 
