@@ -124,6 +124,7 @@ def test_a_name_in_several_places_is_one_parameter(capsys):
     assert found["differences"][0] == pytest.approx(slope, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_random_values_whose_solution_is_not_finite_are_replaced(capsys):
     simulate = ("simulate", "-e", TEXT, *settings(TRUTH), "--history", 0.5)
     assert run(*simulate, "--T", 20, "--points", 30, "--out", "data.csv") == 0

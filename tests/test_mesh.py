@@ -380,6 +380,7 @@ def test_a_step_longer_than_a_delay_needs_a_march_that_is_prepared_for_it():
 # Inside compiled programs.
 
 
+@pytest.mark.slow
 def test_vmap_and_jit():
     delays = jnp.array([[1.0, 0.3], [0.4, 2.0], [3.0, 3.0], [0.9, 0.45]])
 

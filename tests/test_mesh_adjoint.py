@@ -159,6 +159,7 @@ def test_switches_without_effect():
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_breaking_points_that_meet():
     """A jump that comes from one switch, a delay later, meets another switch."""
 
@@ -172,6 +173,7 @@ def test_breaking_points_that_meet():
     assert check.errors("Adjoint").max() < 3e-3
 
 
+@pytest.mark.slow
 def test_check_gradient_shows_the_three_routes(capsys):
     check = dd.check_gradient(in_dict(0.83, 1.31, initial=1.3), DATA)
     printed = capsys.readouterr().out

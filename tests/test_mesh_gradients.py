@@ -29,8 +29,8 @@ def structures():
 
 
 STRUCTURES = dict(enumerate(structures()))
-# One with two delays and everything, and one with three delays and RK2.
-OFTEN = (9, 21)
+# One with two delays and everything.
+OFTEN = (9,)
 
 
 @pytest.mark.parametrize("number", mostly_slow(STRUCTURES, OFTEN))
@@ -57,6 +57,7 @@ def test_derivatives(number):
     assert compared > CASES / 2
 
 
+@pytest.mark.slow
 def test_the_cases_are_of_every_kind():
     """Delays beyond the record and shorter than a step, switches that are negative,
     beyond the record and equal to a delay, delays equal to others or half of them."""

@@ -88,6 +88,7 @@ def differences_agree(module, *inputs):
     return torch.autograd.gradcheck(trajectory, (*inputs, *values))
 
 
+@pytest.mark.slow
 def test_trajectories_are_those_of_solve():
     expected = dd.solve(native(), 4.1)(TIMES.numpy())
     for layer in (model(), DelayODE(ByNumber(), Past(), (0.61, 1.37))):
@@ -105,6 +106,7 @@ def test_derivatives_are_those_of_differences():
     assert differences_agree(short, TIMES[1:])
 
 
+@pytest.mark.slow
 def test_one_delay_may_have_longer_steps_than_the_delay():
     class Decay(nn.Module):
         def forward(self, x, y, tau, t):
@@ -116,6 +118,7 @@ def test_one_delay_may_have_longer_steps_than_the_delay():
     assert differences_agree(layer, TIMES[1:])
 
 
+@pytest.mark.slow
 def test_a_batch_is_its_trajectories_one_by_one():
     layer = DelayODE(ByName(), PastOfOne(), TAU)
     u = torch.tensor([[0.2], [0.5], [0.9]], dtype=torch.float64, requires_grad=True)
@@ -166,6 +169,7 @@ class Network(nn.Module):
         return self.net(torch.cat([y["growth"], y["rest"]])) - 0.5 * x
 
 
+@pytest.mark.slow
 def test_a_network_with_two_delays_trains_in_torch():
     torch.manual_seed(0)
     times = torch.linspace(0, 6, 41, dtype=torch.float64)
