@@ -115,7 +115,7 @@ def order(errors):
 def errors_at(problem, exact, solver, step, overlaps=False):
     """The largest errors at the nodes and between them, with 1, 2, 4 and 8 times the
     steps in every interval."""
-    mesh = mesh_of(problem, T, solver, step, 4096, overlaps)
+    mesh = mesh_of(problem, T, solver, step, 8192 if overlaps else 2048, overlaps)
     between, errors = np.sort(np.random.default_rng(0).uniform(0, T, 400)), []
     for times in (1, 2, 4, 8):
         steps = mesh.counts * times, mesh.tail / times
@@ -135,11 +135,11 @@ def errors_at(problem, exact, solver, step, overlaps=False):
 )
 def test_every_solver_has_its_order(solver, key):
     problem, exact = case(key)
-    step = 0.1 if solver.order == 4 else 0.03
+    step = 0.1 if solver.order == 4 else 0.05
     at_nodes, between = errors_at(problem, exact, solver, step)
     assert order(at_nodes) == pytest.approx(solver.order, abs=0.2)
     assert order(between) == pytest.approx(solver.order, abs=0.2)
-    assert between[-1] < {1: 1e-2, 2: 3e-5, 4: 1e-8}[solver.order]
+    assert between[-1] < {1: 3e-2, 2: 3e-5, 4: 1e-8}[solver.order]
 
 
 @pytest.mark.parametrize("solver", mostly_slow((EULER, RK2, RK4), (RK4,)))
@@ -156,7 +156,7 @@ def test_order_where_a_delay_is_shorter_than_every_step(solver):
 # Accuracy.
 
 
-def derivative(problem, T, times, q, step=2e-3):
+def derivative(problem, T, times, q, step=1e-3):
     """dx / dtau_q by differences of scipy's solutions."""
 
     def at(move):
@@ -165,7 +165,7 @@ def derivative(problem, T, times, q, step=2e-3):
         moved = eqx.tree_at(lambda p: p.tau, problem, tuple(delays))
         return reference(moved, T, 1e-11)(times)
 
-    return (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * step)
+    return (at(1) - at(-1)) / (2 * step)
 
 
 @pytest.mark.parametrize("jump", mostly_slow((False, True), (False,)))
@@ -339,13 +339,8 @@ def test_delays_of_every_size():
     short = [end(jnp.asarray(size * T), jnp.asarray(0.7)) for size in (1e-9, 1e-12)]
     assert np.isfinite(short).all()
     assert short[0] == pytest.approx(short[1], rel=1e-7)
-    constant = eqx.tree_at(lambda p: p.history, problem, dd.Constant(1.0))
-    long = [
-        float(dd.solve(moved, T, max_step=0.05)(T)[0])
-        for tau in (1.5 * T, 1e6 * T)
-        if (moved := eqx.tree_at(lambda p: p.tau[0], constant, jnp.asarray(tau)))
-    ]
-    assert long[0] == pytest.approx(long[1], rel=1e-9)
+    long = [end(jnp.asarray(size * T), jnp.asarray(0.7)) for size in (1e6, 1e9)]
+    assert long[0] == pytest.approx(long[1], abs=1e-5)
 
 
 @pytest.mark.parametrize("delay", [np.nan, -1.0, 0.0, np.inf])
@@ -377,26 +372,38 @@ def test_a_step_longer_than_a_delay_needs_a_march_that_is_prepared_for_it():
     assert grids.meshes[0].overlaps
 
 
+def test_rows_of_a_mesh_whose_delays_are_much_longer_than_the_record():
+    problem = make_problem(2, delays=(1.0, 1e6))
+    mesh = mesh_of(problem, T, RK4, 0.05, 512)
+    needed = int(mesh.rows_needed(jnp.asarray(mover_values(problem))))
+    assert needed <= mesh.rows_in(mover_values(problem)) < needed + 20
+
+
 # Inside compiled programs.
 
 
-@pytest.mark.slow
+def solve_traced(delays):
+    problem = make_problem(2, jump=True, switch="parameter", delays=tuple(delays))
+    return dd.solve(problem, 3.0, steps_per_delay=10, max_steps=250)(3.0)[0]
+
+
+MANY = jnp.array([[1.0, 0.3], [0.4, 2.0], [3.0, 3.0], [0.9, 0.45]])
+
+
 def test_vmap_and_jit():
-    delays = jnp.array([[1.0, 0.3], [0.4, 2.0], [3.0, 3.0], [0.9, 0.45]])
+    together = jax.jit(jax.vmap(solve_traced))(MANY)
+    for delays, found in zip(MANY, together):
+        problem = make_problem(2, True, "parameter", tuple(delays))
+        alone = solve_on(problem, RK4, mesh_of(problem, 3.0, RK4, min(delays) / 10))
+        np.testing.assert_allclose(found, alone(3.0)[0], rtol=1e-12)
 
-    def end(delays):
-        problem = make_problem(2, jump=True, switch="parameter", delays=tuple(delays))
-        return dd.solve(problem, 3.0, steps_per_delay=10, max_steps=250)(3.0)[0]
 
-    together = jax.jit(jax.vmap(jax.value_and_grad(end)))(delays)
-    alone = jax.jit(jax.value_and_grad(end))
-    for i, each in enumerate(delays):
-        value, gradient = alone(each)
-        np.testing.assert_allclose(together[0][i], value, rtol=1e-12)
-        np.testing.assert_allclose(together[1][i], gradient, rtol=1e-10, atol=1e-12)
-    problem = make_problem(2, jump=True, switch="parameter", delays=(1.0, 0.3))
-    known = dd.solve(problem, 3.0, steps_per_delay=10)
-    np.testing.assert_allclose(known(3.0)[0], together[0][0], rtol=1e-12)
+@pytest.mark.slow
+def test_gradients_with_vmap():
+    together = jax.jit(jax.vmap(jax.grad(solve_traced)))(MANY)
+    alone = jax.jit(jax.grad(solve_traced))
+    for delays, found in zip(MANY, together):
+        np.testing.assert_allclose(found, alone(delays), rtol=1e-10, atol=1e-12)
 
 
 def test_too_little_room_is_an_error():

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from support.least_squares_problems import residual_rows, setup_of
 from support.mesh_problems import Structure, derivatives, random_case, reach
 from support.repeats import mostly_slow
 
@@ -15,7 +16,7 @@ EULER, RK2, RK4 = dd.Euler(), dd.RK2(), dd.RK4()
 def structures():
     """Eight for each number of delays."""
     for k in (1, 2, 3, 4):
-        d = [1 + (k + j) % 3 for j in range(8)]
+        d = [1 + (2 + k + j) % 3 for j in range(8)]
         same = k > 1
         formulas = min(1, k - same)
         yield Structure(k, d[0])
@@ -29,8 +30,8 @@ def structures():
 
 
 STRUCTURES = dict(enumerate(structures()))
-# One with two delays and everything.
-OFTEN = (9,)
+# One with three delays and everything, and one with two delays and RK2.
+OFTEN = (17, 13)
 
 
 @pytest.mark.parametrize("number", mostly_slow(STRUCTURES, OFTEN))
@@ -57,25 +58,51 @@ def test_derivatives(number):
     assert compared > CASES / 2
 
 
-@pytest.mark.slow
 def test_the_cases_are_of_every_kind():
     """Delays beyond the record and shorter than a step, switches that are negative,
-    beyond the record and equal to a delay, delays equal to others or half of them."""
+    beyond the record and equal to a delay, delays equal to others or to half."""
     seen = set()
-    for number, structure in STRUCTURES.items():
+    for number, structure in ((number, STRUCTURES[number]) for number in OFTEN):
         for i in range(CASES):
             case = random_case(structure, 100_000 * number + i)
             part, mesh = structure.split(case.theta), case.mesh
             delays, T = part["delays"], float(mesh.T)
-            plain = delays if structure.formulas == 0 else delays[1:]
+            plain = delays[structure.formulas :]
             kinds = {
                 "beyond": np.any(plain > T),
                 "short": np.any(plain < float(mesh.tail)),
-                "equal": len(np.unique(plain)) < len(plain),
-                "half": np.any(plain[:, None] == 2 * plain),
+                "equal": len(np.unique(delays)) < len(delays),
+                "half": np.any(delays[:, None] == 2 * delays),
                 "negative": np.any(part["moving"] < 0),
                 "late": np.any(part["moving"] > T),
                 "at a delay": np.any(part["moving"][:, None] == delays),
             }
             seen |= {kind for kind, is_so in kinds.items() if is_so}
     assert len(seen) == 7
+
+
+def test_a_text_with_everything():
+    """`Discrete` and least squares, with all that a text can have."""
+    text = """x' = r * x * (1 - x(t - tau) / K) - c * x(t - 2 * tau) * (t > t_on)
+    x(0) = dose
+    x(t<=0) = K / 4 + m * t"""
+    model = dd.equation(text, observe="seen = gain * x + t")
+    values = dict(r=1.1, K=2.0, c=0.3, tau=0.7, t_on=1.9, dose=1.2, m=0.1, gain=1.3)
+    problem = model.problem(values)
+    t = np.sort(np.random.default_rng(1).uniform(0, 5, 23))
+    x = 1 + np.sin(t)
+    x[4] = np.nan
+    data = dd.Data(t, x, sd=np.linspace(0.5, 2.0, 23))
+    loss, gradient = dd.value_and_grad(problem, data, max_step=data.T / 120)
+    setup = setup_of(problem, data, model.settings)
+    names = setup.model.free.names
+    residual, jacobian = residual_rows(setup, setup.points(), 120)(
+        np.array([values[name] for name in names])
+    )
+    np.testing.assert_allclose(residual @ residual, loss, rtol=1e-12)
+    by_name = 2 * residual @ jacobian
+    # A name in several places is one parameter.
+    expected = dict.fromkeys(names, 0.0)
+    for name, value in dd.parameter_values(gradient).items():
+        expected[name.split(".")[-1]] += value
+    np.testing.assert_allclose(by_name, [expected[name] for name in names], rtol=1e-10)

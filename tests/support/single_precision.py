@@ -51,10 +51,8 @@ def check_fits(data: dd.Data) -> None:
 
 def check_several_delays() -> None:
     """Two delays, a dose at time zero and a switch at the sum of both delays."""
-    text = "x' = -a * x(t - tau_1) + b * x(t - tau_2) + (t > 1.25) * c;  x(0) = 2"
-    values = {"a": 0.9, "b": 0.4, "c": 0.7, "x_0": 1.0, "tau_1": 0.5, "tau_2": 0.75}
-    model = dd.equation(text)
-    problem = model.problem({name: values[name] for name in values if name != "x_0"})
+    text = "x' = -a * x(t - u) + c * x(t - v) + (t > 1.25) * k;  x(0) = 2;  x(t<=0) = 1"
+    problem = dd.equation(text).problem(a=0.9, c=0.4, k=0.7, u=0.5, v=0.75)
     solution = dd.solve(problem, 3.0)
     assert solution.x.dtype == np.float32 and np.all(np.isfinite(solution.x))
     finer = dd.solve(problem, 3.0, max_step=0.005)

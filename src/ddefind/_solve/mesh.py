@@ -33,8 +33,6 @@ _SAME, _SIDE = 1024, 64
 # From the right it is seen at a distance so many times as long: beyond all the points
 # that count as one.
 _RIGHT = 2 * _SAME // _SIDE
-# The largest number of steps in one interval: enough for every record, and an integer.
-_MOST_STEPS = 1 << 30
 
 
 @final
@@ -76,7 +74,10 @@ class Mesh(eqx.Module):
         """An upper limit of the number of rows up to the time T, for known movers."""
         breaks = np.sort(np.maximum(self.points.matrix @ movers, 0.0))
         is_inside = breaks[:-1] < float(self.T)
-        steps = int(np.sum((np.asarray(self.counts)[:-1] + 1)[is_inside]))
+        # Of the interval in which the record ends, only a part is marched.
+        shares = (float(self.T) - breaks[:-1]) / np.maximum(np.diff(breaks), 1e-300)
+        rows = np.ceil(np.asarray(self.counts)[:-1] * np.clip(shares, 0, 1)) + 1
+        steps = int(np.sum(rows[is_inside]))
         after = max(float(self.T) - breaks[-1], 0.0) / float(self.tail)
         return steps + int(np.ceil(after)) + 4
 
@@ -225,7 +226,9 @@ def make_mesh(
     lengths = breaks[1:] - breaks[:-1]
     # Intervals after the record are not marched, unless the delays become shorter.
     lengths = xp.where(breaks[:-1] < T, lengths, xp.minimum(lengths, T))
-    counts = xp.clip(xp.ceil(lengths / step - 1e-9), 1, _MOST_STEPS).astype(int)
+    # An interval that ends long after the record has very many steps.
+    most = float(jnp.iinfo(jnp.result_type(int)).max // 2)
+    counts = xp.clip(xp.ceil(lengths / step - 1e-9), 1, most).astype(int)
     counts = xp.append(counts, 1)
     counts, step, T = (jnp.asarray(each) for each in (counts, step, T))
     return Mesh(points, counts, step, T, capacity, overlaps)
