@@ -16,6 +16,7 @@ from ddefind._solve.mesh import make_mesh
 from ddefind._solve.mesh_path import MeshPath
 from ddefind._solve.solution import solve_mesh
 from ddefind._solve.time_grid import mover_values, points_of
+from support.mesh_problems import Formula
 from support.method_of_steps import method_of_steps
 from support.repeats import mostly_slow
 
@@ -353,6 +354,17 @@ def test_a_delay_that_is_no_positive_number_gives_nan(delay):
         assert np.all(np.isnan(path.rows))
     with pytest.raises(ValueError, match="must be positive and finite, but got"):
         make_problem(2, delays=(1.0, delay))
+
+
+def test_delays_and_switches_that_are_no_numbers_are_errors():
+    formula = Formula(jnp.asarray(np.nan), jnp.asarray(0.0))
+    unknown = make_problem(2, delays=(1.0, formula))
+    with pytest.raises(ValueError, match=r"delay `tau\[1\]` must be .* but it is nan"):
+        dd.solve(unknown, T)
+    never = make_problem(1, switch="parameter")
+    never = eqx.tree_at(lambda p: p.rhs.switch, never, jnp.asarray(np.inf))
+    with pytest.raises(ValueError, match="A switch is at the time inf"):
+        dd.solve(never, T)
 
 
 def test_a_step_longer_than_a_delay_needs_a_march_that_is_prepared_for_it():

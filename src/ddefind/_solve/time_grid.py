@@ -85,6 +85,7 @@ def mesh_for(
     shrink: float = 1.0,
 ) -> Mesh:
     """The mesh for these values of the movers, of which the delays have `names`."""
+    _check_movers(movers, names)
     delays = movers[: points.delays]
     step = min(float(np.min(delays)), T) / steps_per_delay
     step = step if max_step is None else max_step
@@ -101,3 +102,19 @@ def mesh_for(
     capacity = quarter * -(-needed // quarter)
     overlaps = bool(np.min(delays) * shrink < 2 * step)
     return make_mesh(points, movers, T, step, capacity, overlaps)
+
+
+def _check_movers(movers: np.ndarray, names: Sequence[str]) -> None:
+    """Raise an error unless the delays are positive and all movers finite."""
+    for name, value in zip(names, movers):
+        if not 0 < value < math.inf:
+            raise ValueError(
+                f"The delay `{name}` must be positive and finite, but it is {value:g}. "
+                "Give other values to the parameters of its formula."
+            )
+    for value in movers[len(names) :]:
+        if not math.isfinite(value):
+            raise ValueError(
+                f"A switch is at the time {value:g}. Give the parameters of "
+                "`switches` values for which all of its times are finite."
+            )
