@@ -94,8 +94,6 @@ CASES = {
     "three, jump, switch": dict(k=3, jump=True, switch="parameter"),
 }
 OFTEN = [
-    (RK4, "one, jump, switch"),
-    (RK4, "two delays"),
     (RK4, "three, jump, switch"),
     (RK2, "two, switch"),
     (EULER, "two, jump"),
@@ -286,7 +284,7 @@ KINKS = {
 }
 
 
-@pytest.mark.parametrize("jump", [False, True], ids=["", "jump"])
+@pytest.mark.parametrize("jump", mostly_slow((False, True), (True,)))
 @pytest.mark.parametrize("name", CROSSINGS)
 def test_no_jump_and_no_kink_where_breaking_points_cross(name, jump):
     crossing, moving = CROSSINGS[name]
