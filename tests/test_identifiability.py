@@ -20,6 +20,7 @@ from ddefind._inference.exchanges import (
 )
 from ddefind._inference.identifiability import reasons
 from support.options import QUIET
+from support.repeats import mostly_slow
 from support.uncertainties import hand_made
 
 NEAR = dd.LeastSquares(starts=1)
@@ -56,7 +57,7 @@ def test_the_formula_of_a_combination(rate, truth, formula):
     assert fit.standard_errors["tau"] < 0.1
 
 
-@pytest.mark.parametrize("noise", [0.0, 0.02, 0.3])
+@pytest.mark.parametrize("noise", mostly_slow([0.0, 0.02, 0.3], {0.02}))
 def test_equal_values_are_a_product_or_a_sum(noise):
     """At a = c all three have the same gradient; what happens farther off decides. A
     formula of another kind is not named."""
