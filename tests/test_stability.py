@@ -303,6 +303,7 @@ def test_a_switch_in_time_has_no_equilibrium():
         stability(uncertainty, np.linspace(0.5, 3.0, 50)[:, None], ("x",))
 
 
+@pytest.mark.slow
 def test_the_stability_of_a_fit_with_two_delays():
     """At x = K disturbances obey u' = -r (p u(t - tau_1) + (1 - p) u(t - tau_2))."""
     text = "x' = r * x * (1 - (p * x(t - tau_1) + (1 - p) * x(t - tau_2)) / K)"
