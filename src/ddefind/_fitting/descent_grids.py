@@ -144,4 +144,4 @@ def make_grids(
         return Meshes(problems, T, solver, n)
     known = {id(problem): float(problem.tau) for problem in problems}
     tau = np.array([known[id(problem)] for problem in problems])
-    return AlignedGrids(tau[None], T, first.initial is not None, n)
+    return AlignedGrids(tau[None], T, first.has_jump, n)

@@ -305,10 +305,9 @@ class MeshSensitivity(AbstractSensitivity):
     ) -> tuple[Any, MeshMemory]:
         movers, mesh = self._movers[0], self.mesh
         k = self._delays.shape[0]
-        nodes, last = mesh.fill(movers, memory.nodes)
+        nodes, last, after_history = mesh.fill(movers, memory.nodes)
         has_room = (last < mesh.capacity) & jnp.all(self._delays[:, 0] > 0)
         last = jnp.minimum(last, mesh.capacity - 3)
-        after_history = mesh.after_history(movers)
         early = jnp.minimum(after_history, last + 1)
         history = self._write_history(nodes, early, memory.history)
         past = _MovingPast(

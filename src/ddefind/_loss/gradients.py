@@ -69,20 +69,18 @@ def loss_value(
 ) -> tuple[jax.Array, Any]:
     """The loss without its gradient, and the used memory `path`."""
     if isinstance(system.grid, Mesh):
-        return loss_on_mesh(system, loss, target, params, "forward"), path
+        problem = eqx.combine(params, system.fixed)
+        x = solve_mesh(problem, system.solver, system.grid, "forward")
+        return _point_costs(system, loss, target).total(params, x), path
     path, last = solve_path(system, params, path)
     return loss.path_cost(system, target).value(params, path, last), path
 
 
-def loss_on_mesh(
-    system: System, loss: AbstractLoss, target: Target, params: Problem, mode: str
-) -> jax.Array:
-    """The loss of the solution on a mesh, which JAX can differentiate in this mode."""
-    problem = eqx.combine(params, system.fixed)
-    path = solve_mesh(problem, system.solver, system.grid, mode)
+def _point_costs(system: System, loss: AbstractLoss, target: Target) -> PointCosts:
+    """The loss on a mesh, where every loss is a sum of costs at fixed times."""
     path_cost = loss.path_cost(system, target)
     assert isinstance(path_cost, PointCosts)
-    return path_cost.total(params, path)
+    return path_cost
 
 
 @final
@@ -119,9 +117,7 @@ def _discrete_on_mesh(
     inputs, pull, (mesh_system, last) = jax.vjp(prepare, params, has_aux=True)
     rows, cursor = march_mesh(mesh_system, inputs, last)
     path = mesh_path(system.grid, inputs, rows, last)
-    path_cost = loss.path_cost(system, target)
-    assert isinstance(path_cost, PointCosts)
-    cost = path_cost.on_mesh(params, path)
+    cost = _point_costs(system, loss, target).on_mesh(params, path)
     on_inputs = reverse_mesh(mesh_system, inputs, rows, cursor, last, cost.on_rows)
     on_times = on_inputs.times + cost.on_times
     (gradient,) = pull(on_inputs._replace(times=on_times))

@@ -90,12 +90,11 @@ class Mesh(eqx.Module):
     def rows_needed(self, movers: jax.Array) -> jax.Array:
         """The number of rows of a march up to the time T; the capacity, or more, if
         there is no room for them."""
-        return self.fill(movers, self.empty())[1] + 2
+        return self.fill(movers, self.empty()).last + 2
 
-    def after_history(self, movers: jax.Array) -> jax.Array:
+    def _after_history(self, doubled: jax.Array, rank: jax.Array) -> jax.Array:
         """For each delay the first step whose delayed states are not history, [k]: the
         one that begins at the first row of its breaking point."""
-        _, doubled, rank = _sorted_points(self.points, movers, self.T)
         rows = jnp.minimum(jnp.asarray(self.counts), self.capacity) + doubled
         k, count = self.points.delays, len(self.points.sums)
         delays = np.eye(k, len(self.points.sums[0]), dtype=int).tolist()
@@ -103,13 +102,10 @@ class Mesh(eqx.Module):
         is_before = np.arange(count) < rank[np.array(places, int)][:, None]
         return jnp.sum(jnp.where(is_before, rows, 0), axis=1)
 
-    def fill(self, movers: jax.Array, nodes: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def fill(self, movers: jax.Array, nodes: jax.Array) -> "Nodes":
         """Write the times of the rows and their derivatives for the movers into
-        `nodes`, up to two rows behind the first one at or after T; and the number of
-        that row. It is the capacity if there is no room for it, or if a step has become
-        longer than a delay, for which the march is not prepared unless it `overlaps`.
-        """
-        breaks, doubled, _ = _sorted_points(self.points, movers, self.T)
+        `nodes`, up to two rows behind the first one at or after T."""
+        breaks, doubled, rank = _sorted_points(self.points, movers, self.T)
         counts = jnp.asarray(self.counts)
         lengths = (breaks[1:] - breaks[:-1]) / counts[:-1, None]
         tail = jnp.where(jnp.arange(breaks.shape[1]) == 0, self.tail, 0.0)
@@ -144,7 +140,23 @@ class Mesh(eqx.Module):
         if not self.overlaps:
             longest = jnp.max(jnp.where(breaks[:, 0] < self.T, lengths[:, 0], 0.0))
             is_possible &= longest <= jnp.min(self.delays(movers))
-        return nodes, jnp.where(is_possible, i - behind, self.capacity)
+        last = jnp.where(is_possible, i - behind, self.capacity)
+        return Nodes(nodes, last, self._after_history(doubled, rank))
+
+
+class Nodes(NamedTuple):
+    """The nodes of a march.
+
+    - `table`, [capacity, 1 + movers]: the time of each row, and its derivatives.
+    - `last`: the first row at or after T. It is the capacity if there is no room for
+      it, or if a step has become longer than a delay, for which a march is not prepared
+      unless its mesh `overlaps`.
+    - `after_history`, [k]: for each delay the first step that reads no history.
+    """
+
+    table: jax.Array
+    last: jax.Array
+    after_history: jax.Array
 
 
 class _Sorted(NamedTuple):
@@ -232,13 +244,3 @@ def make_mesh(
     counts = xp.append(counts, 1)
     counts, step, T = (jnp.asarray(each) for each in (counts, step, T))
     return Mesh(points, counts, step, T, capacity, overlaps)
-
-
-def rows_needed(
-    points: BreakingPoints, movers: np.ndarray, T: float, step: float
-) -> int:
-    """An upper limit of the number of rows of such a mesh up to the time T."""
-    breaks = np.append(np.sort(np.maximum(points.matrix @ movers, 0.0)), np.inf)
-    lengths = np.clip(np.minimum(breaks[1:], T) - breaks[:-1], 0.0, None)
-    steps = np.sum(np.ceil(lengths / step)[breaks[:-1] < T] + 2)
-    return int(steps + sum(points.doubled) + 2)

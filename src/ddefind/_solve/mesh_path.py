@@ -17,7 +17,7 @@ from jax import lax
 from .._problem.delays import delay_vector, in_structure
 from .._problem.problem import Problem
 from .march import March, MarchState, march_until
-from .mesh import Mesh
+from .mesh import Mesh, Nodes
 from .mesh_past import Cursor, MeshPast, MeshTimes, hermite_at, stage_fractions
 from .runge_kutta import AbstractSolver
 
@@ -130,13 +130,14 @@ def movers_of(problem: Problem) -> jax.Array:
     return jnp.concatenate([delay_vector(problem.tau), problem.switch_times])
 
 
-def node_times(mesh: Mesh, movers: jax.Array) -> tuple[jax.Array, jax.Array]:
+def node_times(mesh: Mesh, movers: jax.Array) -> tuple[jax.Array, Nodes]:
     """The times of the rows, [capacity], which JAX can differentiate for the movers in
-    both modes, and the first row at or after T."""
+    both modes, and the nodes themselves."""
     at = lax.stop_gradient(movers)
-    nodes, last = mesh.fill(at, mesh.empty())
+    nodes = mesh.fill(at, mesh.empty())
+    times, derivatives = nodes.table[:, 0], nodes.table[:, 1:]
     # The value is that of the nodes, and the derivative is theirs as well.
-    return nodes[:, 0] + jnp.sum(nodes[:, 1:] * (movers - at), axis=1), last
+    return times + jnp.sum(derivatives * (movers - at), axis=1), nodes
 
 
 def prepare_march(
@@ -144,12 +145,10 @@ def prepare_march(
 ) -> tuple[MeshSystem, MarchInputs, jax.Array]:
     """The system, the inputs of its march, and its last row."""
     params, fixed = eqx.partition(problem.rhs, eqx.is_inexact_array)
-    delays, k = delay_vector(problem.tau), len(delay_vector(problem.tau))
     movers = movers_of(problem)
-    times, last = node_times(mesh, movers)
+    delays, k = mesh.delays(movers), mesh.points.delays
+    times, (_, last, after_history) = node_times(mesh, movers)
     following = jnp.concatenate([times[1:], times[-1:]])
-
-    after_history = mesh.after_history(lax.stop_gradient(movers))
     fractions = jnp.asarray(stage_fractions(solver))
     stages = times[:, None] + fractions * (following - times)[:, None]
     # A time after zero is not history: it is replaced so that nothing overflows. A
@@ -162,7 +161,6 @@ def prepare_march(
     before_start, table = states[:k], states[k:].reshape(*early.shape, -1)
     inputs = MarchInputs(params, delays, times, table, before_start, problem.start)
     structure = jax.tree.structure(in_structure(problem.tau, [0] * k))
-    has_switches = problem.switch_times.shape[0] > 0
-    side = mesh.side if has_switches else 0.0
+    side = mesh.side if movers.shape[0] > k else 0.0
     system = MeshSystem(fixed, structure, solver, mesh, after_history, side)
     return system, inputs, last

@@ -30,6 +30,7 @@ from .march import MOST_PASSES, largest_change, take_step
 from .mesh import seen_from
 from .mesh_past import (
     Cursor,
+    MeshPast,
     add_two,
     hermite_at,
     pull_hermite,
@@ -54,7 +55,19 @@ class _Step(NamedTuple):
     reads: list[jax.Array]
 
 
+class _Sums(NamedTuple):
+    """The cotangents to which the reads of a step contribute; `on_ends` are those of
+    the times of its two ends."""
+
+    on_path: jax.Array
+    on_times: jax.Array
+    on_ends: jax.Array
+    on_delays: jax.Array
+
+
 class _Carry(NamedTuple):
+    """The cotangents that the loop back carries: it has come to row i."""
+
     i: jax.Array
     on_row: jax.Array  # the cotangent of row i
     on_path: jax.Array  # [capacity, 2, d]
@@ -83,53 +96,57 @@ class _StepTimes(AbstractRowTimes):
         return self.t1 - self.t0
 
 
-def reverse_mesh(
-    system: MeshSystem,
-    inputs: MarchInputs,
-    path: jax.Array,
-    cursor: Cursor,
-    last: Any,
-    on_path: jax.Array,
-) -> MarchInputs:
-    """The cotangents of the inputs of a march, given those of its path."""
-    past = system.past(inputs)
-    k = inputs.delays.shape[0]
-    fractions = jnp.asarray(past.fractions)
-    reads = [(stage, q) for stage in range(len(past.fractions)) for q in range(k)]
-    number = np.arange(len(reads))
+@final
+@dataclass(frozen=True)
+class _ReverseMesh:
+    """The VJPs of the steps of a march, and what is the same for all of them."""
 
-    def one(step: _Step):
+    system: MeshSystem
+    inputs: MarchInputs
+    path: jax.Array
+    cursor: Cursor
+
+    @property
+    def _past(self) -> MeshPast:
+        return self.system.past(self.inputs)
+
+    @property
+    def _delays(self) -> list[jax.Array]:
+        return [self.inputs.delays[q] for q in range(self.inputs.delays.shape[0])]
+
+    def _result(self, step: _Step) -> tuple[jax.Array, jax.Array]:
         """Row i + 1, from what step i depends on."""
-        times = _StepTimes(step.t0, step.t1, system.side)
+        times = _StepTimes(step.t0, step.t1, self.system.side)
 
         def slope(t, x, y):
-            return system.slope(step.rhs, step.delays, t, x, y)
+            return self.system.slope(step.rhs, step.delays, t, x, y)
 
-        at = [step.reads[begin : begin + k] for begin in range(0, len(reads), k)]
-        x = take_step(times, system.solver, slope, 1.0, 0, step.x, step.first, at)
+        k, solver = len(step.delays), self.system.solver
+        at = [step.reads[begin : begin + k] for begin in range(0, len(step.reads), k)]
+        x = take_step(times, solver, slope, 1.0, 0, step.x, step.first, at)
         return x, slope(times.stage(0, 1.0), x, at[-1])
 
-    def overlapping(i, pieces, step: _Step, after):
-        """The VJP of step i, whose reads inside itself come from its own result."""
+    def _result_inside(self, i: Any, pieces: jax.Array, step: _Step, after: Any):
+        """The same, where reads inside the step come from its own result `after`."""
+        left, right = jnp.stack([step.x, step.first]), jnp.stack(after)
+        k, reads = len(step.delays), []
+        for m, known in enumerate(step.reads):
+            c, q = self._past.fractions[m // k], m % k
+            s = step.t0 + c * (step.t1 - step.t0) - step.delays[q]
+            own = hermite_at(s, step.t0, step.t1, left, right)
+            is_own = (pieces[m] == i) & ~self._past.reads_history(i, q)
+            reads.append(jnp.where(is_own, own, known))
+        return self._result(step._replace(reads=reads))
 
-        def whole(step: _Step, after):
-            left, right = jnp.stack([step.x, step.first]), jnp.stack(after)
-            known = []
-            for m, (stage, q) in enumerate(reads):
-                length = step.t1 - step.t0
-                s = step.t0 + past.fractions[stage] * length - step.delays[q]
-                own = hermite_at(s, step.t0, step.t1, left, right)
-                is_own = (pieces[m] == i) & ~past.reads_history(i, q)
-                known.append(jnp.where(is_own, own, step.reads[m]))
-            return one(step._replace(reads=known))
-
-        return jax.vjp(whole, step, after)[1]
-
-    def pull_step(i, pieces, step: _Step, on_after):
+    def _pull_step(self, i: Any, pieces: jax.Array, step: _Step, on_after: Any):
         """The cotangents of what step i depends on."""
-        if not past.overlaps:
-            return jax.vjp(one, step)[1](on_after)[0]
-        pull = overlapping(i, pieces, step, tuple(read(path, i + 1)))
+        if not self._past.overlaps:
+            return jax.vjp(self._result, step)[1](on_after)[0]
+
+        def result(step, after):
+            return self._result_inside(i, pieces, step, after)
+
+        _, pull = jax.vjp(result, step, tuple(read(self.path, i + 1)))
 
         def is_changing(carry):
             passes, change, _ = carry
@@ -144,54 +161,82 @@ def reverse_mesh(
         *_, multiplier = lax.while_loop(is_changing, again, carry)
         return pull(multiplier)[0]
 
-    def body(carry: _Carry) -> _Carry:
-        i = carry.i - 1
-        pieces, seen = read(cursor.found, i), read(cursor.seen, i)
+    def step(self, carry: _Carry) -> _Carry:
+        """Go back through step i - 1, from the cotangent of row i."""
+        i, inputs = carry.i - 1, self.inputs
+        pieces, seen = read(self.cursor.found, i), read(self.cursor.seen, i)
         t0, t1 = read(inputs.times, i), read(inputs.times, i + 1)
-        x, first = read(path, i)
-        states = [seen[m] for m in range(len(reads))]
-        delays = [inputs.delays[q] for q in range(k)]
-        step = _Step(inputs.rhs, delays, x, first, t0, t1, states)
-        on_step = pull_step(i, pieces, step, tuple(carry.on_row))
+        x, first = read(self.path, i)
+        reads = [seen[m] for m in range(seen.shape[0])]
+        step = _Step(inputs.rhs, self._delays, x, first, t0, t1, reads)
+        on_step = self._pull_step(i, pieces, step, tuple(carry.on_row))
         on_reads = jnp.stack(on_step.reads)
-        is_early = (i < past.after_history)[number % k][:, None]
-        is_elsewhere = is_early | (past.overlaps & (pieces == i))[:, None]
-        passed_on = jnp.where(is_elsewhere, 0.0, on_reads)
-
-        def pull_read(m, sums):
-            """Pass the cotangent of read m on to the two rows that were read."""
-            on_path, on_times, on_ends, on_delays = sums
-            piece, q, c = read(pieces, m), m % k, read(fractions, m // k)
-            rows, ends = read_two(path, piece), read_two(inputs.times, piece)
-            s = t0 + c * (t1 - t0) - read(inputs.delays, q)
-            by_rows, by_ends, by_s = pull_hermite(s, ends, rows, read(passed_on, m))
-            return (
-                add_two(on_path, piece, by_rows),
-                add_two(on_times, piece, by_ends),
-                on_ends + by_s * jnp.stack([1 - c, c]),
-                write(on_delays, q, read(on_delays, q) - by_s),
-            )
-
-        sums = (
+        delay = np.arange(len(reads)) % inputs.delays.shape[0]
+        is_early = (i < self._past.after_history)[delay][:, None]
+        is_own = (self._past.overlaps & (pieces == i))[:, None]
+        sums = _Sums(
             carry.on_path,
             carry.on_times,
             jnp.stack([on_step.t0, on_step.t1]),
             carry.on_delays + jnp.stack(on_step.delays),
         )
-        on_path, on_times, on_ends, on_delays = lax.fori_loop(
-            0, len(reads), pull_read, sums
-        )
+        on_rows = jnp.where(is_early | is_own, 0.0, on_reads)
+        sums = self._pull_reads(t0, t1, pieces, on_rows, sums)
         on_row = jnp.stack([on_step.x, on_step.first])
         return _Carry(
             i,
-            on_row + read(on_path, i),
-            on_path,
-            add_two(on_times, i, on_ends),
+            on_row + read(sums.on_path, i),
+            sums.on_path,
+            add_two(sums.on_times, i, sums.on_ends),
             write(carry.on_history, i, jnp.where(is_early, on_reads, 0.0)),
             jax.tree.map(jnp.add, carry.on_rhs, on_step.rhs),
-            on_delays,
+            sums.on_delays,
         )
 
+    def _pull_reads(self, t0, t1, pieces, on_reads, sums: "_Sums") -> "_Sums":
+        """Pass the cotangents of all reads of a step, from `t0` to `t1`, on to the two
+        rows between which each was read."""
+        inputs, fractions = self.inputs, jnp.asarray(self._past.fractions)
+        k = inputs.delays.shape[0]
+
+        def one(m, sums: _Sums) -> _Sums:
+            piece, q, c = read(pieces, m), m % k, read(fractions, m // k)
+            rows, ends = read_two(self.path, piece), read_two(inputs.times, piece)
+            s = t0 + c * (t1 - t0) - read(inputs.delays, q)
+            by_rows, by_ends, by_s = pull_hermite(s, ends, rows, read(on_reads, m))
+            return _Sums(
+                add_two(sums.on_path, piece, by_rows),
+                add_two(sums.on_times, piece, by_ends),
+                sums.on_ends + by_s * jnp.stack([1 - c, c]),
+                write(sums.on_delays, q, read(sums.on_delays, q) - by_s),
+            )
+
+        return lax.fori_loop(0, on_reads.shape[0], one, sums)
+
+    def first_row(self, on_row: jax.Array):
+        """The cotangents of what row 0 depends on: of the parameters of the right-hand
+        side, the delays, its time, the delayed states and the state."""
+        inputs = self.inputs
+
+        def row(rhs, delays, t, y, start):
+            t = t + seen_from(True, self.system.side)
+            return jnp.stack([start, self.system.slope(rhs, delays, t, start, y)])
+
+        before = [inputs.before_start[q] for q in range(len(self._delays))]
+        arguments = inputs.rhs, self._delays, inputs.times[0], before, inputs.start
+        return jax.vjp(row, *arguments)[1](on_row)
+
+
+def reverse_mesh(
+    system: MeshSystem,
+    inputs: MarchInputs,
+    path: jax.Array,
+    cursor: Cursor,
+    last: Any,
+    on_path: jax.Array,
+) -> MarchInputs:
+    """The cotangents of the inputs of a march, given those of its path."""
+    reverse = _ReverseMesh(system, inputs, path, cursor)
     carry = _Carry(
         last,
         read(on_path, last),
@@ -201,29 +246,15 @@ def reverse_mesh(
         jax.tree.map(jnp.zeros_like, inputs.rhs),
         jnp.zeros_like(inputs.delays),
     )
-    carry = lax.while_loop(lambda carry: carry.i > 0, body, carry)
-
-    def first_row(rhs, delays, t, start, y):
-        t = t + seen_from(True, system.side)
-        return jnp.stack([start, system.slope(rhs, delays, t, start, y)])
-
-    arguments = (
-        inputs.rhs,
-        inputs.delays,
-        inputs.times[0],
-        inputs.start,
-        inputs.before_start,
-    )
-    by_rhs, by_delays, by_t, by_start, by_history = jax.vjp(first_row, *arguments)[1](
-        carry.on_row
-    )
+    carry = lax.while_loop(lambda carry: carry.i > 0, reverse.step, carry)
+    by_rhs, by_delays, by_t, on_before, on_start = reverse.first_row(carry.on_row)
     return MarchInputs(
         jax.tree.map(jnp.add, carry.on_rhs, by_rhs),
-        carry.on_delays + by_delays,
+        carry.on_delays + jnp.stack(by_delays),
         carry.on_times.at[0].add(by_t),
         carry.on_history.reshape(inputs.history.shape),
-        by_history,
-        by_start,
+        jnp.stack(on_before),
+        on_start,
     )
 
 

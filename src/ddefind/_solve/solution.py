@@ -208,9 +208,9 @@ def solve(
         path = _check_room(path, last, mesh.capacity, mesh.capacity - 4)
         return Solution(problem, jnp.asarray(T), last, path, times, None)
     if is_concrete(problem.tau):
-        grid = make_grid(problem.initial is not None, T, n, float(problem.tau))
+        grid = make_grid(problem.has_jump, T, n, float(problem.tau))
     else:
-        grid = Grid(n, problem.initial is not None, 0)
+        grid = Grid(n, problem.has_jump, 0)
         rows = _ROWS_WHEN_TRACED if max_steps is None else grid.rows(max_steps) + 1
         grid = Grid(n, grid.jump, max(rows, grid.delay_rows + 1))
     path, last = _compiled_path(problem, jnp.asarray(T), solver, grid, differentiate)

@@ -14,7 +14,7 @@ from .._problem.delays import delay_count, delay_names, delay_values
 from .._problem.problem import Problem
 from .breaking_points import BreakingPoints, breaking_points
 from .grid import Grid
-from .mesh import Mesh, make_mesh, rows_needed
+from .mesh import Mesh, make_mesh
 from .runge_kutta import AbstractSolver
 
 # The largest number of rows of a mesh: more would take gigabytes and minutes.
@@ -44,8 +44,8 @@ def switch_count(problem: Problem) -> int:
 def points_of(problem: Problem, solver: AbstractSolver) -> BreakingPoints:
     """The breaking points of a problem that matter to a solver."""
     switches = switch_count(problem)
-    jump = problem.initial is not None
-    return breaking_points(delay_count(problem.tau), switches, jump, solver.order)
+    delays = delay_count(problem.tau)
+    return breaking_points(delays, switches, problem.has_jump, solver.order)
 
 
 def mover_values(problem: Problem) -> np.ndarray:
@@ -67,9 +67,9 @@ def time_grid(
     It has at least `steps_per_delay` steps in the shortest delay or, if `max_step` is
     given, steps of at most this length, whatever the delays are. There is room for
     delays that are shorter by the factor `shrink`."""
-    jump = problem.initial is not None
     if not needs_mesh(problem) and max_step is None:
-        return make_grid(jump, T, steps_per_delay, shrink * float(problem.tau))
+        tau = shrink * float(problem.tau)
+        return make_grid(problem.has_jump, T, steps_per_delay, tau)
     points, movers = points_of(problem, solver), mover_values(problem)
     names = delay_names(problem.tau)
     return mesh_for(points, movers, names, T, steps_per_delay, max_step, shrink)
@@ -89,7 +89,7 @@ def mesh_for(
     delays = movers[: points.delays]
     step = min(float(np.min(delays)), T) / steps_per_delay
     step = step if max_step is None else max_step
-    needed = rows_needed(points, movers, T, shrink * step)
+    needed = make_mesh(points, movers, T, shrink * step, 0, True).rows_in(movers)
     if needed > _MOST_ROWS:
         shortest = names[int(np.argmin(delays))]
         raise ValueError(
