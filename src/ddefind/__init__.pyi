@@ -36,6 +36,11 @@ from ._loss.losses import (
     SumOfSquares as SumOfSquares,
 )
 from ._loss.published import Published as Published
+from ._problem.general_delays import (
+    Delay as Delay,
+    GammaDelay as GammaDelay,
+    UniformDelay as UniformDelay,
+)
 from ._problem.history import (
     AbstractHistory as AbstractHistory,
     Affine as Affine,

@@ -15,7 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._problem.delays import AbstractDelay
+from .._problem.delays import AbstractConstantDelay
 from .._problem.history import AbstractHistory
 from .._problem.problem import Problem
 from .._util.arrays import as_parameter
@@ -243,7 +243,7 @@ def _observe_variables(program: FormulaProgram, x: Any, t: Any) -> dict:
 _MODULE_KINDS: dict[ModuleKind, Any] = {
     "rhs": (AbstractModel, _rhs_variables),
     "history": (AbstractHistory, _history_variables),
-    "delay": (AbstractDelay, _delay_variables),
+    "delay": (AbstractConstantDelay, _delay_variables),
     "initial": (eqx.Module, _initial_variables),
     "observe": (eqx.Module, _observe_variables),
 }

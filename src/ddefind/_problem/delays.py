@@ -5,8 +5,9 @@ with `tau={"maturation": 14.0, "incubation": 3.0}`, `y["maturation"]` is the sta
 units of time earlier. Inside the library the delays of a problem are numbered, in the
 order of JAX's trees: a tuple in its own order, a dict in the order of its sorted keys.
 
-A delay is a number, which is a parameter of its own, or an `AbstractDelay`, which
-computes the number from parameters.
+A delay is a number, which is a parameter of its own; or an `AbstractConstantDelay`,
+which computes the number from parameters; or more than a number: see
+`general_delays.py`.
 """
 
 import abc
@@ -21,15 +22,19 @@ from .._util.arrays import as_parameter, is_concrete
 
 
 class AbstractDelay(eqx.Module):
+    """What may stand for a delay in `tau`, beside a number."""
+
+    @abc.abstractmethod
+    def describe(self) -> str:
+        """The delay in words, with the values that its parameters have."""
+
+
+class AbstractConstantDelay(AbstractDelay):
     """A delay that is computed from the parameters in its fields."""
 
     @abc.abstractmethod
     def __call__(self) -> jax.Array:
         """The delay, a number."""
-
-    @abc.abstractmethod
-    def describe(self) -> str:
-        """The formula of the delay, with the values that its parameters have."""
 
 
 def is_delay(leaf: Any) -> bool:
@@ -58,7 +63,8 @@ def _as_delay(name: str, value: Any) -> Any:
         return value
     raise TypeError(
         f"`{name}` must be a positive number, but got {value!r}. Several delays are a "
-        'tuple or a dict of numbers: tau=(1.0, 2.5), or tau={"a": 1.0, "b": 2.5}.'
+        'tuple or a dict of numbers: tau=(1.0, 2.5), or tau={"a": 1.0, "b": 2.5}. A '
+        "delay that depends on time and state is a `dd.Delay`."
     )
 
 
@@ -116,6 +122,8 @@ def check_delays(tau: Any) -> None:
             "ignores `y`, with any positive `tau`."
         )
     for name, leaf in zip(delay_names(tau), leaves):
+        if is_delay(leaf) and not isinstance(leaf, AbstractConstantDelay):
+            continue  # It is more than a number, and checks itself.
         value = leaf() if is_delay(leaf) else leaf
         if jnp.shape(value) != ():
             raise ValueError(

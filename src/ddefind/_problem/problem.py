@@ -10,6 +10,7 @@ import numpy as np
 
 from .._util.arrays import as_vector_parameter
 from .delays import as_delays, check_delays, delay_count, in_structure
+from .general_delays import check_varying, delayed_states
 
 
 @final
@@ -26,14 +27,17 @@ class Problem(eqx.Module):
     - `history(t)`: $X_0$, an Equinox module or a function, with a result of shape (d,).
     - `tau`: the delay, a positive number; or several delays, a tuple or a dict of
       them. `rhs` then gets `tau` and `y` in the same structure: with
-      `tau={"growth": 2.0, "rest": 5.0}`, `y["rest"]` is $x(t - 5)$.
+      `tau={"growth": 2.0, "rest": 5.0}`, `y["rest"]` is $x(t - 5)$. Instead of a
+      number there may be a `Delay` that depends on time and state or makes the equation
+      neutral, a `GammaDelay` or a `UniformDelay`.
     - `initial`: $x(0)$, if it differs from `history(0)`, as after a dose that is given
       at time zero. It is a vector of parameters, or a module or function that returns
       the vector, given the problem: `lambda problem: problem.history(0.0) + 1`.
     - `observe(x, t)`: the quantities that are measured, of shape (k,). By default they
       are the state itself.
     - `switches`: the times at which `rhs` jumps, as where a condition on `t` changes.
-      They become nodes of the solver, which otherwise loses its order there. They are
+      They become nodes of the solver, which otherwise loses its order there. A time
+      before zero is one at which the history jumps. They are
       numbers, or a function that returns them as a vector, given the problem:
       `lambda problem: problem.rhs.t_on[None]`.
 
@@ -158,9 +162,9 @@ def _check_problem(problem: Problem) -> None:
         )
     d = state.shape[0]
     count = delay_count(problem.tau)
-    y, tau = (
-        in_structure(problem.tau, [each] * count) for each in (_state(d), _time())
-    )
+    check_varying(problem.tau, _time(), _state(d))
+    y = delayed_states(problem.tau, _state(d))
+    tau = in_structure(problem.tau, [_time()] * count)
     derivative = jax.eval_shape(problem.rhs, _state(d), y, tau, _time())
     if getattr(derivative, "shape", None) != (d,):
         raise ValueError(
