@@ -124,7 +124,7 @@ def check_delays(tau: Any) -> None:
     for name, leaf in zip(delay_names(tau), leaves):
         if is_delay(leaf) and not isinstance(leaf, AbstractConstantDelay):
             continue  # It is more than a number, and checks itself.
-        value = leaf() if is_delay(leaf) else leaf
+        value: Any = leaf() if isinstance(leaf, AbstractConstantDelay) else leaf
         if jnp.shape(value) != ():
             raise ValueError(
                 f"`{name}` must be one number, but has shape {jnp.shape(value)}. "
