@@ -14,7 +14,7 @@ import ddefind as dd
 from ddefind._fitting.descent_grids import Meshes
 from ddefind._solve.mesh import make_mesh
 from ddefind._solve.mesh_path import MeshPath
-from ddefind._solve.solution import solve_mesh
+from ddefind._solve.solve import solve_mesh
 from ddefind._solve.time_grid import mover_values, points_of
 from support.mesh_problems import Formula
 from support.method_of_steps import method_of_steps

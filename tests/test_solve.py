@@ -220,7 +220,7 @@ def test_classes_and_strangers_are_refused():
         dd.solve(DELAYED, 1.0, unchecked(dd.RK2))
     with pytest.raises(TypeError, match="`problem` must be an instance"):
         dd.solve(unchecked(dd.Problem), 1.0)
-    with pytest.raises(TypeError, match="`solver` must be an instance.*'RK4'"):
+    with pytest.raises(TypeError, match="`solver` must be \"auto\" or a solver.*'RK4'"):
         dd.solve(DELAYED, 1.0, unchecked("RK4"))
     with pytest.raises(TypeError, match="`T` must be a positive number"):
         dd.solve(DELAYED, unchecked("ten"))

@@ -2,6 +2,7 @@
 first used."""
 
 from . import models as models, paper as paper, plots as plots, torch as torch
+from ._adaptive.methods import Radau as Radau, Tsit5 as Tsit5
 from ._data.data import Data as Data
 from ._data.read_csv import read_csv as read_csv
 from ._data.spline import Spline as Spline, spline as spline
@@ -68,7 +69,8 @@ from ._solve.runge_kutta import (
     AbstractSolver as AbstractSolver,
     Euler as Euler,
 )
-from ._solve.solution import Solution as Solution, solve as solve
+from ._solve.solution import Solution as Solution
+from ._solve.solve import solve as solve
 from ._util.errors import DataError as DataError, ResultError as ResultError
 from ._util.progress import Progress as Progress
 from .torch._from_torch import from_torch as from_torch

@@ -12,7 +12,8 @@ import numpy as np
 
 from ._data.data import Data
 from ._problem.problem import Problem
-from ._solve.solution import Solution, solve
+from ._solve.solution import Solution
+from ._solve.solve import solve
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

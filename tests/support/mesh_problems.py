@@ -21,7 +21,7 @@ from ddefind._problem.delays import AbstractDelay
 from ddefind._solve.breaking_points import BreakingPoints
 from ddefind._solve.mesh import Mesh, make_mesh
 from ddefind._solve.mesh_path import movers_of
-from ddefind._solve.solution import solve_mesh
+from ddefind._solve.solve import solve_mesh
 from ddefind._solve.system import System
 from ddefind._solve.time_grid import points_of
 from ddefind._util.buffers import write

@@ -14,7 +14,8 @@ from .._problem.delays import delay_vector, longest_delay
 from .._problem.parameter_names import element_names, parameter_arrays
 from .._problem.parameters import Tied, find, parameter_values
 from .._problem.problem import Problem
-from .._solve.solution import check_time, solve
+from .._solve.solution import check_time
+from .._solve.solve import solve
 from .._solve.time_grid import needs_mesh
 from ..plots import observed
 from .model_file import observed_names, problem_at, unknown

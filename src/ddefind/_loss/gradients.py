@@ -32,8 +32,8 @@ from .._solve.solution import (
     check_solver,
     check_steps,
     check_time,
-    solve_mesh,
 )
+from .._solve.solve import solve_mesh
 from .._solve.system import Buffers, System
 from .._solve.time_grid import needs_mesh, time_grid
 from .._util.errors import check_instance

@@ -51,7 +51,7 @@ from .._solve.mesh_path import (
     march_mesh,
     movers_of,
 )
-from .._solve.solution import solve_mesh
+from .._solve.solve import solve_mesh
 from .._solve.system import System
 from .._util.buffers import read
 from .losses import AbstractLoss, Target

@@ -11,7 +11,8 @@ from .._data.data import Data
 from .._equation.equation import Equation
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
-from .._solve.solution import Solution, solve
+from .._solve.solution import Solution
+from .._solve.solve import solve
 from .._util.json_numbers import nonfinite_as_none
 from .._util.text_table import table_lines
 from ..torch._from_torch import TorchParts, to_torch

@@ -1,6 +1,6 @@
 """Solving a delay equation: the grid, the step loop, and its gradient in reverse.
 
-Begin with `solution.py`, which holds `solve`. It uses, in this order:
+Begin with `solve.py`. It uses, in this order:
 
 - `runge_kutta.py`: one step of a solver;
 - `grid.py`: where the nodes are in time, and in which rows of a path;
@@ -11,5 +11,5 @@ Begin with `solution.py`, which holds `solve`. It uses, in this order:
 - `march.py`: the step loop;
 - `reverse.py`: the gradient, by the adjoint of every step.
 
-May import: `_util`, `_problem`.
+May import: `_util`, `_problem`, `_adaptive`.
 """

@@ -6,6 +6,7 @@ the faster one. Everything else is solved on a mesh (`mesh.py`).
 
 import math
 from collections.abc import Sequence
+from typing import final
 
 import jax
 import numpy as np
@@ -19,6 +20,11 @@ from .runge_kutta import AbstractSolver
 
 # The largest number of rows of a mesh: more would take gigabytes and minutes.
 _MOST_ROWS = 1 << 22
+
+
+@final
+class StepsError(ValueError):
+    """A solution that needs too many fixed steps."""
 
 
 def make_grid(jump: bool, T: float, n: int, tau: float) -> Grid:
@@ -92,7 +98,7 @@ def mesh_for(
     needed = make_mesh(points, movers, T, shrink * step, 0, True).rows_in(movers)
     if needed > _MOST_ROWS:
         shortest = names[int(np.argmin(delays))]
-        raise ValueError(
+        raise StepsError(
             f"The solution up to T = {T:g} needs {needed} steps of {step:g}, "
             f"{steps_per_delay} in the delay `{shortest}`. Give `max_step`, the "
             "largest length of a step."

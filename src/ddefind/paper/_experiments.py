@@ -34,7 +34,7 @@ from .._problem.parameters import (
 )
 from .._problem.problem import Problem
 from .._solve.runge_kutta import RK2
-from .._solve.solution import solve
+from .._solve.solve import solve
 
 # The noise levels of the paper's tables, and the number of data sets behind each table.
 NOISE = (0.1, 0.3, 0.9)

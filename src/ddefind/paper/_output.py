@@ -10,7 +10,7 @@ import numpy as np
 from .. import plots
 from .._problem.problem import Problem
 from .._solve.runge_kutta import RK2, RK4
-from .._solve.solution import solve
+from .._solve.solve import solve
 from .._util.text_files import write_whole
 from ._experiments import EXPERIMENTS, PROTOCOLS
 from ._level_results import LevelResults

@@ -24,7 +24,7 @@ from .._solve.mesh import Mesh
 from .._solve.path import DenseOutput
 from .._solve.reverse import reverse_march
 from .._solve.runge_kutta import AbstractSolver
-from .._solve.solution import solve_mesh
+from .._solve.solve import solve_mesh
 from .._solve.system import System
 from ._converted_program import ConvertedProgram
 

@@ -1,0 +1,207 @@
+r"""Breaking points: where a derivative of the solution jumps.
+
+The solution has one at time zero and at every switch, and every delay carries it on: if
+the delayed time $\alpha(t) = t - \tau(t, x(t))$ passes a breaking point $\xi$, the
+solution has a new one there, in the next derivative, or in a neutral equation in the
+same one. A step must not cross it.
+
+A constant delay says in advance where that is. For other delays a step that crosses is
+tried again up to the root of $g(t) = \alpha(t) - \xi$ in its piece. A breaking point
+moves with the parameters p, and so must the node on it:
+
+$$\frac{d t}{d p} = -\frac{1}{g'}\,\frac{\partial g}{\partial p}, \qquad
+  g' = \frac{d\alpha}{dt}.$$
+
+This is the derivative of one step of Newton's method, which is what ends the search.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .equation import Equation, TrackedRead
+from .pieces import Ending, evaluate
+
+# Jumps in higher derivatives than this one are left to the control of the error.
+HIGHEST = 4
+
+
+class BreakingPoints(NamedTuple):
+    """The breaking points that were met so far, in the order of time.
+
+    - `table`, [capacity, 2]: the time, and which derivative of x jumps (0: x itself).
+      The last entry is pending: it is written at the beginning of the next step.
+    - `passed`, [reads]: for each tracked read the number of entries before its delayed
+      time.
+    """
+
+    table: jax.Array
+    count: jax.Array
+    pending: jax.Array
+    passed: jax.Array
+
+
+def next_entry(points: BreakingPoints, read: TrackedRead, b: Any) -> jax.Array:
+    """The first entry from number `b` on that a read carries on visibly, or the number
+    of all entries."""
+    table, highest = points.table, HIGHEST - read.smoothing
+    return lax.while_loop(
+        lambda b: (b < points.count) & (entry(table, b)[1] > highest),
+        lambda b: b + 1,
+        jnp.asarray(b),
+    )
+
+
+def previous_entry(points: BreakingPoints, read: TrackedRead, b: Any) -> jax.Array:
+    """The last entry before number `b` that a read carries on visibly, or -1."""
+    table, highest = points.table, HIGHEST - read.smoothing
+    return lax.while_loop(
+        lambda b: (b >= 0) & (entry(table, b)[1] > highest),
+        lambda b: b - 1,
+        jnp.asarray(b) - 1,
+    )
+
+
+def entry(table: jax.Array, b: Any) -> jax.Array:
+    """The time of a breaking point and the derivative that jumps there."""
+    b = jnp.clip(b, 0, table.shape[0] - 1)
+    return lax.dynamic_index_in_dim(table, b, 0, keepdims=False)
+
+
+def passed_entries(points: BreakingPoints, b: Any, time: Any, snap: Any) -> jax.Array:
+    """The number of entries up to a delayed time, sought from number `b`. An entry
+    within the distance `snap` counts."""
+    table = points.table
+    b = lax.while_loop(
+        lambda b: (b < points.count) & (entry(table, b)[0] <= time + snap),
+        lambda b: b + 1,
+        jnp.asarray(b),
+    )
+    return lax.while_loop(
+        lambda b: (b > 0) & (entry(table, b - 1)[0] > time + snap),
+        lambda b: b - 1,
+        b,
+    )
+
+
+def pass_entries(
+    points: BreakingPoints, times: list[jax.Array], ending: Ending, snap: Any
+) -> jax.Array:
+    """For each tracked read the number of entries before its delayed time, after a step
+    with this `ending`."""
+    passed = []
+    for n, time in enumerate(times):
+        before = points.passed[n]
+        after = passed_entries(points, before, time, snap)
+        # On a breaking point rounding errors must not decide.
+        goes_up = ending.entry >= before
+        landed = jnp.where(goes_up, ending.entry + 1, ending.entry)
+        passed.append(jnp.where(ending.read == n, landed, after))
+    return jnp.stack(passed) if passed else points.passed
+
+
+def add_entry(
+    points: BreakingPoints, made: Any, time: jax.Array, jump: jax.Array
+) -> BreakingPoints:
+    """The breaking points with a new one of the number `made`, or none if that is
+    negative."""
+    is_new = made >= 0
+    pending = jnp.where(is_new, jnp.stack([time, jump]), points.pending)
+    count = points.count + jnp.where(is_new, 1, 0)
+    return points._replace(count=count, pending=pending)
+
+
+class Crossing(NamedTuple):
+    """A crossing of a breaking point inside a step: at the fraction `u`, of entry `b`,
+    by the tracked read `n`; u is larger than 1 if there is none."""
+
+    u: jax.Array
+    b: jax.Array
+    n: jax.Array
+
+
+def first_crossing(
+    equation: Equation,
+    points: BreakingPoints,
+    step: tuple[Any, Any, jax.Array],
+    landing: Any,
+    snap: Any,
+) -> Crossing:
+    """The first crossing in a step of a breaking point that was not known in advance.
+    The read `landing` is left out: its step may end a little behind the point."""
+    zero = jnp.asarray(0)
+    first = Crossing(jnp.asarray(2.0), zero, zero)
+    for n, tracked in enumerate(equation.plan.tracked):
+        if not tracked.is_constant:
+            passed = points.passed[n]
+            u, b = _find_crossing(equation, tracked, points, passed, step, snap)
+            found = Crossing(jnp.where(landing == n, 2.0, u), b, zero + n)
+            is_first = found.u < first.u
+            first = Crossing(
+                *(jnp.where(is_first, *pair) for pair in zip(found, first))
+            )
+    return first
+
+
+def _find_crossing(
+    equation: Equation,
+    tracked: TrackedRead,
+    points: BreakingPoints,
+    passed: Any,
+    step: tuple[Any, Any, jax.Array],
+    snap: Any,
+) -> tuple[jax.Array, jax.Array]:
+    """Where a step, given by its time, length and coefficients, takes the delayed time
+    across an entry: the fraction of the step, and the number of the entry."""
+    t, length, coefficients = step
+
+    def delayed(u):
+        state = evaluate(coefficients, u)[0]
+        return equation.delayed_time(tracked, t + u * length, state)
+
+    before, after = delayed(0.0), delayed(1.0)
+    above = next_entry(points, tracked, passed)
+    time_above = entry(points.table, above)[0]
+    goes_up = (above < points.count) & (time_above > before + snap)
+    goes_up &= after > time_above + snap
+    below = previous_entry(points, tracked, passed)
+    time_below = entry(points.table, below)[0]
+    goes_down = (below >= 0) & (time_below < before - snap)
+    goes_down &= after < time_below - snap
+    b = jnp.where(goes_up, above, below)
+    goal = jnp.where(goes_up, time_above, time_below)
+    crosses = (goes_up | goes_down) & jnp.isfinite(after)
+
+    def halve(_, ends):
+        low, high = ends
+        middle = 0.5 * (low + high)
+        is_beyond = (delayed(middle) > goal) == goes_up
+        return jnp.where(is_beyond, low, middle), jnp.where(is_beyond, middle, high)
+
+    low, high = lax.fori_loop(
+        0, jnp.where(crosses, 45, 0), halve, (jnp.zeros(()), jnp.ones(()))
+    )
+    return jnp.where(crosses, 0.5 * (low + high), 2.0), b
+
+
+def newton_correction(
+    equation: Equation,
+    tracked: TrackedRead,
+    goal: Any,
+    t: Any,
+    x: jax.Array,
+    slope: jax.Array,
+) -> jax.Array:
+    """By how much the time `t` must change so that the delayed time is `goal`, given
+    the state there and its slope. Zero if the delayed time does not move."""
+
+    def along(e):
+        held = lax.stop_gradient((t, x, slope))
+        return equation.delayed_time(tracked, held[0] + e, held[1] + e * held[2])
+
+    rate = lax.stop_gradient(jax.jvp(along, (0.0,), (1.0,))[1])
+    distance = equation.delayed_time(tracked, t, x) - goal
+    is_moving = jnp.abs(rate) > 1e-6
+    return jnp.where(is_moving, -distance / jnp.where(is_moving, rate, 1.0), 0.0)

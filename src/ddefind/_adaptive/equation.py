@@ -1,0 +1,214 @@
+"""A problem as a function of time and state that reads its own past.
+
+The delays of a problem are numbered, and so are the *reads*: a number and a varying
+delay read the past once, a uniform distribution at its two ends, and a gamma
+distribution at every node of its quadrature. For a uniform distribution the state is
+extended by the integral of x: its mean between two delays is a difference of two values
+of that integral.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._problem.delays import AbstractConstantDelay, in_structure, is_delay
+from .._problem.general_delays import (
+    AbstractGammaDelay,
+    AbstractUniformDelay,
+    AbstractVaryingDelay,
+    has_slope,
+)
+from .._problem.problem import Problem
+from .._util.buffers import read
+from .kernels import SOLUTION_NODES, gamma_nodes, integral_before
+from .lookup import Past
+
+
+@final
+@dataclass(frozen=True)
+class TrackedRead:
+    """A read that carries the kinks of the past into the solution.
+
+    A kink in the derivative m of x becomes one in the derivative m + `smoothing`.
+    `is_constant` says whether its delay is known in advance, `delay` is the number of
+    the delay, and `end` which end of a uniform distribution is read."""
+
+    delay: int
+    smoothing: int
+    is_constant: bool
+    end: int = 0
+
+
+@final
+@dataclass(frozen=True)
+class ReadPlan:
+    """The reads of a problem: the first read of each delay, the number of all reads,
+    and those that carry kinks."""
+
+    first: tuple[int, ...]
+    count: int
+    tracked: tuple[TrackedRead, ...]
+
+
+def leaves_of(tau: Any) -> list[Any]:
+    """The delays of a problem, in the order of their numbers."""
+    return jax.tree.leaves(tau, is_leaf=is_delay)
+
+
+def plan_reads(tau: Any) -> ReadPlan:
+    """The reads of a problem with the delays `tau`."""
+    first, count, tracked = [], 0, []
+    for q, leaf in enumerate(leaves_of(tau)):
+        first.append(count)
+        if isinstance(leaf, AbstractGammaDelay):
+            count += SOLUTION_NODES
+        elif isinstance(leaf, AbstractUniformDelay):
+            tracked += [TrackedRead(q, 2, True, end) for end in (0, 1)]
+            count += 2
+        else:
+            varies = isinstance(leaf, AbstractVaryingDelay)
+            is_number = not varies or not callable(getattr(leaf, "delay", leaf))
+            tracked.append(TrackedRead(q, 0 if has_slope(leaf) else 1, is_number))
+            count += 1
+    return ReadPlan(tuple(first), count, tuple(tracked))
+
+
+class Slope(NamedTuple):
+    """The slope of the state; the hints for the next search; `inside`, how much of what
+    was read is part of the present step, from 0 to 1; and the delays, [k]."""
+
+    value: jax.Array
+    hints: Any
+    inside: jax.Array
+    delays: jax.Array
+
+
+@final
+class Equation(eqx.Module):
+    """The equation of a problem, for the extended state of `dimension` components."""
+
+    problem: Problem
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The delays."""
+        return leaves_of(self.problem.tau)
+
+    @property
+    def plan(self) -> ReadPlan:
+        """The reads."""
+        return plan_reads(self.problem.tau)
+
+    @property
+    def has_integral(self) -> bool:
+        """Whether the state is extended by its integral."""
+        return any(isinstance(leaf, AbstractUniformDelay) for leaf in self.leaves)
+
+    @property
+    def is_neutral(self) -> bool:
+        """Whether slopes of the past are read."""
+        return any(map(has_slope, self.leaves))
+
+    @property
+    def has_switches(self) -> bool:
+        """Whether the right-hand side or the history jumps at certain times."""
+        return jax.eval_shape(lambda: self.problem.switch_times).shape[0] > 0
+
+    @property
+    def dimension(self) -> int:
+        """The number of components of the extended state."""
+        return self.problem.dimension * (2 if self.has_integral else 1)
+
+    def start(self) -> jax.Array:
+        """The extended state at time zero."""
+        x = self.problem.start
+        return jnp.concatenate([x, jnp.zeros_like(x)]) if self.has_integral else x
+
+    def history(self, t: Any) -> tuple[jax.Array, jax.Array]:
+        """The extended state before time zero, and its slope in a neutral equation."""
+        if not self.is_neutral:
+            state = self._history(t)
+            return state, jnp.zeros_like(state)
+        return jax.jvp(self._history, (t,), (jnp.ones_like(t),))
+
+    def _history(self, t: Any) -> jax.Array:
+        x = self.problem.history(t)
+        if not self.has_integral:
+            return x
+        return jnp.concatenate([x, integral_before(self.problem.history, t)])
+
+    def slope(self, past: Past, t: Any, x: jax.Array, hints: Any) -> Slope:
+        """The slope of the extended state `x` at the time `t`."""
+        d = self.problem.dimension
+        state, inside = x[:d], jnp.zeros(())
+        taus, ys = [], []
+        for leaf, first in zip(self.leaves, self.plan.first):
+            if isinstance(leaf, AbstractGammaDelay):
+                tau, y, share, hints = self._gamma(leaf, first, past, t, hints)
+            elif isinstance(leaf, AbstractUniformDelay):
+                tau, y, share, hints = self._uniform(leaf, first, past, t, hints)
+            else:
+                tau = delay_at(leaf, t, state)
+                found, hints = past.read(first, t - tau, hints)
+                share = jnp.where(found.is_inside, 1.0, 0.0)
+                y = found.state[:d]
+                y = (y, found.slope[:d]) if has_slope(leaf) else y
+            inside = jnp.maximum(inside, share)
+            taus.append(jnp.asarray(tau))
+            ys.append(y)
+        tau = self.problem.tau
+        time = t + past.nudge if self.has_switches else t
+        slope = self.problem.rhs(
+            state, in_structure(tau, ys), in_structure(tau, taus), time
+        )
+        if self.has_integral:
+            slope = jnp.concatenate([slope, state])
+        return Slope(slope, hints, inside, jnp.stack(taus))
+
+    def _uniform(self, leaf, first: int, past: Past, t, hints):
+        """The mean of x between two delays, from its integral."""
+        d = self.problem.dimension
+        low, high = leaf()
+        late, hints = past.read(first, t - low, hints)
+        early, hints = past.read(first + 1, t - high, hints)
+        mean = (late.state[d:] - early.state[d:]) / (high - low)
+        share = jnp.where(late.is_inside | early.is_inside, 1.0, 0.0)
+        return (low + high) / 2, mean, share, hints
+
+    def _gamma(self, leaf, first: int, past: Past, t, hints):
+        """The mean of x under a gamma distribution of delays."""
+        d = self.problem.dimension
+        mean, shape = leaf()
+        nodes = gamma_nodes(mean, shape, t)
+
+        def add(n, carry):
+            total, share, hints = carry
+            found, hints = past.read(first + n, t - read(nodes.delays, n), hints)
+            weight = read(nodes.weights, n)
+            share += jnp.where(found.is_inside, lax.stop_gradient(weight), 0.0)
+            return total + weight * found.state[:d], share, hints
+
+        carry = jnp.zeros(d), jnp.zeros(()), hints
+        total, share, hints = lax.fori_loop(0, SOLUTION_NODES, add, carry)
+        times = jnp.minimum(t - nodes.history_delays, 0.0)
+        before = jax.vmap(self.problem.history)(times)
+        total += jnp.sum(nodes.history_weights[:, None] * before, axis=0)
+        return mean, total, share, hints
+
+    def delayed_time(self, tracked: TrackedRead, t: Any, x: jax.Array) -> jax.Array:
+        """The time that a tracked read looks at, at the time `t` in the state `x`."""
+        leaf = self.leaves[tracked.delay]
+        if isinstance(leaf, AbstractUniformDelay):
+            return t - leaf()[tracked.end]
+        return t - delay_at(leaf, t, x[: self.problem.dimension])
+
+
+def delay_at(leaf: Any, t: Any, x: jax.Array) -> jax.Array:
+    """The value of a delay that is read at one time."""
+    if isinstance(leaf, AbstractVaryingDelay):
+        return jnp.asarray(leaf(t, x))
+    return leaf() if isinstance(leaf, AbstractConstantDelay) else leaf

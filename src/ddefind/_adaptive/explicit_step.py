@@ -1,0 +1,134 @@
+"""One step of the explicit method."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._util.buffers import read, write
+from .equation import Equation
+from .lookup import AbstractRows, Past
+from .methods import Stages
+
+STAGES = Stages()
+STAGE_COUNT = len(STAGES.c)
+# How often a step is repeated that reads its own piece, and the change of the piece, in
+# units of the tolerance, that does not matter.
+_MOST_PASSES, _NO_CHANGE = 80, 1e-8
+
+# The rows that a stage reads, given its number.
+RowsOf = Callable[[Any], AbstractRows]
+
+
+class StepStart(NamedTuple):
+    """Where a step begins: the time, the state, and the length of the step."""
+
+    t: Any
+    x: jax.Array
+    length: Any
+
+
+class Step(NamedTuple):
+    """A step: the coefficients of its piece [degree + 1, d], its error, where each
+    stage found its reads, whether guess and result agree, and the least of its
+    delays."""
+
+    coefficients: jax.Array
+    error: jax.Array
+    hints: jax.Array
+    is_agreed: Any
+    delays: jax.Array
+
+
+class Pass(NamedTuple):
+    """The stages of a step: their slopes [9, d], where each found its reads, how much
+    of these was the step's own piece, and the least of each delay."""
+
+    slopes: jax.Array
+    hints: jax.Array
+    inside: jax.Array
+    delays: jax.Array
+
+
+def explicit_pass(
+    equation: Equation, rows_of: RowsOf, start: StepStart, guess: jax.Array, hints: Any
+) -> Pass:
+    """All stages of a step. What they read of the step itself is that of `guess`."""
+    t, x, length = start
+    a, c = jnp.asarray(STAGES.a), jnp.asarray(STAGES.c)
+
+    def stage(s, before):
+        state = x + length * jnp.sum(read(a, s)[:, None] * before.slopes, axis=0)
+        fraction = read(c, s)
+        past = Past(rows_of(s), equation.history, t, length, guess, fraction)
+        time = t + fraction * length
+        slope = equation.slope(past, time, state, read(before.hints, s))
+        return Pass(
+            write(before.slopes, s, slope.value),
+            write(before.hints, s, slope.hints),
+            jnp.maximum(before.inside, slope.inside),
+            jnp.minimum(before.delays, lax.stop_gradient(slope.delays)),
+        )
+
+    slopes = jnp.zeros((STAGE_COUNT, x.shape[0]))
+    delays = jnp.full(len(equation.leaves), jnp.inf)
+    begin = Pass(slopes, hints, jnp.zeros(()), delays)
+    return lax.fori_loop(0, STAGE_COUNT, stage, begin)
+
+
+def explicit_piece(start: StepStart, slopes: jax.Array) -> jax.Array:
+    """The coefficients of the piece with the slopes of all stages."""
+    weights = jnp.asarray(STAGES.piece)
+    higher = start.length * jnp.sum(weights[:, :, None] * slopes[:, None], axis=0)
+    return jnp.concatenate([start.x[None], higher])
+
+
+def explicit_step(
+    equation: Equation,
+    rows_of: RowsOf,
+    start: StepStart,
+    guess: jax.Array,
+    hints: jax.Array,
+    scale: jax.Array,
+) -> Step:
+    """One step, repeated with its own piece for the past until that no longer changes.
+    `scale` is the tolerated error of each component."""
+
+    def is_changing(carry):
+        n, change, *_ = carry
+        return (n == 0) | ((change > _NO_CHANGE) & (n < _MOST_PASSES))
+
+    def again(carry):
+        n, _, guess, before = carry
+        # What is read must depend on n: XLA would otherwise move it out of this loop,
+        # and copy the path.
+        hints = jnp.where(n < 0, 0, before.hints)
+        found = explicit_pass(equation, rows_of, start, guess, hints)
+        piece = explicit_piece(start, found.slopes)
+        change = found.inside * piece_change(guess, piece, scale)
+        return n + 1, change, piece, found
+
+    zeros = jnp.zeros((STAGE_COUNT, start.x.shape[0]))
+    delays = jnp.zeros(len(equation.leaves))
+    begin = Pass(zeros, hints, jnp.zeros(()), delays)
+    carry = jnp.asarray(0), jnp.asarray(jnp.inf), guess, begin
+    _, change, piece, found = lax.while_loop(is_changing, again, carry)
+    error = _error(lax.stop_gradient(start), lax.stop_gradient(found.slopes))
+    return Step(piece, error, found.hints, change <= _NO_CHANGE, found.delays)
+
+
+def piece_change(before: jax.Array, after: jax.Array, scale: jax.Array) -> jax.Array:
+    """By how much two pieces differ, in units of the tolerance `scale`."""
+    difference = lax.stop_gradient(after - before)
+    return jnp.max(jnp.sum(jnp.abs(difference), axis=0) / scale)
+
+
+def _error(start: StepStart, slopes: jax.Array) -> jax.Array:
+    """The error of a step: that of the embedded method, or a quarter of the residual of
+    the piece of order 4, whichever is larger."""
+    embedded = jnp.abs(jnp.sum(STAGES.error[:, None] * slopes, axis=0))
+    residuals = jnp.sum(STAGES.residuals[:, :, None] * slopes, axis=1)
+    residual = jnp.max(jnp.abs(residuals), axis=0)
+    return start.length * jnp.maximum(embedded, 0.25 * residual)

@@ -1,0 +1,123 @@
+"""How a step reads the past: the history, the pieces before it, or its own piece.
+
+A delay may be shorter than the step. The delayed state is then a part of the step
+itself, for which there is a guess; the step is repeated until guess and result agree.
+"""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._util.buffers import read, write
+from .pieces import evaluate, find_piece, unpack
+
+
+def hold(tree: Any) -> Any:
+    """A tree of arrays and other things, with the arrays without their derivatives."""
+    return jax.tree.map(
+        lambda leaf: lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, tree
+    )
+
+
+class AbstractRows(abc.ABC):
+    """Where the rows of the pieces come from that a step reads."""
+
+    @abc.abstractmethod
+    def row(self, number: Any, t: Any, hints: Any) -> tuple[jax.Array, Any]:
+        """The row of the piece at the time `t`, for the read `number` of a stage; and
+        the hints for the next search."""
+
+    @abc.abstractmethod
+    def held(self) -> "AbstractRows":
+        """The same rows without their derivatives."""
+
+
+@final
+@dataclass(frozen=True)
+class PathRows(AbstractRows):
+    """Rows that are sought in a path, of which the first `count` are complete. The
+    hints say where each read was found before."""
+
+    path: jax.Array
+    count: Any
+
+    def row(self, number, t, hints):
+        j = find_piece(self.path, self.count, t, read(hints, number))
+        return read(self.path, j), write(hints, number, j)
+
+    def held(self):
+        return PathRows(lax.stop_gradient(self.path), self.count)
+
+
+@final
+@dataclass(frozen=True)
+class GivenRows(AbstractRows):
+    """Rows that were found before: `rows[number]`."""
+
+    rows: jax.Array
+
+    def row(self, number, t, hints):
+        return read(self.rows, number), hints
+
+    def held(self):
+        return GivenRows(lax.stop_gradient(self.rows))
+
+
+class Read(NamedTuple):
+    """A state of the past, its slope, and whether it is part of the present step."""
+
+    state: jax.Array
+    slope: jax.Array
+    is_inside: jax.Array
+
+
+@final
+@dataclass(frozen=True)
+class Past:
+    """The past of a stage at the fraction `c` of the step from `t`, of the given
+    length; `guess` are the coefficients of the step's own piece.
+
+    `history(t)` returns the state before time zero, and its slope."""
+
+    rows: AbstractRows
+    history: Callable[[Any], tuple[jax.Array, jax.Array]]
+    t: Any
+    length: Any
+    guess: jax.Array
+    c: Any
+
+    @property
+    def nudge(self) -> Any:
+        """How far to the inside of the step a time is looked at that may be a breaking
+        point: forward from the beginning of the step, back from its end."""
+        t, length = lax.stop_gradient((self.t, self.length))
+        return (1 - 2 * self.c) * (1e-10 * length + 4e-16 * jnp.abs(t))
+
+    def read(self, number: Any, s: Any, hints: Any) -> tuple[Read, Any]:
+        """The state at the time `s` of the past."""
+        look = lax.stop_gradient(s) + self.nudge
+        is_inside = look > lax.stop_gradient(self.t)
+        is_history = look < 0
+        row, hints = self.rows.row(number, look, hints)
+        coefficients, origin, length = unpack(row, self.guess.shape[1])
+        length = jnp.where(length > 0, length, 1.0)
+        coefficients = jnp.where(is_inside, self.guess, coefficients)
+        origin = jnp.where(is_inside, self.t, origin)
+        length = jnp.where(is_inside, self.length, length)
+        # A place far from the piece would overflow where the history is taken.
+        u = jnp.where(is_history, 0.0, (s - origin) / length)
+        state, slope = evaluate(coefficients, u)
+        before, slope_before = self.history(
+            jnp.where(is_history, s + (look - lax.stop_gradient(s)), 0.0)
+        )
+        return Read(
+            jnp.where(is_history, before, state),
+            jnp.where(is_history, slope_before, slope / length),
+            is_inside,
+        ), hints

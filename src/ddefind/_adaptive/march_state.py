@@ -1,0 +1,103 @@
+"""Where a march stands, and what it returns."""
+
+from typing import NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .breaking_points import BreakingPoints
+from .methods import AbstractAdaptive
+
+# How a march ended.
+REACHED_END, STEP_TOO_SHORT, NEGATIVE_DELAY, NO_ROOM, TOO_MANY_TRIES = range(5)
+
+# A step that does not end on a breaking point.
+NOT_A_LANDING = -1
+
+
+@final
+class Tolerance(eqx.Module):
+    """The tolerated errors of a solver, as arrays. `atol` is negative where it follows
+    from the largest value that a component has had."""
+
+    rtol: jax.Array
+    atol: jax.Array
+
+    def scale(self, x: jax.Array, largest: jax.Array) -> jax.Array:
+        """The tolerated error of each component."""
+        by_size = 1e-3 * self.rtol * largest + 1e-12 * self.rtol * jnp.max(largest)
+        floor = jnp.where(self.atol < 0, by_size, self.atol)
+        return floor + self.rtol * jnp.abs(x) + 1e-300
+
+
+def tolerance_of(solver: AbstractAdaptive) -> Tolerance:
+    """The tolerances of a solver."""
+    atol = -1.0 if solver.atol is None else solver.atol
+    return Tolerance(jnp.asarray(float(solver.rtol)), jnp.asarray(float(atol)))
+
+
+class MarchState(NamedTuple):
+    """Where a march stands.
+
+    - `count` rows are complete; the last of them is `row`, which is written next.
+    - `t`, `x`, and the length `h` of the next try.
+    - `landing` and `landing_entry`: the tracked read and the breaking point on which
+      the next try shall end, if it was located; and `attempts` at it.
+    - `switch`: the number of the next switch.
+    - `largest`: the largest absolute value of each component so far.
+    - `is_after_kink`: whether the piece before cannot be continued.
+    - `delays`: the least delays of the last try that was refused.
+    """
+
+    count: jax.Array
+    t: jax.Array
+    x: jax.Array
+    h: jax.Array
+    row: jax.Array
+    path: jax.Array
+    hints: jax.Array
+    points: BreakingPoints
+    switch: jax.Array
+    landing: jax.Array
+    landing_entry: jax.Array
+    attempts: jax.Array
+    largest: jax.Array
+    tries: jax.Array
+    is_refused: jax.Array
+    is_after_kink: jax.Array
+    delays: jax.Array
+    status: jax.Array
+
+
+class MarchResult(NamedTuple):
+    """A solved path: its rows, how many are complete, the time and the state that were
+    reached, the number of tries, how it ended, the last delays if it failed, and the
+    breaking points."""
+
+    path: jax.Array
+    count: jax.Array
+    t: jax.Array
+    x: jax.Array
+    tries: jax.Array
+    status: jax.Array
+    delays: jax.Array
+    points: BreakingPoints
+
+
+class EndNode(NamedTuple):
+    """The node at the end of a step: its time and state, and by how much it was moved
+    to be on a breaking point."""
+
+    t: jax.Array
+    x: jax.Array
+    move: jax.Array
+
+
+class Target(NamedTuple):
+    """Where a try shall end."""
+
+    end: jax.Array
+    landing: jax.Array
+    entry: jax.Array
+    is_cut: jax.Array

@@ -1,0 +1,129 @@
+"""The solution of a problem with adaptive steps, and why there is none."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+
+from .._adaptive.equation import Equation
+from .._adaptive.march import make_march
+from .._adaptive.march_state import (
+    NEGATIVE_DELAY,
+    NO_ROOM,
+    REACHED_END,
+    STEP_TOO_SHORT,
+    TOO_MANY_TRIES,
+    MarchResult,
+)
+from .._adaptive.methods import AbstractAdaptive, Radau
+from .._adaptive.reverse import solve_with_vjp
+from .._problem.delays import delay_names
+from .._problem.problem import Problem
+from .._util.arrays import is_concrete
+from .dense_path import AdaptiveDensePath
+
+# The number of rows of a first path, of a path in a compiled program, and of the
+# largest path; and the number of tries for each row.
+_FEW_ROWS, _ROWS_WHEN_TRACED, _MOST_ROWS, _TRIES = 1024, 4096, 1 << 20, 8
+
+
+def solve_adaptive(
+    problem: Problem,
+    T: float,
+    solver: AbstractAdaptive,
+    differentiate: str,
+    max_steps: int | None,
+) -> AdaptiveDensePath:
+    """The solution up to the time `T`, or an error that says where it ends and why."""
+    capacity = max_steps or _FEW_ROWS
+    while True:
+        result = _compiled(problem, T, solver, differentiate, capacity)
+        if not is_concrete(result.status):
+            return _traced(problem, T, solver, differentiate, max_steps)
+        status = int(result.status)
+        if status not in (NO_ROOM, TOO_MANY_TRIES) or max_steps is not None:
+            break
+        if capacity >= _MOST_ROWS:
+            break
+        capacity *= 8
+    if status != REACHED_END:
+        raise ValueError(explain(problem, T, solver, result))
+    return _dense(problem, result)
+
+
+def try_adaptive(
+    problem: Problem, T: float, solver: AbstractAdaptive, differentiate: str, rows: int
+) -> tuple[AdaptiveDensePath | None, MarchResult]:
+    """The solution, or None if it needs more steps than `rows` or ends before T; and
+    how the march went."""
+    result = _compiled(problem, T, solver, differentiate, rows)
+    if int(result.status) != REACHED_END:
+        return None, result
+    return _dense(problem, result), result
+
+
+def _dense(problem: Problem, result: MarchResult) -> AdaptiveDensePath:
+    dimension = Equation(problem).dimension
+    return AdaptiveDensePath(result.path, result.count, dimension, problem.dimension)
+
+
+def _traced(
+    problem: Problem,
+    T: float,
+    solver: AbstractAdaptive,
+    differentiate: str,
+    max_steps: int | None,
+) -> AdaptiveDensePath:
+    """The solution inside of a compiled program: it is not a number where there is
+    none."""
+    capacity = max_steps or _ROWS_WHEN_TRACED
+    result = _compiled(problem, T, solver, differentiate, capacity)
+    is_solved = result.status == REACHED_END
+    path = jnp.where(is_solved, result.path, jnp.nan)
+    return _dense(problem, result._replace(path=path))
+
+
+@eqx.filter_jit
+def _compiled(
+    problem: Problem,
+    T: Any,
+    solver: AbstractAdaptive,
+    differentiate: str,
+    capacity: int,
+) -> MarchResult:
+    march = make_march(Equation(problem), solver, T)
+    path = jnp.zeros((capacity, march.row_size))
+    if differentiate == "forward":
+        return march.run(path, _TRIES * capacity)
+    return solve_with_vjp(march, path, _TRIES * capacity)
+
+
+def explain(
+    problem: Problem, T: float, solver: AbstractAdaptive, result: MarchResult
+) -> str:
+    """Why a march did not reach its end, with the time and the value."""
+    t, status = float(result.t), int(result.status)
+    if status == NEGATIVE_DELAY:
+        delays = np.asarray(result.delays)
+        name = delay_names(problem.tau)[int(np.argmin(delays))]
+        return (
+            f"The delay `{name}` becomes negative: it is {delays.min():.4g} just after "
+            f"t = {t:.6g}. The equation would need the future there. Change the "
+            "formula of the delay or its parameters, or solve up to an earlier `T`."
+        )
+    x = np.asarray(result.x)[: problem.dimension]
+    values = ", ".join(f"{value:.4g}" for value in x)
+    if status == STEP_TOO_SHORT:
+        return (
+            f"The solution cannot be continued beyond t = {t:.10g}, where x is "
+            f"{values}: the steps become shorter than rounding errors. Either the "
+            "solution grows beyond all bounds there, or the right-hand side or a delay "
+            "is not defined, or jumps with the state."
+        )
+    advice = "" if isinstance(solver, Radau) else " Try `solver=dd.Radau()`."
+    return (
+        f"The solution up to T = {T:g} needs too many steps: after {int(result.tries)} "
+        f"of them it is at t = {t:.6g}, where x is {values}.{advice} Otherwise raise "
+        "`rtol`, or `max_steps` if you gave it."
+    )

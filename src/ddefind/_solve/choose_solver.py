@@ -1,0 +1,96 @@
+"""`solver="auto"`: fixed steps where they are accurate and stable, adaptive steps where
+they are not.
+
+A solution with fixed steps is judged by its *defect*: how far the slope of its
+polynomials is from the right-hand side, inside of each step. A step that is too long,
+or a process that is too fast for it, shows there.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .._adaptive.methods import AbstractAdaptive, Radau, Tsit5
+from .._problem.delays import delay_vector, in_structure
+from .._problem.problem import Problem
+from .._util.errors import check_instance
+from .adaptive_solution import solve_adaptive, try_adaptive
+from .runge_kutta import AbstractSolver
+from .solution import Solution
+
+AUTO = "auto"
+# The defect of a step times its length, relative to the largest value of a component,
+# up to which fixed steps are accurate; and the tolerance of the adaptive solvers.
+_LARGEST_DEFECT, _RTOL = 1e-4, 1e-8
+# Tsit5 with more rows than this tells of a stiff equation, if Radau needs ten times
+# less.
+_MANY_ROWS = 4096
+
+
+def check_any_solver(solver: Any) -> None:
+    """Raise an error unless `solver` is "auto" or an instance of a solver."""
+    if isinstance(solver, str) and solver == AUTO:
+        return
+    if not isinstance(solver, AbstractAdaptive):
+        if isinstance(solver, str):
+            raise TypeError(
+                f'`solver` must be "auto" or a solver, as `dd.Tsit5()`, got {solver!r}.'
+            )
+        check_instance("solver", solver, AbstractSolver, "RK4()")
+
+
+def refuse_fixed_steps(solver: Any) -> None:
+    """Raise an error: delays that are more than a number need adaptive steps."""
+    raise ValueError(
+        f"`{type(solver).__name__}` takes fixed steps, which are for delays that are "
+        "numbers. For a delay that depends on time or state, is neutral or distributed "
+        'use `solver="auto"`, `dd.Tsit5()`, or `dd.Radau()` if the equation is stiff.'
+    )
+
+
+def is_accurate(solution: Solution) -> bool:
+    """Whether a solution with fixed steps fulfils its equation well enough."""
+    return float(_largest_defect(solution)) <= _LARGEST_DEFECT
+
+
+@eqx.filter_jit
+def _largest_defect(solution: Solution) -> jax.Array:
+    problem, path = solution.problem, solution.path
+    t, x = path.nodes(solution.T)
+    begin, length = t[:-1], jnp.diff(t)
+    tau = delay_vector(problem.tau)
+
+    def state(t):
+        before = problem.history(jnp.minimum(t, 0.0))
+        return jnp.where(t < 0, before, path(jnp.maximum(t, 0.0)))
+
+    def defect(t):
+        x, slope = jax.jvp(path, (t,), (jnp.ones_like(t),))
+        y = list(jax.vmap(state)(t - tau))
+        right = problem.rhs(
+            x, in_structure(problem.tau, y), in_structure(problem.tau, list(tau)), t
+        )
+        return jnp.abs(slope - right)
+
+    size = jnp.max(jnp.abs(x), axis=0) + 1e-300
+    found = [
+        jax.vmap(defect)(begin + u * length) * length[:, None] for u in (0.21, 0.79)
+    ]
+    worst = jnp.max(jnp.stack(found) / size)
+    return jnp.where(jnp.isfinite(worst), worst, jnp.inf)
+
+
+def choose_adaptive(problem: Problem, T: float, differentiate: str) -> Solution:
+    """The solution with adaptive steps: by the explicit method or, if that needs very
+    many steps, by the implicit one."""
+    explicit, implicit = Tsit5(_RTOL), Radau(_RTOL)
+    path, result = try_adaptive(problem, T, explicit, differentiate, _MANY_ROWS)
+    if path is not None:
+        return Solution(problem, jnp.asarray(T), path, explicit)
+    path, _ = try_adaptive(problem, T, implicit, differentiate, _MANY_ROWS)
+    solver = explicit if path is None else implicit
+    if path is None:
+        path = solve_adaptive(problem, T, solver, differentiate, None)
+    return Solution(problem, jnp.asarray(T), path, solver)
