@@ -7,13 +7,13 @@ extended by the integral of x: its mean between two delays is a difference of tw
 of that integral.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from .._problem.delays import AbstractConstantDelay, in_structure, is_delay
 from .._problem.general_delays import (
@@ -23,9 +23,11 @@ from .._problem.general_delays import (
     has_slope,
 )
 from .._problem.problem import Problem
-from .._util.buffers import read
-from .kernels import SOLUTION_NODES, gamma_nodes, integral_before
-from .lookup import Past
+from .kernels import SOLUTION_NODES, KernelSums, integral_before, kernel_sums
+from .lookup import AbstractRows, Past
+
+# The rows that a stage reads, given its number.
+RowsOf = Callable[[Any], AbstractRows]
 
 
 @final
@@ -141,14 +143,33 @@ class Equation(eqx.Module):
             return x
         return jnp.concatenate([x, integral_before(self.problem.history, t)])
 
-    def slope(self, past: Past, t: Any, x: jax.Array, hints: Any) -> Slope:
-        """The slope of the extended state `x` at the time `t`."""
-        d = self.problem.dimension
-        state, inside = x[:d], jnp.zeros(())
-        taus, ys = [], []
+    def kernels(
+        self, rows_of: RowsOf, times: jax.Array, start: Any, hints: jax.Array
+    ) -> tuple[list[KernelSums], jax.Array]:
+        """What is known of each gamma distribution before the step from `start` is
+        made, for stages at the given `times`; and where its nodes were found."""
+        sums = []
         for leaf, first in zip(self.leaves, self.plan.first):
             if isinstance(leaf, AbstractGammaDelay):
-                tau, y, share, hints = self._gamma(leaf, first, past, t, hints)
+                d, history = self.problem.dimension, self.problem.history
+                known, hints = kernel_sums(
+                    leaf(), history, rows_of, times, start, first, hints, d
+                )
+                sums.append(known)
+        return sums, hints
+
+    def slope(
+        self, past: Past, t: Any, x: jax.Array, hints: Any, kernels: list[KernelSums]
+    ) -> Slope:
+        """The slope of the extended state `x` at the time `t`, given the sums of the
+        gamma distributions at this stage."""
+        d = self.problem.dimension
+        state, inside = x[:d], jnp.zeros(())
+        taus, ys, kernels = [], [], list(kernels)
+        for leaf, first in zip(self.leaves, self.plan.first):
+            if isinstance(leaf, AbstractGammaDelay):
+                tau, known = leaf()[0], kernels.pop(0)
+                y, share = known.mean(t, past.t, past.length, past.guess, d)
             elif isinstance(leaf, AbstractUniformDelay):
                 tau, y, share, hints = self._uniform(leaf, first, past, t, hints)
             else:
@@ -178,26 +199,6 @@ class Equation(eqx.Module):
         mean = (late.state[d:] - early.state[d:]) / (high - low)
         share = jnp.where(late.is_inside | early.is_inside, 1.0, 0.0)
         return (low + high) / 2, mean, share, hints
-
-    def _gamma(self, leaf, first: int, past: Past, t, hints):
-        """The mean of x under a gamma distribution of delays."""
-        d = self.problem.dimension
-        mean, shape = leaf()
-        nodes = gamma_nodes(mean, shape, t)
-
-        def add(n, carry):
-            total, share, hints = carry
-            found, hints = past.read(first + n, t - read(nodes.delays, n), hints)
-            weight = read(nodes.weights, n)
-            share += jnp.where(found.is_inside, lax.stop_gradient(weight), 0.0)
-            return total + weight * found.state[:d], share, hints
-
-        carry = jnp.zeros(d), jnp.zeros(()), hints
-        total, share, hints = lax.fori_loop(0, SOLUTION_NODES, add, carry)
-        times = jnp.minimum(t - nodes.history_delays, 0.0)
-        before = jax.vmap(self.problem.history)(times)
-        total += jnp.sum(nodes.history_weights[:, None] * before, axis=0)
-        return mean, total, share, hints
 
     def delayed_time(self, tracked: TrackedRead, t: Any, x: jax.Array) -> jax.Array:
         """The time that a tracked read looks at, at the time `t` in the state `x`."""

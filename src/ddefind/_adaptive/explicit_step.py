@@ -1,6 +1,5 @@
 """One step of the explicit method."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,18 +7,16 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.buffers import read, write
-from .equation import Equation
-from .lookup import AbstractRows, Past
+from .equation import Equation, RowsOf
+from .kernels import KernelSums
+from .lookup import Past
 from .methods import Stages
 
 STAGES = Stages()
 STAGE_COUNT = len(STAGES.c)
 # How often a step is repeated that reads its own piece, and the change of the piece, in
 # units of the tolerance, that does not matter.
-_MOST_PASSES, _NO_CHANGE = 80, 1e-8
-
-# The rows that a stage reads, given its number.
-RowsOf = Callable[[Any], AbstractRows]
+_MOST_PASSES, _NO_CHANGE = 80, 1e-5
 
 
 class StepStart(NamedTuple):
@@ -52,8 +49,21 @@ class Pass(NamedTuple):
     delays: jax.Array
 
 
+def known_kernels(
+    equation: Equation, rows_of: RowsOf, start: StepStart, hints: jax.Array
+) -> tuple[list[KernelSums], jax.Array]:
+    """What the stages know of distributed delays before the step is made."""
+    times = start.t + jnp.asarray(STAGES.c) * start.length
+    return equation.kernels(rows_of, times, start.t, hints)
+
+
 def explicit_pass(
-    equation: Equation, rows_of: RowsOf, start: StepStart, guess: jax.Array, hints: Any
+    equation: Equation,
+    rows_of: RowsOf,
+    start: StepStart,
+    guess: jax.Array,
+    hints: Any,
+    kernels: list[KernelSums],
 ) -> Pass:
     """All stages of a step. What they read of the step itself is that of `guess`."""
     t, x, length = start
@@ -64,7 +74,8 @@ def explicit_pass(
         fraction = read(c, s)
         past = Past(rows_of(s), equation.history, t, length, guess, fraction)
         time = t + fraction * length
-        slope = equation.slope(past, time, state, read(before.hints, s))
+        own = [known.stage(s) for known in kernels]
+        slope = equation.slope(past, time, state, read(before.hints, s), own)
         return Pass(
             write(before.slopes, s, slope.value),
             write(before.hints, s, slope.hints),
@@ -105,11 +116,12 @@ def explicit_step(
         # What is read must depend on n: XLA would otherwise move it out of this loop,
         # and copy the path.
         hints = jnp.where(n < 0, 0, before.hints)
-        found = explicit_pass(equation, rows_of, start, guess, hints)
+        found = explicit_pass(equation, rows_of, start, guess, hints, kernels)
         piece = explicit_piece(start, found.slopes)
         change = found.inside * piece_change(guess, piece, scale)
         return n + 1, change, piece, found
 
+    kernels, hints = known_kernels(equation, rows_of, start, hints)
     zeros = jnp.zeros((STAGE_COUNT, start.x.shape[0]))
     delays = jnp.zeros(len(equation.leaves))
     begin = Pass(zeros, hints, jnp.zeros(()), delays)

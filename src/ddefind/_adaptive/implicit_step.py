@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.buffers import read, write
-from .equation import Equation
-from .explicit_step import RowsOf, Step, StepStart
+from .equation import Equation, RowsOf
+from .explicit_step import Step, StepStart
 from .lookup import Past, hold
 from .methods import (
     RADAU_A,
@@ -51,13 +51,15 @@ def stage_equations(
     delay."""
     t, x, length = start
     c, piece = jnp.asarray(RADAU_C), implicit_piece(x, Z)
+    kernels, hints = equation.kernels(rows_of, t + c * length, t, hints)
 
     def stage(s, carry):
         slopes, hints, delays = carry
         fraction = read(c, s)
         past = Past(rows_of(s), equation.history, t, length, piece, fraction)
         time = t + fraction * length
-        slope = equation.slope(past, time, x + read(Z, s), read(hints, s))
+        own = [known.stage(s) for known in kernels]
+        slope = equation.slope(past, time, x + read(Z, s), read(hints, s), own)
         delays = jnp.minimum(delays, lax.stop_gradient(slope.delays))
         slopes = write(slopes, s, slope.value)
         return slopes, write(hints, s, slope.hints), delays
@@ -161,8 +163,10 @@ def _error(
     past = Past(rows_of(0), equation.history, t, length, piece, jnp.zeros(()))
 
     def slope(x, n):
-        first = jnp.where(n < 0, 0, read(hints, 0))
-        return equation.slope(past, t, x, first).value
+        first = jnp.where(n < 0, 0, hints[:1])
+        kernels, first = equation.kernels(rows_of, t[None], t, first)
+        own = [known.stage(0) for known in kernels]
+        return equation.slope(past, t, x, first[0], own).value
 
     def once(n, carry):
         error, _ = carry

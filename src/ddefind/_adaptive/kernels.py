@@ -9,17 +9,26 @@ $$y(t) = \int g(s)\, x(t - s)\, ds = \frac{\int f(w)\, x(t - m w^3)\, dw}{\int f
 
 The integral is split at s = t, where the history ends and x has a kink, and each part
 has Gauss's quadrature. The weights add up to one, so that constants are exact.
+
+A stage of a step reads some of the nodes from the step itself, which may be repeated.
+The sum over all others is computed before the step, once.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
+
+from .._util.buffers import read, write
+from .lookup import AbstractRows
+from .pieces import evaluate, unpack
 
 # The number of quadrature nodes on the solution and on the history, and how many
 # standard deviations of w they reach.
-SOLUTION_NODES, HISTORY_NODES, _REACH = 24, 16, 6.5
+SOLUTION_NODES, HISTORY_NODES, _REACH = 20, 16, 6.0
 
 
 class KernelNodes(NamedTuple):
@@ -51,6 +60,78 @@ def gamma_nodes(mean: jax.Array, shape: jax.Array, t: jax.Array) -> KernelNodes:
     history_delays, history_weights = part(split, high, HISTORY_NODES)
     total = jnp.sum(weights) + jnp.sum(history_weights)
     return KernelNodes(delays, weights / total, history_delays, history_weights / total)
+
+
+class KernelSums(NamedTuple):
+    """What the stages of a step know of a gamma distribution before the step is made:
+    for each the nodes, which of them lie inside of the step, and the sum over all
+    others, the history among them."""
+
+    nodes: KernelNodes
+    is_inside: jax.Array  # [stages, SOLUTION_NODES]
+    outside: jax.Array  # [stages, d]
+
+    def stage(self, s: Any) -> "KernelSums":
+        """What belongs to one stage."""
+        return jax.tree.map(lambda table: read(table, s), self)
+
+    def mean(self, t: Any, start: Any, length: Any, guess: jax.Array, d: int):
+        """The mean at the time `t` of a stage, if the step from `start` has the piece
+        `guess`; and the weight of what is inside of the step."""
+        times = t - self.nodes.delays
+        u = jnp.where(self.is_inside, (times - start) / length, 0.0)
+        states = jax.vmap(lambda u: evaluate(guess[:, :d], u)[0])(u)
+        weights = jnp.where(self.is_inside, self.nodes.weights, 0.0)
+        inside = jnp.sum(weights[:, None] * states, axis=0)
+        return self.outside + inside, jnp.sum(lax.stop_gradient(weights))
+
+
+def kernel_sums(
+    numbers: jax.Array,
+    history: Callable[[Any], jax.Array],
+    rows_of: Callable[[Any], AbstractRows],
+    times: jax.Array,
+    start: Any,
+    first: int,
+    hints: jax.Array,
+    d: int,
+) -> tuple[KernelSums, jax.Array]:
+    """The sums of a gamma distribution with the mean and shape `numbers` for the stages
+    at the given `times` of the step from `start`. Its nodes are the reads from number
+    `first` on; `hints` [stages, reads] say where they were found."""
+    mean, shape = numbers
+    nodes = jax.vmap(gamma_nodes, in_axes=(None, None, 0))(mean, shape, times)
+    is_inside = lax.stop_gradient(times[:, None] - nodes.delays > start)
+    inside_count = jnp.sum(is_inside, axis=1)
+    earlier = jnp.minimum(times[:, None] - nodes.history_delays, 0.0)
+    before = jax.vmap(jax.vmap(history))(earlier)[..., :d]
+    outside = jnp.sum(nodes.history_weights[..., None] * before, axis=1)
+
+    def stage(s, carry):
+        outside, hints = carry
+        rows, t = rows_of(s), read(times, s)
+        delays, weights = read(nodes.delays, s), read(nodes.weights, s)
+        outer = ~read(is_inside, s)
+
+        def add(n, carry):
+            total, hints = carry
+            time = t - read(delays, n)
+            row, hints = rows.row(first + n, lax.stop_gradient(time), hints)
+            coefficients, origin, length = unpack(row, rows.dimension)
+            length = jnp.where(length > 0, length, 1.0)
+            state = evaluate(coefficients, (time - origin) / length)[0][:d]
+            weight = jnp.where(read(outer, n), read(weights, n), 0.0)
+            return total + jnp.where(weight > 0, weight * state, 0.0), hints
+
+        # The inner nodes come first. A loop of fixed length has a reverse mode.
+        begin = 0 if rows.in_reverse else read(inside_count, s)
+        carry = read(outside, s), read(hints, s)
+        total, found = lax.fori_loop(begin, SOLUTION_NODES, add, carry)
+        return write(outside, s, total), write(hints, s, found)
+
+    carry = outside, hints
+    outside, hints = lax.fori_loop(0, times.shape[0], stage, carry)
+    return KernelSums(nodes, is_inside, outside), hints
 
 
 def integral_before(history, t: jax.Array) -> jax.Array:

@@ -6,7 +6,7 @@ itself, for which there is a guess; the step is repeated until guess and result 
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -25,8 +25,14 @@ def hold(tree: Any) -> Any:
     )
 
 
+@dataclass(frozen=True)
 class AbstractRows(abc.ABC):
-    """Where the rows of the pieces come from that a step reads."""
+    """Where the rows of the pieces come from that a step reads; the pieces have
+    `dimension` components. `in_reverse` says whether JAX shall differentiate what is
+    read in reverse mode."""
+
+    dimension: int
+    in_reverse: bool
 
     @abc.abstractmethod
     def row(self, number: Any, t: Any, hints: Any) -> tuple[jax.Array, Any]:
@@ -52,7 +58,7 @@ class PathRows(AbstractRows):
         return read(self.path, j), write(hints, number, j)
 
     def held(self):
-        return PathRows(lax.stop_gradient(self.path), self.count)
+        return replace(self, path=lax.stop_gradient(self.path))
 
 
 @final
@@ -66,7 +72,7 @@ class GivenRows(AbstractRows):
         return read(self.rows, number), hints
 
     def held(self):
-        return GivenRows(lax.stop_gradient(self.rows))
+        return replace(self, rows=lax.stop_gradient(self.rows))
 
 
 class Read(NamedTuple):

@@ -202,7 +202,7 @@ class March(eqx.Module):
         line = line.at[1].set(held.length * slope)
         can_continue = ~state.is_after_kink & (ratio < 4)
         guess = jnp.where(can_continue, continued(coefficients, ratio), line)
-        rows = PathRows(state.path, state.count)
+        rows = PathRows(self.equation.dimension, False, state.path, state.count)
         take = implicit_step if self.is_implicit else explicit_step
         return take(self.equation, lambda _: rows, start, guess, state.hints, scale)
 

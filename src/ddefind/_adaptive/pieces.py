@@ -67,11 +67,15 @@ def origin_of(path: jax.Array, i: Any) -> jax.Array:
 
 
 def evaluate(coefficients: jax.Array, u: Any) -> tuple[jax.Array, jax.Array]:
-    """A polynomial at `u`, and its derivative there."""
-    value, slope = coefficients[-1], jnp.zeros_like(coefficients[-1])
-    for m in range(coefficients.shape[0] - 2, -1, -1):
-        slope = slope * u + value
-        value = value * u + coefficients[m]
+    """A polynomial at `u`, and its derivative there. The powers of `u` are formed
+    first: their derivatives are then the same for all components."""
+    powers = [jnp.ones_like(u), u]
+    for _ in range(coefficients.shape[0] - 2):
+        powers.append(powers[-1] * u)
+    value, slope = coefficients[0], jnp.zeros_like(coefficients[0])
+    for m in range(1, coefficients.shape[0]):
+        value = value + powers[m] * coefficients[m]
+        slope = slope + (m * powers[m - 1]) * coefficients[m]
     return value, slope
 
 

@@ -20,7 +20,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.buffers import read, write
-from .explicit_step import StepStart, explicit_pass, explicit_piece
+from .explicit_step import (
+    StepStart,
+    explicit_pass,
+    explicit_piece,
+    known_kernels,
+)
 from .implicit_step import RADAU_C, corrected_stages, implicit_piece
 from .lookup import GivenRows, PathRows, hold
 from .march import March
@@ -150,13 +155,14 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
 
 def _find_reads(march: March, path, i, start: StepStart, coefficients, hints):
     """Where each stage of step `i` found its reads, [stages, reads]."""
-    rows = PathRows(path, i)
+    rows = PathRows(march.equation.dimension, False, path, i)
     if march.is_implicit:
         Z = _stages_of(start, coefficients)
         return corrected_stages(march.equation, lambda _: rows, start, Z, hints)[1]
-    return explicit_pass(
-        march.equation, lambda _: rows, start, coefficients, hints
-    ).hints
+    equation = march.equation
+    kernels, hints = known_kernels(equation, lambda _: rows, start, hints)
+    found = explicit_pass(equation, lambda _: rows, start, coefficients, hints, kernels)
+    return found.hints
 
 
 def _stages_of(start: StepStart, coefficients: jax.Array) -> jax.Array:
@@ -168,13 +174,14 @@ def _piece(march: March, start: StepStart, rows, own: jax.Array, hints) -> jax.A
     """The coefficients of a step that reads the given rows, and its `own` piece."""
 
     def rows_of(stage):
-        return GivenRows(read(rows, stage))
+        return GivenRows(march.equation.dimension, True, read(rows, stage))
 
     if march.is_implicit:
         Z = hold(_stages_of(start, own))
         Z = corrected_stages(march.equation, rows_of, start, Z, hints)[0]
         return implicit_piece(start.x, Z)
-    found = explicit_pass(march.equation, rows_of, start, own, hints)
+    kernels, hints = known_kernels(march.equation, rows_of, start, hints)
+    found = explicit_pass(march.equation, rows_of, start, own, hints, kernels)
     return explicit_piece(start, found.slopes)
 
 

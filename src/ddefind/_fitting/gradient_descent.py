@@ -16,6 +16,8 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.result import FitResult
 from .._results.status import Status
+from .._solve.choose_solver import AUTO
+from .._solve.runge_kutta import RK4, AbstractSolver
 from .._solve.solution import check_steps
 from .._util.progress import Reporter
 from . import epochs
@@ -65,8 +67,10 @@ def _run(
     began = time.perf_counter()
     sets = [task.data for task in tasks]
     gradient = Discrete() if options.gradient is None else options.gradient
+    solver = options.solver if options.solver != AUTO else RK4()
     for problem in {id(task.problem): task.problem for task in tasks}.values():
-        check_inputs(problem, sets[0], options.loss, gradient, options.solver)
+        check_inputs(problem, sets[0], options.loss, gradient, solver)
+    assert isinstance(solver, AbstractSolver)
     for data in sets:
         check_data(data, sets[0].x.shape[1])
     steps = options.steps_per_delay
@@ -83,13 +87,13 @@ def _run(
         options.loss,
         optimizer,
         gradient,
-        options.solver,
+        solver,
         jnp.asarray(float(options.threshold or 0.0)),
         int(count),
         starts[0].dimension,
     )
     ends = np.array([data.T for data in sets])
-    grids = make_grids(starts, ends, options.solver, steps)
+    grids = make_grids(starts, ends, solver, steps)
     batch = DescentBatch(descent, z, sets, grids, keep_paths)
     with Reporter(options.progress, int(count), len(sets)) as reporter:
         batch.run(reporter)

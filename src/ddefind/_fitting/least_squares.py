@@ -17,10 +17,11 @@ from .._least_squares.search import PHASES, search
 from .._least_squares.setup import make_setup
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
-from .._problem.delays import longest_delay
+from .._problem.problem import typical_delays
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
-from .._solve.solution import check_solver, check_steps
+from .._solve.choose_solver import check_any_solver, default_solver
+from .._solve.solution import check_steps
 from .._util.cores import cores
 from .._util.errors import check_positive
 from .._util.progress import Reporter
@@ -91,7 +92,7 @@ class LeastSquares(AbstractMethod):
             # After Ctrl-C the intervals are not computed.
             if wants_intervals and not estimate.search_result.interrupted:
                 estimate = _with_intervals(estimate)
-                tau = longest_delay(estimate.problem.tau)
+                tau = _longest_delay(estimate)
                 reporter.show(_INTERVALS, len(phases), 1, estimate.loss, tau)
         return estimate
 
@@ -113,7 +114,7 @@ class LeastSquares(AbstractMethod):
         ):
             for estimate in chain([one(first)], pool.map(one, others)):
                 estimates.append(estimate)
-                done, tau = len(estimates), longest_delay(estimate.problem.tau)
+                done, tau = len(estimates), _longest_delay(estimate)
                 reporter.show("fits", done, done, estimate.loss, tau)
         notes = () if options.intervals else (_LEFT_OUT,)
         return _batch(estimates, time.perf_counter() - began, notes)
@@ -130,13 +131,14 @@ class LeastSquares(AbstractMethod):
         `report(phase, fits, delays)` is called after each phase of the search."""
         began = time.perf_counter()
         check_problem_and_data(task.problem, task.data)
-        check_solver(options.solver)
+        check_any_solver(options.solver)
+        solver = default_solver(task.problem, options.solver)
         steps = options.steps_per_delay
         setup, problem = make_setup(
             task.problem,
             task.data,
             options.settings(task),
-            options.solver,
+            solver,
             check_steps(_STEPS_PER_DELAY if steps is None else steps),
             self.huber,
             task.seed,
@@ -152,6 +154,11 @@ class LeastSquares(AbstractMethod):
         result = search(setup, self.starts, task.seed, after_phase)
         seconds = time.perf_counter() - began
         return make_estimate(setup, problem, result, task.seed, seconds, task.equation)
+
+
+def _longest_delay(estimate: Estimate) -> float:
+    """What the progress bar shows of the delays."""
+    return float(np.max(np.asarray(typical_delays(estimate.problem))))
 
 
 def _with_intervals(estimate: Estimate) -> Estimate:

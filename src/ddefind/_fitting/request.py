@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, TypedDict, final
+from typing import Any, Literal, TypedDict, final
 
+from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._loss.gradients import AbstractGradient
 from .._loss.losses import AbstractLoss, SumOfSquares
 from .._problem.parameters import Parameter
 from .._problem.problem import Problem
-from .._solve.runge_kutta import RK4, AbstractSolver
+from .._solve.runge_kutta import AbstractSolver
 from .._util.errors import did_you_mean
 from .._util.progress import Progress
 
@@ -37,7 +38,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
 
     history: Any
     parameters: Mapping[str, Any] | None
-    solver: AbstractSolver
+    solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
     steps_per_delay: int | None
     seed: int
     intervals: bool | None
@@ -64,7 +65,7 @@ class FitOptions:
     parameters: Mapping[str, Any] | None = None
     loss: AbstractLoss = SumOfSquares()
     gradient: AbstractGradient | None = None
-    solver: AbstractSolver = RK4()
+    solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = "auto"
     steps_per_delay: int | None = None
     epochs: int | None = None
     threshold: float | None = None

@@ -12,5 +12,5 @@ In the order of a fit:
 
 Begin with `search.py`, which directs all of this.
 
-May import: `_util`, `_data`, `_problem`, `_solve`, `_loss`.
+May import: `_util`, `_data`, `_problem`, `_adaptive`, `_solve`, `_loss`.
 """

@@ -14,6 +14,7 @@ import numpy as np
 
 from .._data.smoothing import spread
 from .._loss.path_costs import Points
+from .adaptive_sensitivity import ADAPTIVE_CAPACITY, USUAL
 from .levenberg_marquardt import EXACT, GRADIENT, STEP, MinimiserResult
 from .normal_equations import LeastSquaresModel, StartTask, fit_block
 from .setup import CAPACITY, MESH_CAPACITY, FitSetup
@@ -132,6 +133,9 @@ def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
     n steps or, on a mesh, all rows up to the time T with n steps in the record.
 
     It is one of a few powers of two, since each capacity needs a compilation."""
+    if model.is_adaptive:
+        # Steps are as short as the fifth root of the tolerance.
+        return ADAPTIVE_CAPACITY * max(1, 1 << (n // USUAL - 1).bit_length())
     needed, capacity = n + 4, CAPACITY
     if model.mesh is not None:
         # Where delays become shorter during a fit, their intervals keep their steps.

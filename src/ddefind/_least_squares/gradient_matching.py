@@ -8,7 +8,8 @@ $$\sum_t w\,\bigl|F(\hat x(t), y(t), \tau, t; \theta) - \hat x'(t)\bigr|^2
   + w_0\,\bigl|X_0(0; \phi) - \hat x(0)\bigr|^2,$$
 
 where the delayed state y(t) is $\hat x(t - \tau)$ for $t \ge \tau$, and the history
-$X_0(t - \tau; \phi)$ before; with several delays for each of them.
+$X_0(t - \tau; \phi)$ before; with several delays for each of them. Delays that are more
+than numbers are read from the curve as if it were the solution.
 
 The result is biased by the smoothing. But this sum of squares has few local minima, and
 no trajectory can diverge: it turns a randomly drawn delay into a good start for least
@@ -22,8 +23,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .._adaptive.equation import Equation
+from .._adaptive.lookup import Past, PathRows
 from .._data.smoothing import Curve
 from .._problem.delays import delay_values, in_structure
+from .._problem.general_delays import is_general
+from .._problem.problem import Problem
 from .._util.buffers import read
 from .levenberg_marquardt import Box, MinimiserResult, NormalEquations, minimise
 from .normal_equations import LeastSquaresModel
@@ -37,7 +42,8 @@ class MatchingTarget(NamedTuple):
     """What gradient matching compares the equation with: the smooth curve at M times.
 
     `y` is the curve one delay earlier; where that is before time zero, `known` is
-    false and the history takes its place."""
+    false and the history takes its place. `path` is the curve as a solution with pieces
+    (see `_adaptive/pieces.py`)."""
 
     t: Any  # [M]
     x: Any  # [M, d]
@@ -47,6 +53,7 @@ class MatchingTarget(NamedTuple):
     start: Any  # [d], the curve at time zero
     weight: Any  # [d], of the squared differences of slopes
     start_weight: Any  # [d], of the squared differences at time zero
+    path: Any  # [M - 1, row]
 
 
 def matching_targets(
@@ -68,8 +75,28 @@ def matching_targets(
     def repeat(a: np.ndarray) -> np.ndarray:
         return np.broadcast_to(a, (len(delays), *a.shape))
 
+    path = repeat(_curve_path(t, x, slope))
     t, x, slope, start = map(repeat, (t, x, slope, start))
-    return MatchingTarget(t, x, slope, earlier, known, start, *map(repeat, weights))
+    weight, start_weight = map(repeat, weights)
+    return MatchingTarget(
+        t, x, slope, earlier, known, start, weight, start_weight, path
+    )
+
+
+def _curve_path(t: np.ndarray, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Cubic pieces with the values and slopes of a curve, extended by its integral."""
+    h = np.diff(t)[:, None]
+    rise, first, last = np.diff(x, axis=0), h * slope[:-1], h * slope[1:]
+    cubic = [x[:-1], first, 3 * rise - 2 * first - last, first + last - 2 * rise]
+    integral = [h * c / (m + 1) for m, c in enumerate(cubic)]
+    total = np.cumsum(sum(integral), axis=0)
+    begin = np.concatenate([np.zeros_like(total[:1]), total[:-1]])
+    pieces = [
+        np.concatenate(pair, axis=1)
+        for pair in zip([*cubic, np.zeros_like(rise)], [begin, *integral])
+    ]
+    behind = np.stack([t[:-1], h[:, 0], *np.full((3, len(h)), -1.0)], axis=1)
+    return np.concatenate([*pieces, behind], axis=1)
 
 
 @eqx.filter_jit
@@ -93,6 +120,9 @@ def _match(
 
             def slope(params):
                 tau = eqx.combine(params.tau, system.fixed.tau)
+                if is_general(tau):
+                    problem = eqx.combine(params, system.fixed)
+                    return _slope_on_curve(problem, target, t, x)
                 delays = jax.tree.leaves(delay_values(tau))
                 delayed = []
                 for q, delay in enumerate(delays):
@@ -111,6 +141,26 @@ def _match(
         return NormalEquations(gram, jnp.zeros(1)), memory
 
     return minimise(linearise, theta, box, jnp.asarray(_MAX_EVALUATIONS), 1, 0.0, ())
+
+
+def _slope_on_curve(problem: Problem, target: MatchingTarget, t, x) -> jax.Array:
+    """The right-hand side at the time `t`, with the curve for the past."""
+    d, end = x.shape[0], target.t[-1]
+    equation = Equation(problem)
+    rows = PathRows(2 * d, True, target.path, target.path.shape[0])
+
+    def history(t):
+        # The path of the curve always has the integral of the state.
+        state, slope = equation.history(t)
+        rest = jnp.zeros(2 * d - state.shape[0])
+        return jnp.concatenate([state, rest]), jnp.concatenate([slope, rest])
+
+    past = Past(rows, history, end, jnp.ones(()), jnp.zeros((5, 2 * d)), 0.5)
+    extended = jnp.concatenate([x, jnp.zeros(equation.dimension - d)])
+    hints = jnp.zeros((1, equation.plan.count), int)
+    kernels, hints = equation.kernels(lambda _: rows, t[None], end, hints)
+    own = [known.stage(0) for known in kernels]
+    return equation.slope(past, t, extended, hints[0], own).value[:d]
 
 
 def _residual_rows(rows: jax.Array, values: jax.Array) -> jax.Array:

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._adaptive.methods import AbstractAdaptive
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
 from .._problem.problem import Problem
@@ -29,6 +30,7 @@ from .._solve.mesh_path import movers_of
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.system import System
 from .._util.buffers import read
+from .adaptive_sensitivity import AdaptiveSensitivity, AdaptiveSteps, adaptive_steps
 from .levenberg_marquardt import Box, MinimiserResult, NormalEquations, minimise
 from .mesh_sensitivity import MeshSensitivity
 from .sensitivity import AbstractSensitivity, Extended
@@ -60,12 +62,12 @@ class LeastSquaresModel(eqx.Module):
     as squares).
 
     A model is solved on a grid that is aligned with its one delay, or on a mesh, which
-    `mesh` then describes."""
+    `mesh` then describes, or with adaptive steps if its solver has them."""
 
     free: FreeParameters = eqx.field(static=True)
     learned: Problem
     fixed: Problem
-    solver: AbstractSolver
+    solver: AbstractSolver | AbstractAdaptive
     priors: Priors | None
     dimension: int = eqx.field(static=True)
     huber: float | None = eqx.field(static=True)
@@ -76,9 +78,17 @@ class LeastSquaresModel(eqx.Module):
         """Whether the data are a function of the state, and not the state itself."""
         return self.fixed.observe is not None or self.learned.observe is not None
 
+    @property
+    def is_adaptive(self) -> bool:
+        """Whether the solver chooses its steps."""
+        return isinstance(self.solver, AbstractAdaptive)
+
     def steps(self, theta: jax.Array, n: Any, T: Any, capacity: int) -> Any:
         """The steps of a march up to the time T: n in a delay or, on a mesh, the mesh
-        with n steps in the record that belongs to the delays of `theta`."""
+        with n steps in the record that belongs to the delays of `theta`. Adaptive steps
+        are finer with a larger n."""
+        if self.is_adaptive:
+            return adaptive_steps(n, capacity)
         if self.mesh is None:
             return n
         problem = eqx.combine(self.free.join_values(theta, self.learned), self.fixed)
@@ -91,13 +101,15 @@ class LeastSquaresModel(eqx.Module):
         """The model at the free values `theta`, ready to be solved together with its
         derivatives up to the time T; `steps` as above."""
         has_jump = self.learned.initial is not None or self.fixed.initial is not None
-        is_mesh = isinstance(steps, Mesh)
-        grid = steps if is_mesh else Grid(steps, has_jump, 0)
+        is_mesh, is_adaptive = isinstance(steps, Mesh), self.is_adaptive
+        grid = steps if is_mesh or is_adaptive else Grid(steps, has_jump, 0)
         system = System(self.fixed, self.solver, grid, T, self.dimension)
 
         def join(theta: jax.Array) -> Problem:
             return self.free.join_values(theta, self.learned)
 
+        if is_adaptive:
+            return AdaptiveSensitivity(system, join, theta)
         if is_mesh:
             return MeshSensitivity(system, join, theta, steps, self.direct)
         return Extended(system, join, theta)
@@ -258,7 +270,7 @@ def _at_least(
     model: LeastSquaresModel, task: StartTask, theta: jax.Array, steps, capacity: int
 ):
     """The steps of a task, with as many per delay as its `rate` asks for."""
-    if isinstance(steps, Mesh):
+    if isinstance(steps, Mesh | AdaptiveSteps):
         return steps
     sensitivity = model.sensitivity(theta, steps, 0.0)
     assert isinstance(sensitivity, Extended)

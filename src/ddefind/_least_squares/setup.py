@@ -14,18 +14,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
 from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
-from .._problem.delays import delay_count, delay_vector, is_delay
+from .._problem.delays import delay_count, is_delay
 from .._problem.free_parameters import FreeParameters
 from .._problem.history import frequency_fields
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
-from .._problem.problem import Problem
+from .._problem.problem import Problem, typical_delays
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.time_grid import points_of, switch_count
 from .._util.cores import cores
+from .adaptive_sensitivity import COARSE, USUAL
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
 from .normal_equations import LeastSquaresModel, MeshPlan, Priors
@@ -91,6 +93,8 @@ class FitSetup:
         `steps_per_delay` in the longest delay, but not more than a few hundred: most
         delays that are shorter have no influence on the steps that are needed."""
         least = self.steps_per_delay
+        if self.model.is_adaptive:
+            return np.full(len(theta), USUAL)
         if self.model.mesh is not None:
             return self._steps_in_record(theta, least / 2, _MOST_STEPS_PER_RECORD)
         by_record = np.ceil(self.rate * self.delay(theta))
@@ -98,6 +102,8 @@ class FitSetup:
 
     def coarse_steps(self, theta: np.ndarray) -> np.ndarray:
         """The same for short preliminary fits, which also keep to the `rate`."""
+        if self.model.is_adaptive:
+            return np.full(len(theta), COARSE)
         if self.model.mesh is not None:
             return self._steps_in_record(
                 theta, _COARSE_STEPS, _MOST_STEPS_PER_RECORD // 2
@@ -202,7 +208,7 @@ def make_setup(
     problem: Problem,
     data: Data,
     parameters: Mapping[str, Any] | None,
-    solver: AbstractSolver,
+    solver: AbstractSolver | AbstractAdaptive,
     steps_per_delay: int,
     huber: float | None = None,
     seed: int = 0,
@@ -232,7 +238,9 @@ def make_setup(
     free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
     learned, fixed = free.split(problem)
     shortest, mesh = shortest_delay(problem, free, lower), None
-    if _is_on_mesh(problem, data, shortest):
+    is_adaptive = isinstance(solver, AbstractAdaptive)
+    if not is_adaptive and _is_on_mesh(problem, data, shortest):
+        assert isinstance(solver, AbstractSolver)
         mesh = mesh_plan(problem, data, solver, shortest)
     model = LeastSquaresModel(
         free, learned, fixed, solver, priors, problem.dimension, huber, mesh
@@ -300,7 +308,7 @@ def _delays(model: LeastSquaresModel, theta: jax.Array) -> jax.Array:
 
     def one(theta):
         learned = model.free.join_values(theta, model.learned)
-        return delay_vector(eqx.combine(learned, model.fixed).tau)
+        return typical_delays(eqx.combine(learned, model.fixed))
 
     return jax.vmap(one)(theta)
 

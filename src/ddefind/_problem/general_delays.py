@@ -13,7 +13,13 @@ import jax
 import jax.numpy as jnp
 
 from .._util.arrays import as_parameter, is_concrete
-from .delays import AbstractDelay, delay_names, in_structure, is_delay
+from .delays import (
+    AbstractConstantDelay,
+    AbstractDelay,
+    delay_names,
+    in_structure,
+    is_delay,
+)
 
 
 class AbstractVaryingDelay(AbstractDelay):
@@ -192,6 +198,18 @@ def check_varying(tau: Any, t: Any, x: Any) -> None:
                     f"The function of the delay `{name}` must return a number, but it "
                     f"returned {result}. For a component of the state write x[0]."
                 )
+
+
+def typical_delay(leaf: Any, t: jax.Array, x: jax.Array) -> jax.Array:
+    """A delay at the time `t` in the state `x` as one number, of a distributed one the
+    mean."""
+    if isinstance(leaf, AbstractVaryingDelay):
+        return jnp.asarray(leaf(t, x))
+    if isinstance(leaf, AbstractGammaDelay):
+        return leaf()[0]
+    if isinstance(leaf, AbstractUniformDelay):
+        return jnp.mean(leaf())
+    return leaf() if isinstance(leaf, AbstractConstantDelay) else leaf
 
 
 def is_general(tau: Any) -> bool:

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._util.arrays import as_vector_parameter
-from .delays import as_delays, check_delays, delay_count, in_structure
-from .general_delays import check_varying, delayed_states
+from .delays import as_delays, check_delays, delay_count, in_structure, is_delay
+from .general_delays import check_varying, delayed_states, typical_delay
 
 
 @final
@@ -107,6 +107,14 @@ class Problem(eqx.Module):
         if callable(self.switches):
             return self.switches(self)
         return jnp.asarray(np.array(self.switches, float))
+
+
+def typical_delays(problem: Problem) -> jax.Array:
+    """The delays of a problem as numbers: those that depend on time and state as they
+    are at time zero, and the means of distributed ones."""
+    zero = jnp.zeros((), jnp.result_type(float))
+    leaves = jax.tree.leaves(problem.tau, is_leaf=is_delay)
+    return jnp.stack([typical_delay(leaf, zero, problem.start) for leaf in leaves])
 
 
 def _numbers(switches: Any) -> tuple[float, ...]:

@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._problem.problem import Problem
@@ -37,7 +38,7 @@ class AbstractFit(abc.ABC):
     status: Status
     message: str
     seconds: float
-    solver: AbstractSolver = field(repr=False)
+    solver: AbstractSolver | AbstractAdaptive = field(repr=False)
     steps_per_delay: int = field(repr=False)
     max_step: float | None = field(default=None, repr=False)
     model: Equation | None = None

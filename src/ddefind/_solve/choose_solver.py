@@ -14,10 +14,11 @@ import jax.numpy as jnp
 
 from .._adaptive.methods import AbstractAdaptive, Radau, Tsit5
 from .._problem.delays import delay_vector, in_structure
+from .._problem.general_delays import is_general
 from .._problem.problem import Problem
 from .._util.errors import check_instance
 from .adaptive_solution import solve_adaptive, try_adaptive
-from .runge_kutta import AbstractSolver
+from .runge_kutta import RK4, AbstractSolver
 from .solution import Solution
 
 AUTO = "auto"
@@ -39,6 +40,16 @@ def check_any_solver(solver: Any) -> None:
                 f'`solver` must be "auto" or a solver, as `dd.Tsit5()`, got {solver!r}.'
             )
         check_instance("solver", solver, AbstractSolver, "RK4()")
+
+
+def default_solver(problem: Problem, solver: Any) -> AbstractSolver | AbstractAdaptive:
+    """The solver that "auto" stands for before any solution was looked at: fixed steps
+    where the delays are numbers, and otherwise adaptive ones."""
+    if solver == AUTO:
+        return Tsit5() if is_general(problem.tau) else RK4()
+    if is_general(problem.tau) and not isinstance(solver, AbstractAdaptive):
+        refuse_fixed_steps(solver)
+    return solver
 
 
 def refuse_fixed_steps(solver: Any) -> None:

@@ -19,7 +19,6 @@ import jax.numpy as jnp
 
 from .._problem.problem import Problem
 from .grid import Grid
-from .runge_kutta import AbstractSolver
 
 
 class Buffers(NamedTuple):
@@ -42,7 +41,8 @@ class Buffers(NamedTuple):
 @dataclass(frozen=True)
 class System:
     """The functions of a problem, with its solver, its grid and the end `T` of time.
-    The grid is a `Grid`, aligned with one delay, or a `Mesh`.
+    The grid is a `Grid`, aligned with one delay, or a `Mesh`, or says what an adaptive
+    solver needs to know.
 
     `fixed` is the part of the problem that is not differentiated, `dimension` the
     number d of components of the state, and `lanes` the number of trajectories that are
@@ -50,7 +50,7 @@ class System:
     """
 
     fixed: Problem
-    solver: AbstractSolver
+    solver: Any
     grid: Any
     T: Any
     dimension: int

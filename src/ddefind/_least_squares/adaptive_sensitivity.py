@@ -1,0 +1,133 @@
+r"""The solution with adaptive steps, together with its derivatives for all free values.
+
+The march of `_adaptive` is differentiated by JAX in forward mode, for all free values
+at once: the choice of the steps has no derivatives, so that one march serves them all.
+
+A fit has a number n, which on a grid is that of the steps in a delay. Here it stands
+for the tolerance: the error of a method of order 5 falls by $2^5$ if its steps are
+halved, and so does the tolerance if n is doubled,
+
+$$\mathrm{rtol}(n) = \mathrm{rtol}\,(3 / n)^5,$$
+
+with the tolerance of the user's solver at n = 3, and a coarse one at n = 1.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from .._adaptive.equation import Equation
+from .._adaptive.march import make_march
+from .._adaptive.march_state import REACHED_END
+from .._adaptive.pieces import evaluate, find_piece, row_size, unpack
+from .._problem.problem import Problem
+from .._util.buffers import read
+from .sensitivity import AbstractSensitivity
+
+# The numbers n of preliminary fits and of refinements.
+COARSE, USUAL = 1, 3
+# The usual number of rows of a path, and the number of tries for each.
+ADAPTIVE_CAPACITY, _TRIES = 1024, 4
+_LOWEST_RTOL, _HIGHEST_RTOL = 1e-12, 1e-3
+
+
+@final
+class AdaptiveSteps(eqx.Module):
+    """The factor of the tolerance, and the room for steps."""
+
+    factor: jax.Array
+    capacity: int = eqx.field(static=True)
+
+
+def adaptive_steps(n: Any, capacity: int) -> AdaptiveSteps:
+    """The steps of a fit with the number `n`."""
+    return AdaptiveSteps((USUAL / jnp.asarray(n, float)) ** 5, capacity)
+
+
+class AdaptiveMemory(NamedTuple):
+    """The path, and its derivatives for the p free values [p, capacity, row]. Nothing
+    is read from them that was not written in the same march."""
+
+    path: jax.Array
+    derivatives: jax.Array
+
+
+@final
+@dataclass(frozen=True)
+class AdaptiveSensitivity(AbstractSensitivity):
+    """The solution with adaptive steps. The system's grid are its `AdaptiveSteps`."""
+
+    def _problem(self, theta: jax.Array) -> Problem:
+        return eqx.combine(self.join(theta), self.system.fixed)
+
+    @property
+    def _dimension(self) -> int:
+        """The number of components of the extended state."""
+        return Equation(self._problem(self.theta)).dimension
+
+    def memory(self, capacity: int) -> AdaptiveMemory:
+        size = row_size(self.system.solver.degree, self._dimension)
+        p = self.theta.shape[0]
+        return AdaptiveMemory(
+            jnp.zeros((capacity, size)), jnp.zeros((p, capacity, size))
+        )
+
+    def _march(self, theta: jax.Array, path: jax.Array):
+        """The path of the solution, with the number of its rows and its status."""
+        equation = Equation(self._problem(theta))
+        march = make_march(equation, self.system.solver, self.system.T)
+        factor = self.system.grid.factor
+        rtol = march.tolerance.rtol * factor
+        tolerance = eqx.tree_at(
+            lambda t: (t.rtol, t.atol),
+            march.tolerance,
+            (
+                jnp.clip(rtol, _LOWEST_RTOL, _HIGHEST_RTOL),
+                march.tolerance.atol * factor,
+            ),
+        )
+        march = eqx.tree_at(lambda m: m.tolerance, march, tolerance)
+        result = march.run(path, _TRIES * path.shape[0])
+        return result.path, (result.count, result.status)
+
+    def visit(self, points, memory, add, total):
+        def one(direction, derivatives):
+            return jax.jvp(
+                self._march,
+                (self.theta, memory.path),
+                (direction, derivatives),
+                has_aux=True,
+            )
+
+        path, derivatives, (count, status) = jax.vmap(one, out_axes=(None, 0, None))(
+            jnp.eye(self.theta.shape[0]), memory.derivatives
+        )
+        d, is_solved = self._dimension, status == REACHED_END
+
+        def point(j, carry):
+            piece, total = carry
+            t = read(points.times, j)
+            piece = find_piece(path, count, t, piece)
+
+            def state(row):
+                coefficients, origin, length = unpack(row, d)
+                u = (t - origin) / length
+                return evaluate(coefficients, u)[0][: self.system.dimension]
+
+            row = read(path, piece)
+            directions = lax.dynamic_index_in_dim(derivatives, piece, 1, keepdims=False)
+            slopes = jax.vmap(lambda each: jax.jvp(state, (row,), (each,))[1])
+            extended = jnp.concatenate([state(row)[None], slopes(directions)]).T
+            observed = self.push(
+                lambda params, x: self.system.observe(params.observe, x, t), extended
+            )
+            observed = jnp.where(is_solved, observed, jnp.nan)
+            return piece, add(total, j, observed)
+
+        carry = jnp.asarray(0), total
+        _, total = lax.fori_loop(0, points.times.shape[0], point, carry)
+        return total, AdaptiveMemory(path, derivatives)
