@@ -2,7 +2,7 @@
 
 `make_setup` puts it together from what the user gives. Where the user gives no bounds
 for a delay or for the frequency of a history, it chooses them from the sampling times:
-see `usual_delays` and `_bound_frequencies`."""
+see `usual_delays` and `_bound_frequencies`. A shape is sought in `_USUAL_SHAPES`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -44,6 +44,9 @@ _COARSE_STEPS = 5
 # One delay that may be shorter than this share of the record is solved on a mesh, whose
 # steps have nothing to do with it.
 _SHORT_DELAY = 0.01
+# The shapes of gamma distributions that are sought by default. A larger one is hardly
+# different from a single delay.
+_USUAL_SHAPES = 1.0, 50.0
 
 
 @final
@@ -223,6 +226,8 @@ def make_setup(
     _bound_frequencies(data, lower, upper, is_frequency)
     for j in free.delays:
         _bound_delay(data, lower, upper, guess, free.names[j], j)
+    for j in free.shapes:
+        _bound_shape(lower, upper, guess, j)
     is_inside = (lower <= guess) & (guess <= upper)
     guess = np.where(is_inside, guess, np.nan)
     priors = _priors(parameters, free)
@@ -326,6 +331,17 @@ def _bound_delay(
     low = min(low, upper[tau] / 10)
     lower[tau] = low if np.isinf(lower[tau]) else max(lower[tau], 1e-6 * data.T)
     upper[tau] = max(high, 2 * lower[tau]) if np.isinf(upper[tau]) else upper[tau]
+
+
+def _bound_shape(
+    lower: np.ndarray, upper: np.ndarray, guess: np.ndarray, j: int
+) -> None:
+    """Set the missing bounds of the shape of a gamma distribution, in place, to the
+    usual range, widened where the user's values lie outside of it."""
+    least, most = _USUAL_SHAPES
+    lower[j] = least if np.isinf(lower[j]) else lower[j]
+    if np.isinf(upper[j]):
+        upper[j] = max(most, 2 * lower[j], 1.5 * np.nan_to_num(guess[j]))
 
 
 def _is_frequency(problem: Problem, free: FreeParameters) -> np.ndarray:

@@ -11,7 +11,8 @@ which computes the number from parameters; or more than a number: see
 """
 
 import abc
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -20,6 +21,10 @@ import numpy as np
 
 from .._util.arrays import as_parameter, is_concrete
 
+# What a parameter is that stands for a delay by itself: the delay, the mean and the
+# shape of a gamma distribution, or an end of a uniform one.
+DelayRole = Literal["delay", "mean", "shape", "low", "high"]
+
 
 class AbstractDelay(eqx.Module):
     """What may stand for a delay in `tau`, beside a number."""
@@ -27,6 +32,11 @@ class AbstractDelay(eqx.Module):
     @abc.abstractmethod
     def describe(self) -> str:
         """The delay in words, with the values that its parameters have."""
+
+    @abc.abstractmethod
+    def roles(self) -> Mapping[str, DelayRole]:
+        """The fields that are delays by themselves, or a shape. Parameters from which
+        something is computed are not among them."""
 
 
 class AbstractConstantDelay(AbstractDelay):

@@ -67,6 +67,9 @@ class Delay(AbstractVaryingDelay):
             return f"the neutral delay of {float(self.delay):g}"
         return "the delay that `Delay` computes from t and x"
 
+    def roles(self):
+        return {} if callable(self.delay) else {"delay": "delay"}
+
 
 class AbstractKernel(AbstractDelay):
     r"""A distributed delay: `y` is the mean of the past states under a density,
@@ -121,6 +124,9 @@ class GammaDelay(AbstractGammaDelay):
             f"`GammaDelay` (mean = {float(self.mean):g}, shape = {float(self.shape):g})"
         )
 
+    def roles(self):
+        return {"mean": "mean", "shape": "shape"}
+
 
 @final
 class UniformDelay(AbstractUniformDelay):
@@ -146,6 +152,9 @@ class UniformDelay(AbstractUniformDelay):
         return (
             f"`UniformDelay` (low = {float(self.low):g}, high = {float(self.high):g})"
         )
+
+    def roles(self):
+        return {"low": "low", "high": "high"}
 
 
 def check_kernel(kernel: AbstractKernel) -> None:
@@ -181,10 +190,13 @@ def delayed_states(tau: Any, state: Any) -> Any:
     return in_structure(tau, items)
 
 
-def check_varying(tau: Any, t: Any, x: Any) -> None:
-    """Raise an error unless each delay that depends on time and state is a number."""
+def check_general(tau: Any, t: Any, x: Any) -> None:
+    """Raise an error unless each delay that depends on time and state is a number, and
+    the two numbers of each density are possible."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     for name, leaf in zip(delay_names(tau), leaves):
+        if isinstance(leaf, AbstractKernel):
+            check_kernel(leaf)
         if isinstance(leaf, AbstractVaryingDelay):
             result = jax.eval_shape(leaf, t, x)
             if getattr(result, "shape", None) != ():

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._util.arrays import as_vector_parameter
 from .delays import as_delays, check_delays, delay_count, in_structure
-from .general_delays import check_varying, delayed_states
+from .general_delays import check_general, delayed_states
 
 
 @final
@@ -162,7 +162,7 @@ def _check_problem(problem: Problem) -> None:
         )
     d = state.shape[0]
     count = delay_count(problem.tau)
-    check_varying(problem.tau, _time(), _state(d))
+    check_general(problem.tau, _time(), _state(d))
     y = delayed_states(problem.tau, _state(d))
     tau = in_structure(problem.tau, [_time()] * count)
     derivative = jax.eval_shape(problem.rhs, _state(d), y, tau, _time())
