@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from .._problem.delays import AbstractConstantDelay, AbstractDelay, DelayRole
 from .._problem.general_delays import (
     AbstractGammaDelay,
+    AbstractKernel,
     AbstractUniformDelay,
     AbstractVaryingDelay,
 )
@@ -201,6 +202,7 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
         )
         if issubclass(base, AbstractDelay):
             namespace["describe"] = lambda self: _described(program, self)
+        if issubclass(base, AbstractVaryingDelay | AbstractKernel):
             namespace["roles"] = lambda self: _roles(program)
         if program.kind == "varying":
             namespace["__annotations__"]["slope"] = ClassVar[bool]
@@ -227,8 +229,6 @@ def _delay_formula(program: FormulaProgram) -> Expression:
 
 def _roles(program: FormulaProgram) -> dict[str, DelayRole]:
     """What the parameters of a delay are that stand there by themselves."""
-    if program.kind == "delay":
-        return {}
     roles: tuple[Any, ...] = KERNELS.get(program.kind, ("delay",))
     return {
         output.name: role

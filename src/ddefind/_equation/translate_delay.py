@@ -268,6 +268,10 @@ def _kernel(translation: "Translation", node: ast.expr, depth: int) -> Kernel:
     inside, arguments = translation.at("kernel"), []
     for argument in _kernel_arguments(translation, node, function.id):
         formula = inside.expression(argument, depth + 1)
+        if translation.translator.is_condition(formula):
+            raise translation.error(
+                argument, "A number is needed here. A name is given as mean = ..."
+            )
         whole = _checked_formula(translation, argument, formula)
         _check_attributes(translation, argument, whole)
         arguments.append(formula if formula.value is None else whole)

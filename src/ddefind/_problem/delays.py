@@ -46,6 +46,9 @@ class AbstractConstantDelay(AbstractDelay):
     def __call__(self) -> jax.Array:
         """The delay, a number."""
 
+    def roles(self) -> Mapping[str, DelayRole]:
+        return {}
+
 
 def is_delay(leaf: Any) -> bool:
     """Whether a part of `tau` is a whole delay."""

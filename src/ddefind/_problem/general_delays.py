@@ -206,6 +206,26 @@ def check_general(tau: Any, t: Any, x: Any) -> None:
                 )
 
 
+def typical_delays(tau: Any, x: Any) -> jax.Array:
+    """How long each delay is, as one vector: the delay itself; at time zero in the
+    state `x`, if it varies; the mean, if it is distributed. The mean is NaN if the two
+    numbers of the density are not possible."""
+    zero = jnp.zeros((), jnp.result_type(float))
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, AbstractVaryingDelay):
+            return leaf(zero, x)
+        if isinstance(leaf, AbstractGammaDelay):
+            mean, shape = leaf()
+            return jnp.where(shape >= 1, mean, jnp.nan)
+        if isinstance(leaf, AbstractUniformDelay):
+            low, high = leaf()
+            return jnp.where((low >= 0) & (low < high), (low + high) / 2, jnp.nan)
+        return leaf() if is_delay(leaf) else leaf
+
+    return jnp.stack([one(leaf) for leaf in jax.tree.leaves(tau, is_leaf=is_delay)])
+
+
 def is_general(tau: Any) -> bool:
     """Whether one of the delays in `tau` is more than a number."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)

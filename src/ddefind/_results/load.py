@@ -164,7 +164,8 @@ def _estimate(
 
 def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
     saved, options = content["free"], content["options"]
-    roles = {array.name: array.role for array in parameter_arrays(problem)}
+    present = parameter_arrays(problem)
+    roles: dict[str, DelayRole | None] = {array.name: array.role for array in present}
     free = _free_parameters(content["parameters"], tuple(saved["names"]), roles)
     learned, fixed = free.split(problem)
     priors, data = saved["priors"], _data(content["data"])
