@@ -58,7 +58,7 @@ def test_a_delay_may_depend_on_time_and_states(argument, key, value):
     (leaf,) = problem.tau.values()
     assert list(problem.tau) == [key]
     assert isinstance(leaf, AbstractVaryingDelay) and not leaf.slope
-    found = leaf(5.0, jnp.array([3.0, 2.0]))
+    found = leaf(jnp.array(5.0), jnp.array([3.0, 2.0]))
     assert found.shape == () and float(found) == pytest.approx(value, rel=1e-14)
     at = slope(problem, [3.0, 2.0], {key: [10.0, 20.0]}, t=5.0)
     np.testing.assert_allclose(at, [40 - 4.5, 1.0])
@@ -111,7 +111,7 @@ def test_a_neutral_delay_reads_the_state_and_its_slope():
     problem = model.problem(c=3.0, b=1.0, tau=0.5)
     leaf = problem.tau["tau"]
     assert isinstance(leaf, AbstractVaryingDelay) and leaf.slope
-    assert float(leaf(0.0, jnp.ones(2))) == 0.5
+    assert float(leaf(jnp.array(0.0), jnp.ones(2))) == 0.5
     y = {"tau": ([10.0, 20.0], [7.0, 8.0])}
     at = slope(problem, [1.0, 2.0], y, tau={"tau": 0.5})
     np.testing.assert_allclose(at, [-1 + 21 + 10, 7.0])
