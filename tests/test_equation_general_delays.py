@@ -296,6 +296,39 @@ def test_latex(formula, latex):
     assert rows[1] == rf"\frac{{dx}}{{dt}} &= {latex} \\"
 
 
+# Equations with the solution exp(a t), or without any parameter.
+
+A, MEAN, SHAPE = 0.3, 1.7, 2.7
+GAMMA = (1 + A * MEAN / SHAPE) ** -SHAPE
+UNIFORM = (np.exp(-A * 0.5) - np.exp(-A * 2)) / (A * 1.5)
+
+
+@pytest.mark.parametrize(
+    "formula, values",
+    [
+        ("delay(x, gamma(m, k)) - g * x", dict(m=MEAN, k=SHAPE, g=GAMMA - A)),
+        ("delay(x, uniform(0.5, h)) - g * x", dict(h=2.0, g=UNIFORM - A)),
+        ("c * x'(t - tau) + g * x", dict(c=0.5, tau=1.0, g=A - A / 2 * np.exp(-A))),
+        ("a * x(t - c * x) * exp(a * c * x)", dict(c=0.5)),
+        ("a * x(t / 2) * exp(a * t / 2)", {}),
+    ],
+)
+def test_texts_are_solved(formula, values):
+    model = dd.equation(f"x' = {formula}; x(t<=0) = exp(a * t)")
+    solution = dd.solve(
+        model.problem(a=A, **values), T=3.0, solver=dd.Tsit5(rtol=1e-8, atol=1e-10)
+    )
+    t = np.linspace(0, 3, 7)
+    np.testing.assert_allclose(np.asarray(solution(t))[:, 0], np.exp(A * t), rtol=1e-7)
+
+
+def test_an_equation_may_have_no_parameter():
+    model = dd.equation("u' = -u'(u - 2); u(t<=0) = 1 - t")
+    assert model.names == () and dd.parameter_values(model.problem()) == {}
+    solution = dd.solve(model.problem(), T=1.0, solver=dd.Tsit5())
+    np.testing.assert_allclose(np.asarray(solution(np.array([1.0]))), [[2.0]])
+
+
 # Which parameters count as delays.
 
 

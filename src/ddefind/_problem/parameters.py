@@ -71,7 +71,8 @@ class Tied:
 def parameter_vector(problem: Problem) -> np.ndarray:
     """The values of all parameters as one vector."""
     arrays = jax.tree.leaves(eqx.filter(problem, eqx.is_inexact_array))
-    return np.concatenate([np.ravel(np.asarray(array)) for array in arrays])
+    vectors = [np.ravel(np.asarray(array)) for array in arrays]
+    return np.concatenate(vectors) if vectors else np.zeros(0)
 
 
 def parameter_values(problem: Problem) -> dict[str, float]:
