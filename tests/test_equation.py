@@ -68,8 +68,8 @@ def close(found, expected, tolerance=1e-12):
 def test_the_papers_models_as_text_are_the_modules(name):
     experiment = EXPERIMENTS[name]
     text = as_text(name, experiment.start, TEXTS[name][1])
-    solve = {"T": experiment.T, "steps_per_delay": experiment.steps_per_delay}
-    close(dd.solve(text, **solve).x, dd.solve(experiment.start, **solve).x)
+    solve = experiment.T, dd.RK4(), experiment.steps_per_delay
+    close(dd.solve(text, *solve).x, dd.solve(experiment.start, *solve).x)
     (value, slopes), (expected, wanted) = (
         gradient(problem, name) for problem in (text, experiment.start)
     )

@@ -46,24 +46,122 @@ times. Did you mean 'prey'?
 Only earlier times are known: write x(t - ...).
   line 1: x' = x(t + tau)
                      ^""",
-    "x' = x(t - 2 * x)": """\
-A delay is a formula of numbers and parameters: it cannot depend on the state 'x'.
-  line 1: x' = x(t - 2 * x)
-                         ^""",
-    "x' = x(t - a - t)": """\
-A delay is a formula of numbers and parameters: it cannot depend on the time t.
-  line 1: x' = x(t - a - t)
-                         ^""",
-    "x' = x(t - lag); lag = 1 + late; late = 2 * t": """\
-A delay is a formula of numbers and parameters: it cannot depend on 'lag', which needs \
-the time t.
-  line 1: x' = x(t - lag); lag = 1 + late; late = 2 * t
+    "x' = x(tau - t)": """\
+Only earlier times are known: write x(t - ...).
+  line 1: x' = x(tau - t)
+                 ^""",
+    "x' = x(t - t + 3)": """\
+A state is read as x or x(t - tau). To multiply, write x * (...).
+  line 1: x' = x(t - t + 3)
+               ^""",
+    "x' = r * x(1 - x / K)": """\
+To multiply, write x * (...). If this is a time, let it begin with t or a state: \
+x(t - ...).
+  line 1: x' = r * x(1 - x / K)
+                   ^""",
+    "x' = x(t - f); f = 2 * x(t - a)": """\
+A delay can use states at time t only, but 'f' needs x(t - a).
+  line 1: x' = x(t - f); f = 2 * x(t - a)
                      ^""",
-    "f = x^2; x' = x(t - f)": """\
-A delay is a formula of numbers and parameters: it cannot depend on 'f', which needs \
-the state 'x'.
-  line 1: f = x^2; x' = x(t - f)
-                              ^""",
+    "x' = x(t - slope * x)": """\
+In such a delay, 'slope' cannot be a parameter: rename it.
+  line 1: x' = x(t - slope * x)
+               ^""",
+    "x' = f(t - 1); f = x(t - x)": """\
+A delayed formula contains x(t - x), which cannot be delayed once more: its delay \
+depends on the time or on a state.
+  line 1: x' = f(t - 1); f = x(t - x)
+          ^""",
+    "x' = f(t - 1); f = delay(x, uniform(1, 2))": """\
+A delayed formula contains delay(x, uniform(1, 2)), which cannot be delayed once more: \
+its delay is distributed.
+  line 1: x' = f(t - 1); f = delay(x, uniform(1, 2))
+          ^""",
+    "x' = -x + c * x'": """\
+A derivative on the right of '=' must be one at an earlier time: write x'(t - tau). \
+Without a delay, give the formula of x' a name.
+  line 1: x' = -x + c * x'
+                         ^""",
+    "x' = -x + c * x'(t)": """\
+A derivative on the right of '=' must be one at an earlier time: write x'(t - tau). \
+Without a delay, give the formula of x' a name.
+  line 1: x' = -x + c * x'(t)
+                        ^""",
+    "prey' = f'(t - 1); f = prey": """\
+'f' is no state: only states have slopes. Known names: prey.
+  line 1: prey' = f'(t - 1); f = prey
+                  ^""",
+    "x' = x'(3)": """\
+A slope is read as x'(t - tau).
+  line 1: x' = x'(3)
+               ^""",
+    "x' = gamma(1 - x)": """\
+gamma(mean, shape) is a distribution of delays, which stands in delay(x, gamma(mean, \
+shape)) only. To multiply, write gamma * (...).
+  line 1: x' = gamma(1 - x)
+               ^""",
+    "x' = uniform(low = 1, high = 2) * x": """\
+uniform(low, high) is a distribution of delays, which stands in delay(x, uniform(low, \
+high)) only. To multiply, write uniform * (...).
+  line 1: x' = uniform(low = 1, high = 2) * x
+               ^""",
+    "x' = delay(1 - x)": """\
+delay(...) needs a state and a distribution of delays: write delay(x, gamma(mean, \
+shape)) or delay(x, uniform(low, high)). To multiply, write delay * (...).
+  line 1: x' = delay(1 - x)
+               ^""",
+    "x' = delay(x, tau)": """\
+A distribution of delays is gamma(mean, shape) or uniform(low, high). For a single \
+delay write x(t - tau).
+  line 1: x' = delay(x, tau)
+                        ^""",
+    "x' = 1 + delay(x * y, gamma(1, 2)); y' = 1": """\
+delay(...) is the mean of a state over the past: write a state here. The mean of a \
+formula is not known.
+  line 1: x' = 1 + delay(x * y, gamma(1, 2)); y' = 1
+                         ^""",
+    "x' = delay(x, gamma(2))": """\
+gamma(mean, shape) needs two values, but got 1.
+  line 1: x' = delay(x, gamma(2))
+                        ^""",
+    "x' = delay(x, uniform(1, 2, 3))": """\
+uniform(low, high) needs two values, but got 3.
+  line 1: x' = delay(x, uniform(1, 2, 3))
+                        ^""",
+    "x' = delay(x, gamma(mean = m, rate = k))": """\
+There is no 'rate' in gamma(mean, shape).
+  line 1: x' = delay(x, gamma(mean = m, rate = k))
+                                        ^""",
+    "x' = delay(x, gamma(m, mean = k))": """\
+'mean' is given a second time.
+  line 1: x' = delay(x, gamma(m, mean = k))
+                                 ^""",
+    "x' = delay(x, gamma(mean = m, k))": """\
+Give this value a name, too: shape = ...
+  line 1: x' = delay(x, gamma(mean = m, k))
+                                        ^""",
+    "x' = delay(x, gamma(m, shape = 1 + t))": """\
+A distribution of delays is a formula of numbers and parameters: it cannot depend on \
+the time t.
+  line 1: x' = delay(x, gamma(m, shape = 1 + t))
+                                             ^""",
+    "x' = delay(x, uniform(0, f)); f = 2 * x": """\
+A distribution of delays is a formula of numbers and parameters: it cannot depend on \
+'f', which needs the state 'x'.
+  line 1: x' = delay(x, uniform(0, f)); f = 2 * x
+                                   ^""",
+    "x' = delay(x, gamma(1, 0.5))": """\
+A gamma distribution of delays has a positive mean and a shape of 1 or more.
+  line 1: x' = delay(x, gamma(1, 0.5))
+                        ^""",
+    "x' = delay(x, uniform(2, a)); a = 2": """\
+A uniform distribution of delays needs 0 <= low < high.
+  line 1: x' = delay(x, uniform(2, a)); a = 2
+                        ^""",
+    "x' = exp(x = 2)": """\
+Compare with '=='; '=' stands once in a line.
+  line 1: x' = exp(x = 2)
+                     ^""",
     "x' = x(t - -1)": """\
 A delay must be positive, but this one is -1.
   line 1: x' = x(t - -1)
@@ -357,9 +455,53 @@ x(0)
 x(t + tau)
 x(tau - t)
 x(t + tau - 1)
-x(2 * t - tau)
-x(t - x)
 x(t - x(t - tau))
+x(t - x'(t - tau))
+x(x(t - 1))
+x(tau * 2)
+x(1 - x)
+x'(t)
+x'()
+x''(t - tau)
+2'(t - 1)
+r'(t - tau)
+exp'(x)
+t'(t - 1)
+(x)'(t - tau)
+x'(t - 0)
+x'(t - -2)
+x '
+gamma(1, 2)
+gamma(mean = 1)
+delay()
+delay(x)
+delay(x, 2)
+delay(x, gamma)
+delay(x, gamma())
+delay(x, gamma(1))
+delay(x, gamma(1, 2, 3))
+delay(x, gamma(1, 2), 3)
+delay(x, gamma(shape = 2))
+delay(x, gamma(mean = 1, mean = 2))
+delay(x, gamma(mean = , shape = 2))
+delay(x, gamma(mean == 1, shape = 2))
+delay(x, gamma(mean = shape = 2))
+delay(x, gamma((mean = 1), 2))
+delay(x, gamma(mean := 1, 2))
+delay(x, gamma(-1, 2))
+delay(x, gamma(1, x))
+delay(x, gamma(t, 2))
+delay(x, gamma(1, gamma(1, 2)))
+delay(x, uniform(2, 1))
+delay(x, uniform(-1, 1))
+delay(x, uniform(a = 1, b = 2))
+delay(x, exp(2))
+delay(x, normal(1, 2))
+delay(2 * x, gamma(1, 2))
+delay(k, gamma(1, 2))
+delay(x(t - 1), gamma(1, 2))
+delay(x = 1, gamma(1, 2))
+x(t - delay(x, gamma(1, 2)))
 x(t - 0)
 x(t - -1)
 x(t - tau, t)
@@ -471,6 +613,11 @@ LARGE = {
     + "; ".join(f"f{i + 1} = f{i}(t - tau)" for i in range(60)),
     "doubled formulas": "f40; f0 = 1; "
     + "; ".join(f"f{i + 1} = f{i}(t - a) + f{i}(t - b)" for i in range(40)),
+    "distributed": "delay(" * 45 + "x" + ", gamma(1, 2))" * 45,
+    "long mean": "delay(x, gamma(" + " + ".join(f"a{i}" for i in range(300)) + ", 2))",
+    "long time": "x(" + " + ".join(["t"] * 300) + ")",
+    "doubled time": "x(f30); f0 = t / 2; "
+    + "; ".join(f"f{i + 1} = f{i} + f{i}" for i in range(30)),
     "infinite delay": "x(t - d); d = c * c; c = 1e200",
     "infinite sum of delays": "f(t - 1e308); f = x(t - 1e308)",
     "exponent of a delay": "x(t - a^d); d = 1e200",
@@ -615,6 +762,8 @@ TOKENS = """
 x y z r K f t tau pi x' y' dx/dt = = == ( ) (t - tau) (t<=0) + - * / ^ ** , ; # ' .
 exp log sqrt min max where abs and or not if lambda 1 2.5 1e3 8 0 < <= > != [ ] { } : @
 _ __class__ .__class__ __import__('os') α ｘ " \\ x(t - tau) 1e-400 1j 0x1 $ ` ~ %
+x'(t - tau) x'( gamma delay uniform mean= shape= delay(x, gamma(r, uniform(1, )) 2))
+gamma(mean=r, x(t/2) y(x) x(t-y) y'(x-2) delay(x,gamma(2,shape=r)) f(t-x) delay(
 x(0)= x(0) x(t - 2 * r) x(t - f) f(t - tau) y(t - 1 f= f=x*y; f=t-r; f=2*r;
 """.split()
 SEPARATORS = st.sampled_from(["", " ", "\n", "  "])

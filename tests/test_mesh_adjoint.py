@@ -8,7 +8,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._loss.gradients import loss_and_gradient
-from ddefind._problem.delays import AbstractDelay
+from ddefind._problem.delays import AbstractConstantDelay
 from ddefind._solve.mesh import Mesh
 from ddefind._solve.time_grid import time_grid
 from support.repeats import mostly_slow
@@ -38,7 +38,7 @@ class Drug(eqx.Module):
         return (self.c * on - self.a) * x - uptake * (weights @ delayed)
 
 
-class Square(AbstractDelay):
+class Square(AbstractConstantDelay):
     """0.6 + p^2."""
 
     p: jax.Array

@@ -7,8 +7,8 @@ from scipy.interpolate import CubicSpline, make_smoothing_spline
 import ddefind as dd
 from ddefind._data.smoothing import rough_noise, smooth, spread
 from ddefind._least_squares import levenberg_marquardt as _levenberg, search as _search
+from ddefind._least_squares.default_bounds import spacing
 from ddefind._least_squares.ranking import score, slow_frequency_limit
-from ddefind._least_squares.setup import spacing
 from ddefind._least_squares.starts import (
     draw_starts,
     first_starts,

@@ -12,7 +12,7 @@ from scipy.special import lambertw
 import ddefind as dd
 from ddefind._inference.characteristic_roots import near_root, rightmost_roots
 from ddefind._inference.stability import stability
-from ddefind._problem.delays import AbstractDelay
+from ddefind._problem.delays import AbstractConstantDelay
 from support.options import QUIET
 from support.uncertainties import hand_made
 from support.unchecked import unchecked
@@ -234,7 +234,7 @@ def test_no_equilibrium_is_said():
 
 
 @final
-class Doubled(AbstractDelay):
+class Doubled(AbstractConstantDelay):
     """The delay 2 half."""
 
     half: jax.Array

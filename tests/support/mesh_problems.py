@@ -17,7 +17,7 @@ import numpy as np
 import ddefind as dd
 from ddefind._least_squares.mesh_sensitivity import MeshSensitivity
 from ddefind._loss.path_costs import Points
-from ddefind._problem.delays import AbstractDelay
+from ddefind._problem.delays import AbstractConstantDelay
 from ddefind._solve.breaking_points import BreakingPoints
 from ddefind._solve.mesh import Mesh, make_mesh
 from ddefind._solve.mesh_path import movers_of
@@ -33,7 +33,7 @@ MOVING, RESTING = 2e-6, 1e-3
 
 
 @final
-class Formula(AbstractDelay):
+class Formula(AbstractConstantDelay):
     """A delay with two parameters, a exp(b)."""
 
     a: jax.Array

@@ -16,7 +16,7 @@ STAGES = Stages()
 STAGE_COUNT = len(STAGES.c)
 # How often a step is repeated that reads its own piece, and the change of the piece, in
 # units of the tolerance, that does not matter.
-_MOST_PASSES, _NO_CHANGE = 80, 1e-5
+_MOST_PASSES, _NO_CHANGE = 80, 1e-9
 
 
 class StepStart(NamedTuple):

@@ -1,12 +1,12 @@
 """Models written as text: from `"x' = r * x(t - tau)"` to a problem.
 
-`parser.py` splits the text into statements, `translate_formula.py` turns their right
-sides into formulas of known functions and names only, and `model_lines.py` puts them
-together to a model. `delayed_formulas.py` writes delayed definitions with delayed
-states, `formula_modules.py` makes Equinox modules of the formulas, `switch_times.py`
-finds the times at which they switch, and `problem_template.py` has a problem whose
-parameters still need values. `expression.py` has the formulas themselves, and
-`latex.py` prints them. Begin with `equation.py`.
+`tokens.py` and `parser.py` split the text into statements. `translate_formula.py` and
+`translate_delay.py` turn their right sides into formulas of known functions and names
+only, and `model_lines.py` puts them together to a model. `delayed_formulas.py` writes
+delayed definitions with delayed states, `formula_modules.py` makes Equinox modules of
+the formulas, `switch_times.py` finds the times at which they switch, and
+`problem_template.py` has a problem whose parameters still need values. `expression.py`
+has the formulas themselves, and `latex.py` prints them. Begin with `equation.py`.
 
 May import: `_util`, `_problem`, `models`.
 """

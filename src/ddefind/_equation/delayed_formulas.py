@@ -4,6 +4,9 @@ For f = x * y(t - 1) + t, the formula f(t - tau) is x(t - tau) * y(t - tau - 1) 
 tau): states are delayed, the delays of delayed states add up, and t - tau replaces t.
 The formulas are not written into each other, because they could become very long.
 Instead `f(t - tau)` becomes one more definition, with this text as its name.
+
+Here tau may depend on t and on states, but the delays inside of f are constant: others
+would have to be computed from delayed states.
 """
 
 import math
@@ -16,6 +19,7 @@ from .expression import (
     Call,
     Delayed,
     Expression,
+    Kernel,
     Name,
     Number,
     formula_text,
@@ -40,12 +44,14 @@ class Expansion:
     """Formulas without delayed definitions, and the definitions that they need.
 
     `steps` are these definitions by name: those of the text, and those that are one
-    more for each delay. `delays` are the distinct delays of states, by their texts."""
+    more for each delay. `delays` are the distinct delays of states, by their texts, and
+    `slopes` are the texts of those at which the slope of a state is read."""
 
     states: tuple[str, ...]
     definitions: Mapping[str, Expression]
     steps: dict[str, Expression] = field(default_factory=dict)
     delays: dict[str, Expression] = field(default_factory=dict)
+    slopes: set[str] = field(default_factory=set)
     parts: int = 0
 
     def add(self, formula: Expression) -> Expression:
@@ -85,7 +91,11 @@ class Expansion:
             return Call(expression.function, tuple(arguments))
         if isinstance(expression, Delayed):
             own = written_out(expression.delay, self.definitions)
+            if delay is not None:
+                self._check_is_constant(expression, own)
             delay = own if delay is None else _total(delay, own)
+            if expression.slope:
+                self.slopes.add(formula_text(delay))
         assert isinstance(expression, (Name, Delayed))
         name = expression.name
         if delay is not None:
@@ -94,18 +104,32 @@ class Expansion:
             waiting.append(_Read(name, delay))
             return Name(waiting[-1].step)
         if delay is not None and name in self.states:
-            return self._delayed_state(name, delay)
+            slope = isinstance(expression, Delayed) and expression.slope
+            return self._delayed_state(name, delay, slope)
         if delay is not None and name == "t":
             return Call("-", (Name("t"), delay))
         return Name(name)
 
-    def _delayed_state(self, state: str, delay: Expression) -> Delayed:
+    def _check_is_constant(self, inner: Delayed, delay: Expression) -> None:
+        """Check that what stands in a delayed definition can be delayed once more."""
+        if isinstance(delay, Kernel):
+            kind = "its delay is distributed"
+        elif varies(delay, self.states):
+            kind = "its delay depends on the time or on a state"
+        else:
+            return
+        raise ExpansionError(
+            f"A delayed formula contains {formula_text(inner)}, which cannot be "
+            f"delayed once more: {kind}."
+        )
+
+    def _delayed_state(self, state: str, delay: Expression, slope: bool) -> Delayed:
         self.delays[formula_text(delay)] = delay
         if len(self.delays) > _MAX_DELAYS:
             raise ExpansionError(
                 f"The equations have more than {_MAX_DELAYS} different delays."
             )
-        return Delayed(state, delay)
+        return Delayed(state, delay, slope)
 
     def _count(self, parts: int) -> None:
         """Check that the formulas, with more `parts`, are not too long."""
@@ -133,6 +157,11 @@ class _Read:
         return formula_text(Delayed(self.name, self.delay))
 
 
+def varies(delay: Expression, states: tuple[str, ...]) -> bool:
+    """Whether a delay, written out, depends on the time or on a state."""
+    return any(name == "t" or name in states for name in names_in(delay))
+
+
 def written_out(delay: Expression, definitions: Mapping[str, Expression]) -> Expression:
     """A delay with the formulas of its definitions in place of their names.
 
@@ -145,6 +174,9 @@ def _substituted(
 ) -> Expression:
     if isinstance(delay, Name) and delay.name in definitions:
         return _substituted(definitions[delay.name], definitions)
+    if isinstance(delay, Kernel):
+        numbers = [written_out(each, definitions) for each in delay.arguments]
+        return Kernel(delay.distribution, tuple(numbers))
     if isinstance(delay, Call) and delay.value is None:
         arguments = [_substituted(each, definitions) for each in delay.arguments]
         return make_call(delay.function, *arguments)

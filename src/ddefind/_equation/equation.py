@@ -8,6 +8,7 @@ from typing import Any, final
 import jax
 import numpy as np
 
+from .._problem.free_parameters import is_name
 from .._problem.history import Affine, Constant, Neural, Periodic
 from .._problem.parameters import Fixed, Tied, finite_numbers, with_values
 from .._problem.problem import Problem
@@ -22,9 +23,9 @@ from .formula_modules import (
 )
 from .latex import latex_model
 from .model_lines import ModelLine, ModelLines, read_lines
-from .parser import EquationError
 from .problem_template import ProblemTemplate
 from .switch_times import switch_times
+from .tokens import EquationError
 
 # The kinds of history by name, each with the fields that are left without values.
 # A neural history has none of these, because it begins with random weights.
@@ -98,10 +99,13 @@ class Equation:
         settings: dict[str, Fixed | Tied] = {}
         first = {"tau": "tau"}
         if self._has_several_delays:
-            names = [
-                key for key, delay in self._delays.items() if isinstance(delay, Name)
-            ]
-            first = {name: f"tau.{name}" for name in names}
+            rhs = self._programs["rhs"]
+            # The parameter of a neutral delay with a name is a field of the delay.
+            first = {
+                key: f"tau.{key}" if rhs.is_number(delay) else f"tau.{key}.{key}"
+                for key, delay in self._delays.items()
+                if isinstance(delay, Name)
+            }
         for place, program in self._programs.items():
             for name in program.parameters:
                 path = f"{place}.{name}"
@@ -198,9 +202,9 @@ class Equation:
         state at time zero and the observation."""
         rhs = make_program("rhs", self.lines)
         delays = {
-            f"tau[{key!r}]": delay_program(delay)
+            _delay_path(key): delay_program(rhs, delay)
             for key, delay in rhs.delays_by_text.items()
-            if rhs.has_several_delays and not isinstance(delay, Name)
+            if rhs.has_several_delays and not rhs.is_number(delay)
         }
         kinds: tuple[ModuleKind, ...] = ("history", "initial", "observe")
         others = {kind: make_program(kind, self.lines) for kind in kinds}
@@ -254,8 +258,8 @@ class Equation:
         if self._has_several_delays:
             return {
                 key: 1.0
-                if isinstance(delay, Name)
-                else _blank_module(self._programs[f"tau[{key!r}]"])
+                if self._programs["rhs"].is_number(delay)
+                else _blank_module(self._programs[_delay_path(key)])
                 for key, delay in self._delays.items()
             }
         # If nothing depends on the delay, it only sets the step size.
@@ -280,6 +284,11 @@ def _joined(lines: tuple[ModelLine, ...]) -> str:
     return "; ".join(map(str, lines))
 
 
+def _delay_path(key: str) -> str:
+    """The path of a delay in the problem: `tau.lag`, or `tau['2 * lag']`."""
+    return f"tau.{key}" if is_name(key) else f"tau[{key!r}]"
+
+
 def _blank_module(program: FormulaProgram) -> Any:
     """The module of a program, with NaN for its parameters; None without formulas."""
     if not program.outputs:
@@ -295,7 +304,10 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
     - `text`: one equation `x' = ...` (or `dx/dt = ...`) for each state, on separate
       lines or separated by `;`. In formulas, `t` is the time and `x(t - tau)` a delayed
       state. There may be several delays, with any names, and a delay may be a formula
-      of parameters: `x(t - 2 * tau_1)`. A line `f = ...` gives a formula a name, and
+      of parameters, of t and of states: `x(t - 2 * tau_1)`, `x(t - a / (1 + x))`,
+      `x(t / 2)`. `x'(t - tau)` is the slope of the delayed state, and `delay(x,
+      gamma(mean, shape))` or `delay(x, uniform(low, high))` its mean over a
+      distribution of delays. A line `f = ...` gives a formula a name, and
       `f(t - tau)` is its delayed value. Every other name is a parameter. A line
       `x(t<=0) = ...` is the history of a state, and `x(0) = ...` its value at time
       zero, if that differs. Conditions on the time, such as `t > 5`, are switches of

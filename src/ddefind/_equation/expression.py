@@ -25,6 +25,8 @@ FUNCTIONS = {
     "where": ("where", 3, 3),
 }
 CONSTANTS = {"pi": float(np.pi)}
+# The distributions of delays, each with the names of its two numbers.
+KERNELS = {"gamma": ("mean", "shape"), "uniform": ("low", "high")}
 _ARITHMETIC = {
     "+": operator.add,
     "-": operator.sub,
@@ -83,10 +85,24 @@ class Name:
 class Delayed:
     """A state or a definition at an earlier time, x(t - delay).
 
-    `delay` is a formula of numbers and parameters, and of definitions made of them."""
+    `delay` is a formula; or a `Kernel`, for the mean of a state over the past. If
+    `slope` is true, this is the slope x'(t - delay) of a state."""
 
     name: str
     delay: "Expression"
+    slope: bool = False
+    value: ClassVar[None] = None
+
+
+@final
+@dataclass(frozen=True)
+class Kernel:
+    """A distribution of delays, with formulas of parameters for its two numbers.
+
+    It stands for the delay of a `Delayed`, and nowhere else."""
+
+    distribution: str
+    arguments: tuple["Expression", ...]
     value: ClassVar[None] = None
 
 
@@ -102,7 +118,7 @@ class Call:
     value: Any = None
 
 
-Expression = Number | Name | Delayed | Call
+Expression = Number | Name | Delayed | Kernel | Call
 
 
 def make_call(function: str, *arguments: Expression) -> Call:
@@ -128,7 +144,7 @@ def is_condition(expression: Expression) -> bool:
 def walk(expression: Expression) -> Iterator[Expression]:
     """All parts of an expression, itself included, in the order of the text."""
     yield expression
-    if isinstance(expression, Call):
+    if isinstance(expression, Call | Kernel):
         for argument in expression.arguments:
             yield from walk(argument)
 
@@ -201,7 +217,9 @@ def formula_text(expression: Expression, precedence: int = 0) -> str:
     if isinstance(expression, Name):
         return expression.name
     if isinstance(expression, Delayed):
-        return f"{expression.name}({_time_text(expression.delay)})"
+        return _delayed_text(expression)
+    if isinstance(expression, Kernel):
+        return _kernel_text(expression)
     function, arguments = expression.function, expression.arguments
     if function in FUNCTIONS:
         return f"{function}({', '.join(map(formula_text, arguments))})"
@@ -220,8 +238,35 @@ def formula_text(expression: Expression, precedence: int = 0) -> str:
     return f"({text})" if own < precedence else text
 
 
+def _delayed_text(expression: Delayed) -> str:
+    name, delay = expression.name, expression.delay
+    if isinstance(delay, Kernel):
+        return f"delay({name}, {_kernel_text(delay)})"
+    prime = "'" if expression.slope else ""
+    return f"{name}{prime}({_time_text(delay)})"
+
+
+def _kernel_text(kernel: Kernel) -> str:
+    texts = list(map(formula_text, kernel.arguments))
+    if kernel.distribution == "gamma":
+        texts = [f"{n} = {text}" for n, text in zip(KERNELS["gamma"], texts)]
+    return f"{kernel.distribution}({', '.join(texts)})"
+
+
+def time_argument(delay: Expression) -> Expression | None:
+    """The argument of x(t / 2), whose delay is t - t / 2; None if the delay is not
+    such a difference."""
+    if isinstance(delay, Call) and delay.function == "-":
+        time, argument = delay.arguments
+        return argument if time == Name("t") else None
+    return None
+
+
 def _time_text(delay: Expression) -> str:
-    """The time `t - delay`. A delay a + b is written as t - a - b."""
+    """The time `t - delay`. A delay a + b is written as t - a - b, and t - a as a."""
+    argument = time_argument(delay)
+    if argument is not None:
+        return formula_text(argument)
     terms = [formula_text(term, PRECEDENCE["*"]) for term in delay_terms(delay)]
     return " - ".join(["t", *terms])
 

@@ -9,22 +9,30 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._problem.delays import AbstractConstantDelay
+from .._problem.delays import AbstractConstantDelay, AbstractDelay, DelayRole
+from .._problem.general_delays import (
+    AbstractGammaDelay,
+    AbstractKernel,
+    AbstractUniformDelay,
+    AbstractVaryingDelay,
+)
 from .._problem.history import AbstractHistory
 from .._problem.problem import Problem
 from .._util.arrays import as_parameter
 from ..models import AbstractModel
-from .delayed_formulas import Expansion
+from .delayed_formulas import Expansion, varies
 from .expression import (
     CONSTANTS,
+    KERNELS,
     Delayed,
     Expression,
+    Kernel,
     Name,
     Number,
     as_number,
@@ -35,8 +43,10 @@ from .expression import (
 )
 from .model_lines import ModelLines
 
+# The kinds of delays: computed from parameters, of the time and the state, distributed.
+DelayKind = Literal["delay", "varying", "gamma", "uniform"]
 # The part of a problem that formulas serve as. All but "switches" are modules.
-ModuleKind = Literal["rhs", "history", "delay", "initial", "observe", "switches"]
+ModuleKind = Literal["rhs", "history", "initial", "observe", "switches"] | DelayKind
 
 _LINE_KINDS = {"rhs": "derivative", "history": "history", "initial": "initial"}
 
@@ -49,7 +59,7 @@ class FormulaProgram:
     `steps` are the definitions that the formulas use, by name and in the order in which
     they can be evaluated. `outputs` are the formulas of the components. `parameters`
     are the names of the parameters in them. `delays` are the distinct delays of the
-    states."""
+    states, and `slopes` the texts of those at which slopes are read."""
 
     kind: ModuleKind
     states: tuple[str, ...]
@@ -57,6 +67,7 @@ class FormulaProgram:
     outputs: tuple[Expression, ...]
     parameters: tuple[str, ...]
     delays: tuple[Expression, ...] = ()
+    slopes: tuple[str, ...] = ()
 
     @property
     def delays_by_text(self) -> dict[str, Expression]:
@@ -67,8 +78,14 @@ class FormulaProgram:
     def has_several_delays(self) -> bool:
         """Whether the delays of the problem are a dict, and not one number.
 
-        They are one number if the text has no delay, or only `tau` or a number."""
-        return has_several_delays(self.delays)
+        They are one number if the text has no delay, or only `tau` or a number, and if
+        no slope is read."""
+        return has_several_delays(self.delays, self.slopes)
+
+    def is_number(self, delay: Expression) -> bool:
+        """Whether a delay is a parameter itself, and not a module that computes it."""
+        is_plain = isinstance(delay, Name) and not varies(delay, self.states)
+        return is_plain and formula_text(delay) not in self.slopes
 
     @property
     def parts(self) -> Iterator[Expression]:
@@ -89,9 +106,9 @@ class FormulaProgram:
         return jnp.stack([jnp.reshape(a, ()) if a.ndim else a for a in arrays])
 
 
-def has_several_delays(delays: Sequence[Expression]) -> bool:
+def has_several_delays(delays: Sequence[Expression], slopes: Sequence[str]) -> bool:
     """Whether delays need a dict, and not one number: see `FormulaProgram`."""
-    if len(delays) > 1:
+    if len(delays) > 1 or slopes:
         return True
     return any(not isinstance(d, Number) and d != Name("tau") for d in delays)
 
@@ -102,7 +119,7 @@ def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
     expansion = Expansion(lines.states, lines.definitions)
     formulas = tuple(expansion.add(output.formula) for output in outputs)
     steps = expansion.ordered_steps()
-    delays = tuple(expansion.delays.values())
+    delays, slopes = tuple(expansion.delays.values()), tuple(sorted(expansion.slopes))
     # Parameters are listed in the order of the text. Those of the delays by which
     # definitions are delayed follow.
     definitions = {step.split("(")[0] for step in steps}
@@ -115,7 +132,7 @@ def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
     names = dict.fromkeys(name for formula in used for name in names_in(formula))
     known = {*lines.states, *lines.definitions, *CONSTANTS, *steps, "t"}
     if kind == "rhs":
-        known |= _delay_arguments(delays)
+        known |= _delay_arguments(delays, slopes)
     if kind == "initial" and outputs:
         # A state without a value of its own at time zero keeps that of its history.
         values = {line.name: formula for line, formula in zip(outputs, formulas)}
@@ -127,22 +144,33 @@ def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
         formulas,
         tuple(name for name in names if name not in known),
         delays,
+        slopes,
     )
 
 
-def _delay_arguments(delays: Sequence[Expression]) -> set[str]:
+def _delay_arguments(delays: Sequence[Expression], slopes: Sequence[str]) -> set[str]:
     """The names that a right-hand side takes from its argument `tau`.
 
     In other parts of the model they are parameters."""
-    if not has_several_delays(delays):
+    if not has_several_delays(delays, slopes):
         return {"tau"}
     return {delay.name for delay in delays if isinstance(delay, Name)}
 
 
-def delay_program(delay: Expression) -> FormulaProgram:
-    """The program for a delay, given as a formula of parameters."""
-    names = dict.fromkeys(name for name in names_in(delay) if name not in CONSTANTS)
-    return FormulaProgram("delay", (), (), (delay,), tuple(names))
+def delay_program(rhs: FormulaProgram, delay: Expression) -> FormulaProgram:
+    """The program for a delay of a right-hand side."""
+    known = {*CONSTANTS, *rhs.states, "t"}
+    names = dict.fromkeys(name for name in names_in(delay) if name not in known)
+    parameters, text = tuple(names), formula_text(delay)
+    if isinstance(delay, Kernel):
+        kind: Any = delay.distribution
+        return FormulaProgram(kind, (), (), delay.arguments, parameters)
+    slopes = (text,) if text in rhs.slopes else ()
+    if slopes or varies(delay, rhs.states):
+        return FormulaProgram(
+            "varying", rhs.states, (), (delay,), parameters, slopes=slopes
+        )
+    return FormulaProgram("delay", (), (), (delay,), parameters)
 
 
 @cache
@@ -159,10 +187,7 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
     def __call__(self, *arguments):
         parameters = {name: getattr(self, name) for name in program.parameters}
         result = program(parameters | name_arguments(program, *arguments))
-        return result[0] if program.kind == "delay" else result
-
-    def describe(self):
-        return _described(program, self)
+        return result[0] if program.kind in ("delay", "varying") else result
 
     def __reduce__(self):
         return _rebuild, (program, *(getattr(self, n) for n in program.parameters))
@@ -175,8 +200,13 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
             __call__=__call__,
             __reduce__=__reduce__,
         )
-        if program.kind == "delay":
-            namespace["describe"] = describe
+        if issubclass(base, AbstractDelay):
+            namespace["describe"] = lambda self: _described(program, self)
+        if issubclass(base, AbstractVaryingDelay | AbstractKernel):
+            namespace["roles"] = lambda self: _roles(program)
+        if program.kind == "varying":
+            namespace["__annotations__"]["slope"] = ClassVar[bool]
+            namespace["slope"] = bool(program.slopes)
 
     return types.new_class(f"Text{program.kind.capitalize()}", (base,), {}, body)
 
@@ -186,8 +216,25 @@ def _described(program: FormulaProgram, delay: Any) -> str:
     values = [
         f"{name} = {float(getattr(delay, name)):g}" for name in program.parameters
     ]
-    formula = f"`{formula_text(program.outputs[0])}`"
+    formula = f"`{formula_text(_delay_formula(program))}`"
     return f"{formula} ({', '.join(values)})" if values else formula
+
+
+def _delay_formula(program: FormulaProgram) -> Expression:
+    """The delay that a program computes."""
+    if program.kind in KERNELS:
+        return Kernel(program.kind, program.outputs)
+    return program.outputs[0]
+
+
+def _roles(program: FormulaProgram) -> dict[str, DelayRole]:
+    """What the parameters of a delay are that stand there by themselves."""
+    roles: tuple[Any, ...] = KERNELS.get(program.kind, ("delay",))
+    return {
+        output.name: role
+        for role, output in reversed([*zip(roles, program.outputs)])
+        if isinstance(output, Name) and output.name in program.parameters
+    }
 
 
 def _rebuild(program: FormulaProgram, *values: Any) -> eqx.Module:
@@ -217,9 +264,12 @@ def _rhs_variables(program: FormulaProgram, x: Any, y: Any, tau: Any, t: Any) ->
         y, tau = dict.fromkeys(delays, y), {"tau": tau}
     variables = _components(program.states, x)
     for key, delay in delays.items():
-        names = [formula_text(Delayed(state, delay)) for state in program.states]
-        variables |= _components(names, y[key])
-    return {**variables, **tau, "t": t}
+        values = y[key] if key in program.slopes else (y[key],)
+        for vector, slope in zip(values, (False, True)):
+            delayed = [Delayed(state, delay, slope) for state in program.states]
+            variables |= _components(list(map(formula_text, delayed)), vector)
+    # A delay that is a state, as in x(t - y), has the name of the state.
+    return {**tau, **variables, "t": t}
 
 
 def _history_variables(program: FormulaProgram, t: Any) -> dict:
@@ -228,6 +278,10 @@ def _history_variables(program: FormulaProgram, t: Any) -> dict:
 
 def _delay_variables(program: FormulaProgram) -> dict:
     return {}
+
+
+def _varying_variables(program: FormulaProgram, t: Any, x: Any) -> dict:
+    return {**_components(program.states, jnp.asarray(x)), "t": jnp.asarray(t)}
 
 
 def _initial_variables(program: FormulaProgram, problem: Problem) -> dict:
@@ -244,6 +298,9 @@ _MODULE_KINDS: dict[ModuleKind, Any] = {
     "rhs": (AbstractModel, _rhs_variables),
     "history": (AbstractHistory, _history_variables),
     "delay": (AbstractConstantDelay, _delay_variables),
+    "varying": (AbstractVaryingDelay, _varying_variables),
+    "gamma": (AbstractGammaDelay, _delay_variables),
+    "uniform": (AbstractUniformDelay, _delay_variables),
     "initial": (eqx.Module, _initial_variables),
     "observe": (eqx.Module, _observe_variables),
 }

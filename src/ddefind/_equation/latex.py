@@ -10,10 +10,12 @@ from .expression import (
     Call,
     Delayed,
     Expression,
+    Kernel,
     Name,
     Number,
     delay_terms,
     number_text,
+    time_argument,
 )
 from .model_lines import ModelLine, ModelLines
 
@@ -73,14 +75,38 @@ def latex(expression: Expression, precedence: int = 0) -> str:
     if isinstance(expression, Name):
         return latex_name(expression.name)
     if isinstance(expression, Delayed):
-        terms = [
-            _unsigned(latex(term, PRECEDENCE["*"]))
-            for term in delay_terms(expression.delay)
-        ]
-        return f"{latex_name(expression.name)}({' - '.join(['t', *terms])})"
+        return _delayed(expression, precedence)
+    assert isinstance(expression, Call)
     is_function = expression.function in FUNCTIONS
     text = _function(expression) if is_function else _operator(expression)
     return _enclosed(text) if _precedence(expression) < precedence else text
+
+
+def _delayed(expression: Delayed, precedence: int) -> str:
+    """A delayed state, its slope, or its mean over a distribution of delays."""
+    name, delay = latex_name(expression.name), expression.delay
+    if isinstance(delay, Kernel):
+        return _distributed(name, delay, precedence)
+    prime = "'" if expression.slope else ""
+    argument = time_argument(delay)
+    if argument is not None:
+        return f"{name}{prime}({latex(argument)})"
+    terms = [_unsigned(latex(term, PRECEDENCE["*"])) for term in delay_terms(delay)]
+    return f"{name}{prime}({' - '.join(['t', *terms])})"
+
+
+def _distributed(name: str, kernel: Kernel, precedence: int) -> str:
+    """The mean of a state over a distribution of delays. As the base of a power it
+    needs parentheses."""
+    one, two = map(latex, kernel.arguments)
+    past = rf"{name}(t - s) \, ds"
+    if kernel.distribution == "uniform":
+        width = latex(Call("-", (kernel.arguments[1], kernel.arguments[0])))
+        text = rf"\frac{{1}}{{{width}}} \int_{{{one}}}^{{{two}}} {past}"
+    else:
+        density = rf"\mathrm{{Gamma}}\left(s; {one}, {two}\right)"
+        text = rf"\int_{{0}}^{{\infty}} {density} \, {past}"
+    return _enclosed(text) if precedence == ATOM_PRECEDENCE else text
 
 
 def _precedence(expression: Call) -> int:

@@ -12,14 +12,8 @@ from typing import final
 from .._util.errors import did_you_mean
 from .delayed_formulas import Expansion, ExpansionError
 from .expression import Delayed, Expression, Name, formula_text, names_in, walk
-from .parser import (
-    EquationError,
-    Source,
-    Statement,
-    StatementKind,
-    parse_statements,
-    read_source,
-)
+from .parser import Statement, StatementKind, parse_statements
+from .tokens import EquationError, Source, read_source
 from .translate_formula import RESERVED, Place, Translator
 
 _LEFT_SIDES = {
@@ -187,11 +181,7 @@ def _in_order(definitions: list[Statement]) -> list[Statement]:
     """The definitions, each one after those that it depends on."""
     by_name = {statement.name: statement for statement in definitions}
     needed = {
-        name: [
-            node.id
-            for node in ast.walk(statement.tree)
-            if isinstance(node, ast.Name) and node.id in by_name
-        ]
+        name: [node.id for node in _names_read(statement.tree) if node.id in by_name]
         for name, statement in by_name.items()
     }
     try:
@@ -203,6 +193,28 @@ def _in_order(definitions: list[Statement]) -> list[Statement]:
         raise by_name[first].error(
             f"{first!r} is defined by itself: {path}{more}."
         ) from None
+
+
+def _names_read(tree: ast.expr) -> list[ast.Name]:
+    """The names in a right side, but for those of distributions and their values: both
+    have the meaning in delay(x, gamma(mean = m, shape = k)) even if they are names of
+    definitions."""
+    nodes = list(ast.walk(tree))
+    kernels = [
+        argument.func
+        for node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if node.func.id == "delay"
+        for argument in node.args[1:]
+        if isinstance(argument, ast.Call)
+    ]
+    return [
+        node
+        for node in nodes
+        if isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and not any(node is kernel for kernel in kernels)
+    ]
 
 
 def _read_observe(

@@ -91,7 +91,7 @@ class ProblemTemplate:
                 )
             values[copy] = values[first]
         for array in self.arrays:
-            if array.is_delay:
+            if array.role == "delay":
                 _check_delay(array.short, values[array.first])
         return self._problem(values)
 

@@ -11,13 +11,13 @@ Conditions on states, or on t in other ways, are not considered.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import final
+from typing import Any, final
 
 import jax
 import numpy as np
 
-from .._problem.delays import delay_values
 from .._problem.problem import Problem
+from .delayed_formulas import varies
 from .expression import Call, Delayed, Expression, Name, names_in
 from .formula_modules import FormulaProgram
 
@@ -41,10 +41,20 @@ class SwitchTimes:
         """The times as a vector."""
         program = self.differences
         parameters = {name: getattr(problem.rhs, name) for name in program.parameters}
-        delays = delay_values(problem.tau)
-        delays = delays if program.has_several_delays else {"tau": delays}
+        delays = _named_delays(program, problem.tau)
         variables = {**parameters, **delays, "t": np.zeros(())}
         return -program(variables) / np.array(self.slopes)
+
+
+def _named_delays(program: FormulaProgram, tau: Any) -> dict[str, Any]:
+    """The values of the delays that are parameters, by their names."""
+    if not program.has_several_delays:
+        return {"tau": tau}
+    return {
+        key: tau[key] if program.is_number(delay) else getattr(tau[key], key)
+        for key, delay in program.delays_by_text.items()
+        if isinstance(delay, Name) and not varies(delay, program.states)
+    }
 
 
 def switch_times(rhs: FormulaProgram) -> SwitchTimes | tuple[()]:
@@ -65,7 +75,13 @@ def switch_times(rhs: FormulaProgram) -> SwitchTimes | tuple[()]:
     used = {name for formula in (*steps.values(), *found) for name in names_in(formula)}
     parameters = tuple(name for name in rhs.parameters if name in used)
     differences = FormulaProgram(
-        "switches", (), tuple(steps.items()), tuple(found), parameters, rhs.delays
+        "switches",
+        rhs.states,
+        tuple(steps.items()),
+        tuple(found),
+        parameters,
+        rhs.delays,
+        rhs.slopes,
     )
     return SwitchTimes(differences, tuple(found.values()))
 

@@ -2,8 +2,8 @@
 
 The translation checks everything that does not depend on the syntax: that functions
 exist and have the right number of arguments, that only states and definitions are
-delayed, that delays are formulas of parameters, and that conditions and numbers are not
-confused.
+delayed, and that conditions and numbers are not confused. `translate_delay.py` reads
+the delays.
 """
 
 import ast
@@ -13,11 +13,10 @@ from typing import Literal, final
 import numpy as np
 
 from .._util.errors import did_you_mean
-from .delayed_formulas import MAX_DELAY_PARTS, written_out
 from .expression import (
-    ATOM_PRECEDENCE,
     CONSTANTS,
     FUNCTIONS,
+    KERNELS,
     Call,
     Delayed,
     Expression,
@@ -26,9 +25,17 @@ from .expression import (
     formula_text,
     is_condition,
     make_call,
+    names_in,
     walk,
 )
-from .parser import EquationError, Statement
+from .parser import SLOPE_PREFIX, Statement
+from .tokens import EquationError
+from .translate_delay import (
+    is_earlier_time,
+    read_at_time,
+    read_distributed,
+    read_slope,
+)
 
 _MAX_DEPTH = 100
 _MAX_EXPONENT = 1000
@@ -45,11 +52,12 @@ _COMPARE = {
 }
 
 # Where a formula stands, which decides about the names that it can use.
-Place = Literal["equation", "history", "initial", "delay", "observe"]
+Place = Literal["equation", "history", "initial", "delay", "kernel", "observe"]
 _PLACES: dict[Place, str] = {
     "history": "A history",
     "initial": "A value at time zero",
     "delay": "A delay",
+    "kernel": "A distribution of delays",
     "observe": "What is measured",
 }
 
@@ -83,7 +91,7 @@ class Translator:
 
     def formula(self, statement: Statement, place: Place) -> Expression:
         """The right-hand side of a statement as a formula."""
-        return _Translation(self, statement, place).expression(statement.tree)
+        return Translation(self, statement, place).expression(statement.tree)
 
     def define(self, statement: Statement, place: Place) -> Expression:
         """As `formula`, for a definition that later statements can use."""
@@ -95,6 +103,26 @@ class Translator:
     def formulas(self) -> dict[str, Expression]:
         """The formulas of the definitions, by name."""
         return {name: each.formula for name, each in self.definitions.items()}
+
+    def state_in(self, name: str) -> str | None:
+        """A state that a name is, or that its definition depends on."""
+        if name in self.states:
+            return name
+        definition = self.definitions.get(name)
+        return definition.state if definition else None
+
+    def uses_time(self, name: str) -> bool:
+        """Whether a name is t, or a definition that depends on t."""
+        definition = self.definitions.get(name)
+        return name == "t" or (definition is not None and definition.uses_time)
+
+    def varies(self, name: str) -> bool:
+        """Whether a name depends on the time or on a state."""
+        return self.state_in(name) is not None or self.uses_time(name)
+
+    def formula_varies(self, formula: Expression) -> bool:
+        """Whether a formula without delayed states depends on the time or a state."""
+        return any(map(self.varies, names_in(formula)))
 
     def is_condition(self, formula: Expression) -> bool:
         """Whether the value of a formula is true or false, and not a number."""
@@ -115,26 +143,35 @@ class Translator:
             if not isinstance(part, Name | Delayed):
                 continue
             inner = self.definitions.get(part.name)
-            own_state = inner.state if inner else None
-            if part.name in self.states:
-                own_state = part.name
-            state = own_state or state
-            if isinstance(part, Delayed) and own_state:
-                delayed = formula_text(part)
+            own_state = self.state_in(part.name)
+            state, uses_time = own_state or state, uses_time | self.uses_time(part.name)
+            if isinstance(part, Delayed):
+                delayed = formula_text(part) if own_state else delayed
+                for name in names_in(part.delay):
+                    state = state or self.state_in(name)
+                    uses_time |= self.uses_time(name)
             delayed = (inner and inner.delayed) or delayed
-            uses_time |= part.name == "t" or (inner is not None and inner.uses_time)
         condition, parts = self.is_condition(formula), self.part_count(formula)
         return Definition(formula, state, delayed, uses_time, condition, parts)
 
 
 @final
 @dataclass(frozen=True)
-class _Translation:
+class Translation:
     """The translation of one statement, with one method for each kind of node."""
 
     translator: Translator
     statement: Statement
     place: Place
+
+    @property
+    def where(self) -> str:
+        """The place in words, if it is not an equation."""
+        return _PLACES[self.place]
+
+    def at(self, place: Place) -> "Translation":
+        """The translation of a part of the statement that stands in another place."""
+        return Translation(self.translator, self.statement, place)
 
     def error(self, node: ast.expr, message: str) -> EquationError:
         return self.statement.error(message, node)
@@ -170,7 +207,7 @@ class _Translation:
         name = node.id
         if name in FUNCTIONS:
             raise self.error(node, f"{name!r} is a function: write {name}(...).")
-        if self.place in ("initial", "delay"):
+        if self.place in ("initial", "kernel"):
             self.check_is_constant(node)
         if self.place == "history" and name in self.translator.states:
             raise self.error(
@@ -183,11 +220,12 @@ class _Translation:
                 f"A history cannot use {name!r}: it needs the state "
                 f"{definition.state!r}.",
             )
-        if definition and self.place == "observe" and definition.delayed:
+        needs = definition.delayed if definition else None
+        if needs and self.place in ("observe", "delay"):
             raise self.error(
                 node,
-                f"What is measured can use states at time t only, but {name!r} needs "
-                f"{definition.delayed}.",
+                f"{self.where} can use states at time t only, but {name!r} needs "
+                f"{needs}.",
             )
         return Name(name)
 
@@ -207,13 +245,18 @@ class _Translation:
         if needs:
             raise self.error(
                 node,
-                f"{_PLACES[self.place]} is a formula of numbers and parameters: it "
+                f"{self.where} is a formula of numbers and parameters: it "
                 f"cannot depend on {needs}.",
             )
 
     def call(self, node: ast.Call, name: str, depth: int) -> Expression:
-        if name in self.translator.states or name in self.translator.definitions:
-            return self.at_time(node, name, depth)
+        if name.startswith(SLOPE_PREFIX):
+            return read_slope(self, node, name.removeprefix(SLOPE_PREFIX), depth)
+        is_known = name in self.translator.states or name in self.translator.definitions
+        if name == "delay" and not (is_known and len(node.args) == 1):
+            return read_distributed(self, node, depth)
+        if is_known:
+            return read_at_time(self, node, name, depth)
         if name not in FUNCTIONS:
             raise self.error(node, self.unknown_function(name, node))
         _, least, most = FUNCTIONS[name]
@@ -230,77 +273,20 @@ class _Translation:
         parts += [self.expression(argument, depth) for argument in rest]
         return self.finite(node, make_call(name, *parts))
 
-    def at_time(self, node: ast.Call, name: str, depth: int) -> Expression:
-        """The formula of `x(t)` or `x(t - tau)`, for a state or a definition x."""
-        now = self.name(ast.Name(name, col_offset=node.col_offset))
-        time = node.args[0] if len(node.args) == 1 else None
-        if isinstance(time, ast.Name) and time.id == "t":
-            return now
-        terms = _delay_terms(time)
-        if not terms:
-            what = "state" if name in self.translator.states else "formula"
-            raise self.error(
-                node,
-                f"A {what} is read as {name} or {name}(t - tau). To multiply, write "
-                f"{name} * (...).",
-            )
-        if self.place != "equation":
-            what = _PLACES[self.place]
-            raise self.error(node, f"{what} cannot use delayed states or formulas.")
-        return Delayed(name, self.delay(terms, name, depth))
-
-    def delay(
-        self, terms: list[tuple[ast.operator, ast.expr]], name: str, depth: int
-    ) -> Expression:
-        """The delay a + b - c of the time t - a - b + c, given by its terms."""
-        (operator, first), *rest = terms
-        if isinstance(operator, ast.Add):
-            raise self.error(
-                first, f"Only earlier times are known: write {name}(t - ...)."
-            )
-        if len(terms) > MAX_DELAY_PARTS:
-            raise self.long_delay(first)
-        inside = _Translation(self.translator, self.statement, "delay")
-        delay = inside.expression(first, depth)
-        for operator, node in rest:
-            sign = "+" if isinstance(operator, ast.Sub) else "-"
-            delay = make_call(sign, delay, inside.expression(node, depth))
-        return self.checked_delay(first, delay, name)
-
-    def checked_delay(self, node: ast.expr, delay: Expression, name: str) -> Expression:
-        """The same delay, as a number if it is constant, after checks of its value."""
-        if self.translator.part_count(delay) > MAX_DELAY_PARTS:
-            raise self.long_delay(node)
-        whole = written_out(delay, self.translator.formulas)
-        for part in walk(whole):
-            if isinstance(part, Call):
-                self.finite(node, part)
-                self.check_exponent(node, part)
-        if isinstance(whole, Call) and whole.function == "neg":
-            raise self.error(
-                node,
-                "A delay must be positive, but this one has a minus sign: write "
-                f"{name}(t - {formula_text(whole.arguments[0], ATOM_PRECEDENCE)}).",
-            )
-        if whole.value is not None and not 0 < whole.value < np.inf:
-            raise self.error(
-                node, f"A delay must be positive, but this one is {whole.value:g}."
-            )
-        return delay if delay.value is None else whole
-
-    def long_delay(self, node: ast.expr) -> EquationError:
-        return self.error(
-            node, f"A delay may have at most {MAX_DELAY_PARTS} symbols, written out."
-        )
-
     def unknown_function(self, name: str, node: ast.Call) -> str:
         """The message for a call of what is neither a function nor a state."""
         states = self.translator.states
-        if len(node.args) == 1 and _delay_terms(node.args[0]):
+        if is_earlier_time(node):
             known = [*states, *self.translator.definitions]
             return (
                 f"{name!r} is neither a state nor a formula with a name: only these "
                 f"have values at other times.{did_you_mean(name, known)}"
+            )
+        if name in KERNELS:
+            values = ", ".join(KERNELS[name])
+            return (
+                f"{name}({values}) is a distribution of delays, which stands in "
+                f"delay(x, {name}({values})) only. To multiply, write {name} * (...)."
             )
         if name in _SYNONYMS:
             return f"There is no function {name!r}. Did you mean {_SYNONYMS[name]!r}?"
@@ -354,15 +340,3 @@ class _Translation:
         if result.value is not None and not np.isfinite(result.value):
             raise self.error(node, "This is not a finite number.")
         return result
-
-
-def _delay_terms(node: ast.expr | None) -> list[tuple[ast.operator, ast.expr]]:
-    """The terms a, b, c of a time t - a - b + c, each with the operator before it.
-
-    There are none if the node is something else."""
-    terms = []
-    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        terms.append((node.op, node.right))
-        node = node.left
-    is_time = isinstance(node, ast.Name) and node.id == "t"
-    return terms[::-1] if is_time else []

@@ -17,7 +17,7 @@ from .._least_squares.search import PHASES, search
 from .._least_squares.setup import make_setup
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
-from .._problem.problem import typical_delays
+from .._problem.general_delays import typical_delays
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._solve.choose_solver import check_any_solver, default_solver
@@ -158,7 +158,8 @@ class LeastSquares(AbstractMethod):
 
 def _longest_delay(estimate: Estimate) -> float:
     """What the progress bar shows of the delays."""
-    return float(np.max(np.asarray(typical_delays(estimate.problem))))
+    problem = estimate.problem
+    return float(np.max(np.asarray(typical_delays(problem.tau, problem.start))))
 
 
 def _with_intervals(estimate: Estimate) -> Estimate:

@@ -18,12 +18,8 @@ from .._equation.expression import (
     evaluate_formula,
     walk,
 )
-from .._equation.parser import (
-    EquationError,
-    Source,
-    parse_statements,
-    read_source,
-)
+from .._equation.parser import parse_statements
+from .._equation.tokens import EquationError, Source, read_source
 from .._equation.translate_formula import Translator
 from .._util.errors import did_you_mean
 from .._util.text_table import decimals, format_interval, format_number

@@ -152,7 +152,7 @@ def _with_parameters(
     free, vector = model.free, parameter_vector(problem)
     like = np.array(free.like)
     is_given = np.zeros(len(theta), bool)
-    delay_elements = [array.first for array in free.arrays if array.is_delay]
+    delay_elements = [array.first for array in free.arrays if array.is_positive]
     for key, value in parameters.items():
         elements = find(key, list(free.arrays))
         for element, number in zip(elements, finite_numbers(key, value, len(elements))):

@@ -3,7 +3,8 @@
 Such a delay has no bound of its own, and it can become negative where its parameters
 are within their bounds. A fit never goes there: the sum of squares is not finite, and
 the step is rejected. Starts are drawn where these delays are positive, and a start
-value at which one is not is an error.
+value at which one is not is an error. The same holds for distributed delays, whose two
+numbers may not fit together.
 """
 
 from collections.abc import Callable
@@ -12,19 +13,23 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._problem.delays import delay_names, is_delay
-from .setup import FitSetup, usual_delays
+from .._problem.delays import AbstractConstantDelay, delay_names, is_delay
+from .._problem.general_delays import AbstractKernel
+from .default_bounds import usual_delays
+from .setup import FitSetup
 
 # How often starts are drawn again whose delays are not positive, or far from usual.
 _TRIES = 20
 
 
 def computed_delays(setup: FitSetup) -> dict[str, int]:
-    """The formulas of the computed delays, and their numbers among all delays."""
+    """The formulas of the computed and the distributed delays, and their numbers among
+    all delays."""
     tau = eqx.combine(setup.model.learned.tau, setup.model.fixed.tau)
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     names = delay_names(tau)
-    return {names[q]: q for q, leaf in enumerate(leaves) if is_delay(leaf)}
+    kinds = AbstractConstantDelay | AbstractKernel
+    return {names[q]: q for q, leaf in enumerate(leaves) if isinstance(leaf, kinds)}
 
 
 def check_guess(setup: FitSetup) -> None:

@@ -1,8 +1,8 @@
 """The setup of a least-squares fit: model, data, bounds, start values and step sizes.
 
 `make_setup` puts it together from what the user gives. Where the user gives no bounds
-for a delay or for the frequency of a history, it chooses them from the sampling times:
-see `usual_delays` and `_bound_frequencies`."""
+for a delay or for the frequency of a history, it chooses them: see
+`default_bounds.py`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,13 +21,15 @@ from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
 from .._problem.delays import delay_count, is_delay
 from .._problem.free_parameters import FreeParameters
+from .._problem.general_delays import typical_delays
 from .._problem.history import frequency_fields
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
-from .._problem.problem import Problem, typical_delays
+from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.time_grid import points_of, switch_count
 from .._util.cores import cores
 from .adaptive_sensitivity import COARSE, USUAL
+from .default_bounds import bound_delay, bound_frequencies, bound_shape
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
 from .normal_equations import LeastSquaresModel, MeshPlan, Priors
@@ -226,9 +228,11 @@ def make_setup(
     lower, upper = np.array(free.lower), np.array(free.upper)
     is_history = np.array([path.startswith("history.") for path in free.paths])
     is_frequency = _is_frequency(problem, free)
-    _bound_frequencies(data, lower, upper, is_frequency)
+    bound_frequencies(data, lower, upper, is_frequency)
     for j in free.delays:
-        _bound_delay(data, lower, upper, guess, free.names[j], j)
+        bound_delay(data, lower, upper, guess, free.names[j], j)
+    for j in free.shapes:
+        bound_shape(lower, upper, guess, j)
     is_inside = (lower <= guess) & (guess <= upper)
     guess = np.where(is_inside, guess, np.nan)
     priors = _priors(parameters, free)
@@ -257,17 +261,6 @@ def make_setup(
         workers or cores(),
     )
     return setup, problem
-
-
-def spacing(data: Data) -> float:
-    """The median distance between neighbouring times."""
-    return float(np.median(np.diff(np.unique(data.t))))
-
-
-def usual_delays(data: Data) -> tuple[float, float]:
-    """The range in which delays are sought by default: from two sampling intervals to
-    0.9 of the record."""
-    return min(2 * spacing(data), 0.1 * data.T), 0.9 * data.T
 
 
 def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) -> float:
@@ -304,36 +297,15 @@ def mesh_plan(
 
 @eqx.filter_jit
 def _delays(model: LeastSquaresModel, theta: jax.Array) -> jax.Array:
-    """The delays of each row of free values, [rows, k]."""
+    """The delays of each row of free values, or how long they typically are,
+    [rows, k]."""
 
     def one(theta):
         learned = model.free.join_values(theta, model.learned)
-        return typical_delays(eqx.combine(learned, model.fixed))
+        problem = eqx.combine(learned, model.fixed)
+        return typical_delays(problem.tau, problem.start)
 
     return jax.vmap(one)(theta)
-
-
-def _bound_delay(
-    data: Data,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    guess: np.ndarray,
-    name: str,
-    tau: int,
-) -> None:
-    """Set the missing bounds of a delay, in place, to the usual range of delays,
-    widened where the user's start value lies outside of it."""
-    if upper[tau] <= 0:
-        raise ValueError(
-            f"`parameters[{name!r}]` has the upper bound {upper[tau]:g}, but a delay "
-            "is positive."
-        )
-    low, high = usual_delays(data)
-    if np.isfinite(guess[tau]):
-        low, high = min(low, guess[tau] / 4), max(high, 1.5 * guess[tau])
-    low = min(low, upper[tau] / 10)
-    lower[tau] = low if np.isinf(lower[tau]) else max(lower[tau], 1e-6 * data.T)
-    upper[tau] = max(high, 2 * lower[tau]) if np.isinf(upper[tau]) else upper[tau]
 
 
 def _is_frequency(problem: Problem, free: FreeParameters) -> np.ndarray:
@@ -341,23 +313,6 @@ def _is_frequency(problem: Problem, free: FreeParameters) -> np.ndarray:
     fields = tuple(f"history.{field}" for field in frequency_fields(problem.history))
     # An element of a vector has an index behind the name: `history.omega[1]`.
     return np.array([path.split("[")[0] in fields for path in free.paths])
-
-
-def _bound_frequencies(
-    data: Data, lower: np.ndarray, upper: np.ndarray, is_frequency: np.ndarray
-) -> None:
-    """Set the missing bounds of frequencies, in place.
-
-    The histories of (A, omega) and (-A, -omega) are the same, so that omega is taken to
-    be positive unless the user's bounds exclude it. Its upper bound is the sampling
-    limit. Its lower bound is a period of twice the record: a slower sine is a straight
-    line, from which A and omega cannot be estimated separately."""
-    for j in np.flatnonzero(is_frequency):
-        if upper[j] > 0:
-            if np.isinf(upper[j]):
-                upper[j] = max(np.pi / spacing(data), 2 * lower[j])
-            slowest = min(np.pi / data.T, 0.1 * upper[j])
-            lower[j] = lower[j] if lower[j] > 0 else slowest
 
 
 def _priors(

@@ -112,7 +112,8 @@ def _draw(
         # Half of the starts have evenly spread delays, half logarithmically spread
         # ones, so that short delays are tried as well.
         even = low + share * (high - low)
-        logarithmic = low * (high / low) ** share
+        least = low if low > 0 else 1e-3 * high  # The shortest of delays may be zero.
+        logarithmic = least * (high / least) ** share
         theta[:, j] = np.where(np.arange(count) // tries % 2, even, logarithmic)
     theta[:tries] = np.where(np.isnan(setup.guess), theta[:tries], setup.guess)
     return np.clip(theta, setup.lower, setup.upper)

@@ -11,7 +11,8 @@ which computes the number from parameters; or more than a number: see
 """
 
 import abc
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -19,6 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._util.arrays import as_parameter, is_concrete
+
+# What a parameter is that stands for a delay by itself: the delay, the mean and the
+# shape of a gamma distribution, or an end of a uniform one.
+DelayRole = Literal["delay", "mean", "shape", "low", "high"]
 
 
 class AbstractDelay(eqx.Module):
@@ -28,6 +33,11 @@ class AbstractDelay(eqx.Module):
     def describe(self) -> str:
         """The delay in words, with the values that its parameters have."""
 
+    @abc.abstractmethod
+    def roles(self) -> Mapping[str, DelayRole]:
+        """The fields that are delays by themselves, or a shape. Parameters from which
+        something is computed are not among them."""
+
 
 class AbstractConstantDelay(AbstractDelay):
     """A delay that is computed from the parameters in its fields."""
@@ -35,6 +45,9 @@ class AbstractConstantDelay(AbstractDelay):
     @abc.abstractmethod
     def __call__(self) -> jax.Array:
         """The delay, a number."""
+
+    def roles(self) -> Mapping[str, DelayRole]:
+        return {}
 
 
 def is_delay(leaf: Any) -> bool:

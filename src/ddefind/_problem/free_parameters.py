@@ -9,7 +9,6 @@ element of the vector belongs to which element of the arrays. Two vectors are us
   that lies within the bounds, and `inverse` maps theta back to z.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -20,12 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._util.errors import did_you_mean
+from .delays import DelayRole
 from .problem import Problem
-
-_DELAY = re.compile(
-    r"""tau (?: \.\w+ | \[ (?: \d+ | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*" ) \] )?""",
-    re.VERBOSE,
-)
 
 
 def is_name(key: str) -> bool:
@@ -38,12 +33,15 @@ class ParameterArray(NamedTuple):
 
     `name` is the array's full name, such as `rhs.theta_0`, and `short` the shortest
     unambiguous ending of it. All parameters of a problem are numbered in the order of
-    its arrays; `first` is the number of this array's first element."""
+    its arrays; `first` is the number of this array's first element. `role` is what the
+    array is for a delay, or None. The parameters from which a delay is computed have
+    none."""
 
     name: str
     short: str
     shape: tuple[int, ...]
     first: int
+    role: DelayRole | None = None
 
     @property
     def size(self) -> int:
@@ -52,10 +50,14 @@ class ParameterArray(NamedTuple):
 
     @property
     def is_delay(self) -> bool:
-        """Whether the array is a delay: `tau`, `tau[1]`, `tau.rest`, `tau['2 weeks']`.
+        """Whether the array is a delay, the mean of delays, or an end of them."""
+        return self.role not in (None, "shape")
 
-        The parameters from which a delay is computed are not."""
-        return _DELAY.fullmatch(self.name) is not None
+    @property
+    def is_positive(self) -> bool:
+        """Whether the array must be positive. The shortest delay of a uniform
+        distribution may be zero."""
+        return self.is_delay and self.role != "low"
 
     def elements(self, name: str) -> list[str]:
         """The names of the elements if the array is called `name`: `b[0]`, `b[1]`."""
@@ -182,6 +184,14 @@ class FreeParameters:
     def delays(self) -> tuple[int, ...]:
         """The numbers j of the free values that are delays."""
         found = (self.source[array.first] for array in self.arrays if array.is_delay)
+        return tuple(dict.fromkeys(j for j in found if j >= 0))
+
+    @property
+    def shapes(self) -> tuple[int, ...]:
+        """The numbers j of the free values that are shapes of gamma distributions."""
+        found = [
+            self.source[array.first] for array in self.arrays if array.role == "shape"
+        ]
         return tuple(dict.fromkeys(j for j in found if j >= 0))
 
     def split(self, problem: Problem) -> tuple[Problem, Problem]:

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 
 from .._util.arrays import as_parameter, is_concrete
 from .delays import (
-    AbstractConstantDelay,
     AbstractDelay,
     delay_names,
     in_structure,
@@ -73,6 +72,9 @@ class Delay(AbstractVaryingDelay):
             return f"the neutral delay of {float(self.delay):g}"
         return "the delay that `Delay` computes from t and x"
 
+    def roles(self):
+        return {} if callable(self.delay) else {"delay": "delay"}
+
 
 class AbstractKernel(AbstractDelay):
     r"""A distributed delay: `y` is the mean of the past states under a density,
@@ -127,6 +129,9 @@ class GammaDelay(AbstractGammaDelay):
             f"`GammaDelay` (mean = {float(self.mean):g}, shape = {float(self.shape):g})"
         )
 
+    def roles(self):
+        return {"mean": "mean", "shape": "shape"}
+
 
 @final
 class UniformDelay(AbstractUniformDelay):
@@ -152,6 +157,9 @@ class UniformDelay(AbstractUniformDelay):
         return (
             f"`UniformDelay` (low = {float(self.low):g}, high = {float(self.high):g})"
         )
+
+    def roles(self):
+        return {"low": "low", "high": "high"}
 
 
 def check_kernel(kernel: AbstractKernel) -> None:
@@ -187,10 +195,13 @@ def delayed_states(tau: Any, state: Any) -> Any:
     return in_structure(tau, items)
 
 
-def check_varying(tau: Any, t: Any, x: Any) -> None:
-    """Raise an error unless each delay that depends on time and state is a number."""
+def check_general(tau: Any, t: Any, x: Any) -> None:
+    """Raise an error unless each delay that depends on time and state is a number, and
+    the two numbers of each density are possible."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     for name, leaf in zip(delay_names(tau), leaves):
+        if isinstance(leaf, AbstractKernel):
+            check_kernel(leaf)
         if isinstance(leaf, AbstractVaryingDelay):
             result = jax.eval_shape(leaf, t, x)
             if getattr(result, "shape", None) != ():
@@ -200,16 +211,24 @@ def check_varying(tau: Any, t: Any, x: Any) -> None:
                 )
 
 
-def typical_delay(leaf: Any, t: jax.Array, x: jax.Array) -> jax.Array:
-    """A delay at the time `t` in the state `x` as one number, of a distributed one the
-    mean."""
-    if isinstance(leaf, AbstractVaryingDelay):
-        return jnp.asarray(leaf(t, x))
-    if isinstance(leaf, AbstractGammaDelay):
-        return leaf()[0]
-    if isinstance(leaf, AbstractUniformDelay):
-        return jnp.mean(leaf())
-    return leaf() if isinstance(leaf, AbstractConstantDelay) else leaf
+def typical_delays(tau: Any, x: Any) -> jax.Array:
+    """How long each delay is, as one vector: the delay itself; at time zero in the
+    state `x`, if it varies; the mean, if it is distributed. The mean is NaN if the two
+    numbers of the density are not possible."""
+    zero = jnp.zeros((), jnp.result_type(float))
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, AbstractVaryingDelay):
+            return leaf(zero, x)
+        if isinstance(leaf, AbstractGammaDelay):
+            mean, shape = leaf()
+            return jnp.where(shape >= 1, mean, jnp.nan)
+        if isinstance(leaf, AbstractUniformDelay):
+            low, high = leaf()
+            return jnp.where((low >= 0) & (low < high), (low + high) / 2, jnp.nan)
+        return leaf() if is_delay(leaf) else leaf
+
+    return jnp.stack([one(leaf) for leaf in jax.tree.leaves(tau, is_leaf=is_delay)])
 
 
 def is_general(tau: Any) -> bool:

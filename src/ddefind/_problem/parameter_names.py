@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .delays import DelayRole, is_delay
 from .free_parameters import ParameterArray, is_name
 from .problem import Problem
 
@@ -37,13 +38,28 @@ def parameter_arrays(
     names = [_full_name(path) for path, _ in paths_and_arrays]
     # A full name without a dot, such as `tau`, always keeps its name.
     competing = [name for name in names if name not in tied or "." not in name]
+    roles = _roles(problem)
     result, first = [], 0
     for (_, array), name in zip(paths_and_arrays, names):
         others = competing if name in competing else [*competing, name]
-        entry = ParameterArray(name, _shorten(name, others), jnp.shape(array), first)
+        short, role = _shorten(name, others), roles.get(name)
+        entry = ParameterArray(name, short, jnp.shape(array), first, role)
         result.append(entry)
         first += entry.size
     return result
+
+
+def _roles(problem: Problem) -> dict[str, DelayRole]:
+    """The full names of the parameters that are delays by themselves, or shapes."""
+    roles: dict[str, DelayRole] = {}
+    paths = jax.tree_util.tree_flatten_with_path(problem.tau, is_leaf=is_delay)[0]
+    for path, leaf in paths:
+        name = _full_name((jax.tree_util.GetAttrKey("tau"), *path))
+        if is_delay(leaf):
+            roles |= {f"{name}.{field}": role for field, role in leaf.roles().items()}
+        else:
+            roles[name] = "delay"
+    return roles
 
 
 def _full_name(path: tuple[Any, ...]) -> str:

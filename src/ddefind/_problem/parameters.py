@@ -71,7 +71,8 @@ class Tied:
 def parameter_vector(problem: Problem) -> np.ndarray:
     """The values of all parameters as one vector."""
     arrays = jax.tree.leaves(eqx.filter(problem, eqx.is_inexact_array))
-    return np.concatenate([np.ravel(np.asarray(array)) for array in arrays])
+    vectors = [np.ravel(np.asarray(array)) for array in arrays]
+    return np.concatenate(vectors) if vectors else np.zeros(0)
 
 
 def parameter_values(problem: Problem) -> dict[str, float]:
@@ -121,6 +122,7 @@ def free_parameters(
     known = table.discard_outside(free) if partial else free
     _check_starts(names, start, table.lower, table.upper, known)
     _check_delays(table.arrays, names, start, role)
+    _check_shapes(table)
     # The extra last place is that of role -1: fixed elements have no position.
     position = np.full(len(role) + 1, -1)
     position[free] = np.arange(len(free))
@@ -352,5 +354,19 @@ def _check_delays(
 ) -> None:
     for array in arrays:
         e = array.first
-        if array.is_delay and start[e if role[e] < 0 else role[e]] <= 0:
+        if array.is_positive and start[e if role[e] < 0 else role[e]] <= 0:
             raise ValueError(f"`{names[e]}` must start positive, but got {start[e]:g}.")
+
+
+def _check_shapes(table: _SettingsTable) -> None:
+    """Check the user's bounds of the shapes of gamma distributions."""
+    for array in table.arrays:
+        e = array.first if table.role[array.first] < 0 else table.role[array.first]
+        if array.role == "shape" and (
+            -np.inf < table.lower[e] < 1 or table.upper[e] <= 1
+        ):
+            raise ValueError(
+                f"`parameters[{table.names[e]!r}]` has the bounds {table.lower[e]:g} "
+                f"and {table.upper[e]:g}, but the shape of a gamma distribution of "
+                "delays is at least 1."
+            )

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._util.arrays import as_vector_parameter
-from .delays import as_delays, check_delays, delay_count, in_structure, is_delay
-from .general_delays import check_varying, delayed_states, typical_delay
+from .delays import as_delays, check_delays, delay_count, in_structure
+from .general_delays import check_general, delayed_states
 
 
 @final
@@ -109,14 +109,6 @@ class Problem(eqx.Module):
         return jnp.asarray(np.array(self.switches, float))
 
 
-def typical_delays(problem: Problem) -> jax.Array:
-    """The delays of a problem as numbers: those that depend on time and state as they
-    are at time zero, and the means of distributed ones."""
-    zero = jnp.zeros((), jnp.result_type(float))
-    leaves = jax.tree.leaves(problem.tau, is_leaf=is_delay)
-    return jnp.stack([typical_delay(leaf, zero, problem.start) for leaf in leaves])
-
-
 def _numbers(switches: Any) -> tuple[float, ...]:
     """The argument `switches`, unless it is a function, as a tuple of numbers."""
     try:
@@ -170,7 +162,7 @@ def _check_problem(problem: Problem) -> None:
         )
     d = state.shape[0]
     count = delay_count(problem.tau)
-    check_varying(problem.tau, _time(), _state(d))
+    check_general(problem.tau, _time(), _state(d))
     y = delayed_states(problem.tau, _state(d))
     tau = in_structure(problem.tau, [_time()] * count)
     derivative = jax.eval_shape(problem.rhs, _state(d), y, tau, _time())

@@ -15,7 +15,7 @@ from .._inference.residual_tests import (
     failed,
 )
 from .._least_squares.computed_delays import computed_delays
-from .._least_squares.setup import usual_delays
+from .._least_squares.default_bounds import usual_delays
 
 if TYPE_CHECKING:
     from .estimate import Estimate

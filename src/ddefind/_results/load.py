@@ -1,7 +1,7 @@
 """Saved fits, back from their files."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final, overload
 
@@ -26,6 +26,7 @@ from .._least_squares.setup import (
     shortest_delay,
 )
 from .._loss.path_costs import Points
+from .._problem.delays import DelayRole
 from .._problem.free_parameters import FreeParameters, ParameterArray
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import with_values
@@ -163,7 +164,9 @@ def _estimate(
 
 def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
     saved, options = content["free"], content["options"]
-    free = _free_parameters(content["parameters"], tuple(saved["names"]))
+    present = parameter_arrays(problem)
+    roles: dict[str, DelayRole | None] = {array.name: array.role for array in present}
+    free = _free_parameters(content["parameters"], tuple(saved["names"]), roles)
     learned, fixed = free.split(problem)
     priors, data = saved["priors"], _data(content["data"])
     solver, shortest = solver_named(content["solver"]), None
@@ -197,13 +200,15 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
 
 
 def _free_parameters(
-    arrays: list[dict[str, Any]], names: tuple[str, ...]
+    saved: list[dict[str, Any]],
+    names: tuple[str, ...],
+    roles: Mapping[str, DelayRole | None],
 ) -> FreeParameters:
-    parameter_arrays, source, like = [], [], []
-    for array in arrays:
-        shape = tuple(array["shape"].tolist())
-        parameter_arrays.append(
-            ParameterArray(array["name"], array["short"], shape, len(source))
+    arrays, source, like = [], [], []
+    for array in saved:
+        shape, role = tuple(array["shape"].tolist()), roles[array["name"]]
+        arrays.append(
+            ParameterArray(array["name"], array["short"], shape, len(source), role)
         )
         source += array["free"].tolist()
         like += array["like"].tolist()
@@ -213,7 +218,7 @@ def _free_parameters(
         raise ResultError("A parameter is tied to one that is not there.")
     unbounded = (np.inf,) * len(names)
     return FreeParameters(
-        tuple(parameter_arrays),
+        tuple(arrays),
         names,
         tuple(source),
         tuple(like),

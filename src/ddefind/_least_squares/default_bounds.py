@@ -1,0 +1,74 @@
+"""The bounds of parameters to which the user gives none.
+
+Delays and the frequencies of histories are sought where the sampling times can show
+them, and the shapes of gamma distributions where they differ from a single delay."""
+
+import numpy as np
+
+from .._data.data import Data
+
+# The shapes of gamma distributions that are sought by default. A larger one is hardly
+# different from a single delay.
+_USUAL_SHAPES = 1.0, 50.0
+
+
+def spacing(data: Data) -> float:
+    """The median distance between neighbouring times."""
+    return float(np.median(np.diff(np.unique(data.t))))
+
+
+def usual_delays(data: Data) -> tuple[float, float]:
+    """The range in which delays are sought by default: from two sampling intervals to
+    0.9 of the record."""
+    return min(2 * spacing(data), 0.1 * data.T), 0.9 * data.T
+
+
+def bound_delay(
+    data: Data,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    guess: np.ndarray,
+    name: str,
+    tau: int,
+) -> None:
+    """Set the missing bounds of a delay, in place, to the usual range of delays,
+    widened where the user's start value lies outside of it."""
+    if upper[tau] <= 0:
+        raise ValueError(
+            f"`parameters[{name!r}]` has the upper bound {upper[tau]:g}, but a delay "
+            "is positive."
+        )
+    low, high = usual_delays(data)
+    if np.isfinite(guess[tau]):
+        low, high = min(low, guess[tau] / 4), max(high, 1.5 * guess[tau])
+    low = min(low, upper[tau] / 10)
+    lower[tau] = low if np.isinf(lower[tau]) else max(lower[tau], 1e-6 * data.T)
+    upper[tau] = max(high, 2 * lower[tau]) if np.isinf(upper[tau]) else upper[tau]
+
+
+def bound_shape(
+    lower: np.ndarray, upper: np.ndarray, guess: np.ndarray, j: int
+) -> None:
+    """Set the missing bounds of the shape of a gamma distribution, in place, to the
+    usual range, widened where the user's values lie outside of it."""
+    least, most = _USUAL_SHAPES
+    lower[j] = least if np.isinf(lower[j]) else lower[j]
+    if np.isinf(upper[j]):
+        upper[j] = max(most, 2 * lower[j], 1.5 * np.nan_to_num(guess[j]))
+
+
+def bound_frequencies(
+    data: Data, lower: np.ndarray, upper: np.ndarray, is_frequency: np.ndarray
+) -> None:
+    """Set the missing bounds of frequencies, in place.
+
+    The histories of (A, omega) and (-A, -omega) are the same, so that omega is taken to
+    be positive unless the user's bounds exclude it. Its upper bound is the sampling
+    limit. Its lower bound is a period of twice the record: a slower sine is a straight
+    line, from which A and omega cannot be estimated separately."""
+    for j in np.flatnonzero(is_frequency):
+        if upper[j] > 0:
+            if np.isinf(upper[j]):
+                upper[j] = max(np.pi / spacing(data), 2 * lower[j])
+            slowest = min(np.pi / data.T, 0.1 * upper[j])
+            lower[j] = lower[j] if lower[j] > 0 else slowest
