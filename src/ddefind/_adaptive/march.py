@@ -49,6 +49,7 @@ from .march_state import (
     MarchState,
     Target,
     Tolerance,
+    recent_size,
     tolerance_of,
 )
 from .methods import AbstractAdaptive, Radau
@@ -143,7 +144,7 @@ class March(eqx.Module):
             landing=number + NOT_A_LANDING,
             landing_entry=number,
             attempts=number,
-            largest=jnp.abs(hold(x)),
+            size=jnp.abs(hold(x)),
             tries=number,
             is_refused=jnp.asarray(False),
             is_after_kink=jnp.asarray(True),
@@ -247,11 +248,11 @@ class March(eqx.Module):
             )
         start = StepStart(state.t, state.x, target.end - state.t)
         length = hold(start.length)
-        scale = self.tolerance.scale(hold(state.x), state.largest)
+        scale = self.tolerance.scale(hold(state.x), state.size)
         step = self.attempt(state, start, hold(scale))
         new = evaluate(hold(step.coefficients), 1.0)[0]
-        largest = jnp.maximum(state.largest, jnp.abs(hold(new)))
-        error = step.error / self.tolerance.scale(hold(new), largest)
+        size = recent_size(state.size, new)
+        error = step.error / self.tolerance.scale(new, size)
         error = hold(jnp.sqrt(jnp.mean(error**2)))
         is_negative = jnp.min(step.delays) < -_NEGATIVE * length
         is_whole = jnp.isfinite(error) & step.is_agreed & ~is_negative
@@ -322,7 +323,7 @@ class March(eqx.Module):
             landing=landing,
             landing_entry=aim,
             attempts=jnp.where(landing == NOT_A_LANDING, 0, state.attempts + 1),
-            largest=keep(largest, state.largest),
+            size=keep(size, state.size),
             tries=state.tries + 1,
             is_refused=~accept & ~crosses & ~retries,
             is_after_kink=keep(jump <= 1, state.is_after_kink),

@@ -16,18 +16,27 @@ REACHED_END, STEP_TOO_SHORT, NEGATIVE_DELAY, NO_ROOM, TOO_MANY_TRIES = range(5)
 NOT_A_LANDING = -1
 
 
+# By how much the recent size of a component is forgotten in each step.
+_FORGET = 0.8
+
+
+def recent_size(before: jax.Array, x: jax.Array) -> jax.Array:
+    """The size of each component in recent steps, after a step to the state `x`."""
+    return jnp.maximum(jnp.abs(x), _FORGET * before)
+
+
 @final
 class Tolerance(eqx.Module):
     """The tolerated errors of a solver, as arrays. `atol` is negative where it follows
-    from the largest value that a component has had."""
+    from the recent sizes of the components."""
 
     rtol: jax.Array
     atol: jax.Array
 
-    def scale(self, x: jax.Array, largest: jax.Array) -> jax.Array:
-        """The tolerated error of each component."""
-        by_size = 1e-3 * self.rtol * largest + 1e-12 * self.rtol * jnp.max(largest)
-        floor = jnp.where(self.atol < 0, by_size, self.atol)
+    def scale(self, x: jax.Array, size: jax.Array) -> jax.Array:
+        """The tolerated error of each component, given their recent sizes."""
+        small = 1e-3 * size + 1e-12 * jnp.max(size)
+        floor = jnp.where(self.atol < 0, self.rtol * small, self.atol)
         return floor + self.rtol * jnp.abs(x) + 1e-300
 
 
@@ -45,7 +54,7 @@ class MarchState(NamedTuple):
     - `landing` and `landing_entry`: the tracked read and the breaking point on which
       the next try shall end, if it was located; and `attempts` at it.
     - `switch`: the number of the next switch.
-    - `largest`: the largest absolute value of each component so far.
+    - `size`: of each component in recent steps.
     - `is_after_kink`: whether the piece before cannot be continued.
     - `delays`: the least delays of the last try that was refused.
     """
@@ -62,7 +71,7 @@ class MarchState(NamedTuple):
     landing: jax.Array
     landing_entry: jax.Array
     attempts: jax.Array
-    largest: jax.Array
+    size: jax.Array
     tries: jax.Array
     is_refused: jax.Array
     is_after_kink: jax.Array

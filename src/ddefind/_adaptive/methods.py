@@ -14,8 +14,8 @@ class AbstractAdaptive(eqx.Module):
     """A solver that chooses its steps so that the error in each of them is small.
 
     `rtol` is the tolerated error in a step relative to the state. `atol` is the
-    tolerated absolute error; None means a thousandth of `rtol` times the largest value
-    that the component has had so far. `degree` is that of a piece of the solution, and
+    tolerated absolute error; None means a thousandth of `rtol` times the value that the
+    component has had in recent steps. `degree` is that of a piece of the solution, and
     `order` the power of the step with which its estimate of the error falls."""
 
     rtol: eqx.AbstractVar[float]

@@ -22,7 +22,7 @@ from jax import lax
 
 from .._adaptive.equation import Equation
 from .._adaptive.march import make_march
-from .._adaptive.march_state import REACHED_END
+from .._adaptive.march_state import REACHED_END, Tolerance
 from .._adaptive.pieces import evaluate, find_piece, row_size, unpack
 from .._problem.problem import Problem
 from .._util.buffers import read
@@ -41,6 +41,10 @@ class AdaptiveSteps(eqx.Module):
 
     factor: jax.Array
     capacity: int = eqx.field(static=True)
+
+    def rtol(self, solver: Any) -> jax.Array:
+        """The relative tolerance of a solver with these steps."""
+        return jnp.clip(solver.rtol * self.factor, _LOWEST_RTOL, _HIGHEST_RTOL)
 
 
 def adaptive_steps(n: Any, capacity: int) -> AdaptiveSteps:
@@ -80,16 +84,9 @@ class AdaptiveSensitivity(AbstractSensitivity):
         """The path of the solution, with the number of its rows and its status."""
         equation = Equation(self._problem(theta))
         march = make_march(equation, self.system.solver, self.system.T)
-        factor = self.system.grid.factor
-        rtol = march.tolerance.rtol * factor
-        tolerance = eqx.tree_at(
-            lambda t: (t.rtol, t.atol),
-            march.tolerance,
-            (
-                jnp.clip(rtol, _LOWEST_RTOL, _HIGHEST_RTOL),
-                march.tolerance.atol * factor,
-            ),
-        )
+        steps = self.system.grid
+        atol = march.tolerance.atol * steps.factor
+        tolerance = Tolerance(steps.rtol(self.system.solver), atol)
         march = eqx.tree_at(lambda m: m.tolerance, march, tolerance)
         result = march.run(path, _TRIES * path.shape[0])
         return result.path, (result.count, result.status)

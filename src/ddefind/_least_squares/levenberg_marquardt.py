@@ -33,14 +33,19 @@ _RUNNING = -1
 # Convergence (GRADIENT): the largest cosine between the residuals and a column of the
 # Jacobian.
 _COSINE_TOLERANCE = 1e-8
-# Convergence (STEP): the reduction of S that a full step predicts, relative to S. 1e-11
-# of a chi-square of a thousand moves no estimate by more than 1e-4 of its standard
-# error.
-_REDUCTION_TOLERANCE = 1e-11
-# When no step lowers S, a predicted relative reduction below this still counts as
-# convergence: the rounding errors of S may hide it.
-_HIDDEN_REDUCTION = 1e-7
 _LARGEST_DAMPING = 1e16
+
+
+class Convergence(NamedTuple):
+    """What counts as convergence (STEP), relative to S.
+
+    - `reduction`: that a full step predicts. 1e-11 of a chi-square of a thousand moves
+      no estimate by more than 1e-4 of its standard error.
+    - `hidden`: when no step lowers S, a predicted reduction below this: the errors of S
+      may hide it."""
+
+    reduction: Any = 1e-11
+    hidden: Any = 1e-7
 
 
 class NormalEquations(NamedTuple):
@@ -96,6 +101,7 @@ def minimise(
     quantities: int,
     tiny: jax.Array | float,
     memory: Any,
+    convergence: Convergence = Convergence(),
 ) -> MinimiserResult:
     """The local minimum of S that descent from `theta` leads to.
 
@@ -107,7 +113,8 @@ def minimise(
     - `limit`: the largest number of evaluations.
     - `quantities`: the length of `NormalEquations.squares`.
     - `tiny`: an S below this is a rounding error of zero.
-    - `memory`: for the first evaluation."""
+    - `memory`: for the first evaluation.
+    - `convergence`: what counts as such."""
     size = 1 + theta.shape[0]
     state = _State(
         theta,
@@ -126,14 +133,21 @@ def minimise(
 
     def iterate(state: _State):
         trial_normal, memory = linearise(state.trial, state.memory)
-        return _update(box, tiny, state._replace(memory=memory), trial_normal)
+        state = state._replace(memory=memory)
+        return _update(box, tiny, convergence, state, trial_normal)
 
     state = lax.while_loop(is_running, iterate, state)
     status = jnp.where(state.status == _RUNNING, LIMIT, state.status)
     return MinimiserResult(state.theta, state.normal, state.evaluations, status)
 
 
-def _update(box: Box, tiny, state: _State, trial_normal: NormalEquations) -> _State:
+def _update(
+    box: Box,
+    tiny,
+    convergence: Convergence,
+    state: _State,
+    trial_normal: NormalEquations,
+) -> _State:
     """Accept or reject the trial point, adapt the damping, test for convergence, and
     propose the next trial point."""
     before = state.normal.gram[0, 0]
@@ -158,8 +172,8 @@ def _update(box: Box, tiny, state: _State, trial_normal: NormalEquations) -> _St
             is_first & ~accepted,
             S <= tiny,
             proposal.cosine <= _COSINE_TOLERANCE,
-            accepted & (proposal.predicted_undamped <= _REDUCTION_TOLERANCE * S),
-            stuck & (proposal.predicted_undamped <= _HIDDEN_REDUCTION * S),
+            accepted & (proposal.predicted_undamped <= convergence.reduction * S),
+            stuck & (proposal.predicted_undamped <= convergence.hidden * S),
             stuck,
         ],
         [NO_START, EXACT, GRADIENT, STEP, STEP, STUCK],

@@ -31,7 +31,13 @@ from .._solve.runge_kutta import AbstractSolver
 from .._solve.system import System
 from .._util.buffers import read
 from .adaptive_sensitivity import AdaptiveSensitivity, AdaptiveSteps, adaptive_steps
-from .levenberg_marquardt import Box, MinimiserResult, NormalEquations, minimise
+from .levenberg_marquardt import (
+    Box,
+    Convergence,
+    MinimiserResult,
+    NormalEquations,
+    minimise,
+)
 from .mesh_sensitivity import MeshSensitivity
 from .sensitivity import AbstractSensitivity, Extended
 
@@ -113,6 +119,15 @@ class LeastSquaresModel(eqx.Module):
         if is_mesh:
             return MeshSensitivity(system, join, theta, steps, self.direct)
         return Extended(system, join, theta)
+
+    def convergence(self, steps: Any) -> Convergence:
+        """What counts as convergence of a fit with these steps. Adaptive steps change
+        from one evaluation to the next, so that S is only as smooth as its tolerance
+        is small."""
+        if not isinstance(steps, AdaptiveSteps):
+            return Convergence()
+        rtol = steps.rtol(self.solver)
+        return Convergence(rtol, 100 * rtol)
 
     @property
     def direct(self) -> tuple[int, ...]:
@@ -263,6 +278,7 @@ def fit_one(
         values.shape[1],
         _ROUNDING * jnp.sum(weights * values**2),
         model.sensitivity(task.theta, steps, end).memory(capacity),
+        model.convergence(steps),
     )
 
 
