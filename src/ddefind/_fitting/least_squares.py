@@ -10,17 +10,20 @@ from typing import final
 import equinox as eqx
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive
 from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
 from .._least_squares.search import PHASES, search
 from .._least_squares.setup import make_setup
+from .._least_squares.solver_choice import another_solver
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
-from .._solve.choose_solver import check_any_solver, default_solver
+from .._solve.choose_solver import AUTO, check_any_solver, default_solver
+from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
 from .._util.cores import cores
 from .._util.errors import check_positive
@@ -132,18 +135,22 @@ class LeastSquares(AbstractMethod):
         began = time.perf_counter()
         check_problem_and_data(task.problem, task.data)
         check_any_solver(options.solver)
-        solver = default_solver(task.problem, options.solver)
         steps = options.steps_per_delay
-        setup, problem = make_setup(
-            task.problem,
-            task.data,
-            options.settings(task),
-            solver,
-            check_steps(_STEPS_PER_DELAY if steps is None else steps),
-            self.huber,
-            task.seed,
-            workers,
-        )
+        steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
+
+        def setup_with(solver: AbstractSolver | AbstractAdaptive):
+            return make_setup(
+                task.problem,
+                task.data,
+                options.settings(task),
+                solver,
+                steps,
+                self.huber,
+                task.seed,
+                workers,
+            )
+
+        setup, problem = setup_with(default_solver(task.problem, options.solver))
 
         check_guess(setup)
 
@@ -152,6 +159,11 @@ class LeastSquares(AbstractMethod):
                 report(phase, fits, setup.delay(fits.theta))
 
         result = search(setup, self.starts, task.seed, after_phase)
+        if options.solver == AUTO:
+            other = another_solver(setup, result, lambda s: setup_with(s)[0])
+            if other is not None:
+                setup = other
+                result = search(setup, self.starts, task.seed, after_phase)
         seconds = time.perf_counter() - began
         return make_estimate(setup, problem, result, task.seed, seconds, task.equation)
 

@@ -31,7 +31,7 @@ from .sensitivity import AbstractSensitivity
 # The numbers n of preliminary fits and of refinements.
 COARSE, USUAL = 1, 3
 # The usual number of rows of a path, and the number of tries for each.
-ADAPTIVE_CAPACITY, _TRIES = 1024, 4
+ADAPTIVE_CAPACITY, _TRIES = 2048, 3
 _LOWEST_RTOL, _HIGHEST_RTOL = 1e-12, 1e-3
 
 

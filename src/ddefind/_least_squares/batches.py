@@ -134,8 +134,9 @@ def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
 
     It is one of a few powers of two, since each capacity needs a compilation."""
     if model.is_adaptive:
-        # Steps are as short as the fifth root of the tolerance.
-        return ADAPTIVE_CAPACITY * max(1, 1 << (n // USUAL - 1).bit_length())
+        # Steps are as short as the fifth root of the tolerance. There is room for those
+        # of half the usual length.
+        return ADAPTIVE_CAPACITY * (1 << max(n // (2 * USUAL) - 1, 0).bit_length())
     needed, capacity = n + 4, CAPACITY
     if model.mesh is not None:
         # Where delays become shorter during a fit, their intervals keep their steps.

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive
 from .._data.smoothing import rough_noise
 from .._inference.assessment import Assessment
 from .._inference.residual_tests import (
@@ -59,9 +60,13 @@ def _step_error(fit: "Estimate") -> str:
         return ""
     if not np.isfinite(error):
         return "The solver's steps could not be checked: finer ones failed."
+    remedy = "Give a larger `steps_per_delay`."
+    if isinstance(fit.solver, AbstractAdaptive):
+        name = type(fit.solver).__name__
+        remedy = f"Give a smaller tolerance, as `solver=dd.{name}(rtol=1e-9)`."
     return (
         f"The solver's steps matter: with half of them the estimates moved by "
-        f"{error:.2g} standard errors. Give a larger `steps_per_delay`."
+        f"{error:.2g} standard errors. {remedy}"
     )
 
 

@@ -59,7 +59,7 @@ def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
     return {"rhs": rhs, "history": past, "initial": initial}
 
 
-def is_known_solver(solver: AbstractSolver) -> bool:
+def is_known_solver(solver: Any) -> bool:
     """Whether the solver is one of the package's own."""
     return _SOLVERS.get(type(solver).__name__) is type(solver)
 

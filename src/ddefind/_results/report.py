@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive, Radau
 from .._inference.identifiability import DETERMINED, reasons
 from .._least_squares.search import Minimum
 from .._util.json_numbers import nonfinite_as_none
@@ -115,10 +116,19 @@ def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
 
 def _sentences(fit: "Estimate") -> list[str]:
     """What is said below the table."""
-    lines = [_about_noise(fit), _about_minima(fit), fit.message]
+    lines = [_about_noise(fit), _about_minima(fit), *_about_solver(fit), fit.message]
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS]
     return [*lines, *reasons(fit.assessment.verdicts), *cautions(fit, fit.assessment)]
+
+
+def _about_solver(fit: "Estimate") -> list[str]:
+    """The solver, if it is not one with fixed steps."""
+    if isinstance(fit.solver, Radau):
+        return ["Solved by `Radau`, with adaptive steps, for stiff equations."]
+    if isinstance(fit.solver, AbstractAdaptive):
+        return [f"Solved by `{type(fit.solver).__name__}`, with adaptive steps."]
+    return []
 
 
 def _about_noise(fit: "Estimate") -> str:

@@ -1,0 +1,113 @@
+"""`solver="auto"` in fits: whether a search needs another solver.
+
+Fixed steps are fast, and right for most fits. They fail in two ways, which a search
+shows:
+
+- The steps matter: halving them still moves the estimates.
+- The equation is *stiff*, or becomes so for parameters that the data allow: a rate of
+  which only a lower limit is known may be as large as one likes, but with fixed steps
+  the solution explodes beyond some value. The sum of squares then has a wall where it
+  should be flat. Walls are looked for in every direction in which the data say little,
+  and the stiff solver tells whether they are real.
+
+The explicit adaptive solver has such walls, too.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from .._adaptive.methods import AbstractAdaptive, Radau, Tsit5
+from .batches import RefinedFits, refine
+from .search import SearchResult
+from .setup import FitSetup
+
+# Steps matter if halving them moves the estimates by more than this share of their
+# joint standard error.
+_STEP_ERROR = 0.1
+# A value is moved by powers of this factor, at most so often.
+_FACTOR, _MOST_MOVES = 10**0.5, 10
+# The data say little about a value if its move raises chi-square by less than `_FLAT`.
+# A rise above `_WALL` is a wall, or an infinite one.
+_FLAT, _WALL = 8.0, 1e4
+_EVALUATIONS = 10
+
+
+def another_solver(
+    setup: FitSetup,
+    result: SearchResult,
+    with_solver: Callable[[AbstractAdaptive], FitSetup],
+) -> FitSetup | None:
+    """The setup with the solver that a search needs instead of its own; None if its own
+    is right. `with_solver` makes the same setup with another solver."""
+    if isinstance(setup.model.solver, Radau) or result.interrupted:
+        return None
+    best = result.best
+    if not np.isfinite(best.loss[0]):
+        return with_solver(Radau())
+    for theta, held in _walls(setup, result):
+        stiff = with_solver(Radau())
+        points = result.points
+        moved = _refine_held(stiff, theta, held, points)
+        level = refine(stiff, best.theta, points, stiff.steps(best.theta))
+        if np.any(_rise(setup, moved.loss, level.loss[0]) < _FLAT):
+            return _with_guess(stiff, best)
+    steps_matter = not result.step_error <= _STEP_ERROR
+    if steps_matter and not setup.model.is_adaptive:
+        explicit = with_solver(Tsit5())
+        fit = refine(explicit, best.theta, result.points, explicit.steps(best.theta))
+        if np.isfinite(fit.loss[0]):
+            return _with_guess(explicit, best)
+        return _with_guess(with_solver(Radau()), best)
+    return None
+
+
+def _with_guess(setup: FitSetup, best: RefinedFits) -> FitSetup:
+    """The setup with the best fit so far for the first start."""
+    inside = np.clip(best.theta[0], setup.lower, setup.upper)
+    return replace(setup, guess=inside)
+
+
+def _walls(
+    setup: FitSetup, result: SearchResult
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Moves of a value behind a wall: for each round the free values behind it, and
+    which of them is held."""
+    best = result.best
+    movable = ~setup.is_history & (best.theta[0] != 0)
+    movable[list(setup.model.free.delays)] = False
+    rows = [(j, sign) for j in np.flatnonzero(movable) for sign in (1, -1)]
+    level = best.loss[0]
+    for move in range(1, _MOST_MOVES + 1):
+        if not rows:
+            return
+        theta = np.repeat(best.theta, len(rows), axis=0)
+        held = np.zeros(theta.shape, bool)
+        for row, (j, sign) in enumerate(rows):
+            theta[row, j] *= _FACTOR ** (sign * move)
+            held[row, j] = True
+        is_inside = np.all((theta >= setup.lower) & (theta <= setup.upper), axis=1)
+        theta, held = theta[is_inside], held[is_inside]
+        rows = [row for row, inside in zip(rows, is_inside) if inside]
+        if not rows:
+            return
+        rise = _rise(setup, _refine_held(setup, theta, held, result.points).loss, level)
+        is_wall = rise > _WALL
+        if is_wall.any():
+            yield theta[is_wall], held[is_wall]
+        rows = [row for row, each in zip(rows, rise) if each < _FLAT]
+
+
+def _refine_held(
+    setup: FitSetup, theta: np.ndarray, held: np.ndarray, points
+) -> RefinedFits:
+    """Short fits in which some values are held."""
+    return refine(setup, theta, points, setup.steps(theta), _EVALUATIONS, held)
+
+
+def _rise(setup: FitSetup, loss: np.ndarray, level: float) -> np.ndarray:
+    """How much chi-square rises above the best fit; infinite where there is none."""
+    unit = setup.residual_variance(max(level, 1e-300))
+    rise = (loss - level) / unit
+    return np.where(np.isfinite(rise), rise, np.inf)
