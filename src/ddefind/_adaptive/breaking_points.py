@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._util.buffers import write
 from .equation import Equation, TrackedRead
 from .pieces import Ending, evaluate
 
@@ -111,6 +112,12 @@ def add_entry(
     pending = jnp.where(is_new, jnp.stack([time, jump]), points.pending)
     count = points.count + jnp.where(is_new, 1, 0)
     return points._replace(count=count, pending=pending)
+
+
+def write_pending(points: BreakingPoints) -> BreakingPoints:
+    """The breaking points with the pending one in the table."""
+    table = write(points.table, points.count - 1, points.pending)
+    return points._replace(table=table)
 
 
 class Crossing(NamedTuple):

@@ -14,9 +14,9 @@ from .methods import Stages
 
 STAGES = Stages()
 STAGE_COUNT = len(STAGES.c)
-# How often a step is repeated that reads its own piece, and the change of the piece, in
-# units of the tolerance, that does not matter.
-_MOST_PASSES, _NO_CHANGE = 80, 1e-9
+# How often a step is repeated that reads its own piece, and the change of the piece
+# that does not matter: in units of the tolerance, and relative to the state.
+_MOST_PASSES, _NO_CHANGE, _ROUNDING = 80, 1e-8, 1e-14
 
 
 class StepStart(NamedTuple):
@@ -107,9 +107,12 @@ def explicit_step(
     """One step, repeated with its own piece for the past until that no longer changes.
     `scale` is the tolerated error of each component."""
 
+    rounding = _ROUNDING * jnp.max(jnp.abs(lax.stop_gradient(start.x)) / scale)
+    no_change = jnp.maximum(_NO_CHANGE, rounding)
+
     def is_changing(carry):
         n, change, *_ = carry
-        return (n == 0) | ((change > _NO_CHANGE) & (n < _MOST_PASSES))
+        return (n == 0) | ((change > no_change) & (n < _MOST_PASSES))
 
     def again(carry):
         n, _, guess, before = carry
@@ -128,7 +131,7 @@ def explicit_step(
     carry = jnp.asarray(0), jnp.asarray(jnp.inf), guess, begin
     _, change, piece, found = lax.while_loop(is_changing, again, carry)
     error = _error(lax.stop_gradient(start), lax.stop_gradient(found.slopes))
-    return Step(piece, error, found.hints, change <= _NO_CHANGE, found.delays)
+    return Step(piece, error, found.hints, change <= no_change, found.delays)
 
 
 def piece_change(before: jax.Array, after: jax.Array, scale: jax.Array) -> jax.Array:

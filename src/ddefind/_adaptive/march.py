@@ -27,6 +27,7 @@ from .breaking_points import (
     next_entry,
     pass_entries,
     passed_entries,
+    write_pending,
 )
 from .equation import Equation
 from .explicit_step import (
@@ -49,6 +50,7 @@ from .march_state import (
     MarchState,
     Target,
     Tolerance,
+    Trial,
     recent_size,
     tolerance_of,
 )
@@ -169,10 +171,8 @@ class March(eqx.Module):
                     above < points.count, entry(points.table, above)[0] + delay, jnp.inf
                 )
                 is_next = time < goal - self.snap(t)
-                goal, landing = (
-                    jnp.where(is_next, time, goal),
-                    jnp.where(is_next, n, landing),
-                )
+                goal = jnp.where(is_next, time, goal)
+                landing = jnp.where(is_next, n, landing)
                 b = jnp.where(is_next, above, b)
         if self.switches.shape[0] > 0:
             last = self.switches.shape[0] - 1
@@ -180,6 +180,7 @@ class March(eqx.Module):
             is_next = (state.switch <= last) & (time < goal - self.snap(t))
             goal = jnp.where(is_next, time, goal)
             landing = jnp.where(is_next, len(self.tracked), landing)
+            b = jnp.where(is_next, state.switch, b)
         is_located = state.landing != NOT_A_LANDING
         h, rest = state.h, goal - t
         reaches = h >= rest - self.snap(t)
@@ -235,21 +236,32 @@ class March(eqx.Module):
 
     def body(self, state: MarchState) -> MarchState:
         """Write what the last step found, and try the next one."""
-        points = state.points
-        table = write(points.table, points.count - 1, points.pending)
-        points = points._replace(table=table)
+        points = write_pending(state.points)
         path = write(state.path, jnp.maximum(state.count - 1, 0), state.row)
         state = state._replace(path=path, points=points)
+        trial = self._try(state)
+        h, landing, aim = self._next_try(state, trial)
+        tiny = 16 * 2.3e-16 * jnp.abs(hold(state.t)) + 1e-18 * self.T
+        failure = jnp.where(trial.is_negative, NEGATIVE_DELAY, STEP_TOO_SHORT)
+        after = state._replace(
+            h=h,
+            landing=landing,
+            landing_entry=aim,
+            attempts=jnp.where(landing == NOT_A_LANDING, 0, state.attempts + 1),
+            tries=state.tries + 1,
+            is_refused=~(trial.accept | trial.crosses | trial.misses),
+            delays=trial.step.delays,
+            status=jnp.where(~trial.accept & (h < tiny), failure, state.status),
+        )
+        return self._advance(after, trial)
+
+    def _try(self, state: MarchState) -> Trial:
+        """Try a step, and judge it."""
         target = self.target(state)
-        if self.switches.shape[0] > 0:
-            is_switch = target.landing == len(self.tracked)
-            target = target._replace(
-                entry=jnp.where(is_switch, state.switch, target.entry)
-            )
         start = StepStart(state.t, state.x, target.end - state.t)
-        length = hold(start.length)
+        t, length = hold((state.t, start.length))
         scale = self.tolerance.scale(hold(state.x), state.size)
-        step = self.attempt(state, start, hold(scale))
+        step = self.attempt(state, start, scale)
         new = evaluate(hold(step.coefficients), 1.0)[0]
         size = recent_size(state.size, new)
         error = step.error / self.tolerance.scale(new, size)
@@ -257,79 +269,91 @@ class March(eqx.Module):
         is_negative = jnp.min(step.delays) < -_NEGATIVE * length
         is_whole = jnp.isfinite(error) & step.is_agreed & ~is_negative
         error = jnp.where(is_whole, error, 1e10)
-
-        t = hold(state.t)
         crossing = first_crossing(
             hold(self.equation),
-            hold(points),
+            hold(state.points),
             (t, length, hold(step.coefficients)),
             target.landing,
             self.snap(t) + 1e-9 * length,
         )
-        ending = Ending(target.landing, target.entry, -1)
-        goal = entry(points.table, target.entry)[0]
+        crosses = (crossing.u < 1) & is_whole
+        ending = Ending(target.landing, target.entry, NOT_A_LANDING)
+        goal = entry(state.points.table, target.entry)[0]
         node = self.end_node(start, step.coefficients, ending, goal)
-        jump = self.jump_at(points, ending)
         is_close = jnp.abs(node.move) <= _LANDING * length
         is_close |= target.landing == NOT_A_LANDING
-        crosses = (crossing.u < 1) & is_whole
-        accept = (error <= 1) & is_close & ~crosses
+        misses = (error <= 1) & ~is_close & ~crosses
+        misses &= state.attempts < _MOST_ATTEMPTS
+        return Trial(
+            target.is_cut,
+            start,
+            step,
+            error,
+            size,
+            ending,
+            node,
+            crossing,
+            is_negative,
+            crosses,
+            misses,
+            (error <= 1) & ~crosses & ~misses,
+        )
 
-        # The next length, and where it shall end.
-        order = Radau.order if self.is_implicit else 5
-        factor = 0.9 * jnp.maximum(error, 1e-10) ** (-1 / order)
+    def _next_try(self, state: MarchState, trial: Trial):
+        """The length of the next try, and the read and the entry on which it shall
+        land."""
+        length = hold(trial.start.length)
+        order = 4 if self.is_implicit else 5
+        factor = 0.9 * jnp.maximum(trial.error, 1e-10) ** (-1 / order)
         factor = jnp.clip(factor, 0.2, jnp.where(state.is_refused, 1.0, 5.0))
         h = length * factor
-        h = jnp.where(accept & target.is_cut, jnp.maximum(h, state.h), h)
-        retries = ~accept & (error <= 1) & ~is_close & ~crosses
-        retries &= state.attempts < _MOST_ATTEMPTS
-        h = jnp.where(retries, length + node.move, h)
-        h = jnp.where(crosses, crossing.u * length, h)
-        landing = jnp.where(crosses, crossing.n, NOT_A_LANDING)
-        landing = jnp.where(retries, target.landing, landing)
-        aim = jnp.where(crosses, crossing.b, target.entry)
+        h = jnp.where(trial.accept & trial.is_cut, jnp.maximum(h, state.h), h)
+        h = jnp.where(trial.misses, length + trial.node.move, h)
+        h = jnp.where(trial.crosses, trial.crossing.u * length, h)
+        landing = jnp.where(trial.misses, trial.ending.read, NOT_A_LANDING)
+        landing = jnp.where(trial.crosses, trial.crossing.n, landing)
+        aim = jnp.where(trial.crosses, trial.crossing.b, trial.ending.entry)
+        return h, landing, aim
 
-        made = accept & (jump <= HIGHEST)
-        made = jnp.where(made, points.count, NOT_A_LANDING)
-        times = [
-            hold(self.equation).delayed_time(tracked, hold(node.t), hold(node.x))
-            for tracked in self.tracked
-        ]
-        passed = pass_entries(hold(points), times, ending, self.snap(hold(node.t)))
-        points = add_entry(points, made, node.t, jump)
-        points = points._replace(passed=jnp.where(accept, passed, points.passed))
-        row = pack(step.coefficients, start.t, start.length, ending._replace(made=made))
+    def _advance(self, state: MarchState, trial: Trial) -> MarchState:
+        """The state at the end of the step that was tried, if it was accepted."""
+        node, ending, points = trial.node, trial.ending, state.points
+        jump = self.jump_at(points, ending)
+        made = jnp.where(jump <= HIGHEST, points.count, NOT_A_LANDING)
+        held, t, x = hold((self.equation, node.t, node.x))
+        times = [held.delayed_time(tracked, t, x) for tracked in self.tracked]
+        passed = pass_entries(hold(points), times, ending, self.snap(t))
+        added = add_entry(points._replace(passed=passed), made, node.t, jump)
+        is_switch = ending.read == len(self.tracked)
+        after = state._replace(
+            count=state.count + 1,
+            t=node.t,
+            x=node.x,
+            row=pack(
+                trial.step.coefficients,
+                trial.start.t,
+                trial.start.length,
+                ending._replace(made=made),
+            ),
+            hints=trial.step.hints,
+            switch=state.switch + jnp.where(is_switch, 1, 0),
+            size=trial.size,
+            is_after_kink=jump <= 1,
+        )
 
         def keep(after, before):
-            return jax.tree.map(lambda a, b: jnp.where(accept, a, b), after, before)
+            if after is before:
+                return before
+            return jnp.where(trial.accept, after, before)
 
-        is_switch = target.landing == len(self.tracked)
-        tiny = 16 * 2.3e-16 * jnp.abs(t) + 1e-18 * self.T
-        status = jnp.where(
-            ~accept & (h < tiny),
-            jnp.where(is_negative, NEGATIVE_DELAY, STEP_TOO_SHORT),
-            state.status,
+        # The buffers are not among what is chosen: they would be copied.
+        points = points._replace(
+            count=keep(added.count, points.count),
+            pending=keep(added.pending, points.pending),
+            passed=keep(added.passed, points.passed),
         )
-        return MarchState(
-            count=keep(state.count + 1, state.count),
-            t=keep(node.t, state.t),
-            x=keep(node.x, state.x),
-            h=h,
-            row=keep(row, state.row),
-            path=path,
-            hints=keep(step.hints, state.hints),
-            points=points,
-            switch=keep(state.switch + jnp.where(is_switch, 1, 0), state.switch),
-            landing=landing,
-            landing_entry=aim,
-            attempts=jnp.where(landing == NOT_A_LANDING, 0, state.attempts + 1),
-            size=keep(size, state.size),
-            tries=state.tries + 1,
-            is_refused=~accept & ~crosses & ~retries,
-            is_after_kink=keep(jump <= 1, state.is_after_kink),
-            delays=step.delays,
-            status=status,
-        )
+        chosen = jax.tree.map(keep, after, state)
+        return chosen._replace(path=state.path, points=points)
 
     # The whole march.
 
@@ -348,8 +372,6 @@ class March(eqx.Module):
         is_short = (state.status == REACHED_END) & (hold(state.t) < self.T)
         limit = jnp.where(state.count >= capacity, NO_ROOM, TOO_MANY_TRIES)
         status = jnp.where(is_short, limit, state.status)
-        points = state.points
-        table = write(points.table, points.count - 1, points.pending)
         return MarchResult(
             path,
             state.count,
@@ -358,7 +380,7 @@ class March(eqx.Module):
             state.tries,
             status,
             state.delays,
-            points._replace(table=table),
+            write_pending(state.points),
         )
 
 

@@ -6,8 +6,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .breaking_points import BreakingPoints
+from .breaking_points import BreakingPoints, Crossing
+from .explicit_step import Step, StepStart
 from .methods import AbstractAdaptive
+from .pieces import Ending
 
 # How a march ended.
 REACHED_END, STEP_TOO_SHORT, NEGATIVE_DELAY, NO_ROOM, TOO_MANY_TRIES = range(5)
@@ -110,3 +112,26 @@ class Target(NamedTuple):
     landing: jax.Array
     entry: jax.Array
     is_cut: jax.Array
+
+
+class Trial(NamedTuple):
+    """A step that was tried, and what is thought of it.
+
+    - `is_cut`: whether it was shortened to end on a breaking point or at T.
+    - `error`, in units of the tolerance; and the `size` of the components after it.
+    - `crosses`: whether it crosses a breaking point, and `misses` whether it should
+      have ended on one, and did not. It is then tried again.
+    """
+
+    is_cut: jax.Array
+    start: StepStart
+    step: Step
+    error: jax.Array
+    size: jax.Array
+    ending: Ending
+    node: EndNode
+    crossing: Crossing
+    is_negative: jax.Array
+    crosses: jax.Array
+    misses: jax.Array
+    accept: jax.Array
