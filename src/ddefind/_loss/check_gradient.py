@@ -83,10 +83,11 @@ def check_gradient(
     your own.
 
     `Discrete` and `Forward` agree with the differences to about 1e-9, `Adjoint` to the
-    step error. With an adaptive solver the differences are those of a much more accurate
-    solution, `Discrete` and `Forward` agree with them to about the tolerance of the
-    solver, and there is no `Adjoint`. Where they do not, the model is not differentiable at these parameters,
-    or the loss has a kink, as `L1` and `Integral(nodes="solver")` have.
+    step error. With an adaptive solver the differences are those of a much more
+    accurate solution; `Discrete` and `Forward` agree with them to about its tolerance,
+    and there is no `Adjoint`. Where a route does not agree, the model is not
+    differentiable at these parameters, or the loss has a kink, as `L1` and
+    `Integral(nodes="solver")` have.
 
     >>> import ddefind as dd
     >>> problem = dd.Problem(dd.models.Logistic(2.0, 1.0), dd.Constant(0.5), tau=0.9)
