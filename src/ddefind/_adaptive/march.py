@@ -27,6 +27,7 @@ from .breaking_points import (
     next_entry,
     pass_entries,
     passed_entries,
+    sides_of,
 )
 from .equation import Equation
 from .explicit_step import (
@@ -246,7 +247,11 @@ class March(eqx.Module):
             target = target._replace(
                 entry=jnp.where(is_switch, state.switch, target.entry)
             )
-        start = StepStart(state.t, state.x, target.end - state.t)
+        ending = Ending(target.landing, target.entry, -1)
+        step = state.t, state.x, target.end - state.t
+        before = state.row, state.count > 0
+        sides = sides_of(self.equation, points.table, before, step, ending)
+        start = StepStart(*step, sides)
         length = hold(start.length)
         scale = self.tolerance.scale(hold(state.x), state.size)
         step = self.attempt(state, start, hold(scale))
@@ -266,7 +271,6 @@ class March(eqx.Module):
             target.landing,
             self.snap(t) + 1e-9 * length,
         )
-        ending = Ending(target.landing, target.entry, -1)
         goal = entry(points.table, target.entry)[0]
         node = self.end_node(start, step.coefficients, ending, goal)
         jump = self.jump_at(points, ending)
