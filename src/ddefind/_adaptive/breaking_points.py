@@ -23,7 +23,8 @@ from jax import lax
 
 from .._util.buffers import write
 from .equation import Equation, TrackedRead
-from .pieces import Ending, evaluate
+from .lookup import Sides, hold
+from .pieces import Ending, ending_of, evaluate, unpack
 
 # Jumps in higher derivatives than this one are left to the control of the error.
 HIGHEST = 4
@@ -114,6 +115,18 @@ def add_entry(
     return points._replace(count=count, pending=pending)
 
 
+def jump_at(
+    tracked: tuple[TrackedRead, ...], points: BreakingPoints, ending: Ending
+) -> jax.Array:
+    """Which derivative jumps where a step had this ending; one above `HIGHEST` if that
+    is not a breaking point."""
+    order = entry(points.table, ending.entry)[1]
+    jump = jnp.zeros(()) + HIGHEST + 1
+    for n, each in enumerate(tracked):
+        jump = jnp.where(ending.read == n, order + each.smoothing, jump)
+    return jnp.where(ending.read == len(tracked), 1.0, jump)
+
+
 def write_pending(points: BreakingPoints) -> BreakingPoints:
     """The breaking points with the pending one in the table."""
     table = write(points.table, points.count - 1, points.pending)
@@ -191,6 +204,47 @@ def _find_crossing(
         0, jnp.where(crosses, 45, 0), halve, (jnp.zeros(()), jnp.ones(()))
     )
     return jnp.where(crosses, 0.5 * (low + high), 2.0), b
+
+
+def sides_of(
+    equation: Equation,
+    table: jax.Array,
+    before: tuple[jax.Array, Any],
+    step: tuple[Any, jax.Array, Any],
+    ending: Ending,
+) -> Sides | None:
+    """The sides of breaking points on which the reads stay in a step, which begins at
+    the time and in the state of `step`, has its length, and shall have this `ending`.
+    `before` are the row of the step before it, and whether there is one."""
+    if all(tracked.is_constant for tracked in equation.plan.tracked):
+        return None
+    equation, table = hold((equation, table))
+    row, has_before = hold(before)
+    t, x, length = hold(step)
+    coefficients, origin, _ = unpack(row, equation.dimension)
+    first = ending_of(row)
+    first = first._replace(read=jnp.where(has_before, first.read, -1))
+    tiny = 1e-10 * length + 4e-16 * jnp.abs(t)
+
+    def bounds(ending: Ending, t, x, goes_on: bool) -> list[jax.Array]:
+        """The bounds on this side of the entry at which a step from `t` and `x` ends,
+        or on the other side, if it `goes_on`."""
+        low = jnp.full(equation.plan.count, -jnp.inf)
+        high = -low
+        time = entry(table, ending.entry)[0]
+        for n, tracked in enumerate(equation.plan.tracked):
+            if not tracked.is_constant:
+                number = equation.plan.first[tracked.delay]
+                is_above = (time > equation.delayed_time(tracked, t, x)) != goes_on
+                here = ending.read == n
+                bound = jnp.where(is_above, time - tiny, time + tiny)
+                low = low.at[number].set(jnp.where(here & ~is_above, bound, -jnp.inf))
+                high = high.at[number].set(jnp.where(here & is_above, bound, jnp.inf))
+        return [low, high]
+
+    return Sides(
+        *bounds(ending, t, x, False), *bounds(first, origin, coefficients[0], True)
+    )
 
 
 def newton_correction(

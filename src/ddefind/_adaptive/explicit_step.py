@@ -9,7 +9,7 @@ from jax import lax
 from .._util.buffers import read, write
 from .equation import Equation, RowsOf
 from .kernels import KernelSums
-from .lookup import Past
+from .lookup import Past, Sides
 from .methods import Stages
 
 STAGES = Stages()
@@ -20,11 +20,13 @@ _MOST_PASSES, _NO_CHANGE, _ROUNDING = 80, 1e-8, 1e-14
 
 
 class StepStart(NamedTuple):
-    """Where a step begins: the time, the state, and the length of the step."""
+    """Where a step begins: the time, the state, and the length of the step; and the
+    sides of breaking points on which its reads stay."""
 
     t: Any
     x: jax.Array
     length: Any
+    sides: Sides | None
 
 
 class Step(NamedTuple):
@@ -66,13 +68,13 @@ def explicit_pass(
     kernels: list[KernelSums],
 ) -> Pass:
     """All stages of a step. What they read of the step itself is that of `guess`."""
-    t, x, length = start
+    t, x, length, sides = start
     a, c = jnp.asarray(STAGES.a), jnp.asarray(STAGES.c)
 
     def stage(s, before):
         state = x + length * jnp.sum(read(a, s)[:, None] * before.slopes, axis=0)
         fraction = read(c, s)
-        past = Past(rows_of(s), equation.history, t, length, guess, fraction)
+        past = Past(rows_of(s), equation.history, t, length, guess, fraction, sides)
         time = t + fraction * length
         own = [known.stage(s) for known in kernels]
         slope = equation.slope(past, time, state, read(before.hints, s), own)

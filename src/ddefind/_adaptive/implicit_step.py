@@ -49,14 +49,14 @@ def stage_equations(
 ) -> tuple[jax.Array, Any, jax.Array]:
     """Z - h A F, [3, d]; where each stage found its reads; and the least of each
     delay."""
-    t, x, length = start
+    t, x, length, sides = start
     c, piece = jnp.asarray(RADAU_C), implicit_piece(x, Z)
     kernels, hints = equation.kernels(rows_of, t + c * length, t, hints)
 
     def stage(s, carry):
         slopes, hints, delays = carry
         fraction = read(c, s)
-        past = Past(rows_of(s), equation.history, t, length, piece, fraction)
+        past = Past(rows_of(s), equation.history, t, length, piece, fraction, sides)
         time = t + fraction * length
         own = [known.stage(s) for known in kernels]
         slope = equation.slope(past, time, x + read(Z, s), read(hints, s), own)
@@ -158,9 +158,9 @@ def _error(
 ) -> jax.Array:
     """The error of a step: Hairer and Wanner's estimate at its end, and a share of what
     may be wrong inside."""
-    t, x, length = start
+    t, x, length, sides = start
     piece = implicit_piece(x, Z)
-    past = Past(rows_of(0), equation.history, t, length, piece, jnp.zeros(()))
+    past = Past(rows_of(0), equation.history, t, length, piece, jnp.zeros(()), sides)
 
     def slope(x, n):
         first = jnp.where(n < 0, 0, hints[:1])

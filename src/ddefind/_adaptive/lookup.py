@@ -83,13 +83,35 @@ class Read(NamedTuple):
     is_inside: jax.Array
 
 
+class Sides(NamedTuple):
+    """On which side of a breaking point each read of a step stays, [reads]: between
+    `low` and `high` in all stages, and in the stage at the beginning of the step
+    between `first_low` and `first_high`. Without a bound they are infinite.
+
+    A step that ends on a breaking point has stages there whose states, and so whose
+    delays, are not exact. One that reads beyond the point would get the derivatives of
+    the other side, whatever the tolerance is."""
+
+    low: jax.Array
+    high: jax.Array
+    first_low: jax.Array
+    first_high: jax.Array
+
+    def keep(self, number: Any, look: Any, c: Any) -> jax.Array:
+        """The time `look`, moved to its side for the stage at the fraction `c`."""
+        low, high, first_low, first_high = (read(each, number) for each in self)
+        look = jnp.clip(look, low, high)
+        return jnp.where(c == 0, jnp.clip(look, first_low, first_high), look)
+
+
 @final
 @dataclass(frozen=True)
 class Past:
     """The past of a stage at the fraction `c` of the step from `t`, of the given
     length; `guess` are the coefficients of the step's own piece.
 
-    `history(t)` returns the state before time zero, and its slope."""
+    `history(t)` returns the state before time zero, and its slope; `sides` is None if
+    no delay varies."""
 
     rows: AbstractRows
     history: Callable[[Any], tuple[jax.Array, jax.Array]]
@@ -97,6 +119,7 @@ class Past:
     length: Any
     guess: jax.Array
     c: Any
+    sides: Sides | None
 
     @property
     def nudge(self) -> Any:
@@ -108,6 +131,8 @@ class Past:
     def read(self, number: Any, s: Any, hints: Any) -> tuple[Read, Any]:
         """The state at the time `s` of the past."""
         look = lax.stop_gradient(s) + self.nudge
+        if self.sides is not None:
+            look = self.sides.keep(number, look, self.c)
         is_inside = look > lax.stop_gradient(self.t)
         is_history = look < 0
         row, hints = self.rows.row(number, look, hints)

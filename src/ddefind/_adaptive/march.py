@@ -23,10 +23,12 @@ from .breaking_points import (
     add_entry,
     entry,
     first_crossing,
+    jump_at,
     newton_correction,
     next_entry,
     pass_entries,
     passed_entries,
+    sides_of,
     write_pending,
 )
 from .equation import Equation
@@ -226,14 +228,6 @@ class March(eqx.Module):
         moved = evaluate(coefficients, 1 + move / start.length)[0]
         return EndNode(end + move, jnp.where(is_landing, moved, x), hold(move))
 
-    def jump_at(self, points: BreakingPoints, ending: Ending) -> jax.Array:
-        """Which derivative jumps where a step ended."""
-        order = hold(entry(points.table, ending.entry)[1])
-        jump = jnp.zeros(()) + HIGHEST + 1
-        for n, tracked in enumerate(self.tracked):
-            jump = jnp.where(ending.read == n, order + tracked.smoothing, jump)
-        return jnp.where(ending.read == len(self.tracked), 1.0, jump)
-
     def body(self, state: MarchState) -> MarchState:
         """Write what the last step found, and try the next one."""
         points = write_pending(state.points)
@@ -258,7 +252,11 @@ class March(eqx.Module):
     def _try(self, state: MarchState) -> Trial:
         """Try a step, and judge it."""
         target = self.target(state)
-        start = StepStart(state.t, state.x, target.end - state.t)
+        ending = Ending(target.landing, target.entry, NOT_A_LANDING)
+        step = state.t, state.x, target.end - state.t
+        before = state.row, state.count > 0
+        sides = sides_of(self.equation, state.points.table, before, step, ending)
+        start = StepStart(*step, sides)
         t, length = hold((state.t, start.length))
         scale = self.tolerance.scale(hold(state.x), state.size)
         step = self.attempt(state, start, scale)
@@ -277,7 +275,6 @@ class March(eqx.Module):
             self.snap(t) + 1e-9 * length,
         )
         crosses = (crossing.u < 1) & is_whole
-        ending = Ending(target.landing, target.entry, NOT_A_LANDING)
         goal = entry(state.points.table, target.entry)[0]
         node = self.end_node(start, step.coefficients, ending, goal)
         is_close = jnp.abs(node.move) <= _LANDING * length
@@ -318,7 +315,7 @@ class March(eqx.Module):
     def _advance(self, state: MarchState, trial: Trial) -> MarchState:
         """The state at the end of the step that was tried, if it was accepted."""
         node, ending, points = trial.node, trial.ending, state.points
-        jump = self.jump_at(points, ending)
+        jump = jump_at(self.tracked, hold(points), ending)
         made = jnp.where(jump <= HIGHEST, points.count, NOT_A_LANDING)
         held, t, x = hold((self.equation, node.t, node.x))
         times = [held.delayed_time(tracked, t, x) for tracked in self.tracked]

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.buffers import read, write
+from .breaking_points import sides_of
 from .explicit_step import (
     StepStart,
     explicit_pass,
@@ -112,21 +113,25 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
     row = read(path, i)
     coefficients, origin, length = unpack(row, d)
     ending = ending_of(row)
-    start = StepStart(origin, coefficients[0], length)
+    table = result.points.table
+    before = read(path, jnp.maximum(i - 1, 0)), i > 0
+    step = origin, coefficients[0], length
+    sides = sides_of(march.equation, table, before, step, ending)
+    start = StepStart(*step, sides)
     hints = _find_reads(march, path, i, start, coefficients, adjoint.hints)
     rows = path[hints]
-    goal = jnp.take(result.points.table[:, 0], ending.entry, mode="clip")
+    goal = jnp.take(table[:, 0], ending.entry, mode="clip")
     inputs = _Inputs(params, origin, coefficients[0], rows, goal)
     end = origin + length
 
     def piece(inputs: _Inputs, own: jax.Array) -> jax.Array:
         march = eqx.combine(inputs.march, fixed)
-        start = StepStart(inputs.t, inputs.x, end - inputs.t)
+        start = StepStart(inputs.t, inputs.x, end - inputs.t, sides)
         return _piece(march, start, inputs.rows, own, hints)
 
     def node(inputs: _Inputs, coefficients: jax.Array):
         march = eqx.combine(inputs.march, fixed)
-        start = StepStart(inputs.t, inputs.x, end - inputs.t)
+        start = StepStart(inputs.t, inputs.x, end - inputs.t, sides)
         end_node = march.end_node(start, coefficients, ending, inputs.goal)
         return end_node.t, end_node.x
 

@@ -59,17 +59,19 @@ class DescentBatch:
         return np.flatnonzero(self.state.status == epochs.RUNNING)
 
     def run(self, reporter: Reporter) -> None:
-        epochs_in_a_call = 10
+        epochs_in_a_call, overflow = 10, False
         try:
             with ThreadPoolExecutor(self.workers) as pool:
                 while len(active := self.active()):
                     began = time.perf_counter()
                     blocks = self._blocks(active)
-                    self.grids.reserve(active)
+                    self.grids.reserve(active, overflow)
                     stop = int(self.state.epoch[active].min()) + epochs_in_a_call
                     done = pool.map(self._advance, blocks, [stop] * len(blocks))
-                    for block, result in zip(blocks, done):
+                    overflow = False
+                    for block, (*result, is_full) in zip(blocks, done):
                         self._store(block, *result)
+                        overflow |= bool(is_full)
                     if len(self.inputs) > len(blocks):
                         self.inputs.clear()  # They belong to other blocks.
                     reporter.update(self.state, self.grids.longest)
@@ -107,7 +109,7 @@ class DescentBatch:
             self.rows,
             self.keeps_paths,
         )
-        return jax.tree.map(lambda a: _column(a, self.size), result)
+        return *(jax.tree.map(lambda a: _column(a, self.size), result[:-1])), result[-1]
 
     def _inputs(self, fill: np.ndarray):
         """The data of a block on the device, where they stay if the block does."""

@@ -3,6 +3,7 @@
 `AlignedGrids` serve problems with one constant delay: many fits run side by side, and
 one grid with enough room serves them all. `Meshes` serve all other problems: each fit
 has a mesh of its own, whose steps are chosen at its start and held, and runs alone.
+`AdaptiveRooms` serve adaptive solvers: there is no grid, but room for the steps.
 """
 
 import abc
@@ -12,7 +13,10 @@ from typing import final
 
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive
+from .._problem.general_delays import typical_delays
 from .._problem.problem import Problem
+from .._solve.adaptive_solution import GROWTH, AdaptiveRoom
 from .._solve.grid import Grid
 from .._solve.mesh import Mesh, make_mesh
 from .._solve.runge_kutta import AbstractSolver
@@ -40,11 +44,12 @@ class AbstractGrids(abc.ABC):
         return self.movers[: self.delays].max(axis=0)
 
     @abc.abstractmethod
-    def reserve(self, active: np.ndarray) -> None:
-        """Make room for the present movers of the `active` fits."""
+    def reserve(self, active: np.ndarray, overflow: bool) -> None:
+        """Make room for the present movers of the `active` fits. `overflow` says that
+        one of them found too few rows."""
 
     @abc.abstractmethod
-    def grid(self, block: np.ndarray) -> Grid | Mesh:
+    def grid(self, block: np.ndarray) -> Grid | Mesh | AdaptiveRoom:
         """The grid on which the fits of a block run."""
 
 
@@ -59,7 +64,7 @@ class AlignedGrids(AbstractGrids):
         self.movers, self.T, self.jump, self.n = movers, T, jump, n
         self.capacity = 0
 
-    def reserve(self, active: np.ndarray) -> None:
+    def reserve(self, active: np.ndarray, overflow: bool) -> None:
         """Reserve rows for the shortest delay. When they run short, rows are reserved
         for a delay eight times shorter: rows cost nothing, but a program of another
         size is compiled again."""
@@ -96,7 +101,7 @@ class Meshes(AbstractGrids):
         self.capacity = capacity
         self.meshes = [_with_capacity(mesh, capacity) for mesh in self.meshes]
 
-    def reserve(self, active: np.ndarray) -> None:
+    def reserve(self, active: np.ndarray, overflow: bool) -> None:
         """Give a fit whose rows have no room left a new mesh, and all more room. Where
         a step may soon be longer than a delay, the march is prepared for it."""
         for fit in active:
@@ -122,6 +127,30 @@ class Meshes(AbstractGrids):
         return self.meshes[int(block[0])]
 
 
+@final
+class AdaptiveRooms(AbstractGrids):
+    """Room for adaptive steps, the same for all fits."""
+
+    side_by_side = False
+
+    def __init__(self, problems: Sequence[Problem]):
+        known = {
+            id(each): np.asarray(typical_delays(each.tau, each.start))
+            for each in problems
+        }
+        self.movers = np.stack([known[id(each)] for each in problems], axis=1)
+        self.delays = len(self.movers)
+        self.room = AdaptiveRoom()
+
+    def reserve(self, active: np.ndarray, overflow: bool) -> None:
+        """The number of steps is known only after they were made."""
+        if overflow:
+            self.room = AdaptiveRoom(GROWTH * self.room.capacity)
+
+    def grid(self, block: np.ndarray) -> AdaptiveRoom:
+        return self.room
+
+
 def _mesh(problem: Problem, T: float, solver: AbstractSolver, n: int) -> Mesh:
     mesh = time_grid(problem, T, solver, n, shrink=_ROOM)
     assert isinstance(mesh, Mesh)
@@ -135,10 +164,12 @@ def _with_capacity(mesh: Mesh, capacity: int) -> Mesh:
 def make_grids(
     problems: Sequence[Problem],
     T: np.ndarray,
-    solver: AbstractSolver,
+    solver: AbstractSolver | AbstractAdaptive,
     n: int,
 ) -> AbstractGrids:
     """The grids of fits that start from these problems."""
+    if isinstance(solver, AbstractAdaptive):
+        return AdaptiveRooms(problems)
     first = problems[0]
     if needs_mesh(first):
         return Meshes(problems, T, solver, n)

@@ -15,22 +15,22 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._adaptive.methods import AbstractAdaptive
 from .._loss.gradients import AbstractGradient
 from .._loss.losses import AbstractLoss, Target
 from .._problem.free_parameters import FreeParameters
 from .._problem.problem import Problem
+from .._solve.adaptive_solution import AdaptiveRoom
 from .._solve.grid import Grid
 from .._solve.mesh import Mesh
-from .._solve.mesh_path import movers_of
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.system import System
 from .._util.buffers import write
+from .descent_movers import is_feasible, lacked_rows, movers_at, rows_needed
 
 if TYPE_CHECKING:
     from .optimizers import AbstractOptimizer
 
-# A fit whose delay is so short that it needs more rows than this steps back instead.
-MAX_ROWS = 1 << 17
 # A loss larger than the best one by more than this factor counts as non-finite.
 _RUNAWAY = 1e10
 
@@ -69,7 +69,7 @@ class Descent(eqx.Module):
     loss: AbstractLoss
     optimizer: "AbstractOptimizer"
     gradient: AbstractGradient
-    solver: AbstractSolver
+    solver: AbstractSolver | AbstractAdaptive
     threshold: jax.Array
     epochs: int = eqx.field(static=True)
     dimension: int = eqx.field(static=True)
@@ -97,25 +97,24 @@ def run(
     target: Target,
     T: jax.Array,
     stop: jax.Array,
-    grid: Grid | Mesh,
+    grid: Grid | Mesh | AdaptiveRoom,
     rows: int,
     keep_path: bool,
-) -> tuple[State, EpochLog, jax.Array, jax.Array]:
+) -> tuple[State, EpochLog, jax.Array, jax.Array, jax.Array]:
     """Run epochs until every fit has ended, `rows` epochs are over, epoch `stop` is
-    reached, or a delay needs more rows than the grid has room for.
+    reached, or a solution needs more rows than there is room for.
 
     Returns the state, the log if `keep_path`, the movers of the points that come next,
-    and the number of epochs that were run. The movers are the delay of each fit or, on
-    a mesh, the vector of delays and switches."""
+    the number of epochs that were run, and whether there was too little room."""
     lanes = state.z.shape[1] if state.z.ndim == 2 else None
     system = System(descent.fixed, descent.solver, grid, T, descent.dimension, lanes)
     buffers = descent.gradient.buffers(system)
     carry = _run(descent, system, state, buffers, target, stop, rows, keep_path)
-    state, _, log, row, _ = carry
+    state, _, log, row, overflow = carry
     movers = _movers(descent, system, state.z)
-    usable = _feasible(system, movers)
+    usable = is_feasible(system, movers)
     movers = jnp.where(usable, movers, _movers(descent, system, state.good))
-    return state, log, movers, row
+    return state, log, movers, row, overflow
 
 
 def _run(
@@ -134,12 +133,9 @@ def _run(
 
     def epoch(carry):
         state, buffers, log, row, _ = carry
-        needed = _rows_needed(descent, system, state)
-        overflow = jnp.any(needed >= system.grid.capacity)
-
-        # Without enough room the state stays, to be evaluated again on a larger grid.
-        after, buffers, found = _epoch(
-            descent, system, state, buffers, target, ~overflow
+        # Without enough room the state stays, to be evaluated again with more.
+        after, buffers, found, overflow = _epoch(
+            descent, system, state, buffers, target
         )
         loss = write(log.loss, row, found)
         z = write(log.z, row, state.z) if keep_path else None
@@ -151,43 +147,28 @@ def _run(
 
 
 def _movers(descent: Descent, system: System, z):
-    """What moves the nodes: the delay or, on a mesh, the delays and switches."""
-    params = descent.free.join(z, descent.learned)
-    if isinstance(system.grid, Mesh):
-        return movers_of(eqx.combine(params, descent.fixed))
-    return params.tau
-
-
-def _feasible(system: System, movers):
-    """Which delays are positive and, on an aligned grid, need few enough rows."""
-    if isinstance(system.grid, Mesh):
-        delays = system.grid.delays(movers)
-        return jnp.all(delays > 0) & jnp.all(jnp.isfinite(movers))
-    shortest = system.T * system.grid.n / (MAX_ROWS // 2)
-    return (movers > shortest) & jnp.isfinite(movers)
-
-
-def _rows(system: System, movers):
-    """The number of rows that are needed."""
-    if isinstance(system.grid, Mesh):
-        return system.grid.rows_needed(movers)
-    return system.grid.last(system.T, movers)
+    """The movers at an unconstrained vector."""
+    return movers_at(system, descent.free.join(z, descent.learned))
 
 
 def _rows_needed(descent: Descent, system: System, state: State):
     movers = _movers(descent, system, state.z)
-    fits = _feasible(system, movers) & (state.status == RUNNING)
-    return jnp.where(fits, _rows(system, jnp.where(fits, movers, 1.0)), 0)
+    fits = is_feasible(system, movers) & (state.status == RUNNING)
+    return jnp.where(fits, rows_needed(system, jnp.where(fits, movers, 1.0)), 0)
 
 
-def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
-    """One evaluation and one step of all fits that run; nothing changes unless `go`."""
-    feasible = _feasible(system, _movers(descent, system, state.z))
+def _epoch(descent: Descent, system: System, state: State, buffers, target):
+    """One evaluation and one step of all fits that run. Nothing changes if a solution
+    needs more rows than there are, which is the last result."""
+    needed = _rows_needed(descent, system, state)
+    overflow = jnp.any(needed >= system.grid.capacity)
+    feasible = is_feasible(system, _movers(descent, system, state.z))
     # Where the delay cannot be solved with, the last accepted point is solved instead.
     point = jnp.where(feasible, state.z, state.good)
-    rests = ~_feasible(system, _movers(descent, system, point)) | ~go
+    rests = ~is_feasible(system, _movers(descent, system, point)) | overflow
     loss, slope, buffers = _evaluate(descent, system, target, point, buffers, rests)
-    running = (state.status == RUNNING) & go
+    overflow |= lacked_rows(system, buffers)
+    running = (state.status == RUNNING) & ~overflow
     finite = jnp.isfinite(loss) & jnp.all(jnp.isfinite(slope), axis=0)
     finite &= ~(loss > _RUNAWAY * state.best_loss)
     ok = running & feasible & finite
@@ -227,14 +208,14 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target, go):
     )
     after = jax.tree.map(lambda new, old: jnp.where(running, new, old), after, state)
     shown = jnp.where(feasible & finite, loss, jnp.inf)
-    return after, buffers, jnp.where(running, shown, jnp.nan)
+    return after, buffers, jnp.where(running, shown, jnp.nan), overflow
 
 
 def _evaluate(descent: Descent, system: System, target, z, buffers, rests):
     """The loss and its gradient for the unconstrained vector. On an aligned grid a fit
     that rests gets a delay so long that it takes a single step."""
     params, back = jax.vjp(lambda z: descent.free.join(z, descent.learned), z)
-    if not isinstance(system.grid, Mesh):
+    if isinstance(system.grid, Grid):
         tau = jnp.where(rests, system.T * system.grid.n, params.tau)
         params = eqx.tree_at(lambda p: p.tau, params, tau)
     loss, gradient, buffers = descent.gradient(
@@ -274,8 +255,8 @@ def _line_search_value(descent: Descent, system: System, target):
 
     def both(z):
         movers = _movers(descent, system, z)
-        feasible = _feasible(system, movers)
-        rows = _rows(system, jnp.where(feasible, movers, 1.0))
+        feasible = is_feasible(system, movers)
+        rows = rows_needed(system, jnp.where(feasible, movers, 1.0))
         feasible &= rows < system.grid.capacity
         buffers = descent.gradient.buffers(system)
         loss, slope, _ = _evaluate(descent, system, target, z, buffers, ~feasible)

@@ -16,8 +16,6 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.result import FitResult
 from .._results.status import Status
-from .._solve.choose_solver import AUTO
-from .._solve.runge_kutta import RK4, AbstractSolver
 from .._solve.solution import check_steps
 from .._util.progress import Reporter
 from . import epochs
@@ -67,10 +65,11 @@ def _run(
     began = time.perf_counter()
     sets = [task.data for task in tasks]
     gradient = Discrete() if options.gradient is None else options.gradient
-    solver = options.solver if options.solver != AUTO else RK4()
-    for problem in {id(task.problem): task.problem for task in tasks}.values():
+    solver = check_inputs(
+        tasks[0].problem, sets[0], options.loss, gradient, options.solver
+    )
+    for problem in {id(task.problem): task.problem for task in tasks[1:]}.values():
         check_inputs(problem, sets[0], options.loss, gradient, solver)
-    assert isinstance(solver, AbstractSolver)
     for data in sets:
         check_data(data, sets[0].x.shape[1])
     steps = options.steps_per_delay

@@ -155,7 +155,8 @@ def _slope_on_curve(problem: Problem, target: MatchingTarget, t, x) -> jax.Array
         rest = jnp.zeros(2 * d - state.shape[0])
         return jnp.concatenate([state, rest]), jnp.concatenate([slope, rest])
 
-    past = Past(rows, history, end, jnp.ones(()), jnp.zeros((5, 2 * d)), 0.5)
+    guess = jnp.zeros((5, 2 * d))
+    past = Past(rows, history, end, jnp.ones(()), guess, 0.5, None)
     extended = jnp.concatenate([x, jnp.zeros(equation.dimension - d)])
     hints = jnp.zeros((1, equation.plan.count), int)
     kernels, hints = equation.kernels(lambda _: rows, t[None], end, hints)

@@ -31,7 +31,7 @@ Several delays, and switches in time, are treated in `mesh_adjoint.py`.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -73,6 +73,8 @@ class Adjoint(AbstractGradient):
     single times are nodes of lambda, and costs there keep the second order. The default
     route, `Discrete()`, is the exact gradient of the discrete loss, and it is cheaper.
     """
+
+    fixed_steps_only: ClassVar[bool] = True
 
     def buffers(self, system: System) -> _Paths | None:
         if isinstance(system.grid, Mesh):

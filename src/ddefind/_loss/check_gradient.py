@@ -1,19 +1,23 @@
 """`check_gradient`: the gradient by every route, beside central differences."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import final
+from typing import Any, Literal, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
-from .._solve.runge_kutta import RK4, AbstractSolver
-from .._solve.solution import check_solver, check_steps
+from .._solve.choose_solver import AUTO, check_any_solver, default_solver
+from .._solve.runge_kutta import AbstractSolver
+from .._solve.solution import check_steps
 from .._solve.time_grid import time_grid
 from .._util.text_table import table_lines
 from .adjoint import Adjoint
@@ -24,11 +28,16 @@ from .gradients import (
     check_loss,
     check_problem_and_data,
     loss_and_gradient,
+    loss_with_room,
     value_and_grad,
 )
 from .losses import AbstractLoss, SumOfSquares
 
 ROUTES: tuple[AbstractGradient, ...] = (Discrete(), Forward(), Adjoint())
+# The relative changes of a parameter for differences: with fixed steps, and with
+# adaptive ones. The choice of adaptive steps depends on the parameters, so that the
+# error of a solution jumps. For differences it is made as small as this tolerance.
+_CHANGE, _CHANGE_IF_ADAPTIVE, _RTOL_OF_DIFFERENCES = 1e-4, 1e-3, 1e-11
 
 
 @final
@@ -67,15 +76,18 @@ def check_gradient(
     data: Data,
     loss: AbstractLoss = SumOfSquares(),
     *,
-    solver: AbstractSolver = RK4(),
+    solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = AUTO,
     steps_per_delay: int = 20,
 ) -> GradientCheck:
     """Print the gradient by every route beside central differences, to check a model of
     your own.
 
     `Discrete` and `Forward` agree with the differences to about 1e-9, `Adjoint` to the
-    step error. Where they do not, the model is not differentiable at these parameters,
-    or the loss has a kink, as `L1` and `Integral(nodes="solver")` have.
+    step error. With an adaptive solver the differences are those of a much more
+    accurate solution; `Discrete` and `Forward` agree with them to about its tolerance,
+    and there is no `Adjoint`. Where a route does not agree, the model is not
+    differentiable at these parameters, or the loss has a kink, as `L1` and
+    `Integral(nodes="solver")` have.
 
     >>> import ddefind as dd
     >>> problem = dd.Problem(dd.models.Logistic(2.0, 1.0), dd.Constant(0.5), tau=0.9)
@@ -94,48 +106,83 @@ def compare_gradients(
     problem: Problem,
     data: Data,
     loss: AbstractLoss = SumOfSquares(),
-    solver: AbstractSolver = RK4(),
+    solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = AUTO,
     steps_per_delay: int = 20,
 ) -> GradientCheck:
     """The same as `check_gradient`, without printing."""
     check_problem_and_data(problem, data)
     check_loss(loss)
-    check_solver(solver)
+    check_any_solver(solver)
+    chosen = default_solver(problem, solver)
+    is_adaptive = isinstance(chosen, AbstractAdaptive)
     n = check_steps(steps_per_delay)
     routes = {}
     for route in ROUTES:
+        if is_adaptive and route.fixed_steps_only:
+            continue
         _, gradient = value_and_grad(
             problem,
             data,
             loss=loss,
             gradient=route,
-            solver=solver,
+            solver=chosen,
             steps_per_delay=n,
         )
         routes[type(route).__name__] = parameter_vector(gradient)
     names = [
         name for each in parameter_arrays(problem) for name in each.elements(each.short)
     ]
-    differences = _differences(problem, data, loss, solver, n)
+    differences = (
+        _adaptive_differences(problem, data, loss, chosen)
+        if is_adaptive
+        else _fixed_differences(problem, data, loss, chosen, n)
+    )
     return GradientCheck(tuple(names), differences, routes)
 
 
-def _differences(problem: Problem, data: Data, loss, solver, n: int) -> np.ndarray:
-    """Fourth-order central differences of the discrete loss. All its values have the
-    same capacity of the grid and come from one compiled program."""
-    dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
-    flat, unravel = ravel_pytree(dynamic)
+def _fixed_differences(
+    problem: Problem, data: Data, loss: AbstractLoss, solver: Any, n: int
+) -> np.ndarray:
+    """Differences of the discrete loss. All its values have the same capacity of the
+    grid and come from one compiled program."""
     grid = time_grid(problem, data.T, solver, n, shrink=0.9)
     target, T = loss.prepare(data), jnp.asarray(data.T)
 
-    def at(vector):
-        moved = eqx.combine(unravel(vector), static)
-        return float(loss_and_gradient(moved, target, T, loss, None, solver, grid))
+    def value(moved):
+        return loss_and_gradient(moved, target, T, loss, None, solver, grid)
 
+    return _differences(problem, value, _CHANGE)
+
+
+def _adaptive_differences(
+    problem: Problem, data: Data, loss: AbstractLoss, solver: AbstractAdaptive
+) -> np.ndarray:
+    """Differences of the loss of a much more accurate solution."""
+    factor = min(1.0, _RTOL_OF_DIFFERENCES / solver.rtol)
+    atol = None if solver.atol is None else factor * solver.atol
+    accurate: Any = type(solver)
+    accurate = accurate(factor * solver.rtol, atol)
+
+    def value(moved):
+        return loss_with_room(moved, data, loss, None, accurate)
+
+    return _differences(problem, value, _CHANGE_IF_ADAPTIVE)
+
+
+def _differences(
+    problem: Problem, value: Callable[[Problem], jax.Array], change: float
+) -> np.ndarray:
+    """Fourth-order central differences of a function of the problem."""
+    dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
+    flat, unravel = ravel_pytree(dynamic)
     result = np.empty(flat.size)
     base = np.asarray(flat)
     for e in range(flat.size):
-        step = 1e-4 * (abs(base[e]) or 1.0)
-        shifted = [at(base + k * step * np.eye(flat.size)[e]) for k in (-2, -1, 1, 2)]
+        step = change * (abs(base[e]) or 1.0)
+        unit = np.eye(flat.size)[e]
+        shifted = [
+            float(value(eqx.combine(unravel(base + k * step * unit), static)))
+            for k in (-2, -1, 1, 2)
+        ]
         result[e] = np.dot([1, -8, 8, -1], shifted) / (12 * step)
     return result

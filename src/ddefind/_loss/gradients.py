@@ -11,32 +11,32 @@
 """
 
 import abc
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
+from .._problem.general_delays import is_general
 from .._problem.problem import Problem
+from .._solve.adaptive_solution import AdaptiveRoom, solve_adaptive
+from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.grid import Grid
 from .._solve.march import solve_path
 from .._solve.mesh import Mesh
 from .._solve.mesh_path import march_mesh, mesh_path, prepare_march
 from .._solve.mesh_reverse import reverse_mesh
 from .._solve.reverse import reverse_march
-from .._solve.runge_kutta import RK4, AbstractSolver
-from .._solve.solution import (
-    check_problem,
-    check_solver,
-    check_steps,
-    check_time,
-)
+from .._solve.runge_kutta import AbstractSolver
+from .._solve.solution import check_problem, check_steps, check_time
 from .._solve.solve import solve_mesh
 from .._solve.system import Buffers, System
 from .._solve.time_grid import needs_mesh, time_grid
 from .._util.errors import check_instance
+from .adaptive_gradients import adaptive_loss, forward_gradient, reverse_gradient
 from .losses import AbstractLoss, SumOfSquares, Target
 from .path_costs import PointCosts
 
@@ -44,13 +44,16 @@ from .path_costs import PointCosts
 class AbstractGradient(eqx.Module):
     """A method to compute the loss and its gradient inside a compiled program.
 
-    `one_delay_only` says that it knows no problem that is solved on a mesh."""
+    `one_delay_only` says that it knows no problem that is solved on a mesh, and
+    `fixed_steps_only` that it knows no adaptive solver."""
 
     one_delay_only: ClassVar[bool] = False
+    fixed_steps_only: ClassVar[bool] = False
 
     @abc.abstractmethod
     def buffers(self, system: System) -> Any:
-        """Memory for the first call of `__call__`, which returns it for the next."""
+        """Memory for the first call of `__call__`, which returns it for the next. With
+        adaptive steps it holds nothing but whether the path had enough rows."""
 
     @abc.abstractmethod
     def __call__(
@@ -72,12 +75,16 @@ def loss_value(
         problem = eqx.combine(params, system.fixed)
         x = solve_mesh(problem, system.solver, system.grid, "forward")
         return _point_costs(system, loss, target).total(params, x), path
+    if isinstance(system.grid, AdaptiveRoom):
+        costs = _point_costs(system, loss, target)
+        return adaptive_loss(system, costs, params, "forward")
     path, last = solve_path(system, params, path)
     return loss.path_cost(system, target).value(params, path, last), path
 
 
 def _point_costs(system: System, loss: AbstractLoss, target: Target) -> PointCosts:
-    """The loss on a mesh, where every loss is a sum of costs at fixed times."""
+    """The loss on a mesh or with adaptive steps, where every loss is a sum of costs at
+    fixed times."""
     path_cost = loss.path_cost(system, target)
     assert isinstance(path_cost, PointCosts)
     return path_cost
@@ -90,10 +97,15 @@ class Discrete(AbstractGradient):
     It costs as much as a few solutions, however many parameters there are.
     """
 
-    def buffers(self, system: System) -> Buffers | None:
+    def buffers(self, system: System) -> Buffers | jax.Array | None:
+        if isinstance(system.grid, AdaptiveRoom):
+            return jnp.asarray(True)
         return None if isinstance(system.grid, Mesh) else system.buffers()
 
     def __call__(self, system, loss, target, params, buffers):
+        if isinstance(system.grid, AdaptiveRoom):
+            costs = _point_costs(system, loss, target)
+            return reverse_gradient(system, costs, params)
         if isinstance(system.grid, Mesh):
             return *_discrete_on_mesh(system, loss, target, params), buffers
         path, last = solve_path(system, params, buffers.path)
@@ -138,9 +150,14 @@ class Forward(AbstractGradient):
     """
 
     def buffers(self, system: System) -> jax.Array | None:
+        if isinstance(system.grid, AdaptiveRoom):
+            return jnp.asarray(True)
         return None if isinstance(system.grid, Mesh) else system.path()
 
     def __call__(self, system, loss, target, params, buffers):
+        if isinstance(system.grid, AdaptiveRoom):
+            costs = _point_costs(system, loss, target)
+            return forward_gradient(system, costs, params)
         # One direction for each parameter of one fit, the same in all lanes.
         one_fit = jax.tree.map(
             lambda a: a if system.lanes is None else a[..., 0], params
@@ -174,8 +191,8 @@ def loss_and_gradient(
     T: jax.Array,
     loss: AbstractLoss,
     gradient: AbstractGradient | None,
-    solver: AbstractSolver,
-    grid: Grid | Mesh,
+    solver: AbstractSolver | AbstractAdaptive,
+    grid: Grid | Mesh | AdaptiveRoom,
 ) -> Any:
     """The loss of one problem and its gradient, compiled; with `gradient=None` the loss
     alone."""
@@ -187,13 +204,37 @@ def loss_and_gradient(
     return gradient(system, loss, target, params, gradient.buffers(system))[:2]
 
 
+def loss_with_room(
+    problem: Problem,
+    data: Data,
+    loss: AbstractLoss,
+    gradient: AbstractGradient | None,
+    solver: AbstractAdaptive,
+) -> Any:
+    """What `loss_and_gradient` returns, with adaptive steps and room for all of them.
+
+    If there is no solution up to the end of the data, an error says why."""
+    target, T = loss.prepare(data), jnp.asarray(data.T)
+    room = AdaptiveRoom()
+    while True:
+        found = loss_and_gradient(problem, target, T, loss, gradient, solver, room)
+        if jnp.isfinite(found if gradient is None else found[0]):
+            return found
+        # Either the rows were too few, or there is no solution, or the loss of the
+        # solution is not finite.
+        path = solve_adaptive(problem, data.T, solver, "forward", None)
+        if path.rows.shape[0] <= room.capacity:
+            return found
+        room = AdaptiveRoom(path.rows.shape[0])
+
+
 def value_and_grad(
     problem: Problem,
     data: Data,
     *,
     loss: AbstractLoss = SumOfSquares(),
     gradient: AbstractGradient = Discrete(),
-    solver: AbstractSolver = RK4(),
+    solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = AUTO,
     steps_per_delay: int = 20,
     max_step: float | None = None,
 ) -> tuple[jax.Array, Problem]:
@@ -206,25 +247,23 @@ def value_and_grad(
     >>> print(loss.round(6), gradient.rhs.theta_1.round(6), gradient.history.b.round(6))
     0.25 0.5 [0.5]
     """
-    check_inputs(problem, data, loss, gradient, solver)
+    chosen = check_inputs(problem, data, loss, gradient, solver)
     n = check_steps(steps_per_delay)
     if max_step is not None:
         max_step = check_time(max_step, "max_step")
-    grid = time_grid(problem, data.T, solver, n, max_step)
+    if isinstance(chosen, AbstractAdaptive):
+        return loss_with_room(problem, data, loss, gradient, chosen)
+    grid = time_grid(problem, data.T, chosen, n, max_step)
     if isinstance(grid, Mesh):
         check_on_mesh(loss, gradient)
     target = loss.prepare(data)
     T = jnp.asarray(data.T)
-    return loss_and_gradient(problem, target, T, loss, gradient, solver, grid)
+    return loss_and_gradient(problem, target, T, loss, gradient, chosen, grid)
 
 
 def check_on_mesh(loss: AbstractLoss, gradient: AbstractGradient) -> None:
     """Raise an error for a loss or a route that needs a grid aligned with one delay."""
-    if getattr(loss, "nodes", None) == "solver":
-        raise ValueError(
-            '`Integral(nodes="solver")` is for one constant delay without switches. '
-            "Give a number of `nodes`, or none."
-        )
+    _refuse_solver_nodes(loss)
     if gradient.one_delay_only:
         raise ValueError(
             f"`{type(gradient).__name__}()` is a formula for one constant delay, "
@@ -233,16 +272,49 @@ def check_on_mesh(loss: AbstractLoss, gradient: AbstractGradient) -> None:
         )
 
 
+def _refuse_solver_nodes(loss: AbstractLoss) -> None:
+    if getattr(loss, "nodes", None) == "solver":
+        raise ValueError(
+            '`Integral(nodes="solver")` is for one constant delay without switches, '
+            "solved with fixed steps. Give a number of `nodes`, or none."
+        )
+
+
+def _check_adaptive(
+    problem: Problem,
+    loss: AbstractLoss,
+    gradient: AbstractGradient,
+    solver: AbstractAdaptive,
+) -> None:
+    """Raise an error for a loss or a route that needs fixed steps."""
+    _refuse_solver_nodes(loss)
+    if gradient.fixed_steps_only:
+        route, name = type(gradient).__name__, type(solver).__name__
+        raise ValueError(
+            f"`{route}()` is a formula for delays that are numbers, but this problem "
+            "has a delay that depends on time or state, is neutral or distributed. Use "
+            "`Discrete()` or `Forward()`."
+            if is_general(problem.tau)
+            else f"`{route}()` is for fixed steps, and `{name}()` chooses its steps by "
+            "the error. Use `Discrete()` or `Forward()`, or `solver=dd.RK4()`."
+        )
+
+
 def check_inputs(
     problem: Any, data: Any, loss: Any, gradient: Any, solver: Any
-) -> None:
-    """Check all arguments of a loss and its gradient."""
+) -> AbstractSolver | AbstractAdaptive:
+    """Check all arguments of a loss and its gradient. Returns the solver, which "auto"
+    leaves open."""
     check_problem_and_data(problem, data)
     check_loss(loss)
     check_route(gradient)
-    check_solver(solver)
-    if needs_mesh(problem):
+    check_any_solver(solver)
+    chosen = default_solver(problem, solver)
+    if isinstance(chosen, AbstractAdaptive):
+        _check_adaptive(problem, loss, gradient, chosen)
+    elif needs_mesh(problem):
         check_on_mesh(loss, gradient)
+    return chosen
 
 
 def check_loss(loss: Any) -> None:

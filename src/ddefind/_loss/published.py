@@ -58,6 +58,7 @@ class Published(AbstractGradient):
     """
 
     one_delay_only: ClassVar[bool] = True
+    fixed_steps_only: ClassVar[bool] = True
 
     def buffers(self, system: System) -> _Buffers:
         path = system.path()

@@ -1,8 +1,10 @@
 """The solution of a problem with adaptive steps, and why there is none."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -23,9 +25,18 @@ from .._problem.problem import Problem
 from .._util.arrays import is_concrete
 from .dense_path import AdaptiveDensePath
 
-# The number of rows of a first path, of a path in a compiled program, and of the
-# largest path; and the number of tries for each row.
-_FEW_ROWS, _ROWS_WHEN_TRACED, _MOST_ROWS, _TRIES = 1024, 4096, 1 << 20, 8
+# The number of rows of a first path, by what factor it grows, that of a path in a
+# compiled program, and of the largest path; and the number of tries for each row.
+FEW_ROWS, GROWTH, _ROWS_WHEN_TRACED, _MOST_ROWS, _TRIES = 1024, 8, 4096, 1 << 20, 8
+
+
+@final
+@dataclass(frozen=True)
+class AdaptiveRoom:
+    """The room for a path with adaptive steps, which takes the place of a grid: the
+    largest number of its rows."""
+
+    capacity: int = FEW_ROWS
 
 
 def solve_adaptive(
@@ -36,17 +47,18 @@ def solve_adaptive(
     max_steps: int | None,
 ) -> AdaptiveDensePath:
     """The solution up to the time `T`, or an error that says where it ends and why."""
-    capacity = max_steps or _FEW_ROWS
+    capacity = max_steps or FEW_ROWS
     while True:
         result = _compiled(problem, T, solver, differentiate, capacity)
         if not is_concrete(result.status):
-            return _traced(problem, T, solver, differentiate, max_steps)
+            rows = max_steps or _ROWS_WHEN_TRACED
+            return adaptive_path(problem, T, solver, differentiate, rows)[0]
         status = int(result.status)
         if status not in (NO_ROOM, TOO_MANY_TRIES) or max_steps is not None:
             break
         if capacity >= _MOST_ROWS:
             break
-        capacity *= 8
+        capacity *= GROWTH
     if status != REACHED_END:
         raise ValueError(explain(problem, T, solver, result))
     return _dense(problem, result)
@@ -68,20 +80,20 @@ def _dense(problem: Problem, result: MarchResult) -> AdaptiveDensePath:
     return AdaptiveDensePath(result.path, result.count, dimension, problem.dimension)
 
 
-def _traced(
+def adaptive_path(
     problem: Problem,
-    T: float,
+    T: Any,
     solver: AbstractAdaptive,
     differentiate: str,
-    max_steps: int | None,
-) -> AdaptiveDensePath:
-    """The solution inside of a compiled program: it is not a number where there is
-    none."""
-    capacity = max_steps or _ROWS_WHEN_TRACED
+    capacity: int,
+) -> tuple[AdaptiveDensePath, jax.Array]:
+    """The solution inside of a compiled program, and whether it had enough rows. Where
+    there is no solution, the path and its derivatives are not numbers."""
     result = _compiled(problem, T, solver, differentiate, capacity)
-    is_solved = result.status == REACHED_END
-    path = jnp.where(is_solved, result.path, jnp.nan)
-    return _dense(problem, result._replace(path=path))
+    status = result.status
+    path = result.path * jnp.where(status == REACHED_END, 1.0, jnp.nan)
+    has_room = (status != NO_ROOM) & (status != TOO_MANY_TRIES)
+    return _dense(problem, result._replace(path=path)), has_room
 
 
 @eqx.filter_jit

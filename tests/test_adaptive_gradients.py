@@ -1,0 +1,259 @@
+"""Losses and their gradients with adaptive solvers, for delays of every kind; and
+gradient descent with them."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import ddefind as dd
+from ddefind._fitting.descent_grids import AdaptiveRooms
+from ddefind._loss.gradients import loss_and_gradient
+from ddefind._solve.adaptive_solution import AdaptiveRoom
+
+T = np.array([0.4, 1.05, 1.7, 2.33, 3.1])
+DATA = dd.Data(T, 0.5 + np.cos(T))
+PAST = dd.Affine(0.3, 0.8)
+
+
+class Feedback(eqx.Module):
+    """x' = -a y + b sin t; a switch, if there is one, ends the last term."""
+
+    a: jax.Array
+    b: jax.Array
+    t_off: jax.Array | None = None
+
+    def __init__(self, a, b, t_off=None):
+        self.a, self.b = jnp.asarray(a), jnp.asarray(b)
+        self.t_off = None if t_off is None else jnp.asarray(t_off)
+
+    def __call__(self, x, y, tau, t):
+        if isinstance(y, dict):
+            y = y["short"] * (t < self.t_off) + 0.5 * jnp.tanh(y["long"])
+        return -self.a * y + self.b * jnp.sin(t)
+
+
+class Neutral(eqx.Module):
+    """x' = -a x + c x'(t - tau) + 0.3 x(t - tau)."""
+
+    a: jax.Array
+    c: jax.Array
+
+    def __call__(self, x, y, tau, t):
+        return -self.a * x + self.c * y[1] + 0.3 * y[0]
+
+
+class OfState(eqx.Module):
+    """tau = p + q x^2."""
+
+    p: jax.Array
+    q: jax.Array
+
+    def __call__(self, t, x):
+        return self.p + self.q * x[0] ** 2
+
+
+class Fast(eqx.Module):
+    """x' = -k (x - cos t) - b y, with a large k."""
+
+    k: jax.Array
+    b: jax.Array
+
+    def __call__(self, x, y, tau, t):
+        return -self.k * (x - jnp.cos(t)) - self.b * y
+
+
+def of_state(p=0.6, q=0.2):
+    delay = dd.Delay(OfState(jnp.asarray(p), jnp.asarray(q)))
+    return dd.Problem(Feedback(1.1, 0.4), PAST, delay)
+
+
+def neutral():
+    rhs = Neutral(jnp.asarray(1.1), jnp.asarray(0.4))
+    return dd.Problem(rhs, PAST, dd.Delay(0.83, slope=True))
+
+
+def with_switch():
+    return dd.Problem(
+        Feedback(1.1, 0.4, 1.9),
+        PAST,
+        {"short": 0.47, "long": 1.21},
+        initial=1.3,
+        observe=lambda x, t: x**2,
+        switches=lambda problem: problem.rhs.t_off[None],
+    )
+
+
+def stiff():
+    return dd.Problem(Fast(jnp.asarray(2e3), jnp.asarray(300.0)), PAST, 0.7)
+
+
+CASES = {
+    "of state": (of_state, dd.SumOfSquares(), "auto"),
+    "neutral": (neutral, dd.Integral(dd.L2(), dd.L1(), nodes=20), "auto"),
+    "gamma": (
+        lambda: dd.Problem(Feedback(1.1, 0.4), PAST, dd.GammaDelay(0.9, 2.7)),
+        dd.Integral(dd.Linf(), nodes=10),
+        dd.Tsit5(1e-7),
+    ),
+    "uniform": (
+        lambda: dd.Problem(Feedback(1.1, 0.4), PAST, dd.UniformDelay(0.3, 1.1)),
+        dd.Integral(lambda x, target: jnp.sum((x - target) ** 4), nodes=10),
+        "auto",
+    ),
+    "several with a switch": (with_switch, dd.Integral(dd.L1()), dd.Tsit5()),
+    "stiff": (stiff, dd.SumOfSquares(), dd.Radau(1e-7)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_routes_agree_with_differences(name):
+    make, loss, solver = CASES[name]
+    check = dd.check_gradient(make(), DATA, loss, solver=solver)
+    assert list(check.routes) == ["Discrete", "Forward"]
+    size = np.abs(check.differences).max()
+    assert size > 0.01
+    np.testing.assert_allclose(
+        check.routes["Discrete"], check.routes["Forward"], rtol=0, atol=1e-10 * size
+    )
+    np.testing.assert_allclose(
+        check.routes["Discrete"], check.differences, rtol=0, atol=1e-5 * size
+    )
+
+
+def test_derivatives_converge_with_a_delay_of_the_state():
+    """The stages at the end of a step that lands on a breaking point have delays that
+    are not exact; they must not read beyond it."""
+    errors = []
+    expected = None
+    for rtol in (1e-10, 1e-8, 1e-5):
+        _, gradient = dd.value_and_grad(of_state(), DATA, solver=dd.Tsit5(rtol))
+        found = np.asarray(ravel_pytree(gradient)[0])
+        expected = found if expected is None else expected
+        errors.append(np.abs(found - expected).max() / np.abs(expected).max())
+    assert errors[1] < 2e-6 and errors[2] < 2e-4
+
+
+def long_problem():
+    """One constant delay, and so many oscillations that 1024 rows are too few."""
+    problem = dd.Problem(Feedback(1.2, 0.1), PAST, 1.2)
+    t = np.linspace(1.0, 120.0, 40)
+    return problem, dd.Data(t, np.cos(t))
+
+
+def test_a_long_solution_gets_more_rows():
+    problem, data = long_problem()
+    solver = dd.Tsit5(1e-10)
+    assert len(dd.solve(problem, data.T, solver).t) > 1024
+    value, gradient = dd.value_and_grad(problem, data, solver=solver)
+    expected, slopes = dd.value_and_grad(problem, data, steps_per_delay=200)
+    np.testing.assert_allclose(value, expected, rtol=1e-6)
+    found = ravel_pytree(gradient)[0]
+    np.testing.assert_allclose(found, ravel_pytree(slopes)[0], rtol=1e-5)
+
+
+# Where there is no solution.
+
+
+def negative():
+    """A delay of p - t / 2 is negative from t = 2 p on."""
+    return dd.Problem(Feedback(1.1, 0.4), PAST, dd.Delay(lambda t, x: 1.0 - 0.5 * t))
+
+
+@pytest.mark.parametrize("gradient", [dd.Discrete(), dd.Forward()])
+def test_no_solution_is_a_sentence_outside_and_nan_inside(gradient):
+    problem, loss = negative(), dd.SumOfSquares()
+    with pytest.raises(ValueError, match="delay `tau` becomes negative: it is -"):
+        dd.value_and_grad(problem, DATA, gradient=gradient)
+    value, slopes = loss_and_gradient(
+        problem,
+        loss.prepare(DATA),
+        jnp.asarray(DATA.T),
+        loss,
+        gradient,
+        dd.Tsit5(),
+        AdaptiveRoom(),
+    )
+    assert np.isnan(value) and np.all(np.isnan(ravel_pytree(slopes)[0]))
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("gradient", [dd.Adjoint(), dd.Published()])
+def test_formulas_for_fixed_steps_are_refused(gradient):
+    loss = dd.Integral()
+    name = type(gradient).__name__
+    constant = dd.Problem(Feedback(1.1, 0.4), PAST, 0.7)
+    options = dict(loss=loss, gradient=gradient)
+    with pytest.raises(ValueError, match=rf"`{name}\(\)` is for fixed steps, and `Tsi"):
+        dd.value_and_grad(constant, DATA, solver=dd.Tsit5(), **options)
+    with pytest.raises(ValueError, match=rf"`{name}\(\)` is a formula for delays that"):
+        dd.value_and_grad(of_state(), DATA, **options)
+    with pytest.raises(ValueError, match=rf"`{name}\(\)` is a formula for delays that"):
+        dd.fit(of_state(), DATA, optimizer=dd.Adam(), **options)
+
+
+def test_what_needs_a_grid_is_refused():
+    with pytest.raises(ValueError, match="`RK4` takes fixed steps"):
+        dd.value_and_grad(of_state(), DATA, solver=dd.RK4())
+    with pytest.raises(ValueError, match="`RK4` takes fixed steps"):
+        dd.fit(of_state(), DATA, optimizer=dd.Adam(), solver=dd.RK4())
+    loss = dd.Integral(nodes="solver")
+    with pytest.raises(ValueError, match="solved with fixed steps. Give a number of"):
+        dd.value_and_grad(of_state(), DATA, loss=loss)
+
+
+# Gradient descent.
+
+
+def test_adam_learns_a_delay_of_the_state():
+    solution = dd.solve(of_state(), 3.5)
+    data = dd.Data(T, solution(T))
+    start = of_state(0.5, 0.3)
+    result = dd.fit(start, data, optimizer=dd.Adam(0.02), epochs=60)
+    assert result.losses[0] > 20 * result.loss
+    assert isinstance(result.solver, dd.Tsit5)
+    # The delay was negative nowhere on the way: all losses are finite.
+    assert np.all(np.isfinite(result.losses)) and len(result.losses) == 61
+    value, _ = dd.value_and_grad(result.problem, data)
+    np.testing.assert_allclose(result.loss, value, rtol=1e-12)
+
+
+def test_many_fits_are_those_of_single_ones():
+    options = dict(optimizer=dd.Adam(0.02), epochs=5)
+    sets = [DATA, dd.Data(T, np.sin(T))]
+    many = dd.fit_many(of_state(), sets, **options)
+    for index, data in enumerate(sets):
+        one = dd.fit(of_state(), data, **options)
+        np.testing.assert_allclose(many.best[index], one.best, rtol=1e-12)
+
+
+def test_lbfgs_with_an_adaptive_solver():
+    problem = dd.Problem(Feedback(1.0, 0.3), PAST, 0.7)
+    data = dd.Data(T, dd.solve(dd.Problem(Feedback(1.1, 0.4), PAST, 0.6), 3.5)(T))
+    options = dict(optimizer=dd.LBFGS(), epochs=40)
+    found = dd.fit(problem, data, solver=dd.Tsit5(1e-8), **options)
+    assert found.loss < 1e-9
+    np.testing.assert_allclose(found.problem.tau, 0.6, rtol=1e-3)
+
+
+def test_a_descent_gets_more_rows():
+    problem, data = long_problem()
+    options = dict(optimizer=dd.Adam(1e-3), epochs=2)
+    result = dd.fit(problem, data, solver=dd.Tsit5(1e-10), **options)
+    expected = dd.fit(problem, data, steps_per_delay=200, **options)
+    assert np.all(np.isfinite(result.losses))
+    np.testing.assert_allclose(result.losses, expected.losses, rtol=1e-5)
+
+
+def test_a_point_beyond_all_solutions_steps_back():
+    """Adam's steps are long at first: the shape of the distribution falls below 1."""
+    problem = dd.Problem(Feedback(1.1, 0.4), PAST, dd.GammaDelay(0.9, 1.05))
+    rooms = AdaptiveRooms([problem])
+    assert rooms.longest == 0.9
+    result = dd.fit(problem, DATA, optimizer=dd.Adam(0.2), epochs=12)
+    assert result.loss < result.losses[0]
+    assert result.problem.tau.shape >= 1
