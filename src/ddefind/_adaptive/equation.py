@@ -169,7 +169,7 @@ class Equation(eqx.Module):
         for leaf, first in zip(self.leaves, self.plan.first):
             if isinstance(leaf, AbstractGammaDelay):
                 tau, known = leaf()[0], kernels.pop(0)
-                y, share = known.mean(t, past.t, past.length, past.guess, d)
+                y, share = known.mean(t, past, d)
             elif isinstance(leaf, AbstractUniformDelay):
                 tau, y, share, hints = self._uniform(leaf, first, past, t, hints)
             else:

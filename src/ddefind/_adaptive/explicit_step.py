@@ -15,8 +15,8 @@ from .methods import Stages
 STAGES = Stages()
 STAGE_COUNT = len(STAGES.c)
 # How often a step is repeated that reads its own piece, and the change of the piece
-# that does not matter: in units of the tolerance, and relative to the state.
-_MOST_PASSES, _NO_CHANGE, _ROUNDING = 80, 1e-8, 1e-14
+# that does not matter: in units of the tolerance, and relative to the coefficients.
+_MOST_PASSES, _NO_CHANGE, _ROUNDING = 80, 1e-8, 1e-13
 
 
 class StepStart(NamedTuple):
@@ -109,12 +109,13 @@ def explicit_step(
     """One step, repeated with its own piece for the past until that no longer changes.
     `scale` is the tolerated error of each component."""
 
-    rounding = _ROUNDING * jnp.max(jnp.abs(lax.stop_gradient(start.x)) / scale)
-    no_change = jnp.maximum(_NO_CHANGE, rounding)
+    def no_change(piece):
+        size = piece_change(jnp.zeros_like(piece), piece, scale)
+        return jnp.maximum(_NO_CHANGE, _ROUNDING * size)
 
     def is_changing(carry):
-        n, change, *_ = carry
-        return (n == 0) | ((change > no_change) & (n < _MOST_PASSES))
+        n, change, piece, _ = carry
+        return (n == 0) | ((change > no_change(piece)) & (n < _MOST_PASSES))
 
     def again(carry):
         n, _, guess, before = carry
@@ -133,7 +134,7 @@ def explicit_step(
     carry = jnp.asarray(0), jnp.asarray(jnp.inf), guess, begin
     _, change, piece, found = lax.while_loop(is_changing, again, carry)
     error = _error(lax.stop_gradient(start), lax.stop_gradient(found.slopes))
-    return Step(piece, error, found.hints, change <= no_change, found.delays)
+    return Step(piece, error, found.hints, change <= no_change(piece), found.delays)
 
 
 def piece_change(before: jax.Array, after: jax.Array, scale: jax.Array) -> jax.Array:

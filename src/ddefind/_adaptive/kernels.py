@@ -23,7 +23,7 @@ import numpy as np
 from jax import lax
 
 from .._util.buffers import read, write
-from .lookup import AbstractRows
+from .lookup import AbstractRows, Past
 from .pieces import evaluate, unpack
 
 # The number of quadrature nodes on the solution and on the history, and how many
@@ -75,15 +75,21 @@ class KernelSums(NamedTuple):
         """What belongs to one stage."""
         return jax.tree.map(lambda table: read(table, s), self)
 
-    def mean(self, t: Any, start: Any, length: Any, guess: jax.Array, d: int):
-        """The mean at the time `t` of a stage, if the step from `start` has the piece
-        `guess`; and the weight of what is inside of the step."""
-        times = t - self.nodes.delays
-        u = jnp.where(self.is_inside, (times - start) / length, 0.0)
-        states = jax.vmap(lambda u: evaluate(guess[:, :d], u)[0])(u)
+    def mean(self, t: Any, past: Past, d: int) -> tuple[jax.Array, jax.Array]:
+        """The mean at the time `t` of a stage, with the guess of its `past` for what is
+        inside of the step; and the weight of that."""
+        guess = past.guess[:, :d]
         weights = jnp.where(self.is_inside, self.nodes.weights, 0.0)
-        inside = jnp.sum(weights[:, None] * states, axis=0)
-        return self.outside + inside, jnp.sum(lax.stop_gradient(weights))
+
+        def add(n, total):
+            u = (t - read(self.nodes.delays, n) - past.t) / past.length
+            u = jnp.where(read(self.is_inside, n), u, 0.0)
+            return total + read(weights, n) * evaluate(guess, u)[0]
+
+        # The inner nodes come first. A loop of fixed length has a reverse mode.
+        count = SOLUTION_NODES if past.rows.in_reverse else jnp.sum(self.is_inside)
+        total = lax.fori_loop(0, count, add, self.outside)
+        return total, jnp.sum(lax.stop_gradient(weights))
 
 
 def kernel_sums(

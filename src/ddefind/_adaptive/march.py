@@ -198,13 +198,12 @@ class March(eqx.Module):
 
     def attempt(self, state: MarchState, start: StepStart, scale: jax.Array) -> Step:
         """Try a step."""
-        coefficients, _, length = unpack(hold(state.row), start.x.shape[0])
-        held = hold(start)
-        ratio = held.length / length
+        coefficients, _, length = unpack(state.row, start.x.shape[0])
+        ratio = start.length / length
         slope = evaluate(coefficients, 1.0)[1] / length
-        line = jnp.zeros_like(coefficients).at[0].set(held.x)
-        line = line.at[1].set(held.length * slope)
-        can_continue = ~state.is_after_kink & (ratio < 4)
+        line = jnp.zeros_like(coefficients).at[0].set(start.x)
+        line = line.at[1].set(start.length * slope)
+        can_continue = ~state.is_after_kink & (hold(ratio) < 4)
         guess = jnp.where(can_continue, continued(coefficients, ratio), line)
         rows = PathRows(self.equation.dimension, False, state.path, state.count)
         take = implicit_step if self.is_implicit else explicit_step
