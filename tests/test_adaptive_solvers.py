@@ -1,0 +1,225 @@
+"""`Tsit5`, `Radau` and `solver="auto"`: order, accuracy, the choice, and failures that
+are sentences."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import ddefind as dd
+from ddefind._adaptive.methods import RADAU_A, RADAU_C, Stages
+from support.unchecked import unchecked
+
+STAGES = Stages()
+DECAY = dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), 1.0)
+
+
+def order_conditions(b, a, c):
+    """How far the weights `b` are from each of the 17 conditions of order 5."""
+    ac, ac2, aac = a @ c, a @ c**2, a @ (a @ c)
+    found = [b.sum(), b @ c, b @ c**2, b @ ac, b @ c**3, b @ (c * ac), b @ ac2]
+    found += [b @ aac, b @ c**4, b @ (c**2 * ac), b @ (c * ac2), b @ (c * aac)]
+    found += [b @ ac**2, b @ (a @ c**3), b @ (a @ (c * ac)), b @ (a @ ac2)]
+    found += [b @ (a @ aac)]
+    trees = [1, 2, 3, 6, 4, 8, 12, 24, 5, 10, 15, 30, 20, 20, 40, 60, 120]
+    orders = np.array([1, 2, 3, 3, 4, 4, 4, 4] + [5] * 9)
+    return np.array(found), 1 / np.array(trees), orders
+
+
+@pytest.mark.parametrize("u", [0.1, 0.37, 0.8, 1.0])
+def test_the_pieces_of_tsit5_have_order_5_everywhere(u):
+    weights = STAGES.piece @ u ** np.arange(1, 6)
+    found, wanted, orders = order_conditions(weights, STAGES.a, STAGES.c)
+    np.testing.assert_allclose(found, wanted * u**orders, atol=1e-14)
+
+
+def test_radau_has_order_5():
+    found, wanted, _ = order_conditions(RADAU_A[2], RADAU_A, RADAU_C)
+    np.testing.assert_allclose(found, wanted, atol=1e-14)
+
+
+@pytest.mark.parametrize("solver", [dd.Tsit5(1e-5), dd.Radau(1e-5)])
+def test_polynomials_are_solved_exactly(solver):
+    # 1 - t, then 1 - t + (t - 1)^2 / 2.
+    solution = dd.solve(DECAY, 3.0, solver)
+    np.testing.assert_allclose(solution([0.5, 1.5])[:, 0], [0.5, -0.375], atol=1e-12)
+    assert type(solution.solver) is type(solver)
+    assert solution.t[0] == 0 and solution.t[-1] == 3
+    assert {1.0, 2.0, 3.0} <= set(np.round(np.asarray(solution.t), 12))
+
+
+def test_a_smaller_tolerance_is_a_smaller_error():
+    problem = dd.Problem(
+        lambda x, y, tau, t: 0.2 * y / (1 + y**10) - 0.1 * x, dd.Constant(0.5), 14.0
+    )
+    exact = 1.0104431117001451  # at t = 500, by two independent methods
+    errors = [
+        abs(float(dd.solve(problem, 500.0, dd.Tsit5(rtol))(500.0)[0]) - exact)
+        for rtol in (1e-4, 1e-6, 1e-8)
+    ]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[1] < 1e-5 and errors[2] < 1e-7
+
+
+def stiff(k):
+    def rhs(x, y, tau, t):
+        return -k * (x - jnp.cos(t))
+
+    return dd.Problem(rhs, dd.Constant(1.0), 1.0)
+
+
+def test_auto_takes_fixed_steps_where_they_are_right_and_radau_where_not():
+    assert isinstance(dd.solve(DECAY, 3.0).solver, dd.RK4)
+    solution = dd.solve(stiff(1e5), 10.0)
+    assert isinstance(solution.solver, dd.Radau)
+    t = np.linspace(0.5, 10, 20)
+    slow = np.cos(t) + np.sin(t) / 1e5  # up to 1e-10
+    np.testing.assert_allclose(solution(t)[:, 0], slow, atol=1e-6)
+    bad = dd.solve(stiff(1e5), 10.0, dd.RK4())(5.0)
+    assert not abs(float(bad[0])) < 10
+
+
+def test_auto_takes_tsit5_where_fixed_steps_are_too_long():
+    # A delay of 50 and a solution that oscillates with a period of 1.
+    problem = dd.Problem(
+        lambda x, y, tau, t: jnp.stack([x[1], -40 * x[0] + 0.1 * y[0]]),
+        dd.Constant([1.0, 0.0]),
+        50.0,
+    )
+    solution = dd.solve(problem, 20.0)
+    assert isinstance(solution.solver, dd.Tsit5)
+    w = 40**0.5
+    wanted = 0.0025 + (1 - 0.0025) * np.cos(w * 20)
+    np.testing.assert_allclose(solution(20.0)[0], wanted, atol=1e-5)
+
+
+def test_inside_a_program_auto_is_fixed_for_numbers_and_adaptive_for_the_rest():
+    @eqx.filter_jit
+    def end(problem):
+        return dd.solve(problem, 2.0)(1.5)
+
+    np.testing.assert_allclose(end(DECAY), [-0.375], rtol=1e-12)
+    varying = eqx.tree_at(
+        lambda p: p.tau, DECAY, dd.Delay(lambda t, x: 1.0 + 0 * t + 0 * x[0])
+    )
+    np.testing.assert_allclose(end(varying), [-0.375], rtol=1e-9)
+
+
+# Failures.
+
+
+def test_fixed_steps_are_refused_for_general_delays():
+    problem = dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), dd.GammaDelay(1, 2))
+    with pytest.raises(ValueError, match=r"`RK4` takes fixed steps.*`dd.Tsit5\(\)`"):
+        dd.solve(problem, 1.0, dd.RK4())
+
+
+def test_a_delay_that_becomes_negative_is_a_sentence_with_time_and_value():
+    problem = dd.Problem(
+        lambda x, y, tau, t: -y, dd.Constant(1.0), dd.Delay(lambda t, x: 1.0 - t / 3)
+    )
+    with pytest.raises(ValueError, match=r"delay `tau` becomes negative.*t = 3"):
+        dd.solve(problem, 5.0)
+
+
+def test_an_advanced_argument_is_a_sentence():
+    problem = dd.Problem(
+        lambda x, y, tau, t: -y, dd.Constant(1.0), dd.Delay(lambda t, x: -0.5 + 0 * t)
+    )
+    with pytest.raises(ValueError, match="becomes negative: it is -0.5"):
+        dd.solve(problem, 5.0, dd.Tsit5())
+
+
+def test_a_solution_that_ends_is_a_sentence_with_time_and_value():
+    problem = dd.Problem(
+        lambda x, y, tau, t: x**2 + 0 * y, dd.Constant(1.0), dd.Delay(1.0, slope=False)
+    )
+    with pytest.raises(ValueError, match=r"cannot be continued beyond t = (1|0\.99)"):
+        dd.solve(problem, 5.0, dd.Tsit5())
+
+
+def test_too_few_steps_are_a_sentence():
+    with pytest.raises(ValueError, match="needs too many steps"):
+        dd.solve(stiff(1e5), 10.0, dd.Tsit5(), max_steps=100)
+
+
+def test_tolerances_and_names_are_checked():
+    with pytest.raises(ValueError, match="`rtol` must be a number from 1e-13"):
+        dd.Tsit5(rtol=-1)
+    with pytest.raises(ValueError, match="`atol` must be a positive number"):
+        dd.Radau(atol=0)
+    with pytest.raises(TypeError, match="`solver` must be"):
+        dd.solve(DECAY, 1.0, unchecked("Radau"))
+
+
+# Fits.
+
+
+def test_a_rate_that_may_be_infinite_has_an_open_interval():
+    t = np.linspace(0.1, 10, 60)
+    exact = solve_ivp(
+        lambda t, x: -1e5 * (x - np.cos(t)),
+        (0, 10),
+        [1.0],
+        "Radau",
+        t,
+        rtol=1e-9,
+        atol=1e-11,
+    ).y[0]
+    noise = 0.05 * np.random.default_rng(1).standard_normal(60)
+    data = dd.Data(t, exact + noise, names=["x"])
+    model = dd.equation("x' = -k * (x - cos(t))")
+    fit = dd.fit(model, data, history="constant", progress=False)
+    assert isinstance(fit.solver, dd.Radau)
+    low, high = fit.intervals["k"]
+    assert 20 < low < 300 and high == np.inf
+    assert "for stiff equations" in str(fit)
+    assert "steps matter" not in str(fit)
+
+
+@pytest.mark.parametrize("solver", [dd.Tsit5(), dd.Radau()])
+def test_adaptive_fits_agree_with_those_of_fixed_steps(solver):
+    model = dd.equation("x' = r * x * (1 - x(t - tau) / K)", history="constant")
+    truth = model.problem({"r": 1.4, "K": 2.0, "tau": 1.0, "b": 0.5})
+    t = np.linspace(0.2, 12, 60)
+    x = np.asarray(dd.solve(truth, 12.0, dd.Tsit5(1e-10))(t))[:, 0]
+    noise = 0.03 * np.random.default_rng(3).standard_normal(60)
+    data = dd.Data(t, x + noise, names=["x"])
+    options = {"history": "constant", "progress": False}
+    fixed = dd.fit(model, data, solver=dd.RK4(), **options)
+    adaptive = dd.fit(model, data, solver=solver, **options)
+    for name in fixed.names:
+        error = fixed.standard_errors[name]
+        assert abs(fixed.values[name] - adaptive.values[name]) < 0.02 * error
+        np.testing.assert_allclose(
+            fixed.intervals[name], adaptive.intervals[name], atol=0.1 * error
+        )
+
+
+def test_derivatives_of_a_stiff_solution():
+    class Rhs(eqx.Module):
+        k: jax.Array
+        c: jax.Array
+
+        def __call__(self, x, y, tau, t):
+            fast = -self.k * (x[0] - x[1])
+            return jnp.stack([fast, -self.c * y[0]])
+
+    def end(values, differentiate):
+        rhs = Rhs(values[0], values[1])
+        problem = dd.Problem(rhs, dd.Constant([1.0, 1.0]), values[2])
+        solver = dd.Radau(1e-8)
+        solution = dd.solve(problem, 4.0, solver, differentiate=differentiate)
+        return solution(3.7)
+
+    values = jnp.array([2e4, 0.8, 1.3])
+    forward = jax.jacfwd(lambda v: end(v, "forward"))(values)
+    reverse = jax.jacrev(lambda v: end(v, "reverse"))(values)
+    np.testing.assert_allclose(forward, reverse, rtol=1e-9, atol=1e-12)
+    for j, step in enumerate([200.0, 1e-3, 1e-3]):
+        e = step * np.eye(3)[j]
+        both = end(values + e, "forward") - end(values - e, "forward")
+        size = np.abs(forward[:, j]).max()
+        np.testing.assert_allclose(forward[:, j], both / (2 * step), atol=1e-3 * size)
