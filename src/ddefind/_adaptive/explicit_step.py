@@ -1,5 +1,6 @@
 """One step of the explicit method."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +18,10 @@ STAGE_COUNT = len(STAGES.c)
 # How often a step is repeated that reads its own piece, and the change of the piece
 # that does not matter: in units of the tolerance, and relative to the coefficients.
 _MOST_PASSES, _NO_CHANGE, _ROUNDING = 80, 1e-8, 1e-13
+
+
+# The tolerated error of each component, given the state at the end of the step.
+Scale = Callable[[jax.Array], jax.Array]
 
 
 class StepStart(NamedTuple):
@@ -104,13 +109,13 @@ def explicit_step(
     start: StepStart,
     guess: jax.Array,
     hints: jax.Array,
-    scale: jax.Array,
+    scale: Scale,
 ) -> Step:
-    """One step, repeated with its own piece for the past until that no longer changes.
-    `scale` is the tolerated error of each component."""
+    """One step, repeated with its own piece for the past until that no longer
+    changes."""
 
     def no_change(piece):
-        size = piece_change(jnp.zeros_like(piece), piece, scale)
+        size = _piece_change(jnp.zeros_like(piece), piece, scale)
         return jnp.maximum(_NO_CHANGE, _ROUNDING * size)
 
     def is_changing(carry):
@@ -124,7 +129,7 @@ def explicit_step(
         hints = jnp.where(n < 0, 0, before.hints)
         found = explicit_pass(equation, rows_of, start, guess, hints, kernels)
         piece = explicit_piece(start, found.slopes)
-        change = found.inside * piece_change(guess, piece, scale)
+        change = found.inside * _piece_change(guess, piece, scale)
         return n + 1, change, piece, found
 
     kernels, hints = known_kernels(equation, rows_of, start, hints)
@@ -137,10 +142,11 @@ def explicit_step(
     return Step(piece, error, found.hints, change <= no_change(piece), found.delays)
 
 
-def piece_change(before: jax.Array, after: jax.Array, scale: jax.Array) -> jax.Array:
-    """By how much two pieces differ, in units of the tolerance `scale`."""
-    difference = lax.stop_gradient(after - before)
-    return jnp.max(jnp.sum(jnp.abs(difference), axis=0) / scale)
+def _piece_change(before: jax.Array, after: jax.Array, scale: Scale) -> jax.Array:
+    """By how much two pieces differ, in units of the tolerance."""
+    before, after = lax.stop_gradient((before, after))
+    difference = jnp.sum(jnp.abs(after - before), axis=0)
+    return jnp.max(difference / scale(jnp.sum(after, axis=0)))
 
 
 def _error(start: StepStart, slopes: jax.Array) -> jax.Array:

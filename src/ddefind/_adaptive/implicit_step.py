@@ -17,7 +17,7 @@ from jax import lax
 
 from .._util.buffers import read, write
 from .equation import Equation, RowsOf
-from .explicit_step import Step, StepStart
+from .explicit_step import Scale, Step, StepStart
 from .lookup import Past, hold
 from .methods import (
     RADAU_A,
@@ -93,10 +93,9 @@ def implicit_step(
     start: StepStart,
     guess: jax.Array,
     hints: jax.Array,
-    scale: jax.Array,
+    scale: Scale,
 ) -> Step:
-    """One step, by Newton's method from the stages of the piece `guess`. `scale` is the
-    tolerated error of each component.
+    """One step, by Newton's method from the stages of the piece `guess`.
 
     The iteration has no derivatives: `corrected_stages` puts them in."""
     held_equation, held, guess = hold((equation, start, guess))
@@ -114,8 +113,9 @@ def implicit_step(
         G, found, _ = stage_equations(held_equation, held_rows, held, Z, hints)
         matrix = newton_matrix(held_equation, held_rows, held, Z, hints)
         step = solve_linear(matrix, G.ravel()).reshape(Z.shape)
-        size = jnp.sqrt(jnp.mean((step / scale) ** 2))
-        return n + 1, Z - step, found, size, change
+        after = Z - step
+        size = jnp.sqrt(jnp.mean((step / scale(held.x + after[-1])) ** 2))
+        return n + 1, after, found, size, change
 
     Z = jnp.stack([evaluate(guess, c)[0] for c in RADAU_C]) - held.x
     carry = jnp.asarray(0), Z, hints, jnp.asarray(jnp.inf), jnp.asarray(jnp.inf)

@@ -34,6 +34,7 @@ from .breaking_points import (
 from .equation import Equation
 from .explicit_step import (
     STAGE_COUNT as EXPLICIT_STAGES,
+    Scale,
     Step,
     StepStart,
     explicit_step,
@@ -196,7 +197,7 @@ class March(eqx.Module):
             reaches & ~is_located,
         )
 
-    def attempt(self, state: MarchState, start: StepStart, scale: jax.Array) -> Step:
+    def attempt(self, state: MarchState, start: StepStart, scale: Scale) -> Step:
         """Try a step."""
         coefficients, _, length = unpack(state.row, start.x.shape[0])
         ratio = start.length / length
@@ -234,7 +235,7 @@ class March(eqx.Module):
         state = state._replace(path=path, points=points)
         trial = self._try(state)
         h, landing, aim = self._next_try(state, trial)
-        tiny = 16 * 2.3e-16 * jnp.abs(hold(state.t)) + 1e-18 * self.T
+        tiny = 1e-15 * jnp.abs(hold(state.t)) + 1e-18 * self.T
         failure = jnp.where(trial.is_negative, NEGATIVE_DELAY, STEP_TOO_SHORT)
         after = state._replace(
             h=h,
@@ -257,7 +258,11 @@ class March(eqx.Module):
         sides = sides_of(self.equation, state.points.table, before, step, ending)
         start = StepStart(*step, sides)
         t, length = hold((state.t, start.length))
-        scale = self.tolerance.scale(hold(state.x), state.size)
+
+        def scale(end):
+            largest = jnp.maximum(jnp.abs(hold(state.x)), jnp.abs(hold(end)))
+            return self.tolerance.scale(largest, state.size)
+
         step = self.attempt(state, start, scale)
         new = evaluate(hold(step.coefficients), 1.0)[0]
         size = recent_size(state.size, new)
