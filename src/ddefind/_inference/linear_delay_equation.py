@@ -7,11 +7,10 @@ equation, roots with ever larger imaginary parts come near the $\sigma$ at which
 $\rho(\sum_q C_q e^{-\sigma\tau_q}) = 1$, where $C_q$ are the matrices of the slopes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.sparse.csgraph import connected_components
 
 from .characteristic_terms import AbstractTerm, GammaTerm, SlopeTerm, StateTerm
@@ -66,10 +65,9 @@ class Block(NamedTuple):
     def essential(self) -> float:
         """The essential rate; minus infinity without one."""
         rates = [-t.rate for t in self.terms if isinstance(t, GammaTerm)]
-        C = self.B[self._is_slope]
         if self.is_neutral:
             taus = np.array([t.tau for t in self.terms if isinstance(t, SlopeTerm)])
-            rates.append(_neutral_rate(C, taus))
+            rates.append(_neutral_rate(self.B[self._is_slope], taus))
         return max(rates, default=-np.inf)
 
     def highest(self, sigma: float) -> float:
@@ -94,7 +92,7 @@ class Block(NamedTuple):
             low, high = high, 2 * high
         if high >= 1e100 or excess(low) <= 0:
             return low
-        return float(brentq(excess, low, high))
+        return _zero(excess, low, high)
 
     def _largest(
         self, undelayed: np.ndarray, sigma: float, height: float, right: float
@@ -125,7 +123,15 @@ def _neutral_rate(C: np.ndarray, taus: np.ndarray) -> float:
     end = 100 / np.min(taus)
     if excess(-end) < 0:
         return -np.inf
-    return end if excess(end) > 0 else float(brentq(excess, -end, end))
+    return end if excess(end) > 0 else _zero(excess, -end, end)
+
+
+def _zero(falling: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function is zero, by bisection."""
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return high
 
 
 def blocks_of(A: Any, B: Any, tau: Any) -> Iterator[Block]:

@@ -91,8 +91,9 @@ def linearise(model: LeastSquaresModel, theta, x, t) -> Linearisation:
             if isinstance(leaf, AbstractGammaDelay | AbstractUniformDelay):
                 return leaf()
             if isinstance(leaf, AbstractVaryingDelay):
-                leaf = leaf(t, x)
-            value = leaf() if is_delay(leaf) else leaf
+                value = leaf(t, x)
+            else:
+                value = leaf() if is_delay(leaf) else leaf
             return jnp.stack([value, value])
 
         return jnp.stack([one(leaf) for leaf in leaves])

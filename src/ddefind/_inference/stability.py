@@ -135,7 +135,7 @@ def stability(
 def _why_not_judged(equation: LinearEquation) -> str | None:
     """Why the roots of an equation do not decide on its stability; None if they do."""
     if equation.shortest < 0:
-        return f"a delay is {equation.shortest:.4g} there, which is negative."
+        return f"a delay is negative there: {equation.shortest:.4g}."
     if any(isinstance(t, SlopeTerm) and t.tau == 0 for t in equation.terms):
         return "a delay is zero there, and the equation reads the slope after it."
     if essential_rate(equation.A, equation.B, equation.terms) >= 0:
