@@ -7,14 +7,16 @@ from ddefind._inference.covariance import Uncertainty
 from ddefind._least_squares.batches import RefinedFits
 from ddefind._least_squares.search import SearchResult
 from ddefind._least_squares.setup import make_setup
+from ddefind._problem.general_delays import is_general
 
 
 def hand_made(problem: dd.Problem, sd: float) -> Uncertainty:
     """The uncertainty of a fit whose estimates are the values of the problem, each with
     the standard error `sd`, and independent."""
+    solver = dd.Tsit5() if is_general(problem.tau) else dd.RK4()
     t = np.linspace(0, 10, 40)
     data = dd.Data(t, np.ones((40, 1)), sd=1.0)
-    setup, _ = make_setup(problem, data, None, dd.RK4(), 20)
+    setup, _ = make_setup(problem, data, None, solver, 20)
     theta = np.array(list(dd.parameter_values(problem).values()), float)
     gram = np.diag(np.append(40.0, np.full(len(theta), sd**-2)))
     one = np.ones(1, int)

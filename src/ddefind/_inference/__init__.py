@@ -9,10 +9,12 @@
 - `assessment.py` computes what is printed with a fit: intervals, verdicts and tests.
 - `bootstrap.py` and `posterior.py` sample the distribution of the estimates.
 - `predict.py`, `derived.py` and `stability.py` draw conclusions from the fit, with
-  standard errors by the `delta_method.py`; `characteristic_roots.py` serves the last.
+  standard errors by the `delta_method.py`. Stability needs `linearise.py` and
+  `characteristic_roots.py`, for which `linear_delay_equation.py` and its
+  `characteristic_terms.py` hold the equation.
 
 Begin with `covariance.py`.
 
-May import: `_util`, `_data`, `_problem`, `_equation`, `plots`, `_loss`,
-`_least_squares`.
+May import: `_util`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`, `plots`,
+`_loss`, `_least_squares`.
 """

@@ -1,10 +1,12 @@
-r"""Characteristic roots of linear delay equations with one or several constant delays.
+r"""Characteristic roots of linear delay equations.
 
 The equation $x'(t) = A x(t) + \sum_q B_q x(t - \tau_q)$ has the solutions
 $e^{\lambda t} v$ with
 
-$$\Delta(\lambda)\,v = \Bigl(\lambda I - A - \sum_q B_q e^{-\lambda\tau_q}\Bigr)\,v
-  = 0.$$
+$$\Delta(\lambda)\,v = \Bigl(\lambda I - A - \sum_q B_q\,g_q(\lambda)\Bigr)\,v = 0,
+  \qquad g_q(\lambda) = e^{-\lambda\tau_q};$$
+
+distributed and neutral terms have other functions g (`characteristic_terms.py`).
 
 The roots $\lambda$ are the eigenvalues of an operator on functions over the longest
 delay, $u(s) = x(t + s)$ for $-\max\tau \le s \le 0$: it maps u to du/ds, with $A u(0) +
@@ -23,22 +25,26 @@ $$|\mathrm{Im}\,\lambda| \le \rho\Bigl(|A - \mathrm{diag}\,A| + \sum_q |B_q|
 
 where $|\cdot|$ is taken of each element, and $\rho$ is the spectral radius: row i of
 the equation bounds $|\lambda - A_{ii}|\,|v_i|$, and with it $|\mathrm{Im}\,\lambda|\,
-|v_i|$, by row i of this matrix times $|v|$.
+|v_i|$, by row i of this matrix times $|v|$. (For other terms see `Block.highest`.)
 
 States that influence others without being influenced by them make the equation block
-triangular. Its roots are those of the blocks, which are sought one by one."""
+triangular. Its roots are those of the blocks, which are sought one by one, to the right
+of the essential rate of each block; it stands for the roots where there are none. Both
+are described in `linear_delay_equation.py`."""
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse.csgraph import connected_components
+
+from .characteristic_terms import AbstractTerm, SlopeTerm
+from .linear_delay_equation import Block, blocks_of
 
 # The smallest and the largest number of Chebyshev points.
 _FEWEST_POINTS, _MOST_POINTS = 20, 320
-# The largest number of shifts up the imaginary axis.
-_MOST_SHIFTS = 100
+# The largest number of shifts up the imaginary axis. A neutral equation has roots at
+# all heights: there more points make fewer shifts, so that these reach equally far.
+_MOST_SHIFTS, _MOST_NEUTRAL_SHIFTS = 100, 2000
 # Delta counts as singular if its smallest singular value is below this, relative to the
 # size of its terms.
 _SINGULAR = 1e-9
@@ -47,81 +53,54 @@ _SINGULAR = 1e-9
 _LARGEST_RATIO = 1e13
 
 
-class _Block(NamedTuple):
-    """A linear delay equation of states that all influence each other, directly or by
-    way of others. It has only the delays that occur in it, possibly none."""
-
-    A: np.ndarray  # [d, d]
-    B: np.ndarray  # [k, d, d]
-    taus: np.ndarray  # [k]
-
-    def delta(self, root: complex) -> np.ndarray:
-        """The characteristic matrix."""
-        delayed = np.einsum("q,qij->ij", np.exp(-root * self.taus), self.B)
-        return root * np.eye(len(self.A)) - self.A - delayed
-
-    def delta_slope(self, root: complex) -> np.ndarray:
-        """The derivative of the characteristic matrix for the root."""
-        weights = self.taus * np.exp(-root * self.taus)
-        return np.eye(len(self.A)) + np.einsum("q,qij->ij", weights, self.B)
-
-    def delayed_size(self, root: complex) -> float:
-        """The size of the delayed terms in the characteristic matrix."""
-        norms = np.linalg.norm(self.B, axis=(1, 2))
-        return float(norms @ np.exp(-root.real * self.taus))
-
-    def highest(self, sigma: float) -> float:
-        """A bound on the imaginary parts of the roots to the right of `sigma`."""
-        size = np.abs(self.A - np.diag(np.diag(self.A)))
-        with np.errstate(over="ignore"):
-            factors = np.minimum(np.exp(-sigma * self.taus), 1e100)
-        size = size + np.einsum("q,qij->ij", factors, np.abs(self.B))
-        return float(np.max(np.abs(np.linalg.eigvals(size))))
-
-
 def rightmost_roots(
-    A: ArrayLike, B: ArrayLike, tau: ArrayLike, count: int = 6
+    A: ArrayLike,
+    B: ArrayLike,
+    tau: ArrayLike | Sequence[AbstractTerm],
+    count: int = 6,
 ) -> np.ndarray:
-    """The `count` rightmost characteristic roots (or all, if there are fewer), in the
-    order of decreasing real parts. Of complex conjugates both are listed.
+    """The `count` rightmost characteristic roots (or fewer, if others are not to the
+    right of the essential rate), in the order of decreasing real parts. Of complex
+    conjugates both are listed.
 
     `A` has the shape (d, d). With one delay, `B` has that shape too and `tau` is a
-    number; with k delays, they have the shapes (k, d, d) and (k,).
+    number; with k delays, they have the shapes (k, d, d) and (k,). Delayed terms of
+    other kinds stand in a list `tau`.
 
     >>> rightmost_roots([[-2.0]], [[1.0]], tau=1.0, count=1).round(4)
     array([-0.4429+0.j])
     """
-    found = [_rightmost(block, count) for block in _blocks(A, B, tau)]
+    found = [_rightmost(block, count) for block in blocks_of(A, B, tau)]
     return _with_conjugates(_distinct(np.concatenate(found)), count)
 
 
 def near_root(
-    A: ArrayLike, B: ArrayLike, tau: ArrayLike, root: complex
+    A: ArrayLike,
+    B: ArrayLike,
+    tau: ArrayLike | Sequence[AbstractTerm],
+    root: complex,
 ) -> complex | None:
     """The characteristic root near the guess `root`, or its conjugate: the one whose
-    imaginary part is not negative. None if Newton's method does not find it."""
-    found = [_near_root(block, root) for block in _blocks(A, B, tau)]
-    roots = [each for each in found if each is not None]
+    imaginary part is not negative; or an essential rate that is nearer. None if
+    Newton's method does not find it."""
+    roots: list[complex] = []
+    for block in blocks_of(A, B, tau):
+        found, essential = _near_root(block, root), block.essential
+        roots += [] if found is None else [found]
+        roots += [complex(essential)] if np.isfinite(essential) else []
     guess = complex(root.real, abs(root.imag))
     return min(roots, key=lambda each: abs(each - guess), default=None)
 
 
-def _blocks(A: Any, B: Any, tau: Any) -> Iterator[_Block]:
-    """The blocks of an equation: the groups of states that influence each other."""
-    A, taus = np.atleast_2d(np.asarray(A, float)), np.atleast_1d(np.asarray(tau, float))
-    B = np.reshape(np.asarray(B, float), (len(taus), *A.shape))
-    is_linked = (A != 0) | np.any(B != 0, axis=0)
-    number, labels = connected_components(is_linked, connection="strong")
-    for label in range(number):
-        own = np.flatnonzero(labels == label)
-        inner = B[:, own][:, :, own]
-        occurs = np.any(inner != 0, axis=(1, 2))
-        yield _Block(A[np.ix_(own, own)], inner[occurs], taus[occurs])
+def essential_rate(A: ArrayLike, B: ArrayLike, tau: Sequence[AbstractTerm]) -> float:
+    """The rate up to which no root tells how disturbances decay; minus infinity without
+    one."""
+    return max(block.essential for block in blocks_of(A, B, tau))
 
 
-def _rightmost(block: _Block, count: int) -> np.ndarray:
+def _rightmost(block: Block, count: int) -> np.ndarray:
     """The rightmost roots of a block, those whose imaginary parts are not negative."""
-    if len(block.taus) == 0:
+    if not block.terms:
         return _without_delay(block)
     points, before = _FEWEST_POINTS, None
     while True:
@@ -136,25 +115,29 @@ def _rightmost(block: _Block, count: int) -> np.ndarray:
             _with_conjugates(roots, count), _with_conjugates(before, count)
         )
         if is_settled or 2 * points > _MOST_POINTS:
+            if len(roots) == 0 and np.isfinite(block.essential):
+                return np.array([block.essential], complex)
             return roots if len(roots) else _without_delay(block)
         points, before = 2 * points, roots
 
 
-def _without_delay(block: _Block) -> np.ndarray:
+def _without_delay(block: Block) -> np.ndarray:
     """The roots of x' = A x, those whose imaginary parts are not negative."""
     roots = np.linalg.eigvals(block.A).astype(complex)
     return roots[np.imag(roots) >= 0]
 
 
 def _further_guesses(
-    block: _Block, points: int, before: np.ndarray, count: int
+    block: Block, points: int, before: np.ndarray, count: int
 ) -> np.ndarray:
     """Approximate roots that are too far up the imaginary axis for the discretisation
     around zero, but may be to the right of the last of the roots found `before`."""
     wanted = _with_conjugates(before, count)
-    highest = block.highest(float(wanted[-1].real) if len(wanted) else 0.0)
-    reach = points / np.max(block.taus)
-    number = int(min(np.ceil(max(highest / reach - 1, 0.0) / 2), _MOST_SHIFTS))
+    leftmost = float(wanted[-1].real) if len(wanted) else min(0.0, block.essential)
+    highest = block.highest(leftmost if np.isfinite(leftmost) else 0.0)
+    reach = points / block.memory
+    most = _MOST_NEUTRAL_SHIFTS // points if block.is_neutral else _MOST_SHIFTS
+    number = int(min(np.ceil(max(highest / reach - 1, 0.0) / 2), most))
     found = [np.zeros(0, complex)]
     for shift in 2 * reach * np.arange(1, number + 1):
         guesses = _approximate_roots(block, points, shift)
@@ -163,20 +146,23 @@ def _further_guesses(
     return np.concatenate(found)
 
 
-def _approximate_roots(block: _Block, points: int, shift: float) -> np.ndarray:
+def _approximate_roots(block: Block, points: int, shift: float) -> np.ndarray:
     """The roots near i `shift`: the eigenvalues of the operator, discretised at
     Chebyshev points."""
-    d, longest = len(block.A), np.max(block.taus)
-    A, B = block.A, block.B
+    d, longest, A = len(block.A), block.memory, block.A
     if shift != 0:
         A = A - 1j * shift * np.eye(d)
-        B = B * np.exp(-1j * shift * block.taus)[:, None, None]
     D = _differentiation_matrix(points) * 2 / longest
     generator = np.kron(D, np.eye(d)).astype(A.dtype)
     generator[:d] = 0.0
     generator[:d, :d] = A
-    for tau, coupling in zip(block.taus, B):
-        row = _interpolation_row(points, 1 - 2 * tau / longest)
+    for term, coupling in zip(block.terms, block.B):
+        delays, weights = term.quadrature()
+        if shift != 0:
+            weights = weights * np.exp(-1j * shift * delays)
+        row = weights @ _interpolation_rows(points, 1 - 2 * delays / longest)
+        if isinstance(term, SlopeTerm):
+            row = row @ D + (1j * shift * row if shift != 0 else 0.0)
         generator[:d] += np.kron(row, coupling)
     return np.linalg.eigvals(generator) + 1j * shift
 
@@ -192,32 +178,35 @@ def _differentiation_matrix(points: int) -> np.ndarray:
     return D - np.diag(D.sum(axis=1))
 
 
-def _interpolation_row(points: int, place: float) -> np.ndarray:
-    """The row that maps the values of a polynomial at the Chebyshev points to its value
-    at a `place` between -1 and 1, by the barycentric formula."""
+def _interpolation_rows(points: int, places: np.ndarray) -> np.ndarray:
+    """The matrix that maps the values of a polynomial at the Chebyshev points to its
+    values at `places` between -1 and 1, by the barycentric formula."""
     k = np.arange(points + 1)
-    gaps = place - np.cos(np.pi * k / points)
-    if np.any(gaps == 0):
-        return (gaps == 0).astype(float)
-    weight = np.where((k == 0) | (k == points), 0.5, 1.0) * (-1.0) ** k / gaps
-    return weight / weight.sum()
+    gaps = places[:, None] - np.cos(np.pi * k / points)
+    on_point = gaps == 0
+    sign = np.where((k == 0) | (k == points), 0.5, 1.0) * (-1.0) ** k
+    weight = sign / np.where(on_point, 1.0, gaps)
+    weight = np.where(on_point.any(axis=1, keepdims=True), on_point, weight)
+    return weight / weight.sum(axis=1, keepdims=True)
 
 
-def _polished(block: _Block, guesses: np.ndarray, count: int) -> np.ndarray:
+def _polished(block: Block, guesses: np.ndarray, count: int) -> np.ndarray:
     """The distinct roots near the rightmost guesses, by Newton's method: those whose
-    imaginary parts are not negative."""
+    imaginary parts are not negative, to the right of the essential rate."""
+    essential = block.essential
     order = np.argsort(-np.real(guesses))
     rightmost = guesses[order][: 4 * count + 4 * len(block.A)]
     roots = [_near_root(block, complex(g)) for g in rightmost if g.imag >= 0]
-    return _distinct(np.array([r for r in roots if r is not None], complex))
+    kept = [r for r in roots if r is not None and r.real > essential]
+    return _distinct(np.array(kept, complex))
 
 
-def _near_root(block: _Block, root: complex) -> complex | None:
+def _near_root(block: Block, root: complex) -> complex | None:
     """The root of a block near the guess `root`, as in `near_root`.
 
     Newton's method is applied to the root and its vector v together, with v normalised
     by its product with the first approximation."""
-    if len(block.taus) == 0:
+    if not block.terms:
         roots = np.linalg.eigvals(block.A)
         nearest = complex(roots[np.argmin(np.abs(roots - root))])
         return complex(nearest.real, abs(nearest.imag))
@@ -249,7 +238,7 @@ def _near_root(block: _Block, root: complex) -> complex | None:
     return complex(root.real, abs(root.imag)) if is_root else None
 
 
-def _is_regular(block: _Block, A_size: float, root: complex) -> bool:
+def _is_regular(block: Block, A_size: float, root: complex) -> bool:
     """Whether the characteristic matrix is finite, and not ruled by its delayed terms
     so much that it is singular up to rounding."""
     if not np.isfinite(root):

@@ -7,6 +7,7 @@ from typing import Any, final
 import equinox as eqx
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive
 from .._least_squares.normal_equations import LeastSquaresModel
 from .._least_squares.observe import observed
 from .._problem.parameters import (
@@ -16,6 +17,7 @@ from .._problem.parameters import (
     with_values,
 )
 from .._problem.problem import Problem
+from .._solve.solve import solve
 from .._util.text_table import html_table, table_lines
 from .covariance import Uncertainty
 from .delta_method import Propagated, propagate
@@ -121,7 +123,7 @@ def predict(
         n = int(np.ceil(n * max(delay / fitted_delay, 1.0)))
     values = observed(model, theta, times, n, len(setup.data.names))
     mean, gradient = values[..., 0], np.where(is_given, 0.0, values[..., 1:])
-    _check_finite(times, values)
+    _check_finite(model, theta, times, values)
     measured = setup.measured
     noise = np.where(measured, search_result.noise, 0.0)
     propagated = propagate(uncertainty, gradient, noise)
@@ -152,12 +154,18 @@ def _with_parameters(
     free, vector = model.free, parameter_vector(problem)
     like = np.array(free.like)
     is_given = np.zeros(len(theta), bool)
-    delay_elements = [array.first for array in free.arrays if array.is_positive]
+    positive = [array.first for array in free.arrays if array.is_positive]
+    shapes = [array.first for array in free.arrays if array.role == "shape"]
     for key, value in parameters.items():
         elements = find(key, list(free.arrays))
         for element, number in zip(elements, finite_numbers(key, value, len(elements))):
-            if element in delay_elements and number <= 0:
+            if element in positive and number <= 0:
                 raise ValueError(f"`{key}` must be positive, but got {number:g}.")
+            if element in shapes and number < 1:
+                raise ValueError(
+                    f"`{key}` is the shape of a gamma distribution, which is at least "
+                    f"1, but got {number:g}."
+                )
             vector[like == like[element]] = number
             source = free.source[element]
             if source >= 0:
@@ -170,9 +178,16 @@ def _with_parameters(
     )
 
 
-def _check_finite(times: np.ndarray, values: np.ndarray) -> None:
+def _check_finite(
+    model: LeastSquaresModel, theta: np.ndarray, times: np.ndarray, values: np.ndarray
+) -> None:
+    """Raise an error if the trajectory is not finite. A march with adaptive steps that
+    does not reach its end says itself where that is, and why."""
     is_bad = ~np.all(np.isfinite(values), axis=(1, 2))
     if is_bad.any():
+        if isinstance(model.solver, AbstractAdaptive):
+            learned = model.free.join_values(theta, model.learned)
+            solve(eqx.combine(learned, model.fixed), float(times.max()), model.solver)
         raise ValueError(
             f"The trajectory is not finite from t = {times[is_bad].min():.4g} on: it "
             "grows without limit. Ask for earlier `times`, or other `parameters`."

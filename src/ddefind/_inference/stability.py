@@ -8,19 +8,19 @@ $\lambda$ decides: disturbances change as $e^{\mathrm{Re}\lambda\,t}$ and oscill
 the period $2\pi / \mathrm{Im}\lambda$."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._least_squares.normal_equations import LeastSquaresModel
-from .._problem.delays import delay_count, delay_values, delay_vector, in_structure
 from .._util.text_table import decimals, format_number, html_table, table_lines
-from .characteristic_roots import near_root, rightmost_roots
+from .characteristic_roots import essential_rate, near_root, rightmost_roots
+from .characteristic_terms import SlopeTerm
 from .covariance import Uncertainty
 from .delta_method import propagate
+from .linearise import LinearEquation, Linearisation, linear_equation, linearise
 
 # Newton's method for equilibria: the number of starts on the trajectory (and as many
 # around it), and of iterations.
@@ -37,7 +37,9 @@ class Equilibrium:
     `growth` is the real part of the first root, the growth rate of disturbances, and
     `growth_error` its standard error. `period` is the period of the oscillation that
     the root describes, None without one. Standard errors are infinite where the data
-    do not determine the number."""
+    do not determine the number. Where no root tells how disturbances decay, as with a
+    distributed delay whose past is forgotten more slowly, the rate of that stands
+    first."""
 
     x: np.ndarray
     roots: np.ndarray
@@ -62,10 +64,13 @@ class Equilibrium:
 @final
 @dataclass(frozen=True)
 class Stability:
-    """The equilibria of a fitted equation, the one nearest to the trajectory first."""
+    """The equilibria of a fitted equation, the one nearest to the trajectory first.
+    `notes` are sentences on those whose stability cannot be judged, which are left
+    out."""
 
     names: tuple[str, ...]
     equilibria: tuple[Equilibrium, ...]
+    notes: tuple[str, ...] = ()
 
     def _rows(self) -> list[tuple[str, ...]]:
         rows = [(*self.names, "growth rate", "period", "")]
@@ -80,14 +85,14 @@ class Stability:
 
     def _footer(self) -> list[str]:
         if not self.equilibria:
-            return ["No equilibrium was found near the trajectory."]
+            return list(self.notes or ["No equilibrium was found near the trajectory."])
         first = self.equilibria[0]
         change = "die out" if first.is_stable else "grow"
         manner = "without oscillating"
         if first.period is not None:
             manner = f"in oscillations with a period of {first.period:.4g}"
         state = ", ".join(f"{n} = {x:.4g}" for n, x in zip(self.names, first.x))
-        return [f"At {state} small disturbances {change} {manner}."]
+        return [f"At {state} small disturbances {change} {manner}.", *self.notes]
 
     def __str__(self) -> str:
         table = table_lines(self._rows(), left=(len(self.names) + 2,))
@@ -104,41 +109,6 @@ def _with_error(value: float, error: float) -> str:
     return f"{format_number(value, decimals(value, error))} +- {error:.2g}"
 
 
-class _Linearisation(NamedTuple):
-    """The right-hand side F(x, y, tau, t) and its derivatives, for several states, each
-    of which is also the state at all k delayed times."""
-
-    slope: Any  # [count, d], F itself
-    A: Any  # [count, d, d], the derivative for the state
-    B: Any  # [count, k, d, d], the derivatives for the delayed states
-    taus: Any  # [count, k]
-    time_derivative: Any  # [count, d]
-
-    @property
-    def jacobian(self) -> np.ndarray:
-        """The derivative of F(x, x, tau, t) for x, [count, d, d]."""
-        return np.asarray(self.A + self.B.sum(axis=1))
-
-
-@eqx.filter_jit
-def _linearise(model: LeastSquaresModel, theta, x, t) -> _Linearisation:
-    """The linearisation at the states `x`, of shape (count, d), all at the time `t`."""
-    problem = eqx.combine(model.free.join_values(theta, model.learned), model.fixed)
-    tau = delay_values(problem.tau)
-
-    def slope(x, y, t):
-        return problem.rhs(x, y, tau, t)
-
-    def at(x):
-        y = in_structure(problem.tau, [x] * delay_count(problem.tau))
-        A, B, time_derivative = jax.jacfwd(slope, argnums=(0, 1, 2))(x, y, t)
-        B = jnp.stack(jax.tree.leaves(B))
-        taus = delay_vector(problem.tau)
-        return _Linearisation(slope(x, y, t), A, B, taus, time_derivative)
-
-    return jax.vmap(at)(x)
-
-
 def stability(
     uncertainty: Uncertainty, path: np.ndarray, names: tuple[str, ...]
 ) -> Stability:
@@ -150,8 +120,31 @@ def stability(
     _check_autonomous(
         model, theta, path[:: -(-len(path) // 16)], uncertainty.setup.data.T
     )
-    states = _find_equilibria(model, theta, path)
-    return Stability(names, tuple(_equilibrium(uncertainty, x) for x in states))
+    equilibria, notes = [], []
+    for x in _find_equilibria(model, theta, path):
+        equation = linear_equation(model, theta, x)
+        reason = _why_not_judged(equation)
+        if reason is None:
+            equilibria.append(_equilibrium(uncertainty, x, equation))
+        else:
+            state = ", ".join(f"{n} = {value:.4g}" for n, value in zip(names, x))
+            notes.append(f"The stability of {state} cannot be judged: {reason}")
+    return Stability(names, tuple(equilibria), tuple(notes))
+
+
+def _why_not_judged(equation: LinearEquation) -> str | None:
+    """Why the roots of an equation do not decide on its stability; None if they do."""
+    if equation.shortest < 0:
+        return f"a delay is negative there: {equation.shortest:.4g}."
+    if any(isinstance(t, SlopeTerm) and t.tau == 0 for t in equation.terms):
+        return "a delay is zero there, and the equation reads the slope after it."
+    if essential_rate(equation.A, equation.B, equation.terms) >= 0:
+        return (
+            "the equation is neutral, and the coefficients of delayed slopes add up "
+            f"to {equation.slope_size:.4g} there. From 1 on, disturbances of any high "
+            "frequency may grow."
+        )
+    return None
 
 
 def _check_autonomous(
@@ -165,16 +158,28 @@ def _check_autonomous(
     between = 0.5 * (ends[1:] + ends[:-1])
     first = None
     for t in (0.0, 0.37 * T, T, *between):
-        linear = _linearise(model, theta, path, jnp.asarray(t))
-        slope = np.asarray(linear.slope)
-        first = slope if first is None else first
-        size = np.max(np.abs(slope), initial=0.0)
+        linear = linearise(model, theta, path, jnp.asarray(t))
+        first = linear if first is None else first
+        if _delays_change(linear, first.numbers, T):
+            raise ValueError(
+                "A delay depends on the time t, so that the equation has no "
+                "characteristic roots. `stability` is for delays that are constant, or "
+                "depend on the state alone."
+            )
+        size = np.max(np.abs(linear.slope), initial=0.0)
         changes = np.max(np.abs(linear.time_derivative)) * T > 1e-9 * size
-        if changes or np.max(np.abs(slope - first)) > 1e-9 * size:
+        if changes or np.max(np.abs(linear.slope - first.slope)) > 1e-9 * size:
             raise ValueError(
                 "The model depends on the time t: it has no equilibrium. `stability` "
                 "is for equations of the state and the delayed states alone."
             )
+
+
+def _delays_change(linear: Linearisation, numbers: Any, T: float) -> bool:
+    """Whether the delays depend on the time: smoothly, or so that they differ from
+    `numbers`, which they are at another time."""
+    change = np.abs(linear.number_derivative) * T + np.abs(linear.numbers - numbers)
+    return bool(np.any(change > 1e-9 * np.abs(numbers)))
 
 
 def _find_equilibria(
@@ -191,9 +196,9 @@ def _find_equilibria(
     scale = np.maximum(np.max(np.abs(path), axis=0), 1e-300)
     with np.errstate(all="ignore"):
         for _ in range(_ITERATIONS):
-            linear = _linearise(model, theta, x, jnp.zeros(()))
+            linear = linearise(model, theta, x, jnp.zeros(()))
             x = x - _newton_step(linear.jacobian, linear.slope, scale)
-    linear = _linearise(model, theta, x, jnp.zeros(()))
+    linear = linearise(model, theta, x, jnp.zeros(()))
     jacobian = np.abs(linear.jacobian)
     size = np.einsum("kij,kj->ki", jacobian, np.abs(x) + 1e-6 * scale)
     has_converged = np.all(np.abs(np.asarray(linear.slope)) <= 1e-9 * size, axis=1)
@@ -218,12 +223,12 @@ def _newton_step(jacobian: np.ndarray, slope: Any, scale: np.ndarray) -> np.ndar
     return step / np.maximum(longest, 1.0)
 
 
-def _equilibrium(uncertainty: Uncertainty, x: np.ndarray) -> Equilibrium:
+def _equilibrium(
+    uncertainty: Uncertainty, x: np.ndarray, equation: LinearEquation
+) -> Equilibrium:
     """The equilibrium `x` with its roots, and their standard errors."""
     model, theta = uncertainty.setup.model, uncertainty.theta
-    linear = _linearise(model, theta, x[None], jnp.zeros(()))
-    A, B, taus = (np.asarray(a[0]) for a in (linear.A, linear.B, linear.taus))
-    roots = rightmost_roots(A, B, taus)
+    roots = rightmost_roots(equation.A, equation.B, equation.terms)
     first = roots[0]
     errors = uncertainty.standard_errors
     sizes = np.maximum(np.abs(theta), np.where(np.isfinite(errors), errors, 0.0))
@@ -269,13 +274,12 @@ def _root_derivative(
         shifted, state = theta.copy(), x[None]
         shifted[j] += sign * step
         for _ in range(4):
-            linear = _linearise(model, shifted, state, jnp.zeros(()))
+            linear = linearise(model, shifted, state, jnp.zeros(()))
             jacobian = linear.jacobian
             unlimited = np.ones(x.shape[0]) * np.inf
             state = state - _newton_step(jacobian, linear.slope, unlimited)
-        linear = _linearise(model, shifted, state, jnp.zeros(()))
-        A, B, taus = (np.asarray(a[0]) for a in (linear.A, linear.B, linear.taus))
-        roots.append(near_root(A, B, taus, root))
+        equation = linear_equation(model, shifted, state[0])
+        roots.append(near_root(equation.A, equation.B, equation.terms, root))
     below, above = roots
     if below is None or above is None:
         return complex(np.nan)

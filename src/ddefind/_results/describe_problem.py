@@ -1,6 +1,6 @@
 """A problem in plain words and numbers, and back.
 
-A text equation is described by its text. A right-hand side, history or solver is
+A text equation is described by its text. A right-hand side, history, delay or solver is
 described by the name of its class, if that is one of the package's own: any final class
 in the file of its base class. A function or a class of the user's is code, which no
 file holds."""
@@ -16,8 +16,11 @@ import jax
 import numpy as np
 
 from .. import models
+from .._adaptive import methods
+from .._adaptive.methods import AbstractAdaptive
 from .._equation.equation import Equation, equation
-from .._problem import history
+from .._problem import general_delays, history
+from .._problem.delays import AbstractDelay
 from .._problem.problem import Problem
 from .._solve import runge_kutta
 from .._solve.runge_kutta import AbstractSolver
@@ -40,9 +43,12 @@ _MODELS = _final_classes(models, models.AbstractModel)
 _CLASSES = {
     **{f"models.{name}": cls for name, cls in _MODELS.items()},
     **_final_classes(history, history.AbstractHistory),
+    **_final_classes(general_delays, AbstractDelay),
 }
 _NAMES = {cls: name for name, cls in _CLASSES.items()}
-_SOLVERS = _final_classes(runge_kutta, AbstractSolver)
+_FIXED_SOLVERS = _final_classes(runge_kutta, AbstractSolver)
+_ADAPTIVE_SOLVERS = _final_classes(methods, AbstractAdaptive)
+_SOLVERS = {**_FIXED_SOLVERS, **_ADAPTIVE_SOLVERS}
 
 
 def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
@@ -50,13 +56,16 @@ def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
     if model is not None:
         return _describe_equation(model)
     rhs, past = _describe_module(problem.rhs), _describe_module(problem.history)
-    is_simple = isinstance(problem.tau, jax.Array) and problem.switches == ()
-    if rhs is None or past is None or problem.observe is not None or not is_simple:
+    is_number = isinstance(problem.tau, jax.Array)
+    tau = None if is_number else _describe_module(problem.tau)
+    if rhs is None or past is None or (tau is None and not is_number):
+        return None
+    if problem.observe is not None or problem.switches != ():
         return None
     if callable(problem.initial):
         return None
     initial = None if problem.initial is None else len(problem.initial)
-    return {"rhs": rhs, "history": past, "initial": initial}
+    return {"rhs": rhs, "history": past, "tau": tau, "initial": initial}
 
 
 def is_known_solver(solver: Any) -> bool:
@@ -64,11 +73,25 @@ def is_known_solver(solver: Any) -> bool:
     return _SOLVERS.get(type(solver).__name__) is type(solver)
 
 
-def solver_named(name: str) -> AbstractSolver:
-    """The solver of that name."""
+def tolerances(solver: Any) -> dict[str, Any] | None:
+    """The tolerances of a solver; None if its steps are fixed."""
+    if not isinstance(solver, AbstractAdaptive):
+        return None
+    return {"rtol": solver.rtol, "atol": solver.atol}
+
+
+def solver_named(
+    name: str, tolerances: Mapping[str, Any] | None
+) -> AbstractSolver | AbstractAdaptive:
+    """The solver of that name, with its tolerances if it has any."""
     if name not in _SOLVERS:
         raise ResultError(f"`solver` must be one of {', '.join(_SOLVERS)}, not {name}.")
-    return _SOLVERS[name]()
+    if (name in _ADAPTIVE_SOLVERS) != (tolerances is not None):
+        raise ResultError(f"`tolerances` is {tolerances}, but `solver` is {name}.")
+    try:
+        return _SOLVERS[name](**(tolerances or {}))
+    except ValueError as error:
+        raise ResultError(f"`tolerances`: {error}") from None
 
 
 def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation | None]:
@@ -87,10 +110,11 @@ def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation 
     initial = described["initial"]
     if initial is not None and initial > most:
         raise ResultError(f"`problem.initial` is {initial}: the file is too short.")
+    tau = described["tau"]
     problem = Problem(
         _rebuild_module("problem.rhs", described["rhs"], most),
         _rebuild_module("problem.history", described["history"], most),
-        tau=1.0,
+        tau=1.0 if tau is None else _rebuild_module("problem.tau", tau, most),
         initial=None if initial is None else np.zeros(initial),
     )
     return problem, None
@@ -107,7 +131,7 @@ def _describe_equation(model: Equation) -> dict[str, Any] | None:
 def _describe_module(module: Any) -> dict[str, Any] | None:
     """The class of a module and the arguments that make one of the same shapes: either
     those that its method `arguments` gives, or its fields, of which all that are not
-    arrays must be integers."""
+    arrays must be integers or flags."""
     name = _NAMES.get(type(module))
     if name is None:
         return None
@@ -116,14 +140,14 @@ def _describe_module(module: Any) -> dict[str, Any] | None:
     values = {field.name: getattr(module, field.name) for field in fields(module)}
     arrays = {key: v for key, v in values.items() if eqx.is_inexact_array(v)}
     others = {key: v for key, v in values.items() if key not in arrays}
-    if not all(type(value) is int for value in others.values()):
+    if not all(type(value) in (int, bool) for value in others.values()):
         return None
     shapes = {key: list(v.shape) for key, v in arrays.items()}
     return {"class": name, "shapes": shapes, "arguments": others}
 
 
 def _rebuild_module(where: str, described: Mapping[str, Any], most: int) -> Any:
-    """A module of zeros, or a network, of the described shapes."""
+    """A module of blank numbers, or a network, of the described shapes."""
     name, arguments = described["class"], described["arguments"]
     if name not in _CLASSES:
         raise ResultError(f"`{where}.class` is {name!r}, which is not of this package.")
@@ -134,5 +158,7 @@ def _rebuild_module(where: str, described: Mapping[str, Any], most: int) -> Any:
         sizes = [d, width * depth, width * d]  # less than a network's weights
     if max(sizes, default=0) > most or min(sizes, default=0) < 0:
         raise ResultError(f"`{where}` has larger arrays than the file has numbers for.")
-    zeros = {key: np.zeros(shape) for key, shape in shapes.items()}
-    return _CLASSES[name](**zeros, **arguments)
+    # A delay has to be positive; NaN stands for numbers that are not known yet.
+    blank = np.nan if issubclass(_CLASSES[name], AbstractDelay) else 0.0
+    arrays = {key: np.full(shape, blank) for key, shape in shapes.items()}
+    return _CLASSES[name](**arrays, **arguments)

@@ -7,6 +7,7 @@ from typing import Any, final, overload
 
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment, assess
@@ -17,7 +18,7 @@ from .._inference.identifiability import Verdict, verdicts
 from .._inference.profile_likelihood import Profile
 from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
-from .._least_squares.normal_equations import LeastSquaresModel, Priors
+from .._least_squares.normal_equations import LeastSquaresModel, MeshPlan, Priors
 from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import (
     FitSetup,
@@ -28,9 +29,11 @@ from .._least_squares.setup import (
 from .._loss.path_costs import Points
 from .._problem.delays import DelayRole
 from .._problem.free_parameters import FreeParameters, ParameterArray
+from .._problem.general_delays import is_general
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import with_values
 from .._problem.problem import Problem
+from .._solve.runge_kutta import AbstractSolver
 from .._util.cores import cores
 from .._util.errors import ResultError, check_instance
 from .._util.text_files import file_name
@@ -169,13 +172,7 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
     free = _free_parameters(content["parameters"], tuple(saved["names"]), roles)
     learned, fixed = free.split(problem)
     priors, data = saved["priors"], _data(content["data"])
-    solver, shortest = solver_named(content["solver"]), None
-    if options["mesh"]:
-        shortest = shortest_delay(problem, free, saved["lower"])
-    elif not has_single_delay(problem):
-        raise ResultError(
-            "`options.mesh` is false, but the problem has several delays or switches."
-        )
+    solver = solver_named(content["solver"], content["tolerances"])
     model = LeastSquaresModel(
         free=free,
         learned=learned,
@@ -184,7 +181,7 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
         priors=None if priors is None else Priors(*priors),
         dimension=problem.dimension,
         huber=options["huber"],
-        mesh=None if shortest is None else mesh_plan(problem, data, solver, shortest),
+        mesh=_mesh(content, problem, free, data, solver),
     )
     return FitSetup(
         model=model,
@@ -197,6 +194,35 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
         is_frequency=saved["frequencies"],
         workers=cores(),
     )
+
+
+def _mesh(
+    content: dict[str, Any],
+    problem: Problem,
+    free: FreeParameters,
+    data: Data,
+    solver: AbstractSolver | AbstractAdaptive,
+) -> MeshPlan | None:
+    """The mesh on which the problem was solved; None if it was on another grid, or with
+    adaptive steps."""
+    name, has_mesh = content["solver"], content["options"]["mesh"]
+    if isinstance(solver, AbstractAdaptive):
+        if has_mesh:
+            raise ResultError(f"`options.mesh` is true, but {name} has no mesh.")
+        return None
+    if is_general(problem.tau):
+        raise ResultError(
+            f"`solver` is {name}, which solves problems whose delays are numbers, but "
+            "the problem has others."
+        )
+    if has_mesh:
+        shortest = shortest_delay(problem, free, content["free"]["lower"])
+        return mesh_plan(problem, data, solver, shortest)
+    if not has_single_delay(problem):
+        raise ResultError(
+            "`options.mesh` is false, but the problem has several delays or switches."
+        )
+    return None
 
 
 def _free_parameters(
@@ -321,7 +347,7 @@ def _descent(
         message=content["message"],
         epochs=content["epochs"],
         seconds=content["seconds"],
-        solver=solver_named(content["solver"]),
+        solver=solver_named(content["solver"], content["tolerances"]),
         steps_per_delay=content["steps_per_delay"],
         model=equation,
     )

@@ -13,7 +13,7 @@ from .._problem.free_parameters import ParameterArray
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import parameter_vector
 from .._util.json_numbers import nonfinite_as_words
-from .describe_problem import describe, is_known_solver
+from .describe_problem import describe, is_known_solver, tolerances
 
 if TYPE_CHECKING:
     from .estimate import Estimate
@@ -150,6 +150,7 @@ def _common(kind: str, fit: "AbstractFit") -> dict[str, Any]:
         "loss": fit.loss,
         "seconds": fit.seconds,
         "solver": type(fit.solver).__name__,
+        "tolerances": tolerances(fit.solver),
         "steps_per_delay": fit.steps_per_delay,
         "data": _data(fit.data),
         "table": fit.summary(),

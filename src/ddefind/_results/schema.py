@@ -27,7 +27,11 @@ from .status import Status
 
 # A class of the package, the shapes of its arrays, and its other arguments.
 _MODULE = Record(
-    {"class": Text(), "shapes": Named(Array(int, "axes")), "arguments": Named(Whole())}
+    {
+        "class": Text(),
+        "shapes": Named(Array(int, "axes")),
+        "arguments": Named(ByType({int: Whole(), bool: Flag()})),
+    }
 )
 _EQUATION = Record(
     {
@@ -36,7 +40,14 @@ _EQUATION = Record(
         "observe": Maybe(Text()),
     }
 )
-_MODULES = Record({"rhs": _MODULE, "history": _MODULE, "initial": Maybe(Whole(1))})
+_MODULES = Record(
+    {
+        "rhs": _MODULE,
+        "history": _MODULE,
+        "tau": Maybe(_MODULE),
+        "initial": Maybe(Whole(1)),
+    }
+)
 _DATA = Record(
     {
         "t": Array(float, "N"),
@@ -68,6 +79,7 @@ _COMMON = {
     "loss": Real(),
     "seconds": Real(low=0.0),
     "solver": Text(),
+    "tolerances": Maybe(Record({"rtol": Real(), "atol": Maybe(Real())})),
     "steps_per_delay": Whole(1),
     "data": _DATA,
     "table": Many(Named(Maybe(ByType({str: Text(), float: Real(), int: Real()})))),

@@ -13,16 +13,17 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
     """The content of a file of any version, as the present version has it."""
     if content["version"] < 2:
         content = _from_version_1(content)
-    return _with_mesh(content)
+    return _complete(content)
 
 
-def _with_mesh(content: dict[str, Any]) -> dict[str, Any]:
-    """The first files of version 2 do not say that they were solved on a mesh: no
-    problem was."""
-    options = content.get("options")
-    if not isinstance(options, dict):
-        return content
-    return {**content, "options": {"mesh": False, **options}}
+def _complete(content: dict[str, Any]) -> dict[str, Any]:
+    """The fields that the first files of version 2 lack: no problem was solved on a
+    mesh or with adaptive steps, and the delay of modules was a number."""
+    content = {"tolerances": None, **content}
+    for part, field, value in (("options", "mesh", False), ("problem", "tau", None)):
+        if isinstance(content.get(part), dict):
+            content = {**content, part: {field: value, **content[part]}}
+    return content
 
 
 def _from_version_1(content: dict[str, Any]) -> dict[str, Any]:

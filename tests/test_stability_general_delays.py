@@ -1,0 +1,267 @@
+"""Characteristic roots and stability with distributed, neutral and state-dependent
+delays: against chains of linear equations, Lambert's W and the argument principle."""
+
+from typing import final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import lambertw
+
+import ddefind as dd
+from ddefind._inference.characteristic_roots import (
+    essential_rate,
+    near_root,
+    rightmost_roots,
+)
+from ddefind._inference.characteristic_terms import (
+    GammaTerm,
+    SlopeTerm,
+    StateTerm,
+    UniformTerm,
+)
+from ddefind._inference.stability import stability
+from support.general_fits import MODELS, general_fit
+from support.uncertainties import hand_made
+
+
+def g(term, z):
+    """The Laplace transforms as they are printed in books."""
+    if isinstance(term, StateTerm):
+        return np.exp(-z * term.tau)
+    if isinstance(term, SlopeTerm):
+        return z * np.exp(-z * term.tau)
+    if isinstance(term, GammaTerm):
+        b = term.shape / term.mean
+        return (b / (z + b)) ** term.shape
+    ends = np.exp(-z * term.low) - np.exp(-z * term.high)
+    return ends / (z * (term.high - term.low))
+
+
+def chain_roots(A, B, mean, k):
+    """The eigenvalues of the linear chain that a gamma distribution with the integer
+    shape k is, in decreasing order."""
+    d, b = len(A), k / mean
+    M = np.kron(np.eye(k + 1, k=-1) - np.eye(k + 1), b * np.eye(d))
+    M[:d] = 0
+    M[:d, :d], M[:d, -d:] = A, B
+    roots = np.linalg.eigvals(M)
+    return roots[np.argsort(-roots.real)]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_gamma_distribution_is_a_chain_if_its_shape_is_an_integer(seed):
+    random = np.random.default_rng(seed)
+    d, k, mean = (
+        random.integers(1, 4),
+        int(random.integers(1, 30)),
+        random.uniform(0.2, 5),
+    )
+    A = random.normal(size=(d, d)) * 10 ** random.uniform(-1, 0.5)
+    B = random.normal(size=(d, d)) * 10 ** random.uniform(-1, 0.7)
+    exact = chain_roots(A, B, mean, k)
+    found = rightmost_roots(A, [B], [GammaTerm(mean, float(k))], 4)
+    # A shape that is no integer has the same roots, to the right of its rate.
+    close = rightmost_roots(A, [B], [GammaTerm(mean, k * (1 + 1e-13))], 4)
+    right = exact[: len(close)][exact.real[: len(close)] > -k / mean]
+    assert len(right) >= 1 and np.allclose(close[: len(right)].real, right.real)
+    assert np.allclose(np.abs(close[: len(right)].imag), np.abs(right.imag))
+    if k <= 10:
+        np.testing.assert_allclose(found.real, exact[:4].real, rtol=1e-7, atol=1e-9)
+
+
+def random_equation(seed):
+    """Up to three states and delayed terms of all kinds. The slopes are small enough
+    for the equation to be judged."""
+    random = np.random.default_rng(seed)
+    d, k = int(random.integers(1, 4)), int(random.integers(1, 4))
+    terms = []
+    for kind in random.integers(4, size=k):
+        m = 10 ** random.uniform(-1, 0.7)
+        shape, low = 10 ** random.uniform(0.01, 1.5), m * random.uniform(0, 0.9)
+        every = GammaTerm(m, shape), UniformTerm(low, m), SlopeTerm(m), StateTerm(m)
+        terms.append(every[kind])
+    A = random.normal(size=(d, d)) * 10 ** random.uniform(-1, 0.7)
+    B = random.normal(size=(k, d, d)) * 10 ** random.uniform(-1, 0.7, (k, 1, 1))
+    slopes = [isinstance(term, SlopeTerm) for term in terms]
+    size = np.max(np.abs(np.linalg.eigvals(np.abs(B[slopes]).sum(axis=0))))
+    B[slopes] *= random.uniform(0.05, 0.7) / max(size, 1e-9)
+    return A, B, terms
+
+
+def count_right_of(A, B, terms, sigma, radius):
+    """The number of roots to the right of `sigma`, by the argument principle."""
+    up = 1j * np.linspace(1e-9, radius, 4000)
+    arc = radius * np.exp(1j * np.linspace(np.pi / 2, 0, 2000))
+    z = sigma + np.concatenate([up, arc])
+
+    def angle(z):
+        delayed = sum(g(term, z)[:, None, None] * b for term, b in zip(terms, B))
+        return np.angle(np.linalg.det(z[:, None, None] * np.eye(len(A)) - A - delayed))
+
+    angles = angle(z)
+    while True:
+        turns = np.diff(np.unwrap(angles))
+        coarse = np.flatnonzero(np.abs(turns) > 0.5)
+        if not len(coarse):
+            return -2 * turns.sum() / (2 * np.pi)
+        middle = 0.5 * (z[coarse] + z[coarse + 1])
+        z = np.insert(z, coarse + 1, middle)
+        angles = np.insert(angles, coarse + 1, angle(middle))
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 5, 7, 8, 9, 10, 14, 20, 22, 23, 42, 43, 47])
+def test_no_root_is_missed(seed):
+    """To the right of the middle between each two real parts, the argument principle
+    counts what was found."""
+    A, B, terms = random_equation(seed)
+    found = rightmost_roots(A, B, terms)
+    assert np.all(found.real > essential_rate(A, B, terms))
+    for root in found:
+        delayed = sum(g(term, root) * b for term, b in zip(terms, B))
+        delta = root * np.eye(len(A)) - A - delayed
+        size = np.abs(root) + np.linalg.norm(A) + np.linalg.norm(delayed)
+        assert np.linalg.svd(delta, compute_uv=False)[-1] < 1e-9 * size
+    parts = np.unique(found.real.round(8))[::-1]
+    middles = 0.5 * (parts[1:] + parts[:-1])
+    for sigma in middles[parts[:-1] - parts[1:] > 0.02 * (1 + abs(parts[0]))]:
+        count = count_right_of(A, B, terms, sigma, radius=200.0)
+        assert count == pytest.approx(np.sum(found.real > sigma), abs=0.01)
+
+
+def test_what_is_forgotten_slowly_stands_for_roots():
+    """x' = -2 x - 5 y with the mean y under a gamma distribution of mean 1."""
+    A, B = [[-2.0]], [[[-5.0]]]
+    exact = rightmost_roots(A, B, [GammaTerm(1.0, 1.0)])
+    np.testing.assert_allclose(exact, np.roots([1, 3, 7]), rtol=1e-12)
+    (only,) = rightmost_roots(A, B, [GammaTerm(1.0, 1.2)])
+    assert only == pytest.approx(-1.2)
+    moved = near_root(A, B, [GammaTerm(1.001, 1.2)], -1.2 + 0j)
+    assert moved == pytest.approx(-1.2 / 1.001)
+
+
+def test_the_roots_of_a_neutral_equation_come_near_a_line():
+    """x' = a x + c x'(t - 1): far up, lambda is near log(c) + 2 pi i n."""
+    a, c = -0.5, 0.6
+    terms = [SlopeTerm(1.0)]
+    assert essential_rate([[a]], [[[c]]], terms) == pytest.approx(np.log(c))
+    found = rightmost_roots([[a]], [[[c]]], terms)
+    residual = found - a - c * found * np.exp(-found)
+    assert np.all(np.abs(residual) < 1e-9) and np.all(found.real > np.log(c))
+    # Newton's method from every point of the line finds no other root so far right.
+    z = np.log(c) + 1j * np.linspace(0, 100, 400)
+    for _ in range(50):
+        step = (z - a - c * z * np.exp(-z)) / (1 - c * (1 - z) * np.exp(-z))
+        z = z - step / np.maximum(1, np.abs(step))
+    brute = np.unique(z[np.abs(step) < 1e-9].round(7))
+    brute = brute[np.imag(brute) >= 0]
+    brute = brute[np.argsort(-brute.real)]
+    upper = found[found.imag >= 0]
+    np.testing.assert_allclose(upper, brute[: len(upper)], atol=1e-6)
+    # Two delays, whose rate solves sum |c| exp(-sigma tau) = 1.
+    terms, C = [SlopeTerm(1.0), SlopeTerm(2.0)], [[[0.3]], [[-0.2]]]
+    rate = -np.log((-0.3 + np.sqrt(0.3**2 + 4 * 0.2)) / (2 * 0.2))
+    assert essential_rate([[a]], C, terms) == pytest.approx(rate)
+
+
+def test_a_delay_of_zero_is_none():
+    found = rightmost_roots([[-3.0]], [[[1.0]], [[0.5]]], [StateTerm(0), StateTerm(1)])
+    np.testing.assert_allclose(found, rightmost_roots([[-2.0]], [[0.5]], 1.0))
+
+
+# The stability of fitted equations.
+
+
+def state_root(birth, a, d):
+    """The rightmost root at the positive equilibrium of the model of the state."""
+    x = np.sqrt(birth / d - 1)
+    tau, A = a / (1 + x), -birth * 2 * x**2 / (1 + x**2) ** 2 - d
+    return A + lambertw(d * tau * np.exp(-A * tau)) / tau
+
+
+def test_a_delay_of_the_state_has_its_value_at_the_equilibrium():
+    text, values = MODELS["state"]
+    uncertainty = hand_made(dd.equation(text).problem(values), 0.01)
+    names = uncertainty.setup.model.free.names
+    found = stability(uncertainty, np.linspace(0.3, 1.4, 50)[:, None], ("N",))
+    first = found.equilibria[0]
+    np.testing.assert_allclose(first.x, np.sqrt(values["birth"] / values["d"] - 1))
+    point = np.array([values[name] for name in ("birth", "a", "d")])
+    assert first.growth == pytest.approx(state_root(*point).real, rel=1e-9)
+    slopes = [
+        (state_root(*(point + step)) - state_root(*(point - step))).real / 2e-6
+        for step in 1e-6 * np.eye(3)
+    ]
+    assert set(names) == {"birth", "a", "d", "b"}
+    assert first.growth_error == pytest.approx(0.01 * np.linalg.norm(slopes), rel=1e-4)
+    # Below -1 the delay is negative: the equilibrium there is left out, and said.
+    (note,) = found.notes
+    assert "N = -1.225 cannot be judged: a delay is negative" in note
+    assert str(found).endswith(note)
+
+
+@final
+class Maturing(eqx.Module):
+    """x' = c exp(-m tau) y - x^2, with the delay tau = 1 + x / 2 in the equation."""
+
+    c: jax.Array
+    m: jax.Array
+
+    def __call__(self, x, y, tau, t):
+        return self.c * jnp.exp(-self.m * tau) * y - x**2
+
+
+def test_the_delay_itself_may_stand_in_the_equation():
+    """Its change with the state belongs to the derivative for the state."""
+    rhs = Maturing(jnp.array(3.0), jnp.array(0.4))
+    tau = dd.Delay(lambda t, x: 1 + x[0] / 2)
+    uncertainty = hand_made(dd.Problem(rhs, dd.Constant(1.0), tau), 0.01)
+    found = stability(uncertainty, np.linspace(0.8, 1.5, 50)[:, None], ("x",))
+    first = found.equilibria[0]
+    x = first.x.item()
+    made = 3 * np.exp(-0.4 * (1 + x / 2))
+    assert x == pytest.approx(made)
+    A, tau = -0.4 * 0.5 * made * x - 2 * x, 1 + x / 2
+    root = A + lambertw(made * tau * np.exp(-A * tau)) / tau
+    assert first.growth == pytest.approx(root.real, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["gamma", "neutral"])
+def test_fits_with_distributed_and_neutral_delays(kind):
+    """At x = K, disturbances obey u' = -r y, or u' = -r (y + c y')."""
+    fit = general_fit(kind)
+    at_K, at_zero = fit.stability().equilibria
+    v = fit.values
+    np.testing.assert_allclose(at_K.x, v["K"], rtol=1e-8)
+    assert at_zero.growth == pytest.approx(v["r"])
+    terms, B = [GammaTerm(v.get("m", 1), v.get("k", 1))], [[[-v["r"]]]]
+    if kind == "neutral":
+        terms = [StateTerm(v["tau"]), SlopeTerm(v["tau"])]
+        B = [[[-v["r"]]], [[-v["r"] * v["c"]]]]
+    root = rightmost_roots([[0.0]], B, terms)[0]
+    assert abs(root - sum(g(t, root) * b[0][0] for t, b in zip(terms, B))) < 1e-9
+    assert at_K.growth == pytest.approx(root.real, rel=1e-7)
+    assert at_K.period == pytest.approx(2 * np.pi / abs(root.imag), rel=1e-7)
+    assert 0 < at_K.growth_error < 1
+
+
+def test_a_neutral_equation_with_large_coefficients_is_not_judged():
+    model = dd.equation("x' = 1 - x + c * x'(t - tau)", history=1.0)
+    uncertainty = hand_made(model.problem(c=-1.2, tau=0.5), 0.01)
+    found = stability(uncertainty, np.linspace(0.5, 1.5, 50)[:, None], ("x",))
+    assert found.equilibria == ()
+    assert str(found) == (
+        "The stability of x = 1 cannot be judged: the equation is neutral, and the "
+        "coefficients of delayed slopes add up to 1.2 there. From 1 on, disturbances "
+        "of any high frequency may grow."
+    )
+
+
+@pytest.mark.parametrize("delay", ["1 + sin(t) / 2", "where(t > 3, a, 2 * a)"])
+def test_a_delay_of_time_has_no_roots(delay):
+    model = dd.equation(f"x' = a - x(t - ({delay}))", history=1.0)
+    uncertainty = hand_made(model.problem(a=1.0), 0.01)
+    with pytest.raises(ValueError, match="A delay depends on the time t"):
+        stability(uncertainty, np.linspace(0.5, 1.5, 50)[:, None], ("x",))
