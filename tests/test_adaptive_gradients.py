@@ -1,6 +1,8 @@
 """Losses and their gradients with adaptive solvers, for delays of every kind; and
 gradient descent with them."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,7 +16,7 @@ from ddefind._loss.gradients import loss_and_gradient
 from ddefind._solve.adaptive_solution import AdaptiveRoom
 
 T = np.array([0.4, 1.05, 1.7, 2.33, 3.1])
-DATA = dd.Data(T, 0.5 + np.cos(T))
+DATA = dd.Data(T, np.cos(T))
 PAST = dd.Affine(0.3, 0.8)
 
 
@@ -119,7 +121,7 @@ def test_both_routes_agree_with_differences(name):
         check.routes["Discrete"], check.routes["Forward"], rtol=0, atol=1e-10 * size
     )
     np.testing.assert_allclose(
-        check.routes["Discrete"], check.differences, rtol=0, atol=1e-5 * size
+        check.routes["Discrete"], check.differences, rtol=0, atol=5e-5 * size
     )
 
 
@@ -187,7 +189,7 @@ def test_formulas_for_fixed_steps_are_refused(gradient):
     loss = dd.Integral()
     name = type(gradient).__name__
     constant = dd.Problem(Feedback(1.1, 0.4), PAST, 0.7)
-    options = dict(loss=loss, gradient=gradient)
+    options: dict[str, Any] = dict(loss=loss, gradient=gradient)
     with pytest.raises(ValueError, match=rf"`{name}\(\)` is for fixed steps, and `Tsi"):
         dd.value_and_grad(constant, DATA, solver=dd.Tsit5(), **options)
     with pytest.raises(ValueError, match=rf"`{name}\(\)` is a formula for delays that"):
@@ -223,7 +225,7 @@ def test_adam_learns_a_delay_of_the_state():
 
 
 def test_many_fits_are_those_of_single_ones():
-    options = dict(optimizer=dd.Adam(0.02), epochs=5)
+    options: dict[str, Any] = dict(optimizer=dd.Adam(0.02), epochs=5)
     sets = [DATA, dd.Data(T, np.sin(T))]
     many = dd.fit_many(of_state(), sets, **options)
     for index, data in enumerate(sets):
@@ -234,7 +236,7 @@ def test_many_fits_are_those_of_single_ones():
 def test_lbfgs_with_an_adaptive_solver():
     problem = dd.Problem(Feedback(1.0, 0.3), PAST, 0.7)
     data = dd.Data(T, dd.solve(dd.Problem(Feedback(1.1, 0.4), PAST, 0.6), 3.5)(T))
-    options = dict(optimizer=dd.LBFGS(), epochs=40)
+    options: dict[str, Any] = dict(optimizer=dd.LBFGS(), epochs=40)
     found = dd.fit(problem, data, solver=dd.Tsit5(1e-8), **options)
     assert found.loss < 1e-9
     np.testing.assert_allclose(found.problem.tau, 0.6, rtol=1e-3)
@@ -242,7 +244,7 @@ def test_lbfgs_with_an_adaptive_solver():
 
 def test_a_descent_gets_more_rows():
     problem, data = long_problem()
-    options = dict(optimizer=dd.Adam(1e-3), epochs=2)
+    options: dict[str, Any] = dict(optimizer=dd.Adam(1e-3), epochs=2)
     result = dd.fit(problem, data, solver=dd.Tsit5(1e-10), **options)
     expected = dd.fit(problem, data, steps_per_delay=200, **options)
     assert np.all(np.isfinite(result.losses))

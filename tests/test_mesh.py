@@ -378,7 +378,7 @@ def test_a_step_longer_than_a_delay_needs_a_march_that_is_prepared_for_it():
     grids = Meshes([problem], np.array([T]), RK4, 10)
     assert not grids.meshes[0].overlaps
     grids.movers[:, 0] = 0.8, 4.01
-    grids.reserve(np.array([0]))
+    grids.reserve(np.array([0]), False)
     assert grids.meshes[0].overlaps
 
 

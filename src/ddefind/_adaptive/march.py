@@ -63,6 +63,9 @@ from .pieces import Ending, continued, evaluate, pack, row_size, unpack
 # A landing on a breaking point is good if Newton's correction is below this share of
 # the step; the number of attempts is limited.
 _LANDING, _MOST_ATTEMPTS = 1e-5, 12
+# A step becomes longer or shorter by one of so many factors in an octave. Programs that
+# round differently, as those of the two modes of differentiation, take the same steps.
+_IN_AN_OCTAVE = 32
 # A delay may be negative by this share of a step, by errors of the state.
 _NEGATIVE = 0.01
 
@@ -306,6 +309,7 @@ class March(eqx.Module):
         length = hold(trial.start.length)
         order = 4 if self.is_implicit else 5
         factor = 0.9 * jnp.maximum(trial.error, 1e-10) ** (-1 / order)
+        factor = jnp.exp2(jnp.floor(_IN_AN_OCTAVE * jnp.log2(factor)) / _IN_AN_OCTAVE)
         factor = jnp.clip(factor, 0.2, jnp.where(state.is_refused, 1.0, 5.0))
         h = length * factor
         h = jnp.where(trial.accept & trial.is_cut, jnp.maximum(h, state.h), h)
