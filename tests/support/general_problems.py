@@ -177,7 +177,9 @@ def _program(structure: Structure, rtol: float, tight: float):
     def one(case):
         theta, times, cotangent = case
         forward = jax.jacfwd(lambda theta: states(theta, times, rtol, "forward"))(theta)
-        found, pull = jax.vjp(lambda theta: states(theta, times, rtol, "reverse"), theta)
+        found, pull = jax.vjp(
+            lambda theta: states(theta, times, rtol, "reverse"), theta
+        )
         sizes = jnp.maximum(1.0, jnp.abs(theta))
         moves = jnp.concatenate(
             [sign * step * jnp.diag(sizes) for step in _STEPS for sign in (1, -1)]

@@ -19,7 +19,6 @@ class Known:
     - `exact(t)`: the solution at a vector of times; or `values`, the state at some
       times. `source` says how they were found.
     - `stiff`: whether it needs a stiff solver.
-    - `sizes`: the size of each component, where these are very different.
     - `goal`: the largest error that is accepted at a relative tolerance of 1e-8."""
 
     name: str
@@ -30,7 +29,6 @@ class Known:
     exact: Callable[[np.ndarray], Any] | None = None
     values: dict[float, list[float]] | None = None
     stiff: bool = False
-    sizes: tuple[float, ...] = ()
     goal: float = 1e-5
 
     def times(self) -> np.ndarray:
@@ -54,9 +52,9 @@ class Known:
         size = np.maximum(np.abs(states).max(axis=0), np.abs(self.problem.start))
         return float(np.max(np.abs(np.asarray(found) - states) / size))
 
-    def atol(self, rtol: float) -> float:
-        """An absolute tolerance in proportion to the smallest component."""
-        return rtol * (min(self.sizes) if self.sizes else 1.0) * 1e-2
+    def solver(self, rtol: float) -> dd.Tsit5 | dd.Radau:
+        """The solver that fits the problem."""
+        return dd.Radau(rtol) if self.stiff else dd.Tsit5(rtol)
 
 
 def stack(*components: Any) -> jax.Array:
