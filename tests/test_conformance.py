@@ -1,7 +1,11 @@
 """The solvers on published problems: DDETST, RADAR5's examples, and others."""
 
+import json
+
 import jax.numpy as jnp
 import pytest
+from studies.conformance import tables
+from studies.page_tables import read_table
 
 import ddefind as dd
 from support.collocation import reference
@@ -82,3 +86,10 @@ def test_known_values_are_those_of_collocation(name):
         first=1e-6 if name in _SMALL else 1e-3,
     )
     assert known.error(found(known.times())) < 1e-10
+
+
+def test_the_page_has_the_tables_that_were_measured():
+    results = json.loads(tables.FILE.read_text("utf-8"))
+    assert [row["name"] for row in results["solutions"]] == list(ALL)
+    for name, table in tables.tables(results).items():
+        assert read_table(tables.PAGE, name) == table

@@ -1,7 +1,6 @@
 """The derivatives of random problems with delays of every kind."""
 
 import numpy as np
-
 from tests.support import general_problems
 from tests.support.general_problems import KINDS, Structure
 

@@ -10,9 +10,9 @@ import sys
 import time
 
 import jax
+from tests.support.delay_problems import ALL
 
 import ddefind as dd
-from tests.support.delay_problems import ALL
 
 from .solutions import microseconds
 

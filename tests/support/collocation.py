@@ -106,15 +106,18 @@ class _March:
                 h *= max(0.2, 0.8 * error ** (-1 / STAGES))
                 continue
             end, order = stop if stops else t + h, 1 if stops else None
-            event, bracket = self.event(t, x, h, found[1])
-            if event is not None and bracket[0] == 0:
+            first = self.event(t, x, h, found[1])
+            event = first and first[0]
+            if first is not None:
+                event, bracket = first
                 now = self.value(t, x, h, 0.0, found[1], event)
                 later = self.value(t, x, h, bracket[1], found[1], event)
-                if now * later > 0 or abs(now) < self.near(t):
+                # An event at the beginning of the step belongs to the step before.
+                is_here = now * later > 0 or abs(now) < self.near(t)
+                if bracket[0] == 0 and is_here:
                     self.passed(event)
                     self.add_break(t, x, event.order)
                     continue
-            if event is not None:
                 located = self.locate(t, x, h, found, event, bracket)
                 if located is None:
                     h /= 4
@@ -263,7 +266,7 @@ class _March:
         assert self.kinks is not None
         return np.asarray(self.kinks(t + h * c, states, y))
 
-    def event(self, t, x, h, coefficients):
+    def event(self, t, x, h, coefficients) -> tuple[_Event, tuple[float, float]] | None:
         """The first event inside a step, and the fractions between which it is."""
         at = self.delayed_times(t, x, h, _INSIDE, coefficients)
         found: list[tuple[int, _Event]] = []
@@ -287,7 +290,7 @@ class _March:
             for n, bad in enumerate((values * self.signs < -1e-13).T):
                 look(bad, _Event(None, n, 2))
         if not found:
-            return None, None
+            return None
         m, event = min(found, key=lambda each: each[0])
         return event, (_INSIDE[m - 1] if m else 0.0, _INSIDE[m])
 

@@ -61,8 +61,9 @@ class Equation:
             values = []
             for leaf in leaves:
                 if isinstance(leaf, AbstractConstantDelay):
-                    leaf = leaf()
-                values.append(leaf(t, x) if is_delay(leaf) else leaf)
+                    values.append(leaf())
+                else:
+                    values.append(leaf(t, x) if is_delay(leaf) else leaf)
             return jnp.stack([jnp.asarray(value, float) for value in values])
 
         def slope(t, x, tau, y, dy):
