@@ -18,7 +18,7 @@ def measure() -> list[dict]:
         ]
         largest = {
             name: float(f"{max(getattr(errors, name) for errors in found):.2g}")
-            for name in ("reverse", "derivatives", "states")
+            for name in ("reverse", "derivatives", "overall", "states")
         }
         typical = np.median([errors.derivatives for errors in found])
         rows.append(

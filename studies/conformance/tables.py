@@ -78,11 +78,11 @@ def misses(rows: list[dict]) -> str:
 def derivative_table(rows: list[dict]) -> str:
     lines = [
         "| delays | problems | forward against reverse | against differences: largest "
-        "| median | states |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| median | of the largest derivative | states |",
+        "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
-        names = ("reverse", "derivatives", "typical", "states")
+        names = ("reverse", "derivatives", "typical", "overall", "states")
         numbers = [f"{row[name]:.0e}" for name in names]
         lines.append(
             "| " + " | ".join([row["kind"], str(row["problems"]), *numbers]) + " |"
