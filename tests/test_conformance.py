@@ -1,0 +1,95 @@
+"""The solvers on published problems: DDETST, RADAR5's examples, and others."""
+
+import json
+
+import jax.numpy as jnp
+import pytest
+from studies.conformance import tables
+from studies.page_tables import read_table
+
+import ddefind as dd
+from support.collocation import reference
+from support.delay_problems import ALL, NEUTRAL, RETARDED, STIFF
+
+# Those that the usual run solves: one of each kind.
+_USUAL = ("A2", "B1", "C1", "D1", "E1", "F1", "G2", "H3", "Robertson", "maturation")
+
+
+def test_the_collections_are_complete():
+    assert list(RETARDED) == [
+        "A1",
+        "A2",
+        "B1",
+        "B2",
+        "C1",
+        "C2",
+        "C3",
+        "C4",
+        "D1",
+        "D2",
+    ]
+    neutral = [*("E1", "E2"), *(f"F{n}" for n in range(1, 6)), "G1", "G2"]
+    assert list(NEUTRAL) == [*neutral, *(f"H{n}" for n in range(1, 5))]
+    assert list(STIFF) == ["Waltman", "Oregonator", "Robertson"]
+    for known in ALL.values():
+        assert known.values or known.exact
+        assert known.states().shape == (len(known.times()), known.problem.dimension)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n in _USUAL else pytest.mark.slow) for n in ALL],
+)
+def test_solutions_reach_their_goals(name):
+    known = ALL[name]
+    solution = dd.solve(known.problem, known.T, known.solver(1e-8))
+    assert known.error(solution(known.times())) <= known.goal
+
+
+@pytest.mark.parametrize("name", ["A2", "C2", "D1", "F3", "H2", "Prothero-Robinson"])
+def test_the_error_follows_the_tolerance(name):
+    known = ALL[name]
+    errors = [
+        known.error(dd.solve(known.problem, known.T, known.solver(rtol))(known.times()))
+        for rtol in (1e-5, 1e-8)
+    ]
+    assert errors[1] < errors[0] / 50
+
+
+# What the reference needs to know beside the problem: kinks of |x|, and sizes below
+# which a component counts as small.
+_KINKS = {"C1": lambda t, x, y: x, "C2": lambda t, x, y: jnp.stack([x[0], y[0, 0]])}
+_SMALL = {
+    "Waltman": [1e-9, 1e-15, 1e-15, 1e-12, 1e-6, 1e-6],
+    "Oregonator": [1e-10, 1e-8],
+    "Robertson": [1e-3, 1e-9, 1e-3],
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("D1", "E2") else pytest.mark.slow)
+        for name, known in ALL.items()
+        if known.values or name in ("D1", "F2", "H2", "Paul", "maturation")
+    ],
+)
+def test_known_values_are_those_of_collocation(name):
+    known = ALL[name]
+    found = reference(
+        known.problem,
+        known.T,
+        1e-10,
+        floor=_SMALL.get(name, 1e-3),
+        switches=[time for time in known.problem.switch_times if time > 0],
+        kinks=_KINKS.get(name),
+        first=1e-6 if name in _SMALL else 1e-3,
+    )
+    assert known.error(found(known.times())) < 1e-10
+
+
+def test_the_page_has_the_tables_that_were_measured():
+    results = json.loads(tables.FILE.read_text("utf-8"))
+    assert [row["name"] for row in results["solutions"]] == list(ALL)
+    for name, table in tables.tables(results).items():
+        assert read_table(tables.PAGE, name) == table
