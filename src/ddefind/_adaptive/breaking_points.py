@@ -45,6 +45,18 @@ class BreakingPoints(NamedTuple):
     passed: jax.Array
 
 
+def first_points(switches: jax.Array, jump: float, capacity: int) -> BreakingPoints:
+    """The breaking points at time zero, where the derivative `jump` does so, and of the
+    history, at the `switches` before; with room for `capacity` more."""
+    before = jnp.sum(lax.stop_gradient(switches) < 0)
+    table = jnp.zeros((capacity + switches.shape[0] + 1, 2))
+    history = jnp.stack([switches, jnp.zeros_like(switches)], axis=1)
+    table = lax.dynamic_update_slice_in_dim(table, history, 0, 0)
+    zero = jnp.array([0.0, jump])
+    table = write(table, before, zero)
+    return BreakingPoints(table, before + 1, zero, jnp.zeros(0, int))
+
+
 def next_entry(points: BreakingPoints, read: TrackedRead, b: Any) -> jax.Array:
     """The first entry from number `b` on that a read carries on visibly, or the number
     of all entries."""

@@ -19,10 +19,10 @@ from jax import lax
 from .._util.buffers import read, write
 from .breaking_points import (
     HIGHEST,
-    BreakingPoints,
     add_entry,
     entry,
     first_crossing,
+    first_points,
     jump_at,
     newton_correction,
     next_entry,
@@ -110,17 +110,9 @@ class March(eqx.Module):
         """A march at time zero, with a buffer for its path."""
         equation = self.equation
         x = equation.start()
-        capacity, reads = path.shape[0], equation.plan.count
-        jumps = 0.0 if equation.problem.has_jump else 1.0
-        before = jnp.sum(hold(self.switches) < 0)
-        table = jnp.zeros((capacity + self.switches.shape[0] + 1, 2))
-        history = jnp.stack([self.switches, jnp.zeros_like(self.switches)], axis=1)
-        table = lax.dynamic_update_slice_in_dim(table, history, 0, 0)
-        pending = jnp.array([0.0, jumps])
-        table = write(table, before, pending)
-        number = jnp.asarray(0)
-        points = BreakingPoints(table, before + 1, pending, jnp.zeros(0, int))
-        zero = jnp.zeros(())
+        reads, number, zero = equation.plan.count, jnp.asarray(0), jnp.zeros(())
+        jump = 0.0 if equation.problem.has_jump else 1.0
+        points = first_points(self.switches, jump, path.shape[0])
         held = hold(self)
         passed = [
             passed_entries(
@@ -148,7 +140,7 @@ class March(eqx.Module):
             path=path,
             hints=jnp.zeros((self.stages, reads), int),
             points=points,
-            switch=before + jnp.sum(hold(self.switches) == 0),
+            switch=jnp.sum(hold(self.switches) <= 0),
             landing=number + NOT_A_LANDING,
             landing_entry=number,
             attempts=number,
