@@ -25,8 +25,8 @@ the model are wrong: it has a jump or a kink, or derivative rules that are not t
 # The largest relative error of a gradient that counts as right. Finite differences are
 # as inexact as this if the data include a time on a node of the solver.
 _TOLERANCE = 1e-4
-_AGREE = """\
-Discrete and Forward agree with the differences to {:.1e}. (Adjoint solves an equation
+_AGREE = "Discrete and Forward agree with the differences to {:.1e}."
+_ABOUT_ADJOINT = """ (Adjoint solves an equation
 for the gradient, and agrees up to the error of the solver's steps.)"""
 _DIFFER = """\
 Discrete and Forward are {:.1e} off the differences: the model's derivatives are wrong
@@ -69,6 +69,7 @@ def check(
             }
         )
     else:
-        sentence = (_AGREE if is_right else _DIFFER).format(largest_error)
+        about = _ABOUT_ADJOINT if "Adjoint" in compared.routes else ""
+        sentence = (_AGREE + about if is_right else _DIFFER).format(largest_error)
         typer.echo(f"{compared}\n\n{sentence}")
     raise typer.Exit(0 if is_right else DOUBTFUL)

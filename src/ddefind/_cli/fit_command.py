@@ -55,6 +55,8 @@ def fit(
     bounds: opt.Range = None,
     starts: opt.Starts = None,
     seed: opt.FitSeed = None,
+    solver: opt.Solver = None,
+    rtol: opt.Tolerance = None,
     time: opt.Time = None,
     columns: opt.Columns = None,
     time_zero: opt.TimeZero = None,
@@ -78,6 +80,8 @@ def fit(
                 "observe": observe,
                 "starts": starts,
                 "seed": seed,
+                "solver": solver,
+                "rtol": rtol,
                 "set": parse_assignments("--set", known or ()),
                 "start": parse_assignments("--start", start or ()),
                 "bounds": parse_bounds(bounds or ()),
@@ -165,8 +169,21 @@ def _run_fit(
         parameters=_parameters(settings),
         optimizer=None if starts is None else dd.LeastSquares(starts=starts),
         seed=settings.seed,
+        solver=_solver(settings),
         progress=False if messages.quiet else None,
     )
+
+
+def _solver(settings: FitSettings) -> Any:
+    """Return the solver, as the argument of `ddefind.fit`."""
+    import ddefind as dd
+
+    if settings.solver in (None, "auto"):
+        return "auto"
+    if settings.solver == "rk4":
+        return dd.RK4()
+    solver = dd.Tsit5 if settings.solver == "tsit5" else dd.Radau
+    return solver() if settings.rtol is None else solver(rtol=settings.rtol)
 
 
 def _parameters(settings: FitSettings) -> dict[str, Any]:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, final
 
-from .._util.errors import did_you_mean
+from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .._util.version import __version__
 from .parse_options import Bounds, OptionError, check_bounds
 
 Values = dict[str, float | list[float]]
+# The solvers that have a tolerance.
+ADAPTIVE = ("tsit5", "radau")
 
 
 @final
@@ -36,6 +38,8 @@ class FitSettings:
     observe: str | None = None
     starts: int | None = None
     seed: int = 0
+    solver: str | None = None
+    rtol: float | None = None
     set: Values = field(default_factory=dict)
     start: Values = field(default_factory=dict)
     bounds: dict[str, Bounds] = field(default_factory=dict)
@@ -48,6 +52,16 @@ class FitSettings:
         if (self.equation is None) == (self.model is None):
             raise OptionError(
                 "Give either `--equation TEXT` or `--model FILE.py:NAME`."
+            )
+        if self.solver not in (None, "auto", "rk4", *ADAPTIVE):
+            raise OptionError(
+                "`--solver` must be auto, rk4, tsit5 or radau, but got "
+                f"{quoted(self.solver)}."
+            )
+        if self.rtol is not None and self.solver not in ADAPTIVE:
+            raise OptionError(
+                "`--rtol` goes with `--solver tsit5` or `--solver radau`, which choose "
+                "their steps by it."
             )
         for option, names in (("--start", self.start), ("--bounds", self.bounds)):
             for name in names:
@@ -175,6 +189,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "history": _text_or(_history),
     "starts": _whole,
     "seed": _whole,
+    "rtol": _number,
     "set": _table(_numbers),
     "start": _table(_numbers),
     "bounds": _table(_bounds),
@@ -185,6 +200,7 @@ _EXPECTED = {
     "history": "a kind, or numbers",
     "starts": "a whole number",
     "seed": "a whole number",
+    "rtol": "a number",
     "set": "a table of numbers by name",
     "start": "a table of numbers by name",
     "bounds": "a table of ranges by name, as K = [0, 10]",

@@ -69,12 +69,21 @@ def print_json(value: Any) -> None:
 
 
 def _without_arguments(text: str) -> str:
-    """Replace the argument `parameters` of `ddefind.fit` in a message.
+    """Replace the arguments of `ddefind.fit` in a message.
 
     >>> _without_arguments("`parameters['tau_1']` has the upper bound -1.")
     '`tau_1` has the upper bound -1.'
+    >>> _without_arguments('Use `solver="auto"`, `dd.Tsit5()`, or `dd.Radau()`.')
+    'Use `--solver auto`, `--solver tsit5`, or `--solver radau`.'
     """
     text = text.replace("in `parameters`", "by `--start`")
+    text = text.replace("`rtol`", "`--rtol`")
+    text = text.replace('`solver="auto"`', "`--solver auto`")
+    text = re.sub(
+        r"`(?:solver=)?dd\.(Tsit5|Radau)\(\)`",
+        lambda match: f"`--solver {match[1].lower()}`",
+        text,
+    )
     return re.sub(r"`parameters\['([^']*)'\]`", r"`\1`", text)
 
 

@@ -84,6 +84,24 @@ FitSeed = Annotated[
 Seed = Annotated[
     int, typer.Option(min=0, metavar="N", help="Seed of the random numbers.")
 ]
+Solver = Annotated[
+    str | None,
+    _option(
+        "--solver",
+        metavar="NAME",
+        help="rk4 (fixed steps), tsit5 (adaptive steps) or radau (adaptive, for stiff "
+        "equations). By default, auto, the equation and the data decide.",
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    _option(
+        "--rtol",
+        metavar="NUMBER",
+        help="The relative error that tsit5 or radau tolerate in a step, 1e-6 by "
+        "default.",
+    ),
+]
 Time = Annotated[
     str | None,
     _option("--time", metavar="NAME", help="The name of the column of times."),

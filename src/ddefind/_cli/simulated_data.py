@@ -6,15 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive, Tsit5
 from .._data.data import Data
 from .._data.read_csv import read_csv
 from .._equation.equation import Equation
 from .._loss.check_gradient import GradientCheck, compare_gradients
-from .._problem.delays import delay_vector, longest_delay
+from .._problem.delays import longest_delay
+from .._problem.general_delays import is_general, typical_delays
 from .._problem.parameter_names import element_names, parameter_arrays
 from .._problem.parameters import Tied, find, parameter_values
 from .._problem.problem import Problem
-from .._solve.solution import check_time
+from .._solve.choose_solver import AUTO
+from .._solve.runge_kutta import RK4
+from .._solve.solution import Solution, check_time
 from .._solve.solve import solve
 from .._solve.time_grid import needs_mesh
 from ..plots import observed
@@ -31,6 +35,12 @@ _MOST_FIRST_STEPS = 2000
 # The step size is divided by four until the solution changes by less than the fraction
 # `_PRECISION` of its spread, but at most `_STEP_SIZES` step sizes are tried.
 _PRECISION, _STEP_SIZES = 1e-6, 5
+# With adaptive steps the solution is compared with one of this tolerance, and gradients
+# are those of solutions with the second one.
+_FINEST, _GRADIENT_TOLERANCE = 1e-10, 1e-9
+# The random values of parameters lie between two numbers: usually, of the shape of a
+# gamma distribution, and of the shortest delay in a uniform one.
+_USUAL, _RANGES = (0.5, 1.5), {"shape": (1.0, 3.0), "low": (0.0, 0.5)}
 
 
 def simulated(
@@ -72,8 +82,8 @@ def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
     """Return the observed quantities at the times `t`, and by which fraction of their
     spread they changed when the steps were shortened for the last time."""
     T, x, change = float(t[-1]), None, np.inf
-    for steps in _step_sizes(problem, T):
-        finer = observed(problem, solve(problem, T, **steps), t)
+    for solution in _solutions(problem, T):
+        finer = observed(problem, solution, t)
         if x is not None and np.all(np.isfinite(x + finer)):
             change = float(np.max(np.abs(finer - x) / _scale(finer)))
         x = finer
@@ -91,6 +101,36 @@ def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
             f"{_listed(problem)}. Choose other values, or a smaller T."
         )
     return x, change
+
+
+def _solutions(problem: Problem, T: float) -> Iterator[Solution]:
+    """Yield solutions of increasing precision: with shorter and shorter steps or, if
+    the equation needs adaptive ones, with two tolerances."""
+    solution, solver = None, AUTO
+    if not is_general(problem.tau):
+        for steps in _step_sizes(problem, T):
+            solution = _solve(problem, T, solver, **steps)
+            if isinstance(solution.solver, AbstractAdaptive):
+                break
+            solver = solution.solver
+            yield solution
+        else:
+            return
+    solution = solution or solve(problem, T)
+    yield solution
+    finer: Any = type(solution.solver)
+    yield solve(problem, T, finer(rtol=_FINEST))
+
+
+def _solve(problem: Problem, T: float, solver: Any = AUTO, **steps: Any) -> Solution:
+    """Return the solution. Where there is none with adaptive steps, it is the one with
+    fixed steps, which is not finite from some time on, or not exact."""
+    try:
+        return solve(problem, T, solver, **steps)
+    except ValueError:
+        if is_general(problem.tau):
+            raise
+        return solve(problem, T, RK4(), **steps)
 
 
 def _step_sizes(problem: Problem, T: float) -> Iterator[dict[str, Any]]:
@@ -145,15 +185,19 @@ def gradients_at(
     has_random_values = bool(unknown(model, given))
     message = ""
     for _ in range(_RANDOM_TRIALS if has_random_values else 1):
-        problem = problem_at(model, given, _random_values(model, given, random))
+        others = _random_values(model, given, random)
         try:
+            problem = problem_at(model, given, others)
             if data is None:
                 measured = _noisy_solution(problem, random)
             else:
                 _finite_solution(problem, data.t)
                 measured = data
+            solver = Tsit5(_GRADIENT_TOLERANCE) if is_general(problem.tau) else AUTO
             n = _steps(problem)
-            check = compare_gradients(problem, measured, steps_per_delay=n)
+            check = compare_gradients(
+                problem, measured, solver=solver, steps_per_delay=n
+            )
             return _by_name(check, problem, model)
         except ValueError as error:
             message = str(error)
@@ -188,7 +232,7 @@ def _by_name(
 def _steps(problem: Problem) -> int:
     """Return the number of steps in a delay: in the shortest one, but fewer where the
     longest has many times as many."""
-    delays = np.asarray(delay_vector(problem.tau))
+    delays = np.asarray(typical_delays(problem.tau, problem.start))
     return max(10, int(np.ceil(_GRADIENT_STEPS * np.min(delays) / np.max(delays))))
 
 
@@ -198,7 +242,8 @@ def _noisy_solution(problem: Problem, random: np.random.Generator) -> Data:
     # has a kink.
     switches = np.asarray(problem.switch_times, float)
     last_switch = float(np.max(switches, initial=0.0))
-    T = max(5.37 * longest_delay(problem.tau), 1.37 * last_switch)
+    longest = float(np.max(typical_delays(problem.tau, problem.start)))
+    T = max(5.37 * longest, 1.37 * last_switch)
     t = np.linspace(0, T, 29)
     x = _finite_solution(problem, t)
     return Data(t, x + 0.1 * _scale(x) * random.normal(size=x.shape))
@@ -206,7 +251,7 @@ def _noisy_solution(problem: Problem, random: np.random.Generator) -> Data:
 
 def _finite_solution(problem: Problem, t: np.ndarray) -> np.ndarray:
     """Return the observed quantities at the times `t`, which must be finite."""
-    x = observed(problem, solve(problem, float(t[-1])), t)
+    x = observed(problem, _solve(problem, float(t[-1])), t)
     if not np.all(np.isfinite(x)):
         raise ValueError(f"The solution is not finite, with {_listed(problem)}.")
     return x
@@ -215,5 +260,13 @@ def _finite_solution(problem: Problem, t: np.ndarray) -> np.ndarray:
 def _random_values(
     model: Equation | Problem, given: Mapping[str, Any], random: np.random.Generator
 ) -> dict[str, float]:
-    """Return random values between 0.5 and 1.5 for the parameters without a value."""
-    return {name: random.uniform(0.5, 1.5) for name in unknown(model, given)}
+    """Return random values for the parameters without a value, between 0.5 and 1.5 for
+    most."""
+    if isinstance(model, Problem):
+        return {}
+    roles = {array.short: array.role for array in parameter_arrays(model.blank)}
+    ranges = {name: _RANGES.get(str(role), _USUAL) for name, role in roles.items()}
+    return {
+        name: random.uniform(*ranges.get(name, _USUAL))
+        for name in unknown(model, given)
+    }
