@@ -240,6 +240,9 @@ def value_and_grad(
 ) -> tuple[jax.Array, Problem]:
     """The loss, and its gradient for every parameter, in the shape of the problem.
 
+    The solver `"auto"` is `RK4()` where the delays are numbers, and otherwise
+    `Tsit5()`. `steps_per_delay` and `max_step` are for fixed steps.
+
     >>> import ddefind as dd
     >>> model = dd.models.Exponential(theta_0=0.0, theta_1=-1.0)
     >>> problem = dd.Problem(model, dd.Constant(1.0), tau=1.0)
