@@ -2,7 +2,9 @@
 
 import json
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from studies.conformance import tables
 from studies.page_tables import read_table
@@ -10,6 +12,7 @@ from studies.page_tables import read_table
 import ddefind as dd
 from support.collocation import reference
 from support.delay_problems import ALL, NEUTRAL, RETARDED, STIFF
+from support.delay_problems.radar5 import robertson
 
 # Those that the usual run solves: one of each kind.
 _USUAL = ("A2", "B1", "C1", "D1", "E1", "F1", "G2", "H3", "Robertson", "maturation")
@@ -86,6 +89,29 @@ def test_known_values_are_those_of_collocation(name):
         first=1e-6 if name in _SMALL else 1e-3,
     )
     assert known.error(found(known.times())) < 1e-10
+
+
+@pytest.mark.slow
+def test_derivatives_of_a_stiff_equation_over_twelve_decades():
+    """Robertson's equation up to 1e10, for its rates and its delay, in proportion."""
+    known = ALL["Robertson"]
+    at, times = np.array([0.04, 1e4, 3e7, 0.01]), known.times()
+
+    def states(factors):
+        problem = robertson(*(at * factors))
+        solution = dd.solve(problem, known.T, dd.Radau(1e-6), differentiate="forward")
+        return solution(times)
+
+    def tight(factors):
+        problem = robertson(*(at * factors))
+        floor = _SMALL["Robertson"]
+        return reference(problem, known.T, 1e-10, floor=floor, first=1e-6)(times)
+
+    found = np.asarray(jax.jacfwd(states)(jnp.ones(4)))
+    for n, move in enumerate(1e-4 * np.eye(4)):
+        expected = (tight(1 + move) - tight(1 - move)) / 2e-4
+        size = np.abs(expected).max(axis=0)
+        assert np.abs((found[..., n] - expected) / size).max() < 1e-3
 
 
 def test_the_page_has_the_tables_that_were_measured():

@@ -10,6 +10,10 @@ All values are by collocation, as in `ddetst_retarded.py`. Two notes on them:
   magnitude within a unit of time. A method that resolves the delay finds that instead.
 """
 
+from typing import Any, final
+
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 import ddefind as dd
@@ -56,10 +60,22 @@ def _oregonator(sign):
     return dd.Problem(rhs, dd.Constant([1e-10, 1e-5]), 0.15)
 
 
-def _robertson(x, y, tau, t):
-    a, b, c = 0.04, 1e4, 3e7
-    slow, back, fast = a * x[0], b * y[1] * x[2], c * x[1] ** 2
-    return stack(-slow + back, slow - back - fast, fast)
+@final
+class _Robertson(eqx.Module):
+    a: jax.Array
+    b: jax.Array
+    c: jax.Array
+
+    def __call__(self, x, y, tau, t):
+        slow, fast = self.a * x[0], self.c * x[1] ** 2
+        back = self.b * y[1] * x[2]
+        return stack(-slow + back, slow - back - fast, fast)
+
+
+def robertson(a: Any = 0.04, b: Any = 1e4, c: Any = 3e7, tau: Any = 0.01) -> dd.Problem:
+    """Robertson's equation, with its rates and its delay as parameters."""
+    rhs = _Robertson(*map(jnp.asarray, (a, b, c)))
+    return dd.Problem(rhs, dd.Constant([1.0, 0.0, 0.0]), tau)
 
 
 PROBLEMS = [
@@ -206,7 +222,7 @@ PROBLEMS = [
     Known(
         "Robertson",
         "constant delay, far shorter than the steps",
-        dd.Problem(_robertson, dd.Constant([1.0, 0.0, 0.0]), 0.01),
+        robertson(),
         1e10,
         "collocation at two tolerances: 14 digits agree",
         values={
