@@ -66,10 +66,10 @@ def test_a_gamma_distribution_is_a_chain_if_its_shape_is_an_integer(seed):
     # A shape that is no integer has the same roots, to the right of its rate.
     close = rightmost_roots(A, [B], [GammaTerm(mean, k * (1 + 1e-13))], 4)
     right = exact[: len(close)][exact.real[: len(close)] > -k / mean]
-    assert len(right) >= 1 and np.allclose(close[: len(right)].real, right.real)
-    assert np.allclose(np.abs(close[: len(right)].imag), np.abs(right.imag))
+    assert len(right) >= 1 and np.allclose(np.real(close[: len(right)]), right.real)
+    assert np.allclose(np.abs(np.imag(close[: len(right)])), np.abs(right.imag))
     if k <= 10:
-        np.testing.assert_allclose(found.real, exact[:4].real, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(np.real(found), exact[:4].real, rtol=1e-7, atol=1e-9)
 
 
 def random_equation(seed):
@@ -118,17 +118,17 @@ def test_no_root_is_missed(seed):
     counts what was found."""
     A, B, terms = random_equation(seed)
     found = rightmost_roots(A, B, terms)
-    assert np.all(found.real > essential_rate(A, B, terms))
+    assert np.all(np.real(found) > essential_rate(A, B, terms))
     for root in found:
         delayed = sum(g(term, root) * b for term, b in zip(terms, B))
         delta = root * np.eye(len(A)) - A - delayed
         size = np.abs(root) + np.linalg.norm(A) + np.linalg.norm(delayed)
         assert np.linalg.svd(delta, compute_uv=False)[-1] < 1e-9 * size
-    parts = np.unique(found.real.round(8))[::-1]
+    parts = np.unique(np.real(found).round(8))[::-1]
     middles = 0.5 * (parts[1:] + parts[:-1])
     for sigma in middles[parts[:-1] - parts[1:] > 0.02 * (1 + abs(parts[0]))]:
         count = count_right_of(A, B, terms, sigma, radius=200.0)
-        assert count == pytest.approx(np.sum(found.real > sigma), abs=0.01)
+        assert count == pytest.approx(np.sum(np.real(found) > sigma), abs=0.01)
 
 
 def test_what_is_forgotten_slowly_stands_for_roots():
@@ -149,7 +149,7 @@ def test_the_roots_of_a_neutral_equation_come_near_a_line():
     assert essential_rate([[a]], [[[c]]], terms) == pytest.approx(np.log(c))
     found = rightmost_roots([[a]], [[[c]]], terms)
     residual = found - a - c * found * np.exp(-found)
-    assert np.all(np.abs(residual) < 1e-9) and np.all(found.real > np.log(c))
+    assert np.all(np.abs(residual) < 1e-9) and np.all(np.real(found) > np.log(c))
     # Newton's method from every point of the line finds no other root so far right.
     z = np.log(c) + 1j * np.linspace(0, 100, 400)
     for _ in range(50):
@@ -157,8 +157,8 @@ def test_the_roots_of_a_neutral_equation_come_near_a_line():
         z = z - step / np.maximum(1, np.abs(step))
     brute = np.unique(z[np.abs(step) < 1e-9].round(7))
     brute = brute[np.imag(brute) >= 0]
-    brute = brute[np.argsort(-brute.real)]
-    upper = found[found.imag >= 0]
+    brute = brute[np.argsort(-np.real(brute))]
+    upper = found[np.imag(found) >= 0]
     np.testing.assert_allclose(upper, brute[: len(upper)], atol=1e-6)
     # Two delays, whose rate solves sum |c| exp(-sigma tau) = 1.
     terms, C = [SlopeTerm(1.0), SlopeTerm(2.0)], [[[0.3]], [[-0.2]]]
