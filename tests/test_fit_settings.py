@@ -20,6 +20,8 @@ FULL = FitSettings(
     observe="y = 2 * x",
     starts=7,
     seed=3,
+    solver="radau",
+    rtol=1e-7,
     set={"m": 8.0, "history.b": [1.0, 2.0]},
     start={"b[0]": 1e-300},
     bounds={"K": Bounds(0.1, 10.0), "tau": Bounds(upper=5.0)},

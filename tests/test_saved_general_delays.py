@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._results.describe_problem import describe
+from ddefind._problem.parameters import parameter_vector, with_values
+from ddefind._results.describe_problem import describe, rebuild
 from ddefind._results.saved_file import saved_text
+from ddefind._results.schema import _read_problem
 from support.general_fits import TIMES, general_fit, measured
 from support.results import as_estimate, load_estimate
 
@@ -91,19 +93,54 @@ def test_a_file_with_fixed_steps_for_a_general_delay_is_refused(tmp_path):
         dd.load(tmp_path / "fit.json")
 
 
-@pytest.mark.parametrize(
-    "tau", [dd.Delay(0.9), dd.GammaDelay(0.9, 2.5), dd.UniformDelay(0.4, 1.5)]
-)
-def test_delays_of_the_package_come_back_with_models_of_it(tau, tmp_path):
+def test_a_delay_of_the_package_comes_back_with_a_model_of_it(tmp_path):
+    tau = dd.GammaDelay(0.9, 2.5)
     truth = dd.Problem(dd.models.Logistic(1.2, 0.5), dd.Constant(0.5), tau)
-    data = measured(truth)
-    fit = dd.fit(truth, data, optimizer=NEAR, intervals=False)
+    fit = dd.fit(truth, measured(truth), optimizer=NEAR, intervals=False)
     path = tmp_path / "fit.json"
     fit.save(path)
     found = load_estimate(path)
-    assert found.values == fit.values and type(found.problem.tau) is type(tau)
+    assert found.values == fit.values and type(found.problem.tau) is dd.GammaDelay
     np.testing.assert_array_equal(predicted(found), predicted(fit))
     np.testing.assert_array_equal(found.solution(TIMES), fit.solution(TIMES))
+
+
+@pytest.mark.parametrize(
+    "tau", [dd.Delay(0.9), dd.GammaDelay(0.9, 2.5), dd.UniformDelay(0.4, 1.5)]
+)
+def test_every_delay_of_the_package_is_described(tau):
+    problem = dd.Problem(dd.models.Logistic(1.2, 0.5), dd.Constant(0.5), tau)
+    described = _read_problem(describe(problem, None))
+    assert described is not None
+    blank, _ = rebuild(described, most=9)
+    again = with_values(blank, parameter_vector(problem))
+    assert dd.parameter_values(again) == dd.parameter_values(problem)
+    assert type(again.tau) is type(tau)
+
+
+@pytest.mark.parametrize(
+    "tau, message",
+    [
+        ({"class": "Delay", "arguments": {"slope": True}}, "do not belong together"),
+        ({"class": "GammaDelay"}, "do not belong together"),
+        ({"shapes": {"delay": [99]}}, "`problem.tau` has larger arrays"),
+        ({"arguments": {"slope": "yes"}}, "`problem.tau.arguments.slope` must be"),
+        ({"class": "Thread"}, "`problem.tau.class` is 'Thread', which is not of this"),
+    ],
+)
+def test_a_file_with_a_delay_that_cannot_be_is_refused(tau, message, tmp_path):
+    content = general_fit("neutral").file_content()
+    delay = {"class": "Delay", "shapes": {"delay": []}, "arguments": {"slope": False}}
+    models = {"theta_0": [], "theta_1": []}
+    content["problem"] = {
+        "rhs": {"class": "models.Logistic", "shapes": models, "arguments": {}},
+        "history": {"class": "Constant", "shapes": {"b": [1]}, "arguments": {}},
+        "tau": {**delay, **tau},
+        "initial": None,
+    }
+    (tmp_path / "fit.json").write_text(saved_text(content))
+    with pytest.raises(dd.ResultError, match=message):
+        dd.load(tmp_path / "fit.json")
 
 
 def rhs(x, y, tau, t):

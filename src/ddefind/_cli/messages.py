@@ -14,6 +14,7 @@ import typer
 
 from .._util.errors import DataError
 from .._util.json_numbers import nonfinite_as_none
+from .parse_options import OptionError
 
 # Exit codes. `PIPE_CLOSED` is what shells report of a program that was ended by
 # writing to a closed pipe.
@@ -56,6 +57,8 @@ def errors_as_messages() -> Iterator[None]:
         exit_with_error(f"{where}{error.strerror or error}.")
     except DataError as error:
         exit_with_error(in_options(str(error)))
+    except OptionError as error:
+        exit_with_error(str(error))
     except (TypeError, ValueError) as error:
         exit_with_error(_without_arguments(str(error)))
     except KeyboardInterrupt:
