@@ -265,3 +265,19 @@ def test_a_delay_of_time_has_no_roots(delay):
     uncertainty = hand_made(model.problem(a=1.0), 0.01)
     with pytest.raises(ValueError, match="A delay depends on the time t"):
         stability(uncertainty, np.linspace(0.5, 1.5, 50)[:, None], ("x",))
+
+
+@pytest.mark.parametrize("kind", ["gamma", "neutral"])
+def test_disturbances_decay_as_the_roots_say(kind):
+    """The largest and smallest values of the solution after a small disturbance."""
+    text, truth = MODELS[kind]
+    problem = dd.equation(text).problem(truth | {"b": 2.0 * (1 + 1e-3)})
+    t = np.linspace(3, 12, 3001)
+    u = np.asarray(dd.solve(problem, 12.0, dd.Tsit5(rtol=1e-11))(t))[:, 0] - 2.0
+    size = np.abs(u)
+    peaks = 1 + np.flatnonzero((size[1:-1] > size[:-2]) & (size[1:-1] > size[2:]))
+    growth = np.polyfit(t[peaks], np.log(size[peaks]), 1)[0]
+    path = np.linspace(1.5, 2.5, 50)[:, None]
+    found = stability(hand_made(problem, 0.01), path, ("x",)).equilibria[0]
+    assert growth == pytest.approx(found.growth, rel=0.02)
+    assert 2 * np.mean(np.diff(t[peaks])) == pytest.approx(found.period, rel=0.02)
