@@ -267,11 +267,11 @@ def test_a_delay_of_time_has_no_roots(delay):
         stability(uncertainty, np.linspace(0.5, 1.5, 50)[:, None], ("x",))
 
 
-@pytest.mark.parametrize("kind", ["gamma", "neutral"])
-def test_disturbances_decay_as_the_roots_say(kind):
+@pytest.mark.parametrize("kind, changes", [("gamma", {}), ("neutral", {"c": 0.2})])
+def test_disturbances_decay_as_the_roots_say(kind, changes):
     """The largest and smallest values of the solution after a small disturbance."""
     text, truth = MODELS[kind]
-    problem = dd.equation(text).problem(truth | {"b": 2.0 * (1 + 1e-3)})
+    problem = dd.equation(text).problem(truth | {"b": 2.0 * (1 + 1e-3)} | changes)
     t = np.linspace(3, 12, 3001)
     u = np.asarray(dd.solve(problem, 12.0, dd.Tsit5(rtol=1e-11))(t))[:, 0] - 2.0
     size = np.abs(u)
