@@ -20,9 +20,11 @@ def _complete(content: dict[str, Any]) -> dict[str, Any]:
     """The fields that the first files of version 2 lack: no problem was solved on a
     mesh or with adaptive steps, and the delay of modules was a number."""
     content = {"tolerances": None, **content}
-    for part, field, value in (("options", "mesh", False), ("problem", "tau", None)):
-        if isinstance(content.get(part), dict):
-            content = {**content, part: {field: value, **content[part]}}
+    options, problem = content.get("options"), content.get("problem")
+    if isinstance(options, dict):
+        content["options"] = {"mesh": False, **options}
+    if isinstance(problem, dict) and "rhs" in problem:
+        content["problem"] = {"tau": None, **problem}
     return content
 
 
