@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 import jax
@@ -52,11 +53,14 @@ def measure() -> dict | None:
     known = ALL["A1"]
     times = known.times().tolist()
     python = os.environ.get("JITCDDE_PYTHON", sys.executable)
-    done = subprocess.run(
-        [python, "-c", _PROGRAM, json.dumps([times, _TOLERANCES])],
-        capture_output=True,
-        text=True,
-    )
+    # It compiles with setuptools, which would read the settings of this project.
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [python, "-c", _PROGRAM, json.dumps([times, _TOLERANCES])],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+        )
     if done.returncode != 0:
         print(f"JiTCDDE could not be measured: {done.stderr.strip()[-200:]}")
         return None

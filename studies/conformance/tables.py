@@ -8,14 +8,8 @@ from .solutions import TOLERANCES
 
 PAGE, FILE = DOCS / "conformance.md", RESULTS / "conformance.json"
 GROUPS = {"retarded": RETARDED, "neutral": NEUTRAL, "RADAR5": STIFF, "others": OTHERS}
-# Why a problem misses its goal at the smallest tolerance.
-REASONS: dict[str, str] = {
-    "C3": "at 1e-4 the march does not get beyond t = 114, where the delayed time "
-    "passes the jump of the history; smaller tolerances do.",
-    "Waltman": "at 1e-8 the first steps behind the threshold at t = 35 would have to "
-    "be shorter than rounding errors of the time: a delay begins there with a layer of "
-    "width 5e-11.",
-}
+# Why a problem misses its goal at the smallest tolerance, or is not solved at another.
+REASONS: dict[str, str] = {}
 _HEADER = """\
 | problem | delay | solver | error at 1e-4 | at 1e-6 | at 1e-8 | goal | steps | \
 tries | time |
