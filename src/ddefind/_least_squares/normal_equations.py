@@ -127,7 +127,7 @@ class LeastSquaresModel(eqx.Module):
         if not isinstance(steps, AdaptiveSteps):
             return Convergence()
         rtol = steps.rtol(self.solver)
-        return Convergence(rtol, 100 * rtol)
+        return Convergence(rtol, 1000 * rtol)
 
     @property
     def direct(self) -> tuple[int, ...]:

@@ -85,7 +85,8 @@ def _walls(
         theta = np.repeat(best.theta, len(rows), axis=0)
         held = np.zeros(theta.shape, bool)
         for row, (j, sign) in enumerate(rows):
-            theta[row, j] *= _FACTOR ** (sign * move)
+            with np.errstate(over="ignore"):
+                theta[row, j] *= _FACTOR ** (sign * move)
             held[row, j] = True
         is_inside = np.all((theta >= setup.lower) & (theta <= setup.upper), axis=1)
         theta, held = theta[is_inside], held[is_inside]
@@ -109,5 +110,6 @@ def _refine_held(
 def _rise(setup: FitSetup, loss: np.ndarray, level: float) -> np.ndarray:
     """How much chi-square rises above the best fit; infinite where there is none."""
     unit = setup.residual_variance(max(level, 1e-300))
-    rise = (loss - level) / unit
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        rise = (loss - level) / unit
     return np.where(np.isfinite(rise), rise, np.inf)

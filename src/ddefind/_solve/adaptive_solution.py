@@ -27,7 +27,7 @@ from .dense_path import AdaptiveDensePath
 
 # The number of rows of a first path, by what factor it grows, that of a path in a
 # compiled program, and of the largest path; and the number of tries for each row.
-FEW_ROWS, GROWTH, _ROWS_WHEN_TRACED, _MOST_ROWS, _TRIES = 1024, 8, 4096, 1 << 20, 8
+FEW_ROWS, GROWTH, _ROWS_WHEN_TRACED, _MOST_ROWS, _TRIES = 1024, 8, 4096, 1 << 17, 8
 
 
 @final

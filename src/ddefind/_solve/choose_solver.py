@@ -93,15 +93,18 @@ def _largest_defect(solution: Solution) -> jax.Array:
     return jnp.where(jnp.isfinite(worst), worst, jnp.inf)
 
 
-def choose_adaptive(problem: Problem, T: float, differentiate: str) -> Solution:
+def choose_adaptive(
+    problem: Problem, T: float, differentiate: str, otherwise: Solution | None = None
+) -> Solution:
     """The solution with adaptive steps: by the explicit method or, if that needs very
-    many steps, by the implicit one."""
-    explicit, implicit = Tsit5(_RTOL), Radau(_RTOL)
-    path, result = try_adaptive(problem, T, explicit, differentiate, _MANY_ROWS)
-    if path is not None:
-        return Solution(problem, jnp.asarray(T), path, explicit)
-    path, _ = try_adaptive(problem, T, implicit, differentiate, _MANY_ROWS)
-    solver = explicit if path is None else implicit
-    if path is None:
-        path = solve_adaptive(problem, T, solver, differentiate, None)
+    many steps, by the implicit one. Where both do, as with a right-hand side that jumps
+    with the state, it is the solution `otherwise`, if there is one."""
+    for solver in (Tsit5(_RTOL), Radau(_RTOL)):
+        path, _ = try_adaptive(problem, T, solver, differentiate, _MANY_ROWS)
+        if path is not None:
+            return Solution(problem, jnp.asarray(T), path, solver)
+    if otherwise is not None:
+        return otherwise
+    solver = Tsit5(_RTOL)
+    path = solve_adaptive(problem, T, solver, differentiate, None)
     return Solution(problem, jnp.asarray(T), path, solver)

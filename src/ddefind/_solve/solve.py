@@ -112,7 +112,9 @@ def solve(
             raise
         return choose_adaptive(problem, T, differentiate)
     if is_auto and not is_traced and not is_accurate(solution):
-        return choose_adaptive(problem, T, differentiate)
+        is_finite = bool(jnp.all(jnp.isfinite(solution.x)))
+        otherwise = solution if is_finite else None
+        return choose_adaptive(problem, T, differentiate, otherwise)
     return solution
 
 
