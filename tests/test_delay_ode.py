@@ -72,7 +72,7 @@ def check(model, *inputs):
 
 def test_trajectories_are_those_of_solve():
     found = logistic()(TIMES).detach()
-    expected = dd.solve(native(), 4.0, steps_per_delay=7)(TIMES.numpy())
+    expected = dd.solve(native(), 4.0, dd.RK4(), 7)(TIMES.numpy())
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 

@@ -428,4 +428,4 @@ def test_too_little_room_is_an_error():
     with pytest.raises(Exception, match="Give `max_steps`"):
         jax.block_until_ready(end(0.1))
     with pytest.raises(ValueError, match="Give `max_step`, the largest length"):
-        dd.solve(make_problem(2, delays=(1.0, 1e-7)), 3.0)
+        dd.solve(make_problem(2, delays=(1.0, 1e-7)), 3.0, dd.RK4())

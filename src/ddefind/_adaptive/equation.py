@@ -72,9 +72,8 @@ def plan_reads(tau: Any) -> ReadPlan:
             tracked += [TrackedRead(q, 2, True, end) for end in (0, 1)]
             count += 2
         else:
-            varies = isinstance(leaf, AbstractVaryingDelay)
-            is_number = not varies or not callable(getattr(leaf, "delay", leaf))
-            tracked.append(TrackedRead(q, 0 if has_slope(leaf) else 1, is_number))
+            is_constant = not isinstance(leaf, AbstractVaryingDelay) or leaf.is_constant
+            tracked.append(TrackedRead(q, 0 if has_slope(leaf) else 1, is_constant))
             count += 1
     return ReadPlan(tuple(first), count, tuple(tracked))
 

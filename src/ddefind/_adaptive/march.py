@@ -57,7 +57,7 @@ from .march_state import (
     recent_size,
     tolerance_of,
 )
-from .methods import AbstractAdaptive, Radau
+from .methods import AbstractAdaptive, Radau, Tsit5
 from .pieces import Ending, continued, evaluate, pack, row_size, unpack
 
 # A landing on a breaking point is good if Newton's correction is below this share of
@@ -72,18 +72,20 @@ _NEGATIVE = 0.01
 
 @final
 class March(eqx.Module):
-    """What stays the same in all steps of a march up to the time `T`."""
+    """What stays the same in all steps of a march up to the time `T`, none of which is
+    longer than `max_step`."""
 
     equation: Equation
     tolerance: Tolerance
     switches: jax.Array
     T: jax.Array
+    max_step: jax.Array
     is_implicit: bool = eqx.field(static=True)
 
     @property
     def degree(self) -> int:
         """The degree of a piece."""
-        return 3 if self.is_implicit else 5
+        return Radau.degree if self.is_implicit else Tsit5.degree
 
     @property
     def stages(self) -> int:
@@ -135,7 +137,7 @@ class March(eqx.Module):
             count=number,
             t=zero,
             x=x,
-            h=1e-3 * self.T,
+            h=jnp.minimum(1e-3 * self.T, self.max_step),
             row=row,
             path=path,
             hints=jnp.zeros((self.stages, reads), int),
@@ -299,12 +301,13 @@ class March(eqx.Module):
         """The length of the next try, and the read and the entry on which it shall
         land."""
         length = hold(trial.start.length)
-        order = 4 if self.is_implicit else 5
+        order = Radau.order if self.is_implicit else Tsit5.order
         factor = 0.9 * jnp.maximum(trial.error, 1e-10) ** (-1 / order)
         factor = jnp.exp2(jnp.floor(_IN_AN_OCTAVE * jnp.log2(factor)) / _IN_AN_OCTAVE)
         factor = jnp.clip(factor, 0.2, jnp.where(state.is_refused, 1.0, 5.0))
         h = length * factor
         h = jnp.where(trial.accept & trial.is_cut, jnp.maximum(h, state.h), h)
+        h = jnp.minimum(h, self.max_step)
         h = jnp.where(trial.misses, length + trial.node.move, h)
         h = jnp.where(trial.crosses, trial.crossing.u * length, h)
         landing = jnp.where(trial.misses, trial.ending.read, NOT_A_LANDING)
@@ -381,8 +384,10 @@ class March(eqx.Module):
         )
 
 
-def make_march(equation: Equation, solver: AbstractAdaptive, T: Any) -> March:
-    """The march of an equation up to the time `T`."""
+def make_march(
+    equation: Equation, solver: AbstractAdaptive, T: Any, max_step: Any = jnp.inf
+) -> March:
+    """The march of an equation up to the time `T`, with steps of at most `max_step`."""
     times = equation.problem.switch_times
     order = jnp.argsort(hold(times))
     return March(
@@ -390,5 +395,6 @@ def make_march(equation: Equation, solver: AbstractAdaptive, T: Any) -> March:
         tolerance_of(solver),
         times[order],
         jnp.asarray(T, float),
+        jnp.asarray(max_step, float),
         isinstance(solver, Radau),
     )

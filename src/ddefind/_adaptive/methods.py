@@ -10,6 +10,30 @@ import equinox as eqx
 import numpy as np
 
 
+def _number(value: Any) -> float:
+    """A number, or NaN for what is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return np.nan
+
+
+def _check_rtol(rtol: Any) -> float:
+    """`rtol` as a number, or an error unless it is possible."""
+    if not 1e-13 <= _number(rtol) <= 0.1:
+        raise ValueError(
+            f"`rtol` must be a number from 1e-13 to 0.1, as 1e-6, got {rtol!r}."
+        )
+    return _number(rtol)
+
+
+def _check_atol(atol: Any) -> float | None:
+    """`atol` as a number or None, or an error unless it is possible."""
+    if atol is not None and not 0 < _number(atol) < np.inf:
+        raise ValueError(f"`atol` must be a positive number or None, got {atol!r}.")
+    return None if atol is None else _number(atol)
+
+
 class AbstractAdaptive(eqx.Module):
     """A solver that chooses its steps so that the error in each of them is small.
 
@@ -35,13 +59,10 @@ class Tsit5(AbstractAdaptive):
     1e-08
     """
 
-    rtol: float
-    atol: float | None
+    rtol: float = eqx.field(converter=_check_rtol, default=1e-6)
+    atol: float | None = eqx.field(converter=_check_atol, default=None)
     degree: ClassVar[int] = 5
     order: ClassVar[int] = 5
-
-    def __init__(self, rtol: Any = 1e-6, atol: Any = None):
-        self.rtol, self.atol = _tolerances(rtol, atol)
 
 
 @final
@@ -55,32 +76,10 @@ class Radau(AbstractAdaptive):
     1e-08
     """
 
-    rtol: float
-    atol: float | None
+    rtol: float = eqx.field(converter=_check_rtol, default=1e-6)
+    atol: float | None = eqx.field(converter=_check_atol, default=None)
     degree: ClassVar[int] = 3
     order: ClassVar[int] = 4
-
-    def __init__(self, rtol: Any = 1e-6, atol: Any = None):
-        self.rtol, self.atol = _tolerances(rtol, atol)
-
-
-def _tolerances(rtol: Any, atol: Any) -> tuple[float, float | None]:
-    """The two tolerances as numbers, or an error unless they are possible."""
-    if not 1e-13 <= _number(rtol) <= 0.1:
-        raise ValueError(
-            f"`rtol` must be a number from 1e-13 to 0.1, as 1e-6, got {rtol!r}."
-        )
-    if atol is not None and not 0 < _number(atol) < np.inf:
-        raise ValueError(f"`atol` must be a positive number or None, got {atol!r}.")
-    return _number(rtol), None if atol is None else _number(atol)
-
-
-def _number(value: Any) -> float:
-    """A number, or NaN for what is none."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return np.nan
 
 
 # Tsitouras (2011), Runge-Kutta pairs of order 5(4). Row s holds the weights of the

@@ -205,8 +205,10 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
         if issubclass(base, AbstractVaryingDelay | AbstractKernel):
             namespace["roles"] = lambda self: _roles(program)
         if program.kind == "varying":
-            namespace["__annotations__"]["slope"] = ClassVar[bool]
+            for name in ("slope", "is_constant"):
+                namespace["__annotations__"][name] = ClassVar[bool]
             namespace["slope"] = bool(program.slopes)
+            namespace["is_constant"] = not varies(program.outputs[0], program.states)
 
     return types.new_class(f"Text{program.kind.capitalize()}", (base,), {}, body)
 

@@ -46,48 +46,41 @@ class AbstractTerm(abc.ABC):
         """Delays and weights whose weighted mean of the past is about the term's."""
 
 
-@final
 @dataclass(frozen=True)
-class StateTerm(AbstractTerm):
-    """The state one delay ago."""
+class AbstractPointTerm(AbstractTerm):
+    """What is read of the past one delay ago."""
 
     tau: float
 
     @property
     def memory(self):
         return self.tau
+
+    def bound(self, sigma, height):
+        return float(np.exp(-sigma * self.tau))
+
+    def quadrature(self):
+        return np.array([self.tau]), np.ones(1)
+
+
+@final
+@dataclass(frozen=True)
+class StateTerm(AbstractPointTerm):
+    """The state one delay ago."""
 
     def transform(self, root):
         value = np.exp(-root * self.tau)
         return value, -self.tau * value
 
-    def bound(self, sigma, height):
-        return float(np.exp(-sigma * self.tau))
-
-    def quadrature(self):
-        return np.array([self.tau]), np.ones(1)
-
 
 @final
 @dataclass(frozen=True)
-class SlopeTerm(AbstractTerm):
+class SlopeTerm(AbstractPointTerm):
     """The slope of the state one delay ago."""
-
-    tau: float
-
-    @property
-    def memory(self):
-        return self.tau
 
     def transform(self, root):
         value = np.exp(-root * self.tau)
         return root * value, (1 - root * self.tau) * value
-
-    def bound(self, sigma, height):
-        return float(np.exp(-sigma * self.tau))
-
-    def quadrature(self):
-        return np.array([self.tau]), np.ones(1)
 
 
 @final

@@ -24,6 +24,7 @@ from .._problem.general_delays import (
     has_slope,
 )
 from .characteristic_terms import (
+    AbstractPointTerm,
     AbstractTerm,
     GammaTerm,
     SlopeTerm,
@@ -63,7 +64,7 @@ class LinearEquation:
     @property
     def shortest(self) -> float:
         """The shortest delay, which could be negative."""
-        delays = [t.tau for t in self.terms if isinstance(t, StateTerm | SlopeTerm)]
+        delays = [t.tau for t in self.terms if isinstance(t, AbstractPointTerm)]
         return min(delays, default=np.inf)
 
     @property

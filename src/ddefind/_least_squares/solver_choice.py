@@ -46,17 +46,17 @@ def another_solver(
     best = result.best
     if not np.isfinite(best.loss[0]):
         return with_solver(Radau())
+    points, stiff = result.points, None
     for theta, held in _walls(setup, result):
-        stiff = with_solver(Radau())
-        points = result.points
+        stiff = stiff or with_solver(Radau())
+        level = refine(stiff, best.theta, points, stiff.steps(best.theta)).loss[0]
         moved = _refine_held(stiff, theta, held, points)
-        level = refine(stiff, best.theta, points, stiff.steps(best.theta))
-        if np.any(_rise(setup, moved.loss, level.loss[0]) < _FLAT):
+        if np.any(_rise(setup, moved.loss, level) < _FLAT):
             return _with_guess(stiff, best)
     steps_matter = not result.step_error <= _STEP_ERROR
     if steps_matter and not setup.model.is_adaptive:
         explicit = with_solver(Tsit5())
-        fit = refine(explicit, best.theta, result.points, explicit.steps(best.theta))
+        fit = refine(explicit, best.theta, points, explicit.steps(best.theta))
         if np.isfinite(fit.loss[0]):
             return _with_guess(explicit, best)
         return _with_guess(with_solver(Radau()), best)

@@ -26,9 +26,10 @@ class AbstractVaryingDelay(AbstractDelay):
 
     If `slope` is true, the equation also reads the slope of the delayed state: `y` is
     then the pair of the state x(t - tau) and its slope x'(t - tau), and the equation is
-    *neutral*."""
+    *neutral*. If `is_constant` is true, the delay depends on neither time nor state."""
 
     slope: eqx.AbstractVar[bool]
+    is_constant: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def __call__(self, t: jax.Array, x: jax.Array) -> jax.Array:
@@ -63,6 +64,11 @@ class Delay(AbstractVaryingDelay):
                 "`Delay` needs a number or a function of t and x that returns the "
                 f"delay, but got {delay!r}."
             )
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the delay is a number."""
+        return not callable(self.delay)
 
     def __call__(self, t, x):
         return self.delay(t, x) if callable(self.delay) else self.delay

@@ -1,5 +1,6 @@
 """The solution of a problem with adaptive steps, and why there is none."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -22,7 +23,7 @@ from .._adaptive.methods import AbstractAdaptive, Radau
 from .._adaptive.reverse import solve_with_vjp
 from .._problem.delays import delay_names
 from .._problem.problem import Problem
-from .._util.arrays import is_concrete
+from .._util.arrays import is_concrete, is_traced
 from .dense_path import AdaptiveDensePath
 
 # The number of rows of a first path, by what factor it grows, that of a path in a
@@ -44,35 +45,38 @@ def solve_adaptive(
     T: float,
     solver: AbstractAdaptive,
     differentiate: str,
-    max_steps: int | None,
+    max_steps: int | None = None,
+    max_step: float = math.inf,
 ) -> AdaptiveDensePath:
-    """The solution up to the time `T`, or an error that says where it ends and why."""
-    capacity = max_steps or FEW_ROWS
+    """The solution up to the time `T`, or an error that says where it ends and why.
+    Inside of a compiled program it is not a number where there is none."""
+    capacity = max_steps or (_ROWS_WHEN_TRACED if is_traced(problem) else FEW_ROWS)
     while True:
-        result = _compiled(problem, T, solver, differentiate, capacity)
+        result = _compiled(problem, T, solver, differentiate, capacity, max_step)
         if not is_concrete(result.status):
-            rows = max_steps or _ROWS_WHEN_TRACED
-            return adaptive_path(problem, T, solver, differentiate, rows)[0]
-        status = int(result.status)
-        if status not in (NO_ROOM, TOO_MANY_TRIES) or max_steps is not None:
-            break
-        if capacity >= _MOST_ROWS:
+            return _or_nan(problem, result)
+        lacks_room = int(result.status) in (NO_ROOM, TOO_MANY_TRIES)
+        if not lacks_room or max_steps is not None or capacity >= _MOST_ROWS:
             break
         capacity *= GROWTH
-    if status != REACHED_END:
+    if int(result.status) != REACHED_END:
         raise ValueError(explain(problem, T, solver, result))
     return _dense(problem, result)
 
 
 def try_adaptive(
-    problem: Problem, T: float, solver: AbstractAdaptive, differentiate: str, rows: int
+    problem: Problem,
+    T: float,
+    solver: AbstractAdaptive,
+    differentiate: str,
+    rows: int,
+    max_step: float = math.inf,
 ) -> tuple[AdaptiveDensePath | None, MarchResult]:
     """The solution, or None if it needs more steps than `rows` or ends before T; and
     how the march went."""
-    result = _compiled(problem, T, solver, differentiate, rows)
-    if int(result.status) != REACHED_END:
-        return None, result
-    return _dense(problem, result), result
+    result = _compiled(problem, T, solver, differentiate, rows, max_step)
+    is_solved = int(result.status) == REACHED_END
+    return _dense(problem, result) if is_solved else None, result
 
 
 def _dense(problem: Problem, result: MarchResult) -> AdaptiveDensePath:
@@ -89,11 +93,16 @@ def adaptive_path(
 ) -> tuple[AdaptiveDensePath, jax.Array]:
     """The solution inside of a compiled program, and whether it had enough rows. Where
     there is no solution, the path and its derivatives are not numbers."""
-    result = _compiled(problem, T, solver, differentiate, capacity)
-    status = result.status
-    path = result.path * jnp.where(status == REACHED_END, 1.0, jnp.nan)
-    has_room = (status != NO_ROOM) & (status != TOO_MANY_TRIES)
-    return _dense(problem, result._replace(path=path)), has_room
+    result = _compiled(problem, T, solver, differentiate, capacity, math.inf)
+    has_room = (result.status != NO_ROOM) & (result.status != TOO_MANY_TRIES)
+    return _or_nan(problem, result), has_room
+
+
+def _or_nan(problem: Problem, result: MarchResult) -> AdaptiveDensePath:
+    """A solved path; where there is no solution, it and its derivatives are not
+    numbers."""
+    path = result.path * jnp.where(result.status == REACHED_END, 1.0, jnp.nan)
+    return _dense(problem, result._replace(path=path))
 
 
 @eqx.filter_jit
@@ -103,8 +112,9 @@ def _compiled(
     solver: AbstractAdaptive,
     differentiate: str,
     capacity: int,
+    max_step: float,
 ) -> MarchResult:
-    march = make_march(Equation(problem), solver, T)
+    march = make_march(Equation(problem), solver, T, max_step)
     path = jnp.zeros((capacity, march.row_size))
     if differentiate == "forward":
         return march.run(path, _TRIES * capacity)

@@ -25,8 +25,7 @@ AUTO = "auto"
 # The defect of a step times its length, relative to the largest value of a component,
 # up to which fixed steps are accurate; and the tolerance of the adaptive solvers.
 _LARGEST_DEFECT, _RTOL = 1e-4, 1e-8
-# Tsit5 with more rows than this tells of a stiff equation, if Radau needs ten times
-# less.
+# If `Tsit5` needs more rows than this, `Radau` is tried.
 _MANY_ROWS = 4096
 
 
@@ -94,17 +93,22 @@ def _largest_defect(solution: Solution) -> jax.Array:
 
 
 def choose_adaptive(
-    problem: Problem, T: float, differentiate: str, otherwise: Solution | None = None
+    problem: Problem,
+    T: float,
+    differentiate: str,
+    max_step: float,
+    otherwise: Solution | None = None,
 ) -> Solution:
     """The solution with adaptive steps: by the explicit method or, if that needs very
     many steps, by the implicit one. Where both do, as with a right-hand side that jumps
     with the state, it is the solution `otherwise`, if there is one."""
     for solver in (Tsit5(_RTOL), Radau(_RTOL)):
-        path, _ = try_adaptive(problem, T, solver, differentiate, _MANY_ROWS)
+        limits = _MANY_ROWS, max_step
+        path, _ = try_adaptive(problem, T, solver, differentiate, *limits)
         if path is not None:
             return Solution(problem, jnp.asarray(T), path, solver)
     if otherwise is not None:
         return otherwise
     solver = Tsit5(_RTOL)
-    path = solve_adaptive(problem, T, solver, differentiate, None)
+    path = solve_adaptive(problem, T, solver, differentiate, None, max_step)
     return Solution(problem, jnp.asarray(T), path, solver)

@@ -1,25 +1,26 @@
 """`solve`: the solution of a problem, as a function of time that JAX can
 differentiate."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
 
-from .._adaptive.methods import AbstractAdaptive, Tsit5
+from .._adaptive.methods import AbstractAdaptive
 from .._problem.delays import delay_count
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
-from .._util.arrays import is_concrete
+from .._util.arrays import is_concrete, is_traced
 from .._util.buffers import read
 from .adaptive_solution import solve_adaptive
 from .choose_solver import (
     AUTO,
     check_any_solver,
     choose_adaptive,
+    default_solver,
     is_accurate,
     refuse_fixed_steps,
 )
@@ -30,7 +31,7 @@ from .mesh import Mesh, make_mesh
 from .mesh_path import MeshPath, march_mesh, mesh_path, movers_of, prepare_march
 from .mesh_reverse import rows_with_vjp
 from .reverse import AbstractPathGradient, PathCostState, reverse_march
-from .runge_kutta import RK4, AbstractSolver
+from .runge_kutta import AbstractSolver
 from .solution import Solution, check_problem, check_steps, check_time
 from .system import System
 from .time_grid import StepsError, make_grid, needs_mesh, points_of, time_grid
@@ -63,18 +64,19 @@ def solve(
       the error, and so does `Radau()`, which is for stiff equations; they solve
       equations with delays of every kind. `"auto"` takes `RK4()` where it is accurate,
       else `Tsit5()`, or `Radau()` if the equation is stiff; `solution.solver` says
-      which. Inside `jax.jit`, where the solution cannot be looked at, it is `RK4()`, or
-      `Tsit5()` for delays that are more than numbers.
+      which. Where JAX traces the problem, for `jax.jit` or `jax.grad`, it is `RK4()`,
+      or `Tsit5()` for delays that are more than numbers.
     - `steps_per_delay`: the number of steps in a delay; of several delays, in the
       shortest one.
-    - `max_step`: the largest length of a step, instead of `steps_per_delay`. The steps
-      then have nothing to do with the delays, which may even be shorter than a step.
+    - `max_step`: the largest length of a step. Fixed steps then have nothing to do with
+      `steps_per_delay` and the delays, which may even be shorter than a step.
     - `differentiate`: the mode in which JAX shall differentiate the solution,
       `"reverse"` (`jax.grad`) or `"forward"` (`jax.jvp`, `jax.jacfwd`). JAX needs to
       know it in advance.
     - `max_steps`: the largest number of steps where `tau` is traced by `jax.jit` or
-      `jax.vmap` (4095 by default); a solution that needs more is an error. Where `tau`
-      is a number, the memory follows from it.
+      `jax.vmap` (4095 by default), and of adaptive steps; a solution that needs more is
+      an error, or in a program with adaptive steps not a number. Elsewhere the memory
+      follows from the solution.
 
     >>> import ddefind as dd
     >>> problem = dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), tau=1.0)
@@ -91,31 +93,41 @@ def solve(
     if max_step is not None:
         max_step = check_time(max_step, "max_step")
     if isinstance(solver, AbstractAdaptive):
-        path = solve_adaptive(problem, T, solver, differentiate, max_steps)
+        limits = max_steps, max_step or math.inf
+        path = solve_adaptive(problem, T, solver, differentiate, *limits)
         return Solution(problem, jnp.asarray(T), path, solver)
-    is_auto = not isinstance(solver, AbstractSolver)
-    is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(problem))
+    steps = n, max_step, differentiate, max_steps
+    if solver == AUTO:
+        return _solve_auto(problem, T, *steps)
     if is_general(problem.tau):
-        if not is_auto:
-            refuse_fixed_steps(solver)
-        if is_traced:
-            path = solve_adaptive(problem, T, Tsit5(), differentiate, max_steps)
-            return Solution(problem, jnp.asarray(T), path, Tsit5())
-        return choose_adaptive(problem, T, differentiate)
-    fixed = RK4() if is_auto else solver
+        refuse_fixed_steps(solver)
+    return _solve_fixed(problem, T, solver, *steps)
+
+
+def _solve_auto(
+    problem: Problem,
+    T: float,
+    n: int,
+    max_step: float | None,
+    differentiate: Literal["reverse", "forward"],
+    max_steps: int | None,
+) -> Solution:
+    """The solution by the solver that fits the problem."""
+    solver, longest = default_solver(problem, AUTO), max_step or math.inf
+    if is_traced(problem):
+        kinds = {"differentiate": differentiate, "max_steps": max_steps}
+        return solve(problem, T, solver, n, max_step=max_step, **kinds)
+    if isinstance(solver, AbstractAdaptive):
+        return choose_adaptive(problem, T, differentiate, longest)
     try:
-        solution = _solve_fixed(
-            problem, T, fixed, n, max_step, differentiate, max_steps
-        )
+        fixed = _solve_fixed(problem, T, solver, n, max_step, differentiate, max_steps)
     except StepsError:
-        if not is_auto:
-            raise
-        return choose_adaptive(problem, T, differentiate)
-    if is_auto and not is_traced and not is_accurate(solution):
-        is_finite = bool(jnp.all(jnp.isfinite(solution.x)))
-        otherwise = solution if is_finite else None
-        return choose_adaptive(problem, T, differentiate, otherwise)
-    return solution
+        return choose_adaptive(problem, T, differentiate, longest)
+    if is_accurate(fixed):
+        return fixed
+    is_finite = bool(jnp.all(jnp.isfinite(fixed.x)))
+    otherwise = fixed if is_finite else None
+    return choose_adaptive(problem, T, differentiate, longest, otherwise)
 
 
 def _solve_fixed(
@@ -171,8 +183,7 @@ def _mesh(
     max_steps: int | None,
 ) -> Mesh:
     """The mesh of a problem whose delays may be traced."""
-    leaves = jax.tree.leaves(problem)
-    if not any(isinstance(leaf, Tracer) for leaf in leaves):
+    if not is_traced(problem):
         mesh = time_grid(problem, T, solver, n, max_step)
         assert isinstance(mesh, Mesh)
         return mesh

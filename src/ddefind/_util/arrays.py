@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 
 def as_parameter(value: Any) -> Any:
@@ -30,6 +31,12 @@ def as_vector_parameter(value: Any) -> Any:
     if isinstance(value, jax.Array) and value.ndim == 0:
         return value.reshape(1)
     return value
+
+
+def is_traced(tree: Any) -> bool:
+    """Return whether JAX traces an array of a tree: for `jax.jit`, or to differentiate
+    it."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(tree))
 
 
 def is_concrete(value: Any) -> bool:
