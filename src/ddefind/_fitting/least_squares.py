@@ -162,8 +162,9 @@ class LeastSquares(AbstractMethod):
         if options.solver == AUTO:
             other = another_solver(setup, result, lambda s: setup_with(s)[0])
             if other is not None:
-                setup = other
-                result = search(setup, self.starts, task.seed, after_phase)
+                setup, minima = other, [each.theta for each in result.minima]
+                known = np.stack(minima) if minima else None
+                result = search(setup, self.starts, task.seed, after_phase, known)
         seconds = time.perf_counter() - began
         return make_estimate(setup, problem, result, task.seed, seconds, task.equation)
 

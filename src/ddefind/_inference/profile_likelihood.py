@@ -214,7 +214,7 @@ class _ProfileSearch:
         theta = np.concatenate(starts)
         theta = np.clip(theta, self.setup.lower, self.setup.upper)
         held = np.arange(theta.shape[1]) == np.repeat(indices, 2)[:, None]
-        n = np.full(len(theta), self.optimum.n)
+        n = self.setup.steps_near(theta, self.optimum.theta, self.optimum.n)
         fits = refine(self.setup, theta, self.points, n, _MAX_EVALUATIONS, held)
         better = np.argmin(fits.loss.reshape(-1, 2), axis=1)
         rows = 2 * np.arange(len(indices)) + better

@@ -23,6 +23,9 @@ from .setup import CAPACITY, MESH_CAPACITY, FitSetup
 BLOCK_SIZE = 16
 # A fit that needs more evaluations than this counts as not converged.
 MAX_EVALUATIONS = 400
+# The factor by which the delay that steps are aligned with may become shorter before
+# the steps are changed, and how often they are.
+_SHRINKAGE, _MOST_SHRINKAGES = 4.0, 6
 
 
 @final
@@ -65,6 +68,15 @@ class RefinedFits:
         """The fits with the given row numbers (or where a boolean mask is true)."""
         return RefinedFits(**{name: array[rows] for name, array in vars(self).items()})
 
+    def replace_rows(self, rows: np.ndarray, other: "RefinedFits") -> "RefinedFits":
+        """These fits with those of `other` in the given rows, which go on from them."""
+        arrays = {}
+        for name, array in vars(self).items():
+            arrays[name] = np.array(array)
+            arrays[name][rows] = getattr(other, name)
+        arrays["evaluations"][rows] += self.evaluations[rows]
+        return RefinedFits(**arrays)
+
     def join(self, other: "RefinedFits") -> "RefinedFits":
         """These fits, followed by those of `other`."""
         pairs = zip(vars(self).items(), vars(other).values())
@@ -91,9 +103,56 @@ def refine(
     - `limit`: the largest number of evaluations of a fit.
     - `held`: which values stay at their start, of shape (p,) or (fits, p).
     - `rate`: the least number of steps per unit of time (see `StartTask`)."""
+    n = np.array(n)
+    fits = _refine_once(setup, theta, points, n, limit, held, rate)
+    for _ in range(_MOST_SHRINKAGES if limit == MAX_EVALUATIONS else 0):
+        # Steps follow the delay. Where it has become much shorter, a fit that is to
+        # converge goes on with fewer of them.
+        rows = np.flatnonzero(_has_shrunk(setup, theta, fits.theta))
+        if len(rows) == 0:
+            break
+        n[rows] = np.maximum(np.ceil(n[rows] / _SHRINKAGE), 1)
+        theta = fits.theta
+        own = points
+        if np.ndim(points.times) == 2:
+            own = Points(*(np.asarray(a)[rows] for a in points))
+        is_held = held if held is None or held.ndim == 1 else held[rows]
+        again = _refine_once(setup, theta[rows], own, n[rows], limit, is_held, rate)
+        fits = fits.replace_rows(rows, again)
+    return fits
+
+
+def _shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
+    """The lower bounds of fits that begin at `theta`, with one for the delay that steps
+    are aligned with: it may become shorter by no more than a factor."""
+    lower = np.broadcast_to(setup.lower, theta.shape).copy()
+    if setup.model.mesh is None and not setup.model.is_adaptive:
+        for j in setup.model.free.delays:
+            lower[:, j] = np.maximum(lower[:, j], theta[:, j] / _SHRINKAGE)
+    return lower
+
+
+def _has_shrunk(setup: FitSetup, before: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Which fits have shortened the delay as far as they could, but not to its own
+    bound."""
+    lower = _shortest_delays(setup, before)
+    return np.any((lower > setup.lower) & (theta <= lower), axis=1)
+
+
+def _refine_once(
+    setup: FitSetup,
+    theta: np.ndarray,
+    points: Points,
+    n: np.ndarray,
+    limit: int,
+    held: np.ndarray | None,
+    rate: float,
+) -> RefinedFits:
+    """The same, where the delay becomes shorter by no more than a factor."""
     end = float(np.max(np.asarray(points.times)))
     capacity = capacity_for(setup.model, int(np.max(n)), end)
     has_own_points = np.ndim(points.times) == 2
+    box = setup.box(len(theta), held)._replace(lower=_shortest_delays(setup, theta))
 
     def fit_rows(rows: np.ndarray) -> MinimiserResult:
         # A block that is not full is filled with repetitions, which a limit of zero
@@ -108,10 +167,12 @@ def refine(
             ),
             points,
         )
-        box = jax.tree.map(lambda a: a[filled], setup.box(len(theta), held))
+        block_box = jax.tree.map(lambda a: a[filled], box)
         limits = np.where(is_active, limit, 0)
         rates = np.full(BLOCK_SIZE, rate)
-        tasks = StartTask(theta[filled], box, block_points, n[filled], rates, limits)
+        tasks = StartTask(
+            theta[filled], block_box, block_points, n[filled], rates, limits
+        )
         result = jax.tree.map(np.asarray, fit_block(setup.model, tasks, capacity))
         return jax.tree.map(lambda a: a[: len(rows)], result)
 
@@ -122,7 +183,7 @@ def refine(
         result.normal.squares,
         result.evaluations,
         result.status,
-        np.asarray(n),
+        n,
         np.broadcast_to(_rounding(setup, points), len(theta)),
         np.ones(len(theta), int),
     )

@@ -10,6 +10,9 @@ from .._data.data import Data
 # The shapes of gamma distributions that are sought by default. A larger one is hardly
 # different from a single delay.
 _USUAL_SHAPES = 1.0, 50.0
+# The shortest delays that are looked for, as shares of the distance between
+# neighbouring times and of the record.
+_SHARE_OF_SPACING, _SHORTEST = 0.05, 1e-3
 
 
 def spacing(data: Data) -> float:
@@ -18,9 +21,15 @@ def spacing(data: Data) -> float:
 
 
 def usual_delays(data: Data) -> tuple[float, float]:
-    """The range in which delays are sought by default: from two sampling intervals to
-    0.9 of the record."""
-    return min(2 * spacing(data), 0.1 * data.T), 0.9 * data.T
+    """The range in which delays are looked for by default: from a small share of a
+    sampling interval to 0.9 of the record."""
+    return max(_SHARE_OF_SPACING * spacing(data), _SHORTEST * data.T), 0.9 * data.T
+
+
+def possible_delays(data: Data) -> tuple[float, float]:
+    """The range that a fit cannot leave. It is wider than that in which delays are
+    looked for, so that no interval ends where the search began."""
+    return 0.2 * _SHORTEST * data.T, 2 * data.T
 
 
 def bound_delay(
@@ -31,19 +40,28 @@ def bound_delay(
     name: str,
     tau: int,
 ) -> None:
-    """Set the missing bounds of a delay, in place, to the usual range of delays,
-    widened where the user's start value lies outside of it."""
+    """Set the missing bounds of a delay, in place, to those of possible delays, widened
+    where the user's start value lies outside of them."""
     if upper[tau] <= 0:
         raise ValueError(
             f"`parameters[{name!r}]` has the upper bound {upper[tau]:g}, but a delay "
             "is positive."
         )
-    low, high = usual_delays(data)
+    low, high = possible_delays(data)
     if np.isfinite(guess[tau]):
         low, high = min(low, guess[tau] / 4), max(high, 1.5 * guess[tau])
     low = min(low, upper[tau] / 10)
     lower[tau] = low if np.isinf(lower[tau]) else max(lower[tau], 1e-6 * data.T)
     upper[tau] = max(high, 2 * lower[tau]) if np.isinf(upper[tau]) else upper[tau]
+
+
+def delays_to_try(data: Data, lower: float, upper: float) -> tuple[float, float]:
+    """The range from which starts for a delay with these bounds are drawn: where a
+    bound was not given, the usual one."""
+    (least, most), (low, high) = possible_delays(data), usual_delays(data)
+    low = max(low, lower) if lower <= least and low < upper else lower
+    high = min(high, upper) if upper >= most and high > low else upper
+    return low, high
 
 
 def bound_shape(

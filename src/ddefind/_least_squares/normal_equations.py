@@ -31,6 +31,7 @@ from .._solve.runge_kutta import AbstractSolver
 from .._solve.system import System
 from .._util.buffers import read
 from .adaptive_sensitivity import AdaptiveSensitivity, AdaptiveSteps, adaptive_steps
+from .guide import Guide, GuidedRhs
 from .levenberg_marquardt import (
     Box,
     Convergence,
@@ -78,6 +79,7 @@ class LeastSquaresModel(eqx.Module):
     dimension: int = eqx.field(static=True)
     huber: float | None = eqx.field(static=True)
     mesh: "MeshPlan | None" = None
+    guide: Guide | None = None
 
     @property
     def observes(self) -> bool:
@@ -109,10 +111,16 @@ class LeastSquaresModel(eqx.Module):
         has_jump = self.learned.initial is not None or self.fixed.initial is not None
         is_mesh, is_adaptive = isinstance(steps, Mesh), self.is_adaptive
         grid = steps if is_mesh or is_adaptive else Grid(steps, has_jump, 0)
-        system = System(self.fixed, self.solver, grid, T, self.dimension)
+        fixed = self.fixed
+        if self.guide is not None:
+            fixed = _with_rhs(fixed, GuidedRhs(fixed.rhs, fixed.observe, self.guide))
+        system = System(fixed, self.solver, grid, T, self.dimension)
 
         def join(theta: jax.Array) -> Problem:
-            return self.free.join_values(theta, self.learned)
+            params = self.free.join_values(theta, self.learned)
+            if self.guide is None:
+                return params
+            return _with_rhs(params, GuidedRhs(params.rhs, params.observe, None))
 
         if is_adaptive:
             return AdaptiveSensitivity(system, join, theta)
@@ -154,6 +162,11 @@ class MeshPlan(eqx.Module):
     points: BreakingPoints = eqx.field(static=True)
     record: Any
     overlaps: bool = eqx.field(static=True)
+
+
+def _with_rhs(problem: Problem, rhs: Any) -> Problem:
+    """The problem, or a part of it, with another right-hand side."""
+    return eqx.tree_at(lambda p: p.rhs, problem, rhs, is_leaf=lambda v: v is None)
 
 
 class StartTask(NamedTuple):

@@ -21,7 +21,7 @@ from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
 from .._problem.delays import delay_count, is_delay
 from .._problem.free_parameters import FreeParameters
-from .._problem.general_delays import typical_delays
+from .._problem.general_delays import is_general, typical_delays
 from .._problem.history import frequency_fields
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
 from .._problem.problem import Problem
@@ -32,6 +32,7 @@ from .adaptive_sensitivity import COARSE, USUAL
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
+from .natural_units import NaturalUnits, natural_units
 from .normal_equations import LeastSquaresModel, MeshPlan, Priors
 
 # The usual number of rows of the solver's ring buffer. A delay may have a few steps
@@ -45,9 +46,11 @@ _STEPS_PER_RECORD, _MOST_STEPS_PER_RECORD = 100, 400
 # The number of steps per delay of a short preliminary fit. (The record may need more
 # steps: see `FitSetup.rate`.)
 _COARSE_STEPS = 5
-# One delay that may be shorter than this share of the record is solved on a mesh, whose
-# steps have nothing to do with it.
-_SHORT_DELAY = 0.01
+# A delay that is shorter than this share of the record has fewer steps than usual.
+_USUAL_SHARE = 1 / 40
+# One delay for which the user allows less than this share of the record is solved on a
+# mesh, whose steps have nothing to do with it.
+_SHORT_DELAY = 1e-4
 
 
 @final
@@ -91,16 +94,28 @@ class FitSetup:
 
     def steps(self, theta: np.ndarray) -> np.ndarray:
         """The steps per delay for each row of free values: enough to resolve both the
-        delay and the record. On a mesh these are the steps in the record, half of the
-        `steps_per_delay` in the longest delay, but not more than a few hundred: most
-        delays that are shorter have no influence on the steps that are needed."""
+        delay and the record; fewer in a short delay. On a mesh these are the steps in
+        the record, half of the `steps_per_delay` in the longest delay, but not more
+        than a few hundred: most delays that are shorter have no influence on the steps
+        that are needed."""
         least = self.steps_per_delay
         if self.model.is_adaptive:
             return np.full(len(theta), USUAL)
         if self.model.mesh is not None:
             return self._steps_in_record(theta, least / 2, _MOST_STEPS_PER_RECORD)
-        by_record = np.ceil(self.rate * self.delay(theta))
-        return np.clip(by_record, least, max(least, CAPACITY // 2 - 3)).astype(int)
+        share = self.delay(theta) / self.data.T
+        least = np.ceil(np.minimum(1.0, share / _USUAL_SHARE) * least)
+        by_record = np.ceil(_STEPS_PER_RECORD * share)
+        most = max(self.steps_per_delay, CAPACITY // 2 - 3)
+        return np.clip(by_record, least, most).astype(int)
+
+    def steps_near(self, theta: np.ndarray, place: np.ndarray, n: int) -> np.ndarray:
+        """Steps for each row of free values, so that they are as long as `n` steps per
+        delay are at `place`, or somewhat shorter."""
+        if self.model.is_adaptive or self.model.mesh is not None:
+            return np.full(len(theta), n)
+        share = self.delay(theta) / self.delay(place[None])
+        return np.ceil(n * np.minimum(1.0, 4 * share)).astype(int)
 
     def coarse_steps(self, theta: np.ndarray) -> np.ndarray:
         """The same for short preliminary fits, which also keep to the `rate`."""
@@ -110,7 +125,8 @@ class FitSetup:
             return self._steps_in_record(
                 theta, _COARSE_STEPS, _MOST_STEPS_PER_RECORD // 2
             )
-        return np.full(len(theta), _COARSE_STEPS)
+        steps = np.ceil(_STEPS_PER_RECORD * self.delay(theta) / self.data.T)
+        return np.clip(steps, 1, _COARSE_STEPS).astype(int)
 
     def _steps_in_record(self, theta: np.ndarray, in_delay: float, most: int):
         steps = in_delay * self.data.T / np.maximum(self.delay(theta), 1e-300)
@@ -164,18 +180,27 @@ class FitSetup:
         return (count > 0) & (count <= len(self.lower)) & (len(count) > 1)
 
     @cached_property
-    def curve(self) -> Curve | None:
-        """A smoothing spline through the states, for gradient matching; a constant for
-        states that were not measured.
-
-        None if there are too few points, or if the data are not the states
-        themselves."""
+    def quantity_curve(self) -> Curve | None:
+        """A smoothing spline through the measured quantities; a constant for one that
+        was not measured. None if there are too few points."""
         data = self.data
-        if data.x.shape[1] != self.model.dimension or self.model.observes:
-            return None
-        if self.measured.all():
-            return smooth(data)
         return smooth(Data(data.t, np.where(self.measured, data.x, 1.0)))
+
+    @property
+    def curve(self) -> Curve | None:
+        """The same if the measured quantities are all states, so that the slopes of the
+        curve can be compared with the right-hand side; else None."""
+        is_state = self.measured.all() and not self.model.observes
+        return self.quantity_curve if is_state else None
+
+    @cached_property
+    def units(self) -> NaturalUnits | None:
+        """The natural sizes of the free values; None without a smooth curve, or if the
+        delays are more than numbers."""
+        curve, model = self.quantity_curve, self.model
+        if curve is None or is_general(eqx.combine(model.learned.tau, model.fixed.tau)):
+            return None
+        return natural_units(model, curve, self.data.T, self.measured)
 
     # The noise.
 

@@ -14,7 +14,6 @@ The explicit adaptive solver has such walls, too.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
@@ -28,6 +27,8 @@ from .setup import FitSetup
 _STEP_ERROR = 0.1
 # A value is moved by powers of this factor, at most so often.
 _FACTOR, _MOST_MOVES = 10**0.5, 10
+# The power of the first move that is tried if there is a wall at once.
+_SMALLER = 0.25
 # The data say little about a value if its move raises chi-square by less than `_FLAT`.
 # A rise above `_WALL` is a wall, or an infinite one.
 _FLAT, _WALL = 8.0, 1e4
@@ -52,21 +53,15 @@ def another_solver(
         level = refine(stiff, best.theta, points, stiff.steps(best.theta)).loss[0]
         moved = _refine_held(stiff, theta, held, points)
         if np.any(_rise(setup, moved.loss, level) < _FLAT):
-            return _with_guess(stiff, best)
+            return stiff
     steps_matter = not result.step_error <= _STEP_ERROR
     if steps_matter and not setup.model.is_adaptive:
         explicit = with_solver(Tsit5())
         fit = refine(explicit, best.theta, points, explicit.steps(best.theta))
         if np.isfinite(fit.loss[0]):
-            return _with_guess(explicit, best)
-        return _with_guess(with_solver(Radau()), best)
+            return explicit
+        return with_solver(Radau())
     return None
-
-
-def _with_guess(setup: FitSetup, best: RefinedFits) -> FitSetup:
-    """The setup with the best fit so far for the first start."""
-    inside = np.clip(best.theta[0], setup.lower, setup.upper)
-    return replace(setup, guess=inside)
 
 
 def _walls(
@@ -95,6 +90,12 @@ def _walls(
             return
         rise = _rise(setup, _refine_held(setup, theta, held, result.points).loss, level)
         is_wall = rise > _WALL
+        if move == 1 and is_wall.any():
+            # Chi-square rises as much for a value that the data determine: then it
+            # also does for a smaller move.
+            smaller = best.theta * (theta / best.theta) ** _SMALLER
+            near = _refine_held(setup, smaller[is_wall], held[is_wall], result.points)
+            is_wall[is_wall] = _rise(setup, near.loss, level) < _FLAT
         if is_wall.any():
             yield theta[is_wall], held[is_wall]
         rows = [row for row, each in zip(rows, rise) if each < _FLAT]

@@ -1,6 +1,6 @@
 """Where the fits of a search start.
 
-`first_starts` draws random values and moves them by gradient matching;
+`matched_starts` draws random values and moves them by gradient matching;
 `perturbed_starts` changes fits that are already good. All arrays of starts have the
 shape (starts, p)."""
 
@@ -12,6 +12,7 @@ import numpy as np
 from .._data.smoothing import Curve, spread
 from .batches import BLOCK_SIZE, map_in_blocks
 from .computed_delays import draw_possible
+from .default_bounds import delays_to_try
 from .gradient_matching import match_block, matching_targets
 from .levenberg_marquardt import NO_START
 from .ranking import slow_frequency_limit
@@ -23,17 +24,15 @@ _TRIES = 4
 _UNMATCHED_EVERY = 4
 
 
-def first_starts(
+def matched_starts(
     setup: FitSetup,
     count: int,
-    curve: Curve | None,
+    curve: Curve,
     noise: np.ndarray,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """The user's start values, then random ones, moved by gradient matching if there is
-    a smooth `curve` through the data."""
-    if curve is None:
-        return draw_starts(setup, count, 1, random)
+    """The user's start values, then random ones, moved by gradient matching along the
+    smooth `curve` through the data."""
     drawn = draw_starts(setup, count, _TRIES, random)
     matched = match_starts(setup, drawn, curve, noise, _TRIES)
     # If the curve follows the data badly, unmatched starts may be the better ones.
@@ -97,12 +96,14 @@ def _draw(
     # with many parameters would hardly ever be drawn with all of them positive: only
     # every second row may have the other sign.
     may_change_sign = np.arange(count) % 2 == 1
+    sizes, offsets = _natural_sizes(setup, count, random)
     columns = [
-        _draw_value(setup, j, may_change_sign, random) for j in range(len(setup.lower))
+        _draw_value(setup, j, sizes[:, j], offsets[:, j], may_change_sign, random)
+        for j in range(len(setup.lower))
     ]
     theta = np.stack(columns, axis=1)
     for number, j in enumerate(setup.model.free.delays):
-        low, high = setup.lower[j], setup.upper[j]
+        low, high = delays_to_try(setup.data, setup.lower[j], setup.upper[j])
         share = (np.arange(count) + random.uniform(size=count)) / count
         if number > 0:
             # Every delay is spread over its own range, in an order of its own, so that
@@ -119,15 +120,35 @@ def _draw(
     return np.clip(theta, setup.lower, setup.upper)
 
 
+def _natural_sizes(
+    setup: FitSetup, count: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The natural sizes of the free values, and what they are shifted by in every
+    second row, [count, p]. Without natural units a size is a scale of the data: the
+    spread x, a tenth of the record t, or products and quotients of them."""
+    shape = (count, len(setup.lower))
+    if setup.units is None:
+        x, t = float(np.mean(spread(setup.data))), setup.data.T / 10
+        scales = [1.0, x, 1 / t, x / t, 1 / x, 1 / (x * t)]
+        return random.choice(scales, shape), np.zeros(shape)
+    is_shifted = np.arange(count)[:, None] % 2 == 0
+    return setup.units.sizes(count, random), is_shifted * setup.units.offsets
+
+
 def _draw_value(
-    setup: FitSetup, j: int, may_change_sign: np.ndarray, random: np.random.Generator
+    setup: FitSetup,
+    j: int,
+    size: np.ndarray,
+    offset: np.ndarray,
+    may_change_sign: np.ndarray,
+    random: np.random.Generator,
 ) -> np.ndarray:
     """Random values of free parameter j, one for each element of `may_change_sign`.
 
     Between two bounds they are spread over the interval, logarithmically where its sign
     is known. Otherwise their size is within a factor of ten of the user's start value
-    or, without one, of a scale of the data: the spread x, a tenth of the record t, and
-    products and quotients of them."""
+    or, without one, of the natural `size`; this is added to a bound, or to an
+    `offset`."""
     low, high, count = setup.lower[j], setup.upper[j], len(may_change_sign)
     if np.isfinite(low) and np.isfinite(high):
         if low > 0:
@@ -143,19 +164,15 @@ def _draw_value(
         return np.where(random.uniform(size=count) < 0.5, even, logarithmic)
     guess = setup.guess[j]
     has_guess = np.isfinite(guess) and guess != 0
-    if has_guess:
-        size = np.abs(guess) * np.ones(count)
-    else:
-        x, t = float(np.mean(spread(setup.data))), setup.data.T / 10
-        size = random.choice([1.0, x, 1 / t, x / t, 1 / x, 1 / (x * t)], count)
-    size = size * 10 ** random.uniform(-1, 1, count)
-    if np.isfinite(low):
-        return low + size
-    if np.isfinite(high):
-        return high - size
+    size = (np.abs(guess) if has_guess else size) * 10 ** random.uniform(-1, 1, count)
     sign = np.sign(guess) if has_guess else 1.0
     flips = may_change_sign & (random.uniform(size=count) < 0.4)
-    return size * np.where(flips, -sign, sign)
+    value = (0.0 if has_guess else offset) + size * np.where(flips, -sign, sign)
+    if np.isfinite(low):
+        return np.where(value > low, value, low + size)
+    if np.isfinite(high):
+        return np.where(value < high, value, high - size)
+    return value
 
 
 def match_starts(
@@ -173,12 +190,6 @@ def match_starts(
     does the user's start if it is complete."""
     data = setup.data
     targets = matching_targets(curve, data.T, setup.delays(theta), noise)
-    measured = setup.measured
-    # Slopes can only be compared if every state was measured.
-    targets = targets._replace(
-        weight=targets.weight * measured.all(),
-        start_weight=targets.start_weight * measured,
-    )
     held = np.zeros(len(setup.lower), bool) if held is None else held
     # Delays, and values on which only delays depend, cannot be matched.
     free_values = np.arange(len(held))

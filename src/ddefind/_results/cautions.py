@@ -16,7 +16,7 @@ from .._inference.residual_tests import (
     failed,
 )
 from .._least_squares.computed_delays import computed_delays
-from .._least_squares.default_bounds import usual_delays
+from .._least_squares.default_bounds import possible_delays
 
 if TYPE_CHECKING:
     from .estimate import Estimate
@@ -79,8 +79,8 @@ def _bounds(fit: "Estimate") -> list[str]:
         side = "lower" if value - low < high - value else "upper"
         text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
         is_delay = j in fit.setup.model.free.delays
-        if is_delay and value in usual_delays(fit.data):
-            text += f", where delays are looked for by default (set its `{side}`)"
+        if is_delay and value in possible_delays(fit.data):
+            text += f", the limit of delays by default (set its `{side}`)"
         sentences.append(f"{text}: the best fit may lie beyond it.")
     return sentences
 
@@ -140,9 +140,12 @@ def _tie(fit: "Estimate", assessment: Assessment) -> str:
     if not places:
         return ""
     more = f"{abs(rise):.2g} {'more' if rise >= 0 else 'less'}"
+    reason = ""
+    if rise < 0:
+        reason = " The one with the shorter delay or the slower history is reported."
     return (
         f"Another minimum fits about as well, with {more} chi-square: "
-        f"{', '.join(places)}. The intervals contain both."
+        f"{', '.join(places)}.{reason} The intervals contain both."
     )
 
 

@@ -1,0 +1,193 @@
+"""The exploration: fits from more and more starts, until the best minimum is confirmed.
+
+It alternates between two phases:
+
+1. *First look.* Starts are drawn and moved near good fits, by gradient matching where
+   all states were measured, and else by guided fits. A short fit with coarse steps
+   sorts them, and the best are refined to convergence.
+2. *Second look.* The best fits are perturbed and refined again.
+
+The best minimum is confirmed if it follows the data and at least two starts reached it
+independently. Until then there are further rounds, in which guided fits from many more
+draws help to find what gradient matching has missed; more of them if even the best fit
+is far from the data."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from .._loss.path_costs import Points
+from .batches import RefinedFits, refine
+from .distinct_fits import SAME_CHI_SQUARE, keep_distinct
+from .guided_starts import guided_starts
+from .ranking import score
+from .setup import FitSetup
+from .starts import draw_starts, matched_starts, perturbed_starts
+
+# The phases, as they are reported to the user.
+FIRST_LOOK, SECOND_LOOK = "first look", "second look"
+# The largest number of rounds if the best fit follows the data, and if it does not.
+_ROUNDS, _ROUNDS_WHEN_LOST = 3, 5
+# A fit follows the data if its chi-square per degree of freedom is below this (with the
+# noise as given, or as the scatter of neighbouring points shows it).
+_LARGEST_REDUCED_CHI_SQUARE = 2.0
+# The number of evaluations of a coarse fit, and how many coarse fits are refined.
+_COARSE_EVALUATIONS, _SURVIVORS = 15, 10
+# The first parts of the record that fits begin with, as shares of it: for half of the
+# starts in the first round, and for those without a guide in later rounds.
+_FIRST_WINDOWS, _LATER_WINDOWS = (1 / 3,), (0.15, 0.3, 0.6)
+# How many draws guided fits begin with in the first round, and the largest number of
+# components (of states and their derivatives) of all draws.
+_DRAWS, _LARGEST_WORK = 1024, 2e5
+
+
+def explore(
+    setup: FitSetup,
+    starts: int,
+    seed: int,
+    points: Points,
+    noise: np.ndarray,
+    known: np.ndarray | None = None,
+) -> Iterator[tuple[RefinedFits, int, str]]:
+    """Fits from more and more starts, until the best minimum is confirmed. If minima
+    are `known` from a search with another solver, of shape (minima, p), fits begin with
+    these, and there is one round.
+
+    Yields all fits so far, the number of starts, and the phase that ended."""
+    random = np.random.default_rng(seed)
+    looks = _Looks(setup, starts, points, noise, random)
+    with ThreadPoolExecutor(1) as pool:
+        # The program of the fits is compiled while other starts need a program of
+        # their own.
+        pool.submit(_compile, setup, points)
+        theta = looks.first() if known is None else known
+    fits = independent = fit_and_refine_best(setup, theta, points)
+    count = len(theta)
+    yield fits, count, FIRST_LOOK
+    if starts == 1:
+        return
+    for round_ in range(1, 1 + _ROUNDS_WHEN_LOST):
+        theta = looks.second(keep_distinct(setup, fits, 3).theta)
+        perturbed = fit_and_refine_best(setup, theta, points)
+        # Perturbed fits do not count as starts that reached a minimum on their own.
+        fits = fits.join(replace(perturbed, starts=0 * perturbed.starts))
+        yield fits, count, SECOND_LOOK
+        rounds = _ROUNDS if follows_data(setup, fits) else _ROUNDS_WHEN_LOST
+        is_last = known is not None or round_ == rounds
+        if is_last or _is_confirmed(setup, fits, independent):
+            return
+        theta = looks.next(round_)
+        more = fit_and_refine_best(setup, theta, points)
+        fits, independent = fits.join(more), independent.join(more)
+        count += len(theta)
+        yield fits, count, FIRST_LOOK
+
+
+def follows_data(setup: FitSetup, fits: RefinedFits) -> bool:
+    """Whether the best of the fits is about as near to the data as noise allows."""
+    best = fits.loss[np.argmin(score(setup, fits))]
+    return bool(best < _LARGEST_REDUCED_CHI_SQUARE * setup.freedom)
+
+
+def _is_confirmed(setup: FitSetup, fits: RefinedFits, independent: RefinedFits) -> bool:
+    """Whether the best of `fits` follows the data, and at least two independent starts
+    reached a sum of squares as low as its own."""
+    best = fits.loss[np.argmin(score(setup, fits))]
+    unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
+    is_as_low = independent.loss < best + SAME_CHI_SQUARE * unit
+    return follows_data(setup, fits) and independent.starts[is_as_low].sum() >= 2
+
+
+def _compile(setup: FitSetup, points: Points) -> None:
+    """Compile the program of the fits, by a call without evaluations."""
+    theta = np.clip(np.ones((1, len(setup.lower))), setup.lower, setup.upper)
+    refine(setup, theta, points, setup.coarse_steps(theta), limit=0)
+
+
+@final
+@dataclass(frozen=True)
+class _Looks:
+    """Where the fits of each look start, `starts` of them."""
+
+    setup: FitSetup
+    starts: int
+    points: Points
+    noise: np.ndarray
+    random: np.random.Generator
+
+    def first(self) -> np.ndarray:
+        if self.starts == 1 or self.setup.quantity_curve is None:
+            return draw_starts(self.setup, self.starts, 1, self.random)
+        theta = (
+            self._guided(0) if self.setup.curve is None else self._matched(self.starts)
+        )
+        return self._half_in_windows(theta)
+
+    def second(self, good: np.ndarray) -> np.ndarray:
+        """Perturbations of good fits."""
+        return perturbed_starts(
+            self.setup, good, self.starts, self.setup.curve, self.noise, self.random
+        )
+
+    def next(self, round_: int) -> np.ndarray:
+        """Starts of further rounds, twice as many in each: with and without a guide."""
+        count = self.starts * 2**round_
+        if self.setup.quantity_curve is None:
+            theta = draw_starts(self.setup, count, 1, self.random)
+            return self._in_windows(theta, _LATER_WINDOWS)
+        theta = self._guided(round_)
+        if self.setup.curve is None:
+            drawn = draw_starts(self.setup, count, 1, self.random)
+        else:
+            drawn = self._matched(count)
+        return np.concatenate([theta, self._in_windows(drawn, _LATER_WINDOWS)])
+
+    def _matched(self, count: int) -> np.ndarray:
+        curve = self.setup.curve
+        assert curve is not None
+        return matched_starts(self.setup, count, curve, self.noise, self.random)
+
+    def _guided(self, round_: int) -> np.ndarray:
+        curve = self.setup.quantity_curve
+        assert curve is not None
+        work = self.setup.model.dimension * (1 + len(self.setup.lower))
+        draws = min(_DRAWS * 2**round_, int(_LARGEST_WORK / work))
+        draws = max(draws, 4 * self.starts)
+        return guided_starts(
+            self.setup, self.starts, draws, curve, self.points, self.random
+        )
+
+    def _half_in_windows(self, theta: np.ndarray) -> np.ndarray:
+        theta[1::2] = self._in_windows(theta[1::2], _FIRST_WINDOWS)
+        return theta
+
+    def _in_windows(self, theta: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
+        """The starts after coarse fits to growing first parts of the record.
+
+        Trajectories that soon forget where they began have many minima on the whole
+        record, but few on its first part."""
+        points, T = self.points, self.setup.data.T
+        for share in shares if len(theta) else ():
+            is_inside = np.asarray(points.times) <= share * T
+            weights = np.where(is_inside[:, None], points.weights, 0.0)
+            part = points._replace(weights=weights)
+            theta = _coarse_fit(self.setup, theta, part).theta
+        return theta
+
+
+def _coarse_fit(setup: FitSetup, theta: np.ndarray, points: Points) -> RefinedFits:
+    """A few iterations with coarse steps from each start."""
+    n = setup.coarse_steps(theta)
+    return refine(setup, theta, points, n, _COARSE_EVALUATIONS, rate=setup.rate)
+
+
+def fit_and_refine_best(
+    setup: FitSetup, theta: np.ndarray, points: Points
+) -> RefinedFits:
+    """A coarse fit from each start; the best of them, refined to convergence."""
+    kept = keep_distinct(setup, _coarse_fit(setup, theta, points), _SURVIVORS)
+    refined = refine(setup, kept.theta, points, setup.steps(kept.theta))
+    return replace(refined, starts=kept.starts)
