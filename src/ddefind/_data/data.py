@@ -112,6 +112,21 @@ class Data:
         """The last time."""
         return float(self.t[-1])
 
+    def from_first_time(self) -> "Data":
+        """Return the same data with times that are counted from the first one."""
+        first = float(self.t[0])
+        note = f"Times were shifted: time 0 is {first:.15g} in the source."
+        origin = self.origin if isinstance(self.origin, str) else self.origin + first
+        return Data(
+            self.t - first,
+            self.x,
+            sd=self.sd,
+            names=self.names,
+            label=self.label,
+            origin=origin,
+            notes=(*self.notes, note),
+        )
+
     def select(self, names: str | Sequence[str]) -> "Data":
         """Return the same data with the quantities `names`, in that order.
 

@@ -105,14 +105,16 @@ def fit(
 
     - `problem`: a `Problem`, or an `Equation`, which needs no values. The data's
       columns are matched by name to the states of an equation, or to what it observes.
-    - `data`: the measurements.
+    - `data`: the measurements. If they begin later than one length of the record after
+      time zero, and the equation is the same at all times, times are counted from the
+      first one.
     - `optimizer`: the method: `LeastSquares()`, `Adam()`, `RMSProp()`, `SGD()` or
       `LBFGS()`.
     - `history`: for an `Equation`, another history than its own.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
       number to start from. All others are learned without bounds. The delay stays
-      positive; least squares looks for it between two sampling intervals and 0.9 of the
-      record.
+      positive; least squares looks for it between a small share of the sampling
+      interval and 0.9 of the record.
     - `loss`: what gradient descent minimises, by default the `SumOfSquares()` that
       least squares minimises.
     - `solver`: the one-step method of the solver.
@@ -142,7 +144,7 @@ def fit(
     """
     given = read_options("fit", options)
     model, equation = _problem_and_equation(problem, given)
-    matched = _matched(equation, data)
+    matched = _from_first_time(model, _matched(equation, data))
     given = _with_settings_of(equation, matched, given)
     task = FitTask(model, matched, {}, given.seed, equation)
     return _method(optimizer, model, given).fit(task, given)
@@ -226,7 +228,10 @@ def fit_many(
         [distinct[id(each)][0] for each in problems],
         distinct[id(problems[0])][1],
     )
-    matched = [_matched(equation, each) for each in sets]
+    matched = [
+        _from_first_time(model, _matched(equation, each))
+        for model, each in zip(models, sets)
+    ]
     given = _with_settings_of(equation, matched[0], given)
     tasks = [
         FitTask(*each, given.seed + index, equation)
@@ -296,6 +301,15 @@ def _matched(equation: Equation | None, data: Data) -> Data:
         return data
     check_instance("data", data, Data, "Data(t, x)")
     return data.select(equation.observed)
+
+
+def _from_first_time(problem: Problem, data: Data) -> Data:
+    """The data, with times that are counted from the first one if they begin later than
+    one length of the record, and the equation is the same at all times: the history is
+    meant to end where the data begin."""
+    check_instance("data", data, Data, "Data(t, x)")
+    begins_late = len(data) > 1 and data.t[0] > data.T - data.t[0]
+    return data.from_first_time() if begins_late and problem.is_autonomous else data
 
 
 def _with_settings_of(

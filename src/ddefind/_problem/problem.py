@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._util.arrays import as_vector_parameter
-from .delays import as_delays, check_delays, delay_count, in_structure
-from .general_delays import check_general, delayed_states
+from .delays import as_delays, check_delays, delay_count, in_structure, is_delay
+from .general_delays import AbstractVaryingDelay, check_general, delayed_states
 
 
 @final
@@ -87,6 +87,22 @@ class Problem(eqx.Module):
         return jax.eval_shape(self.observe, _state(self.dimension), _time()).shape[0]
 
     @property
+    def is_autonomous(self) -> bool:
+        """Whether the equation is the same at all times: neither the right-hand side,
+        nor a delay, nor what is observed depends on t."""
+        x, count = _state(self.dimension), delay_count(self.tau)
+        y = delayed_states(self.tau, x)
+        tau = in_structure(self.tau, [_time()] * count)
+        functions: list[tuple[Callable, tuple]] = [(self.rhs, (x, y, tau, _time()))]
+        if self.observe is not None:
+            functions.append((self.observe, (x, _time())))
+        for leaf in jax.tree.leaves(self.tau, is_leaf=is_delay):
+            if isinstance(leaf, AbstractVaryingDelay):
+                functions.append((lambda x, t, leaf=leaf: leaf(t, x), (x, _time())))
+        has_switches = jax.eval_shape(lambda: self.switch_times).shape[0] > 0
+        return not has_switches and not any(_uses_last(*each) for each in functions)
+
+    @property
     def has_jump(self) -> bool:
         """Whether the state jumps at time zero, from `history(0)` to `start`."""
         return self.initial is not None
@@ -121,6 +137,13 @@ def _numbers(switches: Any) -> tuple[float, ...]:
             f"but got {switches!r}."
         )
     return tuple(numbers.tolist())
+
+
+def _uses_last(function: Callable, arguments: tuple) -> bool:
+    """Whether a function depends on its last argument, an array."""
+    jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
+    used = [v for equation in jaxpr.eqns for v in equation.invars] + jaxpr.outvars
+    return any(v is jaxpr.invars[-1] for v in used)
 
 
 def _time() -> jax.ShapeDtypeStruct:
