@@ -75,14 +75,7 @@ def _walls(
     rows = [(j, sign) for j in np.flatnonzero(movable) for sign in (1, -1)]
     level = best.loss[0]
     for move in range(1, _MOST_MOVES + 1):
-        if not rows:
-            return
-        theta = np.repeat(best.theta, len(rows), axis=0)
-        held = np.zeros(theta.shape, bool)
-        for row, (j, sign) in enumerate(rows):
-            with np.errstate(over="ignore"):
-                theta[row, j] *= _FACTOR ** (sign * move)
-            held[row, j] = True
+        theta, held = _moved(best.theta, rows, move)
         is_inside = np.all((theta >= setup.lower) & (theta <= setup.upper), axis=1)
         theta, held = theta[is_inside], held[is_inside]
         rows = [row for row, inside in zip(rows, is_inside) if inside]
@@ -93,12 +86,26 @@ def _walls(
         if move == 1 and is_wall.any():
             # Chi-square rises as much for a value that the data determine: then it
             # also does for a smaller move.
-            smaller = best.theta * (theta / best.theta) ** _SMALLER
+            smaller, _ = _moved(best.theta, rows, _SMALLER)
             near = _refine_held(setup, smaller[is_wall], held[is_wall], result.points)
             is_wall[is_wall] = _rise(setup, near.loss, level) < _FLAT
         if is_wall.any():
             yield theta[is_wall], held[is_wall]
         rows = [row for row, each in zip(rows, rise) if each < _FLAT]
+
+
+def _moved(
+    theta: np.ndarray, rows: list[tuple[int, int]], power: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each (j, sign) the free values with value j multiplied by a factor to this
+    power, and which of them is held."""
+    moved = np.repeat(theta, len(rows), axis=0)
+    held = np.zeros(moved.shape, bool)
+    for row, (j, sign) in enumerate(rows):
+        with np.errstate(over="ignore"):
+            moved[row, j] *= _FACTOR ** (sign * power)
+        held[row, j] = True
+    return moved, held
 
 
 def _refine_held(
