@@ -23,7 +23,8 @@ class Family:
     `history` are the ranges of the values before time zero, `T` that of the length of
     the record in units of the natural time. States that `scaled` lists have units of
     their own, or those of another state in `same_units`. `observe` is what is measured,
-    in place of the states, in half of the cases. `finish` computes the values that depend on others."""
+    in place of the states, in half of the cases. `finish` computes the values that
+    depend on others."""
 
     text: str
     ranges: Ranges
