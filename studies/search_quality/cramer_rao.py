@@ -14,8 +14,8 @@ _CHANGE = 1e-4
 def standard_deviations(
     text: str, values: Mapping[str, float], times: np.ndarray, noise: np.ndarray
 ) -> dict[str, float]:
-    r"""The least standard deviations of unbiased estimates, the roots of the diagonal of
-    $(J^T J)^{-1}$, where $J$ holds the derivatives of the states at `times` by the
+    r"""The least standard deviations of unbiased estimates: the roots of the diagonal
+    of $(J^T J)^{-1}$, where $J$ holds the derivatives of the states at `times` by the
     parameters, in units of `noise`. A state with infinite noise is not measured."""
     columns = []
     for name, value in values.items():

@@ -126,7 +126,7 @@ def _measure_record(name: str, index: int, sets: int) -> dict:
         seen = exact + noise * random.standard_normal(exact.shape)
         data = dd.Data(times, seen, names=model.states)
         fit = dd.fit(model, data, intervals=False, progress=False)
-        errors.append((float(fit["tau"].value) - tau) / limit)
+        errors.append((fit.best[fit.names.index("tau")] - tau) / limit)
         seconds.append(fit.seconds)
     squares = np.square(errors)
     rms = float(np.sqrt(np.mean(squares)))
