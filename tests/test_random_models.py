@@ -33,13 +33,13 @@ def test_a_case_is_bounded_and_of_many_scales(each):
 
 
 def test_the_cases_are_of_all_kinds():
-    many = [case(number) for number in range(60) if number != 28]
+    many = [case(number) for number in range(40)]
     hidden = [each for each in many if not all(each.measured)]
-    assert 15 < len(hidden) < 30
+    assert 10 < len(hidden) < 20
     assert any(each.start for each in many)
     assert any(each.observe for each in many)
     assert {len(each.model.states) for each in many} == {1, 2, 3}
-    assert 25 < sum(each.bounds is None for each in many) < 35
+    assert sum(each.bounds is None for each in many) == 20
 
 
 @pytest.mark.parametrize("number", [1, 20, 26, 33])

@@ -216,19 +216,19 @@ FAMILIES: dict[str, Family] = {
     ),
     "chemostat": Family(
         "S' = D * (S0 - S) - mu * S * X / (Y * (H + S));"
-        " X' = mu * exp(-D * tau) * S(t - tau) * X(t - tau) / (H + S(t - tau)) - D * X",
+        " X' = mu * X * S(t - tau) / (H + S(t - tau)) - D * X",
         dict(
             D=(0.15, 0.5),
             S0=(1.0, 4.0),
             mu=(0.7, 1.5),
             Y=(0.3, 0.8),
-            H=(0.03, 0.2),
-            tau=(1.0, 4.0),
+            H=(0.2, 0.8),
+            tau=(3.0, 6.0),
         ),
         ((0.05, 2.0), (0.03, 1.0)),
         dict(D=_RATE, S0="S", mu=_RATE, Y="X/S", H="S", tau="t"),
         ("S", "X"),
-        T=(12.0, 30.0),
+        T=(20.0, 60.0),
     ),
     "glucose": Family(
         "G' = q - s * G * I - d * G;"
