@@ -9,42 +9,45 @@ from studies.search_quality.random_models import case
 import ddefind as dd
 from support.method_of_steps import method_of_steps
 
-SOME = [case(number) for number in (*range(24), 28, 42)]
+
+@pytest.fixture(scope="module")
+def cases():
+    return [case(number) for number in range(30)]
 
 
-def test_a_case_is_always_the_same():
-    again = case(SOME[3].number)
-    np.testing.assert_array_equal(again.values, SOME[3].values)
-    assert again.truth == SOME[3].truth
-    assert again.text == SOME[3].text
+def test_a_case_is_always_the_same(cases):
+    again = case(3)
+    np.testing.assert_array_equal(again.values, cases[3].values)
+    assert again.truth == cases[3].truth
+    assert again.text == cases[3].text
 
 
-@pytest.mark.parametrize("each", SOME, ids=lambda each: f"{each.number}_{each.family}")
-def test_a_case_is_bounded_and_of_many_scales(each):
-    x = each.exact
-    assert set(each.model.names) == set(each.truth)
-    assert 20 <= len(each.times) <= 200
-    assert 4.9 < each.times[-1] - each.times[0] < 2001
-    assert each.times[0] == each.start
-    assert np.all(np.abs(x) < 100 * np.std(x, axis=0))
-    assert np.all(np.isnan(each.values).all(axis=0) != each.measured)
-    assert each.data.names == each.model.observed
-    assert each.bounds is None or set(each.bounds) < set(each.truth)
+def test_cases_are_bounded_and_in_any_units(cases):
+    for each in cases:
+        x = each.exact
+        assert set(each.model.names) == set(each.truth)
+        assert 20 <= len(each.times) <= 200
+        assert 4.9 < each.times[-1] - each.times[0] < 2001
+        assert each.times[0] == each.start
+        assert np.all(np.abs(x) < 100 * np.std(x, axis=0))
+        assert np.all(np.isnan(each.values).all(axis=0) != each.measured)
+        assert each.data.names == each.model.observed
+        assert each.bounds is None or set(each.bounds) < set(each.truth)
+    lengths = [each.times[-1] - each.start for each in cases]
+    assert max(lengths) > 50 * min(lengths)
 
 
-def test_the_cases_are_of_all_kinds():
-    many = [case(number) for number in range(40)]
-    hidden = [each for each in many if not all(each.measured)]
-    assert 10 < len(hidden) < 20
-    assert any(each.start for each in many)
-    assert any(each.observe for each in many)
-    assert {len(each.model.states) for each in many} == {1, 2, 3}
-    assert sum(each.bounds is None for each in many) == 20
+def test_the_cases_are_of_all_kinds(cases):
+    assert 8 <= sum(not all(each.measured) for each in cases) <= 15
+    assert any(each.start for each in cases)
+    assert any(each.observe for each in cases)
+    assert {len(each.model.states) for each in cases} == {1, 2, 3}
+    assert 13 <= sum(each.bounds is None for each in cases) <= 17
 
 
-@pytest.mark.parametrize("number", [1, 20, 26, 33])
-def test_the_integrator_agrees_with_scipy(number):
-    each = case(number)
+@pytest.mark.parametrize("number", [1, 20, 26, 29])
+def test_the_integrator_agrees_with_scipy(number, cases):
+    each = cases[number]
     program = read_model(each.text)
     slope = program.make_slope(each.truth)
     lags = sorted({name for _, name in program.delayed})
@@ -63,9 +66,9 @@ def test_the_integrator_agrees_with_scipy(number):
 
 
 @pytest.mark.parametrize("number", [0, 2, 6, 10, 11])
-def test_data_follow_the_equation(number):
+def test_data_follow_the_equation(number, cases):
     """The residuals of our own solution at the truth are the noise."""
-    each = case(number)
+    each = cases[number]
     times = each.times - each.start
     solution = dd.solve(each.model.problem(each.truth), T=times[-1])
     residuals = ((each.values - np.asarray(solution(times))) / each.noise).ravel()

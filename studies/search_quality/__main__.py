@@ -2,6 +2,8 @@
 
 import argparse
 import json
+from collections.abc import Sequence
+from typing import Any
 
 from ddefind._util.text_files import write_whole
 
@@ -14,7 +16,7 @@ FILE = RESULTS / "search_quality.json"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.search_quality")
     parser.add_argument("part", choices=["models", "hidden", "delays"])
-    parser.add_argument("systems", nargs="*", help="of the parts `hidden` and `delays`")
+    parser.add_argument("systems", nargs="*", help="of `hidden` or `delays`")
     parser.add_argument("--cases", type=int, default=300, help="of `models`")
     parser.add_argument("--first", type=int, default=0, help="case of `models`")
     parser.add_argument("--random-starts", type=int, default=0, help="of `models`")
@@ -23,15 +25,22 @@ def main() -> None:
     if given.part == "models":
         numbers = range(given.first, given.first + given.cases)
         _measure_models(numbers, given.random_starts)
-        return
-    part = {"hidden": hidden, "delays": delays}[given.part]
-    for name in given.systems or part.SYSTEMS:
+    else:
+        part = hidden if given.part == "hidden" else delays
+        _measure_systems(given.part, part, given.systems, given.sets)
+
+
+def _measure_systems(
+    name: str, part: Any, systems: Sequence[str], sets: int | None
+) -> None:
+    """The systems one after the other, each kept as soon as it is measured."""
+    for system in systems or part.SYSTEMS:
         results = read_results(FILE, {})
-        found = part.measure(name, given.sets or part.SETS)
-        results.setdefault(given.part, {})[name] = found
+        found = part.measure(system, sets or part.SETS)
+        results.setdefault(name, {})[system] = found
         write_whole(FILE, json.dumps(results, indent=1) + "\n")
-        print(json.dumps({name: found}), flush=True)
-    print(part.summary(read_results(FILE, {})[given.part]))
+        print(json.dumps({system: found}), flush=True)
+    print(part.summary(read_results(FILE, {})[name]))
 
 
 def _measure_models(numbers: range, random_starts: int) -> None:
