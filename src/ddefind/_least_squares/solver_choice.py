@@ -72,7 +72,7 @@ def _walls(
     best = result.best
     movable = ~setup.is_history & (best.theta[0] != 0)
     movable[list(setup.model.free.delays)] = False
-    rows = [(j, sign) for j in np.flatnonzero(movable) for sign in (1, -1)]
+    rows = [(int(j), sign) for j in np.flatnonzero(movable) for sign in (1, -1)]
     level = best.loss[0]
     for move in range(1, _MOST_MOVES + 1):
         theta, held = _moved(best.theta, rows, move)
