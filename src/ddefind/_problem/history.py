@@ -10,8 +10,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._util.arrays import as_vector_parameter
+from .._util.arrays import as_parameter, as_vector_parameter
 from .network import Network
+from .spline_basis import spline_basis
 
 
 class AbstractHistory(eqx.Module):
@@ -97,6 +98,44 @@ class Periodic(AbstractHistory):
 
     def __call__(self, t: jax.Array) -> jax.Array:
         return self.A * jnp.sin(self.omega * t) + self.b
+
+
+@final
+class Smooth(AbstractHistory):
+    r"""A smooth curve in each component: $X_0(t) = a\,t + b + \sum_j c_j\,
+    \phi_j(t / L)$.
+
+    The k curves $\phi_j$ are natural cubic splines with k + 2 equally spaced knots,
+    which vanish at both ends of $[-1, 0]$: `b` is the state at time zero, `a` the mean
+    slope during the `length` L, and the coefficients `c`, of shape (k, d), bend the
+    straight line. Before -L the curve goes on as a straight line. All $\phi_j$ are
+    equally rough ($\int \phi_j''^2$), so that equal Gaussian priors of the coefficients
+    penalise roughness.
+
+    >>> history = Smooth(a=1.0, b=4.0, c=[[0.5], [0.0], [0.0], [0.0]], length=2.0)
+    >>> history(-1.0), history(-2.0)
+    (Array([3.5], dtype=float64), Array([2.], dtype=float64))
+    """
+
+    a: jax.Array = eqx.field(converter=as_vector_parameter)
+    b: jax.Array = eqx.field(converter=as_vector_parameter)
+    c: jax.Array = eqx.field(converter=as_parameter)
+    length: jax.Array = eqx.field(converter=as_parameter)
+
+    def __check_init__(self):
+        shape = getattr(self.c, "shape", None)
+        if shape is not None and (len(shape) != 2 or shape[1:] != self.b.shape):
+            raise ValueError(
+                f"`c` needs one row for each curve and {len(self.b)} in each row, one "
+                f"for each component of `b`, but has the shape {shape}."
+            )
+
+    def __call__(self, t: jax.Array) -> jax.Array:
+        basis = spline_basis(self.c.shape[0])
+        u = t / self.length
+        powers = jnp.maximum(u - basis.knots, 0.0) ** 3
+        curves = basis.constant + basis.linear * u + basis.cubic @ powers
+        return self.a * t + self.b + curves @ self.c
 
 
 @final
