@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
 from .._data.data import Data
 from .._equation.equation import Equation
+from .._equation.history_kinds import CHOSEN_BY_FIT
 from .._loss.losses import SumOfSquares
 from .._problem.parameters import Fixed, parameter_vector
 from .._problem.problem import Problem
@@ -14,6 +15,8 @@ from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
 from .._util.errors import check_instance
+from .choose_history import choose_history
+from .full_names import by_full_names
 from .least_squares import LeastSquares
 from .method import AbstractMethod
 from .optimizers import AbstractOptimizer, Adam
@@ -108,7 +111,9 @@ def fit(
     - `data`: the measurements.
     - `optimizer`: the method: `LeastSquares()`, `Adam()`, `RMSProp()`, `SGD()` or
       `LBFGS()`.
-    - `history`: for an `Equation`, another history than its own.
+    - `history`: for an `Equation`, another history than its own. With `"auto"` the
+      history is chosen by evidence, and with `"data"` the beginning of the data is the
+      past.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
       number to start from. All others are learned without bounds. The delay stays
       positive; least squares looks for it between two sampling intervals and 0.9 of the
@@ -141,11 +146,61 @@ def fit(
     True
     """
     given = read_options("fit", options)
+    kind = _history_kind(problem, given)
+    if kind == "auto":
+        return _fit_auto(problem, data, optimizer, given)
+    return _fit(problem, data, optimizer, given)
+
+
+def _fit(
+    problem: Problem | Equation,
+    data: Data,
+    optimizer: AbstractMethod | None,
+    given: FitOptions,
+) -> Any:
+    """A fit whose history is known."""
     model, equation = _problem_and_equation(problem, given)
     matched = _matched(equation, data)
     given = _with_settings_of(equation, matched, given)
     task = FitTask(model, matched, {}, given.seed, equation)
     return _method(optimizer, model, given).fit(task, given)
+
+
+def _history_kind(problem: Problem | Equation, options: FitOptions) -> Any:
+    """The history that is asked for, if it is one that a fit chooses, and else None."""
+    if not isinstance(problem, Equation):
+        return None
+    history = problem.history if options.history is None else options.history
+    is_chosen = isinstance(history, str) and history in CHOSEN_BY_FIT
+    return history if is_chosen else None
+
+
+def _fit_auto(
+    problem: Equation,
+    data: Data,
+    optimizer: AbstractMethod | None,
+    options: FitOptions,
+) -> Estimate:
+    """The fit with the history for which there is most evidence."""
+    if not isinstance(optimizer, LeastSquares | None):
+        raise ValueError(
+            '`history="auto"` compares likelihoods, which only least squares has: '
+            "leave out `optimizer`, or choose a history."
+        )
+    constant = problem.with_history("constant")
+    # The same name may mean something else where another history has it, too.
+    parameters = by_full_names(constant.blank, options.parameters)
+    plain = replace(options, history=None, parameters=parameters, intervals=False)
+    method = LeastSquares() if optimizer is None else optimizer
+
+    def fit_with(kind: str, solver: Any) -> Estimate:
+        chosen = plain if solver is None else replace(plain, solver=solver)
+        return _fit(problem.with_history(kind), data, method, chosen)
+
+    best = choose_history(fit_with)
+    if options.intervals is False or best.search_result.interrupted:
+        return best
+    return best.with_intervals()
 
 
 @overload
@@ -220,6 +275,12 @@ def fit_many(
     """
     given = read_options("fit_many", options)
     problems, sets, own_starts = _one_for_each_fit(problem, data, starts)
+    kind = _history_kind(problems[0], given)
+    if kind is not None:
+        raise ValueError(
+            f'`history="{kind}"` depends on the data, but `fit_many` fits one model to '
+            "all of them. Call `dd.fit` for each data set, or choose a history."
+        )
     _check_one_equation(problems)
     distinct = {id(each): _problem_and_equation(each, given) for each in problems}
     models, equation = (

@@ -5,21 +5,25 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
+from .._data.smoothing import spread
 from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
 from .._least_squares.search import PHASES, search
 from .._least_squares.setup import make_setup
+from .._least_squares.smooth_history import with_roughness_priors
 from .._least_squares.solver_choice import another_solver
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
+from .._problem.history import Constant, Smooth
+from .._problem.parameters import Fixed
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
@@ -28,12 +32,16 @@ from .._solve.solution import check_steps
 from .._util.cores import cores
 from .._util.errors import check_positive
 from .._util.progress import Reporter
+from .full_names import by_full_names
 from .method import AbstractMethod
 from .request import FitOptions, FitTask
 
 # What the progress bar shows after the phases of the search.
 _INTERVALS = "intervals"
 _STEPS_PER_DELAY = 10
+# The length of a smooth history in a fit with several delays, as a multiple of the
+# longest one that a fit with a constant history finds.
+_LENGTH = 1.25
 # What is printed below many fits without intervals.
 _LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
 
@@ -138,11 +146,13 @@ class LeastSquares(AbstractMethod):
         steps = options.steps_per_delay
         steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
 
+        task, settings = self._with_smooth_history(task, options, workers)
+
         def setup_with(solver: AbstractSolver | AbstractAdaptive):
             return make_setup(
                 task.problem,
                 task.data,
-                options.settings(task),
+                settings,
                 solver,
                 steps,
                 self.huber,
@@ -166,6 +176,40 @@ class LeastSquares(AbstractMethod):
                 result = search(setup, self.starts, task.seed, after_phase)
         seconds = time.perf_counter() - began
         return make_estimate(setup, problem, result, task.seed, seconds, task.equation)
+
+    def _with_smooth_history(
+        self, task: FitTask, options: FitOptions, workers: int
+    ) -> tuple[FitTask, dict[str, Any]]:
+        """The task and its settings, with the length and the priors of a smooth
+        history.
+
+        Its length is the delay; with several delays it is a little more than the
+        longest one of a fit with a constant history. That fit is also asked how far
+        states vary that were not measured."""
+        problem, settings = task.problem, options.settings(task)
+        past = problem.history
+        if not isinstance(past, Smooth):
+            return task, settings
+        is_measured = problem.observe is None and np.isfinite(task.data.x).any(axis=0)
+        spreads = spread(task.data)
+        lacks_length = np.isnan(past.length) and "history.length" not in settings
+        if lacks_length or not np.all(is_measured):
+            constant = eqx.tree_at(lambda p: p.history, problem, Constant(past.b))
+            simple = replace(task, problem=constant)
+            kept = {
+                key: setting
+                for key, setting in by_full_names(problem, settings).items()
+                if not key.startswith("history.") or key.startswith("history.b")
+            }
+            plain = replace(options, parameters=kept)
+            fit = self._search(replace(simple, starts={}), plain, workers, None)
+            if np.isfinite(fit.loss):
+                varies = np.std(np.asarray(fit.solution.x), axis=0)
+                spreads = np.where(is_measured, spreads, varies)
+            longest = _LENGTH * _longest_delay(fit)
+            if lacks_length:
+                settings["history.length"] = Fixed(longest)
+        return task, with_roughness_priors(problem, settings, spreads)
 
 
 def _longest_delay(estimate: Estimate) -> float:

@@ -12,6 +12,7 @@ from .._inference.assessment import (
     Assessment,
     assess,
     has_fit,
+    is_rejected,
     model_values,
     standard_deviations,
     test_residuals,
@@ -25,7 +26,7 @@ from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.profile_intervals import profiles
 from .._inference.profile_likelihood import Profile
-from .._inference.residual_tests import CHI, WHITE, ResidualTest, failed
+from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
 from .._least_squares import levenberg_marquardt
 from .._least_squares.search import Minimum, SearchResult
@@ -54,7 +55,9 @@ class Estimate(AbstractFit):
     The best of `starts` starts was taken, drawn with `seed`; `minima` are the distinct
     minima that were found. `assessment` holds what takes further computing: the 95%
     intervals, the verdicts and the tests of the residuals. It is None where they were
-    left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them."""
+    left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them.
+    `histories` are the kinds of history that `history="auto"` compared, the chosen one
+    first, each with its BIC less that of the chosen one."""
 
     start: Problem
     starts: int
@@ -62,6 +65,7 @@ class Estimate(AbstractFit):
     setup: FitSetup = field(repr=False)
     search_result: SearchResult = field(repr=False)
     assessment: Assessment | None = field(repr=False)
+    histories: tuple[tuple[str, float], ...] = field(default=(), repr=False)
 
     # The estimates and their errors
 
@@ -186,7 +190,7 @@ class Estimate(AbstractFit):
     def rejected(self) -> bool:
         """Whether the residuals reject the model: by their order, or by their size
         against the given noise."""
-        return any(check.test in (WHITE, CHI) for check in self.failed_checks)
+        return is_rejected(self.checks)
 
     @cached_property
     def criteria(self) -> Criteria:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final, overload
 
 import numpy as np
@@ -14,6 +14,7 @@ from .._inference.assessment import Assessment, assess
 from .._inference.combinations import groups
 from .._inference.covariance import Uncertainty
 from .._inference.exchanges import delay_parameters
+from .._inference.history_check import OtherHistory
 from .._inference.identifiability import Verdict, verdicts
 from .._inference.profile_likelihood import Profile
 from .._inference.residual_tests import ResidualTest
@@ -162,7 +163,11 @@ def _estimate(
     result = _search_result(content["search"], setup.points())
     seed, seconds = content["options"]["seed"], content["seconds"]
     assessment = _assessment(content, Uncertainty(setup, result))
-    return make_estimate(setup, problem, result, seed, seconds, equation, assessment)
+    histories = tuple((kind, rise) for kind, rise in content["histories"])
+    estimate = make_estimate(
+        setup, problem, result, seed, seconds, equation, assessment
+    )
+    return replace(estimate, histories=histories)
 
 
 def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
@@ -284,12 +289,14 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
     saved = content["assessment"]
     if saved is None:
         return assess(uncertainty, profiles)
+    other = saved["other_history"]
     return Assessment(
         profiles=profiles,
         verdicts=_verdicts(content["table"], uncertainty, profiles),
         ties=tuple((rise, theta) for rise, theta in saved["ties"]),
         fitted=saved["fitted"],
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
+        other_history=None if other is None else OtherHistory(*other),
     )
 
 
