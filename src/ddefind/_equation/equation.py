@@ -228,6 +228,15 @@ class Equation:
             for part in program.parts
         )
 
+    @property
+    def depends_on_time(self) -> bool:
+        """Whether a formula contains the time itself, other than in delayed states."""
+        return any(
+            part == Name("t")
+            for program in self._programs.values()
+            for part in program.parts
+        )
+
     @cached_property
     def _template(self) -> ProblemTemplate:
         tied = {k: s.to for k, s in self.settings.items() if isinstance(s, Tied)}

@@ -61,7 +61,7 @@ def blank_history(history: Any, d: int) -> Any:
     make, fields = _VECTORS[history]
     if make is Neural:
         return Neural(d)
-    blank = dict.fromkeys(fields, np.full(d, np.nan))
+    blank: dict[str, np.ndarray] = dict.fromkeys(fields, np.full(d, np.nan))
     if make is Smooth:
         blank["c"], blank["length"] = np.zeros((SPLINE_CURVES, d)), np.array(np.nan)
     return make(**blank)

@@ -7,7 +7,6 @@ from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
 from .._data.data import Data
 from .._equation.equation import Equation
-from .._equation.history_kinds import CHOSEN_BY_FIT
 from .._loss.losses import SumOfSquares
 from .._problem.parameters import Fixed, parameter_vector
 from .._problem.problem import Problem
@@ -15,8 +14,7 @@ from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
 from .._util.errors import check_instance
-from .choose_history import choose_history
-from .full_names import by_full_names
+from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
 from .method import AbstractMethod
 from .optimizers import AbstractOptimizer, Adam
@@ -146,9 +144,8 @@ def fit(
     True
     """
     given = read_options("fit", options)
-    kind = _history_kind(problem, given)
-    if kind == "auto":
-        return _fit_auto(problem, data, optimizer, given)
+    if isinstance(problem, Equation) and depends_on_data(problem, given):
+        return fit_with_data(problem, data, optimizer, given, _fit)
     return _fit(problem, data, optimizer, given)
 
 
@@ -164,43 +161,6 @@ def _fit(
     given = _with_settings_of(equation, matched, given)
     task = FitTask(model, matched, {}, given.seed, equation)
     return _method(optimizer, model, given).fit(task, given)
-
-
-def _history_kind(problem: Problem | Equation, options: FitOptions) -> Any:
-    """The history that is asked for, if it is one that a fit chooses, and else None."""
-    if not isinstance(problem, Equation):
-        return None
-    history = problem.history if options.history is None else options.history
-    is_chosen = isinstance(history, str) and history in CHOSEN_BY_FIT
-    return history if is_chosen else None
-
-
-def _fit_auto(
-    problem: Equation,
-    data: Data,
-    optimizer: AbstractMethod | None,
-    options: FitOptions,
-) -> Estimate:
-    """The fit with the history for which there is most evidence."""
-    if not isinstance(optimizer, LeastSquares | None):
-        raise ValueError(
-            '`history="auto"` compares likelihoods, which only least squares has: '
-            "leave out `optimizer`, or choose a history."
-        )
-    constant = problem.with_history("constant")
-    # The same name may mean something else where another history has it, too.
-    parameters = by_full_names(constant.blank, options.parameters)
-    plain = replace(options, history=None, parameters=parameters, intervals=False)
-    method = LeastSquares() if optimizer is None else optimizer
-
-    def fit_with(kind: str, solver: Any) -> Estimate:
-        chosen = plain if solver is None else replace(plain, solver=solver)
-        return _fit(problem.with_history(kind), data, method, chosen)
-
-    best = choose_history(fit_with)
-    if options.intervals is False or best.search_result.interrupted:
-        return best
-    return best.with_intervals()
 
 
 @overload
@@ -275,8 +235,8 @@ def fit_many(
     """
     given = read_options("fit_many", options)
     problems, sets, own_starts = _one_for_each_fit(problem, data, starts)
-    kind = _history_kind(problems[0], given)
-    if kind is not None:
+    first = problems[0]
+    if isinstance(first, Equation) and (kind := depends_on_data(first, given)):
         raise ValueError(
             f'`history="{kind}"` depends on the data, but `fit_many` fits one model to '
             "all of them. Call `dd.fit` for each data set, or choose a history."

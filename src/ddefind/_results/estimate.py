@@ -31,6 +31,7 @@ from .._inference.stability import Stability, stability
 from .._least_squares import levenberg_marquardt
 from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
+from .._problem.history import time_zero
 from .._problem.problem import Problem
 from .report import as_dict, as_html, as_text, table
 from .result import AbstractFit
@@ -211,16 +212,18 @@ class Estimate(AbstractFit):
 
         **Arguments**
 
-        - `times`: from 0 on, also beyond the data. A number is the last of 201 times;
-          by default that is the last time of the data.
+        - `times`: from 0 on (with `history="data"`, from `time_zero` on), also beyond
+          the data. A number is the last of 201 times; by default that is the last time
+          of the data.
         - `parameters`: other values by name, of learned or fixed parameters. They count
           as known exactly; the uncertainty of the others stays as it is.
         - `level`: of the band.
         """
         check_level(level)
         self._check_there_is_a_fit()
-        at = read_times(times, self.data.T)
-        return predict(self.uncertainty, self.problem, at, parameters or {}, level)
+        at = read_times(times, self.data.T, self.time_zero)
+        said = predict(self.uncertainty, self.problem, at, parameters or {}, level)
+        return replace(said, t=said.t + self.time_zero)
 
     def derived(self, expression: str, level: float = 0.95) -> Derived:
         """A function of the parameters, such as `"r * tau"` or `"b[0] / K"`, with its
@@ -342,7 +345,7 @@ def make_estimate(
     return Estimate(
         problem=free.problem_at(theta, problem),
         start=free.problem_at(first, problem),
-        data=setup.data,
+        data=setup.data.later(time_zero(problem.history)),
         names=free.names,
         best=theta,
         loss=loss,

@@ -31,6 +31,7 @@ from .._loss.path_costs import Points
 from .._problem.delays import DelayRole
 from .._problem.free_parameters import FreeParameters, ParameterArray
 from .._problem.general_delays import is_general
+from .._problem.history import time_zero
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import with_values
 from .._problem.problem import Problem
@@ -177,6 +178,7 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
     free = _free_parameters(content["parameters"], tuple(saved["names"]), roles)
     learned, fixed = free.split(problem)
     priors, data = saved["priors"], _data(content["data"])
+    data = data.later(-time_zero(problem.history))
     solver = solver_named(content["solver"], content["tolerances"])
     model = LeastSquaresModel(
         free=free,

@@ -145,7 +145,11 @@ def _about_noise(fit: "Estimate") -> str:
 
 
 def _about_histories(fit: "Estimate") -> list[str]:
-    """Which history was chosen, and by how much."""
+    """Which history was chosen, and by how much; or how much of the data is past."""
+    if fit.time_zero:
+        return [
+            f"The fit begins at t = {fit.time_zero:.4g}; the data before are its past."
+        ]
     if not fit.histories:
         return []
     (chosen, _), *others = fit.histories
