@@ -8,13 +8,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import numpy as np
 
 from .._inference.evidence import at_minima, evidence
-from .._least_squares.search import search
+from .._least_squares.other_history import free_values, moved_to, with_more_starts
 from .._results.estimate import Estimate, make_estimate
+from .similar_histories import similar_histories
 
 KINDS = ("constant", "affine", "periodic", "spline")
+# The number of times during a delay at which histories are compared.
+_SAMPLES = 41
 # The longer a delay is, the more of the record a history can fill. One more than twice
 # as long as that of another minimum is chosen on very strong evidence only.
 _LONG_PENALTY = 10.0
@@ -43,6 +47,7 @@ def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
         solver = fits[kind].solver
         if fits[kind].search_result.interrupted:
             break
+    fits = {kind: _with_starts_of(fits, kind) for kind in fits}
     candidates = [each for kind in fits for each in _candidates(kind, fits[kind])]
     if not candidates:
         return fits["constant"]
@@ -60,6 +65,35 @@ def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
     seconds = sum(fit.seconds for fit in fits.values())
     best = _at(fits[chosen.kind], chosen)
     return replace(best, histories=histories, seconds=seconds)
+
+
+def _with_starts_of(fits: dict[str, Estimate], kind: str) -> Estimate:
+    """The fit with one kind of history, with further starts at what the fits with the
+    others found."""
+    fit = fits[kind]
+    if not np.isfinite(fit.loss):
+        return fit
+    others = [fits[other] for other in fits if other != kind]
+    rows = [row for other in others for row in _as_start(fit, other)]
+    if not rows:
+        return fit
+    setup, before = fit.setup, fit.search_result
+    result = with_more_starts(setup, before, np.array(rows), fit.seed)
+    return make_estimate(setup, fit.problem, result, fit.seed, fit.seconds, fit.model)
+
+
+def _as_start(fit: Estimate, other: Estimate) -> list[np.ndarray]:
+    """The best parameters of the fit `other` as starts of `fit`, with histories that
+    are similar during the longest delay."""
+    if not np.isfinite(other.loss):
+        return []
+    delay = float(other.setup.delay(other.best[None])[0])
+    t = np.linspace(-delay, 0.0, _SAMPLES)
+    x = np.stack([np.asarray(other.problem.history(each)) for each in t])
+    return [
+        free_values(fit.setup, eqx.tree_at(lambda p: p.history, other.problem, past))
+        for past in similar_histories(fit.problem.history, t, x)
+    ]
 
 
 def _candidates(kind: str, fit: Estimate) -> list[_Candidate]:
@@ -84,11 +118,7 @@ def _at(fit: Estimate, chosen: _Candidate) -> Estimate:
     """The fit at its chosen minimum."""
     if chosen.number == 0:
         return fit
-    setup, before = fit.setup, fit.search_result
-    result = search(replace(setup, guess=chosen.theta), 1, fit.seed)
-    others = (m for i, m in enumerate(before.minima) if i != chosen.number)
-    first = before.minima[chosen.number]
-    own = result.minima[0]._replace(starts=first.starts)
-    result = replace(result, minima=(own, *others), starts=before.starts)
-    problem = fit.problem
-    return make_estimate(setup, problem, result, fit.seed, fit.seconds, fit.model)
+    result = moved_to(fit.setup, fit.search_result, chosen.theta, fit.seed)
+    return make_estimate(
+        fit.setup, fit.problem, result, fit.seed, fit.seconds, fit.model
+    )

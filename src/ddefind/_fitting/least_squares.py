@@ -15,15 +15,17 @@ from .._data.smoothing import spread
 from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
+from .._least_squares.other_history import free_values, with_more_starts
 from .._least_squares.search import PHASES, search
-from .._least_squares.setup import make_setup
+from .._least_squares.setup import FitSetup, make_setup
 from .._least_squares.smooth_history import with_roughness_priors
 from .._least_squares.solver_choice import another_solver
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
-from .._problem.history import Constant, Smooth
+from .._problem.history import Affine, Smooth
 from .._problem.parameters import Fixed
+from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
@@ -39,8 +41,12 @@ from .request import FitOptions, FitTask
 # What the progress bar shows after the phases of the search.
 _INTERVALS = "intervals"
 _STEPS_PER_DELAY = 10
+# The parameters that a smooth history has, and an affine one has not.
+_BENDS = ("history.c", "history.length")
+# How many minima of a fit with an affine history are starts of one with a smooth one.
+_MOST_MINIMA = 8
 # The length of a smooth history in a fit with several delays, as a multiple of the
-# longest one that a fit with a constant history finds.
+# longest one that a fit with an affine history finds.
 _LENGTH = 1.25
 # What is printed below many fits without intervals.
 _LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
@@ -146,7 +152,11 @@ class LeastSquares(AbstractMethod):
         steps = options.steps_per_delay
         steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
 
-        task, settings = self._with_smooth_history(task, options, workers)
+        settings, affine = options.settings(task), None
+        if isinstance(task.problem.history, Smooth):
+            affine = self._affine_first(task, options, workers)
+            settings = _smooth_settings(task, settings, affine)
+            options = replace(options, solver=affine.solver)
 
         def setup_with(solver: AbstractSolver | AbstractAdaptive):
             return make_setup(
@@ -174,42 +184,59 @@ class LeastSquares(AbstractMethod):
             if other is not None:
                 setup = other
                 result = search(setup, self.starts, task.seed, after_phase)
+        if affine is not None:
+            more = _bent(setup, problem, affine)
+            result = with_more_starts(setup, result, more, task.seed)
         seconds = time.perf_counter() - began
         return make_estimate(setup, problem, result, task.seed, seconds, task.equation)
 
-    def _with_smooth_history(
+    def _affine_first(
         self, task: FitTask, options: FitOptions, workers: int
-    ) -> tuple[FitTask, dict[str, Any]]:
-        """The task and its settings, with the length and the priors of a smooth
-        history.
+    ) -> Estimate:
+        """The fit with an affine history instead of a smooth one, which contains it."""
+        past = task.problem.history
+        line = Affine(np.full(past.b.shape, np.nan), past.b)
+        settings = by_full_names(task.problem, options.settings(task))
+        kept = {key: s for key, s in settings.items() if not key.startswith(_BENDS)}
+        problem = eqx.tree_at(lambda p: p.history, task.problem, line)
+        simple = replace(task, problem=problem, starts={})
+        return self._search(simple, replace(options, parameters=kept), workers, None)
 
-        Its length is the delay; with several delays it is a little more than the
-        longest one of a fit with a constant history. That fit is also asked how far
-        states vary that were not measured."""
-        problem, settings = task.problem, options.settings(task)
+
+def _smooth_settings(
+    task: FitTask, settings: dict[str, Any], affine: Estimate
+) -> dict[str, Any]:
+    """The settings, with the length and the priors of a smooth history.
+
+    Its length is the delay; with several delays it is a little more than the longest
+    one of the `affine` fit, which also tells how far states vary that were not
+    measured."""
+    past, data = task.problem.history, task.data
+    is_measured = np.isfinite(data.x).any(axis=0)
+    spreads = spread(data)
+    if task.problem.observe is not None or not is_measured.all():
+        varies = np.std(np.asarray(affine.solution.x), axis=0)
+        if task.problem.observe is None:
+            varies = np.where(is_measured, spreads, varies)
+        spreads = np.where(np.isfinite(varies) & (varies > 0), varies, 1.0)
+    if np.isnan(past.length) and "history.length" not in settings:
+        length = Fixed(_LENGTH * _longest_delay(affine))
+        settings = {**settings, "history.length": length}
+    return with_roughness_priors(task.problem, settings, spreads)
+
+
+def _bent(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
+    """The minima of the affine fit as starts of the fit with a smooth history."""
+    free, rows = affine.setup.model.free, []
+    for minimum in affine.search_result.minima[:_MOST_MINIMA]:
+        line = free.problem_at(minimum.theta, affine.problem)
         past = problem.history
-        if not isinstance(past, Smooth):
-            return task, settings
-        is_measured = problem.observe is None and np.isfinite(task.data.x).any(axis=0)
-        spreads = spread(task.data)
-        lacks_length = np.isnan(past.length) and "history.length" not in settings
-        if lacks_length or not np.all(is_measured):
-            constant = eqx.tree_at(lambda p: p.history, problem, Constant(past.b))
-            simple = replace(task, problem=constant)
-            kept = {
-                key: setting
-                for key, setting in by_full_names(problem, settings).items()
-                if not key.startswith("history.") or key.startswith("history.b")
-            }
-            plain = replace(options, parameters=kept)
-            fit = self._search(replace(simple, starts={}), plain, workers, None)
-            if np.isfinite(fit.loss):
-                varies = np.std(np.asarray(fit.solution.x), axis=0)
-                spreads = np.where(is_measured, spreads, varies)
-            longest = _LENGTH * _longest_delay(fit)
-            if lacks_length:
-                settings["history.length"] = Fixed(longest)
-        return task, with_roughness_priors(problem, settings, spreads)
+        delay = float(affine.setup.delay(minimum.theta[None])[0])
+        length = delay if np.isnan(past.length) else past.length
+        smooth = Smooth(line.history.a, line.history.b, 0 * past.c, length)
+        bent = eqx.tree_at(lambda p: p.history, line, smooth)
+        rows.append(free_values(setup, bent))
+    return np.array(rows).reshape(-1, len(setup.lower))
 
 
 def _longest_delay(estimate: Estimate) -> float:

@@ -16,8 +16,13 @@ from .._problem.parameters import Fixed, Parameter, Tied, parameter_vector
 from .._problem.problem import Problem
 from .batches import refine
 from .normal_equations import Priors
-from .search import SearchResult, search
+from .search import Minimum, SearchResult, search
 from .setup import FitSetup, make_setup
+
+# A fit from another start is better if its chi-square is lower by this.
+_BETTER = 0.01
+# Minima whose chi-squares differ by less than this count as the same.
+_SAME_CHI_SQUARE = 0.1
 
 
 def with_history(
@@ -86,6 +91,67 @@ def free_values(setup: FitSetup, problem: Problem) -> np.ndarray:
     free, values = setup.model.free, parameter_vector(problem)
     theta = np.array([values[free.source.index(j)] for j in range(len(free.names))])
     return np.clip(theta, setup.lower, setup.upper)
+
+
+def with_more_starts(
+    setup: FitSetup, result: SearchResult, theta: np.ndarray, seed: int
+) -> SearchResult:
+    """A result to which fits from the rows of `theta` are added: their minima, and the
+    best of them if it is better than that of the search."""
+    theta = np.clip(theta[np.all(np.isfinite(theta), axis=1)], setup.lower, setup.upper)
+    if not len(theta) or result.interrupted:
+        return result
+    fits = refine(setup, theta, result.points, setup.steps(theta))
+    unit = setup.residual_variance(float(result.best.loss_above_rounding[0]))
+    lowest = int(np.argmin(fits.loss))
+    if fits.loss[lowest] < result.best.loss[0] - _BETTER * unit:
+        return moved_to(setup, result, fits.theta[lowest], seed, fits.theta)
+    return replace(result, minima=_merged(setup, result, result.minima, fits.theta))
+
+
+def moved_to(
+    setup: FitSetup,
+    result: SearchResult,
+    theta: np.ndarray,
+    seed: int,
+    more: np.ndarray | None = None,
+) -> SearchResult:
+    """The result whose best fit is the one that is reached from `theta`. Its minima are
+    those of `result` and those that are reached from the rows of `more`."""
+    found = search(replace(setup, guess=theta), 1, seed)
+    if not np.isfinite(found.best.loss[0]):
+        return result
+    rows = np.empty((0, len(theta))) if more is None else more
+    minima = _merged(setup, found, (*found.minima, *result.minima), rows)
+    return replace(found, minima=minima, starts=result.starts)
+
+
+def _merged(
+    setup: FitSetup,
+    result: SearchResult,
+    minima: tuple[Minimum, ...],
+    more: np.ndarray,
+) -> tuple[Minimum, ...]:
+    """The minima, first that of the best fit, and those that are reached from the rows
+    of `more`, all with the weights of `result`. Those with about the same sum of
+    squares are one."""
+    counts = [each.starts for each in minima] + [1] * len(more)
+    theta = np.array([*(each.theta for each in minima), *more])
+    fits = refine(setup, theta, result.points, setup.steps(theta))
+    unit = setup.residual_variance(float(result.best.loss_above_rounding[0]))
+    kept = [minima[0]._replace(theta=result.best.theta[0], starts=0)]
+    kept[0] = kept[0]._replace(loss=float(result.best.loss[0]))
+    for row in np.argsort(fits.loss, kind="stable"):
+        loss, starts = float(fits.loss[row]), counts[row]
+        if not np.isfinite(loss):
+            break
+        for place, other in enumerate(kept):
+            if abs(other.loss - loss) < _SAME_CHI_SQUARE * unit:
+                kept[place] = other._replace(starts=other.starts + starts)
+                break
+        else:
+            kept.append(Minimum(fits.theta[row], loss, starts))
+    return tuple(kept)
 
 
 def continued(
