@@ -19,14 +19,16 @@ from .similar_histories import similar_histories
 KINDS = ("constant", "affine", "periodic", "spline")
 # The number of times during a delay at which histories are compared.
 _SAMPLES = 41
-# The longer a delay is, the more of the record a history can fill. One more than twice
-# as long as that of another minimum is chosen on very strong evidence only.
-_LONG_PENALTY = 10.0
+# The longer a delay is, the more of the record a history can fill; and of many fast
+# sines one always follows the noise. A delay more than twice as long as that of another
+# minimum, and a history with more than one cycle in a delay, are chosen on very strong
+# evidence only: BIC must be lower by this.
+LONG_PENALTY = _FAST_PENALTY = 10.0
 
 
 class _Candidate(NamedTuple):
     """A minimum of the fit with one kind of history: its number in that fit's list,
-    its parameters, its longest delay and its BIC."""
+    its parameters, its longest delay, and its BIC with the penalty of a fast sine."""
 
     kind: str
     number: int
@@ -101,6 +103,9 @@ def _candidates(kind: str, fit: Estimate) -> list[_Candidate]:
         return []
     minima = at_minima(fit.setup, fit.search_result)
     delays, bics = fit.setup.delay(minima.theta), evidence(fit.setup, minima)
+    cycles = minima.theta * delays[:, None] / (2 * np.pi)
+    is_fast = np.any(fit.setup.is_frequency & (cycles > 1), axis=1)
+    bics = bics + _FAST_PENALTY * is_fast
     rows = zip(range(len(bics)), minima.theta, delays.tolist(), bics.tolist())
     return [_Candidate(kind, *row) for row in rows]
 
@@ -108,10 +113,10 @@ def _candidates(kind: str, fit: Estimate) -> list[_Candidate]:
 def _score(candidate: _Candidate, others: list[_Candidate]) -> float:
     """The BIC, with the penalty of a long delay."""
     has_shorter = any(
-        other.delay < candidate.delay / 2 and other.bic < candidate.bic + _LONG_PENALTY
+        other.delay < candidate.delay / 2 and other.bic < candidate.bic + LONG_PENALTY
         for other in others
     )
-    return candidate.bic + _LONG_PENALTY * has_shorter
+    return candidate.bic + LONG_PENALTY * has_shorter
 
 
 def _at(fit: Estimate, chosen: _Candidate) -> Estimate:

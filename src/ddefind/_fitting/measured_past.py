@@ -19,6 +19,7 @@ from .._problem.history import Measured
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import Fixed, Parameter, find
 from .._results.estimate import Estimate
+from .choose_history import LONG_PENALTY
 from .full_names import by_full_names
 
 # Fits a model whose history is known to data, with settings of the parameters by full
@@ -50,13 +51,25 @@ def fit_after_past(
     first = _fit_from(constant, data, curve, longest, settings | bounds, fit, None)
     if not bounds or not np.isfinite(first.loss):
         return first
-    found = _MARGIN * float(first.setup.delay(first.best[None])[0])
+    found = _MARGIN * _shortest_found(first)
     if found >= longest:
         return first
     longest, bounds = _longest_delay(constant, settings, found)
     settings |= bounds
     second = _fit_from(constant, data, curve, longest, settings, fit, first.solver)
     return replace(second, seconds=first.seconds + second.seconds)
+
+
+def _shortest_found(fit: Estimate) -> float:
+    """The longest delay of the best minimum; or of one where it is less than half as
+    long, and which fits not much worse. Where data oscillate, a delay that is longer by
+    a period fits as well."""
+    setup, minima = fit.setup, fit.search_result.minima
+    delays = setup.delay(np.array([minimum.theta for minimum in minima]))
+    rise = np.array([minimum.loss for minimum in minima]) - minima[0].loss
+    fits_well = rise < LONG_PENALTY * fit.uncertainty.residual_variance
+    shorter = delays[fits_well & (delays < delays[0] / 2)]
+    return float(np.min(shorter, initial=delays[0]))
 
 
 def _checked_curve(model: Equation, data: Data) -> Curve:
