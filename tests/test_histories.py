@@ -157,7 +157,6 @@ def test_a_constant_history_is_chosen_where_it_is_right():
     # The name `a` is also that of the slope of an affine history.
     model = dd.equation("x' = -a * x(t - tau)", history="auto")
     t = np.linspace(0, 10, 50)
-    # The solution with the past 1, by the method of steps, with a * tau = pi / 2:
     truth = dd.equation("x' = -a * x(t - tau)").problem(a=1.2, tau=1.0, b=1.0)
     noise = 0.03 * np.random.default_rng(3).normal(size=(50, 1))
     data = dd.Data(t, np.asarray(dd.solve(truth, T=10.0)(t)) + noise)

@@ -23,7 +23,7 @@ _SAMPLES = 41
 # sines one always follows the noise. A delay more than twice as long as that of another
 # minimum, and a history with more than one cycle in a delay, are chosen on very strong
 # evidence only: BIC must be lower by this.
-LONG_PENALTY = _FAST_PENALTY = 10.0
+_LONG_PENALTY = _FAST_PENALTY = 10.0
 
 
 class _Candidate(NamedTuple):
@@ -113,10 +113,10 @@ def _candidates(kind: str, fit: Estimate) -> list[_Candidate]:
 def _score(candidate: _Candidate, others: list[_Candidate]) -> float:
     """The BIC, with the penalty of a long delay."""
     has_shorter = any(
-        other.delay < candidate.delay / 2 and other.bic < candidate.bic + LONG_PENALTY
+        other.delay < candidate.delay / 2 and other.bic < candidate.bic + _LONG_PENALTY
         for other in others
     )
-    return candidate.bic + LONG_PENALTY * has_shorter
+    return candidate.bic + _LONG_PENALTY * has_shorter
 
 
 def _at(fit: Estimate, chosen: _Candidate) -> Estimate:

@@ -19,7 +19,6 @@ from .._problem.history import Measured
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import Fixed, Parameter, find
 from .._results.estimate import Estimate
-from .choose_history import LONG_PENALTY
 from .full_names import by_full_names
 
 # Fits a model whose history is known to data, with settings of the parameters by full
@@ -28,6 +27,9 @@ Fit = Callable[[Equation, Data, dict[str, Any], Any], Estimate]
 # Delays are sought up to this share of the record, unless the user says otherwise; what
 # is left must suffice to fit.
 _LONGEST = 1 / 3
+# A minimum with a shorter delay fits not much worse if its sum of squares is at most
+# this multiple of the lowest.
+_NOT_MUCH_WORSE = 2.0
 # The second fit begins this multiple of the delay that the first one found after the
 # beginning of the record.
 _MARGIN = 1.5
@@ -62,12 +64,14 @@ def fit_after_past(
 
 def _shortest_found(fit: Estimate) -> float:
     """The longest delay of the best minimum; or of one where it is less than half as
-    long, and which fits not much worse. Where data oscillate, a delay that is longer by
-    a period fits as well."""
-    setup, minima = fit.setup, fit.search_result.minima
-    delays = setup.delay(np.array([minimum.theta for minimum in minima]))
-    rise = np.array([minimum.loss for minimum in minima]) - minima[0].loss
-    fits_well = rise < LONG_PENALTY * fit.uncertainty.residual_variance
+    long, and which fits not much worse.
+
+    Where data oscillate, a delay that is longer by a period fits as well. It even fits
+    better, since more of the trajectory then follows the smoothed data."""
+    minima = fit.search_result.minima
+    delays = fit.setup.delay(np.array([minimum.theta for minimum in minima]))
+    losses = np.array([minimum.loss for minimum in minima])
+    fits_well = losses <= _NOT_MUCH_WORSE * losses[0]
     shorter = delays[fits_well & (delays < delays[0] / 2)]
     return float(np.min(shorter, initial=delays[0]))
 

@@ -35,7 +35,7 @@ def with_history(
     of the history's other parameters."""
     kept = _settings(setup, problem)
     other = eqx.tree_at(lambda p: p.history, problem, history)
-    made, filled = make_setup(
+    made, _ = make_setup(
         other,
         setup.data,
         kept | settings,
@@ -45,7 +45,7 @@ def with_history(
         workers=setup.workers,
     )
     priors = _joined_priors(setup, made)
-    return replace(made, model=replace(made.model, priors=priors)), filled
+    return replace(made, model=replace(made.model, priors=priors)), other
 
 
 def _settings(setup: FitSetup, problem: Problem) -> dict[str, Any]:
