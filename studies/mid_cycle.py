@@ -16,7 +16,7 @@ from ddefind._least_squares.batches import refine
 from ddefind._least_squares.other_history import free_values
 from ddefind._least_squares.setup import make_setup
 from ddefind._problem.history import Smooth
-from ddefind._problem.spline_basis import spline_basis
+from ddefind._problem.spline_basis import USUAL_CURVES, spline_basis
 
 from .mid_cycle_systems import SYSTEMS, Record, System, record
 from .page_tables import DOCS, RESULTS, write_table
@@ -26,8 +26,6 @@ PAGE, NAME = DOCS / "fitting.md", "mid-cycle"
 NOISE = (0.05, 0.1)
 REPEATS = 50
 SEED = 17
-# The number of curves of a history with six knots.
-_CURVES = 4
 
 
 def bounds(system: System, past: Record, noise: float) -> dict[str, float]:
@@ -50,7 +48,7 @@ def bounds(system: System, past: Record, noise: float) -> dict[str, float]:
 
 def _through_knots(past: Record) -> Smooth:
     """The spline through the true past at six knots."""
-    tau, basis = past.system.true["tau"], spline_basis(_CURVES)
+    tau, basis = past.system.true["tau"], spline_basis(USUAL_CURVES)
     t = tau * basis.knots
     x = past.past(t)
     slope = (x[-1] - x[0]) / tau

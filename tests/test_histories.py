@@ -2,6 +2,7 @@
 that begin in mid-cycle and come from SciPy."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.interpolate import CubicSpline
@@ -9,6 +10,7 @@ from studies.mid_cycle_systems import SYSTEMS, record
 
 import ddefind as dd
 from ddefind._problem.spline_basis import spline_basis
+from support.command import refused, run
 from support.results import load_estimate
 
 SYSTEM = SYSTEMS["logistic"]
@@ -51,13 +53,17 @@ def test_a_smooth_history_is_the_natural_spline_through_its_knots():
     c = np.random.default_rng(0).normal(size=(4, 2))
     history = dd.Smooth(a=[0.5, -1.0], b=[1.0, 2.0], c=c, length=3.0)
     knots = np.linspace(-3.0, 0.0, 6)
-    x = jax.vmap(history)(knots)
+    x = jax.vmap(history)(jnp.asarray(knots))
     reference = CubicSpline(knots, x, bc_type="natural")
     t = np.linspace(-3.0, 0.0, 50)
-    np.testing.assert_allclose(jax.vmap(history)(t), reference(t), atol=1e-12)
+    np.testing.assert_allclose(
+        jax.vmap(history)(jnp.asarray(t)), reference(t), atol=1e-12
+    )
     # Before the first knot it is a straight line.
     slope = reference(-3.0, 1)
-    np.testing.assert_allclose(history(-5.0), x[0] - 2.0 * slope, atol=1e-12)
+    np.testing.assert_allclose(
+        history(jnp.asarray(-5.0)), x[0] - 2.0 * slope, atol=1e-12
+    )
 
 
 def test_all_curves_are_equally_rough_and_orthogonal():
@@ -102,13 +108,17 @@ def test_a_spline_history_fits_at_least_as_well_as_a_straight_line(data, tmp_pat
 
     spline, affine = fit("spline"), fit("affine")
     assert spline.loss < affine.loss
+    # The data determine only a part of the four bends.
+    k = [fit.criteria.parameters for fit in (affine, spline)]
+    assert k[0] == 6 and 6 < k[1] < 10
     assert is_near_truth(spline)
     # Each coefficient has a prior as wide as the spread of the data.
-    weights = spline.setup.model.priors.weight
+    priors = spline.setup.model.priors
+    assert priors is not None
     expected = np.where(
         [name.startswith("c[") for name in spline.names], np.var(data.x) ** -1.0, 0.0
     )
-    np.testing.assert_allclose(weights, expected)
+    np.testing.assert_allclose(priors.weight, expected)
     spline.save(tmp_path / "fit.json")
     assert load_estimate(tmp_path / "fit.json").values == spline.values
 
@@ -186,10 +196,20 @@ def test_what_depends_on_data_is_for_one_least_squares_fit(data):
 # The hint
 
 
+def other_history(fit):
+    assert fit.assessment is not None
+    return fit.assessment.other_history
+
+
 def test_a_fit_that_misses_its_past_says_which_history_would_do(data, tmp_path):
     fit = dd.fit(dd.equation(TEXT), data, solver=dd.RK4())
-    other = fit.assessment.other_history
-    assert fit.failed_checks and other.after < 0.5 * other.before and other.p < 1e-6
+    other = other_history(fit)
+    assert (
+        fit.failed_checks
+        and other is not None
+        and other.after < 0.5 * other.before
+        and other.p < 1e-6
+    )
     assert other.before == pytest.approx(fit.loss)
     said = f'With `history="{other.kind}"` the sum of squares falls from {fit.loss:.4g}'
     assert said in str(fit)
@@ -200,7 +220,7 @@ def test_a_fit_that_misses_its_past_says_which_history_would_do(data, tmp_path):
     squares = float(np.nansum((data.x - again.fitted) ** 2))
     assert other.after == pytest.approx(squares, rel=0.02)
     fit.save(tmp_path / "fit.json")
-    assert load_estimate(tmp_path / "fit.json").assessment.other_history == other
+    assert other_history(load_estimate(tmp_path / "fit.json")) == other
 
 
 def test_a_model_that_no_history_can_help_gets_no_hint():
@@ -214,7 +234,7 @@ def test_a_model_that_no_history_can_help_gets_no_hint():
         parameters={"tau": dd.Fixed(1.0)},
         solver=dd.RK4(),
     )
-    assert fit.rejected and fit.assessment.other_history is None
+    assert fit.rejected and other_history(fit) is None
 
 
 # The measured past
@@ -281,3 +301,17 @@ def test_a_past_that_leaves_no_record_is_refused(data):
             data,
             parameters={"tau": dd.Parameter(upper=200.0)},
         )
+
+
+def test_the_command_line_has_all_histories(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    data.to_csv("data.csv")
+    options = ("--history", "data", "--solver", "rk4", "--out", "result", "--quiet")
+    assert run("fit", "data.csv", "-e", TEXT, *options) == 0
+    assert "the data before are its past" in capsys.readouterr().out
+    fit = load_estimate("result")
+    first = (tmp_path / "result/curve.csv").read_text().splitlines()[1]
+    assert float(first.split(",")[0]) == pytest.approx(fit.time_zero)
+    assert 'history = "data"' in (tmp_path / "result/fit.toml").read_text()
+    message = refused(capsys, "simulate", "-e", TEXT, "--history", "auto", "--T", 5)
+    assert "the history comes from data" in message

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._problem.history import Affine, Constant, Neural, Periodic, Smooth
 from .._problem.parameters import finite_numbers
+from .._problem.spline_basis import USUAL_CURVES
 from .._util.errors import did_you_mean
 from .model_lines import ModelLines
 from .tokens import EquationError
@@ -19,8 +20,6 @@ _VECTORS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "spline": (Smooth, ("a", "b")),
     "neural": (Neural, ()),
 }
-# The number of curves that bend a spline history: it has two knots more.
-SPLINE_CURVES = 4
 # Kinds that only data can settle: a fit replaces them by a history.
 CHOSEN_BY_FIT = ("auto", "data")
 
@@ -63,5 +62,5 @@ def blank_history(history: Any, d: int) -> Any:
         return Neural(d)
     blank: dict[str, np.ndarray] = dict.fromkeys(fields, np.full(d, np.nan))
     if make is Smooth:
-        blank["c"], blank["length"] = np.zeros((SPLINE_CURVES, d)), np.array(np.nan)
+        blank["c"], blank["length"] = np.zeros((USUAL_CURVES, d)), np.array(np.nan)
     return make(**blank)

@@ -18,7 +18,7 @@ from .._least_squares.computed_delays import check_guess
 from .._least_squares.other_history import free_values, with_more_starts
 from .._least_squares.search import PHASES, search
 from .._least_squares.setup import FitSetup, make_setup
-from .._least_squares.smooth_history import with_roughness_priors
+from .._least_squares.smooth_history import LENGTH, with_roughness_priors
 from .._least_squares.solver_choice import another_solver
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
@@ -45,9 +45,6 @@ _STEPS_PER_DELAY = 10
 _BENDS = ("history.c", "history.length")
 # How many minima of a fit with an affine history are starts of one with a smooth one.
 _MOST_MINIMA = 8
-# The length of a smooth history in a fit with several delays, as a multiple of the
-# longest one that a fit with an affine history finds.
-_LENGTH = 1.25
 # What is printed below many fits without intervals.
 _LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
 
@@ -220,7 +217,7 @@ def _smooth_settings(
             varies = np.where(is_measured, spreads, varies)
         spreads = np.where(np.isfinite(varies) & (varies > 0), varies, 1.0)
     if np.isnan(past.length) and "history.length" not in settings:
-        length = Fixed(_LENGTH * _longest_delay(affine))
+        length = Fixed(LENGTH * _longest_delay(affine))
         settings = {**settings, "history.length": length}
     return with_roughness_priors(task.problem, settings, spreads)
 

@@ -13,15 +13,14 @@ import numpy as np
 
 from .._data.smoothing import spread
 from .._least_squares.other_history import continued, free_values, with_history
-from .._least_squares.smooth_history import with_roughness_priors
+from .._least_squares.smooth_history import LENGTH, with_roughness_priors
 from .._problem.history import AbstractHistory, Affine, Constant, Smooth
 from .._problem.parameters import Fixed, Tied
 from .._problem.problem import Problem
+from .._problem.spline_basis import USUAL_CURVES
 from .covariance import Uncertainty
 from .evidence import effective_dimension
 
-# The number of curves of the smooth history that is tried.
-_CURVES = 4
 # An improvement that chance would give more often than this is not reported.
 _LEVEL = 1e-3
 
@@ -71,10 +70,10 @@ def _alternatives(
     setup, b = uncertainty.setup, problem.history.b
     yield "affine", Affine(np.zeros(b.shape), b), {}
     delay = float(setup.delay(uncertainty.theta[None])[0])
-    c = np.zeros((_CURVES, b.shape[0]))
+    c = np.zeros((USUAL_CURVES, b.shape[0]))
     smooth = Smooth(np.zeros(b.shape), b, c, delay)
     is_single = any(array.name == "tau" for array in setup.model.free.arrays)
-    settings = {"history.length": Tied("tau") if is_single else Fixed(1.25 * delay)}
+    settings = {"history.length": Tied("tau") if is_single else Fixed(LENGTH * delay)}
     other = eqx.tree_at(lambda p: p.history, problem, smooth)
     if not setup.model.observes and setup.measured.all():
         priors = with_roughness_priors(other, settings, spread(setup.data))

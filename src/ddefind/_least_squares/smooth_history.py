@@ -17,6 +17,9 @@ from .._problem.priors import Gaussian
 from .._problem.problem import Problem
 
 _WIDTH = 1.0
+# The length of a smooth history is the delay. With several delays it is this multiple
+# of the longest one that a fit with a simpler history finds.
+LENGTH = 1.25
 _COEFFICIENTS = "history.c"
 
 

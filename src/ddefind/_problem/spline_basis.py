@@ -12,6 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+# The number of curves that bend a history that is asked for by name. It then has six
+# knots.
+USUAL_CURVES = 4
+
 
 class TruncatedPowers(NamedTuple):
     r"""Natural cubic splines as $\beta_j u + \alpha_j + \sum_i \delta_{ji} (u -

@@ -20,6 +20,7 @@ from .._inference.assessment import (
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
 from .._inference.covariance import Uncertainty
 from .._inference.derived import Derived, derive
+from .._inference.evidence import effective_dimension
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.information_criteria import Criteria, criteria
 from .._inference.posterior import sample
@@ -197,7 +198,11 @@ class Estimate(AbstractFit):
     def criteria(self) -> Criteria:
         """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
         self._check_there_is_a_fit()
-        return criteria(self.data, self.fitted, self.uncertainty.dimension)
+        dimension = self.uncertainty.dimension
+        if self.setup.model.priors is not None:
+            gram = self.search_result.best.gram[0]
+            dimension = effective_dimension(self.setup, gram)
+        return criteria(self.data, self.fitted, dimension)
 
     # What follows from the fit
 
