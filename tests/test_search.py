@@ -104,6 +104,7 @@ class TestStarts:
         )
         noise, random = rough_noise(DATA), np.random.default_rng(0)
         curve = setup.curve
+        assert curve is not None
         theta = matched_starts(setup, 16, curve, noise, random)
         again = perturbed_starts(setup, theta[:3], 16, curve, noise, random)
         for each in (theta, again):
@@ -113,6 +114,7 @@ class TestStarts:
     def test_the_users_start_is_the_first(self):
         given = dict(r=1.5, K=3.0, b=0.4, tau=0.7)
         setup = setup_of(MODEL.problem(given), DATA)
+        assert setup.curve is not None
         theta = matched_starts(
             setup, 8, setup.curve, rough_noise(DATA), np.random.default_rng(0)
         )

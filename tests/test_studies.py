@@ -4,7 +4,7 @@ them again."""
 import json
 
 import pytest
-from studies import fit_quality, interval_coverage
+from studies import fit_quality, interval_coverage, mid_cycle
 from studies.page_tables import read_table
 
 from ddefind.paper import EXPERIMENTS, NOISE
@@ -26,6 +26,13 @@ def test_pages_have_the_tables_that_were_measured():
     assert [r["model"] for r in results[:: len(NOISE)]] == list(EXPERIMENTS)
     shown = read_table(fit_quality.PAGE, fit_quality.NAME)
     assert shown == fit_quality.tables(results)
+    shown = read_table(mid_cycle.PAGE, mid_cycle.NAME)
+    assert shown == mid_cycle.table(kept(mid_cycle))
+
+
+def test_mid_cycle_records_are_fitted_to_the_precision_of_a_spline_history():
+    for each in kept(mid_cycle):
+        assert max(each["rms"]["auto"].values()) <= 1.5
 
 
 def check_fits(model, repeats):

@@ -48,6 +48,7 @@ from ._problem.history import (
     Constant as Constant,
     Neural as Neural,
     Periodic as Periodic,
+    Smooth as Smooth,
 )
 from ._problem.parameters import (
     Fixed as Fixed,

@@ -78,7 +78,7 @@ def plot_estimate(fit: "Estimate") -> "Figure":
     figure = Figure(figsize=(7, 4.2 * k), layout="constrained")
     ratios = [3, 1.4] * k
     axes = figure.subplots(2 * k, 1, height_ratios=ratios, squeeze=False)[:, 0]
-    t = _plot_times(fit.data.T)
+    t = _plot_times(fit.data.T, fit.time_zero)
     learned = observed(fit.problem, fit.solution, t)
     band = fit.predict(t) if np.all(np.isfinite(learned)) else None
     residuals = fit.residuals
@@ -190,9 +190,9 @@ def _hide_frame(ax: "Axes") -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _plot_times(T: float) -> np.ndarray:
+def _plot_times(T: float, begin: float = 0.0) -> np.ndarray:
     """Return the times at which trajectories are drawn."""
-    return np.linspace(0, T, 800)
+    return np.linspace(begin, T, 800)
 
 
 def _solution(fit: "FitResult", problem: Problem) -> Solution:

@@ -34,8 +34,9 @@ History = Annotated[
     _option(
         "--history",
         metavar="KIND",
-        help="Before time 0: constant (the default), affine, periodic, neural, or the "
-        "numbers that a constant history starts from, one for each state.",
+        help="Before time 0: constant (the default), affine, periodic, spline, neural, "
+        "or the numbers that a constant history starts from, one for each state. A fit "
+        "can choose (auto), or take the beginning of the data as the past (data).",
     ),
 ]
 Observe = Annotated[

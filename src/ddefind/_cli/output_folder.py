@@ -131,7 +131,7 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
 def _curve(fit: AbstractFit) -> str:
     """Return the fitted quantities at many times as the text of a CSV file. The times
     are those of the source of the data."""
-    t = np.linspace(0, fit.data.T, _CURVE_POINTS)
+    t = np.linspace(fit.time_zero, fit.data.T, _CURVE_POINTS)
     x = observed(fit.problem, fit.solution, t)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

@@ -168,6 +168,20 @@ class Data:
             notes=notes,
         )
 
+    def later(self, time: float) -> "Data":
+        """Return the same data with all times later by `time`."""
+        if time == 0:
+            return self
+        return Data(
+            self.t + time,
+            self.x,
+            sd=self.sd,
+            names=self.names,
+            label=self.label,
+            origin=self.origin,
+            notes=self.notes,
+        )
+
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the data to a CSV file, with all digits.
 

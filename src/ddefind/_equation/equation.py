@@ -9,10 +9,8 @@ import jax
 import numpy as np
 
 from .._problem.free_parameters import is_name
-from .._problem.history import Affine, Constant, Neural, Periodic
 from .._problem.parameters import Fixed, Tied, finite_numbers, with_values
 from .._problem.problem import Problem
-from .._util.errors import did_you_mean
 from .expression import Expression, Name
 from .formula_modules import (
     FormulaProgram,
@@ -21,20 +19,11 @@ from .formula_modules import (
     make_program,
     module_class,
 )
+from .history_kinds import blank_history, read_history
 from .latex import latex_model
 from .model_lines import ModelLine, ModelLines, read_lines
 from .problem_template import ProblemTemplate
 from .switch_times import switch_times
-from .tokens import EquationError
-
-# The kinds of history by name, each with the fields that are left without values.
-# A neural history has none of these, because it begins with random weights.
-_HISTORY_KINDS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "constant": (Constant, ("b",)),
-    "affine": (Affine, ("a", "b")),
-    "periodic": (Periodic, ("A", "omega", "b")),
-    "neural": (Neural, ()),
-}
 
 
 @final
@@ -90,7 +79,8 @@ class Equation:
 
         A name that occurs in several parts of the model is one parameter, so that the
         later ones are tied to the first. A single delay is fixed if the text gives it
-        as a number, or if nothing depends on it.
+        as a number, or if nothing depends on it. The length of a spline history is this
+        delay.
 
         >>> model = dd.equation("x' = K - x(t - 2); x(t<=0) = K / 2")
         >>> model.settings
@@ -111,6 +101,8 @@ class Equation:
                 path = f"{place}.{name}"
                 if first.setdefault(name, path) != path:
                     settings[path] = Tied(first[name])
+        if self.history == "spline" and not self._has_several_delays:
+            settings["history.length"] = Tied("tau")
         if self._delay_in_text is not None:
             settings["tau"] = Fixed(self._delay_in_text)
         elif not self.needs_tau:
@@ -236,6 +228,15 @@ class Equation:
             for part in program.parts
         )
 
+    @property
+    def depends_on_time(self) -> bool:
+        """Whether a formula contains the time itself, other than in delayed states."""
+        return any(
+            part == Name("t")
+            for program in self._programs.values()
+            for part in program.parts
+        )
+
     @cached_property
     def _template(self) -> ProblemTemplate:
         tied = {k: s.to for k, s in self.settings.items() if isinstance(s, Tied)}
@@ -269,14 +270,7 @@ class Equation:
         """The history, with NaN for values that are not known."""
         if self.history is None:
             return _blank_module(self._programs["history"])
-        if isinstance(self.history, tuple):
-            return Constant(self.history)
-        if not isinstance(self.history, str):
-            return self.history
-        make, fields = _HISTORY_KINDS[self.history]
-        if make is Neural:
-            return Neural(len(self.states))
-        return make(**dict.fromkeys(fields, np.full(len(self.states), np.nan)))
+        return blank_history(self.history, len(self.states))
 
 
 def _joined(lines: tuple[ModelLine, ...]) -> str:
@@ -313,8 +307,10 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
       zero, if that differs. Conditions on the time, such as `t > 5`, are switches of
       the problem.
     - `history`: the history, if the text has none. It is `"constant"` (the default),
-      `"affine"`, `"periodic"` or `"neural"`; or numbers, for a constant history with
-      these values; or a history such as `dd.Affine(a=1.0, b=2.0)`.
+      `"affine"`, `"periodic"`, `"spline"` or `"neural"`; or numbers, for a constant
+      history with these values; or a history such as `dd.Affine(a=1.0, b=2.0)`. With
+      `"auto"` a fit chooses the kind, and with `"data"` it takes the beginning of the
+      data as the past.
     - `observe`: the measured quantities, if they are not the states: one formula, or
       several as `name = ...`.
 
@@ -334,26 +330,7 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
 
 
 def _make(lines: ModelLines, history: Any) -> Equation:
-    model = Equation(lines, _read_history(history, lines))
+    model = Equation(lines, read_history(history, lines))
     if callable(model.history):
         model.names  # noqa: B018  This checks the dimension of the history.
     return model
-
-
-def _read_history(history: Any, lines: ModelLines) -> Any:
-    """The argument `history` as it is kept in an `Equation`."""
-    in_text = lines.of("history")
-    if in_text and history is not None:
-        raise EquationError(
-            f"The text has a history already ({in_text[0]}): leave out `history`, or "
-            "replace it by `with_history`."
-        )
-    if history is None:
-        return None if in_text else "constant"
-    if isinstance(history, str) and history not in _HISTORY_KINDS:
-        raise ValueError(
-            f"There is no history {history!r}.{did_you_mean(history, _HISTORY_KINDS)}"
-        )
-    if isinstance(history, str) or callable(history):
-        return history
-    return tuple(finite_numbers("history", history, len(lines.states)).tolist())

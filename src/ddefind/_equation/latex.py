@@ -41,6 +41,7 @@ _HISTORIES = {
     "constant": "b#",
     "affine": r"a# \, t + b#",
     "periodic": r"A# \, \sin\left(\omega# \, t\right) + b#",
+    "spline": "s#(t)",
     "neural": "N#(t)",
 }
 
@@ -186,11 +187,12 @@ def _product(left: Expression, right: Expression) -> str:
 def latex_model(lines: ModelLines, history: str | None) -> str:
     """A model in LaTeX, with its lines aligned at `=`.
 
-    `history` is the kind of the history if the text has no formula for it."""
+    `history` is the kind of the history if the text has no formula for it. One that a
+    fit chooses has no formula yet."""
     until = {state: r"\le" for state in lines.states}
     until |= {line.name: "<" for line in lines.of("initial")}
     rows = [_row(line, until) for line in lines.model]
-    if history is not None:
+    if history in _HISTORIES:
         has_several_states = len(lines.states) > 1
         for index, state in enumerate(lines.states):
             suffix = f"_{{{index}}}" if has_several_states else ""

@@ -14,6 +14,7 @@ from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
 from .._util.errors import check_instance
+from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
 from .method import AbstractMethod
 from .optimizers import AbstractOptimizer, Adam
@@ -110,7 +111,9 @@ def fit(
       first one.
     - `optimizer`: the method: `LeastSquares()`, `Adam()`, `RMSProp()`, `SGD()` or
       `LBFGS()`.
-    - `history`: for an `Equation`, another history than its own.
+    - `history`: for an `Equation`, another history than its own. With `"auto"` the
+      history is chosen by evidence, and with `"data"` the beginning of the data is the
+      past.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
       number to start from. All others are learned without bounds. The delay stays
       positive; least squares looks for it between a small share of the sampling
@@ -143,6 +146,18 @@ def fit(
     True
     """
     given = read_options("fit", options)
+    if isinstance(problem, Equation) and depends_on_data(problem, given):
+        return fit_with_data(problem, data, optimizer, given, _fit)
+    return _fit(problem, data, optimizer, given)
+
+
+def _fit(
+    problem: Problem | Equation,
+    data: Data,
+    optimizer: AbstractMethod | None,
+    given: FitOptions,
+) -> Any:
+    """A fit whose history is known."""
     model, equation = _problem_and_equation(problem, given)
     matched = _from_first_time(model, _matched(equation, data))
     given = _with_settings_of(equation, matched, given)
@@ -222,6 +237,12 @@ def fit_many(
     """
     given = read_options("fit_many", options)
     problems, sets, own_starts = _one_for_each_fit(problem, data, starts)
+    first = problems[0]
+    if isinstance(first, Equation) and (kind := depends_on_data(first, given)):
+        raise ValueError(
+            f'`history="{kind}"` depends on the data, but `fit_many` fits one model to '
+            "all of them. Call `dd.fit` for each data set, or choose a history."
+        )
     _check_one_equation(problems)
     distinct = {id(each): _problem_and_equation(each, given) for each in problems}
     models, equation = (

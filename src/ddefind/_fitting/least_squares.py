@@ -5,21 +5,27 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
+from .._data.smoothing import spread
 from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
+from .._least_squares.other_history import free_values, with_more_starts
 from .._least_squares.search import PHASES, search
-from .._least_squares.setup import make_setup
+from .._least_squares.setup import FitSetup, make_setup
+from .._least_squares.smooth_history import LENGTH, with_roughness_priors
 from .._least_squares.solver_choice import another_solver
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
+from .._problem.history import Affine, Smooth
+from .._problem.parameters import Fixed
+from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
@@ -28,12 +34,17 @@ from .._solve.solution import check_steps
 from .._util.cores import cores
 from .._util.errors import check_positive
 from .._util.progress import Reporter
+from .full_names import by_full_names
 from .method import AbstractMethod
 from .request import FitOptions, FitTask
 
 # What the progress bar shows after the phases of the search.
 _INTERVALS = "intervals"
 _STEPS_PER_DELAY = 10
+# The parameters that a smooth history has, and an affine one has not.
+_BENDS = ("history.c", "history.length")
+# How many minima of a fit with an affine history are starts of one with a smooth one.
+_MOST_MINIMA = 8
 # What is printed below many fits without intervals.
 _LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
 
@@ -138,11 +149,17 @@ class LeastSquares(AbstractMethod):
         steps = options.steps_per_delay
         steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
 
+        settings, affine = options.settings(task), None
+        if isinstance(task.problem.history, Smooth):
+            affine = self._affine_first(task, options, workers)
+            settings = _smooth_settings(task, settings, affine)
+            options = replace(options, solver=affine.solver)
+
         def setup_with(solver: AbstractSolver | AbstractAdaptive):
             return make_setup(
                 task.problem,
                 task.data,
-                options.settings(task),
+                settings,
                 solver,
                 steps,
                 self.huber,
@@ -165,8 +182,59 @@ class LeastSquares(AbstractMethod):
                 setup, minima = other, [each.theta for each in result.minima]
                 known = np.stack(minima) if minima else None
                 result = search(setup, self.starts, task.seed, after_phase, known)
+        if affine is not None:
+            more = _bent(setup, problem, affine)
+            result = with_more_starts(setup, result, more, task.seed)
         seconds = time.perf_counter() - began
         return make_estimate(setup, problem, result, task.seed, seconds, task.equation)
+
+    def _affine_first(
+        self, task: FitTask, options: FitOptions, workers: int
+    ) -> Estimate:
+        """The fit with an affine history instead of a smooth one, which contains it."""
+        past = task.problem.history
+        line = Affine(np.full(past.b.shape, np.nan), past.b)
+        settings = by_full_names(task.problem, options.settings(task))
+        kept = {key: s for key, s in settings.items() if not key.startswith(_BENDS)}
+        problem = eqx.tree_at(lambda p: p.history, task.problem, line)
+        simple = replace(task, problem=problem, starts={})
+        return self._search(simple, replace(options, parameters=kept), workers, None)
+
+
+def _smooth_settings(
+    task: FitTask, settings: dict[str, Any], affine: Estimate
+) -> dict[str, Any]:
+    """The settings, with the length and the priors of a smooth history.
+
+    Its length is the delay; with several delays it is a little more than the longest
+    one of the `affine` fit, which also tells how far states vary that were not
+    measured."""
+    past, data = task.problem.history, task.data
+    is_measured = np.isfinite(data.x).any(axis=0)
+    spreads = spread(data)
+    if task.problem.observe is not None or not is_measured.all():
+        varies = np.std(np.asarray(affine.solution.x), axis=0)
+        if task.problem.observe is None:
+            varies = np.where(is_measured, spreads, varies)
+        spreads = np.where(np.isfinite(varies) & (varies > 0), varies, 1.0)
+    if np.isnan(past.length) and "history.length" not in settings:
+        length = Fixed(LENGTH * _longest_delay(affine))
+        settings = {**settings, "history.length": length}
+    return with_roughness_priors(task.problem, settings, spreads)
+
+
+def _bent(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
+    """The minima of the affine fit as starts of the fit with a smooth history."""
+    free, rows = affine.setup.model.free, []
+    for minimum in affine.search_result.minima[:_MOST_MINIMA]:
+        line = free.problem_at(minimum.theta, affine.problem)
+        past = problem.history
+        delay = float(affine.setup.delay(minimum.theta[None])[0])
+        length = delay if np.isnan(past.length) else past.length
+        smooth = Smooth(line.history.a, line.history.b, 0 * past.c, length)
+        bent = eqx.tree_at(lambda p: p.history, line, smooth)
+        rows.append(free_values(setup, bent))
+    return np.array(rows).reshape(-1, len(setup.lower))
 
 
 def _longest_delay(estimate: Estimate) -> float:

@@ -15,10 +15,11 @@ from .._least_squares.observe import observed
 from .combinations import determined_combinations
 from .covariance import Uncertainty
 from .exchanges import coincident, exchange_notes, find_exchanges
+from .history_check import OtherHistory, other_history
 from .identifiability import Verdict, verdicts
 from .profile_intervals import profiles as compute_profiles, tied_minima
 from .profile_likelihood import Profile
-from .residual_tests import WHITE, ResidualTest, run_tests
+from .residual_tests import CHI, WHITE, ResidualTest, failed, run_tests
 
 
 @final
@@ -31,13 +32,16 @@ class Assessment:
     - `ties`: other minima that fit the data about as well as the best: pairs of the
       increase of chi-square and the parameters there.
     - `fitted`: the model's values at the times of the data, of the shape of `data.x`.
-    - `checks`: the tests of the residuals."""
+    - `checks`: the tests of the residuals.
+    - `other_history`: if residuals fail a test and the history is constant, another one
+      with which the model fits clearly better; None if there is none."""
 
     profiles: tuple[Profile, ...]
     verdicts: tuple[Verdict, ...]
     ties: tuple[tuple[float, np.ndarray], ...]
     fitted: np.ndarray
     checks: tuple[ResidualTest, ...]
+    other_history: OtherHistory | None = None
 
 
 def assess(
@@ -59,13 +63,29 @@ def assess(
     }
     judged = verdicts(uncertainty, profiles, combinations, notes)
     ties = tied_minima(uncertainty, exchanges) if has_fit(uncertainty) else []
+    checks = test_residuals(uncertainty, values)
     return Assessment(
         profiles=profiles,
         verdicts=tuple(judged),
         ties=tuple(ties),
         fitted=values[..., 0],
-        checks=test_residuals(uncertainty, values),
+        checks=checks,
+        other_history=other_history(uncertainty, _passes)
+        if failed(list(checks))
+        else None,
     )
+
+
+def is_rejected(checks: tuple[ResidualTest, ...]) -> bool:
+    """Whether the tests reject the model: by the order of the residuals, or by their
+    size against the given noise."""
+    return any(check.test in (WHITE, CHI) for check in failed(list(checks)))
+
+
+def _passes(uncertainty: Uncertainty) -> bool:
+    """Whether there is a fit whose residuals pass all tests."""
+    checks = test_residuals(uncertainty, model_values(uncertainty))
+    return has_fit(uncertainty) and not failed(list(checks))
 
 
 def has_fit(uncertainty: Uncertainty) -> bool:

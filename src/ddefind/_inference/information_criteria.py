@@ -7,7 +7,8 @@ $$AIC = 2k - 2\log L, \qquad AIC_c = AIC + \frac{2k(k+1)}{n-k-1}, \qquad
   BIC = k\log n - 2\log L.$$
 
 Directions in parameter space that the data do not determine are not counted in k: they
-do not improve the fit."""
+do not improve the fit. A parameter with a prior counts by the share that the data
+determine (`evidence.py`), so that k need not be a whole number."""
 
 from typing import NamedTuple
 
@@ -20,14 +21,14 @@ class Criteria(NamedTuple):
     """The log-likelihood and the information criteria of a fit. `parameters` counts the
     determined directions and the noise levels that were not given."""
 
-    parameters: int
+    parameters: float
     log_likelihood: float
     aic: float
     aicc: float
     bic: float
 
 
-def criteria(data: Data, fitted: np.ndarray, dimension: int) -> Criteria:
+def criteria(data: Data, fitted: np.ndarray, dimension: float) -> Criteria:
     """The criteria of a fit with Gaussian noise.
 
     `fitted` is the model at the times of the data, of the shape of `data.x`;

@@ -86,20 +86,24 @@ class Prediction:
         return plot_prediction(self)
 
 
-def read_times(times: Any, T: float) -> np.ndarray:
-    """The user's `times` as an array. A single number is the end of an evenly spaced
-    grid; None stands for the end of the data, T."""
+def read_times(times: Any, T: float, zero: float = 0.0) -> np.ndarray:
+    """The user's `times`, counted from the time `zero` at which the history ends, as an
+    array. A single number is the end of an evenly spaced grid; None stands for the end
+    of the data, T."""
     try:
         array = np.asarray(T if times is None else times, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(f"`times` must be numbers, but got {times!r}.") from None
-    is_bad = ~np.isfinite(array) | (array < 0) | ((array == 0) & (array.ndim == 0))
+    is_bad = ~np.isfinite(array) | (array < zero)
+    is_bad |= (array == zero) & (array.ndim == 0)
     if array.ndim > 1 or array.size == 0 or np.any(is_bad):
         raise ValueError(
             "`times` must be the last time of the prediction, or a vector of times "
-            f"from 0 on, but got {times!r}."
+            f"from {zero:g} on, but got {times!r}."
         )
-    return np.linspace(0, float(array), _TIMES) if array.ndim == 0 else array
+    if array.ndim == 0:
+        return np.linspace(0, float(array) - zero, _TIMES)
+    return array - zero
 
 
 def predict(

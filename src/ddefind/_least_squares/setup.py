@@ -297,7 +297,7 @@ def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) ->
     numbers = [array.first for array in free.arrays if array.is_delay]
     sources = [free.source[e] for e in numbers]
     pairs = zip(numbers, sources)
-    return min(float(lower[j]) if j >= 0 else values[e] for e, j in pairs)
+    return min(float(lower[j] if j >= 0 else values[e]) for e, j in pairs)
 
 
 def has_single_delay(problem: Problem) -> bool:

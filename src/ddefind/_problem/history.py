@@ -1,6 +1,7 @@
 """Histories: the state of the system up to time zero.
 
-`frequency_fields` tells a search which of a history's parameters are frequencies.
+`frequency_fields` tells a search which of a history's parameters are frequencies, and
+`time_zero` at which time of the data a history ends.
 """
 
 import abc
@@ -10,8 +11,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._util.arrays import as_vector_parameter
+from .._util.arrays import as_parameter, as_vector_parameter
 from .network import Network
+from .spline_basis import spline_basis
 
 
 class AbstractHistory(eqx.Module):
@@ -97,6 +99,86 @@ class Periodic(AbstractHistory):
 
     def __call__(self, t: jax.Array) -> jax.Array:
         return self.A * jnp.sin(self.omega * t) + self.b
+
+
+@final
+class Smooth(AbstractHistory):
+    r"""A smooth curve in each component: $X_0(t) = a\,t + b + \sum_j c_j\,
+    \phi_j(t / L)$.
+
+    The k curves $\phi_j$ are natural cubic splines with k + 2 equally spaced knots,
+    which vanish at both ends of $[-1, 0]$: `b` is the state at time zero, `a` the mean
+    slope during the `length` L, and the coefficients `c`, of shape (k, d), bend the
+    straight line. Before -L the curve goes on as a straight line. All $\phi_j$ are
+    equally rough ($\int \phi_j''^2$), so that equal Gaussian priors of the coefficients
+    penalise roughness.
+
+    >>> history = Smooth(a=1.0, b=4.0, c=[[0.5], [0.0], [0.0], [0.0]], length=2.0)
+    >>> history(-1.0), history(-2.0)
+    (Array([3.5], dtype=float64), Array([2.], dtype=float64))
+    """
+
+    a: jax.Array = eqx.field(converter=as_vector_parameter)
+    b: jax.Array = eqx.field(converter=as_vector_parameter)
+    c: jax.Array = eqx.field(converter=as_parameter)
+    length: jax.Array = eqx.field(converter=as_parameter)
+
+    def __check_init__(self):
+        shape = getattr(self.c, "shape", None)
+        if shape is not None and (len(shape) != 2 or shape[1:] != self.b.shape):
+            raise ValueError(
+                f"`c` needs one row for each curve and {len(self.b)} in each row, one "
+                f"for each component of `b`, but has the shape {shape}."
+            )
+
+    def __call__(self, t: jax.Array) -> jax.Array:
+        basis = spline_basis(self.c.shape[0])
+        u = t / self.length
+        powers = jnp.maximum(u - basis.knots, 0.0) ** 3
+        curves = basis.constant + basis.linear * u + basis.cubic @ powers
+        return self.a * t + self.b + curves @ self.c
+
+
+@final
+class Measured(AbstractHistory):
+    r"""A measured past: cubic splines through data, one for each component.
+
+    They are given by the values `x` and the second derivatives $\gamma$, `second`, at
+    the `knots`. In the interval of length h from $t_i$ to $t_{i+1}$, with $\alpha =
+    (t_{i+1} - t) / h$ and $\beta = 1 - \alpha$,
+
+    $$X_0(t) = \alpha x_i + \beta x_{i+1} + \frac{h^2}{6}\bigl((\alpha^3 -
+      \alpha)\gamma_i + (\beta^3 - \beta)\gamma_{i+1}\bigr),$$
+
+    but not below `lowest` or above `highest`. Times are counted from the end of the
+    past, which is the time `zero` of the data.
+
+    >>> flat = [[0.0], [0.0]]
+    >>> Measured([-2.0, 0.0], [[1.0], [3.0]], flat, [1.0], [3.0], 5.0)(-1.0)
+    Array([2.], dtype=float64)
+    """
+
+    knots: jax.Array = eqx.field(converter=as_parameter)
+    x: jax.Array = eqx.field(converter=as_parameter)
+    second: jax.Array = eqx.field(converter=as_parameter)
+    lowest: jax.Array = eqx.field(converter=as_vector_parameter)
+    highest: jax.Array = eqx.field(converter=as_vector_parameter)
+    zero: jax.Array = eqx.field(converter=as_parameter)
+
+    def __call__(self, t: jax.Array) -> jax.Array:
+        i = jnp.clip(jnp.sum(self.knots <= t) - 1, 0, len(self.knots) - 2)
+        h = self.knots[i + 1] - self.knots[i]
+        a = (self.knots[i + 1] - t) / h
+        b = 1 - a
+        curved = (a**3 - a) * self.second[i] + (b**3 - b) * self.second[i + 1]
+        x = a * self.x[i] + b * self.x[i + 1] + h**2 / 6 * curved
+        return jnp.clip(x, self.lowest, self.highest)
+
+
+def time_zero(history: Any) -> float:
+    """The time of the data at which a history ends: zero, except after a measured
+    past."""
+    return float(history.zero) if isinstance(history, Measured) else 0.0
 
 
 @final

@@ -41,6 +41,7 @@ def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
     sentences += [_tie(fit, assessment)]
     sentences += [_noise_floor(fit), _small_chi_square(fit, assessment)]
     sentences += [_sentence(fit, test) for test in failed(list(assessment.checks))]
+    sentences += [_other_history(assessment)]
     return [sentence for sentence in sentences if sentence]
 
 
@@ -176,6 +177,18 @@ def _small_chi_square(fit: "Estimate", assessment: Assessment) -> str:
                 "of freedom: the given noise is too large."
             )
     return ""
+
+
+def _other_history(assessment: Assessment) -> str:
+    other = assessment.other_history
+    if other is None:
+        return ""
+    p = f"p = {other.p:.2g}" if other.p > 0 else "p < 1e-300"
+    passes = ", and the residuals pass all tests" if other.passes else ""
+    return (
+        f'With `history="{other.kind}"` the sum of squares falls from '
+        f"{other.before:.4g} to {other.after:.4g} ({p}){passes}."
+    )
 
 
 def _sentence(fit: "Estimate", check: ResidualTest) -> str:

@@ -46,7 +46,7 @@ class Comparison:
         ):
             columns = (each.log_likelihood, each.aic, each.aicc, each.bic, difference)
             cells = [f"{value:.2f}" for value in columns]
-            rows.append((label, str(each.parameters), *cells, f"{weight:.3f}"))
+            rows.append((label, f"{each.parameters:.3g}", *cells, f"{weight:.3f}"))
         return rows
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ from .._inference.assessment import (
     Assessment,
     assess,
     has_fit,
+    is_rejected,
     model_values,
     standard_deviations,
     test_residuals,
@@ -19,17 +20,19 @@ from .._inference.assessment import (
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
 from .._inference.covariance import Uncertainty
 from .._inference.derived import Derived, derive
+from .._inference.evidence import effective_dimension
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.information_criteria import Criteria, criteria
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.profile_intervals import profiles
 from .._inference.profile_likelihood import Profile
-from .._inference.residual_tests import CHI, WHITE, ResidualTest, failed
+from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
 from .._least_squares import levenberg_marquardt
 from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
+from .._problem.history import time_zero
 from .._problem.problem import Problem
 from .report import as_dict, as_html, as_text, table
 from .result import AbstractFit
@@ -54,7 +57,9 @@ class Estimate(AbstractFit):
     The best of `starts` starts was taken, drawn with `seed`; `minima` are the distinct
     minima that were found. `assessment` holds what takes further computing: the 95%
     intervals, the verdicts and the tests of the residuals. It is None where they were
-    left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them."""
+    left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them.
+    `histories` are the kinds of history that `history="auto"` compared, the chosen one
+    first, each with its BIC less that of the chosen one."""
 
     start: Problem
     starts: int
@@ -62,6 +67,7 @@ class Estimate(AbstractFit):
     setup: FitSetup = field(repr=False)
     search_result: SearchResult = field(repr=False)
     assessment: Assessment | None = field(repr=False)
+    histories: tuple[tuple[str, float], ...] = field(default=(), repr=False)
 
     # The estimates and their errors
 
@@ -186,13 +192,17 @@ class Estimate(AbstractFit):
     def rejected(self) -> bool:
         """Whether the residuals reject the model: by their order, or by their size
         against the given noise."""
-        return any(check.test in (WHITE, CHI) for check in self.failed_checks)
+        return is_rejected(self.checks)
 
     @cached_property
     def criteria(self) -> Criteria:
         """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
         self._check_there_is_a_fit()
-        return criteria(self.data, self.fitted, self.uncertainty.dimension)
+        dimension = self.uncertainty.dimension
+        if self.setup.model.priors is not None:
+            gram = self.search_result.best.gram[0]
+            dimension = effective_dimension(self.setup, gram)
+        return criteria(self.data, self.fitted, dimension)
 
     # What follows from the fit
 
@@ -207,16 +217,18 @@ class Estimate(AbstractFit):
 
         **Arguments**
 
-        - `times`: from 0 on, also beyond the data. A number is the last of 201 times;
-          by default that is the last time of the data.
+        - `times`: from 0 on (with `history="data"`, from `time_zero` on), also beyond
+          the data. A number is the last of 201 times; by default that is the last time
+          of the data.
         - `parameters`: other values by name, of learned or fixed parameters. They count
           as known exactly; the uncertainty of the others stays as it is.
         - `level`: of the band.
         """
         check_level(level)
         self._check_there_is_a_fit()
-        at = read_times(times, self.data.T)
-        return predict(self.uncertainty, self.problem, at, parameters or {}, level)
+        at = read_times(times, self.data.T, self.time_zero)
+        said = predict(self.uncertainty, self.problem, at, parameters or {}, level)
+        return replace(said, t=said.t + self.time_zero)
 
     def derived(self, expression: str, level: float = 0.95) -> Derived:
         """A function of the parameters, such as `"r * tau"` or `"b[0] / K"`, with its
@@ -338,7 +350,7 @@ def make_estimate(
     return Estimate(
         problem=free.problem_at(theta, problem),
         start=free.problem_at(first, problem),
-        data=setup.data,
+        data=setup.data.later(time_zero(problem.history)),
         names=free.names,
         best=theta,
         loss=loss,

@@ -194,7 +194,8 @@ class Row(AbstractField):
 @final
 @dataclass(frozen=True)
 class Named(AbstractField):
-    """Any names, each with a field of one kind."""
+    """Any names, each with a field of one kind. The sizes that a field sets are its
+    own."""
 
     field: AbstractField
 
@@ -202,7 +203,7 @@ class Named(AbstractField):
         if not isinstance(value, dict):
             raise _refuse(where, "an object", value)
         return {
-            name: self.field.read(each, f"{where}.{name}", sizes)
+            name: self.field.read(each, f"{where}.{name}", dict(sizes))
             for name, each in value.items()
         }
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final, overload
 
 import numpy as np
@@ -14,6 +14,7 @@ from .._inference.assessment import Assessment, assess
 from .._inference.combinations import groups
 from .._inference.covariance import Uncertainty
 from .._inference.exchanges import delay_parameters
+from .._inference.history_check import OtherHistory
 from .._inference.identifiability import Verdict, verdicts
 from .._inference.profile_likelihood import Profile
 from .._inference.residual_tests import ResidualTest
@@ -30,6 +31,7 @@ from .._loss.path_costs import Points
 from .._problem.delays import DelayRole
 from .._problem.free_parameters import FreeParameters, ParameterArray
 from .._problem.general_delays import is_general
+from .._problem.history import time_zero
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import with_values
 from .._problem.problem import Problem
@@ -162,7 +164,11 @@ def _estimate(
     result = _search_result(content["search"], setup.points())
     seed, seconds = content["options"]["seed"], content["seconds"]
     assessment = _assessment(content, Uncertainty(setup, result))
-    return make_estimate(setup, problem, result, seed, seconds, equation, assessment)
+    histories = tuple((kind, rise) for kind, rise in content["histories"])
+    estimate = make_estimate(
+        setup, problem, result, seed, seconds, equation, assessment
+    )
+    return replace(estimate, histories=histories)
 
 
 def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
@@ -172,6 +178,7 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
     free = _free_parameters(content["parameters"], tuple(saved["names"]), roles)
     learned, fixed = free.split(problem)
     priors, data = saved["priors"], _data(content["data"])
+    data = data.later(-time_zero(problem.history))
     solver = solver_named(content["solver"], content["tolerances"])
     model = LeastSquaresModel(
         free=free,
@@ -284,12 +291,14 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
     saved = content["assessment"]
     if saved is None:
         return assess(uncertainty, profiles)
+    other = saved["other_history"]
     return Assessment(
         profiles=profiles,
         verdicts=_verdicts(content["table"], uncertainty, profiles),
         ties=tuple((rise, theta) for rise, theta in saved["ties"]),
         fitted=saved["fitted"],
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
+        other_history=None if other is None else OtherHistory(*other),
     )
 
 

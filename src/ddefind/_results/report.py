@@ -116,7 +116,8 @@ def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
 
 def _sentences(fit: "Estimate") -> list[str]:
     """What is said below the table."""
-    lines = [_about_noise(fit), _about_minima(fit), *_about_solver(fit), fit.message]
+    lines = [_about_noise(fit), *_about_histories(fit), _about_minima(fit)]
+    lines += [*_about_solver(fit), fit.message]
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS]
     return [*lines, *reasons(fit.assessment.verdicts), *cautions(fit, fit.assessment)]
@@ -141,6 +142,20 @@ def _about_noise(fit: "Estimate") -> str:
         return f"{count} values, {degrees} of freedom; noise (estimated): {noise}."
     chi = "" if fit.assessment is None else f", chi-square {fit.chi_square:.4g}"
     return f"{count} values, {degrees} of freedom{chi}; noise (given): {noise}."
+
+
+def _about_histories(fit: "Estimate") -> list[str]:
+    """Which history was chosen, and by how much; or how much of the data is past."""
+    if fit.time_zero:
+        return [
+            f"The fit begins at t = {fit.time_zero:.4g}; the data before are its past."
+        ]
+    if not fit.histories:
+        return []
+    (chosen, _), *others = fit.histories
+    listed = [f"{rise:.3g} with `{kind}`" for kind, rise in others if rise < np.inf]
+    above = f"; BIC is higher by {', '.join(listed)}" if listed else ""
+    return [f"History chosen by evidence: `{chosen}`{above}."]
 
 
 def _about_minima(fit: "Estimate") -> str:

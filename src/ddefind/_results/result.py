@@ -2,7 +2,7 @@
 
 import abc
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._equation.equation import Equation
+from .._problem.history import time_zero
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import Solution
@@ -50,14 +51,21 @@ class AbstractFit(abc.ABC):
 
     @property
     def solution(self) -> Solution:
-        """The learned trajectory."""
-        return solve(
+        """The learned trajectory, at the times of the data."""
+        solution = solve(
             self.problem,
-            self.data.T,
+            self.data.T - self.time_zero,
             self.solver,
             self.steps_per_delay,
             max_step=self.max_step,
         )
+        return replace(solution, time_zero=self.time_zero)
+
+    @property
+    def time_zero(self) -> float:
+        """The time at which the history ends: zero, or with `history="data"` the time
+        from which on the data were fitted."""
+        return time_zero(self.problem.history)
 
     def to_torch(self) -> TorchParts:
         """The learned torch modules, `.rhs` and `.history` (None for what came

@@ -45,6 +45,7 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
             "mesh": setup.model.mesh is not None,
         },
         "free": _free(setup),
+        "histories": fit.histories,
         "search": _search(fit.search_result),
         "profiles": None if profiles is None else [_profile(each) for each in profiles],
         "assessment": None if assessment is None else _assessment(assessment),
@@ -116,6 +117,7 @@ def _assessment(assessment: Assessment) -> dict[str, Any]:
             [check.test, check.quantity, check.statistic, check.p]
             for check in assessment.checks
         ],
+        "other_history": assessment.other_history,
     }
 
 

@@ -124,6 +124,7 @@ _ASSESSMENT = Record(
         "ties": Many(Row([Real(), Array(float, "p")])),
         "fitted": Array(float, "N", "k"),
         "checks": Many(Row([Text(), Text(), Real(), Real(low=0.0)])),
+        "other_history": Maybe(Row([Text(), Real(), Real(), Real(low=0.0), Flag()])),
     }
 )
 _ESTIMATE = Record(
@@ -153,6 +154,7 @@ _ESTIMATE = Record(
                 ),
             }
         ),
+        "histories": Many(Row([Text(), Real()])),
         "search": _SEARCH,
         "profiles": Maybe(Many(_PROFILE, "p")),
         "assessment": Maybe(_ASSESSMENT),

@@ -18,9 +18,13 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
 
 def _complete(content: dict[str, Any]) -> dict[str, Any]:
     """The fields that the first files of version 2 lack: no problem was solved on a
-    mesh or with adaptive steps, and the delay of modules was a number."""
-    content = {"tolerances": None, **content}
+    mesh or with adaptive steps, the delay of modules was a number, and no other history
+    was chosen or looked for."""
+    content = {"tolerances": None, "histories": [], **content}
     options, problem = content.get("options"), content.get("problem")
+    assessment = content.get("assessment")
+    if isinstance(assessment, dict):
+        content["assessment"] = {"other_history": None, **assessment}
     if isinstance(options, dict):
         content["options"] = {"mesh": False, **options}
     if isinstance(problem, dict) and "rhs" in problem:

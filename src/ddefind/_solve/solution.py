@@ -53,17 +53,22 @@ class Solution(eqx.Module):
 
     `t` holds the solver's nodes before T, and T itself; `x` holds the states there.
     Inside a compiled program the number of steps is not known: both then have a fixed
-    length and repeat their last entry. `solver` is the solver that was used."""
+    length and repeat their last entry. `solver` is the solver that was used.
+
+    All times are those of the data. `time_zero` is the time at which the history ends,
+    zero except in a fit that takes the beginning of its data as the past; T is counted
+    from it."""
 
     problem: Problem
     T: jax.Array
     path: AbstractDensePath
     solver: AbstractSolver | AbstractAdaptive = eqx.field(static=True)
+    time_zero: float = eqx.field(static=True, default=0.0)
 
     @property
     def t(self) -> jax.Array:
         """The nodes before T, and T itself."""
-        return _nodes(self)[0][: self.path.node_count()]
+        return self.time_zero + _nodes(self)[0][: self.path.node_count()]
 
     @property
     def x(self) -> jax.Array:
@@ -79,12 +84,13 @@ class Solution(eqx.Module):
             raise ValueError(
                 f"`t` must be a number or a vector; its shape is {t.shape}."
             )
+        t = t - self.time_zero
         if is_concrete(self.T) and is_concrete(t.sum()):
             latest = float(np.max(np.asarray(t), initial=-np.inf))
             if not latest <= float(self.T) * (1 + 1e-9):
                 raise ValueError(
-                    f"The solution ends at T = {float(self.T):g}, but `t` has "
-                    f"{latest:g}. Solve with a larger `T`."
+                    f"The solution ends at T = {self.time_zero + float(self.T):g}, "
+                    f"but `t` has {self.time_zero + latest:g}. Solve with a larger `T`."
                 )
         return _evaluate(self, t)
 

@@ -1,0 +1,66 @@
+"""The kinds of history that an equation can be given by name."""
+
+from typing import Any
+
+import numpy as np
+
+from .._problem.history import Affine, Constant, Neural, Periodic, Smooth
+from .._problem.parameters import finite_numbers
+from .._problem.spline_basis import USUAL_CURVES
+from .._util.errors import did_you_mean
+from .model_lines import ModelLines
+from .tokens import EquationError
+
+# The fields of each kind that are left without values, as vectors. A neural history has
+# none of these, because it begins with random weights.
+_VECTORS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "constant": (Constant, ("b",)),
+    "affine": (Affine, ("a", "b")),
+    "periodic": (Periodic, ("A", "omega", "b")),
+    "spline": (Smooth, ("a", "b")),
+    "neural": (Neural, ()),
+}
+# Kinds that only data can settle: a fit replaces them by a history.
+CHOSEN_BY_FIT = ("auto", "data")
+
+
+def read_history(history: Any, lines: ModelLines) -> Any:
+    """The argument `history` as it is kept in an `Equation`."""
+    in_text = lines.of("history")
+    if in_text and history is not None:
+        raise EquationError(
+            f"The text has a history already ({in_text[0]}): leave out `history`, or "
+            "replace it by `with_history`."
+        )
+    if history is None:
+        return None if in_text else "constant"
+    known = [*_VECTORS, *CHOSEN_BY_FIT]
+    if isinstance(history, str) and history not in known:
+        raise ValueError(
+            f"There is no history {history!r}.{did_you_mean(history, known)}"
+        )
+    if isinstance(history, str) or callable(history):
+        return history
+    return tuple(finite_numbers("history", history, len(lines.states)).tolist())
+
+
+def blank_history(history: Any, d: int) -> Any:
+    """The history of d states that the argument stands for, with NaN for values that
+    are not known."""
+    if isinstance(history, tuple):
+        return Constant(history)
+    if not isinstance(history, str):
+        return history
+    if history in CHOSEN_BY_FIT:
+        raise ValueError(
+            f'With `history="{history}"` the history comes from data, and `dd.fit` '
+            "chooses it: until then the parameters have no names or values. For a "
+            'problem without data give another history, as `with_history("affine")`.'
+        )
+    make, fields = _VECTORS[history]
+    if make is Neural:
+        return Neural(d)
+    blank: dict[str, np.ndarray] = dict.fromkeys(fields, np.full(d, np.nan))
+    if make is Smooth:
+        blank["c"], blank["length"] = np.zeros((USUAL_CURVES, d)), np.array(np.nan)
+    return make(**blank)
