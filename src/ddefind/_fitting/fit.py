@@ -16,6 +16,7 @@ from .._results.result import FitResult
 from .._util.errors import check_instance
 from .least_squares import LeastSquares
 from .method import AbstractMethod
+from .multiple_shooting import MultipleShooting
 from .optimizers import AbstractOptimizer, Adam
 from .request import (
     FitKeywords,
@@ -59,7 +60,7 @@ def fit(
     problem: Problem | Equation,
     data: Data,
     *,
-    optimizer: LeastSquares,
+    optimizer: LeastSquares | MultipleShooting,
     **options: Unpack[LeastSquaresKeywords],
 ) -> Estimate: ...
 @overload
@@ -106,8 +107,8 @@ def fit(
     - `problem`: a `Problem`, or an `Equation`, which needs no values. The data's
       columns are matched by name to the states of an equation, or to what it observes.
     - `data`: the measurements.
-    - `optimizer`: the method: `LeastSquares()`, `Adam()`, `RMSProp()`, `SGD()` or
-      `LBFGS()`.
+    - `optimizer`: the method: `LeastSquares()`, `MultipleShooting()` for systems that
+      are themselves disturbed, `Adam()`, `RMSProp()`, `SGD()` or `LBFGS()`.
     - `history`: for an `Equation`, another history than its own.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
       number to start from. All others are learned without bounds. The delay stays
@@ -154,7 +155,7 @@ def fit_many(
     data: DataSets,
     *,
     starts: Starts = None,
-    optimizer: LeastSquares,
+    optimizer: LeastSquares | MultipleShooting,
     **options: Unpack[LeastSquaresKeywords],
 ) -> FitBatch[Estimate]: ...
 @overload

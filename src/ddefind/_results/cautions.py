@@ -32,6 +32,11 @@ _SHORT_DELAY = 1e-5
 # The given noise counts as too large if chi-square is so small that chance alone would
 # give it in this share of fits.
 _TOO_SMALL = 0.005
+# What residuals that are alike may mean, beside a wrong model.
+_IF_DISTURBED = (
+    "If the system itself is disturbed, fit with `dd.MultipleShooting()` "
+    "(`--method multiple-shooting`)."
+)
 
 
 def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
@@ -59,8 +64,12 @@ def _step_error(fit: "Estimate") -> str:
     if error <= _STEP_ERROR or fit.search_result.interrupted:
         return ""
     if not np.isfinite(error):
+        if fit.process is not None:
+            return "The solver's steps could not be checked: the record is too long."
         return "The solver's steps could not be checked: finer ones failed."
     remedy = "Give a larger `steps_per_delay`."
+    if fit.process is not None:
+        remedy = "Fit a part of the record, for which shorter steps are possible."
     if isinstance(fit.solver, AbstractAdaptive):
         name = type(fit.solver).__name__
         remedy = f"Give a smaller tolerance, as `solver=dd.{name}(rtol=1e-9)`."
@@ -183,10 +192,11 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
             f"({p}): the model is rejected, or the given noise is too small."
         )
     if check.test == WHITE:
-        return (
+        alike = (
             f"Neighbouring residuals of `{check.quantity}` are alike (Ljung-Box, {p}): "
             "the model is rejected, and intervals cannot be trusted."
         )
+        return alike if fit.process is not None else f"{alike} {_IF_DISTURBED}"
     if check.test == NORMAL:
         return (
             f"The residuals of `{check.quantity}` are not Gaussian (Anderson-Darling, "
@@ -195,8 +205,9 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
     assert check.test == OUTLIER
     column = fit.data.names.index(check.quantity)
     row = int(np.nanargmax(np.abs(fit.residuals[:, column])))
+    remedy = ", or fit with `dd.LeastSquares(huber=1.345)`"
     return (
         f"`{check.quantity}` at t = {fit.data.t[row]:.4g} is {check.statistic:.2g} "
-        f"standard deviations off ({p}): look at it, or fit with "
-        "`dd.LeastSquares(huber=1.345)`."
+        f"standard deviations off ({p}): look at it"
+        f"{remedy if fit.process is None else ''}."
     )

@@ -33,12 +33,14 @@ from .._problem.general_delays import is_general
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import with_values
 from .._problem.problem import Problem
+from .._shooting.process_noise import ProcessNoise
 from .._solve.runge_kutta import AbstractSolver
 from .._util.cores import cores
 from .._util.errors import ResultError, check_instance
 from .._util.text_files import file_name
 from .describe_problem import rebuild, solver_named
-from .estimate import Estimate, make_estimate
+from .estimate import Estimate
+from .make_estimate import make_estimate
 from .result import FitResult
 from .saved_file import read_saved
 from .schema import read_content
@@ -162,7 +164,17 @@ def _estimate(
     result = _search_result(content["search"], setup.points())
     seed, seconds = content["options"]["seed"], content["seconds"]
     assessment = _assessment(content, Uncertainty(setup, result))
-    return make_estimate(setup, problem, result, seed, seconds, equation, assessment)
+    process = content["process"]
+    return make_estimate(
+        setup,
+        problem,
+        result,
+        seed,
+        seconds,
+        equation,
+        assessment,
+        None if process is None else ProcessNoise(**process),
+    )
 
 
 def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:

@@ -18,8 +18,9 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
 
 def _complete(content: dict[str, Any]) -> dict[str, Any]:
     """The fields that the first files of version 2 lack: no problem was solved on a
-    mesh or with adaptive steps, and the delay of modules was a number."""
-    content = {"tolerances": None, **content}
+    mesh or with adaptive steps, the delay of modules was a number, and no fit had
+    process noise."""
+    content = {"tolerances": None, "process": None, **content}
     options, problem = content.get("options"), content.get("problem")
     if isinstance(options, dict):
         content["options"] = {"mesh": False, **options}
