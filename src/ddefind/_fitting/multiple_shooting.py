@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import final
 
@@ -10,7 +9,6 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._data.data import Data
 from .._data.smoothing import rough_noise
 from .._inference.covariance import Uncertainty
 from .._inference.disturbed import assess_disturbed
@@ -26,7 +24,6 @@ from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.make_estimate import make_estimate
 from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult, shoot
-from .._util.cores import cores
 from .least_squares import LeastSquares, batch_of
 from .method import AbstractMethod
 from .request import FitOptions, FitTask
@@ -74,7 +71,7 @@ class MultipleShooting(AbstractMethod):
     def fit_many(
         self, tasks: Sequence[FitTask], options: FitOptions
     ) -> FitBatch[Estimate]:
-        """As many fits at a time as there are cores."""
+        """One fit after the other: their linear algebra runs on all cores."""
         began = time.perf_counter()
         for task in tasks:
             _check_task(task)
@@ -82,11 +79,8 @@ class MultipleShooting(AbstractMethod):
         firsts = plain.fit_many(tasks, replace(options, intervals=False))
         wants_intervals = bool(options.intervals)
 
-        def one(index: int) -> Estimate:
-            return _disturbed(firsts[index], wants_intervals)
-
-        with ThreadPoolExecutor(cores()) as pool:
-            estimates = list(pool.map(one, range(len(tasks))))
+        each = map(firsts.__getitem__, range(len(tasks)))
+        estimates = [_disturbed(first, wants_intervals) for first in each]
         return batch_of(estimates, time.perf_counter() - began, wants_intervals)
 
 
@@ -102,9 +96,9 @@ def _check_task(task: FitTask) -> None:
     unknowns = len(np.unique(data.t)) * problem.dimension
     if unknowns > MOST_UNKNOWNS:
         raise ValueError(
-            f"`MultipleShooting()` estimates each state at each time, here "
-            f"{_product(data, problem)}. That is more than {MOST_UNKNOWNS:,}: fit a part "
-            "of the record, or every second value."
+            "`MultipleShooting()` estimates every state at every time, here "
+            f"{unknowns:,} numbers, but can do so for {MOST_UNKNOWNS:,} at most. Fit a "
+            "part of the record, or every second value."
         )
 
 
@@ -112,21 +106,19 @@ def _delays(problem: Problem) -> list:
     return jax.tree.leaves(problem.tau, is_leaf=is_delay)
 
 
-def _product(data: Data, problem: Problem) -> str:
-    count, d = len(np.unique(data.t)), problem.dimension
-    return f"{count:,} numbers" if d == 1 else f"{count:,} x {d} numbers"
-
-
 def _disturbed(first: Estimate, wants_intervals: bool) -> Estimate:
     """The fit with process noise that starts from a fit by least squares. That one is
-    returned if it was interrupted, or if there is none."""
+    returned if it was interrupted, or if it has no finite sum of squares."""
     began = time.perf_counter()
     if first.search_result.interrupted or not np.isfinite(first.loss):
         return first
     setup = first.setup
     found = shoot(setup, first.problem, _starts(first))
     if found is None:
-        return first
+        raise ValueError(
+            "No start led to a path with process noise. Bound the parameters, or fit "
+            "with `LeastSquares()`."
+        )
     result = replace(
         first.search_result,
         best=_as_fit(first, found),

@@ -1,7 +1,8 @@
 """The format of saved fits, version 2: every field, its type and its size.
 
 The sizes are p, the number of free parameters, and p+1; N, the number of times; k, the
-number of measured quantities; and d, that of states. `docs/saved-fits.md` explains the fields.
+number of measured quantities; and d, that of states. `docs/saved-fits.md` explains the
+fields.
 
 Files of earlier versions are first brought to this one by `versions.upgraded`, so that
 one schema reads them all."""

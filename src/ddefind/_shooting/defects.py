@@ -6,8 +6,9 @@ that the equation gives,
 
 $$w_k = x_{k+1} - \Phi(x_k;\ \text{path}, \theta).$$
 
-If the system is disturbed by noise of the intensity $\sigma$, $dx = F\,dt + \sigma\,dW$,
-then $w_k$ has the variance $\sigma^2 (t_{k+1} - t_k)$, independently of all others.
+If the system is disturbed by noise of the intensity $\sigma$, so that
+$dx = F\,dt + \sigma\,dW$, then $w_k$ has the variance $\sigma^2 (t_{k+1} - t_k)$,
+independently of all others.
 """
 
 from typing import Any, NamedTuple
@@ -72,7 +73,7 @@ def read_path(
 
 @eqx.filter_jit
 def _with_derivatives(
-    model: LeastSquaresModel, nodes: Nodes, unknowns: jax.Array, times: Any
+    model: LeastSquaresModel, nodes: Nodes, unknowns: Any, times: Any
 ):
     """What a path gives, and its derivatives on one more axis, the last: defects and
     what is observed at the nodes of the data or, if `times` are given, there."""
@@ -91,10 +92,10 @@ def _with_derivatives(
         return _observe(problem, jax.vmap(path)(jnp.asarray(times)), times)
 
     def column(tangent):
-        return jax.jvp(values, (unknowns,), (tangent,))[1]
+        return jax.jvp(values, (unknowns,), (tangent,))
 
-    columns = jax.vmap(column, out_axes=-1)(jnp.eye(unknowns.shape[0]))
-    return values(unknowns), columns
+    identity = jnp.eye(unknowns.shape[0])
+    return jax.vmap(column, out_axes=(None, -1))(identity)
 
 
 def _defects(problem: Problem, nodes: Nodes, states: jax.Array) -> jax.Array:

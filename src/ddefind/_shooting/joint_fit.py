@@ -115,7 +115,8 @@ class JointFit:
     @property
     def loss(self) -> float:
         """S, infinite where it is not finite."""
-        loss = float(self.rows @ self.rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss = float(self.rows @ self.rows)
         is_finite = np.isfinite(loss) and np.all(np.isfinite(self.jacobian))
         return loss if is_finite else np.inf
 
@@ -134,6 +135,15 @@ class JointFit:
         """The Cholesky factor of the information on the path alone."""
         size = self.problem.size
         return cho_factor(self.information[:size, :size], lower=True)
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the information on the path is finite, and positive definite in spite
+        of rounding errors."""
+        try:
+            return bool(np.isfinite(self.loss) and np.isfinite(self.log_determinant))
+        except (np.linalg.LinAlgError, ValueError):
+            return False
 
     @cached_property
     def state_response(self) -> np.ndarray:

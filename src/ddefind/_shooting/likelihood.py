@@ -24,6 +24,8 @@ from .joint_fit import JointFit, Noise, evaluate, ridged
 _DIFFERENCE = 0.3
 # By this much the logarithms of the noise are moved to differentiate.
 _NOISE_DIFFERENCE = 0.05
+# The search for the noise begins at least at exp(-1) times the first levels.
+_RAISED = 1.0
 # No standard deviation of a logarithm of the noise is taken to be larger.
 _LONGEST_AXIS = 1.0
 
@@ -44,7 +46,7 @@ def determinant_slope(fit: JointFit) -> np.ndarray:
                 fit.problem, fit.noise, fit.x + moved.reshape(fit.x.shape), theta
             )
             ends.append(theta[j])
-            logs.append(at.log_determinant)
+            logs.append(at.log_determinant if at.is_usable else np.nan)
         if ends[1] > ends[0] and np.all(np.isfinite(logs)):
             slope[j] = (logs[1] - logs[0]) / (ends[1] - ends[0])
     return slope
@@ -103,8 +105,10 @@ class NoiseLikelihood:
             inverse[size:, size:],
         )
 
-    def best(self, lower: np.ndarray, upper: np.ndarray) -> Noise:
-        """The most likely noise between the bounds of its logarithms."""
+    def best(self, first: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Noise:
+        """The most likely noise between the bounds of its logarithms. Levels that are
+        far below the `first` ones are raised to begin with: where noise has become
+        negligible, the likelihood is flat."""
 
         def objective(log_sd: np.ndarray) -> tuple[float, np.ndarray]:
             point = self.at(log_sd)
@@ -114,7 +118,7 @@ class NoiseLikelihood:
 
         found = minimize(
             objective,
-            np.clip(self.fit.noise.log_sd, lower, upper),
+            np.clip(np.maximum(self.fit.noise.log_sd, first - _RAISED), lower, upper),
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(lower, upper)),

@@ -69,14 +69,17 @@ def shoot(
     no start has a finite path.
 
     `problem` has the values of what is fixed."""
-    looks = [_first_look(setup, problem, theta) for theta in starts]
-    fits = sorted((fit for fit in looks if fit is not None), key=_deviance)
-    if not fits:
-        return None
+    longest = _longest_step(setup, setup.model.free.problem_at(starts[0], problem))
+    nodes = place_nodes(setup.data.t, longest, setup.data.T)
+    looks = [_first_look(setup, problem, nodes, theta) for theta in starts]
+    fits = sorted((fit for fit in looks if fit.is_usable), key=_deviance)
     settled = [_settle(fit, False) for fit in _distinct(fits)]
+    settled = [each for each in settled if each.fit.is_usable]
+    if not settled:
+        return None
     best = min(settled, key=lambda each: _deviance(each.fit))
     other = _settle(best.fit, True)
-    if _deviance(other.fit) < _deviance(best.fit) - _CLEARLY:
+    if other.fit.is_usable and _deviance(other.fit) < _deviance(best.fit) - _CLEARLY:
         best = other
     best, error = _halve_steps(best)
     return _result(best, error)
@@ -99,19 +102,19 @@ def _distinct(fits: Sequence[JointFit]) -> list[JointFit]:
 
 
 def _first_look(
-    setup: FitSetup, problem: Problem, theta: np.ndarray
-) -> JointFit | None:
-    """The fit with large process noise, and then with its most likely noise."""
+    setup: FitSetup, problem: Problem, nodes: Nodes, theta: np.ndarray
+) -> JointFit:
+    """The fit with large process noise, and then with its most likely noise. It is not
+    usable if the start is not."""
     here = setup.model.free.problem_at(theta, problem)
-    nodes = place_nodes(setup.data.t, _longest_step(setup, here), setup.data.T)
     x = _first_path(setup, here, nodes)
     noise = Noise(first_noise(setup), state_levels(x, False))
     fit = evaluate(joint_problem(setup, nodes), noise, x, theta)
-    if not np.isfinite(fit.loss):
-        return None
+    if not fit.is_usable:
+        return fit
     still = np.zeros(len(theta))
     fit = fit_path(fit_path(fit, still, is_held=True), still)
-    return _improve_noise(fit, False)
+    return _improve_noise(fit, False) if fit.is_usable else fit
 
 
 def _longest_step(setup: FitSetup, problem: Problem) -> float:
@@ -154,15 +157,18 @@ class _Settled:
 
 def _improve_noise(fit: JointFit, is_relative: bool) -> JointFit:
     """The fit with the noise that is most likely around it, fitted again."""
-    noise = NoiseLikelihood(fit).best(*noise_limits(fit.problem.setup))
+    setup = fit.problem.setup
+    noise = NoiseLikelihood(fit).best(first_noise(setup), *noise_limits(setup))
     fit = with_noise(fit, replace(noise, level=state_levels(fit.x, is_relative)))
-    return fit_path(fit, determinant_slope(fit))
+    return fit_path(fit, determinant_slope(fit)) if fit.is_usable else fit
 
 
 def _settle(fit: JointFit, is_relative: bool) -> _Settled:
     """Noise and fit in turn until both agree."""
     for rounds in range(1, 1 + _MOST_ROUNDS):
         before, fit = fit, _improve_noise(fit, is_relative)
+        if not fit.is_usable:
+            return _Settled(fit, is_relative, rounds, False)
         changed = np.abs(fit.noise.log_sd - before.noise.log_sd)
         is_close = _distance(fit, before.theta) < _SETTLED
         if rounds > 1 and is_close and np.all(changed < _SETTLED):
@@ -191,11 +197,15 @@ def _halve_steps(settled: _Settled) -> tuple[_Settled, float]:
         if len(nodes.t) * fit.x.shape[1] > MOST_UNKNOWNS:
             return settled, error
         moved = _on_nodes(fit, nodes, settled.is_relative)
-        finer = fit_path(moved, determinant_slope(fit))
+        finer = fit_path(moved, determinant_slope(fit)) if moved.is_usable else moved
+        if not finer.is_usable:
+            return settled, np.inf
         error = _distance(finer, fit.theta)
         if error < _STEP_TOLERANCE:
             return settled, error
-        settled = _settle(finer, settled.is_relative)
+        settled, before = _settle(finer, settled.is_relative), settled
+        if not settled.fit.is_usable:
+            return before, error
 
 
 def _on_nodes(fit: JointFit, nodes: Nodes, is_relative: bool) -> JointFit:
