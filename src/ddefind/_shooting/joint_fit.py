@@ -176,7 +176,15 @@ def ridged(information: np.ndarray, size: int) -> np.ndarray:
 def evaluate(
     problem: JointProblem, noise: Noise, x: np.ndarray, theta: np.ndarray
 ) -> JointFit:
-    """The residuals and their derivatives at a path and free values."""
+    """The residuals and their derivatives at a path and free values. They may not be
+    finite where a step went too far."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _evaluate(problem, noise, x, theta)
+
+
+def _evaluate(
+    problem: JointProblem, noise: Noise, x: np.ndarray, theta: np.ndarray
+) -> JointFit:
     setup, is_in = problem.setup, problem.is_measured
     linear = linearise(setup.model, problem.nodes, x, theta)
     process = problem.process_sd(noise)
