@@ -33,7 +33,7 @@ _SHORT_DELAY = 1e-5
 # give it in this share of fits.
 _TOO_SMALL = 0.005
 # What residuals that are alike may mean, beside a wrong model.
-_IF_DISTURBED = (
+IF_DISTURBED = (
     "If the system itself is disturbed, fit with `dd.MultipleShooting()` "
     "(`--method multiple-shooting`)."
 )
@@ -45,7 +45,10 @@ def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
     sentences += [*_bounds(fit), *_short_delays(fit), *_priors(fit)]
     sentences += [_tie(fit, assessment)]
     sentences += [_noise_floor(fit), _small_chi_square(fit, assessment)]
-    sentences += [_sentence(fit, test) for test in failed(list(assessment.checks))]
+    wrong = failed(list(assessment.checks))
+    sentences += [_sentence(fit, test) for test in wrong]
+    if fit.process is None and any(test.test == WHITE for test in wrong):
+        sentences.append(IF_DISTURBED)
     return [sentence for sentence in sentences if sentence]
 
 
@@ -192,11 +195,10 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
             f"({p}): the model is rejected, or the given noise is too small."
         )
     if check.test == WHITE:
-        alike = (
+        return (
             f"Neighbouring residuals of `{check.quantity}` are alike (Ljung-Box, {p}): "
             "the model is rejected, and intervals cannot be trusted."
         )
-        return alike if fit.process is not None else f"{alike} {_IF_DISTURBED}"
     if check.test == NORMAL:
         return (
             f"The residuals of `{check.quantity}` are not Gaussian (Anderson-Darling, "

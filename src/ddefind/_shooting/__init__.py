@@ -13,6 +13,5 @@ values, and both kinds of noise with them.
 
 Begin with `shooting.py`, which directs all of this.
 
-May import: `_util`, `_data`, `_problem`, `_adaptive`, `_solve`, `_loss`,
-`_least_squares`.
+May import: `_data`, `_problem`, `_solve`, `_least_squares`.
 """
