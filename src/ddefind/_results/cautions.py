@@ -68,7 +68,9 @@ def _step_error(fit: "Estimate") -> str:
         return ""
     if not np.isfinite(error):
         if fit.process is not None:
-            return "The solver's steps could not be checked: the record is too long."
+            return (
+                "The solver's steps could not be checked: shorter ones take too long."
+            )
         return "The solver's steps could not be checked: finer ones failed."
     remedy = "Give a larger `steps_per_delay`."
     if fit.process is not None:

@@ -28,8 +28,10 @@ from .process_noise import ProcessNoise
 
 # At most so many unknown states: the linear algebra is dense.
 MOST_UNKNOWNS = 2000
+# Nodes between the times of the data are added up to this number of unknown states.
+_AFFORDABLE = 600
 # The steps in the shortest delay, and the most steps between two neighbouring times.
-_STEPS_PER_DELAY, _MOST_PER_SPACING = 5, 8
+_STEPS_PER_DELAY, _MOST_PER_SPACING = 5, 4
 # How many of the fits are settled after a first look.
 _SURVIVORS = 2
 _MOST_ROUNDS = 20
@@ -121,7 +123,7 @@ def _longest_step(setup: FitSetup, problem: Problem) -> float:
     """The longest step between nodes, for the delays of a problem."""
     delays = np.asarray(typical_delays(problem.tau, problem.start))
     spacing = float(np.median(np.diff(np.unique(np.append(0.0, setup.data.t)))))
-    fewest = 2 * setup.data.T * setup.model.dimension / MOST_UNKNOWNS
+    fewest = 2 * setup.data.T * setup.model.dimension / _AFFORDABLE
     least = max(spacing / _MOST_PER_SPACING, fewest)
     return max(float(np.min(delays)) / _STEPS_PER_DELAY, least)
 
@@ -194,7 +196,7 @@ def _halve_steps(settled: _Settled) -> tuple[_Settled, float]:
         data = fit.problem.setup.data
         longest = float(np.diff(fit.problem.nodes.t).max()) / 2
         nodes = place_nodes(data.t, longest, data.T)
-        if len(nodes.t) * fit.x.shape[1] > MOST_UNKNOWNS:
+        if len(nodes.t) * fit.x.shape[1] > _AFFORDABLE:
             return settled, error
         moved = _on_nodes(fit, nodes, settled.is_relative)
         finer = fit_path(moved, determinant_slope(fit)) if moved.is_usable else moved
