@@ -75,7 +75,7 @@ def _step_error(fit: "Estimate") -> str:
     remedy = "Give a larger `steps_per_delay`."
     if fit.process is not None:
         remedy = "Fit a part of the record, for which shorter steps are possible."
-    if isinstance(fit.solver, AbstractAdaptive):
+    elif isinstance(fit.solver, AbstractAdaptive):
         name = type(fit.solver).__name__
         remedy = f"Give a smaller tolerance, as `solver=dd.{name}(rtol=1e-9)`."
     return (
