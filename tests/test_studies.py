@@ -3,8 +3,9 @@ them again."""
 
 import json
 
+import numpy as np
 import pytest
-from studies import fit_quality, interval_coverage, mid_cycle
+from studies import fit_quality, interval_coverage, mid_cycle, process_noise
 from studies.page_tables import read_table
 
 from ddefind.paper import EXPERIMENTS, NOISE
@@ -33,6 +34,20 @@ def test_pages_have_the_tables_that_were_measured():
 def test_mid_cycle_records_are_fitted_to_the_precision_of_a_spline_history():
     for each in kept(mid_cycle):
         assert max(each["rms"]["auto"].values()) <= 1.5
+
+
+def test_the_page_of_process_noise_has_the_table_that_was_measured():
+    """The intervals of multiple shooting hold, and those of least squares do not."""
+    results = kept(process_noise)
+    assert [r["system"] for r in results[::2]] == list(process_noise.SYSTEMS)
+    shown = read_table(process_noise.PAGE, process_noise.NAME)
+    assert shown == process_noise.table(results)
+    rows = [row for r in results for row in r["shooting"]["parameters"].values()]
+    assert 0.88 < np.mean([row["inside"] for row in rows]) < 0.98
+    assert min(row["inside"] for row in rows) > 0.85
+    assert max(row["width"] for row in rows) < 1.5
+    plain = [r["plain"]["parameters"]["tau"]["inside"] for r in results]
+    assert max(plain) < 0.7
 
 
 def check_fits(model, repeats):

@@ -11,6 +11,7 @@ from ._equation.tokens import EquationError as EquationError
 from ._fitting.fit import fit as fit, fit_many as fit_many
 from ._fitting.least_squares import LeastSquares as LeastSquares
 from ._fitting.method import AbstractMethod as AbstractMethod
+from ._fitting.multiple_shooting import MultipleShooting as MultipleShooting
 from ._fitting.optimizers import (
     LBFGS as LBFGS,
     SGD as SGD,

@@ -79,7 +79,7 @@ def plot_estimate(fit: "Estimate") -> "Figure":
     ratios = [3, 1.4] * k
     axes = figure.subplots(2 * k, 1, height_ratios=ratios, squeeze=False)[:, 0]
     t = _plot_times(fit.data.T, fit.time_zero)
-    learned = observed(fit.problem, fit.solution, t)
+    learned = learned_curve(fit, t)
     band = fit.predict(t) if np.all(np.isfinite(learned)) else None
     residuals = fit.residuals
     for index, name in enumerate(fit.data.names):
@@ -198,6 +198,14 @@ def _plot_times(T: float, begin: float = 0.0) -> np.ndarray:
 def _solution(fit: "FitResult", problem: Problem) -> Solution:
     """Solve a problem over the time of the data, with the solver of the fit."""
     return solve(problem, fit.data.T, fit.solver, fit.steps_per_delay)
+
+
+def learned_curve(fit: "Estimate | FitResult", t: np.ndarray) -> np.ndarray:
+    """Return the learned trajectory at the times `t`, one row per time; of a system
+    that is disturbed, the path that it took."""
+    if getattr(fit, "process", None) is not None:
+        return fit.predict(t).mean  # type: ignore
+    return observed(fit.problem, fit.solution, t)
 
 
 def observed(problem: Problem, solution: Solution, t: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from . import options as opt
-from .fit_settings import FitSettings, combine_settings
+from .fit_settings import MULTIPLE_SHOOTING, FitSettings, combine_settings
 from .messages import (
     DOUBTFUL,
     EXIT_CODES,
@@ -53,6 +53,7 @@ def fit(
     known: opt.Known = None,
     start: opt.Guess = None,
     bounds: opt.Range = None,
+    method: opt.Method = None,
     starts: opt.Starts = None,
     seed: opt.FitSeed = None,
     solver: opt.Solver = None,
@@ -78,6 +79,7 @@ def fit(
                 "model": model,
                 "history": parse_history(history or ()),
                 "observe": observe,
+                "method": method,
                 "starts": starts,
                 "seed": seed,
                 "solver": solver,
@@ -162,16 +164,26 @@ def _run_fit(
     """Return the result of `ddefind.fit`, with the settings as its arguments."""
     import ddefind as dd
 
-    starts = settings.starts
     return dd.fit(
         model,
         data,
         parameters=_parameters(settings),
-        optimizer=None if starts is None else dd.LeastSquares(starts=starts),
+        optimizer=_method(settings),
         seed=settings.seed,
         solver=_solver(settings),
         progress=False if messages.quiet else None,
     )
+
+
+def _method(settings: FitSettings) -> Any:
+    """Return the method, as the argument `optimizer` of `ddefind.fit`."""
+    import ddefind as dd
+
+    if settings.method is None and settings.starts is None:
+        return None
+    is_shooting = settings.method == MULTIPLE_SHOOTING
+    method = dd.MultipleShooting if is_shooting else dd.LeastSquares
+    return method() if settings.starts is None else method(starts=settings.starts)
 
 
 def _solver(settings: FitSettings) -> Any:

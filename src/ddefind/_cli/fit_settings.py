@@ -14,6 +14,8 @@ from .._util.version import __version__
 from .parse_options import Bounds, OptionError, check_bounds
 
 Values = dict[str, float | list[float]]
+# The methods of a fit.
+LEAST_SQUARES, MULTIPLE_SHOOTING = METHODS = ("least-squares", "multiple-shooting")
 # The solvers that have a tolerance.
 ADAPTIVE = ("tsit5", "radau")
 
@@ -36,6 +38,7 @@ class FitSettings:
     model: str | None = None
     history: str | list[float] | None = None
     observe: str | None = None
+    method: str | None = None
     starts: int | None = None
     seed: int = 0
     solver: str | None = None
@@ -57,6 +60,11 @@ class FitSettings:
             raise OptionError(
                 "`--solver` must be auto, rk4, tsit5 or radau, but got "
                 f"{quoted(self.solver)}."
+            )
+        if self.method not in (None, *METHODS):
+            raise OptionError(
+                f"`--method` must be {' or '.join(METHODS)}, but got "
+                f"{quoted(self.method)}."
             )
         if self.rtol is not None and self.solver not in ADAPTIVE:
             raise OptionError(

@@ -72,6 +72,15 @@ Range = Annotated[
         help='Bounds of a parameter: "K in [0, 10]", "K > 0" or "0 < K < 10".',
     ),
 ]
+Method = Annotated[
+    str | None,
+    _option(
+        "--method",
+        metavar="NAME",
+        help="least-squares (the default), or multiple-shooting for systems that are "
+        "themselves disturbed, so that neighbouring residuals are alike.",
+    ),
+]
 Starts = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="How many starts are tried.  [default: 32]"),

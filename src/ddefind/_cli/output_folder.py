@@ -18,7 +18,7 @@ from .._results.estimate import Estimate
 from .._results.result import AbstractFit, FitResult
 from .._results.saved_file import RESULT, saved_text
 from .._util.text_files import file_name, write_whole
-from ..plots import observed
+from ..plots import learned_curve
 from .fit_settings import FitSettings
 from .parse_options import OptionError
 
@@ -128,11 +128,11 @@ def _csv(rows: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _curve(fit: AbstractFit) -> str:
+def _curve(fit: Estimate | FitResult) -> str:
     """Return the fitted quantities at many times as the text of a CSV file. The times
     are those of the source of the data."""
     t = np.linspace(fit.time_zero, fit.data.T, _CURVE_POINTS)
-    x = observed(fit.problem, fit.solution, t)
+    x = learned_curve(fit, t)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     name, times = _source_times(fit.data, t)

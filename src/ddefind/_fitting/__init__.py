@@ -1,11 +1,12 @@
 """`fit` and `fit_many`, and the methods by which they fit.
 
 `fit.py` reads the arguments into the task and the options of `request.py`, and hands
-them to a method. `method.py` says what a method is: `least_squares.py` is one, and each
+them to a method. `method.py` says what a method is: `least_squares.py` is one,
+`multiple_shooting.py` another, and each
 of the `optimizers.py` of gradient descent is one. These share `gradient_descent.py`,
 whose compiled loop is `epochs.py` and which `descent_batches.py` runs in blocks on all
 cores. Begin with `fit.py`.
 
 May import: `_util`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`, `_loss`,
-`_least_squares`, `_inference`, `_results`.
+`_least_squares`, `_shooting`, `_inference`, `_results`.
 """

@@ -17,6 +17,7 @@ from .._util.errors import check_instance
 from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
 from .method import AbstractMethod
+from .multiple_shooting import MultipleShooting
 from .optimizers import AbstractOptimizer, Adam
 from .request import (
     FitKeywords,
@@ -60,7 +61,7 @@ def fit(
     problem: Problem | Equation,
     data: Data,
     *,
-    optimizer: LeastSquares,
+    optimizer: LeastSquares | MultipleShooting,
     **options: Unpack[LeastSquaresKeywords],
 ) -> Estimate: ...
 @overload
@@ -109,8 +110,8 @@ def fit(
     - `data`: the measurements. If they begin later than one length of the record after
       time zero, and the equation is the same at all times, times are counted from the
       first one.
-    - `optimizer`: the method: `LeastSquares()`, `Adam()`, `RMSProp()`, `SGD()` or
-      `LBFGS()`.
+    - `optimizer`: the method: `LeastSquares()`, `MultipleShooting()` for systems that
+      are themselves disturbed, `Adam()`, `RMSProp()`, `SGD()` or `LBFGS()`.
     - `history`: for an `Equation`, another history than its own. With `"auto"` the
       history is chosen by evidence, and with `"data"` the beginning of the data is the
       past.
@@ -171,7 +172,7 @@ def fit_many(
     data: DataSets,
     *,
     starts: Starts = None,
-    optimizer: LeastSquares,
+    optimizer: LeastSquares | MultipleShooting,
     **options: Unpack[LeastSquaresKeywords],
 ) -> FitBatch[Estimate]: ...
 @overload

@@ -27,7 +27,8 @@ from .._problem.history import Affine, Smooth
 from .._problem.parameters import Fixed
 from .._problem.problem import Problem
 from .._results.batch import FitBatch
-from .._results.estimate import Estimate, make_estimate
+from .._results.estimate import Estimate
+from .._results.make_estimate import make_estimate
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
@@ -130,8 +131,8 @@ class LeastSquares(AbstractMethod):
                 estimates.append(estimate)
                 done, tau = len(estimates), _longest_delay(estimate)
                 reporter.show("fits", done, done, estimate.loss, tau)
-        notes = () if options.intervals else (_LEFT_OUT,)
-        return _batch(estimates, time.perf_counter() - began, notes)
+        seconds = time.perf_counter() - began
+        return batch_of(estimates, seconds, bool(options.intervals))
 
     def _search(
         self,
@@ -255,9 +256,10 @@ def _with_intervals(estimate: Estimate) -> Estimate:
     return replace(estimate, assessment=assessment, seconds=seconds)
 
 
-def _batch(
-    estimates: list[Estimate], seconds: float, notes: tuple[str, ...]
+def batch_of(
+    estimates: list[Estimate], seconds: float, has_intervals: bool
 ) -> FitBatch[Estimate]:
+    """Many fits, as `fit_many` returns them."""
     best = np.stack([each.best for each in estimates])
     return FitBatch(
         names=estimates[0].names,
@@ -269,5 +271,5 @@ def _batch(
         epochs=np.array([each.search_result.evaluations for each in estimates]),
         seconds=seconds,
         results=estimates.__getitem__,
-        notes=notes,
+        notes=() if has_intervals else (_LEFT_OUT,),
     )

@@ -7,6 +7,7 @@
   fit the data; `profile_likelihood.py` follows the profiles to the ends of these.
 - `residual_tests.py` and `information_criteria.py` judge the model.
 - `assessment.py` computes what is printed with a fit: intervals, verdicts and tests.
+- `disturbed.py` does so for fits with process noise, and predicts their paths.
 - `bootstrap.py` and `posterior.py` sample the distribution of the estimates.
 - `predict.py`, `derived.py` and `stability.py` draw conclusions from the fit, with
   standard errors by the `delta_method.py`. Stability needs `linearise.py` and
@@ -16,5 +17,5 @@
 Begin with `covariance.py`.
 
 May import: `_util`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`, `plots`,
-`_loss`, `_least_squares`.
+`_loss`, `_least_squares`, `_shooting`.
 """

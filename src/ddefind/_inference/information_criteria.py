@@ -50,6 +50,12 @@ def criteria(data: Data, fitted: np.ndarray, dimension: float) -> Criteria:
         variance = np.maximum(total / count, 1e-30 * size / count + 1e-300)
         deviance = float(np.sum(count * (np.log(2 * np.pi * variance) + 1)))
         k = dimension + len(count)
+    return criteria_of(deviance, k, n)
+
+
+def criteria_of(deviance: float, k: float, n: int) -> Criteria:
+    """The criteria of a fit with k parameters to n values, from minus two
+    log-likelihoods."""
     aic = deviance + 2 * k
     aicc = aic + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
     return Criteria(k, -0.5 * deviance, aic, aicc, deviance + k * np.log(n))

@@ -1,8 +1,9 @@
 """What a fit returns: records with thin methods, how they print, and their files.
 
 `result.py` holds what every fit has and the result of gradient descent, `estimate.py`
-the least-squares fit, `batch.py` many fits, `status.py` how a fit ended. `report.py`
-prints an estimate, with the warnings of `cautions.py`; `compare.py` compares several.
+the least-squares fit, which `make_estimate.py` makes of the result of a search,
+`batch.py` many fits, `status.py` how a fit ended. `report.py` prints an estimate, with
+the warnings of `cautions.py`; `compare.py` compares several.
 
 A file is written by `save.py`, which says what is saved, and `saved_file.py`; a
 problem is put into words by `describe_problem.py`. `schema.py` is the format, made of
@@ -10,5 +11,5 @@ the `fields.py`; `versions.py` brings older files up to date, and `load.py` read
 Begin with `estimate.py`, or with `schema.py` for the files.
 
 May import: `_util`, `_data`, `_problem`, `models`, `_equation`, `_adaptive`, `_solve`,
-`plots`, `_loss`, `torch`, `_least_squares`, `_inference`.
+`plots`, `_loss`, `torch`, `_least_squares`, `_shooting`, `_inference`.
 """

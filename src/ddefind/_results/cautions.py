@@ -32,6 +32,11 @@ _SHORT_DELAY = 1e-5
 # The given noise counts as too large if chi-square is so small that chance alone would
 # give it in this share of fits.
 _TOO_SMALL = 0.005
+# What residuals that are alike may mean, beside a wrong model.
+IF_DISTURBED = (
+    "If the system itself is disturbed, fit with `dd.MultipleShooting()` "
+    "(`--method multiple-shooting`)."
+)
 
 
 def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
@@ -40,7 +45,10 @@ def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
     sentences += [*_bounds(fit), *_short_delays(fit), *_priors(fit)]
     sentences += [_tie(fit, assessment)]
     sentences += [_noise_floor(fit), _small_chi_square(fit, assessment)]
-    sentences += [_sentence(fit, test) for test in failed(list(assessment.checks))]
+    wrong = failed(list(assessment.checks))
+    sentences += [_sentence(fit, test) for test in wrong]
+    if fit.process is None and any(test.test == WHITE for test in wrong):
+        sentences.append(IF_DISTURBED)
     sentences += [_other_history(assessment)]
     return [sentence for sentence in sentences if sentence]
 
@@ -60,9 +68,15 @@ def _step_error(fit: "Estimate") -> str:
     if error <= _STEP_ERROR or fit.search_result.interrupted:
         return ""
     if not np.isfinite(error):
+        if fit.process is not None:
+            return (
+                "The solver's steps could not be checked: shorter ones take too long."
+            )
         return "The solver's steps could not be checked: finer ones failed."
     remedy = "Give a larger `steps_per_delay`."
-    if isinstance(fit.solver, AbstractAdaptive):
+    if fit.process is not None:
+        remedy = "Fit a part of the record, for which shorter steps are possible."
+    elif isinstance(fit.solver, AbstractAdaptive):
         name = type(fit.solver).__name__
         remedy = f"Give a smaller tolerance, as `solver=dd.{name}(rtol=1e-9)`."
     return (
@@ -211,8 +225,9 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
     assert check.test == OUTLIER
     column = fit.data.names.index(check.quantity)
     row = int(np.nanargmax(np.abs(fit.residuals[:, column])))
+    remedy = ", or fit with `dd.LeastSquares(huber=1.345)`"
     return (
         f"`{check.quantity}` at t = {fit.data.t[row]:.4g} is {check.statistic:.2g} "
-        f"standard deviations off ({p}): look at it, or fit with "
-        "`dd.LeastSquares(huber=1.345)`."
+        f"standard deviations off ({p}): look at it"
+        f"{remedy if fit.process is None else ''}."
     )

@@ -7,7 +7,6 @@ from typing import Any, final
 
 import numpy as np
 
-from .._equation.equation import Equation
 from .._inference.assessment import (
     Assessment,
     assess,
@@ -20,6 +19,13 @@ from .._inference.assessment import (
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
 from .._inference.covariance import Uncertainty
 from .._inference.derived import Derived, derive
+from .._inference.disturbed import (
+    assess_disturbed,
+    disturbed_criteria,
+    disturbed_profile,
+    predict_disturbed,
+    test_innovations,
+)
 from .._inference.evidence import effective_dimension
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.information_criteria import Criteria, criteria
@@ -29,37 +35,30 @@ from .._inference.profile_intervals import profiles
 from .._inference.profile_likelihood import Profile
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
-from .._least_squares import levenberg_marquardt
 from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
-from .._problem.history import time_zero
 from .._problem.problem import Problem
+from .._shooting.process_noise import ProcessNoise
 from .report import as_dict, as_html, as_text, table
 from .result import AbstractFit
 from .save import estimate_content
-from .status import Status
-
-_STATUS = {
-    levenberg_marquardt.LIMIT: Status.limit,
-    levenberg_marquardt.GRADIENT: Status.converged_gradient,
-    levenberg_marquardt.STEP: Status.converged_step,
-    levenberg_marquardt.EXACT: Status.exact,
-    levenberg_marquardt.STUCK: Status.stuck,
-    levenberg_marquardt.NO_START: Status.no_start,
-}
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Estimate(AbstractFit):
-    """A least-squares fit, at the best minimum that was found.
+    """A fit by least squares, at the best minimum that was found, or by multiple
+    shooting.
 
     The best of `starts` starts was taken, drawn with `seed`; `minima` are the distinct
     minima that were found. `assessment` holds what takes further computing: the 95%
     intervals, the verdicts and the tests of the residuals. It is None where they were
     left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them.
     `histories` are the kinds of history that `history="auto"` compared, the chosen one
-    first, each with its BIC less that of the chosen one."""
+    first, each with its BIC less that of the chosen one.
+
+    `process` holds the process noise of a fit by `MultipleShooting`, and the path that
+    the system took; it is None for one by `LeastSquares`."""
 
     start: Problem
     starts: int
@@ -68,6 +67,7 @@ class Estimate(AbstractFit):
     search_result: SearchResult = field(repr=False)
     assessment: Assessment | None = field(repr=False)
     histories: tuple[tuple[str, float], ...] = field(default=(), repr=False)
+    process: ProcessNoise | None = field(default=None, repr=False)
 
     # The estimates and their errors
 
@@ -78,6 +78,14 @@ class Estimate(AbstractFit):
         named = zip(self.data.names, self.search_result.noise.tolist())
         measured = self.setup.measured & np.isfinite(self.loss)
         return {name: sd for (name, sd), is_in in zip(named, measured) if is_in}
+
+    @property
+    def process_noise(self) -> dict[str, float] | None:
+        """The standard deviation of the process noise of each state, per square root of
+        time (a share of the state if `process.is_relative`); None without it."""
+        if self.process is None:
+            return None
+        return dict(zip(self.state_names, self.process.sd.tolist()))
 
     @cached_property
     def minima(self) -> tuple[Minimum, ...]:
@@ -125,7 +133,11 @@ class Estimate(AbstractFit):
         which take some further fits."""
         if self.assessment is not None:
             return self
-        return replace(self, assessment=assess(self.uncertainty))
+        if self.process is not None:
+            assessment = assess_disturbed(self.uncertainty, self.process)
+        else:
+            assessment = assess(self.uncertainty)
+        return replace(self, assessment=assessment)
 
     @property
     def _assessed(self) -> Assessment:
@@ -138,8 +150,8 @@ class Estimate(AbstractFit):
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """The 95% interval of each parameter, by profile likelihood; infinite on a side
-        where the data set no limit."""
+        """The 95% interval of each parameter, by profile likelihood (with process
+        noise, by the covariance); infinite on a side where the data set no limit."""
         return {profile.name: profile.interval for profile in self._assessed.profiles}
 
     @property
@@ -155,6 +167,8 @@ class Estimate(AbstractFit):
         index = self.setup.model.free.index(name)
         if level == 0.95 and self.assessment is not None:
             return self.assessment.profiles[index]
+        if self.process is not None:
+            return disturbed_profile(self.uncertainty, index, level)
         return profiles(self.uncertainty, level, [index])[0]
 
     @cached_property
@@ -163,14 +177,20 @@ class Estimate(AbstractFit):
 
     @property
     def fitted(self) -> np.ndarray:
-        """What the model says at the times of the data, of the shape of `data.x`."""
+        """What the model says at the times of the data, of the shape of `data.x`. With
+        process noise it is the path that the system took."""
+        if self.process is not None:
+            return self.process.fitted
         if self.assessment is not None:
             return self.assessment.fitted
         return self._values_with_derivatives[..., 0]
 
     @property
     def residuals(self) -> np.ndarray:
-        """Data minus model in units of the noise; NaN where nothing was measured."""
+        """Data minus model in units of the noise; NaN where nothing was measured. With
+        process noise the model is what was expected from the values before."""
+        if self.process is not None:
+            return self.process.residuals
         return (self.data.x - self.fitted) / standard_deviations(self.uncertainty)
 
     @cached_property
@@ -180,6 +200,8 @@ class Estimate(AbstractFit):
         through the data, or where there is no fit."""
         if self.assessment is not None:
             return self.assessment.checks
+        if self.process is not None:
+            return test_innovations(self.uncertainty, self.process)
         return test_residuals(self.uncertainty, self._values_with_derivatives)
 
     @property
@@ -198,6 +220,8 @@ class Estimate(AbstractFit):
     def criteria(self) -> Criteria:
         """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
         self._check_there_is_a_fit()
+        if self.process is not None:
+            return disturbed_criteria(self.uncertainty, self.process)
         dimension = self.uncertainty.dimension
         if self.setup.model.priors is not None:
             gram = self.search_result.best.gram[0]
@@ -223,10 +247,17 @@ class Estimate(AbstractFit):
         - `parameters`: other values by name, of learned or fixed parameters. They count
           as known exactly; the uncertainty of the others stays as it is.
         - `level`: of the band.
+
+        With process noise it is the path that the system took and, beyond the data,
+        the one to be expected; the bands include the disturbances.
         """
         check_level(level)
         self._check_there_is_a_fit()
         at = read_times(times, self.data.T, self.time_zero)
+        if self.process is not None:
+            if parameters:
+                self._refuse("`predict` with other `parameters`")
+            return predict_disturbed(self.uncertainty, self.process, at, level)
         said = predict(self.uncertainty, self.problem, at, parameters or {}, level)
         return replace(said, t=said.t + self.time_zero)
 
@@ -243,11 +274,12 @@ class Estimate(AbstractFit):
         """The equilibria of the fitted equation near its trajectory: whether they are
         stable, and the period with which disturbances oscillate."""
         self._check_there_is_a_fit()
-        states = np.asarray(self.solution.x)
-        return stability(self.uncertainty, states, self._state_names)
+        states = self.solution.x if self.process is None else self.process.x
+        return stability(self.uncertainty, np.asarray(states), self.state_names)
 
     @property
-    def _state_names(self) -> tuple[str, ...]:
+    def state_names(self) -> tuple[str, ...]:
+        """What the states are called."""
         d = self.problem.dimension
         if self.model is not None:
             return self.model.states
@@ -263,6 +295,8 @@ class Estimate(AbstractFit):
         residuals (`"residual"`). Each fit starts at the estimate; priors stay as they
         are."""
         self._check_there_is_a_fit()
+        if self.process is not None:
+            self._refuse("`bootstrap`")
         known = self.with_intervals()
         undetermined = tuple(
             v.name for v in known.verdicts if v.verdict == NOT_DETERMINED
@@ -276,12 +310,20 @@ class Estimate(AbstractFit):
         between the bounds, times the fit's own priors; noise levels that are not given
         are sampled too. Needs `pip install 'ddefind[sample]'`."""
         self._check_there_is_a_fit()
+        if self.process is not None:
+            self._refuse("`sample`")
         profiles = list(self.with_intervals()._assessed.profiles)
         return sample(self.uncertainty, profiles, draws, warmup, chains, seed)
 
     def _check_there_is_a_fit(self) -> None:
         if not has_fit(self.uncertainty):
             raise ValueError(f"There is no fit: {self.message}")
+
+    def _refuse(self, what: str) -> None:
+        raise ValueError(
+            f"{what} is for fits by `LeastSquares()`; this one is by "
+            "`MultipleShooting()`, whose disturbances it does not know."
+        )
 
     # How it is shown and kept
 
@@ -322,48 +364,3 @@ class Estimate(AbstractFit):
         from ..plots import plot_waterfall
 
         return plot_waterfall(self)
-
-
-def make_estimate(
-    setup: FitSetup,
-    problem: Problem,
-    search_result: SearchResult,
-    seed: int,
-    seconds: float,
-    equation: Equation | None,
-    assessment: Assessment | None = None,
-) -> Estimate:
-    """The estimate of a search; `problem` has the values of what is fixed."""
-    free, best = setup.model.free, search_result.best
-    theta = best.theta[0]
-    status = _STATUS[int(best.status[0])]
-    if search_result.interrupted:
-        status = Status.interrupted
-    loss = float(best.loss[0])
-    # One quantity without given noise: its plain sum of squares.
-    is_plain = not setup.weights_are_absolute and len(search_result.noise) == 1
-    if is_plain and np.isfinite(loss):
-        loss = float(best.squares[0].sum())
-    first = np.where(np.isnan(setup.guess), theta, setup.guess)
-    # On a mesh n is the number of steps in the record.
-    n, is_mesh = int(best.n[0]), setup.model.mesh is not None
-    return Estimate(
-        problem=free.problem_at(theta, problem),
-        start=free.problem_at(first, problem),
-        data=setup.data.later(time_zero(problem.history)),
-        names=free.names,
-        best=theta,
-        loss=loss,
-        status=status,
-        message=status.value,
-        starts=search_result.starts,
-        seed=seed,
-        seconds=seconds,
-        solver=setup.model.solver,
-        steps_per_delay=setup.steps_per_delay if is_mesh else n,
-        max_step=setup.data.T / n if is_mesh else None,
-        setup=setup,
-        search_result=search_result,
-        assessment=assessment,
-        model=equation,
-    )

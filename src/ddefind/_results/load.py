@@ -35,12 +35,14 @@ from .._problem.history import time_zero
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import with_values
 from .._problem.problem import Problem
+from .._shooting.process_noise import ProcessNoise
 from .._solve.runge_kutta import AbstractSolver
 from .._util.cores import cores
 from .._util.errors import ResultError, check_instance
 from .._util.text_files import file_name
 from .describe_problem import rebuild, solver_named
-from .estimate import Estimate, make_estimate
+from .estimate import Estimate
+from .make_estimate import make_estimate
 from .result import FitResult
 from .saved_file import read_saved
 from .schema import read_content
@@ -164,9 +166,17 @@ def _estimate(
     result = _search_result(content["search"], setup.points())
     seed, seconds = content["options"]["seed"], content["seconds"]
     assessment = _assessment(content, Uncertainty(setup, result))
+    process = content["process"]
     histories = tuple((kind, rise) for kind, rise in content["histories"])
     estimate = make_estimate(
-        setup, problem, result, seed, seconds, equation, assessment
+        setup,
+        problem,
+        result,
+        seed,
+        seconds,
+        equation,
+        assessment,
+        None if process is None else ProcessNoise(**process),
     )
     return replace(estimate, histories=histories)
 

@@ -11,6 +11,7 @@ import numpy as np
 from .._adaptive.methods import AbstractAdaptive, Radau
 from .._inference.identifiability import DETERMINED, reasons
 from .._least_squares.search import Minimum
+from .._shooting.process_noise import ProcessNoise
 from .._util.json_numbers import nonfinite_as_none
 from .._util.text_table import (
     decimals,
@@ -53,6 +54,7 @@ def as_dict(fit: "Estimate") -> dict[str, Any]:
         "status": fit.status.name,
         "message": fit.message,
         "noise": fit.noise,
+        "process_noise": fit.process_noise,
         "starts": fit.starts,
         "seed": fit.seed,
         "minima": [
@@ -116,8 +118,11 @@ def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
 
 def _sentences(fit: "Estimate") -> list[str]:
     """What is said below the table."""
-    lines = [_about_noise(fit), *_about_histories(fit), _about_minima(fit)]
-    lines += [*_about_solver(fit), fit.message]
+    if fit.process is not None:
+        lines = [_about_noise(fit), _about_process(fit, fit.process), fit.message]
+    else:
+        lines = [_about_noise(fit), *_about_histories(fit), _about_minima(fit)]
+        lines += [*_about_solver(fit), fit.message]
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS]
     return [*lines, *reasons(fit.assessment.verdicts), *cautions(fit, fit.assessment)]
@@ -156,6 +161,17 @@ def _about_histories(fit: "Estimate") -> list[str]:
     listed = [f"{rise:.3g} with `{kind}`" for kind, rise in others if rise < np.inf]
     above = f"; BIC is higher by {', '.join(listed)}" if listed else ""
     return [f"History chosen by evidence: `{chosen}`{above}."]
+
+
+def _about_process(fit: "Estimate", process: ProcessNoise) -> str:
+    """The process noise, which is what sets a fit by multiple shooting apart."""
+    named = zip(fit.state_names, process.sd.tolist())
+    share = " of its level" if process.is_relative else ""
+    noise = ", ".join(f"{name} {sd:.3g}{share}" for name, sd in named)
+    return (
+        f"Process noise (estimated), per square root of time: {noise}. By multiple "
+        f"shooting; {fit.seconds:.2g} s."
+    )
 
 
 def _about_minima(fit: "Estimate") -> str:

@@ -49,6 +49,7 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
         "search": _search(fit.search_result),
         "profiles": None if profiles is None else [_profile(each) for each in profiles],
         "assessment": None if assessment is None else _assessment(assessment),
+        "process": None if fit.process is None else dict(vars(fit.process)),
     }
     return nonfinite_as_words(content)
 

@@ -1,7 +1,8 @@
 """The format of saved fits, version 2: every field, its type and its size.
 
-The sizes are p, the number of free parameters, and p+1; N, the number of times; and k,
-the number of measured quantities. `docs/saved-fits.md` explains the fields.
+The sizes are p, the number of free parameters, and p+1; N, the number of times; k, the
+number of measured quantities; and d, that of states. `docs/saved-fits.md` explains the
+fields.
 
 Files of earlier versions are first brought to this one by `versions.upgraded`, so that
 one schema reads them all."""
@@ -127,6 +128,19 @@ _ASSESSMENT = Record(
         "other_history": Maybe(Row([Text(), Real(), Real(), Real(low=0.0), Flag()])),
     }
 )
+# The process noise of a fit by multiple shooting, and the path at its nodes.
+_PROCESS = Record(
+    {
+        "sd": Array(float, "d"),
+        "is_relative": Flag(),
+        "levels": Whole(1),
+        "log_likelihood": Real(),
+        "t": Array(float, "nodes"),
+        "x": Array(float, "nodes", "d"),
+        "fitted": Array(float, "N", "k"),
+        "residuals": Array(float, "N", "k"),
+    }
+)
 _ESTIMATE = Record(
     {
         **_COMMON,
@@ -158,6 +172,7 @@ _ESTIMATE = Record(
         "search": _SEARCH,
         "profiles": Maybe(Many(_PROFILE, "p")),
         "assessment": Maybe(_ASSESSMENT),
+        "process": Maybe(_PROCESS),
     }
 )
 _DESCENT = Record(

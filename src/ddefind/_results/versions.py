@@ -18,9 +18,9 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
 
 def _complete(content: dict[str, Any]) -> dict[str, Any]:
     """The fields that the first files of version 2 lack: no problem was solved on a
-    mesh or with adaptive steps, the delay of modules was a number, and no other history
-    was chosen or looked for."""
-    content = {"tolerances": None, "histories": [], **content}
+    mesh or with adaptive steps, the delay of modules was a number, no other history was
+    chosen or looked for, and no fit had process noise."""
+    content = {"tolerances": None, "histories": [], "process": None, **content}
     options, problem = content.get("options"), content.get("problem")
     assessment = content.get("assessment")
     if isinstance(assessment, dict):

@@ -1,0 +1,183 @@
+"""Multiple shooting as a method: fits of systems that are themselves disturbed."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import final
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from .._data.smoothing import rough_noise
+from .._inference.covariance import Uncertainty
+from .._inference.disturbed import assess_disturbed
+from .._least_squares import levenberg_marquardt
+from .._least_squares.batches import RefinedFits
+from .._least_squares.search import Minimum
+from .._least_squares.starts import matched_starts
+from .._loss.gradients import check_problem_and_data
+from .._problem.delays import is_delay
+from .._problem.general_delays import has_slope
+from .._problem.problem import Problem
+from .._results.batch import FitBatch
+from .._results.estimate import Estimate
+from .._results.make_estimate import make_estimate
+from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult, shoot
+from .least_squares import LeastSquares, batch_of
+from .method import AbstractMethod
+from .request import FitOptions, FitTask
+
+# How many minima of least squares, and how many starts by gradient matching, are taken
+# for starts.
+_MINIMA, _MATCHED = 4, 4
+
+
+@final
+class MultipleShooting(AbstractMethod):
+    r"""Fits of a system that is itself disturbed, with intervals that hold.
+
+    The state follows $dx = F\,dt + \sigma\,dW$, and is measured with noise. The path
+    that it took is estimated together with the parameters, and so are the process noise
+    $\sigma$ and the measurement noise, by their likelihood. Where residuals of a fit by
+    `LeastSquares` are alike because the system is disturbed, this is the method to
+    take.
+
+    **Arguments**
+
+    - `starts`: how many starts are tried by least squares, whose best minima are the
+      starts of this method.
+
+    >>> MultipleShooting().starts
+    32
+    """
+
+    starts: int = eqx.field(static=True, default=32)
+
+    def __check_init__(self):
+        LeastSquares(starts=self.starts)
+
+    def check(self, options: FitOptions) -> None:
+        """The options are those of least squares."""
+        LeastSquares(starts=self.starts).check(options)
+
+    def fit(self, task: FitTask, options: FitOptions) -> Estimate:
+        """The fit, with its intervals unless they are left out."""
+        _check_task(task)
+        plain = LeastSquares(starts=self.starts)
+        first = plain.fit(task, replace(options, intervals=False))
+        return _disturbed(first, options.intervals is not False)
+
+    def fit_many(
+        self, tasks: Sequence[FitTask], options: FitOptions
+    ) -> FitBatch[Estimate]:
+        """One fit after the other: their linear algebra runs on all cores."""
+        began = time.perf_counter()
+        for task in tasks:
+            _check_task(task)
+        plain = LeastSquares(starts=self.starts)
+        firsts = plain.fit_many(tasks, replace(options, intervals=False))
+        wants_intervals = bool(options.intervals)
+
+        each = map(firsts.__getitem__, range(len(tasks)))
+        estimates = [_disturbed(first, wants_intervals) for first in each]
+        return batch_of(estimates, time.perf_counter() - began, wants_intervals)
+
+
+def _check_task(task: FitTask) -> None:
+    """Refuse equations whose disturbed path has no meaning, and long records."""
+    check_problem_and_data(task.problem, task.data)
+    problem, data = task.problem, task.data
+    if any(map(has_slope, _delays(problem))):
+        raise ValueError(
+            "`MultipleShooting()` cannot fit a neutral equation: a system that is "
+            "disturbed has no slopes to be delayed. Fit it with `LeastSquares()`."
+        )
+    unknowns = len(np.unique(data.t)) * problem.dimension
+    if unknowns > MOST_UNKNOWNS:
+        raise ValueError(
+            "`MultipleShooting()` estimates every state at every time, here "
+            f"{unknowns:,} numbers, but can do so for {MOST_UNKNOWNS:,} at most. Fit a "
+            "part of the record, or every second value."
+        )
+
+
+def _delays(problem: Problem) -> list:
+    return jax.tree.leaves(problem.tau, is_leaf=is_delay)
+
+
+def _disturbed(first: Estimate, wants_intervals: bool) -> Estimate:
+    """The fit with process noise that starts from a fit by least squares. That one is
+    returned if it was interrupted, or if it has no finite sum of squares."""
+    began = time.perf_counter()
+    if first.search_result.interrupted or not np.isfinite(first.loss):
+        return first
+    setup = first.setup
+    found = shoot(setup, first.problem, _starts(first))
+    if found is None:
+        raise ValueError(
+            "No start led to a path with process noise. Bound the parameters, or fit "
+            "with `LeastSquares()`."
+        )
+    result = replace(
+        first.search_result,
+        best=_as_fit(first, found),
+        noise=found.measurement,
+        minima=(Minimum(found.theta, float(np.nansum(found.process.residuals**2)), 1),),
+        step_error=found.step_error,
+    )
+    uncertainty = Uncertainty(setup, result)
+    assessment = None
+    if wants_intervals:
+        assessment = assess_disturbed(uncertainty, found.process)
+    seconds = first.seconds + time.perf_counter() - began
+    return make_estimate(
+        setup,
+        first.problem,
+        result,
+        first.seed,
+        seconds,
+        first.model,
+        assessment,
+        found.process,
+    )
+
+
+def _starts(first: Estimate) -> np.ndarray:
+    """The best minima of least squares, and starts by gradient matching, which know
+    nothing of a trajectory."""
+    setup = first.setup
+    minima = np.array([each.theta for each in first.search_result.minima[:_MINIMA]])
+    if setup.curve is None or first.starts == 1:
+        return minima
+    random = np.random.default_rng(first.seed)
+    noise = rough_noise(setup.data)
+    matched = matched_starts(setup, _MATCHED, setup.curve, noise, random)
+    return np.concatenate([minima, matched])
+
+
+def _as_fit(first: Estimate, found: ShootingResult) -> RefinedFits:
+    """The free values as a fit by least squares, whose information matrix is the
+    inverse of their covariance."""
+    residuals = found.process.residuals
+    loss = float(np.nansum(residuals**2))
+    information = np.linalg.pinv(found.covariance, hermitian=True)
+    p = len(found.theta)
+    gram = np.zeros((1, 1 + p, 1 + p))
+    gram[0, 0, 0], gram[0, 1:, 1:] = loss, information
+    squares = np.nansum((first.data.x - found.process.fitted) ** 2, axis=0)
+    settled, limit = levenberg_marquardt.STEP, levenberg_marquardt.LIMIT
+    fit = replace(
+        first.search_result.best,
+        theta=found.theta[None],
+        gram=gram,
+        squares=squares[None],
+        evaluations=np.array([found.rounds]),
+        status=np.array([settled if found.has_settled else limit]),
+        rounding=np.zeros(1),
+        starts=np.ones(1, int),
+    )
+    # The variance of the residuals is estimated again from the sum of squares.
+    known = Uncertainty(first.setup, replace(first.search_result, best=fit))
+    gram[0, 1:, 1:] *= known.residual_variance
+    return fit

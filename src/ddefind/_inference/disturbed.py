@@ -1,0 +1,109 @@
+"""Intervals, tests and predictions of a fit with process noise.
+
+The intervals are those of Student's distribution around the estimates, with the
+covariance that multiple shooting found: it accounts for the disturbances, and for what
+is unknown about their size. The tests are those of the innovations, which are
+independent if the model is right."""
+
+import numpy as np
+
+from .._shooting.disturbed_path import path_at, rebuild
+from .._shooting.innovations import innovations
+from .._shooting.process_noise import ProcessNoise
+from .assessment import Assessment
+from .covariance import Uncertainty, quantile
+from .identifiability import verdicts
+from .information_criteria import Criteria, criteria_of
+from .predict import Prediction
+from .profile_likelihood import Profile
+from .residual_tests import ResidualTest, run_tests
+
+# A profile is given at so many values, over twice the width of the interval.
+_PROFILE_VALUES = 9
+
+
+def assess_disturbed(uncertainty: Uncertainty, process: ProcessNoise) -> Assessment:
+    """The assessment of a fit with process noise."""
+    names = uncertainty.setup.model.free.names
+    profiles = tuple(disturbed_profile(uncertainty, j, 0.95) for j in range(len(names)))
+    return Assessment(
+        profiles=profiles,
+        verdicts=tuple(verdicts(uncertainty, profiles, {}, {})),
+        ties=(),
+        fitted=process.fitted,
+        checks=test_innovations(uncertainty, process),
+    )
+
+
+def disturbed_profile(uncertainty: Uncertainty, j: int, level: float) -> Profile:
+    """The profile of free value j: a parabola, since the path is linear around the
+    fit. A delay has no negative values in its interval."""
+    q = quantile(level, uncertainty.freedom)
+    theta, free = uncertainty.theta, uncertainty.setup.model.free
+    variance = float(uncertainty.covariance[j, j])
+    half = q * np.sqrt(variance)
+    low, high = theta[j] - half, theta[j] + half
+    if j in free.delays and np.isfinite(low):
+        low = max(low, 0.0)
+    shares = np.linspace(-2, 2, _PROFILE_VALUES)
+    shares = shares if np.isfinite(half) and half > 0 else shares[:1] * 0
+    direction = (
+        uncertainty.covariance[:, j] / variance if len(shares) > 1 else 0 * theta
+    )
+    moved = np.where(np.isfinite(half), half, 0.0) * shares
+    return Profile(
+        name=free.names[j],
+        estimate=float(theta[j]),
+        quantile=q,
+        interval=(float(low), float(high)),
+        reached=(float(theta[j] + moved[0]), float(theta[j] + moved[-1])),
+        values=theta[j] + moved,
+        r=q * np.abs(shares),
+        theta=theta + moved[:, None] * direction,
+    )
+
+
+def test_innovations(
+    uncertainty: Uncertainty, process: ProcessNoise
+) -> tuple[ResidualTest, ...]:
+    """The tests of the residuals one step ahead."""
+    setup = uncertainty.setup
+    fit = rebuild(setup, uncertainty.theta, process, uncertainty.search_result.noise)
+    slopes = innovations(fit)[1]
+    directions = slopes @ uncertainty.covariance_factor
+    tests = run_tests(setup.data, process.residuals, directions, uncertainty.freedom)
+    return tuple(tests)
+
+
+def disturbed_criteria(uncertainty: Uncertainty, process: ProcessNoise) -> Criteria:
+    """The information criteria, with all paths averaged. The levels of both kinds of
+    noise count as parameters."""
+    parameters = uncertainty.dimension + process.levels
+    deviance = -2 * process.log_likelihood
+    return criteria_of(deviance, parameters, uncertainty.setup.count)
+
+
+def predict_disturbed(
+    uncertainty: Uncertainty, process: ProcessNoise, times: np.ndarray, level: float
+) -> Prediction:
+    """The path that the system took and, beyond the data, the one to be expected, with
+    the disturbances in its band."""
+    setup, noise = uncertainty.setup, uncertainty.search_result.noise
+    fit = rebuild(setup, uncertainty.theta, process, noise)
+    mean, sd = path_at(fit, process.is_relative, times)
+    noise = np.where(setup.measured, noise, 0.0)
+    q = quantile(level, uncertainty.freedom)
+    half_width, noisy = q * sd, q * np.hypot(sd, noise)
+    return Prediction(
+        times,
+        setup.data.names,
+        mean,
+        sd,
+        mean - half_width,
+        mean + half_width,
+        mean - noisy,
+        mean + noisy,
+        np.ones(mean.shape, bool),
+        level,
+        (),
+    )

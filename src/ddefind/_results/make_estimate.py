@@ -1,0 +1,70 @@
+"""From the result of a search to the estimate that a fit returns."""
+
+import numpy as np
+
+from .._equation.equation import Equation
+from .._inference.assessment import Assessment
+from .._least_squares import levenberg_marquardt
+from .._least_squares.search import SearchResult
+from .._least_squares.setup import FitSetup
+from .._problem.history import time_zero
+from .._problem.problem import Problem
+from .._shooting.process_noise import ProcessNoise
+from .estimate import Estimate
+from .status import Status
+
+_STATUS = {
+    levenberg_marquardt.LIMIT: Status.limit,
+    levenberg_marquardt.GRADIENT: Status.converged_gradient,
+    levenberg_marquardt.STEP: Status.converged_step,
+    levenberg_marquardt.EXACT: Status.exact,
+    levenberg_marquardt.STUCK: Status.stuck,
+    levenberg_marquardt.NO_START: Status.no_start,
+}
+
+
+def make_estimate(
+    setup: FitSetup,
+    problem: Problem,
+    search_result: SearchResult,
+    seed: int,
+    seconds: float,
+    equation: Equation | None,
+    assessment: Assessment | None = None,
+    process: ProcessNoise | None = None,
+) -> Estimate:
+    """The estimate of a search; `problem` has the values of what is fixed."""
+    free, best = setup.model.free, search_result.best
+    theta = best.theta[0]
+    status = _STATUS[int(best.status[0])]
+    if search_result.interrupted:
+        status = Status.interrupted
+    loss = float(best.loss[0])
+    # One quantity without given noise: its plain sum of squares.
+    is_plain = not setup.weights_are_absolute and len(search_result.noise) == 1
+    if is_plain and np.isfinite(loss):
+        loss = float(best.squares[0].sum())
+    first = np.where(np.isnan(setup.guess), theta, setup.guess)
+    # On a mesh n is the number of steps in the record.
+    n, is_mesh = int(best.n[0]), setup.model.mesh is not None
+    return Estimate(
+        problem=free.problem_at(theta, problem),
+        start=free.problem_at(first, problem),
+        data=setup.data.later(time_zero(problem.history)),
+        names=free.names,
+        best=theta,
+        loss=loss,
+        status=status,
+        message=status.value,
+        starts=search_result.starts,
+        seed=seed,
+        seconds=seconds,
+        solver=setup.model.solver,
+        steps_per_delay=setup.steps_per_delay if is_mesh else n,
+        max_step=setup.data.T / n if is_mesh else None,
+        setup=setup,
+        search_result=search_result,
+        assessment=assessment,
+        process=process,
+        model=equation,
+    )

@@ -1,0 +1,163 @@
+r"""The defects of a path: what the equation misses between two nodes.
+
+From each node $t_k$ the equation is solved to the next one, with the states of the path
+as its past. The *defect* is the difference between the state that is there and the one
+that the equation gives,
+
+$$w_k = x_{k+1} - \Phi(x_k;\ \text{path}, \theta).$$
+
+If the system is disturbed by noise of the intensity $\sigma$, so that
+$dx = F\,dt + \sigma\,dW$, then $w_k$ has the variance $\sigma^2 (t_{k+1} - t_k)$,
+independently of all others.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._least_squares.normal_equations import LeastSquaresModel
+from .._problem.delays import AbstractConstantDelay, in_structure, is_delay
+from .._problem.general_delays import (
+    AbstractGammaDelay,
+    AbstractKernel,
+    AbstractVaryingDelay,
+)
+from .._problem.problem import Problem
+from .nodes import DisturbedPath, Nodes, path_through
+
+# The number of delays by which a distribution of them is represented.
+_KERNEL_NODES = 48
+# A gamma distribution is cut off so many standard deviations above its mean.
+_KERNEL_REACH = 8.0
+
+
+class Linearisation(NamedTuple):
+    """The defects, what is observed at the nodes of the data, and the state at time
+    zero, with the derivatives for all unknowns: the states at the nodes 1 to n, and
+    then the free values."""
+
+    defects: Any  # [n, d]
+    observed: Any  # [N, k]
+    start: Any  # [d]
+    defect_jacobian: Any  # [n, d, n d + p]
+    observed_jacobian: Any  # [N, k, n d + p]
+    start_jacobian: Any  # [d, n d + p]
+
+
+def linearise(
+    model: LeastSquaresModel, nodes: Nodes, x: np.ndarray, theta: np.ndarray
+) -> Linearisation:
+    """The linearisation at the states `x` of the nodes 1 to n, [n, d], and the free
+    values `theta`."""
+    unknowns = np.concatenate([np.ravel(x), theta])
+    values, columns = _with_derivatives(model, nodes, unknowns, None)
+    return Linearisation(*map(np.asarray, (*values, *columns)))
+
+
+def read_path(
+    model: LeastSquaresModel,
+    nodes: Nodes,
+    x: np.ndarray,
+    theta: np.ndarray,
+    times: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """What is observed of a path at any `times`, [times, k], and its derivatives for
+    all unknowns."""
+    unknowns = np.concatenate([np.ravel(x), theta])
+    value, columns = _with_derivatives(model, nodes, unknowns, times)
+    return np.asarray(value), np.asarray(columns)
+
+
+@eqx.filter_jit
+def _with_derivatives(
+    model: LeastSquaresModel, nodes: Nodes, unknowns: Any, times: Any
+):
+    """What a path gives, and its derivatives on one more axis, the last: defects and
+    what is observed at the nodes of the data or, if `times` are given, there."""
+    d = model.dimension
+    size = (nodes.t.shape[0] - 1) * d
+
+    def values(unknowns):
+        x, theta = unknowns[:size].reshape(-1, d), unknowns[size:]
+        learned = model.free.join_values(theta, model.learned)
+        problem = eqx.combine(learned, model.fixed)
+        states = jnp.concatenate([problem.start[None], x])
+        if times is None:
+            defects = _defects(problem, nodes, states)
+            return defects, _at_data(problem, nodes, states), states[0]
+        path = path_through(problem, nodes.t, states)
+        return _observe(problem, jax.vmap(path)(jnp.asarray(times)), times)
+
+    def column(tangent):
+        return jax.jvp(values, (unknowns,), (tangent,))
+
+    identity = jnp.eye(unknowns.shape[0])
+    return jax.vmap(column, out_axes=(None, -1))(identity)
+
+
+def _defects(problem: Problem, nodes: Nodes, states: jax.Array) -> jax.Array:
+    """The defect of each step."""
+    path, t = path_through(problem, nodes.t, states), jnp.asarray(nodes.t)
+    arrived = jax.vmap(lambda t, h, x: _step(problem, path, t, h, x))(
+        t[:-1], jnp.diff(t), states[:-1]
+    )
+    return states[1:] - arrived
+
+
+def _at_data(problem: Problem, nodes: Nodes, states: jax.Array) -> jax.Array:
+    """What is observed at the nodes of the data."""
+    times = jnp.asarray(nodes.t)[nodes.at_data]
+    return _observe(problem, states[nodes.at_data], times)
+
+
+def _observe(problem: Problem, states: jax.Array, times: Any) -> jax.Array:
+    if problem.observe is None:
+        return states
+    return jax.vmap(problem.observe)(states, jnp.asarray(times))
+
+
+def _step(problem: Problem, path: DisturbedPath, t, h, x: jax.Array) -> jax.Array:
+    """One step of the classical Runge-Kutta method from the state x at the time t."""
+    k1 = _slope(problem, path, t, x)
+    k2 = _slope(problem, path, t + h / 2, x + h / 2 * k1)
+    k3 = _slope(problem, path, t + h / 2, x + h / 2 * k2)
+    k4 = _slope(problem, path, t + h, x + h * k3)
+    return x + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
+def _slope(problem: Problem, path: DisturbedPath, t, x: jax.Array) -> jax.Array:
+    """F at the time t in the state x, with delayed states read from the path."""
+    taus, ys = [], []
+    for leaf in jax.tree.leaves(problem.tau, is_leaf=is_delay):
+        tau, y = _delayed(leaf, path, t, x)
+        taus.append(jnp.asarray(tau))
+        ys.append(y)
+    tau = problem.tau
+    return problem.rhs(x, in_structure(tau, ys), in_structure(tau, taus), t)
+
+
+def _delayed(leaf: Any, path: DisturbedPath, t, x: jax.Array):
+    """One delay, and the delayed state, or the mean of them under a distribution."""
+    if isinstance(leaf, AbstractKernel):
+        s, weights = _quadrature(leaf)
+        mean = jnp.sum(weights * s)
+        return mean, jnp.sum(weights[:, None] * jax.vmap(path)(t - s), axis=0)
+    if isinstance(leaf, AbstractVaryingDelay):
+        tau = leaf(t, x)
+    else:
+        tau = leaf() if isinstance(leaf, AbstractConstantDelay) else leaf
+    return tau, path(t - tau)
+
+
+def _quadrature(kernel: AbstractKernel) -> tuple[jax.Array, jax.Array]:
+    """Delays and their weights that stand for a distribution, by the midpoint rule."""
+    share = (jnp.arange(_KERNEL_NODES) + 0.5) / _KERNEL_NODES
+    a, b = kernel()
+    if not isinstance(kernel, AbstractGammaDelay):
+        return a + (b - a) * share, jnp.full(_KERNEL_NODES, 1 / _KERNEL_NODES)
+    s = a * (1 + _KERNEL_REACH / jnp.sqrt(b)) * share
+    density = jnp.exp((b - 1) * jnp.log(s / a) - b * (s / a - 1))
+    return s, density / jnp.sum(density)

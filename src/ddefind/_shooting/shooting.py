@@ -1,0 +1,247 @@
+"""Multiple shooting with process noise: the free values, the path and the noise.
+
+1. From each start the path is fitted to the data with large process noise, first alone
+   and then together with the free values. The most likely fits are kept.
+2. Noise and fit are improved in turn until both agree: the noise by its likelihood with
+   everything linear around the fit, the fit by least squares.
+3. This is done with disturbances of constant size, and with some that are a share of
+   the state. Constant ones are taken unless the others are clearly more likely.
+4. The steps between the nodes are halved until the estimates no longer change.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from .._least_squares.setup import FitSetup
+from .._problem.general_delays import typical_delays
+from .._problem.problem import Problem
+from .._solve.solve import solve
+from .innovations import innovations
+from .joint_fit import JointFit, Noise, evaluate, fit_path, with_noise
+from .likelihood import NoiseLikelihood, determinant_slope, minus_two_log_likelihood
+from .nodes import Nodes, place_nodes
+from .noise_levels import first_noise, joint_problem, noise_limits, state_levels
+from .process_noise import ProcessNoise
+
+# At most so many unknown states: the linear algebra is dense.
+MOST_UNKNOWNS = 2000
+# Nodes between the times of the data are added up to this number of unknown states.
+_AFFORDABLE = 600
+# The steps in the shortest delay, and the most steps between two neighbouring times.
+_STEPS_PER_DELAY, _MOST_PER_SPACING = 5, 4
+# How many of the fits are settled after a first look.
+_SURVIVORS = 2
+_MOST_ROUNDS = 20
+# Noise and free values have settled when a round changes the logarithms by less than
+# this, and the free values by less than this share of their standard errors.
+_SETTLED = 0.02
+# Relative disturbances must be more likely than constant ones by this much, in minus
+# two log-likelihoods.
+_CLEARLY = 5.0
+# Steps are fine enough when halving them moves the estimates by less than this share of
+# their standard errors.
+_STEP_TOLERANCE = 0.1
+
+
+@final
+@dataclass(frozen=True)
+class ShootingResult:
+    """The free values and their covariance, the process noise with the path, and the
+    standard deviation of the measurement noise of each quantity.
+
+    `step_error` is how far the free values moved when the steps were halved for the
+    last time, in standard errors."""
+
+    theta: np.ndarray
+    covariance: np.ndarray
+    process: ProcessNoise
+    measurement: np.ndarray
+    rounds: int
+    has_settled: bool
+    step_error: float
+
+
+def shoot(
+    setup: FitSetup, problem: Problem, starts: np.ndarray
+) -> ShootingResult | None:
+    """The most likely free values, path and noise, from the rows of `starts`; None if
+    no start has a finite path.
+
+    `problem` has the values of what is fixed."""
+    longest = _longest_step(setup, setup.model.free.problem_at(starts[0], problem))
+    nodes = place_nodes(setup.data.t, longest, setup.data.T)
+    looks = [_first_look(setup, problem, nodes, theta) for theta in starts]
+    fits = sorted((fit for fit in looks if fit.is_usable), key=_deviance)
+    settled = [_settle(fit, False) for fit in _distinct(fits)]
+    settled = [each for each in settled if each.fit.is_usable]
+    if not settled:
+        return None
+    best = min(settled, key=lambda each: _deviance(each.fit))
+    other = _settle(best.fit, True)
+    if other.fit.is_usable and _deviance(other.fit) < _deviance(best.fit) - _CLEARLY:
+        best = other
+    best, error = _halve_steps(best)
+    return _result(best, error)
+
+
+def _deviance(fit: JointFit) -> float:
+    return minus_two_log_likelihood(fit)
+
+
+def _distinct(fits: Sequence[JointFit]) -> list[JointFit]:
+    """The best of the fits, at different places."""
+    kept: list[JointFit] = []
+    for fit in fits:
+        if not any(np.allclose(fit.theta, k.theta, rtol=1e-2) for k in kept):
+            kept.append(fit)
+    return kept[:_SURVIVORS]
+
+
+# The first look.
+
+
+def _first_look(
+    setup: FitSetup, problem: Problem, nodes: Nodes, theta: np.ndarray
+) -> JointFit:
+    """The fit with large process noise, and then with its most likely noise. It is not
+    usable if the start is not."""
+    here = setup.model.free.problem_at(theta, problem)
+    x = _first_path(setup, here, nodes)
+    noise = Noise(first_noise(setup), state_levels(x, False))
+    fit = evaluate(joint_problem(setup, nodes), noise, x, theta)
+    if not fit.is_usable:
+        return fit
+    still = np.zeros(len(theta))
+    fit = fit_path(fit_path(fit, still, is_held=True), still)
+    return _improve_noise(fit, False) if fit.is_usable else fit
+
+
+def _longest_step(setup: FitSetup, problem: Problem) -> float:
+    """The longest step between nodes, for the delays of a problem."""
+    delays = np.asarray(typical_delays(problem.tau, problem.start))
+    spacing = float(np.median(np.diff(np.unique(np.append(0.0, setup.data.t)))))
+    fewest = 2 * setup.data.T * setup.model.dimension / _AFFORDABLE
+    least = max(spacing / _MOST_PER_SPACING, fewest)
+    return max(float(np.min(delays)) / _STEPS_PER_DELAY, least)
+
+
+def _first_path(setup: FitSetup, problem: Problem, nodes: Nodes) -> np.ndarray:
+    """Measured states as they were measured, all others as the equation has them."""
+    data, t = setup.data, np.asarray(nodes.t)[1:]
+    observes, start = setup.model.observes, np.asarray(problem.start)
+    x = np.broadcast_to(start, (len(t), len(start))).copy()
+    if observes or not setup.measured.all():
+        solved = np.array(solve(problem, data.T)(t))
+        x = solved if np.all(np.isfinite(solved)) else x
+    for column in () if observes else np.flatnonzero(setup.measured):
+        is_in = np.isfinite(data.x[:, column])
+        x[:, column] = np.interp(t, data.t[is_in], data.x[is_in, column])
+    return x
+
+
+# Fit and noise in turn.
+
+
+@final
+@dataclass(frozen=True)
+class _Settled:
+    """A fit with its most likely noise; after how many rounds, and whether both have
+    settled."""
+
+    fit: JointFit
+    is_relative: bool
+    rounds: int
+    is_ok: bool
+
+
+def _improve_noise(fit: JointFit, is_relative: bool) -> JointFit:
+    """The fit with the noise that is most likely around it, fitted again."""
+    setup = fit.problem.setup
+    noise = NoiseLikelihood(fit).best(first_noise(setup), *noise_limits(setup))
+    fit = with_noise(fit, replace(noise, level=state_levels(fit.x, is_relative)))
+    return fit_path(fit, determinant_slope(fit)) if fit.is_usable else fit
+
+
+def _settle(fit: JointFit, is_relative: bool) -> _Settled:
+    """Noise and fit in turn until both agree."""
+    for rounds in range(1, 1 + _MOST_ROUNDS):
+        before, fit = fit, _improve_noise(fit, is_relative)
+        if not fit.is_usable:
+            return _Settled(fit, is_relative, rounds, False)
+        changed = np.abs(fit.noise.log_sd - before.noise.log_sd)
+        is_close = _distance(fit, before.theta) < _SETTLED
+        if rounds > 1 and is_close and np.all(changed < _SETTLED):
+            return _Settled(fit, is_relative, rounds, True)
+    return _Settled(fit, is_relative, _MOST_ROUNDS, False)
+
+
+def _distance(fit: JointFit, theta: np.ndarray) -> float:
+    """The distance of other free values from those of a fit, in standard errors."""
+    moved = theta - fit.theta
+    return float(np.sqrt(max(moved @ fit.theta_information @ moved, 0.0)))
+
+
+# Finer steps.
+
+
+def _halve_steps(settled: _Settled) -> tuple[_Settled, float]:
+    """The fit with steps so short that halving them makes no difference, as far as the
+    number of unknowns allows, and how far it moved at last."""
+    error = np.inf
+    while True:
+        fit = settled.fit
+        data = fit.problem.setup.data
+        longest = float(np.diff(fit.problem.nodes.t).max()) / 2
+        nodes = place_nodes(data.t, longest, data.T)
+        if len(nodes.t) * fit.x.shape[1] > _AFFORDABLE:
+            return settled, error
+        moved = _on_nodes(fit, nodes, settled.is_relative)
+        finer = fit_path(moved, determinant_slope(fit)) if moved.is_usable else moved
+        if not finer.is_usable:
+            return settled, np.inf
+        error = _distance(finer, fit.theta)
+        if error < _STEP_TOLERANCE:
+            return settled, error
+        settled, before = _settle(finer, settled.is_relative), settled
+        if not settled.fit.is_usable:
+            return before, error
+
+
+def _on_nodes(fit: JointFit, nodes: Nodes, is_relative: bool) -> JointFit:
+    """The same path on other nodes."""
+    before = fit.problem.nodes.t
+    x = np.stack([np.interp(nodes.t[1:], before, s) for s in fit.states.T], axis=1)
+    noise = replace(fit.noise, level=state_levels(x, is_relative))
+    return evaluate(replace(fit.problem, nodes=nodes), noise, x, fit.theta)
+
+
+def _result(settled: _Settled, error: float) -> ShootingResult:
+    fit, setup = settled.fit, settled.fit.problem.setup
+    shares = np.exp(fit.noise.log_sd[fit.problem.process])
+    sd = shares if settled.is_relative else shares * fit.noise.level[0]
+    is_measured = fit.problem.is_measured
+    values = fit.problem.measurement_sd(fit.noise) ** 2 * is_measured
+    measurement = np.sqrt(values.sum(axis=0) / np.maximum(is_measured.sum(axis=0), 1))
+    deviance = _deviance(fit) + np.log(2 * np.pi) * is_measured.sum()
+    process = ProcessNoise(
+        sd=sd,
+        is_relative=settled.is_relative,
+        levels=len(fit.noise.log_sd),
+        log_likelihood=-0.5 * float(deviance),
+        t=np.asarray(fit.problem.nodes.t),
+        x=fit.states,
+        fitted=fit.linear.observed,
+        residuals=innovations(fit)[0],
+    )
+    return ShootingResult(
+        fit.theta,
+        NoiseLikelihood(fit).covariance(*noise_limits(setup)),
+        process,
+        np.where(setup.measured, measurement, 1.0),
+        settled.rounds,
+        settled.is_ok,
+        error,
+    )
