@@ -15,6 +15,7 @@ from .._data.smoothing import spread
 from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
+from .._least_squares.explore import SECOND_LOOK, follows_data
 from .._least_squares.other_history import free_values, with_more_starts
 from .._least_squares.search import PHASES, search
 from .._least_squares.setup import FitSetup, make_setup
@@ -46,6 +47,11 @@ _STEPS_PER_DELAY = 10
 _BENDS = ("history.c", "history.length")
 # How many minima of a fit with an affine history are starts of one with a smooth one.
 _MOST_MINIMA = 8
+# What is said while a search has not come near the data.
+_GOES_ON = (
+    "No fit has come near the data yet: the search goes on, with more starts. Bounds "
+    "or start values in `parameters` would help. Ctrl-C keeps the best fit so far."
+)
 # What is printed below many fits without intervals.
 _LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
 
@@ -98,10 +104,12 @@ class LeastSquares(AbstractMethod):
         phases = (*PHASES, _INTERVALS) if wants_intervals else PHASES
         with Reporter(options.progress, len(phases), 1) as reporter:
 
-            def report(phase: str, fits: RefinedFits, tau: np.ndarray) -> None:
+            def report(
+                phase: str, fits: RefinedFits, tau: np.ndarray, message: str
+            ) -> None:
                 best = int(np.argmin(fits.loss))
                 step = phases.index(phase) + 1
-                reporter.show(phase, step, 0, fits.loss[best], tau[best])
+                reporter.show(phase, step, 0, fits.loss[best], tau[best], message)
 
             estimate = self._search(task, options, cores(), report)
             # After Ctrl-C the intervals are not computed.
@@ -139,11 +147,12 @@ class LeastSquares(AbstractMethod):
         task: FitTask,
         options: FitOptions,
         workers: int,
-        report: Callable[[str, RefinedFits, np.ndarray], None] | None,
+        report: Callable[[str, RefinedFits, np.ndarray, str], None] | None,
     ) -> Estimate:
         """The best fit of one task, on `workers` threads, without intervals.
 
-        `report(phase, fits, delays)` is called after each phase of the search."""
+        `report(phase, fits, delays, message)` is called after each phase of the
+        search; the message says why the search goes on."""
         began = time.perf_counter()
         check_problem_and_data(task.problem, task.data)
         check_any_solver(options.solver)
@@ -174,7 +183,9 @@ class LeastSquares(AbstractMethod):
 
         def after_phase(phase: str, fits: RefinedFits) -> None:
             if report is not None:
-                report(phase, fits, setup.delay(fits.theta))
+                is_near = phase != SECOND_LOOK or follows_data(setup, fits)
+                message = "" if is_near else _GOES_ON
+                report(phase, fits, setup.delay(fits.theta), message)
 
         result = search(setup, self.starts, task.seed, after_phase)
         if options.solver == AUTO:

@@ -3,7 +3,9 @@
 In the order of a fit:
 
 - `setup.py` takes the problem, the data and the bounds.
-- `starts.py` and `gradient_matching.py` propose where to start.
+- `explore.py` looks for minima from many starts. `starts.py` draws these, in the
+  `natural_units.py` of the model; `gradient_matching.py` moves them where all states
+  were measured, and `guided_starts.py` does so with the help of a `guide.py` elsewhere.
 - `sensitivity.py` solves the equation together with its derivatives;
   `normal_equations.py` adds them up to the sum of squares and its linearisation.
 - `levenberg_marquardt.py` makes the steps; `batches.py` runs many fits on all cores.

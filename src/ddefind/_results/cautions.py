@@ -164,10 +164,11 @@ def _tie(fit: "Estimate", assessment: Assessment) -> str:
     )
 
 
-def _noise_floor(fit: "Estimate") -> str:
-    """Residuals that are larger than the scatter of neighbouring points."""
+def _far_from_data(fit: "Estimate") -> tuple[str, float] | None:
+    """A quantity whose residuals are larger than the scatter of neighbouring points, by
+    which factor."""
     if fit.data.sd is not None:
-        return ""
+        return None
     rough = rough_noise(fit.data)
     count = np.isfinite(fit.data.x).sum(axis=0)
     for name, noise, floor, n in zip(
@@ -175,12 +176,21 @@ def _noise_floor(fit: "Estimate") -> str:
     ):
         # Both are estimates of the noise; chance keeps their ratio within this.
         if n >= 12 and noise / floor > 1.2 + 4 / np.sqrt(n):
-            return (
-                f"The residuals of `{name}` are {noise / floor:.2g} times as large as "
-                "the scatter of neighbouring values: the model misses something, or "
-                "this is not the best minimum."
-            )
-    return ""
+            return name, float(noise / floor)
+    return None
+
+
+def _noise_floor(fit: "Estimate") -> str:
+    far = _far_from_data(fit)
+    if far is None:
+        return ""
+    return (
+        f"The residuals of `{far[0]}` are {far[1]:.2g} times as large as the scatter "
+        "of neighbouring values: the search may have missed the best minimum, or the "
+        "model misses something. Give bounds or start values in `parameters`, more "
+        "starts, as `dd.LeastSquares(starts=200)`, or another history, as "
+        '`history="auto"`.'
+    )
 
 
 def _small_chi_square(fit: "Estimate", assessment: Assessment) -> str:
@@ -207,15 +217,17 @@ def _other_history(assessment: Assessment) -> str:
 
 def _sentence(fit: "Estimate", check: ResidualTest) -> str:
     p = "p < 0.001" if check.p < 1e-3 else f"p = {check.p:.2g}"
+    # Where the search may have failed, it is not the model that is to blame.
+    what = "the model" if _far_from_data(fit) is None else "this fit"
     if check.test == CHI:
         return (
             f"Chi-square is {check.statistic:.4g} for {fit.freedom} degrees of freedom "
-            f"({p}): the model is rejected, or the given noise is too small."
+            f"({p}): {what} is rejected, or the given noise is too small."
         )
     if check.test == WHITE:
         return (
             f"Neighbouring residuals of `{check.quantity}` are alike (Ljung-Box, {p}): "
-            "the model is rejected, and intervals cannot be trusted."
+            f"{what} is rejected, and intervals cannot be trusted."
         )
     if check.test == NORMAL:
         return (

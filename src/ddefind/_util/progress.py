@@ -8,6 +8,9 @@ from typing import Any, final
 
 import numpy as np
 
+# Work that takes longer than this is explained.
+_SECONDS_BEFORE_MESSAGES = 2.0
+
 
 @final
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class Progress:
     - `fits_done`, `fits`: how many fits have ended, and how many there are.
     - `loss`, `tau`: the lowest loss so far, and the delay of that fit.
     - `seconds_left`: an estimate of the remaining time.
+    - `message`: what takes long and what would help, if there is something to say.
     """
 
     phase: str
@@ -29,6 +33,7 @@ class Progress:
     loss: float
     tau: float
     seconds_left: float
+    message: str = ""
 
 
 @final
@@ -51,6 +56,7 @@ class Reporter:
         self.epochs, self.fits = epochs, fits
         self.bar: Any = _bar() if progress is True else None
         self.began = time.perf_counter()
+        self.said: set[str] = set()
 
     def __enter__(self) -> "Reporter":
         if self.bar is not None:
@@ -76,16 +82,37 @@ class Reporter:
         done = int((~running).sum())
         self.show("epochs", epoch, done, state.best_loss[lowest], float(tau[lowest]))
 
-    def show(self, phase: str, epoch: int, done: int, loss: float, tau: float) -> None:
-        """Report that `epoch` steps and `done` fits are done, with the lowest loss."""
+    def show(
+        self,
+        phase: str,
+        epoch: int,
+        done: int,
+        loss: float,
+        tau: float,
+        message: str = "",
+    ) -> None:
+        """Report that `epoch` steps and `done` fits are done, with the lowest loss. A
+        message is shown once, if the work has taken some time."""
         passed = time.perf_counter() - self.began
         left = passed * (self.epochs - epoch) / max(epoch, 1)
+        is_new = message not in self.said and passed > _SECONDS_BEFORE_MESSAGES
+        self.said |= {message} if is_new else set()
         now = Progress(
-            phase, epoch, self.epochs, done, self.fits, float(loss), float(tau), left
+            phase,
+            epoch,
+            self.epochs,
+            done,
+            self.fits,
+            float(loss),
+            float(tau),
+            left,
+            message if is_new else "",
         )
         if self.callback is not None:
             self.callback(now)
         if self.bar is not None:
+            if now.message:
+                self.bar.console.print(now.message, highlight=False, markup=False)
             fields = {"phase": phase, "loss": f"{loss:.4g}", "tau": f"{tau:.4g}"}
             self.bar.update(self.task, completed=epoch, **fields)
 
