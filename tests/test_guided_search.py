@@ -14,8 +14,6 @@ import ddefind as dd
 from ddefind._least_squares.guide import make_guide
 from ddefind._least_squares.natural_units import rate_of
 from support.least_squares_problems import (
-    LOGISTIC,
-    TRUTH,
     normal_function,
     setup_of,
 )

@@ -39,9 +39,10 @@ _COARSE_EVALUATIONS, _SURVIVORS = 15, 10
 # The first parts of the record that fits begin with, as shares of it: for half of the
 # starts in the first round, and for those without a guide in later rounds.
 _FIRST_WINDOWS, _LATER_WINDOWS = (1 / 3,), (0.15, 0.3, 0.6)
-# How many draws guided fits begin with in the first round, and the largest number of
-# components (of states and their derivatives) of all draws.
-_DRAWS, _LARGEST_WORK = 1024, 2e5
+# How many draws guided fits begin with in the first round. The largest numbers of
+# components (of states and their derivatives) of all draws and of all starts of a round;
+# one with adaptive steps counts as several.
+_DRAWS, _LARGEST_DRAWS, _LARGEST_STARTS, _ADAPTIVE = 1024, 2e5, 2e4, 20
 
 
 def explore(
@@ -118,6 +119,13 @@ class _Looks:
     noise: np.ndarray
     random: np.random.Generator
 
+    @property
+    def _work(self) -> int:
+        """The number of components of a state and its derivatives."""
+        model = self.setup.model
+        components = model.dimension * (1 + len(self.setup.lower))
+        return components * (_ADAPTIVE if model.is_adaptive else 1)
+
     def first(self) -> np.ndarray:
         if self.starts == 1 or self.setup.quantity_curve is None:
             return draw_starts(self.setup, self.starts, 1, self.random)
@@ -134,7 +142,8 @@ class _Looks:
 
     def next(self, round_: int) -> np.ndarray:
         """Starts of further rounds, twice as many in each: with and without a guide."""
-        count = self.starts * 2**round_
+        count = min(self.starts * 2**round_, int(_LARGEST_STARTS / self._work))
+        count = max(count, self.starts)
         if self.setup.quantity_curve is None:
             theta = draw_starts(self.setup, count, 1, self.random)
             return self._in_windows(theta, _LATER_WINDOWS)
@@ -153,8 +162,7 @@ class _Looks:
     def _guided(self, round_: int) -> np.ndarray:
         curve = self.setup.quantity_curve
         assert curve is not None
-        work = self.setup.model.dimension * (1 + len(self.setup.lower))
-        draws = min(_DRAWS * 2**round_, int(_LARGEST_WORK / work))
+        draws = min(_DRAWS * 2**round_, int(_LARGEST_DRAWS / self._work))
         draws = max(draws, 4 * self.starts)
         return guided_starts(
             self.setup, self.starts, draws, curve, self.points, self.random
