@@ -40,8 +40,8 @@ _COARSE_EVALUATIONS, _SURVIVORS = 15, 10
 # starts in the first round, and for those without a guide in later rounds.
 _FIRST_WINDOWS, _LATER_WINDOWS = (1 / 3,), (0.15, 0.3, 0.6)
 # How many draws guided fits begin with in the first round. The largest numbers of
-# components (of states and their derivatives) of all draws and of all starts of a round;
-# one with adaptive steps counts as several.
+# components (of states and their derivatives) of all draws and of all starts of a
+# round; one with adaptive steps counts as several.
 _DRAWS, _LARGEST_DRAWS, _LARGEST_STARTS, _ADAPTIVE = 1024, 2e5, 2e4, 20
 
 
