@@ -15,7 +15,7 @@ import numpy as np
 from .._data.smoothing import spread
 from .._loss.path_costs import Points
 from .adaptive_sensitivity import ADAPTIVE_CAPACITY, USUAL
-from .levenberg_marquardt import EXACT, GRADIENT, STEP, MinimiserResult
+from .levenberg_marquardt import EXACT, GRADIENT, LIMIT, STEP, MinimiserResult
 from .normal_equations import LeastSquaresModel, StartTask, fit_block
 from .setup import CAPACITY, MESH_CAPACITY, FitSetup
 
@@ -23,6 +23,9 @@ from .setup import CAPACITY, MESH_CAPACITY, FitSetup
 BLOCK_SIZE = 16
 # A fit that needs more evaluations than this counts as not converged.
 MAX_EVALUATIONS = 400
+# Most fits converge within this number of evaluations. Those that do not go on if their
+# sum of squares is within this factor of the lowest.
+_PATIENCE, _PROMISING = 60, 3.0
 # The factor by which the delay that steps are aligned with may become shorter before
 # the steps are changed, and how often they are.
 _SHRINKAGE, _MOST_SHRINKAGES = 4.0, 6
@@ -105,7 +108,7 @@ def refine(
     - `rate`: the least number of steps per unit of time (see `StartTask`)."""
     n = np.array(n)
     fits = _refine_once(setup, theta, points, n, limit, held, rate)
-    for _ in range(_MOST_SHRINKAGES if limit == MAX_EVALUATIONS else 0):
+    for _ in range(_MOST_SHRINKAGES if limit >= _PATIENCE else 0):
         # Steps follow the delay. Where it has become much shorter, a fit that is to
         # converge goes on with fewer of them.
         rows = np.flatnonzero(_has_shrunk(setup, theta, fits.theta))
@@ -120,6 +123,19 @@ def refine(
         again = _refine_once(setup, theta[rows], own, n[rows], limit, is_held, rate)
         fits = fits.replace_rows(rows, again)
     return fits
+
+
+def refine_promising(
+    setup: FitSetup, theta: np.ndarray, points: Points, n: np.ndarray
+) -> RefinedFits:
+    """Refine the fits, but give up those that go on for long far from the best."""
+    fits = refine(setup, theta, points, n, _PATIENCE)
+    is_promising = fits.loss < _PROMISING * np.min(fits.loss)
+    rows = np.flatnonzero((fits.status == LIMIT) & is_promising)
+    if len(rows) == 0:
+        return fits
+    longer = refine(setup, fits.theta[rows], points, fits.n[rows])
+    return fits.replace_rows(rows, longer)
 
 
 def _shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:

@@ -20,8 +20,8 @@ from typing import final
 import numpy as np
 
 from .._loss.path_costs import Points
-from .batches import RefinedFits, refine
-from .distinct_fits import SAME_CHI_SQUARE, keep_distinct
+from .batches import RefinedFits, refine, refine_promising
+from .distinct_fits import keep_distinct
 from .guided_starts import guided_starts
 from .ranking import score
 from .setup import FitSetup
@@ -34,6 +34,9 @@ _ROUNDS, _ROUNDS_WHEN_LOST = 3, 5
 # A fit follows the data if its chi-square per degree of freedom is below this (with the
 # noise as given, or as the scatter of neighbouring points shows it).
 _LARGEST_REDUCED_CHI_SQUARE = 2.0
+# A start has reached the best minimum if its chi-square is larger by less than this:
+# fits at different steps differ somewhat.
+_AS_LOW = 0.5
 # The number of evaluations of a coarse fit, and how many coarse fits are refined.
 _COARSE_EVALUATIONS, _SURVIVORS = 15, 10
 # The first parts of the record that fits begin with, as shares of it: for half of the
@@ -80,7 +83,8 @@ def explore(
         is_last = known is not None or round_ == rounds
         if is_last or _is_confirmed(setup, fits, independent):
             return
-        theta = looks.next(round_)
+        is_lost = not follows_data(setup, fits)
+        theta = looks.next(round_) if is_lost or round_ > 1 else looks.first()
         more = fit_and_refine_best(setup, theta, points)
         fits, independent = fits.join(more), independent.join(more)
         count += len(theta)
@@ -98,7 +102,7 @@ def _is_confirmed(setup: FitSetup, fits: RefinedFits, independent: RefinedFits) 
     reached a sum of squares as low as its own."""
     best = fits.loss[np.argmin(score(setup, fits))]
     unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
-    is_as_low = independent.loss < best + SAME_CHI_SQUARE * unit
+    is_as_low = independent.loss < best + _AS_LOW * unit
     return follows_data(setup, fits) and independent.starts[is_as_low].sum() >= 2
 
 
@@ -197,5 +201,5 @@ def fit_and_refine_best(
 ) -> RefinedFits:
     """A coarse fit from each start; the best of them, refined to convergence."""
     kept = keep_distinct(setup, _coarse_fit(setup, theta, points), _SURVIVORS)
-    refined = refine(setup, kept.theta, points, setup.steps(kept.theta))
-    return replace(refined, starts=kept.starts)
+    fits = refine_promising(setup, kept.theta, points, setup.steps(kept.theta))
+    return replace(fits, starts=kept.starts)

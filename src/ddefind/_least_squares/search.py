@@ -16,7 +16,7 @@ import numpy as np
 
 from .._data.smoothing import rough_noise
 from .._loss.path_costs import Points
-from .batches import RefinedFits, refine
+from .batches import RefinedFits, refine, refine_promising
 from .distinct_fits import Minimum, distance, distinct_minima, keep_distinct
 from .explore import FIRST_LOOK, SECOND_LOOK, explore
 from .noise_levels import given_noise, noise_from_residuals
@@ -172,7 +172,7 @@ def _halve_steps(
     moved when its step was halved for the last time, in joint standard errors."""
     fits = keep_distinct(setup, fits, _SURVIVORS)
     n = 2 * setup.steps(fits.theta)
-    finer = refine(setup, fits.theta, points, n)
+    finer = refine_promising(setup, fits.theta, points, n)
     finer = replace(finer, starts=fits.starts)
     row = int(np.argmin(score(setup, finer)))
     best, before, moved = finer.take([row]), fits.theta[row], np.inf
