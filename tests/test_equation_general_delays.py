@@ -382,7 +382,7 @@ def test_default_bounds_of_delays_and_shapes():
     names = setup.model.free.names
     bounds = {n: (a, b) for n, a, b in zip(names, setup.lower, setup.upper)}
     for name in ("tau", "m", "low", "high"):
-        assert bounds[name] == (1.0, 18.0)
+        assert bounds[name] == pytest.approx((0.004, 40.0))
     assert bounds["k"] == (1.0, 60.0) and bounds["c"] == (-np.inf, np.inf)
 
 

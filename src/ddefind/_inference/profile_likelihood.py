@@ -20,6 +20,7 @@ from typing import NamedTuple, final
 import numpy as np
 
 from .._least_squares.batches import refine
+from .._least_squares.default_bounds import delays_to_try
 from .._least_squares.setup import FitSetup
 from .._loss.path_costs import Points
 
@@ -103,6 +104,12 @@ class _EndSearch:
     ):
         self.optimum, self.j, self.side, self.quantile = optimum, j, side, quantile
         self.bound = float((setup.lower if side < 0 else setup.upper)[j])
+        # Where a plateau is looked for: at the bound, or where a delay without one
+        # still has an influence.
+        self.far = self.bound
+        if j in setup.model.free.delays:
+            tried = delays_to_try(setup.data, setup.lower[j], setup.upper[j])
+            self.far = tried[0 if side < 0 else 1]
         # The fits with r below the quantile, from the start outwards: (r, theta).
         self.path: list[tuple[float, np.ndarray]] = [(r, theta)]
         # All fits on the way: (value, r, theta).
@@ -263,14 +270,13 @@ class _ProfileSearch:
 
 def _far_beyond(end: _EndSearch) -> float | None:
     """A value well beyond an end: its bound or, without one, 50 half-widths of the
-    interval away. None if the profile is open, or the bound is close to the end."""
+    interval away. None if the profile is open, or the bound is not far beyond the
+    end."""
     half_width = abs(end.limit - end.optimum.theta[end.j])
     if end.is_open:
         return None
-    far = (
-        end.bound if np.isfinite(end.bound) else end.limit + 50 * end.side * half_width
-    )
-    return far if abs(far - end.limit) > half_width else None
+    far = end.far if np.isfinite(end.far) else end.limit + 50 * end.side * half_width
+    return far if end.side * (far - end.limit) > half_width else None
 
 
 def _outermost(ends: list[_EndSearch]) -> dict[tuple[int, int], _EndSearch]:

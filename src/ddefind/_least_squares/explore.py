@@ -20,6 +20,7 @@ from typing import final
 import numpy as np
 
 from .._loss.path_costs import Points
+from .aliases import without_aliases
 from .batches import RefinedFits, refine, refine_promising
 from .distinct_fits import keep_distinct
 from .guided_starts import guided_starts
@@ -199,7 +200,8 @@ def _coarse_fit(setup: FitSetup, theta: np.ndarray, points: Points) -> RefinedFi
 def fit_and_refine_best(
     setup: FitSetup, theta: np.ndarray, points: Points
 ) -> RefinedFits:
-    """A coarse fit from each start; the best of them, refined to convergence."""
+    """A coarse fit from each start; the best of them, refined to convergence, without
+    aliases."""
     kept = keep_distinct(setup, _coarse_fit(setup, theta, points), _SURVIVORS)
     fits = refine_promising(setup, kept.theta, points, setup.steps(kept.theta))
-    return replace(fits, starts=kept.starts)
+    return without_aliases(setup, replace(fits, starts=kept.starts), points)

@@ -149,7 +149,8 @@ def _symmetry_equations(
             _functions(model, _Point(*(a + h * c for a, c in zip(points, change))))
             for h in (_STEP, -_STEP)
         )
-        return (np.asarray(ahead) - np.asarray(behind)) / (2 * _STEP)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return (np.asarray(ahead) - np.asarray(behind)) / (2 * _STEP)
 
     values = np.asarray(_functions(model, points))
     still = _Point(*np.zeros(5))

@@ -84,11 +84,12 @@ def _walls(
         rise = _rise(setup, _refine_held(setup, theta, held, result.points).loss, level)
         is_wall = rise > _WALL
         if move == 1 and is_wall.any():
-            # Chi-square rises as much for a value that the data determine: then it
-            # also does for a smaller move.
+            # Chi-square rises as much for a value that the data determine: then a
+            # smaller move raises it, too, and there is a trajectory.
             smaller, _ = _moved(best.theta, rows, _SMALLER)
             near = _refine_held(setup, smaller[is_wall], held[is_wall], result.points)
-            is_wall[is_wall] = _rise(setup, near.loss, level) < _FLAT
+            near_rise = _rise(setup, near.loss, level)
+            is_wall[is_wall] = (near_rise < _FLAT) | np.isinf(near_rise)
         if is_wall.any():
             yield theta[is_wall], held[is_wall]
         rows = [row for row, each in zip(rows, rise) if each < _FLAT]
