@@ -14,6 +14,7 @@ import ddefind as dd
 from ddefind._fitting.descent_grids import AdaptiveRooms
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._solve.adaptive_solution import AdaptiveRoom
+from support.repeats import mostly_slow
 
 T = np.array([0.4, 1.05, 1.7, 2.33, 3.1])
 DATA = dd.Data(T, np.cos(T))
@@ -110,7 +111,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_slow(CASES, ("of state", "uniform")))
 def test_both_routes_agree_with_differences(name):
     make, loss, solver = CASES[name]
     check = dd.check_gradient(make(), DATA, loss, solver=solver)
@@ -125,6 +126,7 @@ def test_both_routes_agree_with_differences(name):
     )
 
 
+@pytest.mark.slow
 def test_derivatives_converge_with_a_delay_of_the_state():
     """The stages at the end of a step that lands on a breaking point have delays that
     are not exact; they must not read beyond it."""
@@ -145,6 +147,7 @@ def long_problem():
     return problem, dd.Data(t, np.cos(t))
 
 
+@pytest.mark.slow
 def test_a_long_solution_gets_more_rows():
     problem, data = long_problem()
     solver = dd.Tsit5(1e-10)
@@ -224,6 +227,7 @@ def test_adam_learns_a_delay_of_the_state():
     np.testing.assert_allclose(result.loss, value, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_many_fits_are_those_of_single_ones():
     options: dict[str, Any] = dict(optimizer=dd.Adam(0.02), epochs=5)
     sets = [DATA, dd.Data(T, np.sin(T))]
@@ -233,6 +237,7 @@ def test_many_fits_are_those_of_single_ones():
         np.testing.assert_allclose(many.best[index], one.best, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_lbfgs_with_an_adaptive_solver():
     problem = dd.Problem(Feedback(1.0, 0.3), PAST, 0.7)
     data = dd.Data(T, dd.solve(dd.Problem(Feedback(1.1, 0.4), PAST, 0.6), 3.5)(T))

@@ -6,7 +6,7 @@ import pytest
 
 from support.general_problems import KINDS, Structure, measure
 
-_USUAL = {("several", 2), ("gamma", 1), ("neutral", 2), ("state", 1)}
+_USUAL = {("gamma", 1), ("state", 1)}
 
 
 def check(kind, found):

@@ -191,3 +191,15 @@ def test_a_search_that_fails_does_not_blame_the_model():
     assert "starts=200" in text and "this fit is rejected" in text
     assert "the model is rejected" not in text
     assert sum("the search goes on" in each for each in messages) <= 1
+
+
+def test_no_fit_oscillates_unseen_between_the_data():
+    """A record that begins in mid-cycle, with a constant history: an alias with a delay
+    of 0.23, a ninth of the sampling interval, has a lower sum of squares."""
+    t = np.linspace(0, 120, 60)
+    values = {"r": 0.25, "K": 10.0, "tau": 7.5, "b": 5.0}
+    x = integrate(LOGISTIC, values, np.append(0.0, 324 + t))
+    assert x is not None
+    noise = 0.5 * np.random.default_rng(1).standard_normal((60, 1))
+    fit = dd.fit(dd.equation(LOGISTIC), dd.Data(t, x[1:] + noise), **QUIET)
+    assert 6 < fit.values["tau"] < 9

@@ -48,6 +48,7 @@ def test_no_more_points_than_parameters(count):
     assert str(fit)
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_follow():
     saw = dd.Data(T, T % 2.3 + 3)
     fit = dd.fit(dd.equation(LINEAR), saw, **QUIET)

@@ -46,7 +46,7 @@ def noisy(problem):
 def fit(request):
     text, values = MODELS[request.param]
     model = dd.equation(text)
-    parameters = {"tau": dd.Parameter(0.05, 0.01)} if "short" in request.param else {}
+    parameters = {"tau": dd.Parameter(0.05, 1e-4)} if "short" in request.param else {}
     return dd.fit(
         model,
         noisy(model.problem(values)),

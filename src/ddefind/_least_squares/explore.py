@@ -81,7 +81,8 @@ def explore(
         fits = fits.join(replace(perturbed, starts=0 * perturbed.starts))
         yield fits, count, SECOND_LOOK
         rounds = _ROUNDS if follows_data(setup, fits) else _ROUNDS_WHEN_LOST
-        is_last = known is not None or round_ == rounds
+        has_any = np.isfinite(fits.loss).any()
+        is_last = known is not None or round_ == rounds or not has_any
         if is_last or _is_confirmed(setup, fits, independent):
             return
         is_lost = not follows_data(setup, fits)

@@ -1,0 +1,78 @@
+"""Aliases: trajectories that pass through the data but oscillate unseen between them.
+
+Short delays allow oscillations that are faster than the sampling, and among these there
+are often some that happen to be near every measured value: a wheel that seems to stand
+still. They say nothing about the system, and are dropped. A trajectory is an alias if
+it turns more often than there are intervals between the times of the data, which is
+what the sampling theorem says."""
+
+import equinox as eqx
+import numpy as np
+
+from .._data.smoothing import Curve
+from .._loss.path_costs import Points
+from .._solve.runge_kutta import AbstractSolver
+from .._solve.solve import solve
+from .batches import RefinedFits, refine
+from .setup import FitSetup
+
+# Trajectories whose distance from the curve through the data is larger than their
+# residuals by this factor, at this place between the times of the data, are looked at.
+# (The place is no simple fraction: there, aliases might be near the curve, too.)
+_SUSPICIOUS, _PLACE = 2.0, 0.382
+# How many fits are looked at, at how many times in an interval of the data and in all,
+# and how large a turn must be, as a share of the spread of the trajectory.
+_LOOKED_AT, _TIMES, _MOST_TIMES, _TURN = 5, 10, 4000, 0.2
+
+
+def without_aliases(setup: FitSetup, fits: RefinedFits, points: Points) -> RefinedFits:
+    """The fits that are no aliases; all of them if there are no others. Only the best
+    of them are looked at."""
+    curve, solver = setup.quantity_curve, setup.model.solver
+    if curve is None or not isinstance(solver, AbstractSolver):
+        return fits
+    is_best = np.argsort(np.argsort(fits.loss, kind="stable")) < _LOOKED_AT
+    is_suspect = is_best & _leaves_curve(setup, fits, curve, points)
+    is_alias = np.array(
+        [
+            suspect and _turns_too_often(setup, theta, solver)
+            for suspect, theta in zip(is_suspect, fits.theta)
+        ]
+    )
+    return fits if is_alias.all() else fits.take(~is_alias)
+
+
+def _leaves_curve(
+    setup: FitSetup, fits: RefinedFits, curve: Curve, points: Points
+) -> np.ndarray:
+    """Which trajectories are far from the curve between the times of the data."""
+    t = np.asarray(points.times)
+    inside = np.append(t[:-1] + _PLACE * np.diff(t), t[-1])
+    is_used = np.asarray(points.weights) > 0
+    between = points._replace(
+        times=inside, values=np.where(is_used, curve.x(inside), 0.0)
+    )
+    there = refine(setup, fits.theta, between, fits.n, limit=1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.isfinite(fits.loss) & (there.loss > _SUSPICIOUS**2 * fits.loss)
+
+
+def _turns_too_often(
+    setup: FitSetup, theta: np.ndarray, solver: AbstractSolver
+) -> bool:
+    """Whether a state has more extrema than there are intervals of the data."""
+    data, model = setup.data, setup.model
+    intervals = len(np.unique(data.t)) - 1
+    count = min(_TIMES * intervals, _MOST_TIMES)
+    t = np.linspace(data.t[0], data.T, count)
+    problem = model.free.problem_at(theta, eqx.combine(model.learned, model.fixed))
+    x = np.asarray(solve(problem, data.T, solver, max_step=data.T / count)(t))
+    seen = np.ones(x.shape[1], bool) if model.observes else setup.measured
+    return any(_turns(column) > intervals for column in x[:, seen].T)
+
+
+def _turns(x: np.ndarray) -> int:
+    """The number of extrema of a sequence, without small ones."""
+    is_extreme = np.diff(np.sign(np.diff(x))) != 0
+    extrema = x[1:-1][is_extreme]
+    return int(np.sum(np.abs(np.diff(extrema)) > _TURN * np.std(x)))
