@@ -143,5 +143,9 @@ def test_wrong_derivatives_are_found_out(here, capsys):
 def test_checks_that_are_refused(capsys):
     assert "Give a model" in refused(capsys, "check")
     assert "no such file" in refused(capsys, "check", "no.csv", "-e", TEXT)
+
+
+@pytest.mark.slow
+def test_a_model_that_explodes_is_refused(capsys):
     exploding = ("check", "-e", "x' = exp(exp(9 + x^2)) + x(t - tau)")
     assert "Give values by `--set`" in refused(capsys, *exploding)

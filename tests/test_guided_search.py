@@ -14,6 +14,8 @@ import ddefind as dd
 from ddefind._least_squares.guide import make_guide
 from ddefind._least_squares.natural_units import rate_of
 from support.least_squares_problems import (
+    LOGISTIC,
+    TRUTH,
     normal_function,
     setup_of,
 )
@@ -160,12 +162,8 @@ def test_a_short_delay_and_few_points():
 
 
 def test_times_that_begin_late():
-    t = np.linspace(0, 12, 60)
-    text, truth = (
-        "x' = r * x * (1 - x(t - tau) / K)",
-        dict(r=1.8, K=2.0, b=0.5, tau=1.0),
-    )
-    x = record(text, truth, t, 0.02)
+    t, text = np.linspace(0, 12, 60), LOGISTIC
+    x = record(text, TRUTH, t, 0.02)
     early, late = (
         dd.fit(dd.equation(text), dd.Data(t + shift, x), **QUIET) for shift in (0, 1000)
     )
