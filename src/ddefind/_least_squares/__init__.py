@@ -4,8 +4,9 @@ In the order of a fit:
 
 - `setup.py` takes the problem, the data and the bounds.
 - `explore.py` looks for minima from many starts. `starts.py` draws these, in the
-  `natural_units.py` of the model; `gradient_matching.py` moves them where all states
-  were measured, and `guided_starts.py` does so with the help of a `guide.py` elsewhere.
+  `natural_units.py` that the `symmetries.py` of the model show. `gradient_matching.py`
+  moves them where all states were measured, and `guided_starts.py`, with the help of a
+  `guide.py`, elsewhere; `aliases.py` drops what oscillates unseen.
 - `sensitivity.py` solves the equation together with its derivatives;
   `normal_equations.py` adds them up to the sum of squares and its linearisation.
 - `levenberg_marquardt.py` makes the steps; `batches.py` runs many fits on all cores.
