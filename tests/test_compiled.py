@@ -121,6 +121,7 @@ def numbers():
     return result, is_machine_code(program(*CASES[0])[0])
 
 
+@pytest.mark.slow
 def test_without_the_setting_everything_is_right():
     code = "import json, test_compiled; print(json.dumps(test_compiled.numbers()))"
     flag = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1024"

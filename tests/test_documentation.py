@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support.repeats import mostly_slow
+
 ROOT = Path(__file__).parent.parent
 FILES = [
     path
@@ -47,7 +49,16 @@ def run(path, name):
     return module
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def _is_quick(path: Path) -> bool:
+    """Whether the examples of a page are tested always, or with the slow tests."""
+    return path.name not in ("several-delays.md", "general-delays.md")
+
+
+@pytest.mark.parametrize(
+    "path",
+    mostly_slow(FILES, list(filter(_is_quick, FILES))),
+    ids=lambda path: path.name,
+)
 def test_the_examples_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what they write stays there
     run(path, "documentation_" + path.stem.replace("-", "_"))
