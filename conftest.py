@@ -3,6 +3,8 @@
 - Most of the time of a run is spent compiling. JAX keeps what it has compiled in the
   folder `.jax_cache`, from which the workers of a run and later runs take it. A test
   that looks at compiled programs themselves uses the fixture `without_cache`.
+- Programs that a worker has compiled or read fill its memory, and are forgotten when
+  there are too many.
 - Tracing makes many objects and little garbage, so that Python looks for it seldom.
 - A worker has one core, so that libraries with threads of their own use one."""
 
@@ -13,6 +15,7 @@ from pathlib import Path
 
 CACHE = Path(__file__).parent / ".jax_cache"
 _LARGEST_CACHE = 1 << 30  # bytes
+_LARGEST_MEMORY = 2 << 30
 
 # Before numpy, torch and JAX are imported, which read them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -39,6 +42,23 @@ def pytest_configure(config):
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()  # modules and tests are no garbage
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_compiled_programs():
+    """A worker whose memory is full of compiled programs forgets them: they are in the
+    cache."""
+    yield
+    if _memory() > _LARGEST_MEMORY:
+        jax.clear_caches()
+        gc.collect()
+
+
+def _memory() -> int:
+    """The memory of this process in bytes; 0 where the system does not tell."""
+    file = Path("/proc/self/statm")
+    pages = int(file.read_text().split()[1]) if file.exists() else 0
+    return pages * 4096
 
 
 @pytest.fixture(autouse=True)
