@@ -55,6 +55,8 @@ def other_history(
         other, start = with_history(setup, problem, history, settings)
         theta = free_values(other, start)
         found = Uncertainty(other, continued(other, theta[None], result.noise, 0))
+        if not np.isfinite(found.search_result.best.loss[0]):
+            continue
         before, after, p = _compared(uncertainty, found)
         if p < _LEVEL and (best is None or after < best.after):
             best = OtherHistory(kind, before, after, p, passes(found))
