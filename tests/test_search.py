@@ -168,9 +168,9 @@ class TestConventions:
         theta[:, at] = [1.0, 10.0, 10.0, 80.0]
         count = float(setup.freedom)
         gram = np.tile(np.eye(1 + len(names)), (4, 1, 1))
-        gram[:, 0, 0] = count + np.array([2.0, 1.5, 0.0, 3.5])
+        gram[:, 0, 0] = count + np.array([20.0, 15.0, 0.0, 1.0])
         fitted = fits_at(theta, gram)
-        # Better by 2: taken. By 0.5, but fast: not.
+        # Better by 20: taken. By 19, but eight times as fast: not. By 5: not.
         order = np.argsort(score(setup, fitted))
         assert order.tolist() == [2, 0, 1, 3]
 

@@ -1,20 +1,20 @@
 """How minima are ranked: by the sum of squares, and by what is plausible where the data
 cannot tell them apart.
 
-Two kinds of minima fit nearly any data about as well as the true one does:
-
-*Fast histories.* The data see the history only during one delay. The higher its
-frequency may be, the more often some frequency below the sampling limit follows the
-noise a little better than the true one. A history is fast if it completes more than
-`_SLOW_CYCLES` cycles within a delay.
-
 *Long delays.* If the data oscillate, a delay and the same delay plus one period predict
 nearly the same; and the longer a delay is, the more of the record the free history can
-fill. A delay is long if it is more than twice that of another minimum.
+fill. Of minima whose chi-squares differ by less than `_TIED`, one with a delay more
+than twice that of another is not preferred; but no minimum on a bound is preferred to
+it.
 
-Of minima whose chi-squares differ by less than `_TIED`, those that are neither are
-preferred, but never one on a bound. Within a minimum the estimates are those of plain
-least squares."""
+*Fast histories.* The data see the history only during one delay. The higher its
+frequency may be, the more frequencies there are below the sampling limit, and among
+many of them some always follow the noise better than the true one does. A history that
+completes c full cycles within a delay, with c above `_SLOW_CYCLES`, must lower
+chi-square by `_FAST_PENALTY` (1 + log2(c / `_SLOW_CYCLES`)): so much does the best of
+as many frequencies by chance.
+
+Within a minimum the estimates are those of plain least squares."""
 
 import numpy as np
 
@@ -22,19 +22,21 @@ from .batches import RefinedFits
 from .setup import FitSetup
 
 _SLOW_CYCLES = 1.4
+_FAST_PENALTY = 8.0
 _TIED = 1.0
 
 
 def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
-    """The chi-square of each fit, plus `_TIED` for a fast history and for a delay that
-    is longer than that of a fit which ties with it; the lowest score is the best."""
+    """The chi-square of each fit, plus what a fast history and a long delay pay; the
+    lowest score is the best."""
     unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
-    # A frequency that the data do not depend on is not fast.
+    # A frequency that the data do not depend on costs nothing.
     has_influence = np.diagonal(fits.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = fits.theta / slow_frequency_limit(setup, fits.theta)
-    is_fast = np.any(setup.is_frequency & has_influence & (excess > 1), axis=1)
-    scores = fits.loss / unit + _TIED * is_fast
+    is_fast = setup.is_frequency & has_influence & (excess > 1)
+    penalty = _FAST_PENALTY * (1 + np.log2(np.where(is_fast, excess, 1.0)))
+    scores = fits.loss / unit + np.sum(np.where(is_fast, penalty, 0.0), axis=1)
     delay = setup.delay(fits.theta)
     is_on_bound = np.any((fits.theta <= setup.lower) | (fits.theta >= setup.upper), 1)
     is_shorter = delay[None, :] < delay[:, None] / 2
