@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 from studies import fit_quality, interval_coverage, mid_cycle, process_noise
-from studies.page_tables import read_table
+from studies.page_tables import read_results, read_table
+from studies.search_quality import __main__ as search_quality, models
 
 from ddefind.paper import EXPERIMENTS, NOISE
 
@@ -48,6 +49,15 @@ def test_the_page_of_process_noise_has_the_table_that_was_measured():
     assert max(row["width"] for row in rows) < 1.5
     plain = [r["plain"]["parameters"]["tau"]["inside"] for r in results]
     assert max(plain) < 0.7
+
+
+def test_the_search_finds_the_best_fit_of_random_models():
+    results = read_results(search_quality.FILE, {})["models"]
+    shown = read_table(search_quality.PAGE, search_quality.NAME)
+    assert shown == models.summary(results)
+    for hidden, goal in ((False, 0.97), (True, 0.93)):
+        found = [each["found"] for each in results if each["hidden"] == hidden]
+        assert len(found) > 20 and np.mean(found) >= goal
 
 
 def check_fits(model, repeats):

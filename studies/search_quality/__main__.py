@@ -7,10 +7,11 @@ from typing import Any
 
 from ddefind._util.text_files import write_whole
 
-from ..page_tables import RESULTS, read_results
+from ..page_tables import DOCS, RESULTS, read_results, write_table
 from . import delays, hidden, models
 
 FILE = RESULTS / "search_quality.json"
+PAGE, NAME = DOCS / "fitting.md", "search"
 
 
 def main() -> None:
@@ -45,7 +46,7 @@ def _measure_systems(
 
 def _measure_models(numbers: range, random_starts: int) -> None:
     """The cases one after the other, each kept as soon as it is measured."""
-    mine = []
+    mine, results = [], {}
     for number in numbers:
         results = read_results(FILE, {})
         kept = {each["case"]: each for each in results.get("models", [])}
@@ -54,6 +55,7 @@ def _measure_models(numbers: range, random_starts: int) -> None:
         write_whole(FILE, json.dumps(results, indent=1) + "\n")
         mine.append(kept[number])
         print(json.dumps(kept[number]), flush=True)
+    write_table(PAGE, NAME, models.summary(results["models"]))
     print(models.summary(mine))
     print(models.failures(mine))
 
