@@ -14,32 +14,31 @@ from .._loss.path_costs import Points
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solve import solve
 from .batches import RefinedFits, refine
+from .ranking import score
 from .setup import FitSetup
 
 # Trajectories whose distance from the curve through the data is larger than their
 # residuals by this factor, at this place between the times of the data, are looked at.
 # (The place is no simple fraction: there, aliases might be near the curve, too.)
 _SUSPICIOUS, _PLACE = 2.0, 0.382
-# How many fits are looked at, at how many times in an interval of the data and in all,
-# and how large a turn must be, as a share of the spread of the trajectory.
-_LOOKED_AT, _TIMES, _MOST_TIMES, _TURN = 5, 10, 4000, 0.2
+# At how many times in an interval of the data and in all they are looked at, and how
+# large a turn must be, as a share of the spread of the trajectory.
+_TIMES, _MOST_TIMES, _TURN = 10, 4000, 0.2
 
 
 def without_aliases(setup: FitSetup, fits: RefinedFits, points: Points) -> RefinedFits:
-    """The fits that are no aliases; all of them if there are no others. Only the best
-    of them are looked at."""
+    """The fits without the aliases that are better than the best of the others. If all
+    are aliases, none is left."""
     curve, solver = setup.quantity_curve, setup.model.solver
     if curve is None or not isinstance(solver, AbstractSolver):
         return fits
-    is_best = np.argsort(np.argsort(fits.loss, kind="stable")) < _LOOKED_AT
-    is_suspect = is_best & _leaves_curve(setup, fits, curve, points)
-    is_alias = np.array(
-        [
-            suspect and _turns_too_often(setup, theta, solver)
-            for suspect, theta in zip(is_suspect, fits.theta)
-        ]
-    )
-    return fits if is_alias.all() else fits.take(~is_alias)
+    is_suspect = _leaves_curve(setup, fits, curve, points)
+    order = np.argsort(score(setup, fits), kind="stable").tolist()
+    while order and is_suspect[order[0]]:
+        if not _turns_too_often(setup, fits.theta[order[0]], solver):
+            break
+        order.pop(0)
+    return fits.take(np.array(order, int))
 
 
 def _leaves_curve(

@@ -69,26 +69,33 @@ def explore(
         # their own.
         pool.submit(_compile, setup, points)
         theta = looks.first() if known is None else known
-    fits = independent = fit_and_refine_best(setup, theta, points)
+    found = _fit_and_refine_best(setup, theta, points)
+    independent = without_aliases(setup, found, points)
+    # Aliases are better than nothing, but not than any other fit.
+    fits = independent if len(independent.theta) else found
     count = len(theta)
     yield fits, count, FIRST_LOOK
     if starts == 1:
         return
     for round_ in range(1, 1 + _ROUNDS_WHEN_LOST):
         theta = looks.second(keep_distinct(setup, fits, 3).theta)
-        perturbed = fit_and_refine_best(setup, theta, points)
+        found = _fit_and_refine_best(setup, theta, points)
+        perturbed = without_aliases(setup, found, points)
         # Perturbed fits do not count as starts that reached a minimum on their own.
         fits = fits.join(replace(perturbed, starts=0 * perturbed.starts))
         yield fits, count, SECOND_LOOK
-        rounds = _ROUNDS if follows_data(setup, fits) else _ROUNDS_WHEN_LOST
+        is_lost = not follows_data(setup, fits)
+        rounds = _ROUNDS_WHEN_LOST if is_lost else _ROUNDS
         has_any = np.isfinite(fits.loss).any()
         is_last = known is not None or round_ == rounds or not has_any
         if is_last or _is_confirmed(setup, fits, independent):
             return
-        is_lost = not follows_data(setup, fits)
         theta = looks.next(round_) if is_lost or round_ > 1 else looks.first()
-        more = fit_and_refine_best(setup, theta, points)
-        fits, independent = fits.join(more), independent.join(more)
+        found = _fit_and_refine_best(setup, theta, points)
+        more = without_aliases(setup, found, points)
+        has_others = len(independent.theta) > 0 or len(more.theta) == 0
+        fits = fits.join(more) if has_others else more
+        independent = independent.join(more)
         count += len(theta)
         yield fits, count, FIRST_LOOK
 
@@ -198,11 +205,10 @@ def _coarse_fit(setup: FitSetup, theta: np.ndarray, points: Points) -> RefinedFi
     return refine(setup, theta, points, n, _COARSE_EVALUATIONS, rate=setup.rate)
 
 
-def fit_and_refine_best(
+def _fit_and_refine_best(
     setup: FitSetup, theta: np.ndarray, points: Points
 ) -> RefinedFits:
-    """A coarse fit from each start; the best of them, refined to convergence, without
-    aliases."""
+    """A coarse fit from each start; the best of them, refined to convergence."""
     kept = keep_distinct(setup, _coarse_fit(setup, theta, points), _SURVIVORS)
     fits = refine_promising(setup, kept.theta, points, setup.steps(kept.theta))
-    return without_aliases(setup, replace(fits, starts=kept.starts), points)
+    return replace(fits, starts=kept.starts)

@@ -15,14 +15,13 @@ from .._problem.free_parameters import FreeParameters
 from .._problem.parameters import Fixed, Parameter, Tied, parameter_vector
 from .._problem.problem import Problem
 from .batches import refine
+from .distinct_fits import SAME_CHI_SQUARE
 from .normal_equations import Priors
 from .search import Minimum, SearchResult, search
 from .setup import FitSetup, make_setup
 
 # A fit from another start is better if its chi-square is lower by this.
 _BETTER = 0.01
-# Minima whose chi-squares differ by less than this count as the same.
-_SAME_CHI_SQUARE = 0.1
 
 
 def with_history(
@@ -146,7 +145,7 @@ def _merged(
         if not np.isfinite(loss):
             break
         for place, other in enumerate(kept):
-            if abs(other.loss - loss) < _SAME_CHI_SQUARE * unit:
+            if abs(other.loss - loss) < SAME_CHI_SQUARE * unit:
                 kept[place] = other._replace(starts=other.starts + starts)
                 break
         else:
