@@ -14,7 +14,7 @@ from .._least_squares import levenberg_marquardt
 from .._least_squares.observe import observed
 from .combinations import determined_combinations
 from .covariance import Uncertainty
-from .exchanges import coincident, exchange_notes, find_exchanges
+from .exchanges import exchange_notes, find_exchanges
 from .history_check import OtherHistory, other_history
 from .identifiability import Verdict, verdicts
 from .profile_intervals import profiles as compute_profiles, tied_minima
@@ -52,16 +52,12 @@ def assess(
         profiles = tuple(compute_profiles(uncertainty))
     values = model_values(uncertainty)
     exchanges = find_exchanges(uncertainty)
-    combinations = determined_combinations(
-        uncertainty, coincident(uncertainty, exchanges)
+    judged = verdicts(
+        uncertainty,
+        profiles,
+        determined_combinations(uncertainty),
+        exchange_notes(uncertainty, exchanges),
     )
-    # Parts of a combination have more freedom than to be exchanged.
-    notes = {
-        j: note
-        for j, note in exchange_notes(uncertainty, exchanges).items()
-        if j not in combinations
-    }
-    judged = verdicts(uncertainty, profiles, combinations, notes)
     ties = tied_minima(uncertainty, exchanges) if has_fit(uncertainty) else []
     checks = test_residuals(uncertainty, values)
     return Assessment(

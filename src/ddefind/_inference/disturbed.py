@@ -28,7 +28,7 @@ def assess_disturbed(uncertainty: Uncertainty, process: ProcessNoise) -> Assessm
     profiles = tuple(disturbed_profile(uncertainty, j, 0.95) for j in range(len(names)))
     return Assessment(
         profiles=profiles,
-        verdicts=tuple(verdicts(uncertainty, profiles, {}, {})),
+        verdicts=tuple(verdicts(uncertainty, profiles, [], {})),
         ties=(),
         fitted=process.fitted,
         checks=test_innovations(uncertainty, process),
