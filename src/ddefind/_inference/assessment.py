@@ -16,10 +16,15 @@ from .combinations import determined_combinations
 from .covariance import Uncertainty
 from .exchanges import exchange_notes, find_exchanges
 from .history_check import OtherHistory, other_history
-from .identifiability import Verdict, verdicts
+from .identifiability import Verdict, not_judged, verdicts
+from .misfit import find_misfit
 from .profile_intervals import profiles as compute_profiles, tied_minima
 from .profile_likelihood import Profile
 from .residual_tests import CHI, WHITE, ResidualTest, failed, run_tests
+
+# With residuals this many times as large as the scatter of neighbouring values, a fit
+# that is rejected says nothing about what the data determine.
+_LARGE_MISFIT = 2.0
 
 
 @final
@@ -52,23 +57,47 @@ def assess(
         profiles = tuple(compute_profiles(uncertainty))
     values = model_values(uncertainty)
     exchanges = find_exchanges(uncertainty)
-    judged = verdicts(
-        uncertainty,
-        profiles,
-        determined_combinations(uncertainty),
-        exchange_notes(uncertainty, exchanges),
-    )
     ties = tied_minima(uncertainty, exchanges) if has_fit(uncertainty) else []
     checks = test_residuals(uncertainty, values)
+    doubt = _doubt(uncertainty, checks)
     return Assessment(
         profiles=profiles,
-        verdicts=tuple(judged),
+        verdicts=tuple(
+            verdicts(
+                uncertainty,
+                profiles,
+                determined_combinations(uncertainty),
+                exchange_notes(uncertainty, exchanges),
+            )
+            if doubt is None
+            else not_judged(profiles, doubt)
+        ),
         ties=tuple(ties),
         fitted=values[..., 0],
         checks=checks,
         other_history=other_history(uncertainty, _passes)
         if failed(list(checks))
         else None,
+    )
+
+
+def _doubt(uncertainty: Uncertainty, checks: tuple[ResidualTest, ...]) -> str | None:
+    """Why nothing can be said of what the data determine, in a sentence; None if it
+    can."""
+    if not has_fit(uncertainty):
+        return None
+    if not uncertainty.has_converged:
+        return (
+            "Intervals are left out, and which parameters are determined is not said: "
+            "the search stopped before convergence."
+        )
+    misfit = find_misfit(uncertainty)
+    if misfit is None or misfit.factor < _LARGE_MISFIT or not is_rejected(checks):
+        return None
+    return (
+        "Which parameters are determined is not said: the fit misses "
+        f"`{misfit.quantity}` by {misfit.factor:.2g} times the scatter of neighbouring "
+        "values."
     )
 
 

@@ -20,12 +20,8 @@ from .covariance import Uncertainty
 from .profile_end import EXPLODES, LOST, STEPS_MATTER
 from .profile_likelihood import Profile
 
-DETERMINED, WEAKLY_DETERMINED, NOT_DETERMINED, NOT_JUDGED = (
-    "determined",
-    "weakly determined",
-    "not determined",
-    "not judged",
-)
+VERDICTS = "determined", "weakly determined", "not determined", "not judged"
+DETERMINED, WEAKLY_DETERMINED, NOT_DETERMINED, NOT_JUDGED = VERDICTS
 
 # A parameter is weakly determined if its interval is wider than the standard error
 # suggests by more than this factor.
@@ -34,7 +30,7 @@ _WIDE = 2.0
 _VERY_WIDE = 100.0
 # The data do not depend on a value if r stays below this, however far it is moved.
 _FLAT = 0.1
-_BY_BOUNDS = "The interval of {} follows from the bounds of the others."
+_BY_BOUNDS = "The interval of `{}` follows from the bounds of the others."
 
 
 @final
@@ -42,8 +38,8 @@ _BY_BOUNDS = "The interval of {} follows from the bounds of the others."
 class Verdict:
     """The verdict on one parameter. `pattern` is a sentence that gives the reason, with
     `{}` in the place of the name, so that parameters with the same reason can share
-    it. `note` is a sentence on delays that can be exchanged, empty for most
-    parameters."""
+    it. `note` is a further sentence, on delays that can be exchanged or on an interval
+    that follows from bounds; it is empty for most parameters."""
 
     name: str
     verdict: str
@@ -121,7 +117,8 @@ def _verdict(
     if combination is not None:
         if low and high:
             # The bounds of the others keep it from moving farther.
-            return Verdict(name, WEAKLY_DETERMINED, f"{combination} {_BY_BOUNDS}")
+            note = _BY_BOUNDS.format(name)
+            return Verdict(name, WEAKLY_DETERMINED, combination, note)
         return Verdict(name, NOT_DETERMINED, combination)
     if low and high:
         return _closed_verdict(profile, float(uncertainty.standard_errors[j]))

@@ -35,8 +35,10 @@ _GAP, _JUMP_GAP = 1e-3, 1e-6
 # The share of the distance between the bounds by which a value is moved off its bound.
 _RELEASE = 0.25
 
-# Why the end of an interval is open although the profile could not be followed farther.
-EXPLODES, LOST, STEPS_MATTER = "explodes", "lost", "steps matter"
+# Why the profile could not be followed farther at an open end of an interval; empty if
+# it could.
+BREAKDOWNS = "", "explodes", "lost", "steps matter"
+_, EXPLODES, LOST, STEPS_MATTER = BREAKDOWNS
 
 
 class Optimum(NamedTuple):

@@ -16,7 +16,7 @@ from .._least_squares.setup import FitSetup
 from .covariance import Uncertainty
 from .exchanges import Exchange, find_exchanges, nearest_image
 from .profile_end import Optimum
-from .profile_likelihood import Profile, follow_profiles, open_profile
+from .profile_likelihood import Profile, follow_profiles, unknown_profile
 
 # The largest number of other minima whose profiles are followed.
 _MAX_TIED_MINIMA = 4
@@ -35,16 +35,18 @@ def profiles(
 
     Profiles that are computed together inform each other: a good fit that one of them
     comes across can widen the interval of another. The profile of one parameter alone
-    costs less, and can differ slightly."""
-    setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
-    q = uncertainty.quantile(level)
-    names = setup.model.free.names
+    costs less, and can differ slightly.
+
+    A direction without influence is only a suspicion, because it may be so at the
+    estimate alone: such profiles are followed like all others. None is followed where
+    the search did not converge, or the noise is not known."""
+    names, theta = uncertainty.setup.model.free.names, uncertainty.theta
     indices = range(len(names)) if which is None else which
+    q = uncertainty.quantile(level)
+    if uncertainty.noise_unknown or not uncertainty.has_converged:
+        return [unknown_profile(names[j], theta, j, q) for j in indices]
+    setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
     exchanges = find_exchanges(uncertainty)
-    # A direction without influence is only a suspicion, because it may be so at the
-    # estimate alone: all profiles are followed.
-    if is_unknown(uncertainty):
-        return [open_profile(names[j], optimum, j, q) for j in indices]
     tied = [
         (np.sqrt(max(rise, 0.0)), theta)
         for rise, theta in tied_minima(uncertainty, exchanges, level)
@@ -107,12 +109,6 @@ def tied_minima(
             rows.append(int(row))
     rise = (fits.loss - optimum.loss) / residual_variance
     return [(float(rise[row]), fits.theta[row]) for row in rows[:_MAX_TIED_MINIMA]]
-
-
-def is_unknown(uncertainty: Uncertainty) -> bool:
-    """Whether there is no fit, or nothing from which its noise can be estimated."""
-    has_fit = np.isfinite(uncertainty.search_result.best.loss[0])
-    return uncertainty.noise_unknown or not has_fit
 
 
 def slow_setup(uncertainty: Uncertainty) -> FitSetup:

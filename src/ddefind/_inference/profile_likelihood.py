@@ -294,20 +294,14 @@ def follow_profiles(
     ]
 
 
-def open_profile(name: str, optimum: Optimum, j: int, quantile: float) -> Profile:
-    """The profile of a value on which the sum of squares does not depend."""
-    estimate = float(optimum.theta[j])
-    ends = (-np.inf, np.inf)
-    return Profile(
-        name,
-        estimate,
-        quantile,
-        ends,
-        ends,
-        optimum.theta[[j]],
-        np.zeros(1),
-        optimum.theta[None],
-    )
+def unknown_profile(
+    name: str, theta: np.ndarray, j: int, quantile: float
+) -> Profile:
+    """The profile of free value j where there is no fit to follow it from: its interval
+    is not known."""
+    ends, none = (np.nan, np.nan), np.zeros(0)
+    estimate = float(theta[j])
+    return Profile(name, estimate, quantile, ends, ends, none, none, theta[None][:0])
 
 
 def _assemble(

@@ -61,7 +61,8 @@ class FitSetup:
     `lower`, `upper` and `guess` have one element for each free value. `guess` are the
     user's start values, NaN where there is none. The boolean arrays `is_history` and
     `is_frequency` mark the free values that belong to the history, and those that are
-    frequencies of it. `workers` is the number of threads that fits run on."""
+    frequencies of it; `is_given` [2, p] marks the lower and the upper bounds that the
+    user gave. `workers` is the number of threads that fits run on."""
 
     model: LeastSquaresModel
     data: Data
@@ -71,6 +72,7 @@ class FitSetup:
     steps_per_delay: int
     is_history: np.ndarray
     is_frequency: np.ndarray
+    is_given: np.ndarray
     workers: int
 
     # The delays and the solver's steps.
@@ -251,6 +253,7 @@ def make_setup(
     start = parameter_vector(problem)
     guess = np.array([start[free.source.index(j)] for j in range(len(free.names))])
     lower, upper = np.array(free.lower), np.array(free.upper)
+    is_given = np.isfinite([lower, upper])
     is_history = np.array([path.startswith("history.") for path in free.paths])
     is_frequency = _is_frequency(problem, free)
     bound_frequencies(data, lower, upper, is_frequency)
@@ -283,6 +286,7 @@ def make_setup(
         steps_per_delay,
         is_history,
         is_frequency,
+        is_given,
         workers or cores(),
     )
     return setup, problem

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
-from .._data.smoothing import rough_noise
 from .._inference.assessment import Assessment
+from .._inference.misfit import Misfit, find_misfit
 from .._inference.residual_tests import (
     CHI,
     NORMAL,
@@ -164,28 +164,17 @@ def _tie(fit: "Estimate", assessment: Assessment) -> str:
     )
 
 
-def _far_from_data(fit: "Estimate") -> tuple[str, float] | None:
-    """A quantity whose residuals are larger than the scatter of neighbouring points, by
-    which factor."""
-    if fit.data.sd is not None:
-        return None
-    rough = rough_noise(fit.data)
-    count = np.isfinite(fit.data.x).sum(axis=0)
-    for name, noise, floor, n in zip(
-        fit.data.names, fit.search_result.noise, rough, count
-    ):
-        # Both are estimates of the noise; chance keeps their ratio within this.
-        if n >= 12 and noise / floor > 1.2 + 4 / np.sqrt(n):
-            return name, float(noise / floor)
-    return None
+def _misfit(fit: "Estimate") -> Misfit | None:
+    """How far the fit is from the data; with process noise the path follows them."""
+    return find_misfit(fit.uncertainty) if fit.process is None else None
 
 
 def _noise_floor(fit: "Estimate") -> str:
-    far = _far_from_data(fit)
+    far = _misfit(fit)
     if far is None:
         return ""
     return (
-        f"The residuals of `{far[0]}` are {far[1]:.2g} times as large as the scatter "
+        f"The residuals of `{far.quantity}` are {far.factor:.2g} times as large as the scatter "
         "of neighbouring values: the search may have missed the best minimum, or the "
         "model misses something. Give bounds or start values in `parameters`, more "
         "starts, as `dd.LeastSquares(starts=200)`, or another history, as "
@@ -218,7 +207,7 @@ def _other_history(assessment: Assessment) -> str:
 def _sentence(fit: "Estimate", check: ResidualTest) -> str:
     p = "p < 0.001" if check.p < 1e-3 else f"p = {check.p:.2g}"
     # Where the search may have failed, it is not the model that is to blame.
-    what = "the model" if _far_from_data(fit) is None else "this fit"
+    what = "the model" if _misfit(fit) is None else "this fit"
     if check.test == CHI:
         return (
             f"Chi-square is {check.statistic:.4g} for {fit.freedom} degrees of freedom "

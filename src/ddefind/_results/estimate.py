@@ -39,6 +39,7 @@ from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
 from .._problem.problem import Problem
 from .._shooting.process_noise import ProcessNoise
+from .limits import limits
 from .report import as_dict, as_html, as_text, table
 from .result import AbstractFit
 from .save import estimate_content
@@ -141,6 +142,7 @@ class Estimate(AbstractFit):
 
     @property
     def _assessed(self) -> Assessment:
+        """The assessment; an error if it was left out."""
         if self.assessment is None:
             raise ValueError(
                 "This fit was made without intervals. Compute them with "
@@ -151,8 +153,10 @@ class Estimate(AbstractFit):
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
         """The 95% interval of each parameter, by profile likelihood (with process
-        noise, by the covariance); infinite on a side where the data set no limit."""
-        return {profile.name: profile.interval for profile in self._assessed.profiles}
+        noise, by the covariance), cut at the bounds that were given; infinite on a side
+        where nothing sets a limit, and NaN where nothing is known."""
+        pairs = zip((each.name for each in self._assessed.profiles), limits(self))
+        return {name: (ends.low, ends.high) for name, ends in pairs}
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:

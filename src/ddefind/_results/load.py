@@ -11,11 +11,9 @@ from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment, assess
-from .._inference.combinations import groups
 from .._inference.covariance import Uncertainty
-from .._inference.exchanges import delay_parameters
 from .._inference.history_check import OtherHistory
-from .._inference.identifiability import Verdict, verdicts
+from .._inference.identifiability import Verdict
 from .._inference.profile_likelihood import Profile
 from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
@@ -209,6 +207,7 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
         steps_per_delay=options["steps_per_delay"],
         is_history=saved["history"],
         is_frequency=saved["frequencies"],
+        is_given=saved["given"],
         workers=cores(),
     )
 
@@ -294,44 +293,23 @@ def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:
 
 
 def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment | None:
-    """The saved assessment; what a file of version 1 lacks of it is computed."""
+    """The saved assessment; what an older file lacks of it is computed."""
     if content["profiles"] is None:
         return None
     profiles = tuple(_profile(profile) for profile in content["profiles"])
     saved = content["assessment"]
-    if saved is None:
+    if saved is None or saved["verdicts"] is None:
         return assess(uncertainty, profiles)
     other = saved["other_history"]
+    judged = zip(profiles, saved["verdicts"])
     return Assessment(
         profiles=profiles,
-        verdicts=_verdicts(content["table"], uncertainty, profiles),
+        verdicts=tuple(Verdict(profile.name, *each) for profile, each in judged),
         ties=tuple((rise, theta) for rise, theta in saved["ties"]),
         fitted=saved["fitted"],
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
         other_history=None if other is None else OtherHistory(*other),
     )
-
-
-def _verdicts(
-    table: list[dict[str, Any]], uncertainty: Uncertainty, profiles: Sequence[Profile]
-) -> tuple[Verdict, ...]:
-    """The verdicts, from the profiles. Sentences that took further evaluations stand in
-    the table: on combinations of parameters, and on delays that can be exchanged."""
-    reasons = [str(row["reason"]) for row in table]
-    combined = {
-        j: reasons[j]
-        for group in groups(uncertainty)
-        for j in group
-        if len(profiles[j].values) == 1  # was not followed
-    }
-    judged = verdicts(uncertainty, profiles, combined, {})
-    delays = delay_parameters(uncertainty.setup.model.free)
-    notes = {
-        j: reasons[j].removeprefix(judged[j].reason).strip()
-        for j in delays
-        if len(delays) > 1
-    }
-    return tuple(verdicts(uncertainty, profiles, combined, notes))
 
 
 def _profile(saved: dict[str, Any]) -> Profile:
@@ -344,6 +322,7 @@ def _profile(saved: dict[str, Any]) -> Profile:
         values=saved["values"],
         r=saved["r"],
         theta=saved["z"],
+        breakdown=(saved["breakdown"][0], saved["breakdown"][1]),
     )
 
 

@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive, Radau
-from .._inference.identifiability import DETERMINED, reasons
+from .._inference.identifiability import (
+    DETERMINED,
+    NOT_DETERMINED,
+    NOT_JUDGED,
+    reasons,
+)
 from .._least_squares.search import Minimum
 from .._shooting.process_noise import ProcessNoise
 from .._util.json_numbers import nonfinite_as_none
 from .._util.text_table import (
     decimals,
-    format_interval,
     format_number,
     html_table,
     table_lines,
 )
 from .cautions import cautions
+from .limits import EXPLANATION, limits
 
 if TYPE_CHECKING:
     from .estimate import Estimate
@@ -83,37 +88,52 @@ def table(fit: "Estimate") -> list[dict[str, Any]]:
     ]
     if fit.assessment is None:
         return rows
-    judged = zip(rows, fit.assessment.profiles, fit.assessment.verdicts)
+    judged = zip(rows, limits(fit), fit.assessment.verdicts)
     return [
         {
             **row,
-            "low": nonfinite_as_none(profile.interval[0]),
-            "high": nonfinite_as_none(profile.interval[1]),
+            "low": nonfinite_as_none(ends.low),
+            "high": nonfinite_as_none(ends.high),
+            "low_is_bound": ends.low_is_bound,
+            "high_is_bound": ends.high_is_bound,
             "verdict": verdict.verdict,
             "reason": verdict.reason,
         }
-        for row, profile, verdict in judged
+        for row, ends, verdict in judged
     ]
 
 
 def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
     """The printed table, with its header."""
     rows = []
-    for row in table(fit):
-        error = row["standard_error"]
-        digits = decimals(row["estimate"], error)
-        cells = (
-            row["name"],
-            format_number(row["estimate"], digits),
-            "-" if error is None else f"{error:.2g}",
-        )
+    for j, row in enumerate(table(fit)):
+        value, error = row["estimate"], row["standard_error"]
+        digits = decimals(value, error)
+        shown = format_number(value, digits) if _has_estimate(fit, j) else "-"
+        cells = (row["name"], shown, "-" if error is None else f"{error:.2g}")
         if fit.assessment is not None:
-            low = -np.inf if row["low"] is None else row["low"]
-            high = np.inf if row["high"] is None else row["high"]
-            verdict = "" if row["verdict"] == DETERMINED else row["verdict"]
-            cells += (format_interval(low, high, digits), verdict)
+            is_plain = row["verdict"] in (DETERMINED, NOT_JUDGED)
+            ends = limits(fit)[j].text(digits)
+            cells += (ends, "" if is_plain else row["verdict"])
         rows.append(cells)
     return [_HEADER[: len(rows[0])], *rows]
+
+
+def _has_estimate(fit: "Estimate", j: int) -> bool:
+    """Whether the estimate of free value j says anything. It does not where the value
+    could as well be another one: the profile is flat beside it."""
+    if fit.assessment is None:
+        return not fit.uncertainty.without_influence[j]
+    profile, verdict = fit.assessment.profiles[j], fit.assessment.verdicts[j]
+    if verdict.verdict in (DETERMINED, NOT_JUDGED):
+        return True
+    if fit.uncertainty.without_influence[j]:
+        return False
+    rises = [
+        np.any(profile.r[side * (profile.values - profile.estimate) > 0] >= 1)
+        for side in (-1, 1)
+    ]
+    return all(rises) or verdict.verdict != NOT_DETERMINED
 
 
 def _sentences(fit: "Estimate") -> list[str]:
@@ -125,6 +145,8 @@ def _sentences(fit: "Estimate") -> list[str]:
         lines += [*_about_solver(fit), fit.message]
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS]
+    if any(each.has_bounds and "*" in each.text(None) for each in limits(fit)):
+        lines.append(EXPLANATION)
     return [*lines, *reasons(fit.assessment.verdicts), *cautions(fit, fit.assessment)]
 
 

@@ -9,6 +9,8 @@ one schema reads them all."""
 
 from typing import Any
 
+from .._inference.identifiability import VERDICTS
+from .._inference.profile_end import BREAKDOWNS
 from .._util.errors import ResultError
 from .fields import (
     Array,
@@ -118,10 +120,12 @@ _PROFILE = Record(
         "values": Array(float, "points"),
         "r": Array(float, "points"),
         "z": Array(float, "points", "p"),
+        "breakdown": Row([Text(BREAKDOWNS), Text(BREAKDOWNS)]),
     }
 )
 _ASSESSMENT = Record(
     {
+        "verdicts": Maybe(Many(Row([Text(VERDICTS), Text(), Text()]), "p")),
         "ties": Many(Row([Real(), Array(float, "p")])),
         "fitted": Array(float, "N", "k"),
         "checks": Many(Row([Text(), Text(), Real(), Real(low=0.0)])),
@@ -160,6 +164,7 @@ _ESTIMATE = Record(
                 "names": Many(Text(), "p"),
                 "lower": Array(float, "p"),
                 "upper": Array(float, "p"),
+                "given": Array(bool, "sides", "p"),
                 "guess": Array(float, "p"),
                 "history": Array(bool, "p"),
                 "frequencies": Array(bool, "p"),
@@ -203,7 +208,7 @@ def read_content(content: dict[str, Any]) -> dict[str, Any]:
     names = names.get("names") if isinstance(names, dict) else None
     if not isinstance(names, list):
         raise ResultError("`free.names` must be a list.")
-    sizes: Sizes = {"p": len(names), "p+1": len(names) + 1}
+    sizes: Sizes = {"p": len(names), "p+1": len(names) + 1, "sides": 2}
     read = _KINDS[kind].read(content, "", sizes)
     return {**read, "kind": kind, "problem": _read_problem(content.get("problem"))}
 
