@@ -70,7 +70,9 @@ class Formula(NamedTuple):
         """The indices of all parameters in the formula."""
         found = {j for part, _ in self.powers for j in part.members}
         for part, _, like in self.exponentials:
-            found |= {*part.members} | ({like} - {None})
+            found.update(part.members)
+            if like is not None:
+                found.add(like)
         return tuple(sorted(found))
 
     def value(self, theta: np.ndarray) -> np.ndarray:
@@ -83,6 +85,11 @@ class Formula(NamedTuple):
             rate = slope if like is None else np.sign(slope) * theta[..., like]
             logs.append(rate * part.value(theta))
         return np.sum(logs, axis=0)
+
+    def sign(self, theta: np.ndarray) -> np.ndarray:
+        """The sign of a product; the one of a sum counts as positive."""
+        signs = [np.sign(part.value(theta)) ** abs(e) for part, e in self.powers]
+        return np.prod(signs, axis=0)
 
     def text(self, names: Sequence[str]) -> str:
         if self.is_sum:
@@ -124,7 +131,7 @@ def is_constant(formula: Formula, places: np.ndarray) -> bool:
     """Whether the formula varies over the places much less than each of those members
     that vary make it vary alone."""
     values = formula.value(places)
-    if not np.all(np.isfinite(values)):
+    if not np.all(np.isfinite(values)) or np.ptp(formula.sign(places)) > 0:
         return False
     for j in varying(places, formula.members):
         moved = np.broadcast_to(places[0], places.shape).copy()
@@ -149,7 +156,10 @@ def _of_members(places: np.ndarray, members: tuple[int, ...]) -> Iterator[Formul
         yield total
     yield from _products(places, single)
     inner = [
-        ([Part(pair, (1, sign))], [part for part in single if part.members[0] not in pair])
+        (
+            [Part(pair, (1, sign))],
+            [part for part in single if part.members[0] not in pair],
+        )
         for pair in combinations(members, 2)
         for sign in (1, -1)
         if len(members) > 2
@@ -163,8 +173,12 @@ def _of_members(places: np.ndarray, members: tuple[int, ...]) -> Iterator[Formul
         for powers, slopes in _splits(rest):
             yield from _with_exponentials(places, [*powers, *sums], slopes)
     for pair in combinations(members, 2):
-        rest = [part for part in single if part.members[0] not in pair]
-        yield from _with_product(places, rest, pair)
+        yield from _with_product(places, _without(single, pair), pair)
+
+
+def _without(parts: list[Part], pair: tuple[int, ...]) -> list[Part]:
+    """The parts of a single parameter that is not one of the pair."""
+    return [part for part in parts if part.members[0] not in pair]
 
 
 def _splits(parts: list[Part]) -> Iterator[tuple[list[Part], list[Part]]]:
@@ -176,10 +190,9 @@ def _splits(parts: list[Part]) -> Iterator[tuple[list[Part], list[Part]]]:
 
 
 def _logs(places: np.ndarray, part: Part) -> np.ndarray:
-    """The logarithms of a part's values; NaN if it changes its sign."""
-    values = part.value(places)
-    keeps_sign = np.all(values > 0) or np.all(values < 0)
-    return np.log(np.abs(values)) if keeps_sign else np.full(len(values), np.nan)
+    """The logarithms of a part's values, without their signs."""
+    with np.errstate(divide="ignore"):
+        return np.log(np.abs(part.value(places)))
 
 
 def _null_vector(features: Sequence[np.ndarray]) -> np.ndarray | None:

@@ -53,9 +53,11 @@ class Optimum(NamedTuple):
     covariance: np.ndarray
     sizes: np.ndarray
 
-    def r(self, loss: np.ndarray) -> np.ndarray:
-        """The root of the excess chi-square of fits with these sums of squares."""
-        return np.sqrt(np.maximum(loss - self.loss, 0.0) / self.residual_variance)
+    def r(self, loss: float) -> float:
+        """The root of the excess chi-square of a fit with this sum of squares; negative
+        for one that is better than the best fit."""
+        rise = (loss - self.loss) / self.residual_variance
+        return float(np.sign(rise) * np.sqrt(abs(rise)))
 
 
 @final
@@ -92,6 +94,8 @@ class EndSearch:
         self.path: list[tuple[float, np.ndarray]] = [(r, theta)]
         # All fits on the way: (value, r, theta).
         self.visited: list[tuple[float, float, np.ndarray]] = []
+        # Further fits of a profile that seems flat.
+        self.near_zero: list[tuple[float, float, np.ndarray]] = []
         # The nearest value with r above the quantile, and r there.
         self.outside, self.r_outside = np.nan, np.nan
         self.retries = 0

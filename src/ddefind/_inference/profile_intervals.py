@@ -88,7 +88,7 @@ def tied_minima(
         return []
     n = np.full(len(candidates), optimum.n)
     fits = refine(setup, np.array(candidates), search_result.points, n)
-    r = optimum.r(fits.loss)
+    r = [optimum.r(loss) for loss in fits.loss.tolist()]
     displacement = fits.theta - optimum.theta
     # How far the fit is from the best, in the quadratic approximation: some of the
     # candidates end up at the best fit itself.

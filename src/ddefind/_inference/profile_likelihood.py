@@ -39,6 +39,9 @@ _MAX_EXTENSIONS = 3
 # plateau r must exceed `_PLATEAU_R` for the end to count as closed, because in one fit
 # of twenty the noise alone lifts a whole plateau above the 95% quantile.
 _PLATEAU_R, _PLATEAU_CHANGE = 4.0, 0.25
+# A profile is flat so far if r stayed below this. Then fits at these shares of the
+# natural size of the value are added to it.
+_FLAT, _NATURAL_SHARES = 0.1, (0.1, 1.0, 10.0)
 # A plateau is looked for so many half-widths of the interval beyond its end.
 _FAR = 50.0
 # Steps matter if halving them changes r at an end by more than this: the end then moves
@@ -198,6 +201,25 @@ class _ProfileSearch:
             falls = r < self.quantile and is_within
             end.is_open = falls or (is_plateau and r < _PLATEAU_R)
 
+    def look_near_zero(self, ends: Sequence[EndSearch]) -> None:
+        """Fit at values of the natural size, of both signs, if a profile is flat so
+        far: it may have come from an enormous value, or stepped over what matters."""
+        tested = [
+            (end, value)
+            for end in ends
+            if end.is_open and all(r < _FLAT for _, r, _ in end.visited)
+            for share in _NATURAL_SHARES
+            if self.setup.lower[end.j]
+            <= (value := end.side * share * self.optimum.sizes[end.j])
+            <= self.setup.upper[end.j]
+        ]
+        if not tested:
+            return
+        starts = [end.starts_at(value) for end, value in tested]
+        fits = self.fit_held([end.j for end, _ in tested], starts)
+        for (end, value), (loss, theta, _) in zip(tested, fits):
+            end.near_zero.append((value, self.optimum.r(loss), theta))
+
     def matter_of_steps(
         self, ends: Sequence[EndSearch]
     ) -> tuple[Optimum, list[EndSearch]]:
@@ -272,6 +294,7 @@ def follow_profiles(
         ends = search.all_ends(beginnings, which)
         outermost = _outermost(ends)
         search.open_plateaus(list(outermost.values()))
+        search.look_near_zero(list(outermost.values()))
         finer, changed = search.matter_of_steps(list(outermost.values()))
         if not changed:
             break
@@ -294,9 +317,7 @@ def follow_profiles(
     ]
 
 
-def unknown_profile(
-    name: str, theta: np.ndarray, j: int, quantile: float
-) -> Profile:
+def unknown_profile(name: str, theta: np.ndarray, j: int, quantile: float) -> Profile:
     """The profile of free value j where there is no fit to follow it from: its interval
     is not known."""
     ends, none = (np.nan, np.nan), np.zeros(0)
@@ -323,6 +344,7 @@ def _assemble(
         # A fit inside of the interval with r above the quantile missed the minimum.
         if r < quantile or not low.limit < value < high.limit
     ]
+    visited += [fit for end in ends for fit in end.near_zero]
     values, r, theta = (np.array(column) for column in zip(*visited))
     order = np.argsort(values, kind="stable")
     order = order[_is_on_lowest_branch(values[order], r[order])]
@@ -342,5 +364,8 @@ def _assemble(
 def _is_on_lowest_branch(values: np.ndarray, r: np.ndarray) -> np.ndarray:
     """Which points belong to the profile. Others are fits at a higher local minimum:
     there is a point close by with a much lower r."""
-    is_close = np.abs(values[:, None] - values) <= 0.03 * np.ptp(values)
+    apart, sizes = np.abs(values[:, None] - values), np.abs(values)
+    is_close = apart <= 0.03 * np.ptp(values)
+    # Values of different orders of magnitude are not close.
+    is_close &= apart <= 0.3 * np.maximum(sizes[:, None], sizes)
     return ~np.any(is_close & (r[None, :] < r[:, None] - 0.3), axis=1)

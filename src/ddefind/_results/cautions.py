@@ -6,6 +6,7 @@ import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._inference.assessment import Assessment
+from .._inference.identifiability import NOT_DETERMINED
 from .._inference.misfit import Misfit, find_misfit
 from .._inference.residual_tests import (
     CHI,
@@ -150,7 +151,7 @@ def _tie(fit: "Estimate", assessment: Assessment) -> str:
     places = [
         f"{fit.names[j]} = {theta[j]:.4g} (not {fit.best[j]:.4g})"
         for j in np.argsort(-away, kind="stable")[:3]
-        if away[j] > 1
+        if away[j] > 1 and assessment.verdicts[j].verdict != NOT_DETERMINED
     ]
     if not places:
         return ""
@@ -174,8 +175,8 @@ def _noise_floor(fit: "Estimate") -> str:
     if far is None:
         return ""
     return (
-        f"The residuals of `{far.quantity}` are {far.factor:.2g} times as large as the scatter "
-        "of neighbouring values: the search may have missed the best minimum, or the "
+        f"The residuals of `{far.quantity}` are {far.factor:.2g} times as large as the "
+        "scatter of neighbouring values: the search may have missed the best minimum, or the "
         "model misses something. Give bounds or start values in `parameters`, more "
         "starts, as `dd.LeastSquares(starts=200)`, or another history, as "
         '`history="auto"`.'

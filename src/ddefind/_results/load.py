@@ -1,7 +1,7 @@
 """Saved fits, back from their files."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, final, overload
 

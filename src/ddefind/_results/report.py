@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from .estimate import Estimate
 
 _HEADER = ("parameter", "estimate", "std. error", "95% interval", "")
+# Along a direction that the data leave free, chi-squares that differ by less are the
+# same.
+_SAME = 0.01
 _WITHOUT_INTERVALS = (
     "The intervals and the tests of the residuals were left out; "
     "`fit.with_intervals()` computes them."
@@ -109,8 +112,10 @@ def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
     for j, row in enumerate(table(fit)):
         value, error = row["estimate"], row["standard_error"]
         digits = decimals(value, error)
-        shown = format_number(value, digits) if _has_estimate(fit, j) else "-"
-        cells = (row["name"], shown, "-" if error is None else f"{error:.2g}")
+        cells = (row["name"], "-", "-")
+        if _has_estimate(fit, j):
+            shown = "-" if error is None else f"{error:.2g}"
+            cells = (row["name"], format_number(value, digits), shown)
         if fit.assessment is not None:
             is_plain = row["verdict"] in (DETERMINED, NOT_JUDGED)
             ends = limits(fit)[j].text(digits)
@@ -216,16 +221,21 @@ def _about_minima(fit: "Estimate") -> str:
 
 def _without_images(fit: "Estimate") -> list[Minimum]:
     """The distinct minima. If delays can be exchanged, those that have the values of a
-    better one in another order count as that one."""
+    better one in another order count as that one. If the data leave a direction free,
+    those with the same sum of squares are places on one curve."""
     minima = list(fit.search_result.minima)
     verdicts = () if fit.assessment is None else fit.assessment.verdicts
-    if not any(verdict.note for verdict in verdicts):
-        return minima
+    has_images = any(verdict.note for verdict in verdicts)
+    same = _SAME * fit.uncertainty.residual_variance
+    if not np.any(fit.uncertainty.without_influence):
+        same = 0.0
     kept: list[Minimum] = []
     for minimum in minima:
         values = np.sort(minimum.theta)
         for place, other in enumerate(kept):
-            if np.allclose(values, np.sort(other.theta), rtol=1e-3):
+            is_image = np.allclose(values, np.sort(other.theta), rtol=1e-3)
+            is_on_curve = abs(minimum.loss - other.loss) < same
+            if (has_images and is_image) or is_on_curve:
                 kept[place] = other._replace(starts=other.starts + minimum.starts)
                 break
         else:
