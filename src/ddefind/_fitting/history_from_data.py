@@ -8,6 +8,7 @@ from .._data.data import Data
 from .._equation.equation import Equation
 from .._equation.history_kinds import CHOSEN_BY_FIT
 from .._results.estimate import Estimate
+from .._util import wording
 from .choose_history import choose_history
 from .full_names import by_full_names
 from .least_squares import LeastSquares
@@ -37,8 +38,8 @@ def fit_with_data(
     kind = depends_on_data(model, options)
     if not isinstance(optimizer, LeastSquares | None):
         raise ValueError(
-            f'`history="{kind}"` is for least squares: leave out `optimizer`, or '
-            "choose another history."
+            f"{wording.history(str(kind))} is for least squares: leave out "
+            f"{wording.METHOD}, or choose another history."
         )
     method = LeastSquares() if optimizer is None else optimizer
     constant = model.with_history("constant")

@@ -33,6 +33,7 @@ from .._results.make_estimate import make_estimate
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
+from .._util import wording
 from .._util.cores import cores
 from .._util.errors import check_positive
 from .._util.progress import Reporter
@@ -50,7 +51,7 @@ _MOST_MINIMA = 8
 # What is said while a search has not come near the data.
 _GOES_ON = (
     "No fit has come near the data yet: the search goes on, with more starts. Bounds "
-    "or start values in `parameters` would help. Ctrl-C keeps the best fit so far."
+    "or start values, given {}, would help. Ctrl-C keeps the best fit so far."
 )
 # What is printed below many fits without intervals.
 _LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
@@ -184,7 +185,8 @@ class LeastSquares(AbstractMethod):
         def after_phase(phase: str, fits: RefinedFits) -> None:
             if report is not None:
                 is_near = phase != SECOND_LOOK or follows_data(setup, fits)
-                message = "" if is_near else _GOES_ON
+                goes_on = _GOES_ON.format(wording.BOUNDS_OR_START_VALUES)
+                message = "" if is_near else goes_on
                 report(phase, fits, setup.delay(fits.theta), message)
 
         result = search(setup, self.starts, task.seed, after_phase)

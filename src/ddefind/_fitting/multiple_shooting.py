@@ -24,6 +24,7 @@ from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.make_estimate import make_estimate
 from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult, shoot
+from .._util import wording
 from .least_squares import LeastSquares, batch_of
 from .method import AbstractMethod
 from .request import FitOptions, FitTask
@@ -90,13 +91,14 @@ def _check_task(task: FitTask) -> None:
     problem, data = task.problem, task.data
     if any(map(has_slope, _delays(problem))):
         raise ValueError(
-            "`MultipleShooting()` cannot fit a neutral equation: a system that is "
-            "disturbed has no slopes to be delayed. Fit it with `LeastSquares()`."
+            f"{wording.MULTIPLE_SHOOTING} cannot fit a neutral equation: a system "
+            "that is disturbed has no slopes to be delayed. Fit it with "
+            f"{wording.LEAST_SQUARES}."
         )
     unknowns = len(np.unique(data.t)) * problem.dimension
     if unknowns > MOST_UNKNOWNS:
         raise ValueError(
-            "`MultipleShooting()` estimates every state at every time, here "
+            f"{wording.MULTIPLE_SHOOTING} estimates every state at every time, here "
             f"{unknowns:,} numbers, but can do so for {MOST_UNKNOWNS:,} at most. Fit a "
             "part of the record, or every second value."
         )
@@ -117,7 +119,7 @@ def _disturbed(first: Estimate, wants_intervals: bool) -> Estimate:
     if found is None:
         raise ValueError(
             "No start led to a path with process noise. Bound the parameters, or fit "
-            "with `LeastSquares()`."
+            f"with {wording.LEAST_SQUARES}."
         )
     result = replace(
         first.search_result,

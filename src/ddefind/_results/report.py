@@ -12,6 +12,7 @@ from .._adaptive.methods import AbstractAdaptive, Radau
 from .._inference.identifiability import DETERMINED, reasons
 from .._least_squares.search import Minimum
 from .._shooting.process_noise import ProcessNoise
+from .._util import wording
 from .._util.json_numbers import nonfinite_as_none
 from .._util.text_table import (
     decimals,
@@ -26,10 +27,7 @@ if TYPE_CHECKING:
     from .estimate import Estimate
 
 _HEADER = ("parameter", "estimate", "std. error", "95% interval", "")
-_WITHOUT_INTERVALS = (
-    "The intervals and the tests of the residuals were left out; "
-    "`fit.with_intervals()` computes them."
-)
+_WITHOUT_INTERVALS = "The intervals and the tests of the residuals were left out; {}."
 
 
 def as_text(fit: "Estimate") -> str:
@@ -124,16 +122,18 @@ def _sentences(fit: "Estimate") -> list[str]:
         lines = [_about_noise(fit), *_about_histories(fit), _about_minima(fit)]
         lines += [*_about_solver(fit), fit.message]
     if fit.assessment is None:
-        return [*lines, _WITHOUT_INTERVALS]
+        return [*lines, _WITHOUT_INTERVALS.format(wording.INTERVALS)]
     return [*lines, *reasons(fit.assessment.verdicts), *cautions(fit, fit.assessment)]
 
 
 def _about_solver(fit: "Estimate") -> list[str]:
     """The solver, if it is not one with fixed steps."""
     if isinstance(fit.solver, Radau):
-        return ["Solved by `Radau`, with adaptive steps, for stiff equations."]
+        name = wording.solver_name("Radau")
+        return [f"Solved by {name}, with adaptive steps, for stiff equations."]
     if isinstance(fit.solver, AbstractAdaptive):
-        return [f"Solved by `{type(fit.solver).__name__}`, with adaptive steps."]
+        name = wording.solver_name(type(fit.solver).__name__)
+        return [f"Solved by {name}, with adaptive steps."]
     return []
 
 
