@@ -12,7 +12,6 @@ import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.smoothing import spread
-from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
 from .._least_squares.explore import SECOND_LOOK, follows_data
@@ -42,7 +41,7 @@ from .method import AbstractMethod
 from .request import FitOptions, FitTask
 
 # What the progress bar shows after the phases of the search.
-_INTERVALS = "intervals"
+INTERVALS = "intervals"
 _STEPS_PER_DELAY = 10
 # The parameters that a smooth history has, and an affine one has not.
 _BENDS = ("history.c", "history.length")
@@ -102,7 +101,7 @@ class LeastSquares(AbstractMethod):
     def fit(self, task: FitTask, options: FitOptions) -> Estimate:
         """The best of many starts, with its intervals unless they are left out."""
         wants_intervals = options.intervals is not False
-        phases = (*PHASES, _INTERVALS) if wants_intervals else PHASES
+        phases = (*PHASES, INTERVALS) if wants_intervals else PHASES
         with Reporter(options.progress, len(phases), 1) as reporter:
 
             def report(
@@ -115,9 +114,9 @@ class LeastSquares(AbstractMethod):
             estimate = self._search(task, options, cores(), report)
             # After Ctrl-C the intervals are not computed.
             if wants_intervals and not estimate.search_result.interrupted:
-                estimate = _with_intervals(estimate)
-                tau = _longest_delay(estimate)
-                reporter.show(_INTERVALS, len(phases), 1, estimate.loss, tau)
+                estimate = with_intervals(estimate, options.level)
+                tau = longest_delay(estimate)
+                reporter.show(INTERVALS, len(phases), 1, estimate.loss, tau)
         return estimate
 
     def fit_many(
@@ -128,7 +127,9 @@ class LeastSquares(AbstractMethod):
 
         def one(task: FitTask) -> Estimate:
             estimate = self._search(task, options, 1, None)
-            return _with_intervals(estimate) if options.intervals else estimate
+            if not options.intervals:
+                return estimate
+            return with_intervals(estimate, options.level)
 
         estimates: list[Estimate] = []
         first, *others = tasks
@@ -138,7 +139,7 @@ class LeastSquares(AbstractMethod):
         ):
             for estimate in chain([one(first)], pool.map(one, others)):
                 estimates.append(estimate)
-                done, tau = len(estimates), _longest_delay(estimate)
+                done, tau = len(estimates), longest_delay(estimate)
                 reporter.show("fits", done, done, estimate.loss, tau)
         seconds = time.perf_counter() - began
         return batch_of(estimates, seconds, bool(options.intervals))
@@ -232,7 +233,7 @@ def _smooth_settings(
             varies = np.where(is_measured, spreads, varies)
         spreads = np.where(np.isfinite(varies) & (varies > 0), varies, 1.0)
     if np.isnan(past.length) and "history.length" not in settings:
-        length = Fixed(LENGTH * _longest_delay(affine))
+        length = Fixed(LENGTH * longest_delay(affine))
         settings = {**settings, "history.length": length}
     return with_roughness_priors(task.problem, settings, spreads)
 
@@ -251,22 +252,21 @@ def _bent(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
     return np.array(rows).reshape(-1, len(setup.lower))
 
 
-def _longest_delay(estimate: Estimate) -> float:
+def longest_delay(estimate: Estimate) -> float:
     """What the progress bar shows of the delays."""
     problem = estimate.problem
     return float(np.max(np.asarray(typical_delays(problem.tau, problem.start))))
 
 
-def _with_intervals(estimate: Estimate) -> Estimate:
-    """The estimate with its intervals; without them where Ctrl-C was pressed before
-    they were found."""
+def with_intervals(estimate: Estimate, level: float) -> Estimate:
+    """The estimate with its intervals of the given confidence `level`; without them
+    where Ctrl-C was pressed before they were found."""
     began = time.perf_counter()
     try:
-        assessment = assess(estimate.uncertainty)
+        assessed = estimate.with_intervals(level)
     except KeyboardInterrupt:
         return estimate
-    seconds = estimate.seconds + time.perf_counter() - began
-    return replace(estimate, assessment=assessment, seconds=seconds)
+    return replace(assessed, seconds=estimate.seconds + time.perf_counter() - began)
 
 
 def batch_of(

@@ -51,7 +51,7 @@ class Estimate(AbstractFit):
     shooting.
 
     The best of `starts` starts was taken, drawn with `seed`; `minima` are the distinct
-    minima that were found. `assessment` holds what takes further computing: the 95%
+    minima that were found. `assessment` holds what takes further computing: the
     intervals, the verdicts and the tests of the residuals. It is None where they were
     left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them.
     `histories` are the kinds of history that `history="auto"` compared, the chosen one
@@ -128,15 +128,16 @@ class Estimate(AbstractFit):
 
     # Intervals, verdicts and tests: from the assessment
 
-    def with_intervals(self) -> "Estimate":
-        """The same fit with its 95% intervals, verdicts and tests of the residuals,
-        which take some further fits."""
-        if self.assessment is not None:
+    def with_intervals(self, level: float = 0.95) -> "Estimate":
+        """The same fit with its intervals of the given confidence `level`, verdicts and
+        tests of the residuals, which take some further fits."""
+        check_level(level)
+        if self.assessment is not None and self.assessment.level == level:
             return self
         if self.process is not None:
-            assessment = assess_disturbed(self.uncertainty, self.process)
+            assessment = assess_disturbed(self.uncertainty, self.process, level)
         else:
-            assessment = assess(self.uncertainty)
+            assessment = assess(self.uncertainty, level=level)
         return replace(self, assessment=assessment)
 
     @property
@@ -150,8 +151,8 @@ class Estimate(AbstractFit):
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """The 95% interval of each parameter, by profile likelihood (with process
-        noise, by the covariance); infinite on a side where the data set no limit."""
+        """The interval of each parameter, by profile likelihood (with process noise, by
+        the covariance); infinite on a side where the data set no limit."""
         return {profile.name: profile.interval for profile in self._assessed.profiles}
 
     @property
@@ -165,7 +166,7 @@ class Estimate(AbstractFit):
         level. A level other than that of the fit is computed for this parameter."""
         check_level(level)
         index = self.setup.model.free.index(name)
-        if level == 0.95 and self.assessment is not None:
+        if self.assessment is not None and level == self.assessment.level:
             return self.assessment.profiles[index]
         if self.process is not None:
             return disturbed_profile(self.uncertainty, index, level)
@@ -297,7 +298,7 @@ class Estimate(AbstractFit):
         self._check_there_is_a_fit()
         if self.process is not None:
             self._refuse("`bootstrap`")
-        known = self.with_intervals()
+        known = self if self.assessment is not None else self.with_intervals()
         undetermined = tuple(
             v.name for v in known.verdicts if v.verdict == NOT_DETERMINED
         )
@@ -312,7 +313,8 @@ class Estimate(AbstractFit):
         self._check_there_is_a_fit()
         if self.process is not None:
             self._refuse("`sample`")
-        profiles = list(self.with_intervals()._assessed.profiles)
+        known = self if self.assessment is not None else self.with_intervals()
+        profiles = list(known._assessed.profiles)
         return sample(self.uncertainty, profiles, draws, warmup, chains, seed)
 
     def _check_there_is_a_fit(self) -> None:
@@ -333,7 +335,7 @@ class Estimate(AbstractFit):
 
     def summary(self) -> list[dict[str, Any]]:
         """A row for each parameter: name, estimate, standard error and, unless they
-        were left out, its 95% interval and verdict. None stands where there is no
+        were left out, its interval and verdict. None stands where there is no
         number."""
         return table(self)
 

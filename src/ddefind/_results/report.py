@@ -26,7 +26,7 @@ from .cautions import cautions
 if TYPE_CHECKING:
     from .estimate import Estimate
 
-_HEADER = ("parameter", "estimate", "std. error", "95% interval", "")
+_HEADER = ("parameter", "estimate", "std. error")
 _WITHOUT_INTERVALS = "The intervals and the tests of the residuals were left out; {}."
 
 
@@ -111,7 +111,10 @@ def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
             verdict = "" if row["verdict"] == DETERMINED else row["verdict"]
             cells += (format_interval(low, high, digits), verdict)
         rows.append(cells)
-    return [_HEADER[: len(rows[0])], *rows]
+    header = _HEADER
+    if fit.assessment is not None:
+        header += (f"{100 * fit.assessment.level:g}% interval", "")
+    return [header, *rows]
 
 
 def _sentences(fit: "Estimate") -> list[str]:
