@@ -14,7 +14,6 @@ from .messages import (
     INTERRUPTED,
     Messages,
     errors_as_messages,
-    in_options,
     print_json,
 )
 from .parse_options import parse_assignments, parse_bounds, parse_history, parse_number
@@ -112,7 +111,7 @@ def _fit(
         check_folder(out)
     data, model = _read_inputs(settings)
     inputs = read_inputs(settings)
-    messages.say(in_options(str(data)) + "\n")
+    messages.say(str(data) + "\n")
     result = _run_fit(settings, data, model, messages)
     if not math.isfinite(result.loss):
         typer.echo(f"Error: {result.message}", err=True)

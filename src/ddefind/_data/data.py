@@ -11,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .._util.text_files import write_whole
 from .frame_to_table import frame_table
@@ -148,7 +149,7 @@ class Data:
                 raise DataError(
                     f"Column {quoted(name)} of the data is not among what is observed."
                     f"{did_you_mean(name, names)} Rename it, or leave it out when the "
-                    "data are read: `columns=`."
+                    f"data are read, by {wording.COLUMNS}."
                 )
         lacking = [name for name in names if name not in known]
         notes += tuple(f"{quoted(name)} is not measured." for name in lacking)

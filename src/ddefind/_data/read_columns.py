@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._util import wording
 from .._util.errors import quoted
 from .parse_cell import is_missing, is_text
 from .table import Table
@@ -21,8 +22,7 @@ _TIME_NAMES = (
 _UNIT = re.compile(r"\s*[\[(][^\])]*[\])]$")
 SD_SUFFIX = "_sd"
 _HINT = (
-    "Leave the cell empty where nothing was measured, or the whole column out by "
-    "`columns=`."
+    "Leave the cell empty where nothing was measured, or the whole column out by {}."
 )
 
 
@@ -57,7 +57,8 @@ def read_measurements(
     deviations = _deviation_columns(table, names)
     numeric = [] if has_dates(table, time) else [time]
     table.check_decimals([*numeric, *names, *deviations])
-    x = np.stack([table.numbers(name, _HINT) for name in names], axis=1)
+    hint = _HINT.format(wording.COLUMNS)
+    x = np.stack([table.numbers(name, hint) for name in names], axis=1)
     if not np.any(np.isfinite(x)):
         raise table.error("nothing is measured: no column holds a number but the time.")
     sd = _deviations(table, names, x, deviations) if deviations else None
@@ -81,7 +82,7 @@ def _time_column(table: Table, time: str | None) -> str:
     """Return the name of the column of times: `time` if it is given, else `t`, else the
     only column that is named like a time."""
     if time is not None:
-        table.check_name("time", time)
+        table.check_name(wording.TIME, time)
         return time
     if "t" in table.columns:
         return "t"
@@ -94,7 +95,7 @@ def _time_column(table: Table, time: str | None) -> str:
         if candidates
         else f"no column is called t or time; the columns are {listed}."
     )
-    raise table.error(f"{problem} Say which is the time: `time=NAME`.")
+    raise table.error(f"{problem} Say which is the time: {wording.TIME_NAME}.")
 
 
 def _quantities(
@@ -109,7 +110,8 @@ def _quantities(
         if base is not None and others.get(base, base) is not None:
             raise table.error(
                 f"column {quoted(name)} is the standard deviation of {quoted(base)}, "
-                "which is no quantity here. Rename it, or leave it out by `columns=`."
+                "which is no quantity here. Rename it, or leave it out by "
+                f"{wording.COLUMNS}."
             )
     names, notes = [], []
     for name in (name for name, base in others.items() if base is None):
@@ -126,19 +128,21 @@ def _chosen(table: Table, time: str, columns: str | Sequence[str]) -> list[str]:
     """Return the names in `columns`, after checking that each is a quantity."""
     names = [columns] if isinstance(columns, str) else list(columns)
     for name in names:
-        table.check_name("columns", name)
+        table.check_name(wording.COLUMNS, name)
         if name == time:
             raise table.error(
-                f"column {quoted(name)} is the time. Leave it out of `columns`."
+                f"column {quoted(name)} is the time. Leave it out of {wording.COLUMNS}."
             )
         base = _quantity_of(name)
         if base in names:
             raise table.error(
                 f"column {quoted(name)} is the standard deviation of {quoted(base)} "
-                "and is read with it. Leave it out of `columns`."
+                f"and is read with it. Leave it out of {wording.COLUMNS}."
             )
     if not names or len(set(names)) < len(names):
-        raise table.error(f"`columns` must be different names, but got {names!r}.")
+        raise table.error(
+            f"{wording.COLUMNS} must be different names, but got {names!r}."
+        )
     return names
 
 

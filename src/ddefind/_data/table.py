@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 
 from .._util.errors import DataError, did_you_mean, quoted
+from .._util.wording import Wording
 from .parse_cell import is_number, may_be_thousands, parse_number
 
 
@@ -38,15 +39,15 @@ class Table:
             where.append(f"column {quoted(name)}")
         return DataError(f"{', '.join(where)}: {message}")
 
-    def check_name(self, argument: str, name: str) -> None:
+    def check_name(self, argument: Wording, name: str) -> None:
         """Raise an error unless `name`, the value of `argument`, is a column."""
         if not isinstance(name, str):
             raise TypeError(
-                f"`{argument}` must be given by name, but got {type(name).__name__}."
+                f"{argument} must be given by name, but got {type(name).__name__}."
             )
         if name not in self.columns:
             hint = did_you_mean(name, self.columns)
-            raise self.error(f"there is no column {quoted(name)} (`{argument}`).{hint}")
+            raise self.error(f"there is no column {quoted(name)} ({argument}).{hint}")
 
     def numbers(self, name: str, hint: str) -> np.ndarray:
         """Return a column as numbers, with NaN for missing values. The error about a

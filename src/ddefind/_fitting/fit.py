@@ -125,8 +125,9 @@ def fit(
     - `steps_per_delay`: the solver's steps in a delay, by default 20. Least squares
       begins with 10 and takes as many as the estimates need.
     - `seed`: of the random starts.
-    - `intervals`: False leaves out the 95% intervals, the verdicts and the tests of the
+    - `intervals`: False leaves out the intervals, the verdicts and the tests of the
       residuals, which take further fits; `fit.with_intervals()` computes them later.
+    - `level`: the confidence level of the intervals.
     - `progress`: a callback that is called now and then with a `Progress`; True or
       False for a bar or none. By default there is a bar on a terminal.
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.smoothing import spread
-from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
 from .._least_squares.explore import SECOND_LOOK, follows_data
@@ -33,6 +32,7 @@ from .._results.make_estimate import make_estimate
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
+from .._util import wording
 from .._util.cores import cores
 from .._util.errors import check_positive
 from .._util.progress import Reporter
@@ -41,7 +41,7 @@ from .method import AbstractMethod
 from .request import FitOptions, FitTask
 
 # What the progress bar shows after the phases of the search.
-_INTERVALS = "intervals"
+INTERVALS = "intervals"
 _STEPS_PER_DELAY = 10
 # The parameters that a smooth history has, and an affine one has not.
 _BENDS = ("history.c", "history.length")
@@ -50,7 +50,7 @@ _MOST_MINIMA = 8
 # What is said while a search has not come near the data.
 _GOES_ON = (
     "No fit has come near the data yet: the search goes on, with more starts. Bounds "
-    "or start values in `parameters` would help. Ctrl-C keeps the best fit so far."
+    "or start values, given {}, would help. Ctrl-C keeps the best fit so far."
 )
 # What is printed below many fits without intervals.
 _LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
@@ -101,7 +101,7 @@ class LeastSquares(AbstractMethod):
     def fit(self, task: FitTask, options: FitOptions) -> Estimate:
         """The best of many starts, with its intervals unless they are left out."""
         wants_intervals = options.intervals is not False
-        phases = (*PHASES, _INTERVALS) if wants_intervals else PHASES
+        phases = (*PHASES, INTERVALS) if wants_intervals else PHASES
         with Reporter(options.progress, len(phases), 1) as reporter:
 
             def report(
@@ -114,9 +114,9 @@ class LeastSquares(AbstractMethod):
             estimate = self._search(task, options, cores(), report)
             # After Ctrl-C the intervals are not computed.
             if wants_intervals and not estimate.search_result.interrupted:
-                estimate = _with_intervals(estimate)
-                tau = _longest_delay(estimate)
-                reporter.show(_INTERVALS, len(phases), 1, estimate.loss, tau)
+                estimate = with_intervals(estimate, options.level)
+                tau = longest_delay(estimate)
+                reporter.show(INTERVALS, len(phases), 1, estimate.loss, tau)
         return estimate
 
     def fit_many(
@@ -127,7 +127,9 @@ class LeastSquares(AbstractMethod):
 
         def one(task: FitTask) -> Estimate:
             estimate = self._search(task, options, 1, None)
-            return _with_intervals(estimate) if options.intervals else estimate
+            if not options.intervals:
+                return estimate
+            return with_intervals(estimate, options.level)
 
         estimates: list[Estimate] = []
         first, *others = tasks
@@ -137,7 +139,7 @@ class LeastSquares(AbstractMethod):
         ):
             for estimate in chain([one(first)], pool.map(one, others)):
                 estimates.append(estimate)
-                done, tau = len(estimates), _longest_delay(estimate)
+                done, tau = len(estimates), longest_delay(estimate)
                 reporter.show("fits", done, done, estimate.loss, tau)
         seconds = time.perf_counter() - began
         return batch_of(estimates, seconds, bool(options.intervals))
@@ -184,7 +186,8 @@ class LeastSquares(AbstractMethod):
         def after_phase(phase: str, fits: RefinedFits) -> None:
             if report is not None:
                 is_near = phase != SECOND_LOOK or follows_data(setup, fits)
-                message = "" if is_near else _GOES_ON
+                goes_on = _GOES_ON.format(wording.BOUNDS_OR_START_VALUES)
+                message = "" if is_near else goes_on
                 report(phase, fits, setup.delay(fits.theta), message)
 
         result = search(setup, self.starts, task.seed, after_phase)
@@ -230,7 +233,7 @@ def _smooth_settings(
             varies = np.where(is_measured, spreads, varies)
         spreads = np.where(np.isfinite(varies) & (varies > 0), varies, 1.0)
     if np.isnan(past.length) and "history.length" not in settings:
-        length = Fixed(LENGTH * _longest_delay(affine))
+        length = Fixed(LENGTH * longest_delay(affine))
         settings = {**settings, "history.length": length}
     return with_roughness_priors(task.problem, settings, spreads)
 
@@ -249,22 +252,21 @@ def _bent(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
     return np.array(rows).reshape(-1, len(setup.lower))
 
 
-def _longest_delay(estimate: Estimate) -> float:
+def longest_delay(estimate: Estimate) -> float:
     """What the progress bar shows of the delays."""
     problem = estimate.problem
     return float(np.max(np.asarray(typical_delays(problem.tau, problem.start))))
 
 
-def _with_intervals(estimate: Estimate) -> Estimate:
-    """The estimate with its intervals; without them where Ctrl-C was pressed before
-    they were found."""
+def with_intervals(estimate: Estimate, level: float) -> Estimate:
+    """The estimate with its intervals of the given confidence `level`; without them
+    where Ctrl-C was pressed before they were found."""
     began = time.perf_counter()
     try:
-        assessment = assess(estimate.uncertainty)
+        assessed = estimate.with_intervals(level)
     except KeyboardInterrupt:
         return estimate
-    seconds = estimate.seconds + time.perf_counter() - began
-    return replace(estimate, assessment=assessment, seconds=seconds)
+    return replace(assessed, seconds=estimate.seconds + time.perf_counter() - began)
 
 
 def batch_of(

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict, final
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._equation.equation import Equation
+from .._inference.bootstrap import check_level
 from .._loss.gradients import AbstractGradient
 from .._loss.losses import AbstractLoss, SumOfSquares
 from .._problem.parameters import Parameter
@@ -42,6 +43,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
     steps_per_delay: int | None
     seed: int
     intervals: bool | None
+    level: float
     progress: bool | Callable[[Progress], None] | None
 
 
@@ -71,6 +73,7 @@ class FitOptions:
     threshold: float | None = None
     seed: int = 0
     intervals: bool | None = None
+    level: float = 0.95
     progress: bool | Callable[[Progress], None] | None = None
 
     def settings(self, task: FitTask) -> dict[str, Any]:
@@ -92,4 +95,6 @@ def read_options(function: str, keywords: FitKeywords) -> FitOptions:
                 f"`{function}` has no argument `{name}`."
                 f"{did_you_mean(name, [*known, 'optimizer'])}"
             )
-    return FitOptions(**keywords)
+    options = FitOptions(**keywords)
+    check_level(options.level)
+    return options

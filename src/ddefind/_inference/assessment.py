@@ -32,14 +32,15 @@ _LARGE_MISFIT = 2.0
 class Assessment:
     """The intervals of a fit and the tests of its residuals.
 
-    - `profiles`: the 95% profile likelihood of each free parameter.
+    - `profiles`: the profile likelihood of each free parameter, with its interval.
     - `verdicts`: whether each is determined, weakly determined or not determined.
     - `ties`: other minima that fit the data about as well as the best: pairs of the
       increase of chi-square and the parameters there.
     - `fitted`: the model's values at the times of the data, of the shape of `data.x`.
     - `checks`: the tests of the residuals.
     - `other_history`: if residuals fail a test and the history is constant, another one
-      with which the model fits clearly better; None if there is none."""
+      with which the model fits clearly better; None if there is none.
+    - `level`: the confidence level of the intervals."""
 
     profiles: tuple[Profile, ...]
     verdicts: tuple[Verdict, ...]
@@ -47,14 +48,18 @@ class Assessment:
     fitted: np.ndarray
     checks: tuple[ResidualTest, ...]
     other_history: OtherHistory | None = None
+    level: float = 0.95
 
 
 def assess(
-    uncertainty: Uncertainty, profiles: tuple[Profile, ...] | None = None
+    uncertainty: Uncertainty,
+    profiles: tuple[Profile, ...] | None = None,
+    level: float = 0.95,
 ) -> Assessment:
-    """The assessment of a fit; its 95% profiles are computed unless they are given."""
+    """The assessment of a fit, with intervals of the given `level`; its profiles are
+    computed unless they are given."""
     if profiles is None:
-        profiles = tuple(compute_profiles(uncertainty))
+        profiles = tuple(compute_profiles(uncertainty, level))
     values = model_values(uncertainty)
     exchanges = find_exchanges(uncertainty)
     ties = tied_minima(uncertainty, exchanges) if has_fit(uncertainty) else []
@@ -78,6 +83,7 @@ def assess(
         other_history=other_history(uncertainty, _passes)
         if failed(list(checks))
         else None,
+        level=level,
     )
 
 

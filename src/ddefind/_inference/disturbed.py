@@ -22,16 +22,22 @@ from .residual_tests import ResidualTest, run_tests
 _PROFILE_VALUES = 9
 
 
-def assess_disturbed(uncertainty: Uncertainty, process: ProcessNoise) -> Assessment:
-    """The assessment of a fit with process noise."""
+def assess_disturbed(
+    uncertainty: Uncertainty, process: ProcessNoise, level: float = 0.95
+) -> Assessment:
+    """The assessment of a fit with process noise, with intervals of the given
+    `level`."""
     names = uncertainty.setup.model.free.names
-    profiles = tuple(disturbed_profile(uncertainty, j, 0.95) for j in range(len(names)))
+    profiles = tuple(
+        disturbed_profile(uncertainty, j, level) for j in range(len(names))
+    )
     return Assessment(
         profiles=profiles,
         verdicts=tuple(verdicts(uncertainty, profiles, [], {})),
         ties=(),
         fitted=process.fitted,
         checks=test_innovations(uncertainty, process),
+        level=level,
     )
 
 

@@ -18,6 +18,7 @@ from .._problem.parameters import (
 )
 from .._problem.problem import Problem
 from .._solve.solve import solve
+from .._util import wording
 from .._util.text_table import html_table, table_lines
 from .covariance import Uncertainty
 from .delta_method import Propagated, propagate
@@ -93,13 +94,15 @@ def read_times(times: Any, T: float, zero: float = 0.0) -> np.ndarray:
     try:
         array = np.asarray(T if times is None else times, dtype=float)
     except (TypeError, ValueError):
-        raise TypeError(f"`times` must be numbers, but got {times!r}.") from None
+        raise TypeError(
+            f"{wording.TIMES} must be numbers, but got {times!r}."
+        ) from None
     is_bad = ~np.isfinite(array) | (array < zero)
     is_bad |= (array == zero) & (array.ndim == 0)
     if array.ndim > 1 or array.size == 0 or np.any(is_bad):
         raise ValueError(
-            "`times` must be the last time of the prediction, or a vector of times "
-            f"from {zero:g} on, but got {times!r}."
+            f"{wording.TIMES} must be the last time of the prediction, or a vector of "
+            f"times from {zero:g} on, but got {times!r}."
         )
     if array.ndim == 0:
         return np.linspace(0, float(array) - zero, _TIMES)
@@ -194,7 +197,7 @@ def _check_finite(
             solve(eqx.combine(learned, model.fixed), float(times.max()), model.solver)
         raise ValueError(
             f"The trajectory is not finite from t = {times[is_bad].min():.4g} on: it "
-            "grows without limit. Ask for earlier `times`, or other `parameters`."
+            f"grows without limit. Ask for {wording.EARLIER_TIMES}."
         )
 
 

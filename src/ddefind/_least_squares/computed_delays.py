@@ -15,6 +15,7 @@ import numpy as np
 
 from .._problem.delays import AbstractConstantDelay, delay_names, is_delay
 from .._problem.general_delays import AbstractKernel
+from .._util import wording
 from .default_bounds import usual_delays
 from .setup import FitSetup
 
@@ -39,7 +40,7 @@ def check_guess(setup: FitSetup) -> None:
         if known[q] <= 0:
             raise ValueError(
                 f"A delay must be positive, but `{name}` is {known[q]:.4g} at the "
-                "start values. Give others in `parameters`."
+                f"start values. Give others {wording.START_VALUES}."
             )
 
 
@@ -84,6 +85,6 @@ def _raise_impossible(setup: FitSetup, theta: np.ndarray) -> None:
     values = ", ".join(f"{n} = {v:.4g}" for n, v in zip(names, theta[0]) if n in name)
     raise ValueError(
         f"A delay must be positive, but `{name}` is {value:.4g} at {values}, and the "
-        "same is so for every start within the bounds. Change the bounds in "
-        "`parameters`."
+        "same is so for every start within the bounds. Change the bounds "
+        f"{wording.BOUNDS}."
     )

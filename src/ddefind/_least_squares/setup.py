@@ -27,6 +27,7 @@ from .._problem.parameters import Parameter, find, free_parameters, parameter_ve
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.time_grid import points_of, switch_count
+from .._util import wording
 from .._util.cores import cores
 from .adaptive_sensitivity import COARSE, USUAL
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
@@ -362,13 +363,13 @@ def _priors(
             j = free.source[element]
             if j < 0:
                 raise ValueError(
-                    f"`parameters[{key!r}]` is fixed, so that its prior has no effect. "
-                    "Remove the prior, or let the parameter be learned."
+                    f"{wording.setting(key)} is fixed, so that its prior has no "
+                    "effect. Remove the prior, or let the parameter be learned."
                 )
             if prior.is_log and free.lower[j] < 0 and j not in free.delays:
                 raise ValueError(
-                    f"`parameters[{key!r}]`: a log-normal prior is for positive "
-                    "values. Add `lower=0`."
+                    f"{wording.setting(key)}: a log-normal prior is for positive "
+                    f"values. Add {wording.positive(key)}."
                 )
             mean[j], weight[j], log[j] = prior.center, prior.width**-2.0, prior.is_log
     return Priors(mean, weight, log)

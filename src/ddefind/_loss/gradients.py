@@ -35,6 +35,7 @@ from .._solve.solution import check_problem, check_steps, check_time
 from .._solve.solve import solve_mesh
 from .._solve.system import Buffers, System
 from .._solve.time_grid import needs_mesh, time_grid
+from .._util import wording
 from .._util.errors import check_instance
 from .adaptive_gradients import adaptive_loss, forward_gradient, reverse_gradient
 from .losses import AbstractLoss, SumOfSquares, Target
@@ -336,10 +337,9 @@ def check_data(data: Any, observed: int) -> None:
     check_instance("data", data, Data, "Data(t, x)")
     if data.x.shape[1] != observed:
         raise ValueError(
-            f"`data` has {data.x.shape[1]} quantities but the problem observes "
+            f"The data have {data.x.shape[1]} quantities but the problem observes "
             f"{observed}. Give the problem an `observe(x, t)` that returns what was "
-            "measured, or the data a column of NaN for each that was not: "
-            "`data.select(names)`."
+            f"measured, or {wording.OTHER_COLUMNS}."
         )
 
 

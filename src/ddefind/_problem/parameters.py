@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._util import wording
 from .._util.errors import did_you_mean
 from .free_parameters import FreeParameters, ParameterArray
 from .parameter_names import element_names, name_parts, parameter_arrays
@@ -163,7 +164,7 @@ class _SettingsTable:
         """Enter the setting of the parameter that is called `key`."""
         elements = find(key, self.arrays)
         if np.any(self.is_set[elements]):
-            raise ValueError(f"`parameters` sets {key!r} twice, under two names.")
+            raise ValueError(f"{wording.setting(key)} is set twice, under two names.")
         self.is_set[elements] = True
         if isinstance(setting, (int, float, np.generic, np.ndarray, list, tuple)):
             setting = Parameter(start=setting)
@@ -192,7 +193,7 @@ class _SettingsTable:
         lower, upper = self.lower[elements], self.upper[elements]
         if np.any(np.isnan(lower) | np.isnan(upper)) or np.any(lower >= upper):
             raise ValueError(
-                f"`parameters[{key!r}]` needs lower < upper, but got "
+                f"{wording.setting(key)} needs lower < upper, but got "
                 f"{setting.lower} and {setting.upper}."
             )
 
@@ -338,14 +339,14 @@ def _check_starts(
     for e in free:
         if not np.isfinite(start[e]):
             raise ValueError(
-                f"{names[e]!r} needs a finite start, but has {start[e]}: give one in "
-                f"`parameters`, as {{{names[e]!r}: 1.0}}."
+                f"{names[e]!r} needs a finite start, but has {start[e]}: give one "
+                f"{wording.start_value(names[e])}."
             )
         if not lower[e] < start[e] < upper[e]:
             raise ValueError(
                 f"The start of {names[e]!r}, {start[e]:g}, must lie between its bounds "
                 f"{lower[e]:g} and {upper[e]:g}. Move the bounds or give another "
-                "`start`."
+                "start."
             )
 
 
@@ -366,7 +367,7 @@ def _check_shapes(table: _SettingsTable) -> None:
             -np.inf < table.lower[e] < 1 or table.upper[e] <= 1
         ):
             raise ValueError(
-                f"`parameters[{table.names[e]!r}]` has the bounds {table.lower[e]:g} "
+                f"{wording.setting(table.names[e])} has the bounds {table.lower[e]:g} "
                 f"and {table.upper[e]:g}, but the shape of a gamma distribution of "
                 "delays is at least 1."
             )

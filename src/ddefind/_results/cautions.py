@@ -18,6 +18,7 @@ from .._inference.residual_tests import (
 )
 from .._least_squares.computed_delays import computed_delays
 from .._least_squares.default_bounds import possible_delays
+from .._util import wording
 
 if TYPE_CHECKING:
     from .estimate import Estimate
@@ -33,11 +34,6 @@ _SHORT_DELAY = 1e-5
 # The given noise counts as too large if chi-square is so small that chance alone would
 # give it in this share of fits.
 _TOO_SMALL = 0.005
-# What residuals that are alike may mean, beside a wrong model.
-IF_DISTURBED = (
-    "If the system itself is disturbed, fit with `dd.MultipleShooting()` "
-    "(`--method multiple-shooting`)."
-)
 
 
 def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
@@ -49,7 +45,9 @@ def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
     wrong = failed(list(assessment.checks))
     sentences += [_sentence(fit, test) for test in wrong]
     if fit.process is None and any(test.test == WHITE for test in wrong):
-        sentences.append(IF_DISTURBED)
+        sentences.append(
+            f"If the system itself is disturbed, fit with {wording.MULTIPLE_SHOOTING}."
+        )
     sentences += [_other_history(assessment)]
     return [sentence for sentence in sentences if sentence]
 
@@ -74,12 +72,12 @@ def _step_error(fit: "Estimate") -> str:
                 "The solver's steps could not be checked: shorter ones take too long."
             )
         return "The solver's steps could not be checked: finer ones failed."
-    remedy = "Give a larger `steps_per_delay`."
+    remedy = f"Give a larger {wording.STEPS}."
     if fit.process is not None:
         remedy = "Fit a part of the record, for which shorter steps are possible."
     elif isinstance(fit.solver, AbstractAdaptive):
         name = type(fit.solver).__name__
-        remedy = f"Give a smaller tolerance, as `solver=dd.{name}(rtol=1e-9)`."
+        remedy = f"Give a smaller tolerance, as {wording.tolerance(name, '1e-9')}."
     return (
         f"The solver's steps matter: with half of them the estimates moved by "
         f"{error:.2g} standard errors. {remedy}"
@@ -96,7 +94,8 @@ def _bounds(fit: "Estimate") -> list[str]:
         text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
         is_delay = j in fit.setup.model.free.delays
         if is_delay and value in possible_delays(fit.data):
-            text += f", the limit of delays by default (set its `{side}`)"
+            remedy = wording.bound(fit.names[j], side)
+            text += f", the limit of delays by default ({remedy})"
         sentences.append(f"{text}: the best fit may lie beyond it.")
     return sentences
 
@@ -127,17 +126,14 @@ def _priors(fit: "Estimate") -> list[str]:
 
 
 def _few_of_a_quantity(fit: "Estimate") -> str:
-    few = [
-        f"`{n}`"
-        for n, is_few in zip(fit.data.names, fit.setup.has_few_values)
-        if is_few
-    ]
+    few = [n for n, is_few in zip(fit.data.names, fit.setup.has_few_values) if is_few]
     if fit.data.sd is not None or not few:
         return ""
+    listed = ", ".join(f"`{name}`" for name in few)
     return (
-        f"{', '.join(few)}: too few values to estimate the noise. It is assumed to be "
-        "the same fraction of the spread as that of the other quantities. Give the "
-        "data an `sd` if you know it."
+        f"{listed}: too few values to estimate the noise. It is assumed to be the same "
+        "fraction of the spread as that of the other quantities. Give "
+        f"{wording.standard_deviations(few)} if you know it."
     )
 
 
@@ -176,10 +172,10 @@ def _noise_floor(fit: "Estimate") -> str:
         return ""
     return (
         f"The residuals of `{far.quantity}` are {far.factor:.2g} times as large as the "
-        "scatter of neighbouring values: the search may have missed the best minimum, or the "
-        "model misses something. Give bounds or start values in `parameters`, more "
-        "starts, as `dd.LeastSquares(starts=200)`, or another history, as "
-        '`history="auto"`.'
+        "scatter of neighbouring values: the search may have missed the best minimum, "
+        "or the model misses something. Give bounds or start values "
+        f"{wording.BOUNDS_OR_START_VALUES}, more starts, as {wording.starts(200)}, or "
+        f"another history, as {wording.history('auto')}."
     )
 
 
@@ -200,7 +196,7 @@ def _other_history(assessment: Assessment) -> str:
     p = f"p = {other.p:.2g}" if other.p > 0 else "p < 1e-300"
     passes = ", and the residuals pass all tests" if other.passes else ""
     return (
-        f'With `history="{other.kind}"` the sum of squares falls from '
+        f"With {wording.history(other.kind)} the sum of squares falls from "
         f"{other.before:.4g} to {other.after:.4g} ({p}){passes}."
     )
 
@@ -227,7 +223,7 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
     assert check.test == OUTLIER
     column = fit.data.names.index(check.quantity)
     row = int(np.nanargmax(np.abs(fit.residuals[:, column])))
-    remedy = ", or fit with `dd.LeastSquares(huber=1.345)`"
+    remedy = f", or fit with {wording.huber(1.345)}"
     return (
         f"`{check.quantity}` at t = {fit.data.t[row]:.4g} is {check.statistic:.2g} "
         f"standard deviations off ({p}): look at it"

@@ -52,7 +52,7 @@ class Estimate(AbstractFit):
     shooting.
 
     The best of `starts` starts was taken, drawn with `seed`; `minima` are the distinct
-    minima that were found. `assessment` holds what takes further computing: the 95%
+    minima that were found. `assessment` holds what takes further computing: the
     intervals, the verdicts and the tests of the residuals. It is None where they were
     left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them.
     `histories` are the kinds of history that `history="auto"` compared, the chosen one
@@ -129,15 +129,16 @@ class Estimate(AbstractFit):
 
     # Intervals, verdicts and tests: from the assessment
 
-    def with_intervals(self) -> "Estimate":
-        """The same fit with its 95% intervals, verdicts and tests of the residuals,
-        which take some further fits."""
-        if self.assessment is not None:
+    def with_intervals(self, level: float = 0.95) -> "Estimate":
+        """The same fit with its intervals of the given confidence `level`, verdicts and
+        tests of the residuals, which take some further fits."""
+        check_level(level)
+        if self.assessment is not None and self.assessment.level == level:
             return self
         if self.process is not None:
-            assessment = assess_disturbed(self.uncertainty, self.process)
+            assessment = assess_disturbed(self.uncertainty, self.process, level)
         else:
-            assessment = assess(self.uncertainty)
+            assessment = assess(self.uncertainty, level=level)
         return replace(self, assessment=assessment)
 
     @property
@@ -152,9 +153,9 @@ class Estimate(AbstractFit):
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """The 95% interval of each parameter, by profile likelihood (with process
-        noise, by the covariance), cut at the bounds that were given; infinite on a side
-        where nothing sets a limit, and NaN where nothing is known."""
+        """The interval of each parameter, by profile likelihood (with process noise, by
+        the covariance), cut at the bounds that were given; infinite on a side where
+        nothing sets a limit, and NaN where nothing is known."""
         pairs = zip((each.name for each in self._assessed.profiles), limits(self))
         return {name: (ends.low, ends.high) for name, ends in pairs}
 
@@ -169,7 +170,7 @@ class Estimate(AbstractFit):
         level. A level other than that of the fit is computed for this parameter."""
         check_level(level)
         index = self.setup.model.free.index(name)
-        if level == 0.95 and self.assessment is not None:
+        if self.assessment is not None and level == self.assessment.level:
             return self.assessment.profiles[index]
         if self.process is not None:
             return disturbed_profile(self.uncertainty, index, level)
@@ -301,7 +302,7 @@ class Estimate(AbstractFit):
         self._check_there_is_a_fit()
         if self.process is not None:
             self._refuse("`bootstrap`")
-        known = self.with_intervals()
+        known = self if self.assessment is not None else self.with_intervals()
         undetermined = tuple(
             v.name for v in known.verdicts if v.verdict == NOT_DETERMINED
         )
@@ -316,7 +317,8 @@ class Estimate(AbstractFit):
         self._check_there_is_a_fit()
         if self.process is not None:
             self._refuse("`sample`")
-        profiles = list(self.with_intervals()._assessed.profiles)
+        known = self if self.assessment is not None else self.with_intervals()
+        profiles = list(known._assessed.profiles)
         return sample(self.uncertainty, profiles, draws, warmup, chains, seed)
 
     def _check_there_is_a_fit(self) -> None:
@@ -337,7 +339,7 @@ class Estimate(AbstractFit):
 
     def summary(self) -> list[dict[str, Any]]:
         """A row for each parameter: name, estimate, standard error and, unless they
-        were left out, its 95% interval and verdict. None stands where there is no
+        were left out, its interval and verdict. None stands where there is no
         number."""
         return table(self)
 

@@ -1,4 +1,4 @@
-"""The 95% interval of each parameter, as it is reported: cut at the bounds that the
+"""The interval of each parameter, as it is reported: cut at the bounds that the
 user gave, which count as known, and marked there."""
 
 from typing import TYPE_CHECKING, NamedTuple

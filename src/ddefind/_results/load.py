@@ -309,6 +309,7 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
         fitted=saved["fitted"],
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
         other_history=None if other is None else OtherHistory(*other),
+        level=saved["level"],
     )
 
 

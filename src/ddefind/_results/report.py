@@ -17,6 +17,7 @@ from .._inference.identifiability import (
 )
 from .._least_squares.search import Minimum
 from .._shooting.process_noise import ProcessNoise
+from .._util import wording
 from .._util.json_numbers import nonfinite_as_none
 from .._util.text_table import (
     decimals,
@@ -30,14 +31,11 @@ from .limits import EXPLANATION, limits
 if TYPE_CHECKING:
     from .estimate import Estimate
 
-_HEADER = ("parameter", "estimate", "std. error", "95% interval", "")
+_HEADER = ("parameter", "estimate", "std. error")
 # Along a direction that the data leave free, chi-squares that differ by less are the
 # same.
 _SAME = 0.01
-_WITHOUT_INTERVALS = (
-    "The intervals and the tests of the residuals were left out; "
-    "`fit.with_intervals()` computes them."
-)
+_WITHOUT_INTERVALS = "The intervals and the tests of the residuals were left out; {}."
 
 
 def as_text(fit: "Estimate") -> str:
@@ -121,7 +119,10 @@ def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
             ends = limits(fit)[j].text(digits)
             cells += (ends, "" if is_plain else row["verdict"])
         rows.append(cells)
-    return [_HEADER[: len(rows[0])], *rows]
+    header = _HEADER
+    if fit.assessment is not None:
+        header += (f"{100 * fit.assessment.level:g}% interval", "")
+    return [header, *rows]
 
 
 def _has_estimate(fit: "Estimate", j: int) -> bool:
@@ -149,7 +150,7 @@ def _sentences(fit: "Estimate") -> list[str]:
         lines = [_about_noise(fit), *_about_histories(fit), _about_minima(fit)]
         lines += [*_about_solver(fit), fit.message]
     if fit.assessment is None:
-        return [*lines, _WITHOUT_INTERVALS]
+        return [*lines, _WITHOUT_INTERVALS.format(wording.INTERVALS)]
     if any(each.has_bounds and "*" in each.text(None) for each in limits(fit)):
         lines.append(EXPLANATION)
     return [*lines, *reasons(fit.assessment.verdicts), *cautions(fit, fit.assessment)]
@@ -158,9 +159,11 @@ def _sentences(fit: "Estimate") -> list[str]:
 def _about_solver(fit: "Estimate") -> list[str]:
     """The solver, if it is not one with fixed steps."""
     if isinstance(fit.solver, Radau):
-        return ["Solved by `Radau`, with adaptive steps, for stiff equations."]
+        name = wording.solver_name("Radau")
+        return [f"Solved by {name}, with adaptive steps, for stiff equations."]
     if isinstance(fit.solver, AbstractAdaptive):
-        return [f"Solved by `{type(fit.solver).__name__}`, with adaptive steps."]
+        name = wording.solver_name(type(fit.solver).__name__)
+        return [f"Solved by {name}, with adaptive steps."]
     return []
 
 

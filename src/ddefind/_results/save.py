@@ -124,6 +124,7 @@ def _assessment(assessment: Assessment) -> dict[str, Any]:
             for check in assessment.checks
         ],
         "other_history": assessment.other_history,
+        "level": assessment.level,
     }
 
 

@@ -130,6 +130,7 @@ _ASSESSMENT = Record(
         "fitted": Array(float, "N", "k"),
         "checks": Many(Row([Text(), Text(), Real(), Real(low=0.0)])),
         "other_history": Maybe(Row([Text(), Real(), Real(), Real(low=0.0), Flag()])),
+        "level": Real(low=0.0),
     }
 )
 # The process noise of a fit by multiple shooting, and the path at its nodes.

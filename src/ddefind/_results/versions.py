@@ -19,14 +19,14 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
 def _complete(content: dict[str, Any]) -> dict[str, Any]:
     """The fields that the first files of version 2 lack: no problem was solved on a
     mesh or with adaptive steps, the delay of modules was a number, no other history was
-    chosen or looked for, no fit had process noise, verdicts followed from the profiles,
-    these ended without a reason, and every bound but that of a delay or of a frequency
-    was given."""
+    chosen or looked for, no fit had process noise, all intervals were those of 95%,
+    verdicts followed from the profiles, these ended without a reason, and every bound
+    but that of a delay or of a frequency was given."""
     content = {"tolerances": None, "histories": [], "process": None, **content}
     options, problem = content.get("options"), content.get("problem")
     assessment = content.get("assessment")
     if isinstance(assessment, dict):
-        added = {"other_history": None, "verdicts": None}
+        added = {"other_history": None, "verdicts": None, "level": 0.95}
         content["assessment"] = {**added, **assessment}
     if isinstance(profiles := content.get("profiles"), list):
         content["profiles"] = [
