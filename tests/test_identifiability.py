@@ -67,15 +67,21 @@ def test_equal_values_are_a_product_or_a_sum(noise):
     total = fitted("x' = -(a + c) * x(t - tau)", equal, noise)
     assert reasons(total.verdicts) == [only("a + c")]
     root = fitted("x' = -sqrt(a^2 + c^2) * x(t - tau)", equal, noise)
-    assert reasons(root.verdicts) == ["Of `a`, `c` only one combination is determined."]
+    assert reasons(root.verdicts) == [
+        "Of `a`, `c` only one combination is determined.",
+        "The interval of `a` is how far the others can make up for it.",
+        "The interval of `c` is how far the others can make up for it.",
+    ]
 
 
-def test_what_cannot_be_tested_is_not_said():
-    """The bounds leave no room to change `a`."""
+def test_a_value_that_its_bounds_determine():
+    """The bounds leave no room to change `a`, so that `c` is determined, too."""
     tight = {"a": dd.Parameter(0.5, lower=0.499, upper=0.501), "c": 0.5, "tau": 0.9}
     truth = {"a": 0.5, "c": 0.5, "tau": 0.9}
     fit = fitted("x' = -(a + c) * x(t - tau)", truth, parameters=tight)
-    assert reasons(fit.verdicts) == ["Of `a`, `c` only one combination is determined."]
+    assert reasons(fit.verdicts) == ["The data set no limit to `a`."]
+    assert fit.intervals["a"] == (0.499, 0.501) and "[0.499*, 0.501*]" in str(fit)
+    assert fit.verdicts[1].verdict == "determined"
 
 
 def test_a_coefficient_that_has_a_parameters_value_by_accident():

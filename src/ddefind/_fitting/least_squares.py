@@ -15,7 +15,7 @@ from .._data.smoothing import spread
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
 from .._least_squares.explore import SECOND_LOOK, follows_data
-from .._least_squares.other_history import free_values, with_more_starts
+from .._least_squares.other_history import free_values, moved_to, with_more_starts
 from .._least_squares.search import PHASES, search
 from .._least_squares.setup import FitSetup, make_setup
 from .._least_squares.smooth_history import LENGTH, with_roughness_priors

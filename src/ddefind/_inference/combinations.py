@@ -59,6 +59,8 @@ def determined_combinations(uncertainty: Uncertainty) -> list[Combination]:
             _formulas(uncertainty, found, group, count),
         )
         for group in groups(found.typical)
+        # Where nothing moves, the direction was free at the estimate only.
+        if varying(found.places, group)
     ]
 
 

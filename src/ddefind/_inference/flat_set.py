@@ -30,7 +30,7 @@ _FEWEST = 8
 
 class FlatSet(NamedTuple):
     """`places` [places, p] of the flat set, the estimate first; and `typical`, the
-    uncertainty at the one that has the fewest undetermined directions."""
+    uncertainty at one that has as many undetermined directions as most."""
 
     places: np.ndarray
     typical: Uncertainty
@@ -55,10 +55,12 @@ def flat_set(uncertainty: Uncertainty) -> FlatSet | None:
         replace(uncertainty, search_result=replace(result, best=fits.take([row])))
         for row in range(len(fits.loss))
     ]
-    typical = min(there, key=lambda each: each.undetermined.shape[1])
-    if typical.undetermined.shape[1] == 0:
+    counts = [each.undetermined.shape[1] for each in there]
+    most_common = int(np.argmax(np.bincount(counts)))
+    if most_common == 0:
         return None
-    return FlatSet(np.concatenate([uncertainty.theta[None], fits.theta]), typical)
+    places = np.concatenate([uncertainty.theta[None], fits.theta])
+    return FlatSet(places, there[counts.index(most_common)])
 
 
 def _fitted_again(uncertainty: Uncertainty, suspected: np.ndarray) -> RefinedFits:

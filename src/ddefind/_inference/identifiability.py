@@ -3,8 +3,8 @@
 A parameter is *determined* if its 95% profile interval is closed on both sides, and
 *not determined* if the profile stays open on a side. It is *weakly determined* if the
 interval is closed, but much wider than its standard error suggests, because of a ridge
-or of several minima; or closed only because of the bounds of other parameters. It is
-*not judged* where the fit itself is in doubt.
+or of several minima; or because only a combination with others is determined, and these
+can make up for it so far. It is *not judged* where the fit itself is in doubt.
 
 If only a combination of parameters is determined, such as a product or a sum, the
 verdict names it."""
@@ -30,7 +30,7 @@ _WIDE = 2.0
 _VERY_WIDE = 100.0
 # The data do not depend on a value if r stays below this, however far it is moved.
 _FLAT = 0.1
-_BY_BOUNDS = "The interval of `{}` follows from the bounds of the others."
+_MADE_UP_FOR = "The interval of `{}` is how far the others can make up for it."
 
 
 @final
@@ -38,8 +38,8 @@ _BY_BOUNDS = "The interval of `{}` follows from the bounds of the others."
 class Verdict:
     """The verdict on one parameter. `pattern` is a sentence that gives the reason, with
     `{}` in the place of the name, so that parameters with the same reason can share
-    it. `note` is a further sentence, on delays that can be exchanged or on an interval
-    that follows from bounds; it is empty for most parameters."""
+    it. `note` is a further sentence, on delays that can be exchanged or on the interval
+    of a part of a combination; it is empty for most parameters."""
 
     name: str
     verdict: str
@@ -116,13 +116,12 @@ def _verdict(
         )
     if combination is not None:
         if low and high:
-            # The bounds of the others keep it from moving farther.
-            note = _BY_BOUNDS.format(name)
+            note = _MADE_UP_FOR.format(name)
             return Verdict(name, WEAKLY_DETERMINED, combination, note)
         return Verdict(name, NOT_DETERMINED, combination)
     if low and high:
         return _closed_verdict(profile, float(uncertainty.standard_errors[j]))
-    is_flat = len(profile.r) > 1 and np.max(profile.r) < _FLAT
+    is_flat = uncertainty.sensitivity_norms[j] == 0 and np.max(profile.r) < _FLAT
     if is_flat and not (low or high or any(profile.breakdown)):
         return Verdict(name, NOT_DETERMINED, "The data do not depend on {}.")
     return Verdict(name, NOT_DETERMINED, _open_ends(profile))

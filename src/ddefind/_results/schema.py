@@ -75,6 +75,7 @@ _FREE_ARRAY = {
     "free": Array(int, "elements"),
     "like": Array(int, "elements"),
 }
+_CELL = ByType({str: Text(), float: Real(), int: Real(), bool: Flag()})
 _COMMON = {
     "text": Text(),
     "status": Text(tuple(status.name for status in Status)),
@@ -85,7 +86,7 @@ _COMMON = {
     "tolerances": Maybe(Record({"rtol": Real(), "atol": Maybe(Real())})),
     "steps_per_delay": Whole(1),
     "data": _DATA,
-    "table": Many(Named(Maybe(ByType({str: Text(), float: Real(), int: Real()})))),
+    "table": Many(Named(Maybe(_CELL))),
 }
 _SEARCH = Record(
     {
