@@ -11,7 +11,6 @@ from .fit_settings import ALL, MULTIPLE_SHOOTING, FitSettings, combine_settings
 from .messages import (
     DOUBTFUL,
     EXIT_CODES,
-    INTERRUPTED,
     Messages,
     errors_as_messages,
     print_json,
@@ -30,7 +29,7 @@ from .parse_options import (
     read_prior,
 )
 from .show_command import printed_as_json
-from .startup import quick_start
+from .startup import INTERRUPTED, quick_start
 
 if TYPE_CHECKING:
     from .._data.data import Data

@@ -9,6 +9,7 @@ help and messages about wrong options appear at once.
 """
 
 import gc
+import io
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -124,9 +125,19 @@ def spread_values(arguments: Sequence[str]) -> list[str]:
     return result
 
 
+def _escape_what_cannot_be_printed() -> None:
+    """Print characters that the terminal's encoding lacks as escapes, as \\xe9, instead
+    of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit. `arguments` are by default those of the process."""
     given = spread_values(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        _escape_what_cannot_be_printed()
     try:
         code = app(given or ["--help"], standalone_mode=False)
     except SystemExit as ended:
