@@ -13,13 +13,15 @@ import typer
 
 from .._util.json_numbers import nonfinite_as_none
 from .._util.wording import command_line_words
+from .startup import INTERRUPTED
 
 # Exit codes. `PIPE_CLOSED` is what shells report of a program that was ended by
 # writing to a closed pipe.
-REFUSED, DOUBTFUL, INTERRUPTED, PIPE_CLOSED = 2, 3, 130, 141
+REFUSED, DOUBTFUL, PIPE_CLOSED = 2, 3, 141
 EXIT_CODES = (
-    "Exit codes: 0 done, 1 failure, 2 input refused, 3 done but doubtful (a fit that "
-    "did not converge, a gradient that is wrong), 130 interrupted."
+    "Exit codes: 0 done; 1 failure; 2 input refused; 3 done but doubtful (a fit that "
+    "did not converge or whose model is rejected, a gradient that is wrong); 130 "
+    "interrupted; 141 the reader of the output closed it, as head does."
 )
 
 

@@ -5,14 +5,13 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from .._data.data import Data
+from .._data.source_times import source_times
 from .._fitting.least_squares import LeastSquares
 from .._results.estimate import Estimate
 from .._results.result import AbstractFit, FitResult
@@ -68,8 +67,9 @@ def write_folder(
     fit: Estimate | FitResult,
     content: dict[str, Any],
     inputs: tuple[FitSettings, dict[str, bytes]],
-) -> list[str]:
-    """Write everything about a fit, and return the names of the files.
+) -> tuple[list[str], bool]:
+    """Write everything about a fit. Return the names of the files, and whether they are
+    complete.
 
     `content` is `fit.file_content()`, and `inputs` is what `read_inputs` returned. If
     drawing the figure fails or is interrupted, the folder is written without it.
@@ -82,15 +82,17 @@ def write_folder(
         **copies,
         CONFIG: settings.toml(),
         "table.txt": content["text"] + "\n",
-        "table.csv": _csv(content["table"]),
+        "table.csv": csv_text(content["table"]),
         RESULT: saved_text(content),
     }
     try:
         files[CURVE] = _curve(fit)
         files[FIGURE] = _figure(fit)
+    except KeyboardInterrupt:
+        pass
     finally:
         _write_files(folder, files)
-    return list(files)
+    return list(files), FIGURE in files
 
 
 def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
@@ -119,7 +121,7 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
             (complete / name).replace(folder / name)
 
 
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
+def csv_text(rows: Sequence[dict[str, Any]]) -> str:
     """Return a table, one dictionary per row, as the text of a CSV file."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -135,19 +137,10 @@ def _curve(fit: Estimate | FitResult) -> str:
     x = learned_curve(fit, t)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    name, times = _source_times(fit.data, t)
+    name, times = source_times(fit.data, t)
     writer.writerow([name, *fit.data.names])
     writer.writerows([time, *row] for time, row in zip(times, x.tolist()))
     return text.getvalue()
-
-
-def _source_times(data: Data, t: np.ndarray) -> tuple[str, list[Any]]:
-    """Return times as in the source of the data, numbers or dates, and the name of
-    their column."""
-    if not isinstance(data.origin, str):
-        return "t", (t + data.origin).tolist()
-    first = datetime.fromisoformat(data.origin)
-    return "date", [(first + timedelta(days=day)).isoformat() for day in t.tolist()]
 
 
 def _figure(fit: AbstractFit) -> bytes:

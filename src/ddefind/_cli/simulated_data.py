@@ -57,13 +57,13 @@ def simulated(
     `noise` is the standard deviation of the noise, as a fraction of the standard
     deviation of each quantity. `names` are the names of the quantities.
     """
-    T = check_time(T)
+    T = check_time(T, "--T")
     if not 2 <= points <= _MOST_POINTS:
         raise ValueError(
-            f"`points` must be from 2 to {_MOST_POINTS:,}, but got {points}."
+            f"`--points` must be from 2 to {_MOST_POINTS:,}, but got {points}."
         )
     if not 0 <= noise < np.inf:
-        raise ValueError(f"`noise` must be a number from 0 on, but got {noise}.")
+        raise ValueError(f"`--noise` must be a number from 0 on, but got {noise}.")
     t = np.linspace(0, T, points)
     x, change = _exact(problem, t)
     random = np.random.default_rng(seed)

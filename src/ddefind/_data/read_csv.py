@@ -1,7 +1,7 @@
 """Reading measurements from a file: the public function `read_csv`."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .csv_to_table import read_table
@@ -13,7 +13,7 @@ def read_csv(
     path: str | os.PathLike[str],
     *,
     time: str | None = None,
-    columns: str | Sequence[str] | None = None,
+    columns: str | Sequence[str] | Mapping[str, str] | None = None,
     label: str | None = None,
     start: float | str | None = None,
 ) -> Data:
@@ -25,7 +25,8 @@ def read_csv(
     - `time`: the name of the column of times. By default it is the column called `t`,
       `time`, `date` or similar.
     - `columns`: the names of the quantities to read, in this order. By default all are
-      read. `NAME_sd` is the standard deviation of `NAME` and is read with it.
+      read. `NAME_sd` is the standard deviation of `NAME` and is read with it. To give
+      quantities other names than their columns, `{"hare": "Hare (n/km2)"}`.
     - `label`: a name for the data set. By default it is the name of the file.
     - `start`: the time in the file that becomes time 0, where the history ends. By
       default it is 0. It is the first time if that is negative, a date, or larger than
@@ -43,6 +44,10 @@ def read_csv(
     Data 'lake': 2 times in [0, 1] since 1900, 2 quantities (prey, hunter)
       Times were shifted: time 0 is 1900 in the source.
     """
-    measurements = read_measurements(read_table(path, time), time, columns, start)
+    names = tuple(columns) if isinstance(columns, Mapping) else None
+    chosen = list(columns.values()) if isinstance(columns, Mapping) else columns
+    measurements = read_measurements(read_table(path, time), time, chosen, start)
+    if names is not None:
+        measurements = measurements._replace(names=names)
     label = Path(path).stem if label is None else label
     return Data(**measurements._asdict(), label=label)

@@ -206,7 +206,8 @@ def _about_process(fit: "Estimate", process: ProcessNoise) -> str:
 
 def _about_minima(fit: "Estimate") -> str:
     minima = _without_images(fit)
-    text = f"{fit.starts} starts, {fit.seconds:.2g} s; "
+    starts = "1 start" if fit.starts == 1 else f"{fit.starts} starts"
+    text = f"{starts}, {fit.seconds:.2g} s; "
     reached = _reached(minima[0].starts if minima else 0)
     if len(minima) <= 1:
         return f"{text}one minimum, {reached}."
