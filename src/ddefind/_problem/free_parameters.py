@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._util.arrays import is_parameter
 from .._util.errors import did_you_mean
 from .delays import DelayRole
 from .problem import Problem
@@ -161,10 +162,7 @@ class FreeParameters:
         For a free parameter this is its number j (an int), for a constant one its value
         (a float)."""
         values = np.concatenate(
-            [
-                np.ravel(a)
-                for a in jax.tree.leaves(eqx.filter(problem, eqx.is_inexact_array))
-            ]
+            [np.ravel(a) for a in jax.tree.leaves(eqx.filter(problem, is_parameter))]
         )
         known: dict[str, int | float] = {}
         for array in self.arrays:
@@ -257,7 +255,7 @@ class FreeParameters:
     @staticmethod
     def _fill(problem: Problem, items: list) -> Any:
         """The problem's tree with `items` in place of its parameters, else False."""
-        parameters, rest = eqx.partition(problem, eqx.is_inexact_array)
+        parameters, rest = eqx.partition(problem, is_parameter)
         filled = jax.tree.unflatten(jax.tree.structure(parameters), items)
         return eqx.combine(filled, jax.tree.map(lambda _: False, rest))
 
