@@ -29,12 +29,12 @@ _WIDE = 2.0
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdict:
-    """The verdict on one parameter. `pattern` is a sentence that gives the reason, with
-    `{}` in the place of the name, so that parameters with the same reason can share
-    it. `note` is a sentence on delays that can be exchanged, empty for most
-    parameters."""
+    """The verdict on one parameter; it equals its word, as "determined". `pattern` is a
+    sentence that gives the reason, with `{}` in the place of the name, so that
+    parameters with the same reason can share it. `note` is a sentence on delays that
+    can be exchanged, empty for most parameters."""
 
     name: str
     verdict: str
@@ -46,6 +46,20 @@ class Verdict:
         """The reason in a sentence, followed by the note; empty for a determined
         parameter without a note."""
         return f"{self.pattern.replace('{}', f'`{self.name}`')} {self.note}".strip()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Verdict):
+            return vars(self) == vars(other)
+        return self.verdict == other
+
+    def __hash__(self) -> int:
+        return hash(self.verdict)
+
+    def __str__(self) -> str:
+        return f"{self.verdict}. {self.reason}" if self.reason else self.verdict
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
 
 def reasons(verdicts: Sequence[Verdict]) -> list[str]:

@@ -9,7 +9,7 @@ element of the vector belongs to which element of the arrays. Two vectors are us
   that lies within the bounds, and `inverse` maps theta back to z.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._util.arrays import is_parameter
-from .._util.errors import did_you_mean
+from .._util.errors import did_you_mean, shown
 from .delays import DelayRole
 from .problem import Problem
 
@@ -27,6 +27,15 @@ from .problem import Problem
 def is_name(key: str) -> bool:
     """Whether a key of a dict can be part of a parameter's name after a dot."""
     return key.replace("_", "a").isalnum()
+
+
+def check_name(name: Any, known: Sequence[str]) -> None:
+    """Raise an error unless the name of a parameter is a text."""
+    if not isinstance(name, str):
+        listed = ", ".join(map(repr, known[:20])) + (", ..." if known[20:] else "")
+        raise TypeError(
+            f"A parameter is called by its name ({listed}), but got {shown(name)}."
+        )
 
 
 class ParameterArray(NamedTuple):
@@ -149,6 +158,7 @@ class FreeParameters:
 
     def index(self, name: str) -> int:
         """The number j of the free value with this short or full name."""
+        check_name(name, self.names)
         for known in (self.names, self.paths):
             if name in known:
                 return known.index(name)

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._util.arrays import is_parameter
 from .._util.errors import did_you_mean
-from .free_parameters import FreeParameters, ParameterArray
+from .free_parameters import FreeParameters, ParameterArray, check_name
 from .parameter_names import element_names, name_parts, parameter_arrays
 from .priors import AbstractPrior
 from .problem import Problem
@@ -247,6 +247,7 @@ def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
 
     `key` is the full name of an array or of an element, or any unambiguous ending of
     one."""
+    check_name(key, element_names(arrays))
     for array in arrays:
         if key == array.name:
             return np.arange(array.first, array.first + array.size)

@@ -204,7 +204,8 @@ def _check_problem(problem: Problem) -> None:
     if getattr(derivative, "shape", None) != (d,):
         raise ValueError(
             f"`rhs` returned {_describe(derivative)} but `history(0)` has shape "
-            f"({d},). Return one derivative per component of the state."
+            f"({d},). Return one derivative per component of the state, as an array: "
+            f"`{_stacked(d)}`."
         )
     if problem.initial is not None:
         _check_initial(problem, d)
@@ -238,6 +239,12 @@ def _check_initial(problem: Problem, d: int) -> None:
         start = jax.eval_shape(lambda: problem.start)
     if getattr(start, "shape", None) != (d,):
         raise ValueError(f"`initial` has {_describe(start)}, but the state has ({d},).")
+
+
+def _stacked(d: int) -> str:
+    """How a user writes a vector of d components."""
+    parts = ["-x[0]"] if d == 1 else ["-x[0]", "-y[1]", "..."][: min(d, 3)]
+    return f"jnp.stack([{', '.join(parts)}])"
 
 
 def _describe(value: Any) -> str:
