@@ -92,7 +92,7 @@ def test_a_perfect_fit_and_a_few_values_are_not_judged():
     two = decay(noisy(times=T[:2]), times=T[:2])
     assert "There are no more values (2) than parameters (2)" in str(two)
     # Two values, two parameters: a perfect fit that knows nothing of its errors.
-    assert {v.verdict for v in two.verdicts} == {"not determined"}
+    assert {v.verdict for v in two.verdicts.values()} == {"not determined"}
     assert np.all(np.isinf(list(two.standard_errors.values())))
     assert "No degrees of freedom are left to estimate the noise" in str(two)
     assert not two.derived("k * b").is_determined and two.predict(5.0).notes
@@ -118,7 +118,7 @@ def test_a_second_minimum_is_said():
     fit = dd.fit(model, dd.Data(T, x), parameters=settings, **QUIET)
     assert "Another minimum fits about as well" in str(fit)
     assert fit.intervals["w"][0] < -0.6 and fit.intervals["w"][1] > 0.6
-    assert {v.verdict for v in fit.verdicts if v.name == "w"} == {"weakly determined"}
+    assert fit.verdicts["w"] == "weakly determined"
 
 
 def test_the_criteria_are_those_of_the_gaussian_likelihood():

@@ -133,7 +133,8 @@ class Data:
 
         A name that the data do not have becomes a column of NaN, as a quantity that was
         not measured. Every quantity of the data must be among `names`. If there is one
-        quantity and one name, the quantity is renamed.
+        quantity and one name, the quantity is renamed; several quantities without names
+        are taken in the order of as many `names`.
 
         >>> Data([0, 1], [5.0, 4.0], names="prey").select(["hunter", "prey"]).x
         array([[nan,  5.],
@@ -143,6 +144,16 @@ class Data:
         notes, known = self.notes, self.names
         if len(names) == len(known) == 1 and names != known:
             notes += (f"Column {quoted(known[0])} is taken for {quoted(names[0])}.",)
+            known = names
+        elif self._is_unnamed and not set(known) <= set(names):
+            if len(known) != len(names):
+                raise DataError(
+                    f"The data have {len(known)} columns without names, but "
+                    f"{len(names)} quantities are observed: {', '.join(names)}. Say "
+                    f"which they are, as `dd.Data(t, x, names={list(names)!r})`; one "
+                    "that was not measured is left out, or is a column of NaN."
+                )
+            notes += (f"Columns are taken in the order {', '.join(names)}.",)
             known = names
         for name in known:
             if name not in names:
@@ -168,6 +179,11 @@ class Data:
             origin=self.origin,
             notes=notes,
         )
+
+    @property
+    def _is_unnamed(self) -> bool:
+        """Whether the quantities have the names that `Data` gives without `names`."""
+        return self.names == _names(None, len(self.names))
 
     def later(self, time: float) -> "Data":
         """Return the same data with all times later by `time`."""

@@ -21,6 +21,7 @@ _VECTORS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "spline": (Smooth, ("a", "b")),
     "neural": (Neural, ()),
 }
+KINDS = tuple(_VECTORS)
 # Kinds that only data can settle: a fit replaces them by a history.
 CHOSEN_BY_FIT = ("auto", "data")
 
@@ -35,7 +36,7 @@ def read_history(history: Any, lines: ModelLines) -> Any:
         )
     if history is None:
         return None if in_text else "constant"
-    known = [*_VECTORS, *CHOSEN_BY_FIT]
+    known = [*KINDS, *CHOSEN_BY_FIT]
     if isinstance(history, str) and history not in known:
         raise ValueError(
             f"There is no history {history!r}.{did_you_mean(history, known)}"

@@ -34,12 +34,13 @@ _MADE_UP_FOR = "The interval of `{}` is how far the others can make up for it."
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdict:
-    """The verdict on one parameter. `pattern` is a sentence that gives the reason, with
-    `{}` in the place of the name, so that parameters with the same reason can share
-    it. `note` is a further sentence, on delays that can be exchanged or on the interval
-    of a part of a combination; it is empty for most parameters."""
+    """The verdict on one parameter; it equals its word, as "determined". `pattern` is a
+    sentence that gives the reason, with `{}` in the place of the name, so that
+    parameters with the same reason can share it. `note` is a further sentence, on
+    delays that can be exchanged or on the interval of a part of a combination; it is
+    empty for most parameters."""
 
     name: str
     verdict: str
@@ -51,6 +52,20 @@ class Verdict:
         """The reason in a sentence, followed by the note; empty for a determined
         parameter without a note."""
         return f"{self.pattern.replace('{}', f'`{self.name}`')} {self.note}".strip()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Verdict):
+            return vars(self) == vars(other)
+        return self.verdict == other
+
+    def __hash__(self) -> int:
+        return hash(self.verdict)
+
+    def __str__(self) -> str:
+        return f"{self.verdict}. {self.reason}" if self.reason else self.verdict
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
 
 
 def reasons(verdicts: Sequence[Verdict]) -> list[str]:

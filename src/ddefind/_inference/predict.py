@@ -19,6 +19,7 @@ from .._problem.parameters import (
 from .._problem.problem import Problem
 from .._solve.solve import solve
 from .._util import wording
+from .._util.errors import shown
 from .._util.text_table import html_table, table_lines
 from .covariance import Uncertainty
 from .delta_method import Propagated, propagate
@@ -157,6 +158,11 @@ def _with_parameters(
 ) -> tuple[LeastSquaresModel, np.ndarray, np.ndarray]:
     """The model and its free values with some `parameters` replaced, and which of the
     free values were given. Parameters that are tied to a given one change with it."""
+    if not isinstance(parameters, Mapping):
+        raise TypeError(
+            "`parameters` maps names to values, as {'tau': 1.0}, but got "
+            f"{shown(parameters)}."
+        )
     model, theta = uncertainty.setup.model, uncertainty.theta.copy()
     free, vector = model.free, parameter_vector(problem)
     like = np.array(free.like)

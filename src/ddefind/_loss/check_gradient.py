@@ -19,6 +19,7 @@ from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
 from .._solve.time_grid import time_grid
+from .._util.arrays import is_parameter
 from .._util.text_table import table_lines
 from .adjoint import Adjoint
 from .gradients import (
@@ -173,7 +174,7 @@ def _differences(
     problem: Problem, value: Callable[[Problem], jax.Array], change: float
 ) -> np.ndarray:
     """Fourth-order central differences of a function of the problem."""
-    dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
+    dynamic, static = eqx.partition(problem, is_parameter)
     flat, unravel = ravel_pytree(dynamic)
     result = np.empty(flat.size)
     base = np.asarray(flat)

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._util import wording
+from .._util.arrays import is_parameter
 from .._util.errors import did_you_mean
-from .free_parameters import FreeParameters, ParameterArray
+from .free_parameters import FreeParameters, ParameterArray, check_name
 from .parameter_names import element_names, name_parts, parameter_arrays
 from .priors import AbstractPrior
 from .problem import Problem
@@ -71,7 +72,7 @@ class Tied:
 
 def parameter_vector(problem: Problem) -> np.ndarray:
     """The values of all parameters as one vector."""
-    arrays = jax.tree.leaves(eqx.filter(problem, eqx.is_inexact_array))
+    arrays = jax.tree.leaves(eqx.filter(problem, is_parameter))
     vectors = [np.ravel(np.asarray(array)) for array in arrays]
     return np.concatenate(vectors) if vectors else np.zeros(0)
 
@@ -234,7 +235,7 @@ class _SettingsTable:
 
 def with_values(problem: Problem, vector: np.ndarray) -> Problem:
     """The problem with the values of all parameters taken from one vector."""
-    parameters, rest = eqx.partition(problem, eqx.is_inexact_array)
+    parameters, rest = eqx.partition(problem, is_parameter)
     arrays = [
         jnp.asarray(vector[array.first : array.first + array.size].reshape(array.shape))
         for array in parameter_arrays(problem)
@@ -247,6 +248,7 @@ def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
 
     `key` is the full name of an array or of an element, or any unambiguous ending of
     one."""
+    check_name(key, element_names(arrays))
     for array in arrays:
         if key == array.name:
             return np.arange(array.first, array.first + array.size)

@@ -1,11 +1,12 @@
 """What `fit_many` returns: many fits, as arrays and one by one."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar, final
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar, final, overload
 
 import numpy as np
 
+from .._util.errors import shown
 from .._util.text_table import table_lines
 from .result import AbstractFit
 from .status import Status
@@ -38,10 +39,35 @@ class FitBatch(Generic[Fit]):
     def __len__(self) -> int:
         return len(self.best)
 
-    def __getitem__(self, index: int) -> Fit:
+    @overload
+    def __getitem__(self, index: int) -> Fit: ...
+    @overload
+    def __getitem__(self, index: slice) -> "FitBatch[Fit]": ...
+    def __getitem__(self, index: int | slice) -> "Fit | FitBatch[Fit]":
+        if isinstance(index, slice):
+            return self._part(range(len(self))[index])
+        if not isinstance(index, int | np.integer):
+            raise TypeError(
+                f"A batch has the fits 0 to {len(self) - 1}: write `batch[0]` or "
+                f"`batch[1:3]`, not {shown(index)}."
+            )
         if not -len(self) <= index < len(self):
             raise IndexError(f"There are {len(self)} fits; index {index} is outside.")
         return self.results(index % len(self))
+
+    def _part(self, kept: range) -> "FitBatch[Fit]":
+        """The fits with these numbers. The time is that of all."""
+        rows, results = list(kept), self.results
+        return replace(
+            self,
+            best=self.best[rows],
+            first=self.first[rows],
+            final=self.final[rows],
+            loss=self.loss[rows],
+            statuses=tuple(self.statuses[row] for row in rows),
+            epochs=self.epochs[rows],
+            results=lambda index: results(rows[index]),
+        )
 
     def __iter__(self) -> Iterator[Fit]:
         return (self[index] for index in range(len(self)))

@@ -11,7 +11,6 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -24,6 +23,7 @@ from .._problem.delays import AbstractDelay
 from .._problem.problem import Problem
 from .._solve import runge_kutta
 from .._solve.runge_kutta import AbstractSolver
+from .._util.arrays import is_parameter
 from .._util.errors import ResultError
 
 
@@ -138,7 +138,7 @@ def _describe_module(module: Any) -> dict[str, Any] | None:
     if hasattr(module, "arguments"):
         return {"class": name, "shapes": {}, "arguments": module.arguments()}
     values = {field.name: getattr(module, field.name) for field in fields(module)}
-    arrays = {key: v for key, v in values.items() if eqx.is_inexact_array(v)}
+    arrays = {key: v for key, v in values.items() if is_parameter(v)}
     others = {key: v for key, v in values.items() if key not in arrays}
     if not all(type(value) in (int, bool) for value in others.values()):
         return None

@@ -160,10 +160,10 @@ class Estimate(AbstractFit):
         return {name: (ends.low, ends.high) for name, ends in pairs}
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """What the data say of each parameter: determined, weakly determined or not
-        determined; and why."""
-        return self._assessed.verdicts
+    def verdicts(self) -> dict[str, Verdict]:
+        """What the data say of each parameter, by name: determined, weakly determined
+        or not determined; and its `reason`."""
+        return {verdict.name: verdict for verdict in self._assessed.verdicts}
 
     def profile(self, name: str, level: float = 0.95) -> Profile:
         """The profile likelihood of one parameter, with its interval of the given
@@ -304,7 +304,7 @@ class Estimate(AbstractFit):
             self._refuse("`bootstrap`")
         known = self if self.assessment is not None else self.with_intervals()
         undetermined = tuple(
-            v.name for v in known.verdicts if v.verdict == NOT_DETERMINED
+            name for name, v in known.verdicts.items() if v == NOT_DETERMINED
         )
         return bootstrap(self.uncertainty, known.fitted, undetermined, n, kind, seed)
 
