@@ -206,7 +206,9 @@ def test_every_free_parameter_counts():
     ]
     assert bounded.values["c"] == 0.1
     assert bounded.criteria.parameters == plain.criteria.parameters + 1
-    assert bounded.criteria.bic == pytest.approx(plain.criteria.bic + np.log(60), abs=0.01)
+    assert bounded.criteria.bic == pytest.approx(
+        plain.criteria.bic + np.log(60), abs=0.01
+    )
 
 
 def test_a_robust_fit_has_the_likelihood_of_hubers_density():

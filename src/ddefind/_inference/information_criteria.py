@@ -18,7 +18,6 @@ $$p(r) = \frac{e^{-\rho(r/s)/2}}{s\,C}, \qquad
   C = \sqrt{2\pi}\,\mathrm{erf}(h/\sqrt 2) + \frac{2}{h} e^{-h^2/2}.$$"""
 
 import math
-
 from typing import NamedTuple
 
 import numpy as np
