@@ -8,7 +8,8 @@ from around the point. Where one of them lowers chi-square, the fit goes on from
 where none does, the point is a minimum, and the fit has the status `KINK`.
 
 None of this holds where S jumps, as it does if a right-hand side jumps at a threshold
-that is learned: between two jumps S says nothing of what lies beyond them. There the
+that is learned: between two jumps S says nothing of what lies beyond them. Nor does it
+where S is flat in some direction, along which a fit may go on without end. There the
 fit stays as it is."""
 
 from dataclasses import replace
@@ -22,18 +23,21 @@ from .setup import FitSetup
 
 # The lengths of the moves, in standard errors.
 _LENGTHS = np.array([0.01, 0.03, 0.1, 0.3, 1.0])
-# Moves that are so short, in standard errors, that only a jump changes chi-square; and
-# the same for a parameter without influence, as shares of its value.
-_SHORT, _SHARES = 1e-4, np.array([1e-4, 1e-3, 1e-2])
+# Moves that are so short, in standard errors, that only a jump changes chi-square.
+_SHORT = 1e-4
 # Moves that lower chi-square by no more than this move no estimate that matters.
 _LOWER = 0.01
 # How often a fit goes on from a better point.
-_ROUNDS = 5
+_ROUNDS = 10
 # The number of evaluations of a fit from around the point.
 _EVALUATIONS = 60
-# Directions in which S is flatter than this share of the steepest (in units of each
-# parameter's influence) count as this flat, so that moves stay finite.
-_FLATTEST = 1e-8
+# A rise to both sides is that of a kink if it is so many times what the curvature
+# explains, and if a tenth of the way has more than this share of it (a tenth at a kink,
+# a hundredth where S is smooth).
+_KINKED, _LINEAR = 5.0, 0.04
+# Flat are directions with less than this share of the curvature of the steepest, in
+# units of each parameter's influence.
+_FLAT = 1e-9
 
 
 def settle(setup: FitSetup, fit: RefinedFits, points: Points) -> RefinedFits:
@@ -42,13 +46,14 @@ def settle(setup: FitSetup, fit: RefinedFits, points: Points) -> RefinedFits:
     end."""
     for _ in range(_ROUNDS):
         has_ended = fit.status[0] not in (STUCK, LIMIT)
-        if has_ended or not np.all(np.isfinite(fit.gram)) or _jumps(setup, fit, points):
+        if has_ended or _is_flat(fit) or _jumps(setup, fit, points):
+            return fit
+        if fit.status[0] == LIMIT and not _has_kink(setup, fit, points):
             return fit
         better = _best_around(setup, fit, points)
         unit = setup.residual_variance(float(fit.loss_above_rounding[0]))
         if better is None or better.loss[0] > fit.loss[0] - _LOWER * unit:
-            is_kink = fit.status[0] == STUCK or _promised(setup, fit) > _LOWER * unit
-            return replace(fit, status=np.full(1, KINK)) if is_kink else fit
+            return replace(fit, status=np.full(1, KINK))
         again = refine(setup, better.theta, points, fit.n)
         better = again if again.loss[0] <= better.loss[0] else better
         fit = replace(
@@ -57,16 +62,26 @@ def settle(setup: FitSetup, fit: RefinedFits, points: Points) -> RefinedFits:
     return fit
 
 
+def _curvature(fit: RefinedFits) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The eigenvalues of the information matrix, scaled to a unit diagonal, its
+    eigenvectors as columns, and the scales."""
+    information = fit.gram[0, 1:, 1:]
+    norms = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
+    return *np.linalg.eigh(information / norms[:, None] / norms), norms
+
+
+def _is_flat(fit: RefinedFits) -> bool:
+    """Whether S is flat in some direction, or not finite."""
+    if not np.all(np.isfinite(fit.gram)):
+        return True
+    values = _curvature(fit)[0]
+    return bool(values[0] < _FLAT * values[-1])
+
+
 def _jumps(setup: FitSetup, fit: RefinedFits, points: Points) -> bool:
     """Whether very short moves change chi-square."""
-    rest = np.diagonal(fit.gram[0])[1:] * fit.theta[0] ** 2
     unit = setup.residual_variance(float(fit.loss_above_rounding[0]))
-    # Doubling such a parameter would change no residual by a thousandth of the noise.
-    without_influence = rest < 1e-6 * unit
-    size = np.diag(np.maximum(np.abs(fit.theta[0]), 1e-3))[without_influence]
-    shares = np.concatenate([_SHARES, -_SHARES])
-    moves = (shares[:, None, None] * size).reshape(-1, fit.theta.shape[1])
-    moves = np.concatenate([_SHORT * _directions(setup, fit), moves])
+    moves = _SHORT * _directions(setup, fit)
     theta = _moved(setup, fit, moves)
     n = np.full(len(theta), fit.n[0])
     loss = refine(setup, theta, points, n, limit=1).loss
@@ -97,21 +112,24 @@ def _moved(setup: FitSetup, fit: RefinedFits, moves: np.ndarray) -> np.ndarray:
 def _principal(setup: FitSetup, fit: RefinedFits) -> np.ndarray:
     """Moves of one standard error to both sides along the principal axes of the
     quadratic approximation, as rows."""
-    information = fit.gram[0, 1:, 1:]
-    norms = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
-    values, vectors = np.linalg.eigh(information / norms[:, None] / norms)
-    values = np.maximum(values, _FLATTEST * values[-1])
+    values, vectors, norms = _curvature(fit)
     unit = setup.residual_variance(float(fit.loss_above_rounding[0]))
     axes = (np.sqrt(unit / values) * vectors).T / norms
     return np.concatenate([axes, -axes])
 
 
-def _promised(setup: FitSetup, fit: RefinedFits) -> float:
-    """By how much the quadratic approximation promises to lower S. On a ridge, along
-    which a fit goes on without end, it is little; at a kink, much that is not kept."""
-    axes = _principal(setup, fit)[: fit.theta.shape[1]]
+def _has_kink(setup: FitSetup, fit: RefinedFits, points: Points) -> bool:
+    """Whether S rises to both sides like the length of a move, as at a kink, and not
+    like its square. On a smooth ridge, along which a fit goes on without end, it does
+    not."""
+    moves = _principal(setup, fit)
+    moves = np.concatenate([_LENGTHS[0] * moves, 0.1 * _LENGTHS[0] * moves])
+    theta, n = _moved(setup, fit, moves), np.full(len(moves), fit.n[0])
     unit = setup.residual_variance(float(fit.loss_above_rounding[0]))
-    return float(np.sum((axes @ fit.gram[0, 0, 1:]) ** 2) / unit)
+    loss = refine(setup, theta, points, n, limit=1).loss
+    rise, nearer = (loss - fit.loss[0]).reshape(2, 2, -1).sum(axis=1) / unit
+    is_large = rise > _KINKED * 2 * _LENGTHS[0] ** 2
+    return bool(np.any(is_large & (nearer > _LINEAR * rise)))
 
 
 def _directions(setup: FitSetup, fit: RefinedFits) -> np.ndarray:

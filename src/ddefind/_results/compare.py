@@ -129,8 +129,8 @@ def _check_comparable(one: tuple[str, Estimate], other: tuple[str, Estimate]) ->
     if (sd is None) != (other_sd is None):
         known, unknown = (other_label, label) if sd is None else (label, other_label)
         raise ValueError(
-            f"{both} are fits of different densities: {known!r} knows the noise (`sd`), "
-            f"and {unknown!r} estimates it. {end}"
+            f"{both} are fits of different densities: {known!r} knows the noise "
+            f"(`sd`), and {unknown!r} estimates it. {end}"
         )
     if not _are_equal(_measured(fit.data, sd), _measured(other_fit.data, other_sd)):
         raise ValueError(
