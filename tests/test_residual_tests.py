@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 import ddefind as dd
 from ddefind._inference.residual_tests import LEVEL, run_tests
@@ -161,13 +162,72 @@ def test_only_fits_of_the_same_data_are_compared():
     one, other = decay(noisy()), decay(noisy(seed=1))
     with pytest.raises(ValueError, match="are fits of different data"):
         dd.compare({"one": one, "other": other})
-    with pytest.raises(ValueError, match="different data"):
-        dd.compare([one, decay(noisy(), sd=0.05)])
+    with pytest.raises(ValueError, match="of 60 values of x, and of 50"):
+        dd.compare({"one": one, "other": decay(noisy()[:50], times=T[:50])})
     with pytest.raises(ValueError, match="at least two fits"):
         dd.compare([one])
     with pytest.raises(TypeError, match="no least-squares fit"):
         dd.compare({"one": one, "two": unchecked(2)})
     assert dd.compare([one, decay(noisy())]).labels[0].endswith("(1)")
+
+
+def test_only_fits_of_the_same_density_are_compared():
+    """A likelihood with known noise, or a robust one, is another density."""
+    one, known = decay(noisy()), decay(noisy(), sd=0.05)
+    with pytest.raises(ValueError, match="'b' knows the noise .*'a' estimates it"):
+        dd.compare({"a": one, "b": known})
+    with pytest.raises(ValueError, match="different `sd`"):
+        dd.compare([known, decay(noisy(), sd=0.06)])
+    robust = decay(noisy(), optimizer=dd.LeastSquares(starts=1, huber=1.345))
+    with pytest.raises(ValueError, match="`huber=None`, the other `huber=1.345`"):
+        dd.compare([one, robust])
+    with pytest.raises(ValueError, match="of x, and of log_x"):
+        data = dd.Data(T, np.log(np.abs(noisy())), names=["log_x"])
+        logarithm = dd.equation("log_x' = -k")
+        settings = {"k": 0.5, "b": 0.0}
+        other = dd.fit(logarithm, data, parameters=settings, optimizer=NEAR, **QUIET)
+        dd.compare([one, other])
+
+
+def test_every_free_parameter_counts():
+    """On a bound, or without influence: the model could have used it."""
+    start = {"k": 0.5, "b": 1.0}
+    bound = {"c": dd.Parameter(0.2, lower=0.1)}
+    texts = {"x' = -k * x": {}, "x' = -k * x - c + 0.1": bound}
+    plain, bounded = [
+        dd.fit(
+            dd.equation(text),
+            dd.Data(T, noisy()),
+            parameters={**start, **more},
+            optimizer=NEAR,
+            **QUIET,
+        )
+        for text, more in texts.items()
+    ]
+    assert bounded.values["c"] == 0.1
+    assert bounded.criteria.parameters == plain.criteria.parameters + 1
+    assert bounded.criteria.bic == pytest.approx(
+        plain.criteria.bic + np.log(60), abs=0.01
+    )
+
+
+def test_a_robust_fit_has_the_likelihood_of_hubers_density():
+    x = noisy()
+    x[[5, 15, 25]] += 1.0
+    k = 1.345
+    fit = decay(x, optimizer=dd.LeastSquares(starts=1, huber=k))
+    r = x - fit.fitted[:, 0]
+
+    def minus_log_likelihood(log_sd):
+        z = np.abs(r) / np.exp(log_sd)
+        rho = np.where(z < k, z**2, k * (2 * z - k))
+        grid = np.linspace(-60, 60, 400001)
+        density = np.where(abs(grid) < k, grid**2, k * (2 * abs(grid) - k))
+        constant = np.trapezoid(np.exp(-density / 2), grid)
+        return np.sum(rho / 2 + log_sd + np.log(constant))
+
+    best = minimize_scalar(minus_log_likelihood, bounds=(-6, 0), method="bounded")
+    assert fit.criteria.log_likelihood == pytest.approx(-best.fun, abs=1e-4)
 
 
 @pytest.mark.slow

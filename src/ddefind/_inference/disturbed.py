@@ -81,12 +81,13 @@ def test_innovations(
     return tuple(tests)
 
 
-def disturbed_criteria(uncertainty: Uncertainty, process: ProcessNoise) -> Criteria:
-    """The information criteria, with all paths averaged. The levels of both kinds of
-    noise count as parameters."""
-    parameters = uncertainty.dimension + process.levels
+def disturbed_criteria(
+    uncertainty: Uncertainty, process: ProcessNoise, free: float
+) -> Criteria:
+    """The information criteria of a fit with so many `free` parameters, with all paths
+    averaged. The levels of both kinds of noise count as parameters."""
     deviance = -2 * process.log_likelihood
-    return criteria_of(deviance, parameters, uncertainty.setup.count)
+    return criteria_of(deviance, free + process.levels, uncertainty.setup.count)
 
 
 def predict_disturbed(

@@ -27,7 +27,8 @@ from .._util.buffers import read
 # EXACT     S is a rounding error: the model passes through the data
 # STUCK     no step lowers S, although the gradient is not zero
 # NO_START  S is not finite at the start
-LIMIT, GRADIENT, STEP, EXACT, STUCK, NO_START = range(6)
+# KINK      no finite move lowers S, although the gradient is not zero (`kinks.py`)
+LIMIT, GRADIENT, STEP, EXACT, STUCK, NO_START, KINK = range(7)
 _RUNNING = -1
 
 # Convergence (GRADIENT): the largest cosine between the residuals and a column of the

@@ -26,7 +26,7 @@ from .._inference.disturbed import (
     predict_disturbed,
     test_innovations,
 )
-from .._inference.evidence import effective_dimension
+from .._inference.evidence import free_count
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.information_criteria import Criteria, criteria
 from .._inference.posterior import sample
@@ -225,13 +225,10 @@ class Estimate(AbstractFit):
     def criteria(self) -> Criteria:
         """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
         self._check_there_is_a_fit()
+        free = free_count(self.setup, self.search_result.best.gram[0])
         if self.process is not None:
-            return disturbed_criteria(self.uncertainty, self.process)
-        dimension = self.uncertainty.dimension
-        if self.setup.model.priors is not None:
-            gram = self.search_result.best.gram[0]
-            dimension = effective_dimension(self.setup, gram)
-        return criteria(self.data, self.fitted, dimension)
+            return disturbed_criteria(self.uncertainty, self.process, free)
+        return criteria(self.data, self.fitted, free, self.setup.model.huber)
 
     # What follows from the fit
 

@@ -96,7 +96,7 @@ _SEARCH = Record(
                 "gram": Array(float, "p+1", "p+1"),
                 "squares": Array(float, "k"),
                 "evaluations": Whole(),
-                "status": Whole(high=5),
+                "status": Whole(high=6),
                 "n": Whole(1),
                 "rounding": Real(low=0.0),
                 "starts": Whole(),
