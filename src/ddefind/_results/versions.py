@@ -19,12 +19,15 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
 def _complete(content: dict[str, Any]) -> dict[str, Any]:
     """The fields that the first files of version 2 lack: no problem was solved on a
     mesh or with adaptive steps, the delay of modules was a number, no other history was
-    chosen or looked for, and no fit had process noise."""
+    chosen or looked for, no fit had process noise, and data had no labels of axes."""
     content = {"tolerances": None, "histories": [], "process": None, **content}
     options, problem = content.get("options"), content.get("problem")
     assessment = content.get("assessment")
     if isinstance(assessment, dict):
         content["assessment"] = {"other_history": None, **assessment}
+    data = content.get("data")
+    if isinstance(data, dict):
+        content["data"] = {"axis_labels": None, **data}
     if isinstance(options, dict):
         content["options"] = {"mesh": False, **options}
     if isinstance(problem, dict) and "rhs" in problem:
