@@ -345,7 +345,7 @@ def test_the_page_shows_what_is_printed(tmp_path, monkeypatch, capsys):
     # What stands between fences; that of no language is output.
     fenced = PAGE.read_text().split("```")[1::2]
     shown = [text for text in fenced if text.startswith("\n")]
-    assert len(shown) == 2
+    assert len(shown) == 3
     for text in shown:
         assert " ".join(text.split()) in printed
 

@@ -34,14 +34,16 @@ def formulas_of(fit: dd.Estimate) -> list[list[str]]:
 def members(formulas: Sequence[str], names: Sequence[str]) -> list[str]:
     """The names of all parameters in the formulas."""
     text = " ".join(formulas)
-    return [n for n in names if re.search(rf"(?<![\w\]]){re.escape(n)}(?![\w\[])", text)]
+    return [
+        n for n in names if re.search(rf"(?<![\w\]]){re.escape(n)}(?![\w\[])", text)
+    ]
 
 
 def value(formula: str, values: Mapping[str, float]) -> float:
     """The value of a formula."""
     code = formula.replace("^", "**")
     for i, name in enumerate(sorted(values, key=len, reverse=True)):
-        code = re.sub(rf"(?<![\w\]]){re.escape(name)}(?![\w\[])", f"_v[{i}]", code)
+        code = re.sub(_word(name), f"_v[{i}]", code)
     ordered = [values[name] for name in sorted(values, key=len, reverse=True)]
     return float(eval(code, {"_v": ordered, **_FUNCTIONS}))
 

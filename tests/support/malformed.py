@@ -10,7 +10,7 @@ NO_NUMBERS = (
     *("__import__('os').system('touch pwned')", "{{7*7}}", "'; DROP TABLE data", "½"),
     *("١٢", "x1", "<NA>", "n.d.", "--", "..", "?", "*", "above 5", "<0.1", "> 12"),
     #
-    *("5 mg", "5%", "1e", "1e+", "0x1F", "1_000", "1.2.3", "1/2", "1+2j", "12:30"),
+    *("5 mg", "1e", "1e+", "0x1F", "1_000", "1.2.3", "1/2", "1+2j", "12:30"),
     *("3-4", "1e5.5", "5,5,5x", "2²", "1.5f", "0b1", "1..2", "1 2", "٣1", "5-"),
 )
 INFINITE = ("inf", "-inf", "Infinity", "+INF", "∞", "-∞")
@@ -85,7 +85,8 @@ DATES = {
     "ten digits": ("2024-01-02T12:00:00.1234567891", "line 3.*is no date"),
     "short year": ("02.01.24", "line 3.*no year of four digits"),
     "short year, bars": ("01/13/24", "line 3.*no year of four digits"),
-    "month by name": ("2-Jan-2024", "line 3.*is no date"),
+    "no such month": ("2-Jam-2024", "line 3.*is no date"),
+    "month by name, short year": ("2-Jan-24", "line 3.*no year of four digits"),
     "month alone": ("2024-01", "line 3.*is no date"),
     "a number": ("5", "line 3.*is no date"),
     "a word": ("soon", "line 3.*is no date"),
@@ -126,7 +127,7 @@ CONTENTS = {
     "only text": ("t,site\n0,a\n1,b\n", "no column of numbers beside the time"),
     "a title": ("My data\nt,x\n0,1\n1,2\n", r"line 2: 1 cell, but the header \(line 1"),
     "a long title": ("Lake\n\nt,x\n0,1\n", "line 1: 'Lake' is one cell only"),
-    "units": ("t,x\n[h],[mg]\n0,1\n1,2\n", r"line 2, column 't': '\[h\]'"),
+    "units of units": ("t,x\n[h],[mg]\nh,mg\n0,1\n1,2\n", "line 3, column 't': 'h'"),
     "a sum below": ("t,x\n0,1\n1,2\nsum,3\n", "line 4, column 't': 'sum' is not"),
     "a header again": ("t,x\n0,1\nt,x\n1,2\n", "line 3, column 't': 't' is not"),
     "a time is missing": ("t,x\n0,1\n,2\n2,3\n", "line 3, column 't': the time is m"),
@@ -176,7 +177,7 @@ CONTENTS = {
     "large cell": ("t,x\n0," + "1" * 2000 + "\n1,2\n", "line 2: a cell of 2000 char"),
     "huge cell": (
         "t,x\n0," + "a" * 3_000_000 + "\n1,2\n",
-        "line 2: a cell of too many",
+        "line 2: a line of 3000002 characters",
     ),
     "huge name": ("t," + "a" * 5000 + "\n0,1\n1,2\n", "line 1: a cell of 5000 char"),
     "huge line": ("0," * 500_000, "line 1: a line of 1000000 characters"),
@@ -194,8 +195,6 @@ CONTENTS = {
 RANDOM = random.Random(5)
 BINARY = {
     "zeros": bytes(100),
-    "workbook": b"PK\x03\x04\x14\x00\x06\x00\x08\x00\x00\x00!\x00xl/workbook.xml",
-    "old workbook": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(64),
     "gzip": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03data",
     "png": b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR",
     "pickle": b"\x80\x04\x95\x1d\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94.",

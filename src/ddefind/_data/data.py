@@ -4,7 +4,7 @@ import csv
 import io
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -14,8 +14,9 @@ import numpy as np
 from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .._util.text_files import write_whole
+from .column_names import SD_SUFFIX
 from .frame_to_table import frame_table
-from .read_columns import SD_SUFFIX, read_measurements
+from .read_columns import Columns, read_measurements
 
 
 @final
@@ -34,6 +35,8 @@ class Data:
     - `label`: a name for the data set.
     - `origin`: the time in the source of the data, a number or a date, that is time 0.
     - `notes`: sentences on how the data were read.
+    - `axis_labels`: what stands on the axes of figures, such as names with units: of
+      the time, then of each quantity. By default these are time and the names.
 
     The arrays are kept sorted by time, as float64. `read_csv` reads data from a file,
     `Data.from_pandas` from a data frame.
@@ -49,6 +52,7 @@ class Data:
     label: str | None
     origin: float | str
     notes: tuple[str, ...]
+    axis_labels: tuple[str, ...]
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class Data:
         label: str | None = None,
         origin: float | str = 0.0,
         notes: Sequence[str] = (),
+        axis_labels: Sequence[str] | None = None,
     ):
         t, x = _numbers("t", t), _numbers("x", x)
         if t.ndim != 1:
@@ -74,14 +79,16 @@ class Data:
         _check_times(t)
         _check_values(x)
         order = np.argsort(t, kind="stable")
+        names = _names(names, x.shape[1])
         fields = {
             "t": t[order],
             "x": x[order],
             "sd": None if sd is None else _deviations(sd, x)[order],
-            "names": _names(names, x.shape[1]),
+            "names": names,
             "label": label,
             "origin": _origin(origin),
             "notes": (notes,) if isinstance(notes, str) else tuple(notes),
+            "axis_labels": _axis_labels(axis_labels, names),
         }
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -94,9 +101,10 @@ class Data:
         frame: Any,
         *,
         time: str | None = None,
-        columns: str | Sequence[str] | None = None,
+        columns: Columns | None = None,
         label: str | None = None,
         start: float | str | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> "Data":
         """Read measurements from a data frame, by the rules of `read_csv`.
 
@@ -105,7 +113,7 @@ class Data:
         work as well if they have `columns` and return a column by its name.
         """
         table, time = frame_table(frame, time)
-        measurements = read_measurements(table, time, columns, start)
+        measurements = read_measurements(table, time, columns, start, where or {})
         return cls(**measurements._asdict(), label=label)
 
     @property
@@ -118,15 +126,8 @@ class Data:
         first = float(self.t[0])
         note = f"Times were shifted: time 0 is {first:.15g} in the source."
         origin = self.origin if isinstance(self.origin, str) else self.origin + first
-        return Data(
-            self.t - first,
-            self.x,
-            sd=self.sd,
-            names=self.names,
-            label=self.label,
-            origin=origin,
-            notes=(*self.notes, note),
-        )
+        notes = (*self.notes, note)
+        return self.with_fields(t=self.t - first, origin=origin, notes=notes)
 
     def select(self, names: str | Sequence[str]) -> "Data":
         """Return the same data with the quantities `names`, in that order.
@@ -170,14 +171,14 @@ class Data:
         def pick(array: np.ndarray) -> np.ndarray:
             return np.concatenate([array, empty], axis=1)[:, order]
 
-        return Data(
-            self.t,
-            pick(self.x),
+        time_label, *labels = self.axis_labels
+        labels = [[*labels, *lacking][index] for index in order]
+        return self.with_fields(
+            x=pick(self.x),
             sd=None if self.sd is None else pick(self.sd),
             names=names,
-            label=self.label,
-            origin=self.origin,
             notes=notes,
+            axis_labels=(time_label, *labels),
         )
 
     @property
@@ -189,15 +190,11 @@ class Data:
         """Return the same data with all times later by `time`."""
         if time == 0:
             return self
-        return Data(
-            self.t + time,
-            self.x,
-            sd=self.sd,
-            names=self.names,
-            label=self.label,
-            origin=self.origin,
-            notes=self.notes,
-        )
+        return self.with_fields(t=self.t + time)
+
+    def with_fields(self, **changes: Any) -> "Data":
+        """Return the same data but for some of their fields."""
+        return Data(**{**vars(self), **changes})
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the data to a CSV file, with all digits.
@@ -320,6 +317,19 @@ def _names(names: Sequence[str] | None, k: int) -> tuple[str, ...]:
             f"`names` must be {k} different names, one per column; got {names!r}."
         )
     return names
+
+
+def _axis_labels(labels: Sequence[str] | None, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the labels of the time and of each quantity."""
+    if labels is None:
+        return ("time", *names)
+    labels = tuple(str(label) for label in labels)
+    if len(labels) != len(names) + 1:
+        raise DataError(
+            f"`axis_labels` must be {len(names) + 1} texts, one for the time and one "
+            f"for each quantity; got {labels!r}."
+        )
+    return labels
 
 
 def _origin(origin: float | str) -> float | str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._util.errors import DataError, quoted
-from .read_columns import is_time_name
+from .column_names import is_time_name
 from .table import Table
 
 # How missing values are printed.

@@ -2,6 +2,10 @@
 
 import math
 import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+import numpy as np
 
 from .._util.errors import quoted
 
@@ -17,12 +21,19 @@ _WITH_THOUSANDS = re.compile(
     r"[-+\u2212]?[0-9]{1,3}(?:[.,' \u00a0\u202f][0-9]{3})+(?:[.,][0-9]*)?"
 )
 _MAYBE_THOUSANDS = re.compile(r"[-+\u2212]?[1-9][0-9]{0,2},[0-9]{3}")
+# A column in which Python's `float` reads the same numbers as `parse_number`.
+_PLAIN_COLUMN = re.compile(r"[-+.0-9eE\n]*")
 _BEGINS_AS_NUMBER = re.compile(r"[-+\u2212]?[.,]?[0-9]")
 
 
 def is_number(cell: str) -> bool:
     """Return whether a cell is a number with at most one decimal mark."""
     return _NUMBER.fullmatch(cell) is not None
+
+
+def is_percentage(cell: str) -> bool:
+    """Return whether a cell is a number with a percent sign, as 5.2% or 5,2 %."""
+    return cell.endswith("%") and is_number(cell[:-1].rstrip())
 
 
 def is_missing(cell: str) -> bool:
@@ -46,7 +57,8 @@ def may_be_thousands(cell: str) -> bool:
 
 
 def parse_number(cell: str) -> float:
-    """Return the number in a cell, or NaN for a missing value.
+    """Return the number in a cell, or NaN for a missing value. A percentage is a
+    fraction: 5.2% is 0.052.
 
     Raises a ValueError that says what is wrong with any other cell.
 
@@ -54,10 +66,13 @@ def parse_number(cell: str) -> float:
     (2500.0, 2.5, nan)
     """
     if is_number(cell):
-        value = float(cell.replace(",", ".").replace("\u2212", "-"))
+        value = float(_plain(cell))
         if math.isinf(value):
             raise ValueError(f"{quoted(cell)} is too large.")
         return value
+    if is_percentage(cell):
+        # Moving the decimal point is exact; dividing a float by 100 is not.
+        return float(exact_number(cell[:-1].rstrip()).scaleb(-2))
     if is_missing(cell):
         return math.nan
     if _is_infinite(cell):
@@ -68,6 +83,32 @@ def parse_number(cell: str) -> float:
             "them."
         )
     raise ValueError(f"{quoted(cell)} is not a number.")
+
+
+def parse_numbers(cells: Sequence[str]) -> np.ndarray | None:
+    """Return many cells as numbers at once, with NaN for empty ones, or None if they
+    are not all plain numbers, so that each must be read by `parse_number`.
+
+    >>> parse_numbers(["2.5e3", ""]), parse_numbers(["2,5", "NA"])
+    (array([2500.,   nan]), None)
+    """
+    if not _PLAIN_COLUMN.fullmatch("\n".join(cells)):
+        return None
+    try:
+        values = np.array([float(cell) if cell else math.nan for cell in cells])
+    except ValueError:
+        return None
+    return None if np.any(np.isinf(values)) else values
+
+
+def exact_number(cell: str) -> Decimal:
+    """Return the number in a cell with all its digits."""
+    return Decimal(_plain(cell))
+
+
+def _plain(number: str) -> str:
+    """Return a number in the digits and marks that Python reads."""
+    return number.replace(",", ".").replace("\u2212", "-")
 
 
 def _is_infinite(cell: str) -> bool:

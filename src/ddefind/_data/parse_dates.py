@@ -1,9 +1,9 @@
 """Reading dates and times of day, exact to the nanosecond.
 
-A date is written as 2024-12-31, 2024/12/31, 20241231 or 31.12.2024. It may also be
-31/12/2024 or 12/31/2024, if the column has a date that shows which order is meant.
-After it there may be a time of day (`T` or a blank, then 23:59, 23:59:59 or
-23:59:59.999), and after that a time zone (`Z` or +01:00).
+A date is written as 2024-12-31, 2024/12/31, 20241231, 31.12.2024 or 31-Dec-2024. It may
+also be 31/12/2024 or 12/31/2024, if the column has a date that shows which order is
+meant. After it there may be a time of day (`T` or a blank, then 23:59, 11:59 PM,
+23:59:59 or 23:59:59.999), and after that a time zone (`Z` or +01:00).
 """
 
 import re
@@ -11,7 +11,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+import numpy as np
+
 from .._util.errors import quoted
+from .month_names import with_numeric_month
 from .parse_cell import is_missing
 
 NANOSECONDS_PER_DAY = 86_400_000_000_000
@@ -21,8 +24,11 @@ _DATE = re.compile(
     r"(?P<a>[0-9]{1,4})(?P<mark>[-/.])(?P<b>[0-9]{1,2})(?P=mark)(?P<c>[0-9]{1,4})"
     r"(?:(?:[Tt]| +)(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})"
     r"(?::(?P<second>[0-9]{2})(?:[.,](?P<fraction>[0-9]{1,9}))?)?"
+    r"(?: *(?P<half>[AaPp])\.?[Mm]\.?)?"
     r" *(?P<zone>[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
+_PLAIN = r"[12][0-9]{3}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?"
+_PLAIN_COLUMN = re.compile(rf"{_PLAIN}(?:\n{_PLAIN})*")
 _COMPACT = re.compile(r"(1[89]|2[01])[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
 
 # Makes the exception to raise from the index of a cell in its column and a message.
@@ -51,7 +57,13 @@ def are_dates(cells: Sequence[str]) -> bool:
 def is_date(cell: str) -> bool:
     """Return whether a cell is written as a date (20241231 is a number as well, and
     does not count)."""
-    return _DATE.fullmatch(cell) is not None
+    return _DATE.fullmatch(with_numeric_month(cell)) is not None
+
+
+def has_time_of_day(cell: str) -> bool:
+    """Return whether a date is followed by a time of day."""
+    match = _DATE.fullmatch(with_numeric_month(cell))
+    return match is not None and match["hour"] is not None
 
 
 def parse_dates(cells: Sequence[str], make_error: MakeError) -> Timestamps:
@@ -60,6 +72,9 @@ def parse_dates(cells: Sequence[str], make_error: MakeError) -> Timestamps:
     All of them must have the same order of day and month, and either all or none must
     have a time zone. Raises what `make_error(index, message)` returns otherwise.
     """
+    plain = _plain_dates(cells)
+    if plain is not None:
+        return plain
     matches = [_match(cell, index, make_error) for index, cell in enumerate(cells)]
     day_first = _day_first(matches, cells, make_error)
     nanoseconds, has_zones = [], bool(matches and matches[0]["zone"])
@@ -78,6 +93,18 @@ def parse_dates(cells: Sequence[str], make_error: MakeError) -> Timestamps:
                 index, f"{quoted(cells[index])} is no date. {DATE_HINT}"
             ) from None
     return Timestamps(nanoseconds, has_zones)
+
+
+def _plain_dates(cells: Sequence[str]) -> Timestamps | None:
+    """Return many dates at once, or None if they are not all written as 2024-12-31,
+    with or without 23:59 or 23:59:59 after it, so that each must be read by itself."""
+    if not cells or not _PLAIN_COLUMN.fullmatch("\n".join(cells)):
+        return None
+    try:
+        seconds = np.array(cells, dtype="datetime64[s]").astype(np.int64)
+    except ValueError:
+        return None
+    return Timestamps([second * 10**9 for second in seconds.tolist()], False)
 
 
 def iso_date(nanoseconds: int, has_zone: bool) -> str:
@@ -100,7 +127,7 @@ def _match(cell: str, index: int, make_error: MakeError) -> re.Match[str]:
     """Return the parts of a date; those of 20241231 as of 2024-12-31."""
     if _COMPACT.fullmatch(cell):
         cell = f"{cell[:4]}-{cell[4:6]}-{cell[6:]}"
-    match = _DATE.fullmatch(cell)
+    match = _DATE.fullmatch(with_numeric_month(cell))
     if match is None:
         raise make_error(index, f"{quoted(cell)} is no date. {DATE_HINT}")
     if max(len(match["a"]), len(match["c"])) != 4:
@@ -153,6 +180,10 @@ def _nanoseconds(match: re.Match[str], day_first: bool) -> int:
     else:
         month, day, year = a, b, c
     hour, minute, second = (int(match[k] or 0) for k in ("hour", "minute", "second"))
+    if match["half"]:
+        if not 1 <= hour <= 12:
+            raise ValueError(match[0])
+        hour = hour % 12 + (12 if match["half"] in "Pp" else 0)
     local = datetime(year, month, day, hour, minute, second)
     since = local - _offset(match["zone"]) - _EPOCH
     seconds = since.days * 86_400 + since.seconds

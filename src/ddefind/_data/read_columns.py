@@ -1,26 +1,31 @@
 """Reading the columns of a table: which one is the time, which are measured quantities,
 and which hold standard deviations."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._util import wording
 from .._util.errors import quoted
-from .parse_cell import is_missing, is_text
-from .table import Table
-from .time_column import has_dates, read_times
-
-# Names of a column of times. Capitals, a plural s and a unit in brackets make no
-# difference. `t` is one as well, but not `T`, which may be a temperature.
-_TIME_NAMES = (
-    *("time", "date", "datetime", "timestamp"),
-    *("year", "month", "week", "day", "hour", "zeit", "datum"),
+from .column_names import (
+    SD_SUFFIX,
+    group_replicates,
+    is_time_name,
+    quantity_of_deviation,
 )
-_UNIT = re.compile(r"\s*[\[(][^\])]*[\])]$")
-SD_SUFFIX = "_sd"
+from .date_and_time import join_date_and_time
+from .parse_cell import is_missing, is_text
+from .percentages import check_percentages
+from .repeated_times import check_groups
+from .replicates import replicate_notes, stack_replicates
+from .table import Table
+from .time_column import has_numbers, read_times
+from .units_row import take_units
+
+# What the user may ask for: the names of columns or, by the name of each quantity, its
+# column, or the columns of its replicates.
+Columns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 _HINT = (
     "Leave the cell empty where nothing was measured, or the whole column out by {}."
 )
@@ -36,46 +41,72 @@ class Measurements(NamedTuple):
     names: tuple[str, ...]
     notes: tuple[str, ...]
     origin: float | str
+    axis_labels: tuple[str, ...]
 
 
 def read_measurements(
     table: Table,
     time: str | None,
-    columns: str | Sequence[str] | None,
+    columns: Columns | None,
     start: Any,
+    where: Mapping[str, Any],
 ) -> Measurements:
     """Read times, quantities and standard deviations from a table.
 
-    `time`, `columns` and `start` are the arguments of `read_csv`. An error says which
-    cell is wrong.
+    `time`, `columns`, `start` and `where` are the arguments of `read_csv`. An error
+    says which cell is wrong.
     """
     if not table.places:
         raise table.error("there are no rows of data.")
+    if time is None:
+        table = join_date_and_time(table)
     time = _time_column(table, time)
-    t, origin, time_notes = read_times(table, time, start)
-    names, notes = _quantities(table, time, columns)
-    deviations = _deviation_columns(table, names)
-    numeric = [] if has_dates(table, time) else [time]
+    table, units = take_units(table, time)
+    for name, value in where.items():
+        table = table.where(name, value)
+    t, origin, unit, time_notes = read_times(table, time, start)
+    texts = [name for name in table.columns if _is_text(table.columns[name])]
+    quantities, notes = _quantities(table, time, columns, texts)
+    group_notes = check_groups(table, t, texts, columns is not None)
+    names = [name for replicates in quantities.values() for name in replicates]
+    deviations = _deviation_columns(table, quantities)
+    numeric = [time] if has_numbers(table, time) else []
     table.check_decimals([*numeric, *names, *deviations])
     hint = _HINT.format(wording.COLUMNS)
+    percent_notes = check_percentages(table, names, deviations)
     x = np.stack([table.numbers(name, hint) for name in names], axis=1)
     if not np.any(np.isfinite(x)):
         raise table.error("nothing is measured: no column holds a number but the time.")
     sd = _deviations(table, names, x, deviations) if deviations else None
     empty = [name for name, column in zip(names, x.T) if np.all(np.isnan(column))]
     notes += [f"{quoted(name)} is never measured." for name in empty]
-    all_notes = (*table.notes, *time_notes, *notes)
-    return Measurements(t, x, sd, tuple(names), all_notes, origin)
+    counts = [len(replicates) for replicates in quantities.values()]
+    t, x, sd = stack_replicates(t, x, sd, counts)
+    return Measurements(
+        t,
+        x,
+        sd,
+        tuple(quantities),
+        (*table.notes, *time_notes, *notes, *group_notes, *percent_notes),
+        origin,
+        _axis_labels(time, quantities, {**units, **unit}),
+    )
 
 
-def is_time_name(name: str) -> bool:
-    """Return whether a column of this name is taken for the time.
-
-    >>> [is_time_name(name) for name in ("Time [h]", "Days", "temperature")]
-    [True, True, False]
-    """
-    word = _UNIT.sub("", name)
-    return word == "t" or word.lower().removesuffix("s") in _TIME_NAMES
+def _axis_labels(
+    time: str, quantities: Mapping[str, Sequence[str]], units: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return what stands on the axes: the names of the time and of each quantity in the
+    source, with their units."""
+    labels = [time if time != "t" else "time"]
+    first = [time]
+    for name, columns in quantities.items():
+        labels.append(columns[0] if len(columns) == 1 else name)
+        first.append(columns[0])
+    return tuple(
+        f"{label} [{units[column]}]" if units.get(column) else label
+        for label, column in zip(labels, first)
+    )
 
 
 def _time_column(table: Table, time: str | None) -> str:
@@ -99,61 +130,69 @@ def _time_column(table: Table, time: str | None) -> str:
 
 
 def _quantities(
-    table: Table, time: str, columns: str | Sequence[str] | None
-) -> tuple[list[str], list[str]]:
-    """Return the names of the quantities, and notes on columns that were left out."""
+    table: Table, time: str, columns: Columns | None, texts: Sequence[str]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the columns of each quantity, and notes on columns that are replicates or
+    were left out. `texts` are the columns that hold text."""
     if columns is not None:
-        return _chosen(table, time, columns), []
+        quantities = _chosen(table, time, columns)
+        return quantities, replicate_notes(quantities)
     # Each column but the time, with the quantity whose standard deviation it is.
-    others = {name: _quantity_of(name) for name in table.columns if name != time}
+    others = {
+        name: quantity_of_deviation(name) for name in table.columns if name != time
+    }
+    notes = [
+        f"Column {quoted(name)} holds text and was left out."
+        for name, base in others.items()
+        if base is None and name in texts
+    ]
+    names = [
+        name for name, base in others.items() if base is None and name not in texts
+    ]
+    quantities = group_replicates(names)
     for name, base in others.items():
-        if base is not None and others.get(base, base) is not None:
-            raise table.error(
-                f"column {quoted(name)} is the standard deviation of {quoted(base)}, "
-                "which is no quantity here. Rename it, or leave it out by "
-                f"{wording.COLUMNS}."
-            )
-    names, notes = [], []
-    for name in (name for name, base in others.items() if base is None):
-        if _is_text(table.columns[name]):
-            notes.append(f"Column {quoted(name)} holds text and was left out.")
-        else:
-            names.append(name)
+        if base is None or base in quantities or others.get(base, base) is None:
+            continue
+        raise table.error(
+            f"column {quoted(name)} is the standard deviation of {quoted(base)}, "
+            "which is no quantity here. Rename it, or leave it out by "
+            f"{wording.COLUMNS}."
+        )
     if not names:
         raise table.error("there is no column of numbers beside the time.")
-    return names, notes
+    return quantities, notes + replicate_notes(quantities)
 
 
-def _chosen(table: Table, time: str, columns: str | Sequence[str]) -> list[str]:
-    """Return the names in `columns`, after checking that each is a quantity."""
-    names = [columns] if isinstance(columns, str) else list(columns)
+def _chosen(table: Table, time: str, columns: Columns) -> dict[str, list[str]]:
+    """Return the columns of each quantity in `columns`, after checking that each is a
+    column of a quantity."""
+    if isinstance(columns, Mapping):
+        quantities = {
+            str(name): [each] if isinstance(each, str) else list(each)
+            for name, each in columns.items()
+        }
+        names = [name for each in quantities.values() for name in each]
+        is_lacking = not all(quantities.values())
+    else:
+        names = [columns] if isinstance(columns, str) else list(columns)
+        quantities, is_lacking = {name: [name] for name in names}, False
     for name in names:
         table.check_name(wording.COLUMNS, name)
         if name == time:
             raise table.error(
                 f"column {quoted(name)} is the time. Leave it out of {wording.COLUMNS}."
             )
-        base = _quantity_of(name)
+        base = quantity_of_deviation(name)
         if base in names:
             raise table.error(
                 f"column {quoted(name)} is the standard deviation of {quoted(base)} "
                 f"and is read with it. Leave it out of {wording.COLUMNS}."
             )
-    if not names or len(set(names)) < len(names):
+    if not names or len(set(names)) < len(names) or is_lacking:
         raise table.error(
-            f"{wording.COLUMNS} must be different names, but got {names!r}."
+            f"{wording.COLUMNS} must be different names, but got {columns!r}."
         )
-    return names
-
-
-def _quantity_of(name: str) -> str | None:
-    """Return the quantity whose standard deviation a column holds, judging by its
-    name, or None for any other column."""
-    return (
-        name.removesuffix(SD_SUFFIX)
-        if name.endswith(SD_SUFFIX) and name != SD_SUFFIX
-        else None
-    )
+    return quantities
 
 
 def _is_text(cells: Sequence[str]) -> bool:
@@ -161,16 +200,25 @@ def _is_text(cells: Sequence[str]) -> bool:
     return all(is_text(c) or is_missing(c) for c in cells) and any(map(is_text, cells))
 
 
-def _deviation_columns(table: Table, names: Sequence[str]) -> list[str]:
-    """Return the column of standard deviations of each quantity, or an empty list if
-    there are none. Some, but not all, is an error."""
+def _deviation_columns(
+    table: Table, quantities: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return the column of standard deviations of each column of a quantity, or an
+    empty list if there are none. Replicates may share one, by the name of their
+    quantity. Some, but not all, is an error."""
+    names = [name for replicates in quantities.values() for name in replicates]
     known = set(table.columns).difference(names)
-    columns = [name + SD_SUFFIX for name in names if name + SD_SUFFIX in known]
-    if columns and len(columns) < len(names):
-        without = next(name for name in names if name + SD_SUFFIX not in known)
+    columns, without = [], []
+    for quantity, replicates in quantities.items():
+        for name in replicates:
+            choices = [name + SD_SUFFIX, quantity + SD_SUFFIX]
+            found = [choice for choice in choices if choice in known]
+            columns += found[:1]
+            without += [] if found else [name]
+    if columns and without:
         raise table.error(
             f"there is a column {quoted(columns[0])}, but none of standard deviations "
-            f"of {quoted(without)}. Give them for all quantities, or for none."
+            f"of {quoted(without[0])}. Give them for all quantities, or for none."
         )
     return columns
 

@@ -2,13 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
+from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
-from .._util.wording import Wording
-from .parse_cell import is_number, may_be_thousands, parse_number
+from .parse_cell import is_number, may_be_thousands, parse_number, parse_numbers
+
+
+def _is_equal(cell: str, wanted: str) -> bool:
+    """Return whether a cell is the text or the number that is wanted."""
+    if cell == wanted:
+        return True
+    are_numbers = is_number(cell) and is_number(wanted)
+    return are_numbers and parse_number(cell) == parse_number(wanted)
 
 
 @final
@@ -39,7 +47,7 @@ class Table:
             where.append(f"column {quoted(name)}")
         return DataError(f"{', '.join(where)}: {message}")
 
-    def check_name(self, argument: Wording, name: str) -> None:
+    def check_name(self, argument: wording.Wording, name: str) -> None:
         """Raise an error unless `name`, the value of `argument`, is a column."""
         if not isinstance(name, str):
             raise TypeError(
@@ -49,9 +57,34 @@ class Table:
             hint = did_you_mean(name, self.columns)
             raise self.error(f"there is no column {quoted(name)} ({argument}).{hint}")
 
+    def where(self, name: str, value: Any) -> "Table":
+        """Return the rows in which the column `name` holds a text or number."""
+        self.check_name(wording.WHERE, name)
+        cells = self.columns[name]
+        wanted = str(value).strip()
+        rows = [row for row, cell in enumerate(cells) if _is_equal(cell, wanted)]
+        if not rows:
+            hint = did_you_mean(wanted, dict.fromkeys(filter(None, cells)))
+            raise self.error(
+                f"no row holds {quoted(wanted)} ({wording.WHERE}).{hint}", None, name
+            )
+        note = f"Rows in which column {quoted(name)} is {quoted(wanted)} were read."
+        return Table(
+            self.source,
+            {
+                key: [column[row] for row in rows]
+                for key, column in self.columns.items()
+            },
+            [self.places[row] for row in rows],
+            (*self.notes, note),
+        )
+
     def numbers(self, name: str, hint: str) -> np.ndarray:
         """Return a column as numbers, with NaN for missing values. The error about a
         cell that is not a number ends with `hint`."""
+        plain = parse_numbers(self.columns[name])
+        if plain is not None:
+            return plain
         values = np.empty(len(self.places))
         for row, cell in enumerate(self.columns[name]):
             try:

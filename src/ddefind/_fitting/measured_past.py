@@ -150,14 +150,10 @@ def _fit_from(
             f"{zero:g} on has fewer than two times. Give the delay a smaller "
             f"upper bound {wording.BOUNDS}."
         )
-    later = Data(
-        data.t[is_later] - zero,
-        data.x[is_later],
+    later = data.with_fields(
+        t=data.t[is_later] - zero,
+        x=data.x[is_later],
         sd=None if data.sd is None else data.sd[is_later],
-        names=data.names,
-        label=data.label,
-        origin=data.origin,
-        notes=data.notes,
     )
     text, names = model.texts[0], _start_names(model)
     lines = [f"{state}(0) = {name}" for state, name in zip(model.states, names)]

@@ -9,7 +9,7 @@ can make up for it so far. It is *not judged* where the fit itself is in doubt.
 If only a combination of parameters is determined, such as a product or a sum, the
 verdict names it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -68,7 +68,7 @@ class Verdict:
         return f"<{self}>"
 
 
-def reasons(verdicts: Sequence[Verdict]) -> list[str]:
+def reasons(verdicts: Collection[Verdict]) -> list[str]:
     """The reasons of all verdicts, and their notes. Parameters with the same reason
     share a sentence, and so do those with the same note."""
     names_by_pattern: dict[str, list[str]] = {}

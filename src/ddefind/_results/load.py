@@ -375,4 +375,5 @@ def _data(saved: dict[str, Any]) -> Data:
         label=saved["label"],
         origin=saved["origin"],
         notes=saved["notes"],
+        axis_labels=saved["axis_labels"],
     )

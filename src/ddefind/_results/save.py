@@ -185,4 +185,5 @@ def _data(data: Data) -> dict[str, Any]:
         "label": data.label,
         "origin": data.origin,
         "notes": data.notes,
+        "axis_labels": data.axis_labels,
     }

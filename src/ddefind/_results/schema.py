@@ -60,6 +60,7 @@ _DATA = Record(
         "label": Maybe(Text()),
         "origin": ByType({str: Text(), float: Real(), int: Real()}),
         "notes": Many(Text()),
+        "axis_labels": Maybe(Many(Text(), "k+1")),
     }
 )
 # An array of parameters. Of a least-squares fit, `free` says which free parameter each

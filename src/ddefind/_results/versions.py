@@ -20,8 +20,8 @@ def _complete(content: dict[str, Any]) -> dict[str, Any]:
     """The fields that the first files of version 2 lack: no problem was solved on a
     mesh or with adaptive steps, the delay of modules was a number, no other history was
     chosen or looked for, no fit had process noise, all intervals were those of 95%,
-    verdicts followed from the profiles, these ended without a reason, and every bound
-    but that of a delay or of a frequency was given."""
+    verdicts followed from the profiles, these ended without a reason, every bound but
+    that of a delay or of a frequency was given, and data had no labels of axes."""
     content = {"tolerances": None, "histories": [], "process": None, **content}
     options, problem = content.get("options"), content.get("problem")
     assessment = content.get("assessment")
@@ -35,6 +35,8 @@ def _complete(content: dict[str, Any]) -> dict[str, Any]:
         ]
     if isinstance(free := content.get("free"), dict) and "lower" in free:
         content["free"] = {"given": _given(free), **free}
+    if isinstance(data := content.get("data"), dict):
+        content["data"] = {"axis_labels": None, **data}
     if isinstance(options, dict):
         content["options"] = {"mesh": False, **options}
     if isinstance(problem, dict) and "rhs" in problem:

@@ -156,6 +156,7 @@ EARLIER_END = Wording("solve up to an earlier `T`", "choose an earlier last time
 # Data, and what is measured
 
 COLUMNS = Wording("`columns`", "`--columns`")
+WHERE = Wording("`where`", "`--where`")
 TIME = Wording("`time`", "`--time`")
 TIME_NAME = Wording("`time=NAME`", "`--time NAME`")
 TIME_ZERO = Wording("`start`", "`--time-zero`")
