@@ -34,9 +34,12 @@ def formulas_of(fit: dd.Estimate) -> list[list[str]]:
 def members(formulas: Sequence[str], names: Sequence[str]) -> list[str]:
     """The names of all parameters in the formulas."""
     text = " ".join(formulas)
-    return [
-        n for n in names if re.search(rf"(?<![\w\]]){re.escape(n)}(?![\w\[])", text)
-    ]
+    return [name for name in names if re.search(_word(name), text)]
+
+
+def _word(name: str) -> str:
+    """A pattern of the name as a whole word."""
+    return rf"(?<![\w\]]){re.escape(name)}(?![\w\[])"
 
 
 def value(formula: str, values: Mapping[str, float]) -> float:

@@ -31,10 +31,10 @@ def find_misfit(uncertainty: Uncertainty) -> Misfit | None:
     data, best = uncertainty.setup.data, uncertainty.search_result.best
     count = np.isfinite(data.x).sum(axis=0)
     scatter = rough_noise(data)
+    ratio = np.sqrt(np.maximum(best.squares[0], 0.0) / np.maximum(count, 1)) / scatter
     found = [
-        Misfit(name, float(np.sqrt(squares / n) / rough))
-        for name, squares, n, rough in zip(data.names, best.squares[0], count, scatter)
-        if n >= _FEWEST
-        and np.sqrt(squares / n) > rough * (_CHANCE + _CHANCE_OF_FEW / np.sqrt(n))
+        Misfit(name, float(factor))
+        for name, factor, n in zip(data.names, ratio, count)
+        if n >= _FEWEST and factor > _CHANCE + _CHANCE_OF_FEW / np.sqrt(n)
     ]
     return max(found, key=lambda each: each.factor, default=None)
