@@ -456,7 +456,7 @@ class TestEarlierVersions:
         found = dd.load(path)
         assert isinstance(found, dd.SavedFit) and found.names == ("b", "tau")
         problem = dd.Problem(lambda x, y, tau, t: -0.5 * y, dd.Constant(1.0), 1.0)
-        # Later versions say nothing of what is determined if the residuals are no noise.
+        # Later versions do not say what is determined if the residuals are no noise.
         whole = dd.load(path, problem=problem)
         assert isinstance(whole, dd.Estimate) and whole.values == found.values
         assert "[-inf, inf]   not determined" in str(found)
