@@ -159,7 +159,13 @@ def _started(drawn: RedundantCase, name: str, start: float) -> dd.Parameter:
     given = (drawn.bounds or {}).get(name)
     if given is None:
         return dd.Parameter(start)
-    return dd.Parameter(start, lower=given.lower, upper=given.upper)
+    lower, upper = given.lower, given.upper
+    # An estimate on a bound begins inside of it.
+    if lower is not None and start <= lower:
+        start = lower + 1e-3 * (abs(lower) or abs(drawn.case.truth[name]))
+    if upper is not None and start >= upper:
+        start = upper - 1e-3 * (abs(upper) or abs(drawn.case.truth[name]))
+    return dd.Parameter(start, lower=lower, upper=upper)
 
 
 def with_room(drawn: RedundantCase) -> set[str]:

@@ -54,7 +54,7 @@ _GOES_ON = (
 )
 # A fit is noticeably better if chi-square is lower by the square of this. How often the
 # estimate moves to such a fit.
-_NOTICEABLE_R, _MOST_MOVES = 1.0, 2
+_NOTICEABLE_R, _MOST_MOVES = 0.3, 2
 # What is printed below many fits without intervals.
 _LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
 
@@ -293,11 +293,17 @@ def _better_fit(estimate: Estimate) -> Estimate | None:
     if theta is None or lowest > -_NOTICEABLE_R:
         return None
     setup, result = estimate.setup, estimate.search_result
+    # Of minima that tie, the one with the much shorter delay is preferred.
+    before, after = setup.delay(np.stack([estimate.best, theta]))
+    if lowest > -1 and after > 2 * before:
+        return None
     found = moved_to(setup, result, theta, estimate.seed)
-    count = np.isfinite(setup.data.x).sum(axis=0)
+    measured = setup.measured
+    count = np.isfinite(setup.data.x).sum(axis=0)[measured]
     with np.errstate(divide="ignore"):
         before, after = (
-            np.sum(count * np.log(each.best.squares[0])) for each in (result, found)
+            np.sum(count * np.log(each.best.squares[0, measured]))
+            for each in (result, found)
         )
     if setup.weights_are_absolute:
         before, after = result.best.loss[0], found.best.loss[0]

@@ -16,8 +16,6 @@ _R_TOLERANCE = 0.02
 # A profile is open if the parameter can be moved farther than this factor times its
 # size or its standard error, whichever is larger.
 _OPEN_FACTOR = 1e4
-# The same for a profile that does not rise at all: whose r is below the second number.
-_FLAT_FACTOR, _FLAT = 1e2, 0.01
 # By which factor steps may grow, and where r is below the third number.
 _GROWTH, _FAST_GROWTH, _LOW_R = 3.0, 10.0, 0.1
 # A value this many times as large as its natural size got so large only because the
@@ -226,8 +224,7 @@ class EndSearch:
         """The fit is inside: choose the next step, the one that a linear r(v) suggests,
         but not much longer than the last one."""
         moved = abs(self.value - self.origin)
-        share = _FLAT_FACTOR / _OPEN_FACTOR if r < _FLAT else 1.0
-        self.is_open = self.value == self.bound or moved > share * self.farthest
+        self.is_open = self.value == self.bound or moved > self.farthest
         self.done = self.is_open
         last_step = abs(self.value - self.inside)
         linear_step = moved * (self.quantile / max(r, 0.1) - 1)

@@ -185,21 +185,21 @@ class _ProfileSearch:
 
     def open_plateaus(self, ends: Sequence[EndSearch]) -> None:
         """Declare those ends open that a fit far beyond them shows to be on a plateau
-        (see `_PLATEAU_R`), or where r is again below the quantile within the bounds.
+        (see `_PLATEAU_R`), or where r is again below the quantile.
 
-        A plateau is a property of the data and the model: it is looked for beyond the
-        bounds of the value, too."""
+        Where a bound is nearer, the fit is made there: a plateau is flat enough there
+        to go on as far as without the bound."""
         tested = [(end, far) for end in ends if (far := _far_beyond(end)) is not None]
         if not tested:
             return
-        starts = [end.starts_at(value) for end, value in tested]
+        lower, upper = self.setup.lower, self.setup.upper
+        held = [float(np.clip(far, lower[e.j], upper[e.j])) for e, far in tested]
+        starts = [end.starts_at(value) for (end, _), value in zip(tested, held)]
         fits = self.fit_held([end.j for end, _ in tested], starts)
-        for (end, value), (loss, _, sensitivity) in zip(tested, fits):
+        for (end, far), (loss, _, sensitivity) in zip(tested, fits):
             r = self.optimum.r(loss)
-            is_plateau = sensitivity * abs(value - end.limit) < _PLATEAU_CHANGE
-            is_within = end.side * (end.bound - value) >= 0
-            falls = r < self.quantile and is_within
-            end.is_open = falls or (is_plateau and r < _PLATEAU_R)
+            is_plateau = sensitivity * abs(far - end.limit) < _PLATEAU_CHANGE
+            end.is_open = r < self.quantile or (is_plateau and r < _PLATEAU_R)
 
     def look_near_zero(self, ends: Sequence[EndSearch]) -> None:
         """Fit at values of the natural size, of both signs, if a profile is flat so

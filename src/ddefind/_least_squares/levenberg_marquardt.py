@@ -35,6 +35,9 @@ _RUNNING = -1
 # Jacobian.
 _COSINE_TOLERANCE = 1e-8
 _LARGEST_DAMPING = 1e16
+# A value stays where it is if doubling it changes the residuals by less than this
+# share: it would run away, for nothing but rounding errors.
+_NEGLIGIBLE = 1e-13
 
 
 class Convergence(NamedTuple):
@@ -211,11 +214,13 @@ def _propose(box: Box, theta, normal: NormalEquations, damping) -> _Proposal:
     index = jnp.arange(theta.shape[0])
     on_diagonal = index[:, None] == index
     D = jnp.sqrt(jnp.sum(jnp.where(on_diagonal, information, 0.0), axis=1))
-    D = jnp.where(D > 0, D, 1.0)
     outwards = ((theta <= box.lower) & (gradient > 0)) | (
         (theta >= box.upper) & (gradient < 0)
     )
-    free = ~(outwards | box.held)
+    is_negligible = D * jnp.abs(theta) < _NEGLIGIBLE * jnp.sqrt(S)
+    is_negligible &= theta != 0
+    free = ~(outwards | box.held | is_negligible)
+    D = jnp.where(D > 0, D, 1.0)
     scaled_gradient = jnp.where(free, gradient / D, 0.0)
     scaled_matrix = jnp.where(free[:, None] & free, information / (D[:, None] * D), 0.0)
 
