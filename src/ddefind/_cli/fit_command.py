@@ -138,6 +138,8 @@ def _fit(
     if not math.isfinite(result.loss):
         typer.echo(f"Error: {result.message}", err=True)
         return DOUBTFUL
+    for note in result.data.notes[len(data.notes) :]:
+        messages.say(f"{note}\n")
     content, is_complete = result.file_content(), True
     try:
         if as_json:

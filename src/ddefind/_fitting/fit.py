@@ -13,6 +13,7 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
+from .._util import wording
 from .._util.errors import check_instance, quoted
 from .bare_model import problem_of
 from .history_from_data import depends_on_data, fit_with_data
@@ -30,6 +31,8 @@ from .request import (
 
 # Above this number of parameters the normal equations cost more than they save.
 _MOST_FOR_LEAST_SQUARES = 200
+# Data that begin after more than so many lengths of the record are far from time zero.
+_FAR = 20.0
 
 # What `fit` fits: a callable object is a right-hand side alone.
 Model: TypeAlias = Problem | Equation | Callable[..., Any]
@@ -361,9 +364,23 @@ def _matched(equation: Equation | None, data: Data) -> Data:
 def _from_first_time(problem: Problem, data: Data) -> Data:
     """The data, with times that are counted from the first one if they begin later than
     one length of the record, and the equation is the same at all times: the history is
-    meant to end where the data begin."""
-    begins_late = len(data) > 1 and data.t[0] > data.T - data.t[0]
-    return data.from_first_time() if begins_late and problem.is_autonomous else data
+    meant to end where the data begin. If the equation depends on time, data that begin
+    far from zero are refused."""
+    check_instance("data", data, Data, "Data(t, x)")
+    first, length = float(data.t[0]), float(data.T - data.t[0])
+    if len(data) < 2 or first <= length:
+        return data
+    if problem.is_autonomous:
+        return data.from_first_time()
+    if first > _FAR * length:
+        raise ValueError(
+            f"The first measurement is at t = {first:.6g}, but the history ends at "
+            "time 0: the equation would have to be solved over "
+            f"{first / length:.0f} lengths of the record before there is anything to "
+            f"compare. {wording.later_time_zero(f'{first:.15g}')}, and write "
+            f"t + {first:.15g} for t in the equation."
+        )
+    return data
 
 
 def _with_settings_of(

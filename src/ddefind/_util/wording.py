@@ -172,6 +172,14 @@ def time_zero(value: str) -> Wording:
     return Wording(f"`start={value}`", f"`--time-zero {value}`")
 
 
+def later_time_zero(value: str) -> Wording:
+    """Another time 0 for data that begin long after it."""
+    return Wording(
+        f"Count the times from there, as `dd.Data(t - {value}, x)`",
+        f"Let time 0 be there, by `--time-zero {value}`",
+    )
+
+
 def standard_deviations(names: Sequence[str]) -> Wording:
     """The standard deviations of measured quantities."""
     columns = ", ".join(f"`{name}_sd`" for name in names)
