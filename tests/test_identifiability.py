@@ -34,6 +34,10 @@ def fitted(text, truth, noise=0.02, seed=0, parameters=None):
     return dd.fit(model, data, parameters=parameters or truth, optimizer=NEAR, **QUIET)
 
 
+def said(fit):
+    return reasons([*fit.verdicts.values()])
+
+
 def only(formula):
     return f"Only `{formula}` is determined, not its parts."
 
@@ -52,7 +56,7 @@ def only(formula):
 )
 def test_the_formula_of_a_combination(rate, truth, formula):
     fit = fitted(f"x' = -{rate} * x(t - tau)", {**truth, "tau": 0.9})
-    assert reasons(fit.assessment.verdicts) == [only(formula)]
+    assert said(fit) == [only(formula)]
     assert fit.derived(formula).is_determined
     assert fit.standard_errors["tau"] < 0.1
 
@@ -63,13 +67,11 @@ def test_equal_values_are_a_product_or_a_sum(noise):
     formula of another kind is not named."""
     equal = {"a": 0.7, "c": 0.7, "tau": 0.9}
     product = fitted("x' = -2 * a * c * x(t - tau)", equal, noise)
-    assert reasons(product.assessment.verdicts) == [only("a * c")]
+    assert said(product) == [only("a * c")]
     total = fitted("x' = -(a + c) * x(t - tau)", equal, noise)
-    assert reasons(total.assessment.verdicts) == [only("a + c")]
+    assert said(total) == [only("a + c")]
     root = fitted("x' = -sqrt(a^2 + c^2) * x(t - tau)", equal, noise)
-    assert reasons(root.assessment.verdicts) == [
-        "Of `a`, `c` only one combination is determined."
-    ]
+    assert said(root) == ["Of `a`, `c` only one combination is determined."]
 
 
 def test_what_cannot_be_tested_is_not_said():
@@ -77,16 +79,14 @@ def test_what_cannot_be_tested_is_not_said():
     tight = {"a": dd.Parameter(0.5, lower=0.499, upper=0.501), "c": 0.5, "tau": 0.9}
     truth = {"a": 0.5, "c": 0.5, "tau": 0.9}
     fit = fitted("x' = -(a + c) * x(t - tau)", truth, parameters=tight)
-    assert reasons(fit.assessment.verdicts) == [
-        "Of `a`, `c` only one combination is determined."
-    ]
+    assert said(fit) == ["Of `a`, `c` only one combination is determined."]
 
 
 def test_a_coefficient_that_has_a_parameters_value_by_accident():
     """The delay has the value of the exponent 1.1, but does not stand there."""
     truth = {"k": 2.0, "m": 1.0, "tau": 1.1}
     fit = fitted("x' = -k * exp(-1.1 * m) * x(t - tau)", truth, noise=0.0)
-    assert reasons(fit.assessment.verdicts) == [only("k * exp(-m * 1.1)")]
+    assert said(fit) == [only("k * exp(-m * 1.1)")]
 
 
 def test_a_saved_fit_keeps_its_sentences(tmp_path, monkeypatch):
@@ -210,7 +210,7 @@ def test_a_fit_says_which_delays_can_be_exchanged(tmp_path):
 def test_a_fit_says_that_only_the_sum_of_delays_is_determined():
     text = "x' = -k * x(t - tau_1 - tau_2)"
     fit = two_delays(text, {"k": 0.8, "tau_1": 0.4, "tau_2": 0.7})
-    assert reasons(fit.assessment.verdicts) == [only("tau_1 + tau_2")]
+    assert said(fit) == [only("tau_1 + tau_2")]
 
 
 def test_a_mirror_image_is_not_counted_as_another_minimum():
@@ -223,9 +223,8 @@ def test_a_mirror_image_is_not_counted_as_another_minimum():
     assert fit.assessment is not None
     plain = replace(fit, search_result=result)
     assert "2 minima, the best reached once, the next 0 above it" in str(plain)
-    noted = tuple(
-        replace(verdict, note="Exchanged.") for verdict in fit.assessment.verdicts
-    )
+    judged = fit.verdicts.values()
+    noted = tuple(replace(verdict, note="Exchanged.") for verdict in judged)
     assessment = replace(fit.assessment, verdicts=noted)
     exchanged = replace(plain, assessment=assessment)
     assert "one minimum, reached 5 times." in str(exchanged)

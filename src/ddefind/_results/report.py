@@ -11,6 +11,7 @@ import numpy as np
 from .._adaptive.methods import AbstractAdaptive, Radau
 from .._inference.identifiability import DETERMINED, reasons
 from .._least_squares.search import Minimum
+from .._problem.network_weights import count_weights, named_indices, without_weights
 from .._shooting.process_noise import ProcessNoise
 from .._util.json_numbers import nonfinite_as_none
 from .._util.text_table import (
@@ -36,14 +37,15 @@ def as_text(fit: "Estimate") -> str:
     """The table and the sentences as text."""
     if not np.isfinite(fit.loss):
         return fit.message
-    return "\n".join([*table_lines(_cells(fit), left=(0, 3, 4)), "", *_sentences(fit)])
+    lines = [*table_lines(_cells(fit), left=(0, 3, 4)), *count_weights(fit.networks)]
+    return "\n".join([*lines, "", *_sentences(fit)])
 
 
 def as_html(fit: "Estimate") -> str:
     """The same for notebooks."""
     if not np.isfinite(fit.loss):
         return f"<p>{escape(fit.message)}</p>"
-    return html_table(_cells(fit), _sentences(fit))
+    return html_table(_cells(fit), [*count_weights(fit.networks), *_sentences(fit)])
 
 
 def as_dict(fit: "Estimate") -> dict[str, Any]:
@@ -70,8 +72,16 @@ def as_dict(fit: "Estimate") -> dict[str, Any]:
 
 
 def table(fit: "Estimate") -> list[dict[str, Any]]:
-    """A row of plain numbers and strings for each parameter; None where there is no
-    number. Without an assessment there are no intervals and verdicts."""
+    """A row of plain numbers and strings for each parameter, without the weights of
+    networks; None where there is no number. Without an assessment there are no
+    intervals and verdicts."""
+    named = named_indices(len(fit.names), fit.networks)
+    rows = _rows(fit)
+    return [rows[j] for j in named]
+
+
+def _rows(fit: "Estimate") -> list[dict[str, Any]]:
+    """The rows of all parameters."""
     errors = fit.standard_errors if np.isfinite(fit.loss) else {}
     rows = [
         {
@@ -113,7 +123,7 @@ def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
             verdict = "" if row["verdict"] == DETERMINED else row["verdict"]
             cells += (format_interval(low, high, digits), verdict)
         rows.append(cells)
-    return [_HEADER[: len(rows[0])], *rows]
+    return [_HEADER[: 3 if fit.assessment is None else 5], *rows]
 
 
 def _sentences(fit: "Estimate") -> list[str]:
@@ -125,7 +135,10 @@ def _sentences(fit: "Estimate") -> list[str]:
         lines += [*_about_solver(fit), fit.message]
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS]
-    return [*lines, *reasons(fit.assessment.verdicts), *cautions(fit, fit.assessment)]
+    named = named_indices(len(fit.names), fit.networks)
+    said = reasons([fit.assessment.verdicts[j] for j in named])
+    said = [without_weights(each, fit.names, fit.networks) for each in said]
+    return [*lines, *said, *cautions(fit, fit.assessment)]
 
 
 def _about_solver(fit: "Estimate") -> list[str]:
