@@ -124,6 +124,8 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:
     """Return a table, one dictionary per row, as the text of a CSV file."""
     text = io.StringIO()
+    if not rows:
+        return ""  # All parameters are weights of networks.
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

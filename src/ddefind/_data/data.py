@@ -183,8 +183,9 @@ class Data:
 
     @property
     def _is_unnamed(self) -> bool:
-        """Whether the quantities have the names that `Data` gives without `names`."""
-        return self.names == _names(None, len(self.names))
+        """Whether several quantities have the names that they get without `names`."""
+        k = len(self.names)
+        return k > 1 and self.names == _names(None, k)
 
     def later(self, time: float) -> "Data":
         """Return the same data with all times later by `time`."""

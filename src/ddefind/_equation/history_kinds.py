@@ -26,6 +26,11 @@ KINDS = tuple(_VECTORS)
 CHOSEN_BY_FIT = ("auto", "data")
 
 
+def is_kind(history: Any, kind: str) -> bool:
+    """Whether a history is one of the class that a kind stands for."""
+    return type(history) is _VECTORS[kind][0]
+
+
 def read_history(history: Any, lines: ModelLines) -> Any:
     """The argument `history` as it is kept in an `Equation`."""
     in_text = lines.of("history")

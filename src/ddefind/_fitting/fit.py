@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
 from .._data.data import Data
 from .._equation.equation import Equation
+from .._equation.problem_text import equation_of
 from .._loss.losses import SumOfSquares
 from .._problem.parameters import Fixed, parameter_vector
 from .._problem.problem import Problem
@@ -112,8 +113,8 @@ def fit(
     **Arguments**
 
     - `problem`: a `Problem`, or an `Equation`, which needs no values. The data's
-      columns are matched by name to the states of an equation, or to what it observes;
-      data without names are in the order of the equation. A function alone, as `def
+      columns are matched by name to the states of a text, or to what it observes; data
+      without names are in the order of the text. A function alone, as `def
       rhs(x, y, tau, t, r=1.0)`, is a right-hand side with the parameter `r`, one delay
       and a constant history.
     - `data`: the measurements. If they begin later than one length of the record after
@@ -170,7 +171,7 @@ def _fit(
     given: FitOptions,
 ) -> Any:
     """A fit whose history is known."""
-    model, equation = _problem_and_equation(problem, data, given)
+    model, equation = _problem(problem, data, given), _equation(problem, given)
     matched = _from_first_time(model, _matched(equation, data))
     given = _with_settings_of(equation, matched, given)
     task = FitTask(model, matched, {}, given.seed, equation)
@@ -257,13 +258,10 @@ def fit_many(
         )
     _check_one_equation(problems)
     distinct = {
-        id(each): _problem_and_equation(each, own, given)
-        for each, own in zip(problems, sets)
+        id(each): _problem(each, own, given) for each, own in zip(problems, sets)
     }
-    models, equation = (
-        [distinct[id(each)][0] for each in problems],
-        distinct[id(problems[0])][1],
-    )
+    models = [distinct[id(each)] for each in problems]
+    equation = _equation(first, given)
     matched = [
         _from_first_time(model, _matched(equation, each))
         for model, each in zip(models, sets)
@@ -319,39 +317,45 @@ def _check_one_equation(problems: Sequence[Any]) -> None:
         )
 
 
-def _problem_and_equation(
-    problem: Model, data: Data, options: FitOptions
-) -> tuple[Problem, Equation | None]:
-    """The problem to fit, and the text equation that it is made of, if it is."""
+def _problem(problem: Model, data: Data, options: FitOptions) -> Problem:
+    """The problem to fit."""
     check_instance("data", data, Data, "Data(t, x)")
     if isinstance(problem, Equation):
-        equation = problem
-        if options.history is not None:
-            equation = problem.with_history(options.history)
-        return equation.blank, equation
+        return _with_given_history(problem, options).blank
     if callable(problem) and not isinstance(problem, type):
-        return problem_of(problem, data, options.history), None
-    _check_problem(problem)
+        return problem_of(problem, data, options.history)
+    checked = _checked_problem(problem)
     if options.history is not None:
         raise ValueError(
             "`history` replaces that of an `Equation`; a `Problem` has its own."
         )
-    return problem, None
+    return checked
 
 
-def _check_problem(problem: Any) -> None:
-    """Raise an error unless `problem` is a `Problem`."""
+def _equation(problem: Model, options: FitOptions) -> Equation | None:
+    """The text equation that a problem is or was made from, if there is one."""
+    if isinstance(problem, Equation):
+        return _with_given_history(problem, options)
+    return equation_of(problem) if isinstance(problem, Problem) else None
+
+
+def _with_given_history(model: Equation, options: FitOptions) -> Equation:
+    given = options.history
+    return model if given is None else model.with_history(given)
+
+
+def _checked_problem(problem: Any) -> Problem:
+    """The problem, or an error if it is something else."""
     if isinstance(problem, str):
         raise TypeError(
             "`problem` is a text. Make an equation of it: "
             f"`dd.fit(dd.equation({quoted(problem)}), data)`."
         )
     if isinstance(problem, type):
-        raise TypeError(
-            f"`problem` is the class `{problem.__name__}`. Call it: "
-            f"`{problem.__name__}(...)`."
-        )
+        name = problem.__name__
+        raise TypeError(f"`problem` is the class `{name}`. Call it: `{name}(...)`.")
     check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
+    return problem
 
 
 def _matched(equation: Equation | None, data: Data) -> Data:

@@ -19,6 +19,8 @@ from .formulas import Formula, constant_formulas, varying
 _SAME_LOSS, _SAME_CHI_SQUARE = 1e-6, 0.02
 # By how much it is changed, as shares: the parameter and the part that it multiplies.
 _CHANGE_OF_PARAMETER, _CHANGE_OF_PART = 0.1, 0.3
+# Formulas are sought in groups of up to so many values.
+_LARGEST_GROUP = 8
 # How much gradients must differ to count as independent.
 _INDEPENDENT = 1e-3
 
@@ -73,9 +75,10 @@ def _formulas(
 ) -> tuple[Formula, ...]:
     """Independent formulas of the group, at most `count`, the simplest ones.
 
-    There are none if some of the group hardly moved, because of bounds."""
+    There are none if some of the group hardly moved, because of bounds, or if it is as
+    large as that of the weights of a network."""
     places = found.places
-    if len(varying(places, group)) < len(group):
+    if len(group) > _LARGEST_GROUP or len(varying(places, group)) < len(group):
         return ()
     known: list[Formula] = []
     gradients = np.zeros((0, len(group)))

@@ -10,6 +10,12 @@ import numpy as np
 from .._adaptive.methods import AbstractAdaptive
 from .._least_squares.normal_equations import LeastSquaresModel
 from .._least_squares.observe import observed
+from .._problem.network_weights import (
+    Networks,
+    named_indices,
+    networks_of,
+    without_weights,
+)
 from .._problem.parameters import (
     find,
     finite_numbers,
@@ -19,6 +25,7 @@ from .._problem.parameters import (
 from .._problem.problem import Problem
 from .._solve.solve import solve
 from .._util import wording
+from .._util.data_frame import data_frame
 from .._util.errors import shown
 from .._util.text_table import html_table, table_lines
 from .covariance import Uncertainty
@@ -81,6 +88,15 @@ class Prediction:
     def _repr_html_(self) -> str:
         return html_table(self._rows(), self.notes)
 
+    def to_frame(self) -> Any:
+        """A pandas data frame with a row for each time and quantity."""
+        arrays = ("mean", "sd", "low", "high", "noisy_low", "noisy_high", "determined")
+        k = len(self.names)
+        columns: dict[str, Any] = {"t": np.repeat(self.t, k)}
+        columns["quantity"] = list(self.names) * len(self.t)
+        columns |= {name: getattr(self, name).ravel() for name in arrays}
+        return data_frame(columns)
+
     def plot(self) -> Any:
         """A matplotlib figure: the trajectory with its bands."""
         from ..plots import plot_prediction
@@ -133,6 +149,7 @@ def predict(
     mean, gradient = values[..., 0], np.where(is_given, 0.0, values[..., 1:])
     _check_finite(model, theta, times, values)
     measured = setup.measured
+    networks = networks_of(problem, setup.model.free.names)
     noise = np.where(measured, search_result.noise, 0.0)
     propagated = propagate(uncertainty, gradient, noise)
     propagated = propagated._replace(moved=propagated.moved & ~is_given)
@@ -149,7 +166,7 @@ def predict(
         mean + noisy,
         np.all(~propagated.moved, axis=-1),
         level,
-        tuple(_notes(uncertainty, times, propagated, gradient, measured)),
+        tuple(_notes(uncertainty, times, propagated, gradient, measured, networks)),
     )
 
 
@@ -213,20 +230,26 @@ def _notes(
     propagated: Propagated,
     gradient: np.ndarray,
     measured: np.ndarray,
+    networks: Networks,
 ) -> list[str]:
     """What the bands leave out, in sentences."""
     names = uncertainty.setup.model.free.names
     notes = []
-    for j in np.flatnonzero(propagated.moved.any(axis=(0, 1))):
-        first = times[propagated.moved[..., j].any(axis=1)].min()
-        notes.append(
-            f"From t = {first:.4g} on `{names[j]}` matters, which the data do not "
-            "determine; the bands leave it out."
-        )
+    named = named_indices(len(names), networks)
+    groups = {(f"`{names[j]}` matters", "it"): [j] for j in named}
+    groups |= {(f"weights of {n} matter", "them"): [*i] for n, i in networks.items()}
+    for (what, them), indices in groups.items():
+        moved = propagated.moved[..., indices].any(axis=(1, 2))
+        if moved.any():
+            notes.append(
+                f"From t = {times[moved].min():.4g} on {what}, which the data do not "
+                f"determine; the bands leave {them} out."
+            )
     has_influence = np.any(gradient != 0, axis=(0, 1))
     held = np.flatnonzero(uncertainty.at_bound & has_influence)
     if len(held):
         listed = ", ".join(f"`{names[j]}`" for j in held)
+        listed = without_weights(listed, names, networks)
         notes.append(f"On a bound, and taken as known: {listed}.")
     quantities = uncertainty.setup.data.names
     lacking = ", ".join(quantities[i] for i in np.flatnonzero(~measured))

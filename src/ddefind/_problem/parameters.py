@@ -338,12 +338,17 @@ def _check_starts(
     upper: np.ndarray,
     free: np.ndarray,
 ) -> None:
+    lacking = [names[e] for e in free if not np.isfinite(start[e])]
+    if lacking:
+        given = ", ".join(f"{name!r}: 1.0" for name in lacking[:5])
+        more = ", ..." if lacking[5:] else ""
+        raise ValueError(
+            "Gradient descent begins at one point, but there is no start value for "
+            f"{', '.join(lacking[:5])}{more}: give it in `parameters`, as "
+            f"{{{given}{more}}}. Least squares, which is for up to some hundred "
+            "parameters, needs none."
+        )
     for e in free:
-        if not np.isfinite(start[e]):
-            raise ValueError(
-                f"{names[e]!r} needs a finite start, but has {start[e]}: give one "
-                f"{wording.start_value(names[e])}."
-            )
         if not lower[e] < start[e] < upper[e]:
             raise ValueError(
                 f"The start of {names[e]!r}, {start[e]:g}, must lie between its bounds "

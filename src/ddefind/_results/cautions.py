@@ -18,6 +18,7 @@ from .._inference.residual_tests import (
 )
 from .._least_squares.computed_delays import computed_delays
 from .._least_squares.default_bounds import possible_delays
+from .._problem.network_weights import named_indices
 from .._util import wording
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
         )
     sentences += [_other_history(assessment)]
     return [sentence for sentence in sentences if sentence]
+
+
+def _named(fit: "Estimate") -> list[int]:
+    """The numbers of the parameters that are not weights of a network."""
+    return named_indices(len(fit.names), fit.networks)
 
 
 def _few_values(fit: "Estimate") -> str:
@@ -86,9 +92,8 @@ def _step_error(fit: "Estimate") -> str:
 
 def _bounds(fit: "Estimate") -> list[str]:
     sentences = []
-    for j in np.flatnonzero(
-        fit.uncertainty.at_bound & ~fit.uncertainty.without_influence
-    ):
+    held = fit.uncertainty.at_bound & ~fit.uncertainty.without_influence
+    for j in filter(held.__getitem__, _named(fit)):
         low, high, value = fit.setup.lower[j], fit.setup.upper[j], fit.best[j]
         side = "lower" if value - low < high - value else "upper"
         text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
@@ -121,7 +126,8 @@ def _priors(fit: "Estimate") -> list[str]:
     return [
         f"`{fit.names[j]}` is {away[j]:.1f} standard deviations off its prior: the two "
         "contradict each other."
-        for j in np.flatnonzero(away > _CONTRADICTED)
+        for j in _named(fit)
+        if away[j] > _CONTRADICTED
     ]
 
 
@@ -146,7 +152,7 @@ def _tie(fit: "Estimate", assessment: Assessment) -> str:
     away = np.abs(theta - fit.best) / np.where(np.isfinite(errors), errors, np.inf)
     places = [
         f"{fit.names[j]} = {theta[j]:.4g} (not {fit.best[j]:.4g})"
-        for j in np.argsort(-away, kind="stable")[:3]
+        for j in sorted(_named(fit), key=lambda j: -away[j])[:3]
         if away[j] > 1 and assessment.verdicts[j].verdict != NOT_DETERMINED
     ]
     if not places:

@@ -18,6 +18,7 @@ from .. import models
 from .._adaptive import methods
 from .._adaptive.methods import AbstractAdaptive
 from .._equation.equation import Equation, equation
+from .._equation.problem_text import equation_of
 from .._problem import general_delays, history
 from .._problem.delays import AbstractDelay
 from .._problem.problem import Problem
@@ -53,7 +54,7 @@ _SOLVERS = {**_FIXED_SOLVERS, **_ADAPTIVE_SOLVERS}
 
 def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
     """A problem without its numbers; None if a part of it is the user's code."""
-    if model is not None:
+    if model is not None or (model := equation_of(problem)) is not None:
         return _describe_equation(model)
     rhs, past = _describe_module(problem.rhs), _describe_module(problem.history)
     is_number = isinstance(problem.tau, jax.Array)

@@ -37,6 +37,7 @@ from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
 from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
+from .._problem.network_weights import named_indices
 from .._problem.problem import Problem
 from .._shooting.process_noise import ProcessNoise
 from .limits import limits
@@ -303,7 +304,8 @@ class Estimate(AbstractFit):
         undetermined = tuple(
             name for name, v in known.verdicts.items() if v == NOT_DETERMINED
         )
-        return bootstrap(self.uncertainty, known.fitted, undetermined, n, kind, seed)
+        found = bootstrap(self.uncertainty, known.fitted, undetermined, n, kind, seed)
+        return replace(found, networks=self.networks)
 
     def sample(
         self, draws: int = 1000, warmup: int = 1000, chains: int = 2, seed: int = 0
@@ -335,9 +337,9 @@ class Estimate(AbstractFit):
         return as_dict(self)
 
     def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter: name, estimate, standard error and, unless they
-        were left out, its interval and verdict. None stands where there is no
-        number."""
+        """A row for each parameter, without the weights of networks: name, estimate,
+        standard error and, unless they were left out, its interval and verdict. None
+        stands where there is no number."""
         return table(self)
 
     def file_content(self) -> dict[str, Any]:
@@ -357,10 +359,12 @@ class Estimate(AbstractFit):
         return plot_estimate(self)
 
     def plot_profile(self, *names: str) -> Any:
-        """A matplotlib figure of profiles, by default of all parameters."""
+        """A matplotlib figure of profiles, by default of all parameters but the weights
+        of networks."""
         from ..plots import plot_profiles
 
-        return plot_profiles([self.profile(name) for name in names or self.names])
+        named = [self.names[j] for j in named_indices(len(self.names), self.networks)]
+        return plot_profiles([self.profile(name) for name in names or named])
 
     def plot_waterfall(self) -> Any:
         """A matplotlib figure: the chi-squares at which the starts ended, sorted."""

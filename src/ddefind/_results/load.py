@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, final, overload
+from dataclasses import replace
+from typing import Any, overload
 
 import numpy as np
 
@@ -43,38 +43,9 @@ from .estimate import Estimate
 from .make_estimate import make_estimate
 from .result import FitResult
 from .saved_file import read_saved
+from .saved_fit import SavedFit
 from .schema import read_content
 from .status import Status
-
-
-@final
-@dataclass(frozen=True)
-class SavedFit:
-    """The numbers of a saved fit whose model is code, which no file holds.
-
-    `dd.load(path, problem=...)` with that model gives the whole fit."""
-
-    names: tuple[str, ...]
-    best: np.ndarray
-    loss: float
-    status: Status
-    message: str
-    seconds: float
-    data: Data
-    table: tuple[dict[str, Any], ...]
-    text: str
-
-    @property
-    def values(self) -> dict[str, float]:
-        """The learned parameters by name."""
-        return dict(zip(self.names, self.best.tolist()))
-
-    def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter, as that of the fit."""
-        return [dict(row) for row in self.table]
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @overload
@@ -109,13 +80,18 @@ def load(
     True
     """
     if problem is not None and not isinstance(problem, Equation):
+        if callable(problem):
+            raise TypeError(
+                "`problem` is a right-hand side. Give the whole problem that was "
+                "fitted, with any values: `dd.Problem(rhs, dd.Constant(1.0), tau=1.0)`."
+            )
         check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
     saved = read_saved(path)
     name = file_name(path)
     try:
         content = read_content(saved)
         if problem is None and content["problem"] is None:
-            return _numbers_only(content)
+            return _numbers_only(content, saved)
         blank, model = _blank_problem(content, problem)
         filled = _filled(blank, content["parameters"])
         whole = _estimate if content["kind"] == "estimate" else _descent
@@ -352,10 +328,13 @@ def _descent(
     )
 
 
-def _numbers_only(content: dict[str, Any]) -> SavedFit:
+def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
+    """What can be said without the model; `saved` is what the file holds."""
+    is_estimate = content["kind"] == "estimate"
+    best = content["search"]["best"]["z"] if is_estimate else content["free"]["best"]
     return SavedFit(
         names=tuple(content["free"]["names"]),
-        best=np.array([row["estimate"] for row in content["table"]], dtype=float),
+        best=best,
         loss=content["loss"],
         status=Status[content["status"]],
         message=content["message"],
@@ -363,6 +342,7 @@ def _numbers_only(content: dict[str, Any]) -> SavedFit:
         data=_data(content["data"]),
         table=tuple(content["table"]),
         text=content["text"],
+        content=saved,
     )
 
 

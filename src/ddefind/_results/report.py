@@ -16,6 +16,7 @@ from .._inference.identifiability import (
     reasons,
 )
 from .._least_squares.search import Minimum
+from .._problem.network_weights import count_weights, named_indices, without_weights
 from .._shooting.process_noise import ProcessNoise
 from .._util import wording
 from .._util.json_numbers import nonfinite_as_none
@@ -42,14 +43,15 @@ def as_text(fit: "Estimate") -> str:
     """The table and the sentences as text."""
     if not np.isfinite(fit.loss):
         return fit.message
-    return "\n".join([*table_lines(_cells(fit), left=(0, 3, 4)), "", *_sentences(fit)])
+    lines = [*table_lines(_cells(fit), left=(0, 3, 4)), *count_weights(fit.networks)]
+    return "\n".join([*lines, "", *_sentences(fit)])
 
 
 def as_html(fit: "Estimate") -> str:
     """The same for notebooks."""
     if not np.isfinite(fit.loss):
         return f"<p>{escape(fit.message)}</p>"
-    return html_table(_cells(fit), _sentences(fit))
+    return html_table(_cells(fit), [*count_weights(fit.networks), *_sentences(fit)])
 
 
 def as_dict(fit: "Estimate") -> dict[str, Any]:
@@ -76,8 +78,16 @@ def as_dict(fit: "Estimate") -> dict[str, Any]:
 
 
 def table(fit: "Estimate") -> list[dict[str, Any]]:
-    """A row of plain numbers and strings for each parameter; None where there is no
-    number. Without an assessment there are no intervals and verdicts."""
+    """A row of plain numbers and strings for each parameter, without the weights of
+    networks; None where there is no number. Without an assessment there are no
+    intervals and verdicts."""
+    named = named_indices(len(fit.names), fit.networks)
+    rows = _rows(fit)
+    return [rows[j] for j in named]
+
+
+def _rows(fit: "Estimate") -> list[dict[str, Any]]:
+    """The rows of all parameters."""
     errors = fit.standard_errors if np.isfinite(fit.loss) else {}
     rows = [
         {
@@ -106,8 +116,9 @@ def table(fit: "Estimate") -> list[dict[str, Any]]:
 
 def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
     """The printed table, with its header."""
-    rows = []
-    for j, row in enumerate(table(fit)):
+    rows, named = [], named_indices(len(fit.names), fit.networks)
+    ends = [] if fit.assessment is None else limits(fit)
+    for j, row in zip(named, table(fit)):
         value, error = row["estimate"], row["standard_error"]
         digits = decimals(value, error)
         cells = (row["name"], "-", "-")
@@ -116,8 +127,7 @@ def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
             cells = (row["name"], format_number(value, digits), shown)
         if fit.assessment is not None:
             is_plain = row["verdict"] in (DETERMINED, NOT_JUDGED)
-            ends = limits(fit)[j].text(digits)
-            cells += (ends, "" if is_plain else row["verdict"])
+            cells += (ends[j].text(digits), "" if is_plain else row["verdict"])
         rows.append(cells)
     header = _HEADER
     if fit.assessment is not None:
@@ -151,9 +161,13 @@ def _sentences(fit: "Estimate") -> list[str]:
         lines += [*_about_solver(fit), fit.message]
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS.format(wording.INTERVALS)]
-    if any(each.has_bounds and "*" in each.text(None) for each in limits(fit)):
+    named = named_indices(len(fit.names), fit.networks)
+    found = limits(fit)
+    if any("*" in found[j].text(None) for j in named):
         lines.append(EXPLANATION)
-    return [*lines, *reasons(fit.assessment.verdicts), *cautions(fit, fit.assessment)]
+    said = reasons([fit.assessment.verdicts[j] for j in named])
+    said = [without_weights(each, fit.names, fit.networks) for each in said]
+    return [*lines, *said, *cautions(fit, fit.assessment)]
 
 
 def _about_solver(fit: "Estimate") -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 # Lines of code in these places are not the user's.
 _LIBRARIES = (
-    *(str(Path(module.__file__).parent) for module in (eqx, jax, np)),
+    *(str(module.__file__).removesuffix("__init__.py") for module in (eqx, jax, np)),
     str(Path(__file__).parent.parent),
     "<string>",
     "<eval_with_key>",
