@@ -15,11 +15,12 @@ from .._least_squares.observe import observed
 from .combinations import determined_combinations
 from .covariance import Uncertainty
 from .exchanges import coincident, exchange_notes, find_exchanges
+from .explained import Explained, explained
 from .history_check import OtherHistory, other_history
 from .identifiability import Verdict, verdicts
 from .profile_intervals import profiles as compute_profiles, tied_minima
 from .profile_likelihood import Profile
-from .residual_tests import CHI, WHITE, ResidualTest, failed, run_tests
+from .residual_tests import CHI, SPREAD, WHITE, ResidualTest, failed, run_tests
 
 
 @final
@@ -34,7 +35,8 @@ class Assessment:
     - `fitted`: the model's values at the times of the data, of the shape of `data.x`.
     - `checks`: the tests of the residuals.
     - `other_history`: if residuals fail a test and the history is constant, another one
-      with which the model fits clearly better; None if there is none."""
+      with which the model fits clearly better; None if there is none.
+    - `explained`: how much of the data the model explains; None if that is unknown."""
 
     profiles: tuple[Profile, ...]
     verdicts: tuple[Verdict, ...]
@@ -42,6 +44,7 @@ class Assessment:
     fitted: np.ndarray
     checks: tuple[ResidualTest, ...]
     other_history: OtherHistory | None = None
+    explained: Explained | None = None
 
 
 def assess(
@@ -71,8 +74,9 @@ def assess(
         fitted=values[..., 0],
         checks=checks,
         other_history=other_history(uncertainty, _passes)
-        if failed(list(checks))
+        if any(check.test != SPREAD for check in failed(list(checks)))
         else None,
+        explained=explained(uncertainty, values[..., 0]),
     )
 
 
@@ -132,7 +136,7 @@ def test_residuals(
     residuals = (data.x - fitted) / sd
     if huber is not None:
         residuals = np.clip(residuals, -huber, huber)
-    tests = run_tests(data, residuals, directions, uncertainty.freedom)
+    tests = run_tests(data, fitted, residuals, directions, uncertainty.freedom)
     if huber is not None:
         tests = [test for test in tests if test.test == WHITE]
     return tuple(tests)

@@ -14,6 +14,7 @@ from .._inference.assessment import Assessment, assess
 from .._inference.combinations import groups
 from .._inference.covariance import Uncertainty
 from .._inference.exchanges import delay_parameters
+from .._inference.explained import Explained
 from .._inference.history_check import OtherHistory
 from .._inference.identifiability import Verdict, verdicts
 from .._inference.profile_likelihood import Profile
@@ -301,7 +302,7 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
     saved = content["assessment"]
     if saved is None:
         return assess(uncertainty, profiles)
-    other = saved["other_history"]
+    other, shares = saved["other_history"], saved["explained"]
     return Assessment(
         profiles=profiles,
         verdicts=_verdicts(content["table"], uncertainty, profiles),
@@ -309,7 +310,12 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
         fitted=saved["fitted"],
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
         other_history=None if other is None else OtherHistory(*other),
+        explained=None if shares is None else _explained(*shares),
     )
+
+
+def _explained(model: list[float], curve: list[float], by_chance: bool) -> Explained:
+    return Explained(tuple(model), tuple(curve), by_chance)
 
 
 def _verdicts(

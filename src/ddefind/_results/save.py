@@ -119,6 +119,7 @@ def _assessment(assessment: Assessment) -> dict[str, Any]:
             for check in assessment.checks
         ],
         "other_history": assessment.other_history,
+        "explained": assessment.explained,
     }
 
 

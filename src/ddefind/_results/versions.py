@@ -19,12 +19,17 @@ def upgraded(content: dict[str, Any]) -> dict[str, Any]:
 def _complete(content: dict[str, Any]) -> dict[str, Any]:
     """The fields that the first files of version 2 lack: no problem was solved on a
     mesh or with adaptive steps, the delay of modules was a number, no other history was
-    chosen or looked for, and no fit had process noise."""
+    chosen or looked for, no fit had process noise, and nothing was said of what a model
+    explains."""
     content = {"tolerances": None, "histories": [], "process": None, **content}
     options, problem = content.get("options"), content.get("problem")
     assessment = content.get("assessment")
     if isinstance(assessment, dict):
-        content["assessment"] = {"other_history": None, **assessment}
+        content["assessment"] = {
+            "other_history": None,
+            "explained": None,
+            **assessment,
+        }
     if isinstance(options, dict):
         content["options"] = {"mesh": False, **options}
     if isinstance(problem, dict) and "rhs" in problem:
