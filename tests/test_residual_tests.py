@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import ddefind as dd
-from ddefind._inference.residual_tests import LEVEL, run_tests
+from ddefind._inference.residual_tests import LEVEL, _spread, run_tests
 from ddefind.paper import EXPERIMENTS
 from support.options import QUIET
 from support.unchecked import unchecked
@@ -37,11 +37,11 @@ def test_right_models_fail_a_test_in_one_fit_of_twenty(n):
     for _ in range(100):
         e = random.normal(size=n)
         r = (e - basis @ (basis.T @ e))[:, None]
-        checks = run_tests(data, r, basis[:, None, :], n - 6)
+        checks = run_tests(data, design[:, 1:2], r, basis[:, None, :], n - 6)
         failures += any(check.p * len(checks) < LEVEL for check in checks)
         for check in checks:
             tests.setdefault(check.test, []).append(check.p < LEVEL)
-    assert set(tests) == {"whiteness", "normality", "outliers"}
+    assert set(tests) == {"whiteness", "normality", "outliers", "spread"}
     assert failures <= 11  # 5 are expected
     for found in tests.values():
         assert sum(found) <= 12
@@ -49,7 +49,7 @@ def test_right_models_fail_a_test_in_one_fit_of_twenty(n):
 
 def test_a_right_model_passes():
     fit = decay(noisy())
-    assert len(fit.checks) == 3 and not fit.failed_checks and not fit.rejected
+    assert len(fit.checks) == 4 and not fit.failed_checks and not fit.rejected
     assert {check.quantity for check in fit.checks} == {"x"}
     assert len(str(fit).splitlines()) == 3 + 1 + 3  # no sentence of caution
 
@@ -69,6 +69,38 @@ def test_an_outlier_is_named():
     assert {"outliers"} <= {check.test for check in fit.failed_checks}
     assert "`x` at t = 1.695 is" in str(fit)
     assert not fit.rejected
+
+
+def test_spread_that_grows_with_the_level_is_named():
+    random = np.random.default_rng(0)
+    level = np.exp(-0.7 * T)
+    x = level * (1 + 0.2 * random.normal(size=60))
+    fit = decay(x)
+    assert "spread" in {check.test for check in fit.failed_checks}
+    assert "The residuals of `x` are larger where it is larger itself" in str(fit)
+    assert "Give the data an `sd` that grows with the level, or fit log" in str(fit)
+    assert not fit.rejected
+    assert not decay(x, sd=0.2 * level).failed_checks
+    logarithm = dd.equation("x' = -k * x", observe="log_x = log(x)")
+    data = dd.Data(T, np.log(x), names=["log_x"])
+    start = {"k": 0.5, "b": 1.0}
+    other = dd.fit(logarithm, data, parameters=start, optimizer=NEAR, **QUIET)
+    assert "spread" not in {check.test for check in other.failed_checks}
+
+
+def test_the_test_of_the_spread_knows_its_probability():
+    """Also for more residuals than are simulated."""
+    random = np.random.default_rng(0)
+    for n, simulated in ((30, 30), (1500, 1000)):
+        level = np.sin(np.linspace(0, 9, n)) + 2
+        noise = random.normal(size=(1000, simulated))
+        p = {"even": [], "grows": []}
+        for _ in range(300):
+            for kind, size in (("even", 1.0), ("grows", level)):
+                r = size * random.normal(size=n)
+                p[kind].append(_spread(noise, r, level)[1])
+        assert 0.02 < np.mean(np.array(p["even"]) < 0.05) < 0.09
+        assert np.mean(np.array(p["grows"]) < 0.05) > 0.6
 
 
 def test_noise_that_is_not_gaussian_is_said():

@@ -15,12 +15,13 @@ from .._least_squares.observe import observed
 from .combinations import determined_combinations
 from .covariance import Uncertainty
 from .exchanges import exchange_notes, find_exchanges
+from .explained import Explained, explained
 from .history_check import OtherHistory, other_history
 from .identifiability import Verdict, not_judged, verdicts
 from .misfit import find_misfit
 from .profile_intervals import profiles as compute_profiles, tied_minima
 from .profile_likelihood import Profile
-from .residual_tests import CHI, WHITE, ResidualTest, failed, run_tests
+from .residual_tests import CHI, SPREAD, WHITE, ResidualTest, failed, run_tests
 
 # With residuals this many times as large as the scatter of neighbouring values, a fit
 # that is rejected says nothing about what the data determine.
@@ -40,7 +41,8 @@ class Assessment:
     - `checks`: the tests of the residuals.
     - `other_history`: if residuals fail a test and the history is constant, another one
       with which the model fits clearly better; None if there is none.
-    - `level`: the confidence level of the intervals."""
+    - `level`: the confidence level of the intervals.
+    - `explained`: how much of the data the model explains; None if that is unknown."""
 
     profiles: tuple[Profile, ...]
     verdicts: tuple[Verdict, ...]
@@ -49,6 +51,7 @@ class Assessment:
     checks: tuple[ResidualTest, ...]
     other_history: OtherHistory | None = None
     level: float = 0.95
+    explained: Explained | None = None
 
 
 def assess(
@@ -81,9 +84,10 @@ def assess(
         fitted=values[..., 0],
         checks=checks,
         other_history=other_history(uncertainty, _passes)
-        if failed(list(checks))
+        if any(check.test != SPREAD for check in failed(list(checks)))
         else None,
         level=level,
+        explained=explained(uncertainty, values[..., 0]),
     )
 
 
@@ -163,7 +167,7 @@ def test_residuals(
     residuals = (data.x - fitted) / sd
     if huber is not None:
         residuals = np.clip(residuals, -huber, huber)
-    tests = run_tests(data, residuals, directions, uncertainty.freedom)
+    tests = run_tests(data, fitted, residuals, directions, uncertainty.freedom)
     if huber is not None:
         tests = [test for test in tests if test.test == WHITE]
     return tuple(tests)

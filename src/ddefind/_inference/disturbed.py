@@ -77,8 +77,15 @@ def test_innovations(
     fit = rebuild(setup, uncertainty.theta, process, uncertainty.search_result.noise)
     slopes = innovations(fit)[1]
     directions = slopes @ uncertainty.covariance_factor
-    tests = run_tests(setup.data, process.residuals, directions, uncertainty.freedom)
-    return tuple(tests)
+    return tuple(
+        run_tests(
+            setup.data,
+            process.fitted,
+            process.residuals,
+            directions,
+            uncertainty.freedom,
+        )
+    )
 
 
 def disturbed_criteria(

@@ -12,12 +12,14 @@ from .._inference.residual_tests import (
     CHI,
     NORMAL,
     OUTLIER,
+    SPREAD,
     WHITE,
     ResidualTest,
     failed,
 )
-from .._least_squares.computed_delays import computed_delays
+from .._least_squares.computed_delays import computed_delays, constant_delays
 from .._least_squares.default_bounds import possible_delays
+from .._problem.history import Constant
 from .._problem.network_weights import named_indices
 from .._util import wording
 
@@ -35,12 +37,16 @@ _SHORT_DELAY = 1e-5
 # The given noise counts as too large if chi-square is so small that chance alone would
 # give it in this share of fits.
 _TOO_SMALL = 0.005
+# How much of the variance a model explains is said if it is less than this.
+_WELL_EXPLAINED = 0.9
 
 
 def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
     """Sentences about the data, the minimum and the residuals; none for a good fit."""
     sentences = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
-    sentences += [*_bounds(fit), *_short_delays(fit), *_priors(fit)]
+    sentences += [*_explained(fit, assessment)]
+    sentences += [*_bounds(fit), *_short_delays(fit), *_long_delays(fit)]
+    sentences += _priors(fit)
     sentences += [_tie(fit, assessment)]
     sentences += [_noise_floor(fit), _small_chi_square(fit, assessment)]
     wrong = failed(list(assessment.checks))
@@ -66,6 +72,36 @@ def _few_values(fit: "Estimate") -> str:
         f"There are no more values ({count}) than parameters ({p}): the fit cannot be "
         "judged. Fix some of them, or measure more."
     )
+
+
+def _explained(fit: "Estimate", assessment: Assessment) -> list[str]:
+    """How much the model explains, if that is little, and whether it is chance."""
+    found = assessment.explained
+    if found is None:
+        return []
+    quantities = [
+        (f"{_share(model)} of the variance of `{name}`", _share(curve))
+        for name, model, curve in zip(fit.data.names, found.model, found.curve)
+        if not np.isnan(model) and (model < _WELL_EXPLAINED or found.by_chance)
+    ]
+    sentences = []
+    if quantities:
+        curves = [share for _, share in quantities if share]
+        smooth = f" (a smooth curve: {', '.join(curves)})" if curves else ""
+        shares = " and ".join(share for share, _ in quantities)
+        sentences = [f"The model explains {shares}{smooth}."]
+    if found.by_chance:
+        sentences += [
+            "That is no more than chance: noise around a constant would be fitted as "
+            "well. Estimates and intervals mean something only if the model is known "
+            "to be right."
+        ]
+    return sentences
+
+
+def _share(share: float) -> str:
+    """A share in percent; empty if it is not known."""
+    return "" if np.isnan(share) else f"{100 * max(share, 0.0):.0f}%"
 
 
 def _step_error(fit: "Estimate") -> str:
@@ -113,6 +149,20 @@ def _short_delays(fit: "Estimate") -> list[str]:
         "fit may lie beyond this limit."
         for name, q in computed_delays(fit.setup).items()
         if delays[q] < _SHORT_DELAY * fit.data.T
+    ]
+
+
+def _long_delays(fit: "Estimate") -> list[str]:
+    """Delays beyond the record, in which no state that was reached comes back."""
+    record, end = fit.setup.data.T, "."
+    if isinstance(fit.problem.history, Constant):
+        end = ", and any other delay beyond the record would do as well."
+    return [
+        f"The delay `{name}` is {delay:.4g}, longer than the record, {record:.4g}: in "
+        "all of it the delayed state is the history. The data say at most what that "
+        f"was{end}"
+        for name, delay in constant_delays(fit.setup, fit.best).items()
+        if delay >= record and (fit.model is None or fit.model.delayed)
     ]
 
 
@@ -226,6 +276,8 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
             f"The residuals of `{check.quantity}` are not Gaussian (Anderson-Darling, "
             f"{p}): intervals are approximate."
         )
+    if check.test == SPREAD:
+        return _grows(fit, check, p)
     assert check.test == OUTLIER
     column = fit.data.names.index(check.quantity)
     row = int(np.nanargmax(np.abs(fit.residuals[:, column])))
@@ -234,4 +286,24 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
         f"`{check.quantity}` at t = {fit.data.t[row]:.4g} is {check.statistic:.2g} "
         f"standard deviations off ({p}): look at it"
         f"{remedy if fit.process is None else ''}."
+    )
+
+
+def _grows(fit: "Estimate", check: ResidualTest, p: str) -> str:
+    """Residuals that grow with the level, and what to do about it."""
+    remedy = "Give the data an `sd` that grows with the level"
+    if fit.data.sd is not None:
+        remedy = "Give an `sd` that grows more with the level"
+    values = fit.data.x[:, fit.data.names.index(check.quantity)]
+    if fit.process is None and np.nanmin(values) > 0:
+        name = check.quantity
+        remedy += (
+            f", or fit logarithms: those of the data, and "
+            f'`observe="log_{name} = log({name})"`'
+        )
+    return (
+        f"The residuals of `{check.quantity}` are larger where it is larger itself "
+        f"(Glejser, {p}): intervals, which assume noise "
+        f"of {'the given' if fit.data.sd is not None else 'one'} size, are "
+        f"approximate. {remedy}."
     )

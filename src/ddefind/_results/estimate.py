@@ -27,6 +27,7 @@ from .._inference.disturbed import (
     test_innovations,
 )
 from .._inference.evidence import free_count
+from .._inference.explained import Explained
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.information_criteria import Criteria, criteria
 from .._inference.posterior import sample
@@ -221,6 +222,13 @@ class Estimate(AbstractFit):
         """Whether the residuals reject the model: by their order, or by their size
         against the given noise."""
         return is_rejected(self.checks)
+
+    @property
+    def explained(self) -> Explained | None:
+        """The share of the variance of each quantity that the model explains, and that
+        a smooth curve explains, and whether the model explains no more than chance.
+        None with process noise, and without degrees of freedom."""
+        return self._assessed.explained
 
     @cached_property
     def criteria(self) -> Criteria:

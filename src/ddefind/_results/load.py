@@ -12,6 +12,7 @@ from .._data.data import Data
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment, assess
 from .._inference.covariance import Uncertainty
+from .._inference.explained import Explained
 from .._inference.history_check import OtherHistory
 from .._inference.identifiability import Verdict
 from .._inference.profile_likelihood import Profile
@@ -276,7 +277,7 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
     saved = content["assessment"]
     if saved is None or saved["verdicts"] is None:
         return assess(uncertainty, profiles)
-    other = saved["other_history"]
+    other, shares = saved["other_history"], saved["explained"]
     judged = zip(profiles, saved["verdicts"])
     return Assessment(
         profiles=profiles,
@@ -286,7 +287,12 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
         other_history=None if other is None else OtherHistory(*other),
         level=saved["level"],
+        explained=None if shares is None else _explained(*shares),
     )
+
+
+def _explained(model: list[float], curve: list[float], by_chance: bool) -> Explained:
+    return Explained(tuple(model), tuple(curve), by_chance)
 
 
 def _profile(saved: dict[str, Any]) -> Profile:

@@ -125,6 +125,7 @@ def _assessment(assessment: Assessment) -> dict[str, Any]:
         ],
         "other_history": assessment.other_history,
         "level": assessment.level,
+        "explained": assessment.explained,
     }
 
 

@@ -133,6 +133,7 @@ _ASSESSMENT = Record(
         "checks": Many(Row([Text(), Text(), Real(), Real(low=0.0)])),
         "other_history": Maybe(Row([Text(), Real(), Real(), Real(low=0.0), Flag()])),
         "level": Real(low=0.0),
+        "explained": Maybe(Row([Many(Real(), "k"), Many(Real(), "k"), Flag()])),
     }
 )
 # The process noise of a fit by multiple shooting, and the path at its nodes.

@@ -20,14 +20,20 @@ def _complete(content: dict[str, Any]) -> dict[str, Any]:
     """The fields that the first files of version 2 lack: no problem was solved on a
     mesh or with adaptive steps, the delay of modules was a number, no other history was
     chosen or looked for, no fit had process noise, all intervals were those of 95%,
-    verdicts followed from the profiles, these ended without a reason, every bound but
-    that of a delay or of a frequency was given, and data had no labels of axes."""
+    nothing was said of what a model explains, verdicts followed from the profiles,
+    these ended without a reason, every bound but that of a delay or of a frequency was
+    given, and data had no labels of axes."""
     content = {"tolerances": None, "histories": [], "process": None, **content}
     options, problem = content.get("options"), content.get("problem")
     assessment = content.get("assessment")
     if isinstance(assessment, dict):
-        added = {"other_history": None, "verdicts": None, "level": 0.95}
-        content["assessment"] = {**added, **assessment}
+        content["assessment"] = {
+            "other_history": None,
+            "verdicts": None,
+            "explained": None,
+            "level": 0.95,
+            **assessment,
+        }
     if isinstance(profiles := content.get("profiles"), list):
         content["profiles"] = [
             {"breakdown": ["", ""], **each} if isinstance(each, dict) else each
