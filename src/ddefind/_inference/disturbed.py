@@ -106,4 +106,5 @@ def predict_disturbed(
         np.ones(mean.shape, bool),
         level,
         (),
+        setup.data,
     )

@@ -8,6 +8,7 @@ import equinox as eqx
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
+from .._data.data import Data
 from .._least_squares.normal_equations import LeastSquaresModel
 from .._least_squares.observe import observed
 from .._problem.parameters import (
@@ -38,7 +39,7 @@ class Prediction:
     are its confidence band; between `noisy_low` and `noisy_high` a new measurement is
     expected. `determined` is false where the prediction depends on parameters that the
     data do not determine: the band does not include their uncertainty, and `notes` say
-    so."""
+    so. `data` are those of the fit."""
 
     t: np.ndarray
     names: tuple[str, ...]
@@ -51,6 +52,7 @@ class Prediction:
     determined: np.ndarray
     level: float
     notes: tuple[str, ...]
+    data: Data
 
     def _rows(self) -> list[tuple[str, ...]]:
         share = f"{100 * self.level:g}%"
@@ -79,11 +81,12 @@ class Prediction:
     def _repr_html_(self) -> str:
         return html_table(self._rows(), self.notes)
 
-    def plot(self) -> Any:
-        """A matplotlib figure: the trajectory with its bands."""
+    def plot(self, ax: Any = None) -> Any:
+        """A matplotlib figure: the trajectory with its bands, and the data. `ax` are
+        axes to draw on, one for each quantity."""
         from ..plots import plot_prediction
 
-        return plot_prediction(self)
+        return plot_prediction(self, ax)
 
 
 def read_times(times: Any, T: float, zero: float = 0.0) -> np.ndarray:
@@ -146,6 +149,7 @@ def predict(
         np.all(~propagated.moved, axis=-1),
         level,
         tuple(_notes(uncertainty, times, propagated, gradient, measured)),
+        setup.data,
     )
 
 
