@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 import ddefind as dd
-from ddefind._figures.panels import axis_label, new_figure
+from ddefind._figures.panels import axis_label
 from support.unchecked import unchecked
 from test_documentation import ROOT
 
@@ -59,17 +59,17 @@ class TestPyplot:
         assert type(fit.plot_waterfall()) is Figure
         assert "matplotlib.pyplot" not in sys.modules
 
-    def test_a_notebook_shows_it_once(self, monkeypatch):
+    def test_a_notebook_shows_it_once(self, fit, monkeypatch):
         shell = SimpleNamespace(kernel=None)
         module = SimpleNamespace(get_ipython=lambda: shell)
         monkeypatch.setitem(sys.modules, "IPython", module)
-        figure = new_figure(1, 1)
-        show = vars(figure)["_ipython_display_"]
         monkeypatch.setattr(matplotlib, "get_backend", lambda: "inline")
-        show()  # pyplot shows it at the end of the cell.
-        pyplot.close(figure)
-        with pytest.raises(NotImplementedError):  # IPython shows it as its value.
-            show()
+        figure = fit.plot_waterfall()
+        assert pyplot.get_fignums() == [figure.number]
+        # IPython calls this before it shows a figure, and goes on after this error.
+        with pytest.raises(NotImplementedError):
+            vars(figure)["_ipython_display_"]()
+        assert pyplot.get_fignums() == []  # It is not shown again.
 
 
 class TestGivenAxes:

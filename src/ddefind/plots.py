@@ -19,6 +19,7 @@ from ._figures.panels import (
     given_axes,
     hide_frame,
     new_figure,
+    show_once,
 )
 from ._figures.time_axis import axis_times, set_time_axis, time_label
 from ._problem.problem import Problem
@@ -349,9 +350,11 @@ def _finished(
         hide_frame(ax)
     if with_legend:
         add_legend(with_legend, is_new)
+    figure = figure_of(axes)
     if is_new:
-        figure_of(axes).align_ylabels(axes)
-    return figure_of(axes)
+        figure.align_ylabels(axes)
+    show_once(figure)
+    return figure
 
 
 def _solution(fit: "FitResult", problem: Problem) -> Solution:

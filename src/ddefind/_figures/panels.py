@@ -27,12 +27,7 @@ def new_figure(width: float, height: float) -> "Figure":
         return Figure(figsize=size, layout="constrained")
     from matplotlib import pyplot
 
-    figure = pyplot.figure(figsize=size, layout="constrained")
-    if _in_notebook():
-        # A notebook shows the figures of pyplot at the end of a cell. It would show
-        # one again that is the value of the cell's last line.
-        figure._ipython_display_ = lambda: _leave_to_pyplot(figure)  # type: ignore
-    return figure
+    return pyplot.figure(figsize=size, layout="constrained")
 
 
 def _in_notebook() -> bool:
@@ -42,14 +37,24 @@ def _in_notebook() -> bool:
     return hasattr(shell, "kernel")
 
 
-def _leave_to_pyplot(figure: "Figure") -> None:
-    """Show nothing if pyplot will show the figure. Otherwise raise what makes IPython
-    show it in the usual way."""
-    from matplotlib import get_backend, pyplot
+def show_once(figure: "Figure") -> None:
+    """Let a notebook show a figure once.
 
-    is_inline = "inline" in get_backend()
-    if not is_inline or figure.number not in pyplot.get_fignums():  # type: ignore
-        raise NotImplementedError
+    It shows the figures of pyplot at the end of a cell, and would show one again that
+    is the value of the cell's last line. So pyplot forgets the figure when it is shown.
+    """
+    if _in_notebook():
+        figure._ipython_display_ = lambda: _forget(figure)  # type: ignore
+
+
+def _forget(figure: "Figure") -> None:
+    """Let pyplot forget a figure that IPython is about to show, and raise what makes
+    IPython show it in the usual way."""
+    import matplotlib
+
+    if "inline" in matplotlib.get_backend():
+        close_figure(figure)
+    raise NotImplementedError
 
 
 def close_figure(figure: "Figure") -> None:
