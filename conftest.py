@@ -11,6 +11,7 @@
 import gc
 import os
 import shutil
+import sys
 from pathlib import Path
 
 CACHE = Path(__file__).parent / ".jax_cache"
@@ -59,6 +60,14 @@ def _memory() -> int:
     file = Path("/proc/self/statm")
     pages = int(file.read_text().split()[1]) if file.exists() else 0
     return pages * 4096
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    """Where pyplot is in use, it keeps figures until they are closed."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(autouse=True)

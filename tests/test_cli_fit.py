@@ -69,8 +69,12 @@ def test_everything_is_written(made):
     copied = (out / "input" / "data.csv").read_bytes()
     assert copied == (made / "data.csv").read_bytes()
     curve = dd.read_csv(out / "curve.csv")
-    assert len(curve) == 801 and curve.T == 20 and curve.names == ("x",)
-    np.testing.assert_allclose(curve.x, fit.solution(curve.t), rtol=1e-12)
+    bands = ("x_low", "x_high", "x_noisy_low", "x_noisy_high")
+    assert len(curve) == 801 and curve.T == 20 and curve.names == ("x", *bands)
+    np.testing.assert_allclose(curve.x[:, :1], fit.solution(curve.t), rtol=1e-12)
+    said = fit.predict(curve.t)
+    for index, each in enumerate(("low", "high", "noisy_low", "noisy_high"), start=1):
+        np.testing.assert_allclose(curve.x[:, index], getattr(said, each)[:, 0])
     assert fit.data.label == "data"
     assert "starts = 32\n" in (out / "fit.toml").read_text()
 
@@ -90,6 +94,24 @@ def test_the_folder_repeats_the_fit_bit_for_bit(made):
     # And it may be written over.
     assert run("fit", "--config", "again/fit.toml", "--out", "again", "--seed", 1) == 0
     assert load_estimate("again").seed == 1
+
+
+def test_formats_of_the_figure(made, here, capsys):
+    command = ("fit", "--config", made / "result" / "fit.toml", "--out", "out")
+    assert run(*command, "--format", "pdf,SVG", "--quiet") == 0
+    assert (here / "out" / "figure.pdf").read_bytes().startswith(b"%PDF")
+    assert b"<svg" in (here / "out" / "figure.svg").read_bytes()
+    assert not (here / "out" / "figure.png").exists()
+    # Figures of an earlier fit do not stay beside those of a later one.
+    assert run(*command, "--quiet") == 0
+    assert sorted(path.name for path in (here / "out").glob("figure.*")) == [
+        "figure.png"
+    ]
+    capsys.readouterr()
+    said = refused(capsys, *command, "--format", "jpg")
+    assert "`--format` must be of png, pdf, svg, but got 'jpg'" in said
+    said = refused(capsys, *command[:3], "--format", "pdf")
+    assert "that `--out DIR` writes" in said
 
 
 def test_the_result_goes_to_the_output_and_all_else_beside(made, capsys, here):

@@ -24,7 +24,8 @@ def test_a_fit_with_process_noise(tmp_path, capsys, monkeypatch):
     saved = dd.load("result")
     assert isinstance(saved, dd.Estimate) and saved.process is not None
     # The curve is the path that the system took.
-    t, x = np.loadtxt("result/curve.csv", delimiter=",", skiprows=1).T
+    t, x, low, high, *_ = np.loadtxt("result/curve.csv", delimiter=",", skiprows=1).T
+    assert np.all((low < x) & (x < high))
     at_data = np.interp(data.t, t, x)
     assert np.abs(at_data - saved.fitted[:, 0]).max() < 0.02
     table = json.loads((tmp_path / "result/result.json").read_text())["table"]

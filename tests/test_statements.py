@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from studies.search_quality.integrate import integrate
 
 import ddefind as dd
 from ddefind._inference.identifiability import NOT_JUDGED, reasons
 from ddefind._least_squares.levenberg_marquardt import LIMIT
-from studies.search_quality.integrate import integrate
 from support.options import QUIET
 
 NEAR = dd.LeastSquares(starts=1)

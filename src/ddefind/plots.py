@@ -1,16 +1,27 @@
 """Figures of fits, predictions and profiles, drawn with matplotlib.
 
-Each function returns a matplotlib `Figure`. The colours can be told apart by
+Each function returns a matplotlib `Figure`. It is one of pyplot's if pyplot is in use,
+and that of the user's axes if `ax` is given. The colours can be told apart by
 colour-blind readers, and lines differ in style as well, for readers of a grey print.
 
-May import: `_data`, `_problem`, `_solve`.
+May import: `_data`, `_problem`, `_solve`, `_figures`.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._data.data import Data
+from ._figures.panels import (
+    add_legend,
+    axis_label,
+    figure_of,
+    given_axes,
+    hide_frame,
+    new_figure,
+    show_once,
+)
+from ._figures.time_axis import axis_times, set_time_axis, time_label
 from ._problem.problem import Problem
 from ._solve.solution import Solution
 from ._solve.solve import solve
@@ -27,145 +38,208 @@ if TYPE_CHECKING:
     from ._results.result import AbstractFit, FitResult
 
 # The colours of data, start, learned and true trajectories.
-DATA, START, LEARNED, TRUE = "#7a7a7a", "#d55e00", "#0072b2", "#000000"
+DATA, START, LEARNED, TRUE = "#5a5a5a", "#d55e00", "#0072b2", "#000000"
+# The number of times at which trajectories are drawn.
+CURVE_POINTS = 801
+# More dots than these are smaller, and an image within vector graphics.
+_MANY_DOTS = 2000
 
 
-def plot_fit(fit: "FitResult") -> "Figure":
+def plot_fit(fit: "FitResult", ax: Any = None) -> "Figure":
     """Draw the result of gradient descent: for each quantity the data, the trajectory
-    at the start and the learned one, and below them the loss in each epoch."""
-    from matplotlib.figure import Figure
+    at the start and the learned one, and below them the loss in each epoch.
 
+    `ax` are axes to draw on: one for each quantity, and perhaps one for the loss.
+    """
     k = len(fit.data.names)
-    figure = Figure(figsize=(7, 2.4 * k + 2.2), layout="constrained")
-    *axes, loss_axes = figure.subplots(k + 1, 1)
-    t = _plot_times(fit.data.T)
+    if ax is None:
+        figure = new_figure(7, 2.3 * k + 2.4)
+        axes = list(figure.subplots(k + 1, 1))
+        for above in axes[: k - 1]:
+            above.sharex(axes[k - 1])
+            above.tick_params(labelbottom=False)
+    else:
+        axes = given_axes(ax, k, k + 1)
+    t = np.linspace(0.0, fit.data.T, CURVE_POINTS)
     start = observed(fit.start, _solution(fit, fit.start), t)
     learned = observed(fit.problem, fit.solution, t)
-    for index, ax in enumerate(axes):
+    for index, panel in enumerate(axes[:k]):
         if np.all(np.isfinite(start)):
-            ax.plot(t, start[:, index], ":", color=START, label="start")
-        _draw_learned(ax, fit, index, t, learned[:, index])
-    losses = np.where(np.isfinite(fit.losses), fit.losses, np.nan)
-    loss_axes.semilogy(losses, color=LEARNED, lw=1.2)
-    loss_axes.set(xlabel="epoch", ylabel="loss", xlim=(0, max(len(losses) - 1, 1)))
-    for ax in (*axes, loss_axes):
-        _hide_frame(ax)
-    return figure
+            times = axis_times(fit.data, t)
+            panel.plot(times, start[:, index], ":", color=START, label="start")
+        _draw_learned(panel, fit, index, t, learned[:, index], "learned")
+    axes[k - 1].set_xlabel(time_label(fit.data))
+    for loss_axes in axes[k:]:
+        losses = np.where(np.isfinite(fit.losses), fit.losses, np.nan)
+        loss_axes.semilogy(losses, color=LEARNED, lw=1.2)
+        loss_axes.set(xlabel="epoch", ylabel="loss", xlim=(0, max(len(losses) - 1, 1)))
+    return _finished(axes, axes[:k], ax is None)
 
 
-def _draw_learned(
-    ax: "Axes", fit: "AbstractFit", index: int, t: np.ndarray, learned: np.ndarray
-) -> None:
-    """Draw the data of quantity `index` and its learned values at the times `t`."""
-    draw_data(ax, fit.data, index)
-    ax.plot(t, learned, color=LEARNED, lw=1.8, label="learned")
-    # The axis is scaled to these, since the curve of a bad start may be far outside.
-    values = np.concatenate([learned, fit.data.x[:, index]])
-    low, high = np.nanmin(values), np.nanmax(values)
-    margin = 0.25 * (high - low) + 1e-12 * abs(high)
-    ax.set(ylim=(low - margin, high + margin), xlim=(0, fit.data.T))
-    ax.set(xlabel="time", ylabel=fit.data.names[index])
-    ax.legend(frameon=False, ncols=3, loc="upper right")
-
-
-def plot_estimate(fit: "Estimate") -> "Figure":
+def plot_estimate(fit: "Estimate", ax: Any = None) -> "Figure":
     """Draw the result of least squares: for each quantity the data and the fitted
-    trajectory with its 95% confidence band, and below them the residuals divided by the
-    standard deviation of the noise."""
-    from matplotlib.figure import Figure
+    trajectory with its 95% confidence band and, below it, the residuals divided by the
+    standard deviation of the noise.
 
-    k = len(fit.data.names)
-    figure = Figure(figsize=(7, 4.2 * k), layout="constrained")
-    ratios = [3, 1.4] * k
-    axes = figure.subplots(2 * k, 1, height_ratios=ratios, squeeze=False)[:, 0]
-    t = _plot_times(fit.data.T, fit.time_zero)
+    `ax` are axes to draw on: one for each quantity, or also one below each for the
+    residuals of those that were measured.
+    """
+    data = fit.data
+    k, measured = len(data.names), np.any(np.isfinite(data.x), axis=0)
+    ratios = [r for m in measured for r in ((3, 1.3) if m else (3,))]
+    if ax is None:
+        figure = new_figure(7, 0.95 * sum(ratios) + 0.6)
+        axes = list(
+            figure.subplots(
+                len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False
+            ).ravel()
+        )
+    else:
+        axes = given_axes(ax, k, len(ratios))
+    rest, above = list(axes), []
+    t = np.linspace(fit.time_zero, data.T, CURVE_POINTS)
     learned = learned_curve(fit, t)
     band = fit.predict(t) if np.all(np.isfinite(learned)) else None
     residuals = fit.residuals
-    for index, name in enumerate(fit.data.names):
-        above, below = axes[2 * index : 2 * index + 2]
+    for index in range(k):
+        panel = rest.pop(0)
+        above.append(panel)
+        determined = None
         if band is not None:
-            _draw_band(above, band, index, "95% confidence")
-        _draw_learned(above, fit, index, t, learned[:, index])
-        below.axhline(0, color=LEARNED, lw=1)
-        below.plot(fit.data.t, residuals[:, index], ".", color=DATA, ms=4)
-        below.set(
-            xlabel="time", ylabel=f"residual / sd\n({name})", xlim=(0, fit.data.T)
-        )
-    for ax in axes:
-        _hide_frame(ax)
-    return figure
+            _draw_band(panel, data, band, index)
+            determined = band.determined[:, index]
+        values = learned[:, index]
+        _draw_learned(panel, fit, index, t, values, "fitted curve", determined)
+        if measured[index] and len(axes) > k:
+            _draw_residuals(rest.pop(0), data, residuals[:, index])
+    axes[-1].set_xlabel(time_label(data))
+    return _finished(axes, above, ax is None)
 
 
-def plot_prediction(prediction: "Prediction") -> "Figure":
+def plot_prediction(prediction: "Prediction", ax: Any = None) -> "Figure":
     """Draw the predicted trajectory of each quantity with its confidence band and, in a
-    lighter shade, the band in which a new measurement would lie."""
-    from matplotlib.figure import Figure
+    lighter shade, the band in which a new measurement would lie; and the data that were
+    fitted, with a line at their end if the prediction goes on.
 
-    k = len(prediction.names)
-    figure = Figure(figsize=(7, 3 * k), layout="constrained")
-    axes = figure.subplots(k, 1, squeeze=False)[:, 0]
+    `ax` are axes to draw on, one for each quantity.
+    """
+    k, data = len(prediction.names), prediction.data
+    if ax is None:
+        figure = new_figure(7, 2.4 * k + 0.9)
+        axes = list(figure.subplots(k, 1, sharex=True, squeeze=False).ravel())
+    else:
+        axes = given_axes(ax, k)
     order = np.argsort(prediction.t)
-    t, level = prediction.t[order], f"{100 * prediction.level:g}%"
-    for index, (ax, name) in enumerate(zip(axes, prediction.names)):
+    t, share = prediction.t[order], f"{100 * prediction.level:g}%"
+    times = axis_times(data, t)
+    # Where only later times are predicted, the data before them are shown as well.
+    first = float(data.t[0]) if t[0] > data.T else float(t[0])
+    for index, panel in enumerate(axes):
         noisy = prediction.noisy_low[order, index], prediction.noisy_high[order, index]
-        ax.fill_between(t, *noisy, color=LEARNED, alpha=0.1, lw=0, label="with noise")
-        _draw_band(ax, prediction, index, f"{level} confidence")
-        ax.plot(t, prediction.mean[order, index], color=LEARNED, lw=1.8)
-        ax.set(xlabel="time", ylabel=name, xlim=(t[0], t[-1]))
-        ax.legend(frameon=False, ncols=2, loc="upper right")
-        _hide_frame(ax)
-    return figure
+        label = f"{share} band of a new measurement"
+        panel.fill_between(
+            times, *noisy, color=LEARNED, alpha=0.12, lw=0, label=label, zorder=1
+        )
+        _draw_band(panel, data, prediction, index)
+        mean = prediction.mean[order, index]
+        determined = prediction.determined[order, index]
+        _draw_curve(panel, times, mean, "prediction", determined)
+        draw_data(panel, data, index)
+        if t[-1] > data.T:
+            end = axis_times(data, np.array([data.T]))[0]
+            panel.axvline(end, color=TRUE, lw=1, ls="--", label="end of the data")
+        is_shown = data.t >= first
+        _set_heights(panel, (mean, data.x[is_shown, index]), noisy)
+        panel.set_ylabel(axis_label(data.axis_labels[index + 1]))
+        set_time_axis(panel, data, first, float(t[-1]))
+    axes[-1].set_xlabel(time_label(data))
+    return _finished(axes, axes, ax is None)
 
 
-def _draw_band(ax: "Axes", prediction: "Prediction", index: int, label: str) -> None:
-    """Draw the confidence band of quantity `index`."""
-    order = np.argsort(prediction.t)
-    low, high = prediction.low[order, index], prediction.high[order, index]
-    t = prediction.t[order]
-    ax.fill_between(t, low, high, color=LEARNED, alpha=0.3, lw=0, label=label)
-
-
-def plot_waterfall(fit: "Estimate") -> "Figure":
+def plot_waterfall(fit: "Estimate", ax: Any = None) -> "Figure":
     """Draw the chi-square that each refined start of a least-squares search reached,
     sorted and relative to the lowest. Starts that reached the same minimum are a step.
     """
-    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(5.5, 3.4), layout="constrained")
-    ax = figure.subplots()
+    axes = [new_figure(5.5, 3.4).subplots()] if ax is None else given_axes(ax, 1)
     minima = fit.search_result.minima
     losses = np.repeat([m.loss for m in minima], [max(m.starts, 1) for m in minima])
     rise = (np.sort(losses) - losses.min()) / fit.uncertainty.residual_variance
-    ax.plot(np.arange(1, len(rise) + 1), rise, "o-", color=LEARNED, ms=4, lw=1)
-    ax.set_yscale("symlog", linthresh=1.0)
-    ax.set(xlabel="refined start, sorted", ylabel="chi-square above the lowest")
-    _hide_frame(ax)
-    return figure
+    panel = axes[0]
+    panel.plot(np.arange(1, len(rise) + 1), rise, "o-", color=LEARNED, ms=4, lw=1)
+    panel.set_yscale("symlog", linthresh=1.0)
+    panel.set_ylim(-0.5, max(10.0, 2 * float(rise.max())))
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panel.set(xlabel="refined start, sorted", ylabel="chi-square above the lowest")
+    return _finished(axes, [], ax is None)
 
 
-def plot_profiles(profiles: "Sequence[Profile]") -> "Figure":
-    """Draw the rise of chi-square along the profile of each parameter, the value that
-    bounds the confidence interval (dashed), and the ends of the interval (dotted)."""
-    from matplotlib.figure import Figure
+def plot_profiles(
+    profiles: "Sequence[Profile]", level: float = 0.95, ax: Any = None
+) -> "Figure":
+    """Draw the rise of chi-square along the profile of each parameter, the rise that
+    bounds the interval of the confidence `level` (dashed), and the ends of the interval
+    (dotted).
 
-    columns = min(len(profiles), 3)
-    rows = -(-len(profiles) // columns)
-    figure = Figure(figsize=(3.2 * columns, 2.6 * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, profile in zip(axes, profiles):
-        ax.plot(*_smooth_profile(profile), color=LEARNED, lw=1)
-        ax.plot(profile.values, profile.r**2, ".", color=LEARNED, ms=4)
-        ax.axhline(profile.quantile**2, color=START, lw=1, ls="--")
-        for end in profile.interval:
-            if np.isfinite(end):
-                ax.axvline(end, color=DATA, lw=1, ls=":")
-        ax.set(xlabel=profile.name, ylabel="rise of chi-square")
-        ax.set_ylim(-0.3, 3 * profile.quantile**2)
-        _hide_frame(ax)
-    for ax in axes[len(profiles) :]:
-        ax.set_visible(False)
-    return figure
+    `ax` are axes to draw on, one for each profile.
+    """
+    count = len(profiles)
+    columns = min(count, 3)
+    rows = -(-count // columns)
+    if ax is None:
+        figure = new_figure(3.0 * columns + 0.5, 2.6 * rows)
+        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+        axes = list(grid[:count])
+        for empty in grid[count:]:
+            empty.set_visible(False)
+    else:
+        axes = given_axes(ax, count)
+    top = max(float(np.max(profile.r / profile.quantile)) for profile in profiles)
+    for index, (panel, profile) in enumerate(zip(axes, profiles)):
+        _draw_profile(panel, profile, f"{100 * level:g}%", min(max(top**2, 1.35), 3.0))
+        if ax is not None or index % columns == 0:
+            panel.set_ylabel("rise of chi-square")
+    return _finished(axes, [], ax is None)
+
+
+def _draw_profile(ax: "Axes", profile: "Profile", share: str, top: float) -> None:
+    """Draw a profile up to `top` times the rise that bounds its interval."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.plot(*_smooth_profile(profile), color=LEARNED, lw=1)
+    ax.plot(profile.values, profile.r**2, ".", color=LEARNED, ms=4)
+    height = profile.quantile**2
+    ax.axhline(height, color=START, lw=1, ls="--")
+    low, high = profile.interval
+    for end in (low, high):
+        if np.isfinite(end):
+            ax.axvline(end, color=DATA, lw=1, ls=":")
+    ax.set_ylim(-0.06 * height, 1.05 * top * height)
+    # In the middle, where the profile is low.
+    ax.annotate(
+        share,
+        (0.5, height),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 2),
+        textcoords="offset points",
+        ha="center",
+        va="bottom",
+        color=START,
+        fontsize="small",
+    )
+    ax.set_title(f"{share} interval {_limits(low, high)}", fontsize="small")
+    ax.set_xlabel(axis_label(profile.name))
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=4, min_n_ticks=2))
+
+
+def _limits(low: float, high: float) -> str:
+    """Return an interval as the title of its profile."""
+    if np.isfinite(low) and np.isfinite(high):
+        return f"[{low:.4g}, {high:.4g}]"
+    if np.isfinite(low):
+        return f"> {low:.4g}"
+    return f"< {high:.4g}" if np.isfinite(high) else "without limits"
 
 
 def _smooth_profile(profile: "Profile") -> tuple[np.ndarray, np.ndarray]:
@@ -180,19 +254,107 @@ def _smooth_profile(profile: "Profile") -> tuple[np.ndarray, np.ndarray]:
     return finer, np.interp(finer, values, signed_root) ** 2
 
 
+def _draw_learned(
+    ax: "Axes",
+    fit: "AbstractFit",
+    index: int,
+    t: np.ndarray,
+    learned: np.ndarray,
+    label: str,
+    determined: np.ndarray | None = None,
+) -> None:
+    """Draw the data of quantity `index` and its learned values at the times `t`."""
+    data = fit.data
+    draw_data(ax, data, index)
+    _draw_curve(ax, axis_times(data, t), learned, label, determined)
+    # The axis is scaled to these, since the curve of a bad start may be far outside.
+    _set_heights(ax, (learned, data.x[:, index]), ())
+    ax.set_ylabel(axis_label(data.axis_labels[index + 1]))
+    set_time_axis(ax, data, float(min(t[0], data.t[0])), data.T)
+
+
+def _draw_curve(
+    ax: "Axes",
+    times: np.ndarray,
+    values: np.ndarray,
+    label: str,
+    determined: np.ndarray | None,
+) -> None:
+    """Draw a curve, dotted where it is not `determined` by the data."""
+    if determined is None:
+        determined = np.ones(len(values), bool)
+    style = {"color": LEARNED, "lw": 1.6}
+    if np.any(determined):
+        ax.plot(times, np.where(determined, values, np.nan), label=label, **style)
+    if not np.all(determined):
+        dotted = np.where(determined, np.nan, values)
+        ax.plot(times, dotted, ":", label="not determined by the data", **style)
+
+
+def _draw_residuals(ax: "Axes", data: Data, residuals: np.ndarray) -> None:
+    """Draw the residuals of a quantity, in units of the noise."""
+    ax.axhline(0, color=LEARNED, lw=1)
+    _draw_dots(ax, data, residuals)
+    finite = np.abs(residuals[np.isfinite(residuals)])
+    height = max(3.0, 1.1 * float(np.max(finite, initial=0.0)))
+    ax.set(ylabel="residual\n/ sd", ylim=(-height, height))
+
+
 def draw_data(ax: "Axes", data: Data, index: int) -> None:
     """Draw the measured values of quantity `index` as dots."""
-    ax.plot(data.t, data.x[:, index], ".", color=DATA, ms=5, label="data")
+    if np.any(np.isfinite(data.x[:, index])):
+        _draw_dots(ax, data, data.x[:, index], label="data")
 
 
-def _hide_frame(ax: "Axes") -> None:
-    """Remove the upper and the right side of the frame."""
-    ax.spines[["top", "right"]].set_visible(False)
+def _draw_dots(ax: "Axes", data: Data, values: np.ndarray, **options: Any) -> None:
+    is_many = len(data) > _MANY_DOTS
+    size = {"ms": 1.5 if is_many else 3.2, "mew": 0, "rasterized": is_many}
+    times = axis_times(data, data.t)
+    ax.plot(times, values, "o", color=DATA, zorder=1.9, **size, **options)
 
 
-def _plot_times(T: float, begin: float = 0.0) -> np.ndarray:
-    """Return the times at which trajectories are drawn."""
-    return np.linspace(begin, T, 800)
+def _draw_band(ax: "Axes", data: Data, prediction: "Prediction", index: int) -> None:
+    """Draw the confidence band of quantity `index` where the data determine it."""
+    order = np.argsort(prediction.t)
+    determined = prediction.determined[order, index]
+    low = np.where(determined, prediction.low[order, index], np.nan)
+    high = np.where(determined, prediction.high[order, index], np.nan)
+    times = axis_times(data, prediction.t[order])
+    label = f"{100 * prediction.level:g}% confidence band of the curve"
+    style = {"color": LEARNED, "alpha": 0.3, "lw": 0, "zorder": 1.5}
+    ax.fill_between(times, low, high, label=label, **style)
+
+
+def _set_heights(
+    ax: "Axes", shown: "Sequence[np.ndarray]", band: "Sequence[np.ndarray]"
+) -> None:
+    """Let an axis show all values of `shown`, and of a band as much as is not farther
+    from these than they are from each other."""
+    values = np.concatenate(shown)
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return
+    low, high = float(values.min()), float(values.max())
+    span = (high - low) or abs(high) or 1.0
+    around = np.concatenate([*band, [low, high]])
+    around = around[np.isfinite(around)]
+    low = max(float(around.min()), low - span) - 0.06 * span
+    ax.set_ylim(low, min(float(around.max()), high + span) + 0.06 * span)
+
+
+def _finished(
+    axes: "Sequence[Axes]", with_legend: "Sequence[Axes]", is_new: bool
+) -> "Figure":
+    """Return the figure of some panels, with one legend for those `with_legend`."""
+    for ax in axes:
+        hide_frame(ax)
+    if with_legend:
+        add_legend(with_legend, is_new)
+    figure = figure_of(axes)
+    if is_new:
+        figure.align_ylabels(axes)
+    show_once(figure)
+    return figure
 
 
 def _solution(fit: "FitResult", problem: Problem) -> Solution:

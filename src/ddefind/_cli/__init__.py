@@ -9,6 +9,6 @@
 defines the exit codes, and `startup.py` makes commands start quickly. Begin with
 `main.py`.
 
-May import: `_util`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`, `plots`,
-`_loss`, `_results`, `_fitting`, `paper`.
+May import: `_util`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`,
+`_figures`, `plots`, `_loss`, `_results`, `_fitting`, `paper`.
 """

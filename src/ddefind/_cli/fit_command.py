@@ -1,12 +1,14 @@
 """`ddefind fit`: learn parameters, delay and history from a file of measurements."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from . import options as opt
+from .figure_formats import parse_formats
 from .fit_settings import ALL, MULTIPLE_SHOOTING, FitSettings, combine_settings
 from .messages import (
     DOUBTFUL,
@@ -79,6 +81,7 @@ def fit(
     time_zero: opt.TimeZero = None,
     config: opt.Config = None,
     out: opt.Folder = None,
+    formats: opt.Formats = None,
     quiet: opt.Quiet = False,
     as_json: opt.Json = False,
 ) -> None:
@@ -110,8 +113,9 @@ def fit(
                 "bounds": parse_bounds(bounds or ()),
             },
         )
+        figures = parse_formats(formats or (), out)
         with quick_start():
-            code = _fit(settings, out, Messages(quiet), as_json)
+            code = _fit(settings, out, figures, Messages(quiet), as_json)
     raise typer.Exit(code)
 
 
@@ -124,9 +128,14 @@ def _real(option: str, text: str | None) -> float | None:
 
 
 def _fit(
-    settings: FitSettings, out: Path | None, messages: Messages, as_json: bool
+    settings: FitSettings,
+    out: Path | None,
+    formats: Sequence[str],
+    messages: Messages,
+    as_json: bool,
 ) -> int:
-    """Fit, print the result, write the folder `out`, and return the exit code."""
+    """Fit, print the result, write the folder `out` with figures in these `formats`,
+    and return the exit code."""
     from .output_folder import check_folder, read_inputs, write_folder
 
     if out is not None:
@@ -148,7 +157,7 @@ def _fit(
             typer.echo(content["text"])
     finally:  # The folder is written even if nobody reads the output to its end.
         if out is not None:
-            names, is_complete = write_folder(out, result, content, inputs)
+            names, is_complete = write_folder(out, result, content, inputs, formats)
             messages.say(f"Written to {out}: {', '.join(names)}")
     # Without intervals, least squares was interrupted while it computed them.
     has_no_intervals = content["kind"] == "estimate" and content["profiles"] is None

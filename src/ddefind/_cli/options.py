@@ -190,6 +190,15 @@ Folder = Annotated[
         help="Folder for the result, tables, curve, figure and fit.toml.",
     ),
 ]
+Formats = Annotated[
+    list[str] | None,
+    _option(
+        "--format",
+        metavar="NAME",
+        help="Of the figure in the folder of --out: png (the default), pdf, svg, or "
+        "several as pdf,svg.",
+    ),
+]
 File = Annotated[
     Path | None,
     _option(

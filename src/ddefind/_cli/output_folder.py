@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 
 from .._data.source_times import source_times
+from .._figures.panels import close_figure
 from .._fitting.least_squares import LeastSquares
 from .._results.estimate import Estimate
 from .._results.result import AbstractFit, FitResult
 from .._results.saved_file import RESULT, saved_text
 from .._util.text_files import file_name, write_whole
-from ..plots import learned_curve
+from ..plots import CURVE_POINTS, learned_curve
+from .figure_formats import FORMATS, figure_name
 from .fit_settings import FitSettings
 from .parse_options import OptionError
 
-CONFIG, CURVE, FIGURE, INPUT = "fit.toml", "curve.csv", "figure.png", "input"
-# How many points of the fitted curve are written.
-_CURVE_POINTS = 801
+CONFIG, CURVE, INPUT = "fit.toml", "curve.csv", "input"
 
 
 def check_folder(folder: Path) -> None:
@@ -67,6 +67,7 @@ def write_folder(
     fit: Estimate | FitResult,
     content: dict[str, Any],
     inputs: tuple[FitSettings, dict[str, bytes]],
+    formats: Sequence[str] = ("png",),
 ) -> tuple[list[str], bool]:
     """Write everything about a fit. Return the names of the files, and whether they are
     complete.
@@ -87,12 +88,12 @@ def write_folder(
     }
     try:
         files[CURVE] = _curve(fit)
-        files[FIGURE] = _figure(fit)
+        files |= _figures(fit, formats)
     except KeyboardInterrupt:
         pass
     finally:
         _write_files(folder, files)
-    return list(files), FIGURE in files
+    return list(files), figure_name(formats[-1]) in files
 
 
 def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
@@ -115,7 +116,7 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
             complete.rename(folder)
             return
         (folder / INPUT).mkdir(exist_ok=True)
-        for name in {CURVE, FIGURE} - set(files):
+        for name in {CURVE, *map(figure_name, FORMATS)} - set(files):
             (folder / name).unlink(missing_ok=True)
         for name in files:
             (complete / name).replace(folder / name)
@@ -133,20 +134,32 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _curve(fit: Estimate | FitResult) -> str:
-    """Return the fitted quantities at many times as the text of a CSV file. The times
-    are those of the source of the data."""
-    t = np.linspace(fit.time_zero, fit.data.T, _CURVE_POINTS)
+    """Return the fitted quantities at many times, with their bands where there are any,
+    as the text of a CSV file. The times are those of the source of the data."""
+    t = np.linspace(fit.time_zero, fit.data.T, CURVE_POINTS)
     x = learned_curve(fit, t)
+    columns = dict(zip(fit.data.names, x.T))
+    if isinstance(fit, Estimate) and np.all(np.isfinite(x)):
+        said = fit.predict(t)
+        for suffix in ("low", "high", "noisy_low", "noisy_high"):
+            values = getattr(said, suffix).T
+            columns |= {f"{n}_{suffix}": each for n, each in zip(said.names, values)}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     name, times = source_times(fit.data, t)
-    writer.writerow([name, *fit.data.names])
-    writer.writerows([time, *row] for time, row in zip(times, x.tolist()))
+    writer.writerow([name, *columns])
+    rows = np.stack(list(columns.values()), axis=1).tolist()
+    writer.writerows([time, *row] for time, row in zip(times, rows))
     return text.getvalue()
 
 
-def _figure(fit: AbstractFit) -> bytes:
-    """Return the figure of a fit as the content of a PNG file."""
-    content = io.BytesIO()
-    fit.plot().savefig(content, format="png", dpi=150)
-    return content.getvalue()
+def _figures(fit: AbstractFit, formats: Sequence[str]) -> dict[str, bytes]:
+    """Return the figure of a fit as the content of a file in each format."""
+    figure = fit.plot()
+    files = {}
+    for form in formats:
+        content = io.BytesIO()
+        figure.savefig(content, format=form, **FORMATS[form])
+        files[figure_name(form)] = content.getvalue()
+    close_figure(figure)
+    return files

@@ -120,4 +120,5 @@ def predict_disturbed(
         np.ones(mean.shape, bool),
         level,
         (),
+        setup.data,
     )

@@ -8,6 +8,7 @@ import equinox as eqx
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
+from .._data.data import Data
 from .._least_squares.normal_equations import LeastSquaresModel
 from .._least_squares.observe import observed
 from .._problem.network_weights import (
@@ -47,7 +48,7 @@ class Prediction:
     are its confidence band; between `noisy_low` and `noisy_high` a new measurement is
     expected. `determined` is false where the prediction depends on parameters that the
     data do not determine: the band does not include their uncertainty, and `notes` say
-    so."""
+    so. `data` are those of the fit."""
 
     t: np.ndarray
     names: tuple[str, ...]
@@ -60,6 +61,7 @@ class Prediction:
     determined: np.ndarray
     level: float
     notes: tuple[str, ...]
+    data: Data
 
     def _rows(self) -> list[tuple[str, ...]]:
         share = f"{100 * self.level:g}%"
@@ -97,11 +99,12 @@ class Prediction:
         columns |= {name: getattr(self, name).ravel() for name in arrays}
         return data_frame(columns)
 
-    def plot(self) -> Any:
-        """A matplotlib figure: the trajectory with its bands."""
+    def plot(self, ax: Any = None) -> Any:
+        """A matplotlib figure: the trajectory with its bands, and the data. `ax` are
+        axes to draw on, one for each quantity."""
         from ..plots import plot_prediction
 
-        return plot_prediction(self)
+        return plot_prediction(self, ax)
 
 
 def read_times(times: Any, T: float, zero: float = 0.0) -> np.ndarray:
@@ -167,6 +170,7 @@ def predict(
         np.all(~propagated.moved, axis=-1),
         level,
         tuple(_notes(uncertainty, times, propagated, gradient, measured, networks)),
+        setup.data,
     )
 
 

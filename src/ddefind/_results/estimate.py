@@ -270,7 +270,7 @@ class Estimate(AbstractFit):
                 self._refuse("`predict` with other `parameters`")
             return predict_disturbed(self.uncertainty, self.process, at, level)
         said = predict(self.uncertainty, self.problem, at, parameters or {}, level)
-        return replace(said, t=said.t + self.time_zero)
+        return replace(said, t=said.t + self.time_zero, data=self.data)
 
     def derived(self, expression: str, level: float = 0.95) -> Derived:
         """A function of the parameters, such as `"r * tau"` or `"b[0] / K"`, with its
@@ -360,22 +360,25 @@ class Estimate(AbstractFit):
     def _repr_html_(self) -> str:
         return as_html(self)
 
-    def plot(self) -> Any:
-        """A matplotlib figure: data and fitted trajectory, and the residuals."""
+    def plot(self, ax: Any = None) -> Any:
+        """A matplotlib figure: data and fitted trajectory, and the residuals. `ax` are
+        axes to draw on: one for each quantity, or also one for its residuals."""
         from ..plots import plot_estimate
 
-        return plot_estimate(self)
+        return plot_estimate(self, ax)
 
-    def plot_profile(self, *names: str) -> Any:
+    def plot_profile(self, *names: str, level: float = 0.95, ax: Any = None) -> Any:
         """A matplotlib figure of profiles, by default of all parameters but the weights
-        of networks."""
+        of networks, with intervals of the given confidence level. `ax` are axes to draw
+        on, one for each."""
         from ..plots import plot_profiles
 
         named = [self.names[j] for j in named_indices(len(self.names), self.networks)]
-        return plot_profiles([self.profile(name) for name in names or named])
+        profiles = [self.profile(name, level) for name in names or named]
+        return plot_profiles(profiles, level, ax)
 
-    def plot_waterfall(self) -> Any:
+    def plot_waterfall(self, ax: Any = None) -> Any:
         """A matplotlib figure: the chi-squares at which the starts ended, sorted."""
         from ..plots import plot_waterfall
 
-        return plot_waterfall(self)
+        return plot_waterfall(self, ax)

@@ -99,8 +99,8 @@ class AbstractFit(abc.ABC):
         return frame_of_rows(self.summary())
 
     @abc.abstractmethod
-    def plot(self) -> Any:
-        """A matplotlib figure."""
+    def plot(self, ax: Any = None) -> Any:
+        """A matplotlib figure, or that of the axes `ax`."""
 
     @abc.abstractmethod
     def file_content(self) -> dict[str, Any]:
@@ -161,11 +161,12 @@ class FitResult(AbstractFit):
         loss = f"loss {self.loss:.5g}{fell}, {self.epochs} epochs, {self.seconds:.2g} s"
         return "\n".join([*table, *count_weights(self.networks), loss, self.message])
 
-    def plot(self) -> Any:
-        """A matplotlib figure: data, start and learned trajectory, and the loss."""
+    def plot(self, ax: Any = None) -> Any:
+        """A matplotlib figure: data, start and learned trajectory, and the loss. `ax`
+        are axes to draw on: one for each quantity, and perhaps one for the loss."""
         from ..plots import plot_fit
 
-        return plot_fit(self)
+        return plot_fit(self, ax)
 
     def file_content(self) -> dict[str, Any]:
         """What `save` writes, as plain words and numbers."""
