@@ -457,7 +457,8 @@ class TestEarlierVersions:
         lines = str(dd.load(path, problem=problem)).splitlines()
         about = str(found).splitlines()
         last = next(n for n, line in enumerate(about) if "scatter" in line)
-        assert lines[:last] == about[:last]
+        old = about[:last]
+        assert [line for line in lines if line in old] == old
 
     @pytest.mark.parametrize(
         "path", sorted(KEPT.glob("folder-*")), ids=lambda p: p.stem

@@ -310,12 +310,8 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
         fitted=saved["fitted"],
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
         other_history=None if other is None else OtherHistory(*other),
-        explained=None if shares is None else _explained(*shares),
+        explained=None if shares is None else Explained.read(*shares),
     )
-
-
-def _explained(model: list[float], curve: list[float], by_chance: bool) -> Explained:
-    return Explained(tuple(model), tuple(curve), by_chance)
 
 
 def _verdicts(
