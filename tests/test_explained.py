@@ -91,7 +91,7 @@ def test_a_constant_may_fit_better_than_the_model():
 
 def test_a_fit_that_misses_what_there_is_does_not_speak_of_chance():
     x = np.sin(T) + 0.1 * np.random.default_rng(1).normal(size=40)
-    model, start = dd.equation("x' = c"), {"c": 0.1, "b": 0.1}
+    model, start = dd.equation("x' = c", history=[0.1]), {"c": 0.1}
     data = dd.Data(T, x)
     fit = dd.fit(model, data, parameters=start, optimizer=NEAR, **QUIET)
     assert fit.explained is not None and fit.explained.by_chance
