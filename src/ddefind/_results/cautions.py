@@ -39,6 +39,24 @@ _SHORT_DELAY = 1e-5
 _TOO_SMALL = 0.005
 # How much of the variance a model explains is said if it is less than this.
 _WELL_EXPLAINED = 0.9
+<<<<<<< HEAD
+=======
+# Noise alone gives a smooth curve no such share of the variance.
+_SMOOTH = 0.5
+_CHANCE = (
+    "That is no more than chance: noise around a constant would be fitted as well. "
+    "Estimates and intervals mean something only if the model is known to be right."
+)
+_MISSED = (
+    "A constant would do about as well: the model, or this fit of it, misses what the "
+    "data show."
+)
+# What residuals that are alike may mean, beside a wrong model.
+IF_DISTURBED = (
+    "If the system itself is disturbed, fit with `dd.MultipleShooting()` "
+    "(`--method multiple-shooting`)."
+)
+>>>>>>> e559a7bef32bb609523a526ed1ee0d66cf4e264e
 
 
 def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
@@ -91,11 +109,10 @@ def _explained(fit: "Estimate", assessment: Assessment) -> list[str]:
         shares = " and ".join(share for share, _ in quantities)
         sentences = [f"The model explains {shares}{smooth}."]
     if found.by_chance:
-        sentences += [
-            "That is no more than chance: noise around a constant would be fitted as "
-            "well. Estimates and intervals mean something only if the model is known "
-            "to be right."
-        ]
+        curve, model = (np.array(shares) for shares in (found.curve, found.model))
+        # Where a smooth curve shows that there is more than noise.
+        is_missed = np.any((curve > _SMOOTH) & (curve - np.maximum(model, 0) > _SMOOTH))
+        sentences.append(_MISSED if is_missed else _CHANCE)
     return sentences
 
 
