@@ -39,8 +39,6 @@ _SHORT_DELAY = 1e-5
 _TOO_SMALL = 0.005
 # How much of the variance a model explains is said if it is less than this.
 _WELL_EXPLAINED = 0.9
-<<<<<<< HEAD
-=======
 # Noise alone gives a smooth curve no such share of the variance.
 _SMOOTH = 0.5
 _CHANCE = (
@@ -51,12 +49,6 @@ _MISSED = (
     "A constant would do about as well: the model, or this fit of it, misses what the "
     "data show."
 )
-# What residuals that are alike may mean, beside a wrong model.
-IF_DISTURBED = (
-    "If the system itself is disturbed, fit with `dd.MultipleShooting()` "
-    "(`--method multiple-shooting`)."
-)
->>>>>>> e559a7bef32bb609523a526ed1ee0d66cf4e264e
 
 
 def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:

@@ -286,40 +286,9 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
         fitted=saved["fitted"],
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
         other_history=None if other is None else OtherHistory(*other),
-<<<<<<< HEAD
         level=saved["level"],
-        explained=None if shares is None else _explained(*shares),
-    )
-
-
-def _explained(model: list[float], curve: list[float], by_chance: bool) -> Explained:
-    return Explained(tuple(model), tuple(curve), by_chance)
-=======
         explained=None if shares is None else Explained.read(*shares),
     )
-
-
-def _verdicts(
-    table: list[dict[str, Any]], uncertainty: Uncertainty, profiles: Sequence[Profile]
-) -> tuple[Verdict, ...]:
-    """The verdicts, from the profiles. Sentences that took further evaluations stand in
-    the table: on combinations of parameters, and on delays that can be exchanged."""
-    reasons = [str(row["reason"]) for row in table]
-    combined = {
-        j: reasons[j]
-        for group in groups(uncertainty)
-        for j in group
-        if len(profiles[j].values) == 1  # was not followed
-    }
-    judged = verdicts(uncertainty, profiles, combined, {})
-    delays = delay_parameters(uncertainty.setup.model.free)
-    notes = {
-        j: reasons[j].removeprefix(judged[j].reason).strip()
-        for j in delays
-        if len(delays) > 1
-    }
-    return tuple(verdicts(uncertainty, profiles, combined, notes))
->>>>>>> e559a7bef32bb609523a526ed1ee0d66cf4e264e
 
 
 def _profile(saved: dict[str, Any]) -> Profile:
