@@ -31,6 +31,8 @@ from .profile_end import STEPS_MATTER, EndSearch, Optimum
 _MAX_ROUNDS = 40
 # Most fits converge within this number of evaluations; the others may take more.
 _MAX_EVALUATIONS, _MANY_EVALUATIONS = 60, 300
+# A first look at a fit far away takes so many; it goes on if r is below this.
+_FEW_EVALUATIONS, _NEAR_R = 15, 20.0
 # How often ends are sought again from fits that other profiles came across.
 _MAX_EXTENSIONS = 3
 # A profile may rise above the quantile and still end in a plateau, on which the data no
@@ -97,10 +99,15 @@ class _ProfileSearch:
         return EndSearch(self.setup, self.optimum, theta, r, j, side, quantile)
 
     def fit_held(
-        self, indices: list[int], starts: list[list[np.ndarray]], halvings: int = 0
+        self,
+        indices: list[int],
+        starts: list[list[np.ndarray]],
+        halvings: int = 0,
+        is_patient: bool = True,
     ) -> Iterable[tuple[float, np.ndarray, float]]:
         """Fit all values but one, from several starts for each of the held `indices`,
-        with steps that are halved so many times.
+        with steps that are halved so many times. If `is_patient`, fits that need many
+        evaluations get them.
 
         For each the best of its fits: its sum of squares, its free values, and the
         sensitivity of the predictions to the held value (the norm of their derivatives,
@@ -112,7 +119,7 @@ class _ProfileSearch:
         inside = np.clip(theta, self.setup.lower, self.setup.upper)
         theta = np.where(held, theta, inside)
         n = self.setup.steps_near(theta, self.optimum.theta, self.optimum.n)
-        fits = self._refine(theta, n * 2**halvings, held)
+        fits = self._refine(theta, n * 2**halvings, held, is_patient)
         firsts = np.cumsum([0, *counts])
         rows = [
             first + int(np.argmin(fits.loss[first:last]))
@@ -124,13 +131,21 @@ class _ProfileSearch:
         )
         return zip(fits.loss[rows].tolist(), fits.theta[rows], sensitivity.tolist())
 
-    def _refine(self, theta: np.ndarray, n: np.ndarray, held: np.ndarray):
-        """The fits; those that need more evaluations than most go on."""
-        fits = refine(self.setup, theta, self.points, n, _MAX_EVALUATIONS, held)
+    def _refine(
+        self,
+        theta: np.ndarray,
+        n: np.ndarray,
+        held: np.ndarray,
+        is_patient: bool = True,
+    ) -> RefinedFits:
+        """The fits; if `is_patient`, those that need more evaluations than most go
+        on."""
+        limit = _MAX_EVALUATIONS if is_patient else _FEW_EVALUATIONS
+        fits = refine(self.setup, theta, self.points, n, limit, held)
         rows = np.flatnonzero(fits.status == LIMIT)
-        if len(rows) == 0:
+        if len(rows) == 0 or not is_patient:
             return fits
-        longer: RefinedFits = refine(
+        longer = refine(
             self.setup,
             fits.theta[rows],
             self.points,
@@ -195,7 +210,14 @@ class _ProfileSearch:
         lower, upper = self.setup.lower, self.setup.upper
         held = [float(np.clip(far, lower[e.j], upper[e.j])) for e, far in tested]
         starts = [end.starts_at(value) for (end, _), value in zip(tested, held)]
-        fits = self.fit_held([end.j for end, _ in tested], starts)
+        fits = list(self.fit_held([e.j for e, _ in tested], starts, is_patient=False))
+        # Most are far from the data, and only those that come near go on.
+        rows = [i for i, fit in enumerate(fits) if self.optimum.r(fit[0]) < _NEAR_R]
+        if rows:
+            near = [tested[i][0].j for i in rows]
+            again = self.fit_held(near, [[fits[i][1]] for i in rows])
+            for i, fit in zip(rows, again):
+                fits[i] = fit
         for (end, far), (loss, _, sensitivity) in zip(tested, fits):
             r = self.optimum.r(loss)
             is_plateau = sensitivity * abs(far - end.limit) < _PLATEAU_CHANGE
