@@ -2,6 +2,7 @@
 line, saved fits whose model is code, and the messages for wrong arguments."""
 
 import sys
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -27,8 +28,7 @@ def fit():
 def test_data_without_names_are_in_the_order_of_the_model():
     two = np.stack([np.cos(T), np.sin(T)], axis=1)
     model = dd.equation("u' = -k * v(t - tau); v' = u")
-    start = dict(parameters={**START, "b": 1.0}, epochs=1)
-    fit = dd.fit(model, dd.Data(T, two), **start, **QUIET)
+    fit = dd.fit(model, dd.Data(T, two), parameters=START, epochs=1, **QUIET)
     assert fit.data.names == ("u", "v")
     np.testing.assert_array_equal(fit.data.x, two)
     assert fit.data.notes == ("Columns are taken in the order u, v.",)
@@ -132,7 +132,13 @@ def test_a_problem_that_was_made_of_a_text_is_saved_as_text(tmp_path, epochs):
 
 
 def test_wrong_arguments_are_answered(fit):
-    def refused(match, kind=ValueError, data=DATA, model=MODEL, **options):
+    def refused(
+        match: str,
+        kind: type[Exception] = ValueError,
+        data: Any = DATA,
+        model: Any = MODEL,
+        **options: Any,
+    ):
         with pytest.raises(kind, match=match):
             dd.fit(model, data, **options)
 
@@ -142,8 +148,7 @@ def test_wrong_arguments_are_answered(fit):
     refused("`problem` is a text.*dd.equation", TypeError, model="x' = -x(t - tau)")
     refused("`problem` is the class `Logistic`", TypeError, model=dd.models.Logistic)
     refused("but got a tuple of length 2", TypeError, data=(T, T))
-    adam = dict(optimizer=dd.Adam(), intervals=True, parameters=START)
-    refused(r"`Adam\(\)` computes no intervals", **adam)
+    refused(r"`Adam\(\)` computes no intervals", optimizer=dd.Adam(), intervals=True)
     refused("no start value for k, b, tau", optimizer=dd.Adam())
     with pytest.raises(ValueError, match="`data` is empty"):
         dd.fit_many(MODEL, [])

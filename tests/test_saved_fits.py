@@ -187,6 +187,11 @@ def test_a_model_of_the_users_needs_the_user(path, data):
     assert found.values == fit.values and found.summary() == fit.summary()
     assert str(found) == str(fit) and found.status is fit.status
     assert found.loss == fit.loss and found.data.label == "lake"
+    body = json.loads(path.read_text())
+    body["table"][0] = {}
+    path.with_name("wrong.json").write_text(signed(body))
+    with pytest.raises(dd.ResultError, match="rows of `table` must have a name"):
+        dd.load(path.with_name("wrong.json"))
     same(dd.load(path, problem=problem), fit)
     other = dd.Problem(dd.models.Logistic(1.0, 1.0), dd.Constant(0.5), tau=0.8)
     with pytest.raises(dd.ResultError, match="not the one that was saved.*theta_0"):

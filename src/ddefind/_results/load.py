@@ -332,6 +332,9 @@ def _descent(
 
 def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
     """What can be said without the model; `saved` is what the file holds."""
+    keys = {frozenset(row) for row in content["table"]}
+    if len(keys) > 1 or any("name" not in each for each in keys):
+        raise ResultError("The rows of `table` must have a name and the same fields.")
     is_estimate = content["kind"] == "estimate"
     best = content["search"]["best"]["z"] if is_estimate else content["free"]["best"]
     return SavedFit(
