@@ -292,7 +292,7 @@ def test_other_files(content, path):
 def test_files_that_are_not_there(tmp_path):
     with pytest.raises(dd.ResultError, match="no such file"):
         dd.load(tmp_path / "fit.json")
-    with pytest.raises(dd.ResultError, match="no such file"):
+    with pytest.raises(dd.ResultError, match="holds no saved fit"):
         dd.load(tmp_path)  # a folder without a result
 
 
