@@ -86,7 +86,7 @@ def measure(experiment: Experiment, noise: float, repeats: int) -> dict:
 def _intervals(fit: dd.Estimate) -> list[tuple[float, float, bool]]:
     """Of each parameter: the ends of its interval, and whether it is determined."""
     fit = fit.with_intervals()
-    verdicts = [verdict.verdict != "not determined" for verdict in fit.verdicts]
+    verdicts = [verdict != "not determined" for verdict in fit.verdicts.values()]
     return [(*ends, ok) for ends, ok in zip(fit.intervals.values(), verdicts)]
 
 

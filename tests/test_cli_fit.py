@@ -12,6 +12,7 @@ import pytest
 import ddefind as dd
 import ddefind._cli.output_folder
 import ddefind._fitting.least_squares
+import ddefind._results.estimate
 from ddefind._least_squares.search import search
 from support.command import TEXT, VALUES, refused, run
 from support.results import load_estimate
@@ -153,6 +154,20 @@ def test_what_is_known_bounded_and_measured(capsys):
     assert float(fit.problem.rhs.r) == 1.8
     assert fit.setup.lower[0] == 2 and fit.setup.upper.tolist()[::2] == [3, 2]
     assert fit.seed == 2 and "starts = 4\n" in Path("out/fit.toml").read_text()
+
+
+def test_priors_outliers_and_signs(capsys):
+    options = ("--prior", "K ~ normal(2.5, 0.1)", "--positive", "all", "--huber", 1.5)
+    options += (*STARTS, "--starts", 1, "--steps", 12, "--out", "out")
+    assert run("fit", "data.csv", "-e", TEXT, *options) == 0
+    assert "1 start, " in capsys.readouterr().out
+    fit = load_estimate("out")
+    assert fit.setup.lower[:2].tolist() == [0, 0]
+    assert fit.setup.model.huber == 1.5 and fit.setup.steps_per_delay == 12
+    priors = fit.setup.model.priors
+    assert priors is not None
+    np.testing.assert_allclose(priors.mean, [0, 2.5, 0, 0])
+    np.testing.assert_allclose(priors.weight, [0, 100, 0, 0])
 
 
 MODEL = """
@@ -313,7 +328,7 @@ def test_interrupted_with_nothing_found(monkeypatch, capsys, here):
 
 
 def test_interrupted_on_the_way_to_the_intervals(monkeypatch, capsys, here):
-    monkeypatch.setattr(ddefind._fitting.least_squares, "assess", interrupt)
+    monkeypatch.setattr(ddefind._results.estimate, "assess", interrupt)
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     shown = capsys.readouterr()
     assert "std. error" in shown.out and "intervals" in shown.out
@@ -331,6 +346,8 @@ def test_interrupted_on_the_way_to_the_intervals(monkeypatch, capsys, here):
 def test_interrupted_while_it_draws(monkeypatch, capsys, here):
     monkeypatch.setattr(dd.Estimate, "plot", interrupt)
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
+    said = capsys.readouterr().err
+    assert "Written to out: input/data.csv" in said and "lacks the curve or" in said
     assert dd.load("out").status.ok
     assert not (here / "out" / "figure.png").exists()
 

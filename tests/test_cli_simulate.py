@@ -93,12 +93,12 @@ def test_a_problem_in_a_file(here, capsys):
         (["-e", TEXT, *VALUES, "--set", "q=1"], "There is no parameter 'q'"),
         (["-e", TEXT, *VALUES, "--history", "2"], "one finite number"),
         (["-e", TEXT, *VALUES, "--set", "r=1"], "gives 'r' twice"),
-        (["-e", TEXT, *VALUES, "--T", "0"], "`T` must be positive"),
-        (["-e", TEXT, *VALUES, "--T", "nan"], "`T` must be positive"),
+        (["-e", TEXT, *VALUES, "--T", "0"], "`--T` must be positive"),
+        (["-e", TEXT, *VALUES, "--T", "nan"], "`--T` needs a number"),
         (["-e", TEXT, *VALUES, "--T", "1e9"], "too many to solve for"),
-        (["-e", TEXT, *VALUES, "--points", "1"], "`points` must be from 2"),
-        (["-e", TEXT, *VALUES, "--points", "100000000"], "`points` must be from 2"),
-        (["-e", TEXT, *VALUES, "--noise", "-1"], "`noise` must be a number from 0"),
+        (["-e", TEXT, *VALUES, "--points", "1"], "number from 2 on"),
+        (["-e", TEXT, *VALUES, "--points", "100000000"], "`--points` must be from 2"),
+        (["-e", TEXT, *VALUES, "--noise", "-1"], "`--noise` must be a number from 0"),
         (["-e", TEXT, *VALUES, "--out", "no/data.csv"], "There is no folder no"),
         (
             ["-e", "x' = x^2 + x(t - tau)", "--history", "1", "--set", "tau=1"],
@@ -149,3 +149,9 @@ def test_checks_that_are_refused(capsys):
 def test_a_model_that_explodes_is_refused(capsys):
     exploding = ("check", "-e", "x' = exp(exp(9 + x^2)) + x(t - tau)")
     assert "Give values by `--set`" in refused(capsys, *exploding)
+
+
+def test_a_model_that_explodes_is_checked_while_it_is_finite(capsys):
+    assert run("check", "-e", "x' = r * x^3 * x(t - tau)", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["names"] == ["r", "b", "tau"] and found["worst"] < 1e-6

@@ -216,7 +216,7 @@ def test_a_single_column_takes_a_single_name():
 @pytest.mark.parametrize(
     "names, message",
     [
-        (["pray", "hunter"], "'prey' .*not among.*Did you mean 'pray'.*`columns=`"),
+        (["pray", "hunter"], "'prey' .*not among.*Did you mean 'pray'.*`columns`"),
         (["x", "y"], "'prey' .*Known names: x, y"),
         (["prey"], "'hunter' .*not among what is observed"),
         (["prey", "hunter", "prey"], "3 different names"),

@@ -22,9 +22,14 @@ FULL = FitSettings(
     seed=3,
     solver="radau",
     rtol=1e-7,
+    huber=1.345,
+    level=0.9,
+    steps=12,
+    positive=["r", "s"],
     set={"m": 8.0, "history.b": [1.0, 2.0]},
     start={"b[0]": 1e-300},
     bounds={"K": Bounds(0.1, 10.0), "tau": Bounds(upper=5.0)},
+    prior={"K": "normal(2, 0.5)", "r": "lognormal(1, 3)"},
 )
 
 
@@ -150,3 +155,29 @@ def test_what_does_not_go_together(options, message):
     with pytest.raises(OptionError) as caught:
         combine_settings(None, options)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        ({"level": 95.0}, "`--level` must lie between 0 and 1"),
+        ({"huber": 0.0}, "`--huber` must be a positive number"),
+        ({"huber": 1.0, "method": "multiple-shooting"}, "`--huber` goes with"),
+        ({"steps": 0}, "`--steps` needs a whole number from 1 on"),
+        ({"positive": ["K"], "set": {"K": 1.0}}, "`--positive` does not go with"),
+        ({"positive": ["K"], "bounds": {"K": Bounds(1.0)}}, "both limit 'K'"),
+        ({"prior": {"K": "normal(1, 0)"}}, "needs a positive SD"),
+        ({"prior": {"K": "normal(1, 1)"}, "set": {"K": 1.0}}, "`--prior` does not go"),
+    ],
+)
+def test_settings_that_are_refused(given, message):
+    with pytest.raises(OptionError, match=message):
+        FitSettings(data="d", equation=LOGISTIC, **given)
+
+
+def test_columns_by_name_replace_a_list(tmp_path):
+    path = written(tmp_path, 'data = "d"\nequation = "x"\ncolumns = ["a", "b"]\n')
+    settings = combine_settings(path, {"columns": {"hare": "Hare (n/km2)"}})
+    assert settings.columns == {"hare": "Hare (n/km2)"}
+    again = combine_settings(written(tmp_path, settings.toml()), {})
+    assert again.columns == settings.columns

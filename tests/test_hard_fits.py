@@ -14,7 +14,7 @@ T = np.linspace(0, 10, 50)
 
 
 def verdict_of(fit) -> dict[str, str]:
-    return {verdict.name: verdict.verdict for verdict in fit.verdicts}
+    return {name: verdict.verdict for name, verdict in fit.verdicts.items()}
 
 
 def is_sure(fit, name: str) -> bool:

@@ -30,8 +30,15 @@ def data(past):
 
 
 @pytest.fixture(scope="module")
-def auto(data):
-    return dd.fit(dd.equation(TEXT, history="auto"), data, solver=dd.RK4())
+def auto(data, reports):
+    model = dd.equation(TEXT, history="auto")
+    return dd.fit(model, data, solver=dd.RK4(), progress=reports.append)
+
+
+@pytest.fixture(scope="module")
+def reports():
+    """The progress of the fit `auto`."""
+    return []
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +155,14 @@ def test_with_several_delays_the_length_covers_the_longest(data):
 
 
 # The choice by evidence
+
+
+def test_a_chosen_history_has_one_progress_bar(auto, reports):
+    epochs = [report.epoch for report in reports]
+    assert epochs == sorted(epochs) and {r.epochs for r in reports} == {epochs[-1]}
+    phases = [report.phase for report in reports]
+    assert "constant: first look" in phases and "spline: second look" in phases
+    assert phases[-1] == "intervals"
 
 
 def test_the_history_is_chosen_by_evidence(auto, data, tmp_path):

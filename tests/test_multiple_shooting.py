@@ -7,6 +7,7 @@ from studies.process_noise import SYSTEMS, simulate
 
 import ddefind as dd
 from ddefind._least_squares.setup import make_setup
+from ddefind._shooting import shooting
 from ddefind._shooting.defects import linearise
 from ddefind._shooting.innovations import innovations
 from ddefind._shooting.joint_fit import Noise, evaluate, fit_path
@@ -155,6 +156,22 @@ def test_least_squares_names_it_where_residuals_are_alike(population):
     assert plain.rejected
     assert "dd.MultipleShooting()" in str(plain)
     assert "dd.MultipleShooting()" not in str(fit)
+
+
+def test_an_interrupted_fit_is_the_one_by_least_squares(monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shooting, "shoot", interrupt)
+    t = np.linspace(0, 5, 30)
+    data, reports = dd.Data(t, np.exp(-t) + 0.01 * np.cos(9 * t)), []
+    fit = dd.fit(
+        dd.equation("x' = -k * x"), data, optimizer=FEW, progress=reports.append
+    )
+    assert fit.status is dd.Status.interrupted and fit.process is None
+    assert abs(fit.values["k"] - 1) < 0.05
+    assert "this is the fit by least squares" in str(fit)
+    assert reports[-1].epoch < reports[-1].epochs
 
 
 def test_fits_that_are_refused():

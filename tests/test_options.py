@@ -8,8 +8,12 @@ from ddefind._cli.parse_options import (
     OptionError,
     parse_assignments,
     parse_bounds,
+    parse_columns,
     parse_history,
     parse_number,
+    parse_priors,
+    parse_whole,
+    read_prior,
 )
 
 
@@ -121,3 +125,53 @@ def test_numbers():
     assert parse_number(" 1e-3 ") == 1e-3
     assert parse_number("1e400") == math.inf
     assert parse_number("0x10") is parse_number("") is parse_number("1,5") is None
+
+
+@pytest.mark.parametrize(
+    "texts, columns",
+    [
+        ([], None),
+        (["a, b"], ["a", "b"]),
+        (["a", "b"], ["a", "b"]),
+        (["hare=Hare (n/km2)"], {"hare": "Hare (n/km2)"}),
+        (["hare=Hare, wild,lynx = Lynx"], {"hare": "Hare, wild", "lynx": "Lynx"}),
+        (["hare=A=B", "lynx"], {"hare": "A=B", "lynx": "lynx"}),
+    ],
+)
+def test_columns(texts, columns):
+    assert parse_columns(texts) == columns
+
+
+@pytest.mark.parametrize("texts", [["a,,b"], ["a="], ["=a"], ["a", "a"]])
+def test_columns_that_are_refused(texts):
+    with pytest.raises(OptionError, match="`--columns`"):
+        parse_columns(texts)
+
+
+def test_priors():
+    priors = parse_priors(["K ~ normal(2, 0.5)", "b[0]~lognormal( 1e-2 , 3)"])
+    assert read_prior(priors["K"]) == ("normal", 2.0, 0.5)
+    assert read_prior(priors["b[0]"]) == ("lognormal", 0.01, 3.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "K",
+        "K ~",
+        "K ~ gamma(1, 2)",
+        "K ~ normal(1)",
+        "K ~ normal(1, -1)",
+        "~ normal(1, 1)",
+    ]
+    + ["K ~ lognormal(0, 2)", "K ~ lognormal(1, 1)", "K ~ normal(inf, 1)"],
+)
+def test_priors_that_are_refused(text):
+    with pytest.raises(OptionError, match="`--prior`"):
+        parse_priors([text])
+
+
+@pytest.mark.parametrize("text", ["many", "0", "-1", "1.5", "", "1e2"])
+def test_whole_numbers_that_are_refused(text):
+    with pytest.raises(OptionError, match="`--starts` needs a whole number from 1 on"):
+        parse_whole("--starts", text, 1)

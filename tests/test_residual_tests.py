@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 
 import ddefind as dd
-from ddefind._inference.residual_tests import LEVEL, run_tests
+from ddefind._inference.residual_tests import LEVEL, _spread, run_tests
 from ddefind.paper import EXPERIMENTS
 from support.options import QUIET
 from support.unchecked import unchecked
@@ -36,11 +37,11 @@ def test_right_models_fail_a_test_in_one_fit_of_twenty(n):
     for _ in range(100):
         e = random.normal(size=n)
         r = (e - basis @ (basis.T @ e))[:, None]
-        checks = run_tests(data, r, basis[:, None, :], n - 6)
+        checks = run_tests(data, design[:, 1:2], r, basis[:, None, :], n - 6)
         failures += any(check.p * len(checks) < LEVEL for check in checks)
         for check in checks:
             tests.setdefault(check.test, []).append(check.p < LEVEL)
-    assert set(tests) == {"whiteness", "normality", "outliers"}
+    assert set(tests) == {"whiteness", "normality", "outliers", "spread"}
     assert failures <= 11  # 5 are expected
     for found in tests.values():
         assert sum(found) <= 12
@@ -48,7 +49,7 @@ def test_right_models_fail_a_test_in_one_fit_of_twenty(n):
 
 def test_a_right_model_passes():
     fit = decay(noisy())
-    assert len(fit.checks) == 3 and not fit.failed_checks and not fit.rejected
+    assert len(fit.checks) == 4 and not fit.failed_checks and not fit.rejected
     assert {check.quantity for check in fit.checks} == {"x"}
     assert len(str(fit).splitlines()) == 3 + 1 + 3  # no sentence of caution
 
@@ -68,6 +69,38 @@ def test_an_outlier_is_named():
     assert {"outliers"} <= {check.test for check in fit.failed_checks}
     assert "`x` at t = 1.695 is" in str(fit)
     assert not fit.rejected
+
+
+def test_spread_that_grows_with_the_level_is_named():
+    random = np.random.default_rng(0)
+    level = np.exp(-0.7 * T)
+    x = level * (1 + 0.2 * random.normal(size=60))
+    fit = decay(x)
+    assert "spread" in {check.test for check in fit.failed_checks}
+    assert "The residuals of `x` are larger where it is larger itself" in str(fit)
+    assert "Give the data an `sd` that grows with the level, or fit log" in str(fit)
+    assert not fit.rejected
+    assert not decay(x, sd=0.2 * level).failed_checks
+    logarithm = dd.equation("x' = -k * x", observe="log_x = log(x)")
+    data = dd.Data(T, np.log(x), names=["log_x"])
+    start = {"k": 0.5, "b": 1.0}
+    other = dd.fit(logarithm, data, parameters=start, optimizer=NEAR, **QUIET)
+    assert "spread" not in {check.test for check in other.failed_checks}
+
+
+def test_the_test_of_the_spread_knows_its_probability():
+    """Also for more residuals than are simulated."""
+    random = np.random.default_rng(0)
+    for n, simulated in ((30, 30), (1500, 1000)):
+        level = np.sin(np.linspace(0, 9, n)) + 2
+        noise = random.normal(size=(1000, simulated))
+        p = {"even": [], "grows": []}
+        for _ in range(300):
+            for kind, size in (("even", 1.0), ("grows", level)):
+                r = size * random.normal(size=n)
+                p[kind].append(_spread(noise, r, level)[1])
+        assert 0.02 < np.mean(np.array(p["even"]) < 0.05) < 0.09
+        assert np.mean(np.array(p["grows"]) < 0.05) > 0.6
 
 
 def test_noise_that_is_not_gaussian_is_said():
@@ -92,7 +125,7 @@ def test_a_perfect_fit_and_a_few_values_are_not_judged():
     two = decay(noisy(times=T[:2]), times=T[:2])
     assert "There are no more values (2) than parameters (2)" in str(two)
     # Two values, two parameters: a perfect fit that knows nothing of its errors.
-    assert {v.verdict for v in two.verdicts} == {"not determined"}
+    assert {v.verdict for v in two.verdicts.values()} == {"not determined"}
     assert np.all(np.isinf(list(two.standard_errors.values())))
     assert "No degrees of freedom are left to estimate the noise" in str(two)
     assert not two.derived("k * b").is_determined and two.predict(5.0).notes
@@ -118,7 +151,7 @@ def test_a_second_minimum_is_said():
     fit = dd.fit(model, dd.Data(T, x), parameters=settings, **QUIET)
     assert "Another minimum fits about as well" in str(fit)
     assert fit.intervals["w"][0] < -0.6 and fit.intervals["w"][1] > 0.6
-    assert {v.verdict for v in fit.verdicts if v.name == "w"} == {"weakly determined"}
+    assert fit.verdicts["w"] == "weakly determined"
 
 
 def test_the_criteria_are_those_of_the_gaussian_likelihood():
@@ -161,13 +194,72 @@ def test_only_fits_of_the_same_data_are_compared():
     one, other = decay(noisy()), decay(noisy(seed=1))
     with pytest.raises(ValueError, match="are fits of different data"):
         dd.compare({"one": one, "other": other})
-    with pytest.raises(ValueError, match="different data"):
-        dd.compare([one, decay(noisy(), sd=0.05)])
+    with pytest.raises(ValueError, match="of 60 values of x, and of 50"):
+        dd.compare({"one": one, "other": decay(noisy()[:50], times=T[:50])})
     with pytest.raises(ValueError, match="at least two fits"):
         dd.compare([one])
     with pytest.raises(TypeError, match="no least-squares fit"):
         dd.compare({"one": one, "two": unchecked(2)})
     assert dd.compare([one, decay(noisy())]).labels[0].endswith("(1)")
+
+
+def test_only_fits_of_the_same_density_are_compared():
+    """A likelihood with known noise, or a robust one, is another density."""
+    one, known = decay(noisy()), decay(noisy(), sd=0.05)
+    with pytest.raises(ValueError, match="'b' knows the noise .*'a' estimates it"):
+        dd.compare({"a": one, "b": known})
+    with pytest.raises(ValueError, match="different `sd`"):
+        dd.compare([known, decay(noisy(), sd=0.06)])
+    robust = decay(noisy(), optimizer=dd.LeastSquares(starts=1, huber=1.345))
+    with pytest.raises(ValueError, match="`huber=None`, the other `huber=1.345`"):
+        dd.compare([one, robust])
+    with pytest.raises(ValueError, match="of x, and of log_x"):
+        data = dd.Data(T, np.log(np.abs(noisy())), names=["log_x"])
+        logarithm = dd.equation("log_x' = -k")
+        settings = {"k": 0.5, "b": 0.0}
+        other = dd.fit(logarithm, data, parameters=settings, optimizer=NEAR, **QUIET)
+        dd.compare([one, other])
+
+
+def test_every_free_parameter_counts():
+    """On a bound, or without influence: the model could have used it."""
+    start = {"k": 0.5, "b": 1.0}
+    bound = {"c": dd.Parameter(0.2, lower=0.1)}
+    texts = {"x' = -k * x": {}, "x' = -k * x - c + 0.1": bound}
+    plain, bounded = [
+        dd.fit(
+            dd.equation(text),
+            dd.Data(T, noisy()),
+            parameters={**start, **more},
+            optimizer=NEAR,
+            **QUIET,
+        )
+        for text, more in texts.items()
+    ]
+    assert bounded.values["c"] == 0.1
+    assert bounded.criteria.parameters == plain.criteria.parameters + 1
+    assert bounded.criteria.bic == pytest.approx(
+        plain.criteria.bic + np.log(60), abs=0.01
+    )
+
+
+def test_a_robust_fit_has_the_likelihood_of_hubers_density():
+    x = noisy()
+    x[[5, 15, 25]] += 1.0
+    k = 1.345
+    fit = decay(x, optimizer=dd.LeastSquares(starts=1, huber=k))
+    r = x - fit.fitted[:, 0]
+
+    def minus_log_likelihood(log_sd):
+        z = np.abs(r) / np.exp(log_sd)
+        rho = np.where(z < k, z**2, k * (2 * z - k))
+        grid = np.linspace(-60, 60, 400001)
+        density = np.where(abs(grid) < k, grid**2, k * (2 * abs(grid) - k))
+        constant = np.trapezoid(np.exp(-density / 2), grid)
+        return np.sum(rho / 2 + log_sd + np.log(constant))
+
+    best = minimize_scalar(minus_log_likelihood, bounds=(-6, 0), method="bounded")
+    assert fit.criteria.log_likelihood == pytest.approx(-best.fun, abs=1e-4)
 
 
 @pytest.mark.slow

@@ -10,6 +10,8 @@ import pytest
 
 import ddefind._cli.startup
 from ddefind._cli.startup import quick_start
+from ddefind._util.progress import Reporter
+from ddefind._util.text_files import write_whole
 from support.command import TEXT, VALUES
 
 KEYS = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
@@ -133,3 +135,30 @@ def test_a_second_command_compiles_nothing(tmp_path):
         kept = set(os.listdir(tmp_path / "cache"))
     assert outputs[0] == outputs[1] and len(kept) > 3
     assert missed[0] > 3 and missed[1] == 0
+
+
+def test_an_interruption_of_the_start_is_quiet():
+    program = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from ddefind._cli.startup import quiet_interrupts\n"
+        "with quiet_interrupts():\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(9)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True)
+    assert ended.returncode == 130
+    assert ended.stderr == b"Interrupted.\n" and ended.stdout == b""
+
+
+def test_there_is_no_bar_without_a_standard_error(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", None)
+    with Reporter(None, 1, 1) as reporter:
+        reporter.show("phase", 1, 1, 0.0, 1.0)
+    assert reporter.bar is None
+
+
+def test_names_in_another_encoding_are_written(tmp_path):
+    name = b"Gr\xc3\xb6\xc3\x9fe".decode("ascii", "surrogateescape")
+    write_whole(tmp_path / "fit.toml", f'data = "{name}"')
+    assert (tmp_path / "fit.toml").read_text("utf-8") == 'data = "Größe"'

@@ -62,8 +62,9 @@ from ._problem.problem import Problem as Problem
 from ._results.batch import FitBatch as FitBatch
 from ._results.compare import Comparison as Comparison, compare as compare
 from ._results.estimate import Estimate as Estimate
-from ._results.load import SavedFit as SavedFit, load as load
+from ._results.load import load as load
 from ._results.result import FitResult as FitResult
+from ._results.saved_fit import SavedFit as SavedFit
 from ._results.status import Status as Status
 from ._solve.runge_kutta import (
     RK2 as RK2,

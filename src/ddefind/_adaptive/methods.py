@@ -9,6 +9,8 @@ from typing import Any, ClassVar, final
 import equinox as eqx
 import numpy as np
 
+from .._util import wording
+
 
 def _number(value: Any) -> float:
     """A number, or NaN for what is none."""
@@ -22,7 +24,8 @@ def _check_rtol(rtol: Any) -> float:
     """`rtol` as a number, or an error unless it is possible."""
     if not 1e-13 <= _number(rtol) <= 0.1:
         raise ValueError(
-            f"`rtol` must be a number from 1e-13 to 0.1, as 1e-6, got {rtol!r}."
+            f"{wording.TOLERANCE} must be a number from 1e-13 to 0.1, as 1e-6, got "
+            f"{rtol!r}."
         )
     return _number(rtol)
 

@@ -4,7 +4,8 @@
 `fit_command.py`. `options.py` declares the options with their help, and
 `parse_options.py` turns their texts into numbers. `fit_settings.py` reads and writes
 `fit.toml`, `model_file.py` reads the model, `simulated_data.py` makes data of a model,
-`output_folder.py` writes what a fit leaves behind, `messages.py` prints messages and
+`output_folder.py` writes what a fit leaves behind, `saved_fits.py` reads it again,
+`messages.py` prints messages and
 defines the exit codes, and `startup.py` makes commands start quickly. Begin with
 `main.py`.
 

@@ -4,7 +4,7 @@ import typer
 
 from . import options as opt
 from .messages import DOUBTFUL, EXIT_CODES, errors_as_messages, print_json
-from .parse_options import parse_assignments, parse_history
+from .parse_options import parse_assignments, parse_history, parse_whole
 from .startup import quick_start
 
 CHECK_EXAMPLES = f"""\
@@ -41,19 +41,20 @@ def check(
     history: opt.History = None,
     observe: opt.Observe = None,
     known: opt.Known = None,
-    seed: opt.Seed = 0,
+    seed: opt.Seed = "0",
     as_json: opt.Json = False,
 ) -> None:
     """Compare the gradients of a model with finite differences."""
     with errors_as_messages():
         values = parse_assignments("--set", known or ())
         history_setting = parse_history(history or ())
+        whole_seed = parse_whole("--seed", seed)
         with quick_start():
             from .model_file import read_model
             from .simulated_data import gradients_at
 
             chosen_model = read_model(equation, model, history_setting, observe)
-            compared = gradients_at(chosen_model, data, values, seed)
+            compared = gradients_at(chosen_model, data, values, whole_seed)
     largest_error = max(
         float(compared.errors(route).max()) for route in ("Discrete", "Forward")
     )

@@ -9,24 +9,29 @@ import typer
 
 from . import options as opt
 from .figure_formats import parse_formats
-from .fit_settings import MULTIPLE_SHOOTING, FitSettings, combine_settings
+from .fit_settings import ALL, MULTIPLE_SHOOTING, FitSettings, combine_settings
 from .messages import (
     DOUBTFUL,
     EXIT_CODES,
-    INTERRUPTED,
     Messages,
     errors_as_messages,
-    in_options,
     print_json,
 )
 from .parse_options import (
+    Bounds,
+    number_or_text,
     parse_assignments,
     parse_bounds,
+    parse_columns,
     parse_history,
-    parse_number,
+    parse_names,
+    parse_priors,
+    parse_real,
+    parse_whole,
+    read_prior,
 )
 from .show_command import printed_as_json
-from .startup import quick_start
+from .startup import INTERRUPTED, quick_start
 
 if TYPE_CHECKING:
     from .._data.data import Data
@@ -39,6 +44,7 @@ Examples:
   ddefind fit data.csv -e "x' = r * x * (1 - x(t - tau) / K)"
   ddefind fit data.csv -e "x' = -k * x(t - tau)" --history affine --out result
   ddefind fit data.csv -e "..." --set m=8 --start r=1 --bounds "K in [0, 10]"
+  ddefind fit data.csv -e "..." --columns "hare=Hare (n/km2)" --positive all
   ddefind fit data.csv --model model.py:problem --starts 100 --seed 1
   ddefind fit --config result/fit.toml --out again
 
@@ -60,11 +66,16 @@ def fit(
     known: opt.Known = None,
     start: opt.Guess = None,
     bounds: opt.Range = None,
+    positive: opt.Positive = None,
+    prior: opt.Prior = None,
     method: opt.Method = None,
     starts: opt.Starts = None,
     seed: opt.FitSeed = None,
+    huber: opt.Huber = None,
+    level: opt.Level = None,
     solver: opt.Solver = None,
     rtol: opt.Tolerance = None,
+    steps: opt.Steps = None,
     time: opt.Time = None,
     columns: opt.Columns = None,
     time_zero: opt.TimeZero = None,
@@ -81,17 +92,22 @@ def fit(
             {
                 "data": None if data is None else str(data),
                 "time": time,
-                "columns": [name for text in columns or () for name in text.split(",")],
-                "time_zero": _number_or_date(time_zero),
+                "columns": parse_columns(columns or ()),
+                "time_zero": number_or_text(time_zero),
                 "equation": equation,
                 "model": model,
                 "history": parse_history(history or ()),
                 "observe": observe,
                 "method": method,
-                "starts": starts,
-                "seed": seed,
+                "starts": _whole("--starts", starts, 1),
+                "seed": _whole("--seed", seed),
+                "huber": _real("--huber", huber),
+                "level": _real("--level", level),
                 "solver": solver,
-                "rtol": rtol,
+                "rtol": _real("--rtol", rtol),
+                "steps": _whole("--steps", steps, 1),
+                "positive": parse_names(positive or ()),
+                "prior": parse_priors(prior or ()),
                 "set": parse_assignments("--set", known or ()),
                 "start": parse_assignments("--start", start or ()),
                 "bounds": parse_bounds(bounds or ()),
@@ -103,12 +119,12 @@ def fit(
     raise typer.Exit(code)
 
 
-def _number_or_date(text: str | None) -> float | str | None:
-    """Return a time as a number, or as it is if it is not one."""
-    if text is None:
-        return None
-    value = parse_number(text)
-    return text if value is None else value
+def _whole(option: str, text: str | None, least: int = 0) -> int | None:
+    return None if text is None else parse_whole(option, text, least)
+
+
+def _real(option: str, text: str | None) -> float | None:
+    return None if text is None else parse_real(option, text)
 
 
 def _fit(
@@ -126,12 +142,14 @@ def _fit(
         check_folder(out)
     data, model = _read_inputs(settings)
     inputs = read_inputs(settings)
-    messages.say(in_options(str(data)) + "\n")
+    messages.say(str(data) + "\n")
     result = _run_fit(settings, data, model, messages)
     if not math.isfinite(result.loss):
         typer.echo(f"Error: {result.message}", err=True)
         return DOUBTFUL
-    content = result.file_content()
+    for note in result.data.notes[len(data.notes) :]:
+        messages.say(f"{note}\n")
+    content, is_complete = result.file_content(), True
     try:
         if as_json:
             print_json(printed_as_json(content))
@@ -139,15 +157,19 @@ def _fit(
             typer.echo(content["text"])
     finally:  # The folder is written even if nobody reads the output to its end.
         if out is not None:
-            names = write_folder(out, result, content, inputs, formats)
+            written = write_folder(out, result, content, inputs, formats)
+            names, is_complete = written
             messages.say(f"Written to {out}: {', '.join(names)}")
     # Without intervals, least squares was interrupted while it computed them.
     has_no_intervals = content["kind"] == "estimate" and content["profiles"] is None
     if has_no_intervals:
         messages.say("Interrupted: the intervals are left out.")
-    if has_no_intervals or content["status"] == "interrupted":
+    if not is_complete:
+        messages.say("Interrupted: the folder lacks the curve or the figure.")
+    if has_no_intervals or not is_complete or content["status"] == "interrupted":
         return INTERRUPTED
-    return 0 if result.status.ok else DOUBTFUL
+    is_rejected = content["kind"] == "estimate" and result.rejected
+    return 0 if result.status.ok and not is_rejected else DOUBTFUL
 
 
 def _read_inputs(settings: FitSettings) -> "tuple[Data, Equation | Problem]":
@@ -181,10 +203,12 @@ def _run_fit(
     return dd.fit(
         model,
         data,
-        parameters=_parameters(settings),
+        parameters=_parameters(settings, model),
         optimizer=_method(settings),
         seed=settings.seed,
         solver=_solver(settings),
+        steps_per_delay=settings.steps,
+        level=0.95 if settings.level is None else settings.level,
         progress=False if messages.quiet else None,
     )
 
@@ -193,11 +217,13 @@ def _method(settings: FitSettings) -> Any:
     """Return the method, as the argument `optimizer` of `ddefind.fit`."""
     import ddefind as dd
 
-    if settings.method is None and settings.starts is None:
+    given = (settings.method, settings.starts, settings.huber)
+    if given == (None, None, None):
         return None
-    is_shooting = settings.method == MULTIPLE_SHOOTING
-    method = dd.MultipleShooting if is_shooting else dd.LeastSquares
-    return method() if settings.starts is None else method(starts=settings.starts)
+    starts = {} if settings.starts is None else {"starts": settings.starts}
+    if settings.method == MULTIPLE_SHOOTING:
+        return dd.MultipleShooting(**starts)
+    return dd.LeastSquares(**starts, huber=settings.huber)
 
 
 def _solver(settings: FitSettings) -> Any:
@@ -212,12 +238,38 @@ def _solver(settings: FitSettings) -> Any:
     return solver() if settings.rtol is None else solver(rtol=settings.rtol)
 
 
-def _parameters(settings: FitSettings) -> dict[str, Any]:
+def _parameters(settings: FitSettings, model: "Equation | Problem") -> dict[str, Any]:
     """Return what is known of each parameter, as the argument of `ddefind.fit`."""
     import ddefind as dd
 
+    bounds, priors = dict(settings.bounds), settings.prior
+    for name in _positive(settings, model):
+        lower, upper = bounds.get(name, Bounds())
+        bounds[name] = Bounds(max(lower, 0.0), upper)
     parameters: dict[str, Any] = {k: dd.Fixed(v) for k, v in settings.set.items()}
-    for name in {**settings.start, **settings.bounds}:
-        lower, upper = settings.bounds.get(name, (None, None))
-        parameters[name] = dd.Parameter(settings.start.get(name), lower, upper)
+    for name in {**settings.start, **bounds, **priors}:
+        lower, upper = bounds.get(name, (None, None))
+        prior = _prior(priors[name]) if name in priors else None
+        parameters[name] = dd.Parameter(settings.start.get(name), lower, upper, prior)
     return parameters
+
+
+def _positive(settings: FitSettings, model: "Equation | Problem") -> list[str]:
+    """Return the parameters that are positive by `--positive`."""
+    from .model_file import names_in_equation
+
+    names = list(settings.positive or ())
+    if ALL not in names:
+        return names
+    names.remove(ALL)
+    known = {*names, *settings.set}
+    return names + [name for name in names_in_equation(model) if name not in known]
+
+
+def _prior(text: str) -> Any:
+    """Return a prior, as `ddefind.fit` takes it."""
+    import ddefind as dd
+
+    kind, center, spread = read_prior(text)
+    distribution = dd.Gaussian if kind == "normal" else dd.LogNormal
+    return distribution(center, spread)

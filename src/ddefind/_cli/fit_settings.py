@@ -1,6 +1,7 @@
 """The settings of a fit: from options and TOML files, and to the file `fit.toml`."""
 
 import json
+import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
@@ -11,11 +12,13 @@ from typing import Any, final
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .._util.version import __version__
-from .parse_options import Bounds, OptionError, check_bounds
+from .parse_options import Bounds, OptionError, check_bounds, check_level, read_prior
 
 Values = dict[str, float | list[float]]
 # The methods of a fit.
 LEAST_SQUARES, MULTIPLE_SHOOTING = METHODS = ("least-squares", "multiple-shooting")
+# What stands for all parameters of the equation in `--positive`.
+ALL = "all"
 # The solvers that have a tolerance.
 ADAPTIVE = ("tsit5", "radau")
 
@@ -32,7 +35,7 @@ class FitSettings:
 
     data: str | None = None
     time: str | None = None
-    columns: list[str] | None = None
+    columns: list[str] | dict[str, str] | None = None
     time_zero: float | str | None = None
     equation: str | None = None
     model: str | None = None
@@ -41,11 +44,16 @@ class FitSettings:
     method: str | None = None
     starts: int | None = None
     seed: int = 0
+    huber: float | None = None
+    level: float | None = None
     solver: str | None = None
     rtol: float | None = None
+    steps: int | None = None
+    positive: list[str] | None = None
     set: Values = field(default_factory=dict)
     start: Values = field(default_factory=dict)
     bounds: dict[str, Bounds] = field(default_factory=dict)
+    prior: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.data is None:
@@ -71,13 +79,50 @@ class FitSettings:
                 "`--rtol` goes with `--solver tsit5` or `--solver radau`, which choose "
                 "their steps by it."
             )
-        for option, names in (("--start", self.start), ("--bounds", self.bounds)):
+        self._check_numbers()
+        for prior in self.prior.values():
+            read_prior(prior)
+        named = [name for name in self.positive or () if name != ALL]
+        for name in named:
+            if math.isfinite(self.bounds.get(name, Bounds()).lower):
+                raise OptionError(
+                    f"`--positive` and `--bounds` both limit {quoted(name)} from below."
+                )
+        for option, names in (
+            ("--start", self.start),
+            ("--bounds", self.bounds),
+            ("--prior", self.prior),
+            ("--positive", named),
+        ):
             for name in names:
                 if name in self.set:
                     raise OptionError(
                         f"{name!r} is set to a value, and so not learned: `{option}` "
                         "does not go with `--set`."
                     )
+
+    def _check_numbers(self) -> None:
+        """Refuse numbers outside of their range, and `--huber` with another method."""
+        for name, least in (("starts", 1), ("steps", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise OptionError(
+                    f"`--{name}` needs a whole number from {least} on, but got {value}."
+                )
+        if self.level is not None:
+            check_level(self.level)
+        if self.huber is None:
+            return
+        if not 0 < self.huber < math.inf:
+            raise OptionError(
+                "`--huber` must be a positive number, as 1.345, but got "
+                f"{self.huber:g}."
+            )
+        if self.method == MULTIPLE_SHOOTING:
+            raise OptionError(
+                "`--huber` goes with `--method least-squares`, not with "
+                "`--method multiple-shooting`."
+            )
 
     def toml(self) -> str:
         """Return the text of a TOML file that repeats the fit."""
@@ -111,7 +156,9 @@ def combine_settings(
         settings.pop("model", None)
     for name, value in given.items():
         old = settings.get(name)
-        settings[name] = {**old, **value} if isinstance(old, dict) else value
+        if isinstance(old, dict) and isinstance(value, dict):
+            value = {**old, **value}
+        settings[name] = value
     return FitSettings(**settings)
 
 
@@ -178,8 +225,12 @@ def _history(value: Any) -> list[float]:
     return values if isinstance(values, list) else [values]
 
 
-def _columns(value: Any) -> list[str]:
+def _names(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else [_text(each) for each in value]
+
+
+def _columns(value: Any) -> list[str] | dict[str, str]:
+    return _table(_text)(value) if isinstance(value, dict) else _names(value)
 
 
 def _table(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -197,18 +248,28 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "history": _text_or(_history),
     "starts": _whole,
     "seed": _whole,
+    "huber": _number,
+    "level": _number,
     "rtol": _number,
+    "steps": _whole,
+    "positive": _names,
+    "prior": _table(_text),
     "set": _table(_numbers),
     "start": _table(_numbers),
     "bounds": _table(_bounds),
 }
 _EXPECTED = {
-    "columns": "a list of names",
+    "columns": "a list of names, or a table of columns by name",
     "time_zero": "a number or a date",
     "history": "a kind, or numbers",
     "starts": "a whole number",
     "seed": "a whole number",
+    "huber": "a number",
+    "level": "a number",
     "rtol": "a number",
+    "steps": "a whole number",
+    "positive": "a list of names",
+    "prior": 'a table of distributions by name, as K = "normal(2, 0.5)"',
     "set": "a table of numbers by name",
     "start": "a table of numbers by name",
     "bounds": "a table of ranges by name, as K = [0, 10]",

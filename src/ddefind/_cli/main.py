@@ -1,24 +1,29 @@
 """The program `ddefind COMMAND`, or `python -m ddefind COMMAND`, with all its commands.
 
 Exit codes: 0 done, 1 an unexpected failure, 2 the input was refused, 3 done, but
-doubtful (a fit that did not converge, a gradient that is wrong), 130 interrupted, 141
-the reader of the output closed it (as `head` does).
+doubtful (a fit that did not converge or whose model is rejected, a gradient that is
+wrong), 130 interrupted, 141 the reader of the output closed it (as `head` does).
 
 JAX takes a second to load. It is loaded only when a command begins to compute, so that
 help and messages about wrong options appear at once.
 """
 
 import gc
+import io
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+from .._util.version import __version__
 from .check_command import CHECK_EXAMPLES, check
+from .compare_command import COMPARE_EXAMPLES, compare
 from .fit_command import FIT_EXAMPLES, fit
 from .messages import EXIT_CODES, PIPE_CLOSED, REFUSED, errors_as_messages
 from .paper_command import paper
 from .parse_options import parse_number
+from .predict_command import PREDICT_EXAMPLES, predict
 from .show_command import show
 from .simulate_command import SIMULATE_EXAMPLES, simulate
 from .startup import quick_start
@@ -34,6 +39,7 @@ Make noisy data of an equation, and learn it back:
     --set tau=0.8 --history 0.5 --T 20 --points 120 --noise 0.05 --out data.csv
   ddefind fit data.csv -e "x' = r * x * (1 - x(t - tau) / K)" --out result
   ddefind show result
+  ddefind predict result --until 30
 
 \b
 With data of your own: a CSV file with a column of times and a column for each state.
@@ -59,14 +65,32 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ddefind {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def _commands() -> None:
+def _commands(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            callback=_print_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
     """Learn delay differential equations from noisy, limited data."""
 
 
 app.command(epilog=FIT_EXAMPLES)(fit)
 app.command(epilog=SIMULATE_EXAMPLES)(simulate)
 app.command()(show)
+app.command(epilog=PREDICT_EXAMPLES)(predict)
+app.command(epilog=COMPARE_EXAMPLES)(compare)
 app.command(epilog=CHECK_EXAMPLES)(check)
 
 
@@ -101,9 +125,19 @@ def spread_values(arguments: Sequence[str]) -> list[str]:
     return result
 
 
+def _escape_what_cannot_be_printed() -> None:
+    """Print characters that the terminal's encoding lacks as escapes, as \\xe9, instead
+    of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit. `arguments` are by default those of the process."""
     given = spread_values(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        _escape_what_cannot_be_printed()
     try:
         code = app(given or ["--help"], standalone_mode=False)
     except SystemExit as ended:

@@ -9,6 +9,8 @@ from types import ModuleType
 from typing import Any
 
 from .._equation.equation import Equation, equation
+from .._equation.history_kinds import CHOSEN_BY_FIT
+from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import Fixed, free_parameters
 from .._problem.problem import Problem
 from .._util.errors import did_you_mean, quoted
@@ -111,6 +113,24 @@ def problem_at(
         )
     added = {name: others[name] for name in unknown(model, given)}
     return model.problem({**added, **given})
+
+
+def names_in_equation(model: Equation | Problem) -> list[str]:
+    """Return the parameters of an equation and of what it observes, without those of
+    the history."""
+    if isinstance(model, Problem):
+        raise ValueError(
+            "`--positive all` goes with equations. For a `Problem` give the names of "
+            "its parameters."
+        )
+    known = model.with_history("constant") if model.history in CHOSEN_BY_FIT else model
+    return [
+        array.short
+        for array in parameter_arrays(known.blank, known.settings)
+        if array.role is None
+        and not array.name.startswith("history.")
+        and array.name not in known.settings
+    ]
 
 
 def observed_names(model: Equation | Problem) -> tuple[str, ...] | None:

@@ -72,6 +72,49 @@ Range = Annotated[
         help='Bounds of a parameter: "K in [0, 10]", "K > 0" or "0 < K < 10".',
     ),
 ]
+Prior = Annotated[
+    list[str] | None,
+    _option(
+        "--prior",
+        metavar="PRIOR",
+        help='What is known of a parameter beforehand: "K ~ normal(2, 0.5)", with mean '
+        'and standard deviation, or "K ~ lognormal(2, 1.5)", with median and factor.',
+    ),
+]
+Positive = Annotated[
+    list[str] | None,
+    _option(
+        "--positive",
+        metavar="NAME",
+        help="Parameters that are positive, as r,K; all stands for all parameters of "
+        "the equation, those of the history excepted.",
+    ),
+]
+Huber = Annotated[
+    str | None,
+    _option(
+        "--huber",
+        metavar="NUMBER",
+        help="Residuals beyond this number of standard deviations count linearly, not "
+        "squared, so that outliers matter less (1.345 is usual).",
+    ),
+]
+Level = Annotated[
+    str | None,
+    _option(
+        "--level",
+        metavar="NUMBER",
+        help="The confidence level of intervals and bands, 0.95 by default.",
+    ),
+]
+Steps = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N",
+        help="The solver's steps in a delay to begin with; a fit takes more where the "
+        "estimates need them.  [default: 10]",
+    ),
+]
 Method = Annotated[
     str | None,
     _option(
@@ -82,18 +125,16 @@ Method = Annotated[
     ),
 ]
 Starts = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="How many starts are tried.  [default: 32]"),
+    str | None,
+    typer.Option(metavar="N", help="How many starts are tried.  [default: 32]"),
 ]
 FitSeed = Annotated[
-    int | None,
+    str | None,
     typer.Option(
-        "--seed", min=0, metavar="N", help="Seed of the random starts.  [default: 0]"
+        "--seed", metavar="N", help="Seed of the random starts.  [default: 0]"
     ),
 ]
-Seed = Annotated[
-    int, typer.Option(min=0, metavar="N", help="Seed of the random numbers.")
-]
+Seed = Annotated[str, typer.Option(metavar="N", help="Seed of the random numbers.")]
 Solver = Annotated[
     str | None,
     _option(
@@ -104,7 +145,7 @@ Solver = Annotated[
     ),
 ]
 Tolerance = Annotated[
-    float | None,
+    str | None,
     _option(
         "--rtol",
         metavar="NUMBER",
@@ -118,7 +159,12 @@ Time = Annotated[
 ]
 Columns = Annotated[
     list[str] | None,
-    _option("--columns", metavar="NAME", help="The names of the columns to read."),
+    _option(
+        "--columns",
+        metavar="NAMES",
+        help='The columns to read, as a,b; or "hare=Hare (n/km2)", if the equation has '
+        "another name for a column than the file.",
+    ),
 ]
 TimeZero = Annotated[
     str | None,
@@ -161,6 +207,12 @@ File = Annotated[
         help="The file to write. By default the data are printed.",
     ),
 ]
+PredictionFile = Annotated[
+    Path | None,
+    _option(
+        "--out", metavar="FILE.csv", help="A file for the prediction at all 201 times."
+    ),
+]
 DataFile = Annotated[
     Path | None,
     typer.Argument(
@@ -171,14 +223,28 @@ Result = Annotated[
     Path,
     typer.Argument(metavar="RESULT", help="A folder or file in which a fit was saved."),
 ]
-LastTime = Annotated[float, typer.Option("--T", help="The last time.")]
+Results = Annotated[
+    list[Path],
+    typer.Argument(metavar="RESULT...", help="Folders or files of saved fits."),
+]
+Until = Annotated[
+    str | None,
+    _option(
+        "--until",
+        metavar="TIME",
+        help="The last time of the prediction, a number or a date as in the data. By "
+        "default it is the last time of the data.",
+    ),
+]
+LastTime = Annotated[str, typer.Option("--T", metavar="NUMBER", help="The last time.")]
 Points = Annotated[
-    int, typer.Option(help="How many times, equally spaced from 0 to T.")
+    str, typer.Option(metavar="N", help="How many times, equally spaced from 0 to T.")
 ]
 Noise = Annotated[
-    float,
+    str,
     typer.Option(
-        help="Standard deviation of the noise, as a fraction of that of each quantity."
+        metavar="NUMBER",
+        help="Standard deviation of the noise, as a fraction of that of each quantity.",
     ),
 ]
 Quiet = Annotated[

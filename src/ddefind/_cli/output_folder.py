@@ -5,14 +5,13 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from .._data.data import Data
+from .._data.source_times import source_times
 from .._figures.panels import close_figure
 from .._fitting.least_squares import LeastSquares
 from .._results.estimate import Estimate
@@ -69,8 +68,9 @@ def write_folder(
     content: dict[str, Any],
     inputs: tuple[FitSettings, dict[str, bytes]],
     formats: Sequence[str] = ("png",),
-) -> list[str]:
-    """Write everything about a fit, and return the names of the files.
+) -> tuple[list[str], bool]:
+    """Write everything about a fit. Return the names of the files, and whether they are
+    complete.
 
     `content` is `fit.file_content()`, and `inputs` is what `read_inputs` returned. If
     drawing the figure fails or is interrupted, the folder is written without it.
@@ -83,15 +83,17 @@ def write_folder(
         **copies,
         CONFIG: settings.toml(),
         "table.txt": content["text"] + "\n",
-        "table.csv": _csv(content["table"]),
+        "table.csv": csv_text(content["table"]),
         RESULT: saved_text(content),
     }
     try:
         files[CURVE] = _curve(fit)
         files |= _figures(fit, formats)
+    except KeyboardInterrupt:
+        pass
     finally:
         _write_files(folder, files)
-    return list(files)
+    return list(files), figure_name(formats[0]) in files
 
 
 def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
@@ -120,9 +122,11 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
             (complete / name).replace(folder / name)
 
 
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
+def csv_text(rows: Sequence[dict[str, Any]]) -> str:
     """Return a table, one dictionary per row, as the text of a CSV file."""
     text = io.StringIO()
+    if not rows:
+        return ""  # All parameters are weights of networks.
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
@@ -136,26 +140,17 @@ def _curve(fit: Estimate | FitResult) -> str:
     x = learned_curve(fit, t)
     columns = dict(zip(fit.data.names, x.T))
     if isinstance(fit, Estimate) and np.all(np.isfinite(x)):
-        said = fit.predict(t)
+        said = fit.predict(t, level=fit.level)
         for suffix in ("low", "high", "noisy_low", "noisy_high"):
             values = getattr(said, suffix).T
             columns |= {f"{n}_{suffix}": each for n, each in zip(said.names, values)}
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    name, times = _source_times(fit.data, t)
+    name, times = source_times(fit.data, t)
     writer.writerow([name, *columns])
     rows = np.stack(list(columns.values()), axis=1).tolist()
     writer.writerows([time, *row] for time, row in zip(times, rows))
     return text.getvalue()
-
-
-def _source_times(data: Data, t: np.ndarray) -> tuple[str, list[Any]]:
-    """Return times as in the source of the data, numbers or dates, and the name of
-    their column."""
-    if not isinstance(data.origin, str):
-        return "t", (t + data.origin).tolist()
-    first = datetime.fromisoformat(data.origin)
-    return "date", [(first + timedelta(days=day)).isoformat() for day in t.tolist()]
 
 
 def _figures(fit: AbstractFit, formats: Sequence[str]) -> dict[str, bytes]:

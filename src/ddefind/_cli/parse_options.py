@@ -61,6 +61,49 @@ def parse_number(text: str) -> float | None:
     return float(text) if re.fullmatch(_NUMBER, text.strip(), re.ASCII) else None
 
 
+def parse_whole(option: str, text: str, least: int = 0) -> int:
+    """Return the value of an option as a whole number from `least` on.
+
+    >>> parse_whole("--starts", "8")
+    8
+    """
+    value = int(text) if re.fullmatch(r"[-+]?[0-9]{1,18}", text.strip()) else None
+    if value is None or value < least:
+        raise OptionError(
+            f"`{option}` needs a whole number from {least} on, but got {quoted(text)}."
+        )
+    return value
+
+
+def parse_real(option: str, text: str) -> float:
+    """Return the value of an option as a finite number.
+
+    >>> parse_real("--rtol", "1e-8")
+    1e-08
+    """
+    value = parse_number(text)
+    if value is None or math.isinf(value):
+        raise OptionError(f"`{option}` needs a number, but got {quoted(text)}.")
+    return value
+
+
+def check_level(level: float) -> float:
+    """Return a confidence level, or raise an error if it is none."""
+    if not 0 < level < 1:
+        raise OptionError(
+            f"`--level` must lie between 0 and 1, as 0.9 for 90%, but got {level:g}."
+        )
+    return level
+
+
+def number_or_text(text: str | None) -> float | str | None:
+    """Return a time as a number, or as it is if it is not one."""
+    if text is None:
+        return None
+    value = parse_number(text)
+    return text if value is None else value
+
+
 class Bounds(NamedTuple):
     """The lower and the upper bound of a parameter, infinite where there is none."""
 
@@ -117,6 +160,98 @@ def check_bounds(bounds: Mapping[str, Bounds]) -> None:
                 f"The bounds of {quoted(name)} need the lower one first, but got "
                 f"{lower:g} and {upper:g}."
             )
+
+
+_PRIOR_HINT = (
+    '`--prior` needs a distribution, as "K ~ normal(2, 0.5)" with mean and standard '
+    'deviation, or "K ~ lognormal(2, 1.5)" with median and factor, but got {}.'
+)
+_PRIOR = re.compile(
+    rf"(normal|lognormal)\s*\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)", re.ASCII
+)
+
+
+class PriorOption(NamedTuple):
+    """A prior: its kind, normal or lognormal, and its two numbers."""
+
+    kind: str
+    center: float
+    spread: float
+
+
+def parse_priors(texts: Iterable[str]) -> dict[str, str]:
+    """Return priors by name, from texts such as `K ~ normal(2, 0.5)`.
+
+    >>> parse_priors(["K ~ normal(2, 0.5)", "r~lognormal(1,3)"])
+    {'K': 'normal(2, 0.5)', 'r': 'lognormal(1,3)'}
+    """
+    by_name: dict[str, str] = {}
+    for text in texts:
+        name, tilde, prior = (part.strip() for part in text.partition("~"))
+        if not re.fullmatch(_NAME, name) or not tilde:
+            raise OptionError(_PRIOR_HINT.format(quoted(text)))
+        if name in by_name:
+            raise OptionError(f"`--prior` gives {quoted(name)} twice.")
+        read_prior(prior)
+        by_name[name] = prior
+    return by_name
+
+
+def read_prior(text: str) -> PriorOption:
+    """Return the prior that a text such as `normal(2, 0.5)` stands for."""
+    match = _PRIOR.fullmatch(text.strip())
+    if not match:
+        raise OptionError(_PRIOR_HINT.format(quoted(text)))
+    prior = PriorOption(match[1], float(match[2]), float(match[3]))
+    if prior.kind == "normal":
+        if not 0 < prior.spread < math.inf or math.isinf(prior.center):
+            raise OptionError(
+                "`--prior`: normal(MEAN, SD) needs a positive SD, but got "
+                f"{quoted(text)}."
+            )
+    elif not (0 < prior.center < math.inf and 1 < prior.spread < math.inf):
+        raise OptionError(
+            "`--prior`: lognormal(MEDIAN, FACTOR) needs a positive MEDIAN and a FACTOR "
+            f"above 1, but got {quoted(text)}."
+        )
+    return prior
+
+
+_NEXT_COLUMN = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)", re.ASCII)
+
+
+def parse_columns(texts: Iterable[str]) -> list[str] | dict[str, str] | None:
+    """Return names of columns, or the columns by the names that the equation has for
+    them. None stands for the default.
+
+    >>> parse_columns(["a,b"]), parse_columns(["hare=Hare (n/km2)", "lynx"])
+    (['a', 'b'], {'hare': 'Hare (n/km2)', 'lynx': 'lynx'})
+    """
+    by_name: dict[str, str] = {}
+    has_other_names = False
+    for text in texts:
+        # The name of a column may contain commas, but not before a further NAME=.
+        parts = _NEXT_COLUMN.split(text) if "=" in text else text.split(",")
+        for part in (part.strip() for part in parts):
+            name, equals, column = (each.strip() for each in part.partition("="))
+            has_other_names |= bool(equals)
+            if not name or equals and not column:
+                raise OptionError(
+                    "`--columns` needs names of columns, as `--columns a,b`, or "
+                    '`--columns "hare=Hare (n/km2)"` to give one another name, but got '
+                    f"{quoted(text)}."
+                )
+            if name in by_name:
+                raise OptionError(f"`--columns` gives {quoted(name)} twice.")
+            by_name[name] = column if equals else name
+    if not by_name:
+        return None
+    return by_name if has_other_names else list(by_name)
+
+
+def parse_names(texts: Iterable[str]) -> list[str]:
+    """Return names, from texts such as `r` or `r, K`."""
+    return [name.strip() for text in texts for name in text.split(",")]
 
 
 def parse_history(texts: Iterable[str]) -> str | list[float] | None:

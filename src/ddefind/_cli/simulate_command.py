@@ -4,7 +4,7 @@ import typer
 
 from . import options as opt
 from .messages import EXIT_CODES, Messages, errors_as_messages
-from .parse_options import parse_assignments, parse_history
+from .parse_options import parse_assignments, parse_history, parse_real, parse_whole
 from .startup import quick_start
 
 SIMULATE_EXAMPLES = f"""\
@@ -27,10 +27,10 @@ def simulate(
     history: opt.History = None,
     observe: opt.Observe = None,
     known: opt.Known = None,
-    T: opt.LastTime = 10.0,
-    points: opt.Points = 101,
-    noise: opt.Noise = 0.0,
-    seed: opt.Seed = 0,
+    T: opt.LastTime = "10",
+    points: opt.Points = "101",
+    noise: opt.Noise = "0",
+    seed: opt.Seed = "0",
     out: opt.File = None,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -38,6 +38,8 @@ def simulate(
     with errors_as_messages():
         values = parse_assignments("--set", known or ())
         history_setting = parse_history(history or ())
+        last, count = parse_real("--T", T), parse_whole("--points", points, 2)
+        share, whole_seed = parse_real("--noise", noise), parse_whole("--seed", seed)
         with quick_start():
             from .model_file import observed_names, problem_at, read_model
             from .simulated_data import simulated
@@ -45,7 +47,7 @@ def simulate(
             chosen_model = read_model(equation, model, history_setting, observe)
             problem = problem_at(chosen_model, values, {})
             names = observed_names(chosen_model)
-            data = simulated(problem, T, points, noise, seed, names)
+            data = simulated(problem, last, count, share, whole_seed, names)
         if out is None:
             typer.echo(data.csv(), nl=False)
         else:

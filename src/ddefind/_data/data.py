@@ -11,6 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .._util.text_files import write_whole
 from .column_names import SD_SUFFIX
@@ -133,7 +134,8 @@ class Data:
 
         A name that the data do not have becomes a column of NaN, as a quantity that was
         not measured. Every quantity of the data must be among `names`. If there is one
-        quantity and one name, the quantity is renamed.
+        quantity and one name, the quantity is renamed; several quantities without names
+        are taken in the order of as many `names`.
 
         >>> Data([0, 1], [5.0, 4.0], names="prey").select(["hunter", "prey"]).x
         array([[nan,  5.],
@@ -144,12 +146,22 @@ class Data:
         if len(names) == len(known) == 1 and names != known:
             notes += (f"Column {quoted(known[0])} is taken for {quoted(names[0])}.",)
             known = names
+        elif self._is_unnamed and not set(known) <= set(names):
+            if len(known) != len(names):
+                raise DataError(
+                    f"The data have {len(known)} columns without names, but "
+                    f"{len(names)} quantities are observed: {', '.join(names)}. Say "
+                    f"which they are, as `dd.Data(t, x, names={list(names)!r})`; one "
+                    "that was not measured is left out, or is a column of NaN."
+                )
+            notes += (f"Columns are taken in the order {', '.join(names)}.",)
+            known = names
         for name in known:
             if name not in names:
                 raise DataError(
                     f"Column {quoted(name)} of the data is not among what is observed."
                     f"{did_you_mean(name, names)} Rename it, or leave it out when the "
-                    "data are read: `columns=`."
+                    f"data are read, by {wording.COLUMNS}."
                 )
         lacking = [name for name in names if name not in known]
         notes += tuple(f"{quoted(name)} is not measured." for name in lacking)
@@ -168,6 +180,12 @@ class Data:
             notes=notes,
             axis_labels=(time_label, *labels),
         )
+
+    @property
+    def _is_unnamed(self) -> bool:
+        """Whether several quantities have the names that they get without `names`."""
+        k = len(self.names)
+        return k > 1 and self.names == _names(None, k)
 
     def later(self, time: float) -> "Data":
         """Return the same data with all times later by `time`."""

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._util import wording
 from .._util.errors import quoted
 from .column_names import (
     SD_SUFFIX,
@@ -26,8 +27,7 @@ from .units_row import take_units
 # column, or the columns of its replicates.
 Columns = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 _HINT = (
-    "Leave the cell empty where nothing was measured, or the whole column out by "
-    "`columns=`."
+    "Leave the cell empty where nothing was measured, or the whole column out by {}."
 )
 
 
@@ -72,8 +72,9 @@ def read_measurements(
     deviations = _deviation_columns(table, quantities)
     numeric = [time] if has_numbers(table, time) else []
     table.check_decimals([*numeric, *names, *deviations])
+    hint = _HINT.format(wording.COLUMNS)
     percent_notes = check_percentages(table, names, deviations)
-    x = np.stack([table.numbers(name, _HINT) for name in names], axis=1)
+    x = np.stack([table.numbers(name, hint) for name in names], axis=1)
     if not np.any(np.isfinite(x)):
         raise table.error("nothing is measured: no column holds a number but the time.")
     sd = _deviations(table, names, x, deviations) if deviations else None
@@ -112,7 +113,7 @@ def _time_column(table: Table, time: str | None) -> str:
     """Return the name of the column of times: `time` if it is given, else `t`, else the
     only column that is named like a time."""
     if time is not None:
-        table.check_name("time", time)
+        table.check_name(wording.TIME, time)
         return time
     if "t" in table.columns:
         return "t"
@@ -125,7 +126,7 @@ def _time_column(table: Table, time: str | None) -> str:
         if candidates
         else f"no column is called t or time; the columns are {listed}."
     )
-    raise table.error(f"{problem} Say which is the time: `time=NAME`.")
+    raise table.error(f"{problem} Say which is the time: {wording.TIME_NAME}.")
 
 
 def _quantities(
@@ -154,7 +155,8 @@ def _quantities(
             continue
         raise table.error(
             f"column {quoted(name)} is the standard deviation of {quoted(base)}, "
-            "which is no quantity here. Rename it, or leave it out by `columns=`."
+            "which is no quantity here. Rename it, or leave it out by "
+            f"{wording.COLUMNS}."
         )
     if not names:
         raise table.error("there is no column of numbers beside the time.")
@@ -175,19 +177,21 @@ def _chosen(table: Table, time: str, columns: Columns) -> dict[str, list[str]]:
         names = [columns] if isinstance(columns, str) else list(columns)
         quantities, is_lacking = {name: [name] for name in names}, False
     for name in names:
-        table.check_name("columns", name)
+        table.check_name(wording.COLUMNS, name)
         if name == time:
             raise table.error(
-                f"column {quoted(name)} is the time. Leave it out of `columns`."
+                f"column {quoted(name)} is the time. Leave it out of {wording.COLUMNS}."
             )
         base = quantity_of_deviation(name)
         if base in names:
             raise table.error(
                 f"column {quoted(name)} is the standard deviation of {quoted(base)} "
-                "and is read with it. Leave it out of `columns`."
+                f"and is read with it. Leave it out of {wording.COLUMNS}."
             )
     if not names or len(set(names)) < len(names) or is_lacking:
-        raise table.error(f"`columns` must be different names, but got {columns!r}.")
+        raise table.error(
+            f"{wording.COLUMNS} must be different names, but got {columns!r}."
+        )
     return quantities
 
 

@@ -18,11 +18,15 @@ class _Spline(NamedTuple):
     $a = (t_{i+1} - t) / h$ and $b = 1 - a$, it is
 
     $$a x_i + b x_{i+1} + \frac{h^2}{6}\bigl((a^3 - a)\gamma_i +
-      (b^3 - b)\gamma_{i+1}\bigr).$$"""
+      (b^3 - b)\gamma_{i+1}\bigr).$$
+
+    `curvatures` are the degrees of freedom that it has beside those of a straight
+    line."""
 
     t: np.ndarray
     x: np.ndarray
     second: np.ndarray
+    curvatures: float
 
     def __call__(self, t: np.ndarray) -> np.ndarray:
         i, h, a, b = self._locate(t)
@@ -107,7 +111,7 @@ def _smoothed(t: np.ndarray, x: np.ndarray) -> _Spline:
     order = np.pi * np.arange(0.5, len(b)) / (t[-1] - t[0])
     eigenvalues = (t[-1] - t[0]) / len(t) * order**4
 
-    best_score, best_spline = np.inf, _Spline(t, x, np.zeros_like(x))
+    best_score, best_spline = np.inf, _Spline(t, x, np.zeros_like(x), 0.0)
     # With a smaller weight the degrees of freedom of equal spacing are too inexact.
     for weight in np.geomspace(10 / eigenvalues[-1], 100 / eigenvalues[0], 40):
         gamma = solveh_banded(R + weight * QtQ, Qtx)
@@ -119,7 +123,8 @@ def _smoothed(t: np.ndarray, x: np.ndarray) -> _Spline:
         score = np.sum(residual**2) / freedom**2
         if score < best_score:
             best_score = score
-            best_spline = _Spline(t, x - residual, np.pad(gamma, 1))
+            curvatures = len(b) - freedom
+            best_spline = _Spline(t, x - residual, np.pad(gamma, 1), curvatures)
     return best_spline
 
 
@@ -133,6 +138,22 @@ def spread(data: Data) -> np.ndarray:
         spreads.append(np.std(x) if varies else np.max(np.abs(x), initial=0.0))
     spreads = np.array(spreads)
     return np.where(spreads > 0, spreads, 1.0)
+
+
+def smooth_variance(data: Data, weights: np.ndarray) -> np.ndarray:
+    """The variance of each quantity around its smoothing spline, in units of the
+    `weights`, which have the shape of `data.x`; NaN if there are too few values."""
+    variances = []
+    for column in range(data.x.shape[1]):
+        t, x = _points(data, column)
+        if len(np.unique(t)) < 5:
+            variances.append(np.nan)
+            continue
+        spline = _smoothed(*_bins(t, x))
+        weight = weights[np.isfinite(data.x[:, column]), column]
+        freedom = max(len(t) - 2 - spline.curvatures, 1.0)
+        variances.append(float(np.sum(weight * (x - spline(t)) ** 2) / freedom))
+    return np.array(variances)
 
 
 def rough_noise(data: Data) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .parse_cell import is_number, may_be_thousands, parse_number, parse_numbers
 
@@ -46,26 +47,26 @@ class Table:
             where.append(f"column {quoted(name)}")
         return DataError(f"{', '.join(where)}: {message}")
 
-    def check_name(self, argument: str, name: str) -> None:
+    def check_name(self, argument: wording.Wording, name: str) -> None:
         """Raise an error unless `name`, the value of `argument`, is a column."""
         if not isinstance(name, str):
             raise TypeError(
-                f"`{argument}` must be given by name, but got {type(name).__name__}."
+                f"{argument} must be given by name, but got {type(name).__name__}."
             )
         if name not in self.columns:
             hint = did_you_mean(name, self.columns)
-            raise self.error(f"there is no column {quoted(name)} (`{argument}`).{hint}")
+            raise self.error(f"there is no column {quoted(name)} ({argument}).{hint}")
 
     def where(self, name: str, value: Any) -> "Table":
         """Return the rows in which the column `name` holds a text or number."""
-        self.check_name("where", name)
+        self.check_name(wording.WHERE, name)
         cells = self.columns[name]
         wanted = str(value).strip()
         rows = [row for row, cell in enumerate(cells) if _is_equal(cell, wanted)]
         if not rows:
             hint = did_you_mean(wanted, dict.fromkeys(filter(None, cells)))
             raise self.error(
-                f"no row holds {quoted(wanted)} (`where`).{hint}", None, name
+                f"no row holds {quoted(wanted)} ({wording.WHERE}).{hint}", None, name
             )
         note = f"Rows in which column {quoted(name)} is {quoted(wanted)} were read."
         return Table(

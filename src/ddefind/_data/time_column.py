@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._util import wording
 from .._util.errors import quoted
 from .parse_cell import exact_number, is_missing, is_percentage
 from .parse_dates import (
@@ -105,7 +106,7 @@ def _shift_notes(origin: float, zero: str, first: float, start: Any) -> tuple[st
     if first > 0 and start is None:
         note = (
             f"The first measurement is at {first:.15g}, after the history's end at 0; "
-            f"`start={first:.15g}` makes it time 0."
+            f"{wording.time_zero(f'{first:.15g}')} makes it time 0."
         )
         return (note,)
     return ()
@@ -170,7 +171,8 @@ def _origin(table: Table, first: float, last: float, start: Any) -> float:
         return 0.0 if 0 <= first <= (last - first) / 2 else first
     if not isinstance(start, numbers.Real) or not math.isfinite(start):
         raise table.error(
-            f"the times are numbers, so `start` must be one, but got {start!r}."
+            f"the times are numbers, so {wording.TIME_ZERO} must be one, but got "
+            f"{start!r}."
         )
     _check_start(table, start <= first, f"{float(start):.15g}", f"{first:.15g}")
     return float(start)
@@ -195,7 +197,7 @@ def _start_date(table: Table, dates: Timestamps, start: Any) -> int:
     """Return `start` as nanoseconds, in the same time zone as the dates."""
 
     def make_error(_: int, message: str) -> Exception:
-        return table.error(f"`start`: {message}")
+        return table.error(f"{wording.TIME_ZERO}: {message}")
 
     if isinstance(start, numbers.Real):
         raise make_error(0, f"the times are dates, but it is {start!r}. {DATE_HINT}")
@@ -212,6 +214,6 @@ def _check_start(table: Table, is_before: bool, start: str, first: str) -> None:
     """Raise an error if `start` is after the first time, that is, not `is_before`."""
     if not is_before:
         raise table.error(
-            f"`start` is {start}, but the first time is {first}, before it. Choose an "
-            "earlier start, or leave out the earlier rows."
+            f"{wording.TIME_ZERO} is {start}, but the first time is {first}, before "
+            "it. Choose an earlier one, or leave out the earlier rows."
         )

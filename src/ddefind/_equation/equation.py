@@ -244,7 +244,7 @@ class Equation:
         # must not become part of that trace.
         with jax.ensure_compile_time_eval():
             blank = Problem(
-                _blank_module(self._programs["rhs"]),
+                _blank_module(self._programs["rhs"], self.texts),
                 self._blank_history(),
                 tau=self._blank_tau(),
                 initial=_blank_module(self._programs["initial"]),
@@ -283,11 +283,13 @@ def _delay_path(key: str) -> str:
     return f"tau.{key}" if is_name(key) else f"tau[{key!r}]"
 
 
-def _blank_module(program: FormulaProgram) -> Any:
+def _blank_module(program: FormulaProgram, texts: Any = None) -> Any:
     """The module of a program, with NaN for its parameters; None without formulas."""
     if not program.outputs:
         return None
-    return module_class(program)(*[np.nan] * len(program.parameters))
+    values: Any = [np.nan] * len(program.parameters)
+    make: Any = module_class(program)
+    return make(*values, texts=texts)
 
 
 def equation(text: str, *, history: Any = None, observe: str | None = None) -> Equation:

@@ -177,10 +177,13 @@ def delay_program(rhs: FormulaProgram, delay: Expression) -> FormulaProgram:
 def module_class(program: FormulaProgram) -> type[eqx.Module]:
     """The class of the modules that run a program.
 
-    Equal programs have the same class, so that JAX compiles the same text only once."""
+    Equal programs have the same class, so that JAX compiles the same text only once.
+    A right-hand side keeps the texts of its whole model as `_texts`, which is the name
+    of no parameter."""
     base, name_arguments = _MODULE_KINDS[program.kind]
 
-    def __init__(self, *values):
+    def __init__(self, *values, texts=None):
+        self._texts = texts
         for name, value in zip(program.parameters, values, strict=True):
             setattr(self, name, as_parameter(value))
 
@@ -190,10 +193,13 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
         return result[0] if program.kind in ("delay", "varying") else result
 
     def __reduce__(self):
-        return _rebuild, (program, *(getattr(self, n) for n in program.parameters))
+        values = [getattr(self, name) for name in program.parameters]
+        return _rebuild, (program, self._texts, *values)
 
     def body(namespace):
         namespace["__annotations__"] = dict.fromkeys(program.parameters, jax.Array)
+        namespace["__annotations__"]["_texts"] = Any
+        namespace["_texts"] = eqx.field(static=True, repr=False)
         namespace.update(
             __module__=__name__,
             __init__=__init__,
@@ -239,9 +245,10 @@ def _roles(program: FormulaProgram) -> dict[str, DelayRole]:
     }
 
 
-def _rebuild(program: FormulaProgram, *values: Any) -> eqx.Module:
+def _rebuild(program: FormulaProgram, texts: Any, *values: Any) -> eqx.Module:
     """Make a module again that was pickled; its class cannot be found by name."""
-    return module_class(program)(*values)
+    make: Any = module_class(program)
+    return make(*values, texts=texts)
 
 
 def _components(states: Sequence[str], x: jax.Array) -> dict[str, jax.Array]:

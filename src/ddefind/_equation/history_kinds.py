@@ -7,6 +7,7 @@ import numpy as np
 from .._problem.history import Affine, Constant, Neural, Periodic, Smooth
 from .._problem.parameters import finite_numbers
 from .._problem.spline_basis import USUAL_CURVES
+from .._util import wording
 from .._util.errors import did_you_mean
 from .model_lines import ModelLines
 from .tokens import EquationError
@@ -20,8 +21,14 @@ _VECTORS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "spline": (Smooth, ("a", "b")),
     "neural": (Neural, ()),
 }
+KINDS = tuple(_VECTORS)
 # Kinds that only data can settle: a fit replaces them by a history.
 CHOSEN_BY_FIT = ("auto", "data")
+
+
+def is_kind(history: Any, kind: str) -> bool:
+    """Whether a history is one of the class that a kind stands for."""
+    return type(history) is _VECTORS[kind][0]
 
 
 def read_history(history: Any, lines: ModelLines) -> Any:
@@ -29,12 +36,12 @@ def read_history(history: Any, lines: ModelLines) -> Any:
     in_text = lines.of("history")
     if in_text and history is not None:
         raise EquationError(
-            f"The text has a history already ({in_text[0]}): leave out `history`, or "
-            "replace it by `with_history`."
+            f"The text has a history already ({in_text[0]}): leave out "
+            f"{wording.HISTORY}, or {wording.REPLACE_HISTORY}."
         )
     if history is None:
         return None if in_text else "constant"
-    known = [*_VECTORS, *CHOSEN_BY_FIT]
+    known = [*KINDS, *CHOSEN_BY_FIT]
     if isinstance(history, str) and history not in known:
         raise ValueError(
             f"There is no history {history!r}.{did_you_mean(history, known)}"
@@ -53,9 +60,10 @@ def blank_history(history: Any, d: int) -> Any:
         return history
     if history in CHOSEN_BY_FIT:
         raise ValueError(
-            f'With `history="{history}"` the history comes from data, and `dd.fit` '
-            "chooses it: until then the parameters have no names or values. For a "
-            'problem without data give another history, as `with_history("affine")`.'
+            f"With {wording.history(history)} the history comes from data, and "
+            f"{wording.FIT} chooses it: until then the parameters have no names or "
+            "values. For a problem without data give another history, as "
+            f"{wording.with_history('affine')}."
         )
     make, fields = _VECTORS[history]
     if make is Neural:

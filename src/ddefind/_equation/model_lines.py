@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import final
 
+from .._util import wording
 from .._util.errors import did_you_mean
 from .delayed_formulas import Expansion, ExpansionError
 from .expression import Delayed, Expression, Name, formula_text, names_in, walk
@@ -224,7 +225,9 @@ def _read_observe(
     source = read_source("observe", observe, "observe, ")
     statements = parse_statements(source)
     if not statements:
-        raise EquationError("`observe` is empty: leave it out to measure the states.")
+        raise EquationError(
+            f"{wording.OBSERVE} is empty: leave it out to measure the states."
+        )
     taken = {*parameters, *RESERVED, *translator.definitions}
     _check_observed(statements, taken)
     # Observed quantities can use each other's names, except those that are states.

@@ -15,6 +15,7 @@ from .._problem.free_parameters import ParameterArray
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import find, finite_numbers, parameter_vector
 from .._problem.problem import Problem
+from .._util.arrays import is_parameter
 
 
 @final
@@ -101,7 +102,7 @@ class ProblemTemplate:
             _array(values[array.first : array.first + array.size], array.shape)
             for array in self.arrays
         ]
-        parameters, rest = eqx.partition(self.blank, eqx.is_inexact_array)
+        parameters, rest = eqx.partition(self.blank, is_parameter)
         filled = jax.tree.unflatten(jax.tree.structure(parameters), arrays)
         whole = eqx.combine(filled, rest)
         return Problem(

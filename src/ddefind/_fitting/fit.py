@@ -7,13 +7,16 @@ from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
 from .._data.data import Data
 from .._equation.equation import Equation
+from .._equation.problem_text import equation_of
 from .._loss.losses import SumOfSquares
 from .._problem.parameters import Fixed, parameter_vector
 from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
-from .._util.errors import check_instance
+from .._util import wording
+from .._util.errors import check_instance, quoted
+from .bare_model import problem_of
 from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
 from .method import AbstractMethod
@@ -29,9 +32,13 @@ from .request import (
 
 # Above this number of parameters the normal equations cost more than they save.
 _MOST_FOR_LEAST_SQUARES = 200
+# Data that begin after more than so many lengths of the record are far from time zero.
+_FAR = 20.0
 
+# What `fit` fits: a callable object is a right-hand side alone.
+Model: TypeAlias = Problem | Equation | Callable[..., Any]
 # The arguments of `fit_many`: one for all fits, or one for each.
-Problems: TypeAlias = Problem | Equation | Sequence[Problem]
+Problems: TypeAlias = Model | Sequence[Problem]
 DataSets: TypeAlias = Data | Sequence[Data]
 Starts: TypeAlias = int | Sequence[Mapping[str, float]] | None
 
@@ -58,7 +65,7 @@ def _with_options_listed(function: _Function) -> _Function:
 
 @overload
 def fit(
-    problem: Problem | Equation,
+    problem: Model,
     data: Data,
     *,
     optimizer: LeastSquares | MultipleShooting,
@@ -66,7 +73,7 @@ def fit(
 ) -> Estimate: ...
 @overload
 def fit(
-    problem: Problem | Equation,
+    problem: Model,
     data: Data,
     *,
     optimizer: AbstractOptimizer,
@@ -82,7 +89,7 @@ def fit(
 ) -> Estimate: ...
 @overload
 def fit(
-    problem: Problem | Equation,
+    problem: Model,
     data: Data,
     *,
     optimizer: AbstractMethod | None = None,
@@ -90,7 +97,7 @@ def fit(
 ) -> Estimate | FitResult: ...
 @_with_options_listed
 def fit(
-    problem: Problem | Equation,
+    problem: Model,
     data: Data,
     *,
     optimizer: AbstractMethod | None = None,
@@ -106,7 +113,10 @@ def fit(
     **Arguments**
 
     - `problem`: a `Problem`, or an `Equation`, which needs no values. The data's
-      columns are matched by name to the states of an equation, or to what it observes.
+      columns are matched by name to the states of a text, or to what it observes; data
+      without names are in the order of the text. A function alone, as `def
+      rhs(x, y, tau, t, r=1.0)`, is a right-hand side with the parameter `r`, one delay
+      and a constant history.
     - `data`: the measurements. If they begin later than one length of the record after
       time zero, and the equation is the same at all times, times are counted from the
       first one.
@@ -114,7 +124,7 @@ def fit(
       are themselves disturbed, `Adam()`, `RMSProp()`, `SGD()` or `LBFGS()`.
     - `history`: for an `Equation`, another history than its own. With `"auto"` the
       history is chosen by evidence, and with `"data"` the beginning of the data is the
-      past.
+      past. For a function alone, its history.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
       number to start from. All others are learned without bounds. The delay stays
       positive; least squares looks for it between a small share of the sampling
@@ -125,8 +135,9 @@ def fit(
     - `steps_per_delay`: the solver's steps in a delay, by default 20. Least squares
       begins with 10 and takes as many as the estimates need.
     - `seed`: of the random starts.
-    - `intervals`: False leaves out the 95% intervals, the verdicts and the tests of the
+    - `intervals`: False leaves out the intervals, the verdicts and the tests of the
       residuals, which take further fits; `fit.with_intervals()` computes them later.
+    - `level`: the confidence level of the intervals.
     - `progress`: a callback that is called now and then with a `Progress`; True or
       False for a bar or none. By default there is a bar on a terminal.
 
@@ -147,19 +158,20 @@ def fit(
     True
     """
     given = read_options("fit", options)
+    check_instance("data", data, Data, "Data(t, x)")
     if isinstance(problem, Equation) and depends_on_data(problem, given):
         return fit_with_data(problem, data, optimizer, given, _fit)
     return _fit(problem, data, optimizer, given)
 
 
 def _fit(
-    problem: Problem | Equation,
+    problem: Model,
     data: Data,
     optimizer: AbstractMethod | None,
     given: FitOptions,
 ) -> Any:
     """A fit whose history is known."""
-    model, equation = _problem_and_equation(problem, given)
+    model, equation = _problem(problem, data, given), _equation(problem, given)
     matched = _from_first_time(model, _matched(equation, data))
     given = _with_settings_of(equation, matched, given)
     task = FitTask(model, matched, {}, given.seed, equation)
@@ -245,11 +257,11 @@ def fit_many(
             "all of them. Call `dd.fit` for each data set, or choose a history."
         )
     _check_one_equation(problems)
-    distinct = {id(each): _problem_and_equation(each, given) for each in problems}
-    models, equation = (
-        [distinct[id(each)][0] for each in problems],
-        distinct[id(problems[0])][1],
-    )
+    distinct = {
+        id(each): _problem(each, own, given) for each, own in zip(problems, sets)
+    }
+    models = [distinct[id(each)] for each in problems]
+    equation = _equation(first, given)
     matched = [
         _from_first_time(model, _matched(equation, each))
         for model, each in zip(models, sets)
@@ -268,9 +280,14 @@ def _one_for_each_fit(
     starts: Starts,
 ) -> tuple[list[Any], list[Any], list[Mapping[str, float]]]:
     """A problem, a data set and starts for each fit; what is given once is for all."""
-    alone = isinstance(problem, (Problem, Equation))
-    problems = [problem] if alone else list(problem)
+    if isinstance(problem, Problem | Equation | str) or callable(problem):
+        problems: list[Any] = [problem]
+    else:
+        problems = list(problem)
     sets = [data] if isinstance(data, Data) else list(data)
+    for name, items in {"problem": problems, "data": sets}.items():
+        if not items:
+            raise ValueError(f"`{name}` is empty: there is nothing to fit.")
     if starts is None or isinstance(starts, int):
         own, count = [{}], starts or 1
     else:
@@ -300,38 +317,74 @@ def _check_one_equation(problems: Sequence[Any]) -> None:
         )
 
 
-def _problem_and_equation(
-    problem: Problem | Equation, options: FitOptions
-) -> tuple[Problem, Equation | None]:
-    """The problem to fit, and the text equation that it is made of, if it is."""
+def _problem(problem: Model, data: Data, options: FitOptions) -> Problem:
+    """The problem to fit."""
+    check_instance("data", data, Data, "Data(t, x)")
     if isinstance(problem, Equation):
-        equation = problem
-        if options.history is not None:
-            equation = problem.with_history(options.history)
-        return equation.blank, equation
+        return _with_given_history(problem, options).blank
+    if callable(problem) and not isinstance(problem, type):
+        return problem_of(problem, data, options.history)
+    checked = _checked_problem(problem)
     if options.history is not None:
         raise ValueError(
             "`history` replaces that of an `Equation`; a `Problem` has its own."
         )
+    return checked
+
+
+def _equation(problem: Model, options: FitOptions) -> Equation | None:
+    """The text equation that a problem is or was made from, if there is one."""
+    if isinstance(problem, Equation):
+        return _with_given_history(problem, options)
+    return equation_of(problem) if isinstance(problem, Problem) else None
+
+
+def _with_given_history(model: Equation, options: FitOptions) -> Equation:
+    given = options.history
+    return model if given is None else model.with_history(given)
+
+
+def _checked_problem(problem: Any) -> Problem:
+    """The problem, or an error if it is something else."""
+    if isinstance(problem, str):
+        raise TypeError(
+            "`problem` is a text. Make an equation of it: "
+            f"`dd.fit(dd.equation({quoted(problem)}), data)`."
+        )
+    if isinstance(problem, type):
+        name = problem.__name__
+        raise TypeError(f"`problem` is the class `{name}`. Call it: `{name}(...)`.")
     check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
-    return problem, None
+    return problem
 
 
 def _matched(equation: Equation | None, data: Data) -> Data:
     """The data with a column for each quantity that an equation observes."""
     if equation is None:
         return data
-    check_instance("data", data, Data, "Data(t, x)")
     return data.select(equation.observed)
 
 
 def _from_first_time(problem: Problem, data: Data) -> Data:
     """The data, with times that are counted from the first one if they begin later than
     one length of the record, and the equation is the same at all times: the history is
-    meant to end where the data begin."""
+    meant to end where the data begin. If the equation depends on time, data that begin
+    far from zero are refused."""
     check_instance("data", data, Data, "Data(t, x)")
-    begins_late = len(data) > 1 and data.t[0] > data.T - data.t[0]
-    return data.from_first_time() if begins_late and problem.is_autonomous else data
+    first, length = float(data.t[0]), float(data.T - data.t[0])
+    if len(data) < 2 or first <= length:
+        return data
+    if problem.is_autonomous:
+        return data.from_first_time()
+    if first > _FAR * length:
+        raise ValueError(
+            f"The first measurement is at t = {first:.6g}, but the history ends at "
+            "time 0: the equation would have to be solved over "
+            f"{first / length:.0f} lengths of the record before there is anything to "
+            f"compare. {wording.later_time_zero(f'{first:.15g}')}, and write "
+            f"t + {first:.15g} for t in the equation."
+        )
+    return data
 
 
 def _with_settings_of(

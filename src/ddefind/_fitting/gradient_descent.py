@@ -11,6 +11,7 @@ import numpy as np
 
 from .._loss.gradients import Discrete, check_data, check_inputs
 from .._problem.free_parameters import FreeParameters
+from .._problem.network_weights import named_indices, networks_of
 from .._problem.parameters import Parameter, free_parameters, parameter_vector
 from .._problem.problem import Problem
 from .._results.batch import FitBatch
@@ -218,7 +219,9 @@ class _Finished:
         status = self.statuses[index]
         if status not in (Status.failed, Status.no_start):
             return status.value
-        named = list(zip(self.free.names, self.final[index]))[:_MOST_NAMED]
+        networks = networks_of(self.start[index], self.free.names)
+        indices = named_indices(len(self.free.names), networks)[:_MOST_NAMED]
+        named = [(self.free.names[j], self.final[index][j]) for j in indices]
         where = ", ".join(f"{name} = {value:.4g}" for name, value in named)
         epoch = int(self.batch_state.state.epoch[index])
         return f"{status.value} (Epoch {epoch}, at {where}.)"

@@ -7,13 +7,19 @@ from typing import Any
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._equation.history_kinds import CHOSEN_BY_FIT
+from .._least_squares.search import PHASES
 from .._results.estimate import Estimate
-from .choose_history import choose_history
+from .._util import wording
+from .._util.progress import Progress, Reporter
+from .choose_history import KINDS, choose_history
 from .full_names import by_full_names
-from .least_squares import LeastSquares
+from .least_squares import INTERVALS, LeastSquares, longest_delay, with_intervals
 from .measured_past import fit_after_past
 from .method import AbstractMethod
 from .request import FitOptions
+
+# The fits of which each kind of history is the result, as the progress bar calls them.
+_FITS = {"auto": KINDS, "data": ("first fit", "second fit")}
 
 
 def depends_on_data(model: Equation, options: FitOptions) -> str | None:
@@ -37,28 +43,46 @@ def fit_with_data(
     kind = depends_on_data(model, options)
     if not isinstance(optimizer, LeastSquares | None):
         raise ValueError(
-            f'`history="{kind}"` is for least squares: leave out `optimizer`, or '
-            "choose another history."
+            f"{wording.history(str(kind))} is for least squares: leave out "
+            f"{wording.METHOD}, or choose another history."
         )
     method = LeastSquares() if optimizer is None else optimizer
     constant = model.with_history("constant")
     # A name may mean something else where another history has it, too.
     parameters = by_full_names(constant.blank, options.parameters)
 
-    def fit_known(known: Equation, part: Data, settings: Any, solver: Any) -> Estimate:
-        plain = replace(options, history=None, intervals=False, parameters=settings)
-        plain = plain if solver is None else replace(plain, solver=solver)
-        return fit(known, part, method, plain)
+    fits = _FITS[str(kind)]
+    with Reporter(options.progress, len(fits) * len(PHASES) + 1, 1) as reporter:
+        labels = iter(fits)
 
-    if kind == "auto":
-        best = choose_history(
-            lambda history, solver: fit_known(
-                model.with_history(history), data, parameters, solver
+        def fit_known(
+            known: Equation, part: Data, settings: Any, solver: Any
+        ) -> Estimate:
+            label = next(labels)
+            done = len(PHASES) * fits.index(label)
+
+            def report(now: Progress) -> None:
+                phase = f"{label}: {now.phase}"
+                step = done + now.epoch
+                reporter.show(phase, step, 0, now.loss, now.tau, now.message)
+
+            plain = replace(options, history=None, intervals=False, parameters=settings)
+            plain = replace(plain, progress=report)
+            plain = plain if solver is None else replace(plain, solver=solver)
+            return fit(known, part, method, plain)
+
+        if kind == "auto":
+            best = choose_history(
+                lambda history, solver: fit_known(
+                    model.with_history(history), data, parameters, solver
+                )
             )
-        )
-    else:
-        matched = data.select(model.observed)
-        best = fit_after_past(constant, matched, parameters, fit_known)
-    if options.intervals is False or best.search_result.interrupted:
-        return best
-    return best.with_intervals()
+        else:
+            matched = data.select(model.observed)
+            best = fit_after_past(constant, matched, parameters, fit_known)
+        if options.intervals is False or best.search_result.interrupted:
+            return best
+        best = with_intervals(best, options.level)
+        tau = longest_delay(best)
+        reporter.show(INTERVALS, reporter.epochs, 1, best.loss, tau)
+    return best

@@ -12,11 +12,10 @@ import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.smoothing import spread
-from .._inference.assessment import assess
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
 from .._least_squares.explore import SECOND_LOOK, follows_data
-from .._least_squares.other_history import free_values, with_more_starts
+from .._least_squares.other_history import free_values, moved_to, with_more_starts
 from .._least_squares.search import PHASES, search
 from .._least_squares.setup import FitSetup, make_setup
 from .._least_squares.smooth_history import LENGTH, with_roughness_priors
@@ -33,6 +32,7 @@ from .._results.make_estimate import make_estimate
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
+from .._util import wording
 from .._util.cores import cores
 from .._util.errors import check_positive
 from .._util.progress import Reporter
@@ -41,7 +41,7 @@ from .method import AbstractMethod
 from .request import FitOptions, FitTask
 
 # What the progress bar shows after the phases of the search.
-_INTERVALS = "intervals"
+INTERVALS = "intervals"
 _STEPS_PER_DELAY = 10
 # The parameters that a smooth history has, and an affine one has not.
 _BENDS = ("history.c", "history.length")
@@ -50,8 +50,11 @@ _MOST_MINIMA = 8
 # What is said while a search has not come near the data.
 _GOES_ON = (
     "No fit has come near the data yet: the search goes on, with more starts. Bounds "
-    "or start values in `parameters` would help. Ctrl-C keeps the best fit so far."
+    "or start values, given {}, would help. Ctrl-C keeps the best fit so far."
 )
+# A fit is noticeably better if chi-square is lower by the square of this. How often the
+# estimate moves to such a fit.
+_NOTICEABLE_R, _MOST_MOVES = 0.3, 2
 # What is printed below many fits without intervals.
 _LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
 
@@ -101,7 +104,7 @@ class LeastSquares(AbstractMethod):
     def fit(self, task: FitTask, options: FitOptions) -> Estimate:
         """The best of many starts, with its intervals unless they are left out."""
         wants_intervals = options.intervals is not False
-        phases = (*PHASES, _INTERVALS) if wants_intervals else PHASES
+        phases = (*PHASES, INTERVALS) if wants_intervals else PHASES
         with Reporter(options.progress, len(phases), 1) as reporter:
 
             def report(
@@ -114,9 +117,9 @@ class LeastSquares(AbstractMethod):
             estimate = self._search(task, options, cores(), report)
             # After Ctrl-C the intervals are not computed.
             if wants_intervals and not estimate.search_result.interrupted:
-                estimate = _with_intervals(estimate)
-                tau = _longest_delay(estimate)
-                reporter.show(_INTERVALS, len(phases), 1, estimate.loss, tau)
+                estimate = with_intervals(estimate, options.level)
+                tau = longest_delay(estimate)
+                reporter.show(INTERVALS, len(phases), 1, estimate.loss, tau)
         return estimate
 
     def fit_many(
@@ -127,7 +130,9 @@ class LeastSquares(AbstractMethod):
 
         def one(task: FitTask) -> Estimate:
             estimate = self._search(task, options, 1, None)
-            return _with_intervals(estimate) if options.intervals else estimate
+            if not options.intervals:
+                return estimate
+            return with_intervals(estimate, options.level)
 
         estimates: list[Estimate] = []
         first, *others = tasks
@@ -137,7 +142,7 @@ class LeastSquares(AbstractMethod):
         ):
             for estimate in chain([one(first)], pool.map(one, others)):
                 estimates.append(estimate)
-                done, tau = len(estimates), _longest_delay(estimate)
+                done, tau = len(estimates), longest_delay(estimate)
                 reporter.show("fits", done, done, estimate.loss, tau)
         seconds = time.perf_counter() - began
         return batch_of(estimates, seconds, bool(options.intervals))
@@ -184,7 +189,8 @@ class LeastSquares(AbstractMethod):
         def after_phase(phase: str, fits: RefinedFits) -> None:
             if report is not None:
                 is_near = phase != SECOND_LOOK or follows_data(setup, fits)
-                message = "" if is_near else _GOES_ON
+                goes_on = _GOES_ON.format(wording.BOUNDS_OR_START_VALUES)
+                message = "" if is_near else goes_on
                 report(phase, fits, setup.delay(fits.theta), message)
 
         result = search(setup, self.starts, task.seed, after_phase)
@@ -230,7 +236,7 @@ def _smooth_settings(
             varies = np.where(is_measured, spreads, varies)
         spreads = np.where(np.isfinite(varies) & (varies > 0), varies, 1.0)
     if np.isnan(past.length) and "history.length" not in settings:
-        length = Fixed(LENGTH * _longest_delay(affine))
+        length = Fixed(LENGTH * longest_delay(affine))
         settings = {**settings, "history.length": length}
     return with_roughness_priors(task.problem, settings, spreads)
 
@@ -249,22 +255,64 @@ def _bent(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
     return np.array(rows).reshape(-1, len(setup.lower))
 
 
-def _longest_delay(estimate: Estimate) -> float:
+def longest_delay(estimate: Estimate) -> float:
     """What the progress bar shows of the delays."""
     problem = estimate.problem
     return float(np.max(np.asarray(typical_delays(problem.tau, problem.start))))
 
 
-def _with_intervals(estimate: Estimate) -> Estimate:
-    """The estimate with its intervals; without them where Ctrl-C was pressed before
-    they were found."""
+def with_intervals(estimate: Estimate, level: float) -> Estimate:
+    """The estimate with its intervals of the given confidence `level`; without them
+    where Ctrl-C was pressed before they were found.
+
+    If a profile comes across a fit that is better than the best one, the search missed
+    it: the estimate moves there, and its intervals are computed again."""
     began = time.perf_counter()
     try:
-        assessment = assess(estimate.uncertainty)
+        assessed = estimate.with_intervals(level)
+        for _ in range(_MOST_MOVES):
+            better = _better_fit(assessed)
+            if better is None:
+                break
+            assessed = better.with_intervals(level)
     except KeyboardInterrupt:
         return estimate
-    seconds = estimate.seconds + time.perf_counter() - began
-    return replace(estimate, assessment=assessment, seconds=seconds)
+    return replace(assessed, seconds=estimate.seconds + time.perf_counter() - began)
+
+
+def _better_fit(estimate: Estimate) -> Estimate | None:
+    """The fit that is reached from the best place that the profiles came across, if
+    chi-square is lower there by a noticeable amount."""
+    assert estimate.assessment is not None
+    places = [
+        (r, theta)
+        for profile in estimate.assessment.profiles
+        for r, theta in zip(profile.r.tolist(), profile.theta)
+    ]
+    lowest, theta = min(places, key=lambda place: place[0], default=(0.0, None))
+    if theta is None or lowest > -_NOTICEABLE_R:
+        return None
+    setup, result = estimate.setup, estimate.search_result
+    # Of minima that tie, the one with the much shorter delay is preferred.
+    before, after = setup.delay(np.stack([estimate.best, theta]))
+    if lowest > -1 and after > 2 * before:
+        return None
+    found = moved_to(setup, result, theta, estimate.seed)
+    measured = setup.measured
+    count = np.isfinite(setup.data.x).sum(axis=0)[measured]
+    with np.errstate(divide="ignore"):
+        before, after = (
+            np.sum(count * np.log(each.best.squares[0, measured]))
+            for each in (result, found)
+        )
+    if setup.weights_are_absolute:
+        before, after = result.best.loss[0], found.best.loss[0]
+    if not after < before:
+        return None
+    moved = make_estimate(
+        setup, estimate.problem, found, estimate.seed, estimate.seconds, estimate.model
+    )
+    return replace(moved, histories=estimate.histories)
 
 
 def batch_of(

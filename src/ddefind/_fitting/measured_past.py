@@ -19,6 +19,7 @@ from .._problem.history import Measured
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import Fixed, Parameter, find
 from .._results.estimate import Estimate
+from .._util import wording
 from .full_names import by_full_names
 
 # Fits a model whose history is known to data, with settings of the parameters by full
@@ -80,14 +81,16 @@ def _checked_curve(model: Equation, data: Data) -> Curve:
     """The smooth curve through the data, which must have all states."""
     if model.depends_on_time:
         raise ValueError(
-            'The equation contains the time t, but `history="data"` moves the time at '
-            'which it begins. Choose another history, as `history="spline"`.'
+            f"The equation contains the time t, but {wording.history('data')} moves "
+            "the time at which it begins. Choose another history, as "
+            f"{wording.history('spline')}."
         )
     if model.lines.of("initial"):
         line = model.lines.of("initial")[0]
         raise ValueError(
-            f'The text gives a value at time zero ({line}), but with `history="data"` '
-            "the equation begins later. Remove the line, or choose another history."
+            f"The text gives a value at time zero ({line}), but with "
+            f"{wording.history('data')} the equation begins later. Remove the line, or "
+            "choose another history."
         )
     measured = np.isfinite(data.x).sum(axis=0)
     lacking = [n for n, count in zip(data.names, measured) if count < 5]
@@ -95,9 +98,10 @@ def _checked_curve(model: Equation, data: Data) -> Curve:
     if curve is None:
         few = ", ".join(lacking) or ", ".join(model.states)
         raise ValueError(
-            'With `history="data"` the measured beginning is the past, so that every '
-            f"state must be measured, at five times or more; it is not for: {few}. "
-            'Choose another history, as `history="spline"`.'
+            f"With {wording.history('data')} the measured beginning is the past, so "
+            "that every state must be measured, at five times or more; it is not for: "
+            f"{few}. "
+            f"Choose another history, as {wording.history('spline')}."
         )
     return curve
 
@@ -143,7 +147,8 @@ def _fit_from(
     if len(np.unique(data.t[is_later])) < 2:
         raise ValueError(
             f"The delay may be as long as {longest:g}, but the record from t = "
-            f"{zero:g} on has fewer than two times. Give the delay a smaller `upper`."
+            f"{zero:g} on has fewer than two times. Give the delay a smaller "
+            f"upper bound {wording.BOUNDS}."
         )
     later = data.with_fields(
         t=data.t[is_later] - zero,

@@ -1,7 +1,7 @@
 """Multiple shooting as a method: fits of systems that are themselves disturbed."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import final
 
@@ -11,10 +11,9 @@ import numpy as np
 
 from .._data.smoothing import rough_noise
 from .._inference.covariance import Uncertainty
-from .._inference.disturbed import assess_disturbed
 from .._least_squares import levenberg_marquardt
 from .._least_squares.batches import RefinedFits
-from .._least_squares.search import Minimum
+from .._least_squares.search import PHASES, Minimum
 from .._least_squares.starts import matched_starts
 from .._loss.gradients import check_problem_and_data
 from .._problem.delays import is_delay
@@ -23,14 +22,23 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.make_estimate import make_estimate
-from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult, shoot
-from .least_squares import LeastSquares, batch_of
+from .._results.status import Status
+from .._shooting import shooting
+from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult
+from .._util import wording
+from .._util.progress import Progress, Reporter
+from .least_squares import INTERVALS, LeastSquares, batch_of, with_intervals
 from .method import AbstractMethod
 from .request import FitOptions, FitTask
 
 # How many minima of least squares, and how many starts by gradient matching, are taken
 # for starts.
 _MINIMA, _MATCHED = 4, 4
+# What is said of the fit by least squares, when there is no other yet.
+_ONLY_FIRST = (
+    "Interrupted before a path with process noise was found: this is the fit by least "
+    "squares, which takes the system for undisturbed."
+)
 
 
 @final
@@ -65,8 +73,25 @@ class MultipleShooting(AbstractMethod):
         """The fit, with its intervals unless they are left out."""
         _check_task(task)
         plain = LeastSquares(starts=self.starts)
-        first = plain.fit(task, replace(options, intervals=False))
-        return _disturbed(first, options.intervals is not False)
+        phases = (*PHASES, *shooting.PHASES, INTERVALS)
+        wants_intervals = options.intervals is not False
+        with Reporter(options.progress, len(phases), 1) as reporter:
+
+            def report_search(now: Progress) -> None:
+                reporter.show(now.phase, now.epoch, 0, now.loss, now.tau, now.message)
+
+            quiet = replace(options, intervals=False, progress=report_search)
+            first = plain.fit(task, quiet)
+
+            def report(phase: str, theta: np.ndarray) -> None:
+                step, tau = phases.index(phase) + 1, first.setup.delay(theta[None])[0]
+                reporter.show(phase, step, 0, first.loss, tau)
+
+            estimate = _disturbed(first, report)
+            if wants_intervals and not estimate.search_result.interrupted:
+                estimate = with_intervals(estimate, options.level)
+                report(INTERVALS, estimate.best)
+        return estimate
 
     def fit_many(
         self, tasks: Sequence[FitTask], options: FitOptions
@@ -80,7 +105,9 @@ class MultipleShooting(AbstractMethod):
         wants_intervals = bool(options.intervals)
 
         each = map(firsts.__getitem__, range(len(tasks)))
-        estimates = [_disturbed(first, wants_intervals) for first in each]
+        estimates = [_disturbed(first, lambda *_: None) for first in each]
+        if wants_intervals:
+            estimates = [each.with_intervals(options.level) for each in estimates]
         return batch_of(estimates, time.perf_counter() - began, wants_intervals)
 
 
@@ -90,13 +117,14 @@ def _check_task(task: FitTask) -> None:
     problem, data = task.problem, task.data
     if any(map(has_slope, _delays(problem))):
         raise ValueError(
-            "`MultipleShooting()` cannot fit a neutral equation: a system that is "
-            "disturbed has no slopes to be delayed. Fit it with `LeastSquares()`."
+            f"{wording.MULTIPLE_SHOOTING} cannot fit a neutral equation: a system "
+            "that is disturbed has no slopes to be delayed. Fit it with "
+            f"{wording.LEAST_SQUARES}."
         )
     unknowns = len(np.unique(data.t)) * problem.dimension
     if unknowns > MOST_UNKNOWNS:
         raise ValueError(
-            "`MultipleShooting()` estimates every state at every time, here "
+            f"{wording.MULTIPLE_SHOOTING} estimates every state at every time, here "
             f"{unknowns:,} numbers, but can do so for {MOST_UNKNOWNS:,} at most. Fit a "
             "part of the record, or every second value."
         )
@@ -106,18 +134,26 @@ def _delays(problem: Problem) -> list:
     return jax.tree.leaves(problem.tau, is_leaf=is_delay)
 
 
-def _disturbed(first: Estimate, wants_intervals: bool) -> Estimate:
-    """The fit with process noise that starts from a fit by least squares. That one is
-    returned if it was interrupted, or if it has no finite sum of squares."""
+def _disturbed(first: Estimate, report: Callable[[str, np.ndarray], None]) -> Estimate:
+    """The fit with process noise, without intervals, that starts from a fit by least
+    squares. That one is returned if the user interrupts the work before there is
+    another, or if it has no finite sum of squares.
+
+    `report(phase, theta)` is called after each phase of the work."""
     began = time.perf_counter()
-    if first.search_result.interrupted or not np.isfinite(first.loss):
+    if not np.isfinite(first.loss):
         return first
+    if first.search_result.interrupted:
+        return _only_first(first)
     setup = first.setup
-    found = shoot(setup, first.problem, _starts(first))
+    try:
+        found = shooting.shoot(setup, first.problem, _starts(first), report)
+    except KeyboardInterrupt:
+        return _only_first(first)
     if found is None:
         raise ValueError(
             "No start led to a path with process noise. Bound the parameters, or fit "
-            "with `LeastSquares()`."
+            f"with {wording.LEAST_SQUARES}."
         )
     result = replace(
         first.search_result,
@@ -125,11 +161,8 @@ def _disturbed(first: Estimate, wants_intervals: bool) -> Estimate:
         noise=found.measurement,
         minima=(Minimum(found.theta, float(np.nansum(found.process.residuals**2)), 1),),
         step_error=found.step_error,
+        interrupted=found.interrupted,
     )
-    uncertainty = Uncertainty(setup, result)
-    assessment = None
-    if wants_intervals:
-        assessment = assess_disturbed(uncertainty, found.process)
     seconds = first.seconds + time.perf_counter() - began
     return make_estimate(
         setup,
@@ -138,8 +171,15 @@ def _disturbed(first: Estimate, wants_intervals: bool) -> Estimate:
         first.seed,
         seconds,
         first.model,
-        assessment,
-        found.process,
+        process=found.process,
+    )
+
+
+def _only_first(first: Estimate) -> Estimate:
+    """The fit by least squares, when the work ended before there was another."""
+    result = replace(first.search_result, interrupted=True)
+    return replace(
+        first, search_result=result, status=Status.interrupted, message=_ONLY_FIRST
     )
 
 

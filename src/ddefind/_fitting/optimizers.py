@@ -44,7 +44,13 @@ class AbstractOptimizer(AbstractMethod):
     def transformation(self, epochs: int) -> Any: ...
 
     def check(self, options: FitOptions) -> None:
-        """Gradient descent has all options; their values are checked by the fit."""
+        """Gradient descent has all options but one; their values are checked by the
+        fit."""
+        if options.intervals:
+            raise ValueError(
+                f"`{type(self).__name__}()` computes no intervals. Leave out "
+                "`intervals`, or fit with `dd.LeastSquares()`, which has them."
+            )
 
     def fit(self, task: FitTask, options: FitOptions) -> FitResult:
         """One fit, which keeps its losses and its path."""

@@ -4,15 +4,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypedDict, final
 
+import numpy as np
+
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._equation.equation import Equation
+from .._inference.bootstrap import check_level
 from .._loss.gradients import AbstractGradient
 from .._loss.losses import AbstractLoss, SumOfSquares
 from .._problem.parameters import Parameter
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
-from .._util.errors import did_you_mean
+from .._util.errors import did_you_mean, shown
 from .._util.progress import Progress
 
 
@@ -42,6 +45,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
     steps_per_delay: int | None
     seed: int
     intervals: bool | None
+    level: float
     progress: bool | Callable[[Progress], None] | None
 
 
@@ -71,6 +75,7 @@ class FitOptions:
     threshold: float | None = None
     seed: int = 0
     intervals: bool | None = None
+    level: float = 0.95
     progress: bool | Callable[[Progress], None] | None = None
 
     def settings(self, task: FitTask) -> dict[str, Any]:
@@ -92,4 +97,22 @@ def read_options(function: str, keywords: FitKeywords) -> FitOptions:
                 f"`{function}` has no argument `{name}`."
                 f"{did_you_mean(name, [*known, 'optimizer'])}"
             )
-    return FitOptions(**keywords)
+    options = FitOptions(**keywords)
+    check_level(options.level)
+    _check_parameters(options.parameters)
+    _check_seed(options.seed)
+    return options
+
+
+def _check_parameters(parameters: Any) -> None:
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise TypeError(
+            "`parameters` maps names to settings, as {'tau': dd.Parameter(start=1.0, "
+            f"lower=0.1)}} or {{'tau': 1.0}}, but got {shown(parameters)}."
+        )
+
+
+def _check_seed(seed: Any) -> None:
+    is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not is_whole or seed < 0:
+        raise ValueError(f"`seed` must be an integer from 0 on, but got {shown(seed)}.")

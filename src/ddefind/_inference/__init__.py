@@ -5,7 +5,8 @@
   not, and `exchanges.py` delays whose order is not.
 - `profile_intervals.py` computes the confidence intervals, which cover all minima that
   fit the data; `profile_likelihood.py` follows the profiles to the ends of these.
-- `residual_tests.py` and `information_criteria.py` judge the model.
+- `residual_tests.py` and `information_criteria.py` judge the model, and `explained.py`
+  says how much it explains.
 - `assessment.py` computes what is printed with a fit: intervals, verdicts and tests.
 - `disturbed.py` does so for fits with process noise, and predicts their paths.
 - `bootstrap.py` and `posterior.py` sample the distribution of the estimates.

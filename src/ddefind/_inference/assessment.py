@@ -14,12 +14,18 @@ from .._least_squares import levenberg_marquardt
 from .._least_squares.observe import observed
 from .combinations import determined_combinations
 from .covariance import Uncertainty
-from .exchanges import coincident, exchange_notes, find_exchanges
+from .exchanges import exchange_notes, find_exchanges
+from .explained import Explained, explained
 from .history_check import OtherHistory, other_history
-from .identifiability import Verdict, verdicts
+from .identifiability import Verdict, not_judged, verdicts
+from .misfit import find_misfit
 from .profile_intervals import profiles as compute_profiles, tied_minima
 from .profile_likelihood import Profile
-from .residual_tests import CHI, WHITE, ResidualTest, failed, run_tests
+from .residual_tests import CHI, SPREAD, WHITE, ResidualTest, failed, run_tests
+
+# With residuals this many times as large as the scatter of neighbouring values, a fit
+# that is rejected says nothing about what the data determine.
+_LARGE_MISFIT = 2.0
 
 
 @final
@@ -27,14 +33,16 @@ from .residual_tests import CHI, WHITE, ResidualTest, failed, run_tests
 class Assessment:
     """The intervals of a fit and the tests of its residuals.
 
-    - `profiles`: the 95% profile likelihood of each free parameter.
+    - `profiles`: the profile likelihood of each free parameter, with its interval.
     - `verdicts`: whether each is determined, weakly determined or not determined.
     - `ties`: other minima that fit the data about as well as the best: pairs of the
       increase of chi-square and the parameters there.
     - `fitted`: the model's values at the times of the data, of the shape of `data.x`.
     - `checks`: the tests of the residuals.
     - `other_history`: if residuals fail a test and the history is constant, another one
-      with which the model fits clearly better; None if there is none."""
+      with which the model fits clearly better; None if there is none.
+    - `level`: the confidence level of the intervals.
+    - `explained`: how much of the data the model explains; None if that is unknown."""
 
     profiles: tuple[Profile, ...]
     verdicts: tuple[Verdict, ...]
@@ -42,37 +50,64 @@ class Assessment:
     fitted: np.ndarray
     checks: tuple[ResidualTest, ...]
     other_history: OtherHistory | None = None
+    level: float = 0.95
+    explained: Explained | None = None
 
 
 def assess(
-    uncertainty: Uncertainty, profiles: tuple[Profile, ...] | None = None
+    uncertainty: Uncertainty,
+    profiles: tuple[Profile, ...] | None = None,
+    level: float = 0.95,
 ) -> Assessment:
-    """The assessment of a fit; its 95% profiles are computed unless they are given."""
+    """The assessment of a fit, with intervals of the given `level`; its profiles are
+    computed unless they are given."""
     if profiles is None:
-        profiles = tuple(compute_profiles(uncertainty))
+        profiles = tuple(compute_profiles(uncertainty, level))
     values = model_values(uncertainty)
     exchanges = find_exchanges(uncertainty)
-    combinations = determined_combinations(
-        uncertainty, coincident(uncertainty, exchanges)
-    )
-    # Parts of a combination have more freedom than to be exchanged.
-    notes = {
-        j: note
-        for j, note in exchange_notes(uncertainty, exchanges).items()
-        if j not in combinations
-    }
-    judged = verdicts(uncertainty, profiles, combinations, notes)
     ties = tied_minima(uncertainty, exchanges) if has_fit(uncertainty) else []
     checks = test_residuals(uncertainty, values)
+    doubt = _doubt(uncertainty, checks)
     return Assessment(
         profiles=profiles,
-        verdicts=tuple(judged),
+        verdicts=tuple(
+            verdicts(
+                uncertainty,
+                profiles,
+                determined_combinations(uncertainty),
+                exchange_notes(uncertainty, exchanges),
+            )
+            if doubt is None
+            else not_judged(profiles, doubt)
+        ),
         ties=tuple(ties),
         fitted=values[..., 0],
         checks=checks,
         other_history=other_history(uncertainty, _passes)
-        if failed(list(checks))
+        if any(check.test != SPREAD for check in failed(list(checks)))
         else None,
+        level=level,
+        explained=explained(uncertainty, values[..., 0]),
+    )
+
+
+def _doubt(uncertainty: Uncertainty, checks: tuple[ResidualTest, ...]) -> str | None:
+    """Why nothing can be said of what the data determine, in a sentence; None if it
+    can."""
+    if not has_fit(uncertainty):
+        return None
+    if not uncertainty.has_converged:
+        return (
+            "Intervals are left out, and which parameters are determined is not said: "
+            "the search stopped before convergence."
+        )
+    misfit = find_misfit(uncertainty)
+    if misfit is None or misfit.factor < _LARGE_MISFIT or not is_rejected(checks):
+        return None
+    return (
+        "Which parameters are determined is not said: the fit misses "
+        f"`{misfit.quantity}` by {misfit.factor:.2g} times the scatter of neighbouring "
+        "values."
     )
 
 
@@ -132,7 +167,7 @@ def test_residuals(
     residuals = (data.x - fitted) / sd
     if huber is not None:
         residuals = np.clip(residuals, -huber, huber)
-    tests = run_tests(data, residuals, directions, uncertainty.freedom)
+    tests = run_tests(data, fitted, residuals, directions, uncertainty.freedom)
     if huber is not None:
         tests = [test for test in tests if test.test == WHITE]
     return tuple(tests)

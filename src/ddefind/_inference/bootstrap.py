@@ -1,6 +1,6 @@
 """The bootstrap: how the estimates scatter over simulated repetitions of the data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, final
 
 import numpy as np
@@ -8,6 +8,11 @@ import numpy as np
 from .._least_squares.batches import refine
 from .._least_squares.levenberg_marquardt import LIMIT, NO_START, STUCK
 from .._loss.path_costs import Points
+from .._problem.network_weights import (
+    Networks,
+    count_weights,
+    named_indices,
+)
 from .._util.text_table import (
     decimals,
     format_interval,
@@ -29,7 +34,8 @@ class Bootstrap:
     `values` has a row for each data set and a column for each of the parameters
     `names`. `failed` is the number of fits that did not converge; they are left out.
     `undetermined` names the parameters that the data do not determine: their fits stay
-    close to where they start, so that their scatter has no meaning."""
+    close to where they start, so that their scatter has no meaning. The weights of
+    `networks` are not printed."""
 
     names: tuple[str, ...]
     estimate: np.ndarray
@@ -37,6 +43,7 @@ class Bootstrap:
     failed: int
     kind: str
     undetermined: tuple[str, ...]
+    networks: Networks = field(default_factory=dict)
 
     @property
     def standard_errors(self) -> dict[str, float]:
@@ -56,7 +63,9 @@ class Bootstrap:
     def _rows(self) -> list[tuple[str, ...]]:
         rows = [("parameter", "estimate", "mean", "std. dev.", "95% interval", "")]
         intervals, mean = self.intervals(), np.mean(self.values, axis=0)
-        for j, (name, sd) in enumerate(self.standard_errors.items()):
+        errors = self.standard_errors
+        for j in named_indices(len(self.names), self.networks):
+            name, sd = self.names[j], errors[self.names[j]]
             digits = decimals(self.estimate[j], sd)
             estimate = format_number(self.estimate[j], digits)
             if name in self.undetermined:
@@ -74,11 +83,16 @@ class Bootstrap:
 
     def __str__(self) -> str:
         return "\n".join(
-            [*table_lines(self._rows(), left=(0, 4, 5)), "", self._footer()]
+            [
+                *table_lines(self._rows(), left=(0, 4, 5)),
+                *count_weights(self.networks),
+                "",
+                self._footer(),
+            ]
         )
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), [self._footer()])
+        return html_table(self._rows(), [*count_weights(self.networks), self._footer()])
 
 
 def check_level(level: float) -> None:

@@ -48,6 +48,12 @@ class Uncertainty:
         """The estimates."""
         return self.search_result.best.theta[0]
 
+    @property
+    def has_converged(self) -> bool:
+        """Whether there is a fit, and its minimisation came to an end."""
+        best = self.search_result.best
+        return bool(np.isfinite(best.loss[0]) and best.converged[0])
+
     def losses(self, theta: np.ndarray) -> np.ndarray:
         """The sums of squares at other free values, the rows of `theta`, computed with
         the steps of the best fit."""

@@ -22,16 +22,22 @@ from .residual_tests import ResidualTest, run_tests
 _PROFILE_VALUES = 9
 
 
-def assess_disturbed(uncertainty: Uncertainty, process: ProcessNoise) -> Assessment:
-    """The assessment of a fit with process noise."""
+def assess_disturbed(
+    uncertainty: Uncertainty, process: ProcessNoise, level: float = 0.95
+) -> Assessment:
+    """The assessment of a fit with process noise, with intervals of the given
+    `level`."""
     names = uncertainty.setup.model.free.names
-    profiles = tuple(disturbed_profile(uncertainty, j, 0.95) for j in range(len(names)))
+    profiles = tuple(
+        disturbed_profile(uncertainty, j, level) for j in range(len(names))
+    )
     return Assessment(
         profiles=profiles,
-        verdicts=tuple(verdicts(uncertainty, profiles, {}, {})),
+        verdicts=tuple(verdicts(uncertainty, profiles, [], {})),
         ties=(),
         fitted=process.fitted,
         checks=test_innovations(uncertainty, process),
+        level=level,
     )
 
 
@@ -71,16 +77,24 @@ def test_innovations(
     fit = rebuild(setup, uncertainty.theta, process, uncertainty.search_result.noise)
     slopes = innovations(fit)[1]
     directions = slopes @ uncertainty.covariance_factor
-    tests = run_tests(setup.data, process.residuals, directions, uncertainty.freedom)
-    return tuple(tests)
+    return tuple(
+        run_tests(
+            setup.data,
+            process.fitted,
+            process.residuals,
+            directions,
+            uncertainty.freedom,
+        )
+    )
 
 
-def disturbed_criteria(uncertainty: Uncertainty, process: ProcessNoise) -> Criteria:
-    """The information criteria, with all paths averaged. The levels of both kinds of
-    noise count as parameters."""
-    parameters = uncertainty.dimension + process.levels
+def disturbed_criteria(
+    uncertainty: Uncertainty, process: ProcessNoise, free: float
+) -> Criteria:
+    """The information criteria of a fit with so many `free` parameters, with all paths
+    averaged. The levels of both kinds of noise count as parameters."""
     deviance = -2 * process.log_likelihood
-    return criteria_of(deviance, parameters, uncertainty.setup.count)
+    return criteria_of(deviance, free + process.levels, uncertainty.setup.count)
 
 
 def predict_disturbed(

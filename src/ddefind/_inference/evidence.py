@@ -29,6 +29,21 @@ def effective_dimension(setup: FitSetup, gram: np.ndarray) -> float:
     return float(kept.sum() - np.sum(variance * np.where(priors.log, 0, priors.weight)))
 
 
+def free_count(setup: FitSetup, gram: np.ndarray) -> float:
+    """The number of free parameters, each with a prior counted by the share that its
+    prior does not determine. Unlike `effective_dimension` it counts what the data do
+    not determine, too."""
+    p, priors = len(setup.lower), setup.model.priors
+    if priors is None:
+        return float(p)
+    has_no_prior = np.asarray(priors.weight) == 0
+    norms = np.sqrt(np.maximum(np.diagonal(gram)[1:], 1e-300))
+    values, vectors = np.linalg.eigh(gram[1:, 1:] / norms[:, None] / norms)
+    kept = values > _ZERO_EIGENVALUE
+    variance = np.sum(vectors[:, kept] ** 2 / values[kept], axis=1) / norms**2
+    return float(p - np.sum(np.where(has_no_prior, 0.0, variance * priors.weight)))
+
+
 def evidence(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
     """The BIC of each fit, the lower the better, up to a constant of the data."""
     count = np.isfinite(setup.data.x).sum(axis=0)

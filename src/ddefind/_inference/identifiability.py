@@ -2,39 +2,45 @@
 
 A parameter is *determined* if its 95% profile interval is closed on both sides, and
 *not determined* if the profile stays open on a side. It is *weakly determined* if the
-interval is closed, but much wider than its standard error suggests: because of a ridge,
-or of several minima.
+interval is closed, but much wider than its standard error suggests, because of a ridge
+or of several minima; or because only a combination with others is determined, and these
+can make up for it so far. It is *not judged* where the fit itself is in doubt.
 
 If only a combination of parameters is determined, such as a product or a sum, the
 verdict names it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
+from .combinations import Combination
 from .covariance import Uncertainty
+from .profile_end import EXPLODES, LOST, STEPS_MATTER
 from .profile_likelihood import Profile
 
-DETERMINED, WEAKLY_DETERMINED, NOT_DETERMINED = (
-    "determined",
-    "weakly determined",
-    "not determined",
-)
+VERDICTS = "determined", "weakly determined", "not determined", "not judged"
+DETERMINED, WEAKLY_DETERMINED, NOT_DETERMINED, NOT_JUDGED = VERDICTS
 
 # A parameter is weakly determined if its interval is wider than the standard error
 # suggests by more than this factor.
 _WIDE = 2.0
+# A factor larger than this is not printed.
+_VERY_WIDE = 100.0
+# The data do not depend on a value if r stays below this, however far it is moved.
+_FLAT = 0.1
+_MADE_UP_FOR = "The interval of `{}` is how far the others can make up for it."
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Verdict:
-    """The verdict on one parameter. `pattern` is a sentence that gives the reason, with
-    `{}` in the place of the name, so that parameters with the same reason can share
-    it. `note` is a sentence on delays that can be exchanged, empty for most
-    parameters."""
+    """The verdict on one parameter; it equals its word, as "determined". `pattern` is a
+    sentence that gives the reason, with `{}` in the place of the name, so that
+    parameters with the same reason can share it. `note` is a further sentence, on
+    delays that can be exchanged or on the interval of a part of a combination; it is
+    empty for most parameters."""
 
     name: str
     verdict: str
@@ -47,8 +53,22 @@ class Verdict:
         parameter without a note."""
         return f"{self.pattern.replace('{}', f'`{self.name}`')} {self.note}".strip()
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Verdict):
+            return vars(self) == vars(other)
+        return self.verdict == other
 
-def reasons(verdicts: Sequence[Verdict]) -> list[str]:
+    def __hash__(self) -> int:
+        return hash(self.verdict)
+
+    def __str__(self) -> str:
+        return f"{self.verdict}. {self.reason}" if self.reason else self.verdict
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+def reasons(verdicts: Collection[Verdict]) -> list[str]:
     """The reasons of all verdicts, and their notes. Parameters with the same reason
     share a sentence, and so do those with the same note."""
     names_by_pattern: dict[str, list[str]] = {}
@@ -67,16 +87,31 @@ def reasons(verdicts: Sequence[Verdict]) -> list[str]:
 def verdicts(
     uncertainty: Uncertainty,
     profiles: Sequence[Profile],
-    combinations: Mapping[int, str],
+    combinations: Sequence[Combination],
     notes: Mapping[int, str],
 ) -> list[Verdict]:
-    """The verdict on each free value, from the profiles of all, the sentences on
+    """The verdict on each free value, from the profiles of all, the
     `determined_combinations` and the `exchange_notes`."""
+    names = [profile.name for profile in profiles]
+    sentences = {
+        j: combination.sentence(names)
+        for combination in combinations
+        for j in combination.group
+    }
     judged = [
-        _verdict(uncertainty, profile, j, combinations.get(j))
+        _verdict(uncertainty, profile, j, sentences.get(j))
         for j, profile in enumerate(profiles)
     ]
-    return [replace(each, note=notes.get(j, "")) for j, each in enumerate(judged)]
+    # Parts of a combination have more freedom than to be exchanged.
+    return [
+        each if j in sentences else replace(each, note=notes.get(j, ""))
+        for j, each in enumerate(judged)
+    ]
+
+
+def not_judged(profiles: Sequence[Profile], reason: str) -> list[Verdict]:
+    """No verdict on any parameter, for a `reason` that is a whole sentence."""
+    return [Verdict(profile.name, NOT_JUDGED, reason) for profile in profiles]
 
 
 def _verdict(
@@ -84,11 +119,9 @@ def _verdict(
 ) -> Verdict:
     """The verdict on free value j; `combination` is the sentence on the combination of
     parameters that is determined instead, if there is one."""
-    name = profile.name
+    name, (low, high) = profile.name, profile.closed
     if not np.isfinite(uncertainty.search_result.best.loss[0]):
         return Verdict(name, NOT_DETERMINED, "There is no fit.")
-    if uncertainty.sensitivity_norms[j] == 0:
-        return Verdict(name, NOT_DETERMINED, "The data do not depend on {}.")
     if uncertainty.noise_unknown:
         return Verdict(
             name,
@@ -97,23 +130,50 @@ def _verdict(
             "of {} are unknown.",
         )
     if combination is not None:
+        if low and high:
+            note = _MADE_UP_FOR.format(name)
+            return Verdict(name, WEAKLY_DETERMINED, combination, note)
         return Verdict(name, NOT_DETERMINED, combination)
-    low, high = profile.closed
     if low and high:
-        expected = 2 * profile.quantile * uncertainty.standard_errors[j]
-        width = profile.interval[1] - profile.interval[0]
-        if width > _WIDE * expected:
-            return Verdict(
-                name,
-                WEAKLY_DETERMINED,
-                f"The interval of {{}} is {width / expected:.1f} times as wide as its "
-                "standard error promises: its profile is far from a parabola.",
-            )
-        return Verdict(name, DETERMINED)
-    if low:
-        where = f"above {profile.interval[0]:.4g}"
-    elif high:
-        where = f"below {profile.interval[1]:.4g}"
-    else:
-        where = "on both sides"
-    return Verdict(name, NOT_DETERMINED, f"The profile of {{}} stays open {where}.")
+        return _closed_verdict(profile, float(uncertainty.standard_errors[j]))
+    is_flat = uncertainty.sensitivity_norms[j] == 0 and np.max(profile.r) < _FLAT
+    if is_flat and not (low or high or any(profile.breakdown)):
+        return Verdict(name, NOT_DETERMINED, "The data do not depend on {}.")
+    return Verdict(name, NOT_DETERMINED, _open_ends(profile))
+
+
+def _closed_verdict(profile: Profile, standard_error: float) -> Verdict:
+    """The verdict on a value whose interval is closed."""
+    expected = 2 * profile.quantile * standard_error
+    ratio = (profile.interval[1] - profile.interval[0]) / expected
+    if not np.isfinite(expected) or ratio <= _WIDE:
+        return Verdict(profile.name, DETERMINED)
+    times = f"{ratio:.1f}" if ratio < _VERY_WIDE else f"more than {_VERY_WIDE:.0f}"
+    return Verdict(
+        profile.name,
+        WEAKLY_DETERMINED,
+        f"The interval of {{}} is {times} times as wide as its standard error "
+        "promises: its profile is far from a parabola.",
+    )
+
+
+def _open_ends(profile: Profile) -> str:
+    """Sentences on the sides on which a profile is open."""
+    if not any(profile.closed) and not any(profile.breakdown):
+        return "The data set no limit to {}."
+    sides = zip(profile.closed, profile.reached, profile.breakdown, _SIDES)
+    return " ".join(
+        _REASONS[why].format(limit=limit, place=f"{place} {reached:.4g}")
+        for is_closed, reached, why, (limit, place) in sides
+        if not is_closed
+    )
+
+
+# How the sides of an interval are called, and what is said of one that is open.
+_SIDES = ("lower", "below"), ("upper", "above")
+_REASONS = {
+    "": "The data set no {limit} limit to {{}}.",
+    EXPLODES: "No limit to {{}} is known {place}, where the solutions explode.",
+    LOST: "No limit to {{}} is known {place}, where no fit was found.",
+    STEPS_MATTER: "No limit to {{}} is known {place}, where the solver's steps matter.",
+}

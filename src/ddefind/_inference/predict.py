@@ -11,6 +11,12 @@ from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._least_squares.normal_equations import LeastSquaresModel
 from .._least_squares.observe import observed
+from .._problem.network_weights import (
+    Networks,
+    named_indices,
+    networks_of,
+    without_weights,
+)
 from .._problem.parameters import (
     find,
     finite_numbers,
@@ -19,6 +25,9 @@ from .._problem.parameters import (
 )
 from .._problem.problem import Problem
 from .._solve.solve import solve
+from .._util import wording
+from .._util.data_frame import data_frame
+from .._util.errors import shown
 from .._util.text_table import html_table, table_lines
 from .covariance import Uncertainty
 from .delta_method import Propagated, propagate
@@ -81,6 +90,15 @@ class Prediction:
     def _repr_html_(self) -> str:
         return html_table(self._rows(), self.notes)
 
+    def to_frame(self) -> Any:
+        """A pandas data frame with a row for each time and quantity."""
+        arrays = ("mean", "sd", "low", "high", "noisy_low", "noisy_high", "determined")
+        k = len(self.names)
+        columns: dict[str, Any] = {"t": np.repeat(self.t, k)}
+        columns["quantity"] = list(self.names) * len(self.t)
+        columns |= {name: getattr(self, name).ravel() for name in arrays}
+        return data_frame(columns)
+
     def plot(self, ax: Any = None) -> Any:
         """A matplotlib figure: the trajectory with its bands, and the data. `ax` are
         axes to draw on, one for each quantity."""
@@ -96,13 +114,15 @@ def read_times(times: Any, T: float, zero: float = 0.0) -> np.ndarray:
     try:
         array = np.asarray(T if times is None else times, dtype=float)
     except (TypeError, ValueError):
-        raise TypeError(f"`times` must be numbers, but got {times!r}.") from None
+        raise TypeError(
+            f"{wording.TIMES} must be numbers, but got {times!r}."
+        ) from None
     is_bad = ~np.isfinite(array) | (array < zero)
     is_bad |= (array == zero) & (array.ndim == 0)
     if array.ndim > 1 or array.size == 0 or np.any(is_bad):
         raise ValueError(
-            "`times` must be the last time of the prediction, or a vector of times "
-            f"from {zero:g} on, but got {times!r}."
+            f"{wording.TIMES} must be the last time of the prediction, or a vector of "
+            f"times from {zero:g} on, but got {times!r}."
         )
     if array.ndim == 0:
         return np.linspace(0, float(array) - zero, _TIMES)
@@ -132,6 +152,7 @@ def predict(
     mean, gradient = values[..., 0], np.where(is_given, 0.0, values[..., 1:])
     _check_finite(model, theta, times, values)
     measured = setup.measured
+    networks = networks_of(problem, setup.model.free.names)
     noise = np.where(measured, search_result.noise, 0.0)
     propagated = propagate(uncertainty, gradient, noise)
     propagated = propagated._replace(moved=propagated.moved & ~is_given)
@@ -148,7 +169,7 @@ def predict(
         mean + noisy,
         np.all(~propagated.moved, axis=-1),
         level,
-        tuple(_notes(uncertainty, times, propagated, gradient, measured)),
+        tuple(_notes(uncertainty, times, propagated, gradient, measured, networks)),
         setup.data,
     )
 
@@ -158,6 +179,11 @@ def _with_parameters(
 ) -> tuple[LeastSquaresModel, np.ndarray, np.ndarray]:
     """The model and its free values with some `parameters` replaced, and which of the
     free values were given. Parameters that are tied to a given one change with it."""
+    if not isinstance(parameters, Mapping):
+        raise TypeError(
+            "`parameters` maps names to values, as {'tau': 1.0}, but got "
+            f"{shown(parameters)}."
+        )
     model, theta = uncertainty.setup.model, uncertainty.theta.copy()
     free, vector = model.free, parameter_vector(problem)
     like = np.array(free.like)
@@ -198,7 +224,7 @@ def _check_finite(
             solve(eqx.combine(learned, model.fixed), float(times.max()), model.solver)
         raise ValueError(
             f"The trajectory is not finite from t = {times[is_bad].min():.4g} on: it "
-            "grows without limit. Ask for earlier `times`, or other `parameters`."
+            f"grows without limit. Ask for {wording.EARLIER_TIMES}."
         )
 
 
@@ -208,20 +234,26 @@ def _notes(
     propagated: Propagated,
     gradient: np.ndarray,
     measured: np.ndarray,
+    networks: Networks,
 ) -> list[str]:
     """What the bands leave out, in sentences."""
     names = uncertainty.setup.model.free.names
     notes = []
-    for j in np.flatnonzero(propagated.moved.any(axis=(0, 1))):
-        first = times[propagated.moved[..., j].any(axis=1)].min()
-        notes.append(
-            f"From t = {first:.4g} on `{names[j]}` matters, which the data do not "
-            "determine; the bands leave it out."
-        )
+    named = named_indices(len(names), networks)
+    groups = {(f"`{names[j]}` matters", "it"): [j] for j in named}
+    groups |= {(f"weights of {n} matter", "them"): [*i] for n, i in networks.items()}
+    for (what, them), indices in groups.items():
+        moved = propagated.moved[..., indices].any(axis=(1, 2))
+        if moved.any():
+            notes.append(
+                f"From t = {times[moved].min():.4g} on {what}, which the data do not "
+                f"determine; the bands leave {them} out."
+            )
     has_influence = np.any(gradient != 0, axis=(0, 1))
     held = np.flatnonzero(uncertainty.at_bound & has_influence)
     if len(held):
         listed = ", ".join(f"`{names[j]}`" for j in held)
+        listed = without_weights(listed, names, networks)
         notes.append(f"On a bound, and taken as known: {listed}.")
     quantities = uncertainty.setup.data.names
     lacking = ", ".join(quantities[i] for i in np.flatnonzero(~measured))

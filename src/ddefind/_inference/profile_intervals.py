@@ -10,14 +10,18 @@ from dataclasses import replace
 import numpy as np
 
 from .._least_squares.batches import refine
+from .._least_squares.natural_units import natural_sizes
 from .._least_squares.ranking import slow_frequency_limit
 from .._least_squares.setup import FitSetup
 from .covariance import Uncertainty
-from .exchanges import Exchange, coincident, find_exchanges, nearest_image
-from .profile_likelihood import Optimum, Profile, follow_profiles, open_profile
+from .exchanges import Exchange, find_exchanges, nearest_image
+from .profile_end import Optimum
+from .profile_likelihood import Profile, follow_profiles, unknown_profile
 
 # The largest number of other minima whose profiles are followed.
 _MAX_TIED_MINIMA = 4
+# Chi-squares that differ by less are the same.
+_SAME = 0.01
 # If a history has frequencies, each frequency is a further chance to fit the noise by
 # accident: the chi-square up to which other minima tie with the best grows by this.
 _FREQUENCY_ALLOWANCE = 1.0
@@ -31,35 +35,31 @@ def profiles(
 
     Profiles that are computed together inform each other: a good fit that one of them
     comes across can widen the interval of another. The profile of one parameter alone
-    costs less, and can differ slightly."""
-    setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
-    q = uncertainty.quantile(level)
-    names = setup.model.free.names
+    costs less, and can differ slightly.
+
+    A direction without influence is only a suspicion, because it may be so at the
+    estimate alone: such profiles are followed like all others. None is followed where
+    the search did not converge, or the noise is not known."""
+    names, theta = uncertainty.setup.model.free.names, uncertainty.theta
     indices = range(len(names)) if which is None else which
+    q = uncertainty.quantile(level)
+    if uncertainty.noise_unknown or not uncertainty.has_converged:
+        return [unknown_profile(names[j], theta, j, q) for j in indices]
+    setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
     exchanges = find_exchanges(uncertainty)
-    # The profile of a flat value is known to be open, without any fit.
-    has_open_profile = uncertainty.without_influence | uncertainty.noise_unknown
-    if not uncertainty.noise_unknown:
-        has_open_profile[list(coincident(uncertainty, exchanges))] = False
-    followed = [j for j in indices if not has_open_profile[j]]
     tied = [
         (np.sqrt(max(rise, 0.0)), theta)
         for rise, theta in tied_minima(uncertainty, exchanges, level)
     ]
-    computed = follow_profiles(
+    return follow_profiles(
         setup,
         uncertainty.search_result.points,
         optimum,
         q,
-        followed,
+        list(indices),
         tied,
         _tied_quantile(uncertainty, q),
     )
-    by_index = dict(zip(followed, computed))
-    return [
-        by_index[j] if j in by_index else open_profile(names[j], optimum, j, q)
-        for j in indices
-    ]
 
 
 def tied_minima(
@@ -88,15 +88,20 @@ def tied_minima(
         return []
     n = np.full(len(candidates), optimum.n)
     fits = refine(setup, np.array(candidates), search_result.points, n)
-    r = optimum.r(fits.loss)
+    r = [optimum.r(loss) for loss in fits.loss.tolist()]
     displacement = fits.theta - optimum.theta
     # How far the fit is from the best, in the quadratic approximation: some of the
     # candidates end up at the best fit itself.
     information = search_result.best.gram[0, 1:, 1:]
+    # Where the data leave a direction free, fits that are as good as the best are other
+    # points of the same curve.
+    has_curve = uncertainty.undetermined.shape[1] > 0
+    is_same = has_curve & (np.abs(fits.loss - optimum.loss) < _SAME * residual_variance)
     distance = np.einsum("ij,jk,ik->i", displacement, information, displacement)
     rows: list[int] = []
     for row in np.argsort(fits.loss):
-        is_other = r[row] < q and distance[row] > 0.1 * residual_variance
+        is_far = distance[row] > 0.1 * residual_variance
+        is_other = r[row] < q and is_far and not is_same[row]
         is_repeated = any(
             np.allclose(fits.theta[row], fits.theta[other], rtol=1e-3) for other in rows
         )
@@ -128,6 +133,7 @@ def _optimum(uncertainty: Uncertainty) -> Optimum:
         float(best.loss[0]),
         uncertainty.residual_variance,
         factor @ factor.T,
+        natural_sizes(uncertainty.setup.units, len(uncertainty.theta)),
     )
 
 

@@ -11,26 +11,26 @@ reaches the quantile of the confidence level.
 The ends of all parameters are sought together, with one batch of fits in each round.
 They also inform each other: if a fit on the way to one end has an r below the quantile,
 and lies beyond the end of another parameter's interval, the search for that end is
-continued from there."""
+continued from there.
 
-from collections.abc import Iterable
+At last the fits at the ends are repeated with half the step. Where that changes r, the
+profiles are followed again with shorter steps; an end that still changes is open."""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import final
 
 import numpy as np
 
-from .._least_squares.batches import refine
-from .._least_squares.default_bounds import delays_to_try
+from .._least_squares.batches import RefinedFits, refine
+from .._least_squares.levenberg_marquardt import LIMIT
 from .._least_squares.setup import FitSetup
 from .._loss.path_costs import Points
+from .profile_end import STEPS_MATTER, EndSearch, Optimum
 
-# An end is found when r is this close to the quantile.
-_R_TOLERANCE = 0.02
-_MAX_ROUNDS = 25
-_MAX_EVALUATIONS = 60
-# A profile is open if the parameter can be moved farther than this factor times its
-# size or its standard error, whichever is larger.
-_OPEN_FACTOR = 1e4
+_MAX_ROUNDS = 40
+# Most fits converge within this number of evaluations; the others may take more.
+_MAX_EVALUATIONS, _MANY_EVALUATIONS = 60, 300
 # How often ends are sought again from fits that other profiles came across.
 _MAX_EXTENSIONS = 3
 # A profile may rise above the quantile and still end in a plateau, on which the data no
@@ -39,22 +39,17 @@ _MAX_EXTENSIONS = 3
 # plateau r must exceed `_PLATEAU_R` for the end to count as closed, because in one fit
 # of twenty the noise alone lifts a whole plateau above the 95% quantile.
 _PLATEAU_R, _PLATEAU_CHANGE = 4.0, 0.25
-
-
-class Optimum(NamedTuple):
-    """The best fit, from which profiles are measured: its free values, its steps per
-    delay, its sum of squares, the variance of a residual (the unit of chi-square), and
-    the covariance of the free values."""
-
-    theta: np.ndarray
-    n: int
-    loss: float
-    residual_variance: float
-    covariance: np.ndarray
-
-    def r(self, loss: np.ndarray) -> np.ndarray:
-        """The root of the excess chi-square of fits with these sums of squares."""
-        return np.sqrt(np.maximum(loss - self.loss, 0.0) / self.residual_variance)
+# A profile is flat so far if r stayed below this. Then fits at these shares of the
+# natural size of the value are added to it.
+_FLAT, _NATURAL_SHARES = 0.1, (0.1, 1.0, 10.0)
+# A plateau is looked for so many half-widths of the interval beyond its end.
+_FAR = 50.0
+# Steps matter if halving them changes r at an end by more than this: the end then moves
+# by about as many standard errors.
+_SAME_R = 0.1
+# How often the profiles are followed again with half the step, and the largest number
+# of steps for this.
+_MOST_HALVINGS, _MOST_STEPS = 2, 4000
 
 
 @final
@@ -65,7 +60,9 @@ class Profile:
     `values` are the values at which the parameter was held, in increasing order, `r`
     the root of the excess chi-square there, and `theta` all free values of these fits,
     one row for each. An end of `interval` is infinite where the profile stays below
-    the `quantile`; `reached` is how far it was followed."""
+    the `quantile`; `reached` is how far it was followed. `breakdown` says for each end
+    why it is open although the profile could not be followed farther: the solutions
+    explode there, or the solver's steps matter; it is empty for others."""
 
     name: str
     estimate: float
@@ -75,124 +72,13 @@ class Profile:
     values: np.ndarray
     r: np.ndarray
     theta: np.ndarray
+    breakdown: tuple[str, str] = ("", "")
 
     @property
     def closed(self) -> tuple[bool, bool]:
         """Whether the interval has a finite lower and a finite upper end."""
         low, high = self.interval
         return bool(np.isfinite(low)), bool(np.isfinite(high))
-
-
-@final
-class _EndSearch:
-    """The search for one end of the interval of free value j.
-
-    It begins at the free values `theta`, whose `r` is below the quantile, and moves
-    value j down (`side` = -1) or up (`side` = +1): first in growing steps until r
-    exceeds the quantile, then by interpolation between the last fit inside and the
-    nearest one outside."""
-
-    def __init__(
-        self,
-        setup: FitSetup,
-        optimum: Optimum,
-        theta: np.ndarray,
-        r: float,
-        j: int,
-        side: int,
-        quantile: float,
-    ):
-        self.optimum, self.j, self.side, self.quantile = optimum, j, side, quantile
-        self.bound = float((setup.lower if side < 0 else setup.upper)[j])
-        # Where a plateau is looked for: at the bound, or where a delay without one
-        # still has an influence.
-        self.far = self.bound
-        if j in setup.model.free.delays:
-            tried = delays_to_try(setup.data, setup.lower[j], setup.upper[j])
-            self.far = tried[0 if side < 0 else 1]
-        # The fits with r below the quantile, from the start outwards: (r, theta).
-        self.path: list[tuple[float, np.ndarray]] = [(r, theta)]
-        # All fits on the way: (value, r, theta).
-        self.visited: list[tuple[float, float, np.ndarray]] = []
-        # The nearest value with r above the quantile, and r there.
-        self.outside, self.r_outside = np.nan, np.nan
-        variance = optimum.covariance[j, j]
-        size = max(abs(self.inside), 1e-6)
-        # A parameter that moves farther than this has an open profile.
-        self.farthest = _OPEN_FACTOR * max(
-            size, np.sqrt(variance) if variance < 1e300 else size
-        )
-        first_step = quantile * np.sqrt(variance)
-        first_step = first_step if 0 < first_step < self.farthest else 0.1 * size
-        self.step = max(first_step, 0.3 * abs(self.inside - optimum.theta[j]))
-        self.value = self.inside  # at which the next fit holds value j
-        self.end = np.nan
-        self.done = self.is_open = self.inside == self.bound
-
-    @property
-    def inside(self) -> float:
-        """The farthest value so far with r below the quantile."""
-        return float(self.path[-1][1][self.j])
-
-    @property
-    def limit(self) -> float:
-        """The end of the interval, infinite if the profile is open."""
-        if self.is_open:
-            return self.side * np.inf
-        return self.inside if np.isnan(self.end) else self.end
-
-    def propose(self) -> list[np.ndarray]:
-        """Choose the next value, and return the two starts of the fits with it."""
-        r_inside = self.path[-1][0]
-        if np.isnan(self.outside):
-            value = self.inside + self.side * self.step
-            value = min(value, self.bound) if self.side > 0 else max(value, self.bound)
-        else:
-            share = (self.quantile - r_inside) / (self.r_outside - r_inside)
-            value = self.inside + min(max(share, 0.1), 0.9) * (
-                self.outside - self.inside
-            )
-        self.value = value
-        return self.starts_at(value)
-
-    def starts_at(self, value: float) -> list[np.ndarray]:
-        """Two starts for a fit with value j held at `value`: all other values as in the
-        last fit, or extrapolated along the profile."""
-        last = self.path[-1][1]
-        covariances = self.optimum.covariance[:, self.j]
-        direction = np.zeros_like(last)
-        if len(self.path) > 1:
-            previous = self.path[-2][1]
-            direction = (last - previous) / (last[self.j] - previous[self.j])
-        elif 0 < covariances[self.j] < np.inf:
-            direction = covariances / covariances[self.j]
-        unchanged = last.copy()
-        extrapolated = last + (value - last[self.j]) * direction
-        unchanged[self.j] = extrapolated[self.j] = value
-        return [unchanged, extrapolated]
-
-    def update(self, r: float, theta: np.ndarray) -> None:
-        """Take the fit at the proposed value into account."""
-        self.visited.append((self.value, r, theta))
-        if abs(r - self.quantile) < _R_TOLERANCE:
-            estimate = float(self.optimum.theta[self.j])
-            self.end = estimate + (self.value - estimate) * self.quantile / r
-            self.done = True
-        elif r < self.quantile:
-            moved = abs(self.value - self.optimum.theta[self.j])
-            self.is_open = self.value == self.bound or moved > self.farthest
-            self.done = self.is_open
-            # The next step is the one that a linear r(v) suggests, but at most three
-            # times the last one.
-            last_step = abs(self.value - self.inside)
-            linear_step = moved * (self.quantile / max(r, 0.1) - 1)
-            self.step = min(max(1.05 * linear_step, 0.3 * last_step), 3 * last_step)
-            self.path.append((r, theta))
-        else:
-            self.outside, self.r_outside = self.value, min(r, 10 * self.quantile)
-        gap = abs(self.outside - self.inside)
-        if not self.done and gap < 1e-3 * abs(self.inside - self.optimum.theta[self.j]):
-            self.end, self.done = self.inside, True
 
 
 @final
@@ -207,32 +93,54 @@ class _ProfileSearch:
 
     def begin_end(
         self, theta: np.ndarray, r: float, j: int, side: int, quantile: float
-    ) -> _EndSearch:
-        return _EndSearch(self.setup, self.optimum, theta, r, j, side, quantile)
+    ) -> EndSearch:
+        return EndSearch(self.setup, self.optimum, theta, r, j, side, quantile)
 
     def fit_held(
-        self, indices: list[int], starts: list[list[np.ndarray]]
+        self, indices: list[int], starts: list[list[np.ndarray]], halvings: int = 0
     ) -> Iterable[tuple[float, np.ndarray, float]]:
-        """Fit all values but one, from two starts for each of the held `indices`.
+        """Fit all values but one, from several starts for each of the held `indices`,
+        with steps that are halved so many times.
 
-        For each the better of the two fits: its r, its free values, and the sensitivity
-        of the predictions to the held value (the norm of their derivatives, in units of
-        the noise)."""
-        theta = np.concatenate(starts)
-        theta = np.clip(theta, self.setup.lower, self.setup.upper)
-        held = np.arange(theta.shape[1]) == np.repeat(indices, 2)[:, None]
+        For each the best of its fits: its sum of squares, its free values, and the
+        sensitivity of the predictions to the held value (the norm of their derivatives,
+        in units of the noise)."""
+        counts = [len(each) for each in starts]
+        theta = np.array([start for each in starts for start in each])
+        j = np.repeat(indices, counts)
+        held = np.arange(theta.shape[1]) == j[:, None]
+        inside = np.clip(theta, self.setup.lower, self.setup.upper)
+        theta = np.where(held, theta, inside)
         n = self.setup.steps_near(theta, self.optimum.theta, self.optimum.n)
-        fits = refine(self.setup, theta, self.points, n, _MAX_EVALUATIONS, held)
-        better = np.argmin(fits.loss.reshape(-1, 2), axis=1)
-        rows = 2 * np.arange(len(indices)) + better
+        fits = self._refine(theta, n * 2**halvings, held)
+        firsts = np.cumsum([0, *counts])
+        rows = [
+            first + int(np.argmin(fits.loss[first:last]))
+            for first, last in zip(firsts, firsts[1:])
+        ]
         diagonal = np.add(indices, 1)
         sensitivity = np.sqrt(
             fits.gram[rows, diagonal, diagonal] / self.optimum.residual_variance
         )
-        r = self.optimum.r(fits.loss[rows]).tolist()
-        return zip(r, fits.theta[rows], sensitivity)
+        return zip(fits.loss[rows].tolist(), fits.theta[rows], sensitivity.tolist())
 
-    def run(self, ends: list[_EndSearch]) -> None:
+    def _refine(self, theta: np.ndarray, n: np.ndarray, held: np.ndarray):
+        """The fits; those that need more evaluations than most go on."""
+        fits = refine(self.setup, theta, self.points, n, _MAX_EVALUATIONS, held)
+        rows = np.flatnonzero(fits.status == LIMIT)
+        if len(rows) == 0:
+            return fits
+        longer: RefinedFits = refine(
+            self.setup,
+            fits.theta[rows],
+            self.points,
+            fits.n[rows],
+            _MANY_EVALUATIONS,
+            held[rows],
+        )
+        return fits.replace_rows(rows, longer)
+
+    def run(self, ends: list[EndSearch]) -> None:
         """Follow all ends until they are found, one batch of fits in each round."""
         for _ in range(_MAX_ROUNDS):
             active = [end for end in ends if not end.done]
@@ -240,10 +148,30 @@ class _ProfileSearch:
                 return
             indices = [end.j for end in active]
             fits = self.fit_held(indices, [end.propose() for end in active])
-            for end, (r, theta, _) in zip(active, fits):
-                end.update(r, theta)
+            for end, (loss, theta, _) in zip(active, fits):
+                end.update(self.optimum.r(loss), theta)
+        for end in ends:
+            end.give_up()
 
-    def extensions(self, ends: list[_EndSearch]) -> list[_EndSearch]:
+    def all_ends(
+        self, beginnings: list[tuple[float, np.ndarray, float]], which: list[int]
+    ) -> list[EndSearch]:
+        """The searches for both ends of the values `which`, from each of the
+        `beginnings` (r, theta, quantile), and those that fits on the way led to."""
+        ends = [
+            self.begin_end(theta, r, j, side, q)
+            for r, theta, q in beginnings
+            for j in which
+            for side in (-1, 1)
+        ]
+        self.run(ends)
+        for _ in range(_MAX_EXTENSIONS):
+            extensions = self.extensions(ends)
+            self.run(extensions)
+            ends = [*ends, *extensions]
+        return ends
+
+    def extensions(self, ends: list[EndSearch]) -> list[EndSearch]:
         """New searches for the ends beyond which another search found a fit with r
         below its quantile; they begin at that fit."""
         inside = [(*fit, end.quantile) for end in ends for fit in end.path]
@@ -255,33 +183,87 @@ class _ProfileSearch:
                 extended.append(self.begin_end(theta, r, j, side, quantile))
         return extended
 
-    def open_plateaus(self, ends: list[_EndSearch]) -> None:
+    def open_plateaus(self, ends: Sequence[EndSearch]) -> None:
         """Declare those ends open that a fit far beyond them shows to be on a plateau
-        (see `_PLATEAU_R`), or where r is again below the quantile."""
+        (see `_PLATEAU_R`), or where r is again below the quantile.
+
+        Where a bound is nearer, the fit is made there: a plateau is flat enough there
+        to go on as far as without the bound."""
         tested = [(end, far) for end in ends if (far := _far_beyond(end)) is not None]
         if not tested:
             return
-        starts = [end.starts_at(far) for end, far in tested]
+        lower, upper = self.setup.lower, self.setup.upper
+        held = [float(np.clip(far, lower[e.j], upper[e.j])) for e, far in tested]
+        starts = [end.starts_at(value) for (end, _), value in zip(tested, held)]
         fits = self.fit_held([end.j for end, _ in tested], starts)
-        for (end, far), (r, _, sensitivity) in zip(tested, fits):
+        for (end, far), (loss, _, sensitivity) in zip(tested, fits):
+            r = self.optimum.r(loss)
             is_plateau = sensitivity * abs(far - end.limit) < _PLATEAU_CHANGE
             end.is_open = r < self.quantile or (is_plateau and r < _PLATEAU_R)
 
+    def look_near_zero(self, ends: Sequence[EndSearch]) -> None:
+        """Fit at values of the natural size, of both signs, if a profile is flat so
+        far: it may have come from an enormous value, or stepped over what matters."""
+        tested = [
+            (end, value)
+            for end in ends
+            if end.is_open and all(r < _FLAT for _, r, _ in end.visited)
+            for share in _NATURAL_SHARES
+            if self.setup.lower[end.j]
+            <= (value := end.side * share * self.optimum.sizes[end.j])
+            <= self.setup.upper[end.j]
+        ]
+        if not tested:
+            return
+        starts = [end.starts_at(value) for end, value in tested]
+        fits = self.fit_held([end.j for end, _ in tested], starts)
+        for (end, value), (loss, theta, _) in zip(tested, fits):
+            end.near_zero.append((value, self.optimum.r(loss), theta))
 
-def _far_beyond(end: _EndSearch) -> float | None:
-    """A value well beyond an end: its bound or, without one, 50 half-widths of the
-    interval away. None if the profile is open, or the bound is not far beyond the
-    end."""
-    half_width = abs(end.limit - end.optimum.theta[end.j])
+    def matter_of_steps(
+        self, ends: Sequence[EndSearch]
+    ) -> tuple[Optimum, list[EndSearch]]:
+        """The best fit with half the step, and those ends at which r is another one
+        with half the step."""
+        tested = [end for end in ends if not end.is_open and end.visited]
+        nearest = [
+            min(end.visited, key=lambda fit: abs(fit[1] - end.quantile))
+            for end in tested
+        ]
+        best = self._refine(
+            self.optimum.theta[None],
+            np.array([2 * self.optimum.n]),
+            np.zeros((1, len(self.optimum.theta)), bool),
+        )
+        optimum = self.optimum._replace(
+            theta=best.theta[0], n=2 * self.optimum.n, loss=float(best.loss[0])
+        )
+        fits = self.fit_held(
+            [end.j for end in tested], [[theta] for _, _, theta in nearest], halvings=1
+        )
+        pairs = zip(tested, nearest, fits)
+        return optimum, [
+            end
+            for end, (_, r, _), (loss, _, _) in pairs
+            if not abs(optimum.r(loss) - r) < _SAME_R
+        ]
+
+
+def _far_beyond(end: EndSearch) -> float | None:
+    """A value well beyond an end: for a delay the end of the range in which delays have
+    an influence, for others many half-widths of the interval away. None if the profile
+    is open, or a delay's range does not go far beyond the end."""
+    half_width = abs(end.limit - end.origin)
     if end.is_open:
         return None
-    far = end.far if np.isfinite(end.far) else end.limit + 50 * end.side * half_width
-    return far if end.side * (far - end.limit) > half_width else None
+    if np.isnan(end.far):
+        return end.limit + _FAR * end.side * half_width
+    return end.far if end.side * (end.far - end.limit) > half_width else None
 
 
-def _outermost(ends: list[_EndSearch]) -> dict[tuple[int, int], _EndSearch]:
+def _outermost(ends: list[EndSearch]) -> dict[tuple[int, int], EndSearch]:
     """For each parameter j and side, the search that ended farthest out."""
-    outermost: dict[tuple[int, int], _EndSearch] = {}
+    outermost: dict[tuple[int, int], EndSearch] = {}
     for end in ends:
         key = end.j, end.side
         if key not in outermost or end.side * (end.limit - outermost[key].limit) > 0:
@@ -303,24 +285,25 @@ def follow_profiles(
     They are followed from the optimum and from other minima that tie with it, `tied`,
     given as (r, theta). From those the interval extends to where r reaches
     `tied_quantile`."""
-    search = _ProfileSearch(setup, points, optimum, quantile)
     beginnings = [
         (0.0, optimum.theta, quantile),
         *((r, theta, tied_quantile) for r, theta in tied),
     ]
-    ends = [
-        search.begin_end(theta, r, j, side, q)
-        for r, theta, q in beginnings
-        for j in which
-        for side in (-1, 1)
-    ]
-    search.run(ends)
-    for _ in range(_MAX_EXTENSIONS):
-        extensions = search.extensions(ends)
-        search.run(extensions)
-        ends = [*ends, *extensions]
-    outermost = _outermost(ends)
-    search.open_plateaus(list(outermost.values()))
+    for halvings in range(1 + _MOST_HALVINGS):
+        search = _ProfileSearch(setup, points, optimum, quantile)
+        ends = search.all_ends(beginnings, which)
+        outermost = _outermost(ends)
+        search.open_plateaus(list(outermost.values()))
+        search.look_near_zero(list(outermost.values()))
+        finer, changed = search.matter_of_steps(list(outermost.values()))
+        if not changed:
+            break
+        if halvings == _MOST_HALVINGS or 2 * finer.n > _MOST_STEPS:
+            for end in changed:
+                end.is_open, end.breakdown = True, STEPS_MATTER
+            break
+        optimum = finer
+        beginnings[0] = (0.0, finer.theta, quantile)
     names = setup.model.free.names
     return [
         _assemble(
@@ -334,28 +317,20 @@ def follow_profiles(
     ]
 
 
-def open_profile(name: str, optimum: Optimum, j: int, quantile: float) -> Profile:
-    """The profile of a value on which the sum of squares does not depend."""
-    estimate = float(optimum.theta[j])
-    ends = (-np.inf, np.inf)
-    return Profile(
-        name,
-        estimate,
-        quantile,
-        ends,
-        ends,
-        optimum.theta[[j]],
-        np.zeros(1),
-        optimum.theta[None],
-    )
+def unknown_profile(name: str, theta: np.ndarray, j: int, quantile: float) -> Profile:
+    """The profile of free value j where there is no fit to follow it from: its interval
+    is not known."""
+    ends, none = (np.nan, np.nan), np.zeros(0)
+    estimate = float(theta[j])
+    return Profile(name, estimate, quantile, ends, ends, none, none, theta[None][:0])
 
 
 def _assemble(
     name: str,
     optimum: Optimum,
     quantile: float,
-    outermost: tuple[_EndSearch, _EndSearch],
-    ends: list[_EndSearch],
+    outermost: tuple[EndSearch, EndSearch],
+    ends: list[EndSearch],
 ) -> Profile:
     """The profile from all searches for its ends; `outermost` are those that set the
     lower and the upper end of the interval."""
@@ -369,6 +344,7 @@ def _assemble(
         # A fit inside of the interval with r above the quantile missed the minimum.
         if r < quantile or not low.limit < value < high.limit
     ]
+    visited += [fit for end in ends for fit in end.near_zero]
     values, r, theta = (np.array(column) for column in zip(*visited))
     order = np.argsort(values, kind="stable")
     order = order[_is_on_lowest_branch(values[order], r[order])]
@@ -381,11 +357,15 @@ def _assemble(
         values[order],
         r[order],
         theta[order],
+        (low.breakdown, high.breakdown),
     )
 
 
 def _is_on_lowest_branch(values: np.ndarray, r: np.ndarray) -> np.ndarray:
     """Which points belong to the profile. Others are fits at a higher local minimum:
     there is a point close by with a much lower r."""
-    is_close = np.abs(values[:, None] - values) <= 0.03 * np.ptp(values)
+    apart, sizes = np.abs(values[:, None] - values), np.abs(values)
+    is_close = apart <= 0.03 * np.ptp(values)
+    # Values of different orders of magnitude are not close.
+    is_close &= apart <= 0.3 * np.maximum(sizes[:, None], sizes)
     return ~np.any(is_close & (r[None, :] < r[:, None] - 0.3), axis=1)

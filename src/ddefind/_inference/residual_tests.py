@@ -4,12 +4,15 @@ r"""Tests of the residuals: are they what noise would leave?
   $Q = n(n+2)\sum_{k\le m} \rho_k^2 / (n-k)$ with the autocorrelations $\rho_k$.
 - *Normality* (Anderson and Darling): $A^2$.
 - *Outliers* (Grubbs): the largest residual is not too large for their number.
+- *Spread* (Glejser): residuals are not larger where the model's values are. The
+  statistic is the correlation of $|r|$ with the rank of the value.
 - *Chi-square*: the sum of squares agrees with the noise, where that is given.
 
 The p-value of a test is the probability that a true model with Gaussian noise gives
 such residuals, or worse. Even then residuals are not quite white, since a fit takes the
-directions of its parameters out of the noise. Q and A are therefore compared with those
-of simulated noise from which these directions were removed."""
+directions of its parameters out of the noise. Q, A and this correlation are
+therefore compared with those of simulated noise from which these directions were
+removed."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -29,6 +32,7 @@ _SIMULATIONS = 1000
 _MANY_RESIDUALS = 1000
 
 WHITE, NORMAL, OUTLIER, CHI = "whiteness", "normality", "outliers", "chi-square"
+SPREAD = "spread"
 
 
 class ResidualTest(NamedTuple):
@@ -42,12 +46,17 @@ class ResidualTest(NamedTuple):
 
 
 def run_tests(
-    data: Data, residuals: np.ndarray, directions: np.ndarray, freedom: int
+    data: Data,
+    fitted: np.ndarray,
+    residuals: np.ndarray,
+    directions: np.ndarray,
+    freedom: int,
 ) -> list[ResidualTest]:
     """All tests for which there are enough residuals.
 
     **Arguments**
 
+    - `fitted`: the model's values, of shape (N, k).
     - `residuals`: data minus model in units of the noise, of shape (N, k); NaN where
       nothing was measured.
     - `directions`: how the predictions, in units of the noise, change with the q
@@ -63,8 +72,8 @@ def run_tests(
         return tests
     simulated = _simulate(residuals, directions)
     for column, name in enumerate(data.names):
-        r = residuals[:, column]
-        r = r[np.isfinite(r)]
+        r, level = residuals[:, column], np.abs(fitted[:, column])
+        r, level = r[np.isfinite(r)], level[np.isfinite(r)]
         if len(r) < _FEWEST_RESIDUALS or np.std(r) == 0:
             continue
         noise = simulated[column]
@@ -73,6 +82,8 @@ def run_tests(
             ResidualTest(NORMAL, name, *_compare_with(noise, r, _anderson_darling)),
             ResidualTest(OUTLIER, name, *_grubbs(r, noise_given)),
         ]
+        if np.ptp(level) > 0:
+            tests.append(ResidualTest(SPREAD, name, *_spread(noise, r, level)))
     return tests
 
 
@@ -105,6 +116,25 @@ def _compare_with(
     observed = statistic(r[None])[0]
     larger = np.sum(statistic(noise) >= observed)
     return float(observed), float((1 + larger) / (1 + len(noise)))
+
+
+def _spread(noise: np.ndarray, r: np.ndarray, level: np.ndarray) -> tuple[float, float]:
+    """The correlation of the sizes of the residuals with the rank of the model's
+    `level`, and its p-value: the probability of one as large. Of many residuals it is
+    Gaussian."""
+    from scipy.special import ndtr
+    from scipy.stats import rankdata
+
+    ranks = rankdata(level) - 0.5 * (len(level) + 1)
+
+    def correlation(r: np.ndarray) -> np.ndarray:
+        size = np.abs(r) - np.mean(np.abs(r), axis=1, keepdims=True)
+        return size @ ranks / np.sqrt(np.sum(size**2, axis=1) * np.sum(ranks**2))
+
+    if noise.shape[1] == len(r):
+        return _compare_with(noise, r, correlation)
+    observed = float(correlation(r[None])[0])
+    return observed, float(ndtr(-observed * np.sqrt(len(r) - 1)))
 
 
 def _chi_square_p(value: float, freedom: float) -> float:

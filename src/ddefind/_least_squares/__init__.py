@@ -9,7 +9,8 @@ In the order of a fit:
   `guide.py`, elsewhere; `aliases.py` drops what oscillates unseen.
 - `sensitivity.py` solves the equation together with its derivatives;
   `normal_equations.py` adds them up to the sum of squares and its linearisation.
-- `levenberg_marquardt.py` makes the steps; `batches.py` runs many fits on all cores.
+- `levenberg_marquardt.py` makes the steps; `batches.py` runs many fits on all cores;
+  `kinks.py` looks around where the steps end without convergence.
 - `noise_levels.py` and `degrees_of_freedom.py` estimate the noise, and `ranking.py`
   compares the minima.
 

@@ -15,7 +15,7 @@ import numpy as np
 from .._data.smoothing import spread
 from .._loss.path_costs import Points
 from .adaptive_sensitivity import ADAPTIVE_CAPACITY, USUAL
-from .levenberg_marquardt import EXACT, GRADIENT, LIMIT, STEP, MinimiserResult
+from .levenberg_marquardt import EXACT, GRADIENT, KINK, LIMIT, STEP, MinimiserResult
 from .normal_equations import LeastSquaresModel, StartTask, fit_block
 from .setup import CAPACITY, MESH_CAPACITY, FitSetup
 
@@ -65,7 +65,7 @@ class RefinedFits:
 
     @property
     def converged(self) -> np.ndarray:
-        return np.isin(self.status, (GRADIENT, STEP, EXACT))
+        return np.isin(self.status, (GRADIENT, STEP, EXACT, KINK))
 
     def take(self, rows: Any) -> "RefinedFits":
         """The fits with the given row numbers (or where a boolean mask is true)."""

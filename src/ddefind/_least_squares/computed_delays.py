@@ -15,6 +15,7 @@ import numpy as np
 
 from .._problem.delays import AbstractConstantDelay, delay_names, is_delay
 from .._problem.general_delays import AbstractKernel
+from .._util import wording
 from .default_bounds import usual_delays
 from .setup import FitSetup
 
@@ -32,6 +33,19 @@ def computed_delays(setup: FitSetup) -> dict[str, int]:
     return {names[q]: q for q, leaf in enumerate(leaves) if isinstance(leaf, kinds)}
 
 
+def constant_delays(setup: FitSetup, theta: np.ndarray) -> dict[str, float]:
+    """The delays that are numbers, learned or fixed or computed, with their values at
+    the free values `theta`."""
+    tau = eqx.combine(setup.model.learned.tau, setup.model.fixed.tau)
+    leaves = jax.tree.leaves(tau, is_leaf=is_delay)
+    values = setup.delays(theta[None])[0]
+    return {
+        name: float(value)
+        for name, leaf, value in zip(delay_names(tau), leaves, values)
+        if not is_delay(leaf) or isinstance(leaf, AbstractConstantDelay)
+    }
+
+
 def check_guess(setup: FitSetup) -> None:
     """Raise an error if a computed delay is not positive at the user's start values."""
     known = setup.delays(setup.guess[None])[0]
@@ -39,7 +53,7 @@ def check_guess(setup: FitSetup) -> None:
         if known[q] <= 0:
             raise ValueError(
                 f"A delay must be positive, but `{name}` is {known[q]:.4g} at the "
-                "start values. Give others in `parameters`."
+                f"start values. Give others {wording.START_VALUES}."
             )
 
 
@@ -84,6 +98,6 @@ def _raise_impossible(setup: FitSetup, theta: np.ndarray) -> None:
     values = ", ".join(f"{n} = {v:.4g}" for n, v in zip(names, theta[0]) if n in name)
     raise ValueError(
         f"A delay must be positive, but `{name}` is {value:.4g} at {values}, and the "
-        "same is so for every start within the bounds. Change the bounds in "
-        "`parameters`."
+        "same is so for every start within the bounds. Change the bounds "
+        f"{wording.BOUNDS}."
     )

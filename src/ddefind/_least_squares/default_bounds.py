@@ -6,6 +6,7 @@ them, and the shapes of gamma distributions where they differ from a single dela
 import numpy as np
 
 from .._data.data import Data
+from .._util import wording
 
 # The shapes of gamma distributions that are sought by default. A larger one is hardly
 # different from a single delay.
@@ -44,7 +45,7 @@ def bound_delay(
     where the user's start value lies outside of them."""
     if upper[tau] <= 0:
         raise ValueError(
-            f"`parameters[{name!r}]` has the upper bound {upper[tau]:g}, but a delay "
+            f"{wording.setting(name)} has the upper bound {upper[tau]:g}, but a delay "
             "is positive."
         )
     low, high = possible_delays(data)

@@ -27,13 +27,17 @@ from .._util.buffers import read
 # EXACT     S is a rounding error: the model passes through the data
 # STUCK     no step lowers S, although the gradient is not zero
 # NO_START  S is not finite at the start
-LIMIT, GRADIENT, STEP, EXACT, STUCK, NO_START = range(6)
+# KINK      no finite move lowers S, although the gradient is not zero (`kinks.py`)
+LIMIT, GRADIENT, STEP, EXACT, STUCK, NO_START, KINK = range(7)
 _RUNNING = -1
 
 # Convergence (GRADIENT): the largest cosine between the residuals and a column of the
 # Jacobian.
 _COSINE_TOLERANCE = 1e-8
 _LARGEST_DAMPING = 1e16
+# A value stays where it is if doubling it changes the residuals by less than this
+# share: it would run away, for nothing but rounding errors.
+_NEGLIGIBLE = 1e-13
 
 
 class Convergence(NamedTuple):
@@ -210,11 +214,13 @@ def _propose(box: Box, theta, normal: NormalEquations, damping) -> _Proposal:
     index = jnp.arange(theta.shape[0])
     on_diagonal = index[:, None] == index
     D = jnp.sqrt(jnp.sum(jnp.where(on_diagonal, information, 0.0), axis=1))
-    D = jnp.where(D > 0, D, 1.0)
     outwards = ((theta <= box.lower) & (gradient > 0)) | (
         (theta >= box.upper) & (gradient < 0)
     )
-    free = ~(outwards | box.held)
+    is_negligible = D * jnp.abs(theta) < _NEGLIGIBLE * jnp.sqrt(S)
+    is_negligible &= theta != 0
+    free = ~(outwards | box.held | is_negligible)
+    D = jnp.where(D > 0, D, 1.0)
     scaled_gradient = jnp.where(free, gradient / D, 0.0)
     scaled_matrix = jnp.where(free[:, None] & free, information / (D[:, None] * D), 0.0)
 

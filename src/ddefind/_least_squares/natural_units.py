@@ -60,6 +60,15 @@ def natural_units(
     return NaturalUnits(logs, exponents, np.nan_to_num(shifts) @ levels)
 
 
+def natural_sizes(units: NaturalUnits | None, count: int) -> np.ndarray:
+    """The natural size of each of `count` free values; a scale with an unknown exponent
+    is left out, and without units all are 1."""
+    if units is None:
+        return np.ones(count)
+    logs = np.nan_to_num(units.exponents) @ units.logs
+    return np.exp(np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG))
+
+
 def rate_of(curve: Curve, T: float, measured: np.ndarray) -> float:
     """How fast the data change: the largest ratio of root mean square slope to spread
     of a quantity. For a sine it is the angular frequency."""

@@ -19,6 +19,8 @@ from .._loss.path_costs import Points
 from .batches import RefinedFits, refine, refine_promising
 from .distinct_fits import Minimum, distance, distinct_minima, keep_distinct
 from .explore import FIRST_LOOK, SECOND_LOOK, explore
+from .kinks import settle
+from .levenberg_marquardt import KINK
 from .noise_levels import given_noise, noise_from_residuals
 from .ranking import score
 from .setup import FitSetup
@@ -176,15 +178,17 @@ def _halve_steps(
     finer = replace(finer, starts=fits.starts)
     row = int(np.argmin(score(setup, finer)))
     best, before, moved = finer.take([row]), fits.theta[row], np.inf
+    best = settle(setup, best, points)
     while np.isfinite(best.loss[0]):
         moved = distance(setup, best, before)
         # A fit that did not converge might do so with finer steps, but each attempt
-        # takes long: it gets fewer of them.
-        max_steps = _MAX_STEPS if best.converged[0] else _MAX_STEPS // 16
+        # takes long, as it does at a kink: it gets fewer of them.
+        is_smooth = best.converged[0] and best.status[0] != KINK
+        max_steps = _MAX_STEPS if is_smooth else _MAX_STEPS // 16
         if moved < _STEP_TOLERANCE or 2 * best.n[0] > max_steps:
             break
         halved = refine(setup, best.theta, points, 2 * best.n)
         if not np.isfinite(halved.loss[0]):
             break
-        best, before = halved, best.theta[0]
+        best, before = settle(setup, halved, points), best.theta[0]
     return finer, best, moved

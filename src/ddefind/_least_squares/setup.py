@@ -27,6 +27,7 @@ from .._problem.parameters import Parameter, find, free_parameters, parameter_ve
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.time_grid import points_of, switch_count
+from .._util import wording
 from .._util.cores import cores
 from .adaptive_sensitivity import COARSE, USUAL
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
@@ -61,7 +62,8 @@ class FitSetup:
     `lower`, `upper` and `guess` have one element for each free value. `guess` are the
     user's start values, NaN where there is none. The boolean arrays `is_history` and
     `is_frequency` mark the free values that belong to the history, and those that are
-    frequencies of it. `workers` is the number of threads that fits run on."""
+    frequencies of it; `is_given` [2, p] marks the lower and the upper bounds that the
+    user gave. `workers` is the number of threads that fits run on."""
 
     model: LeastSquaresModel
     data: Data
@@ -71,6 +73,7 @@ class FitSetup:
     steps_per_delay: int
     is_history: np.ndarray
     is_frequency: np.ndarray
+    is_given: np.ndarray
     workers: int
 
     # The delays and the solver's steps.
@@ -251,6 +254,7 @@ def make_setup(
     start = parameter_vector(problem)
     guess = np.array([start[free.source.index(j)] for j in range(len(free.names))])
     lower, upper = np.array(free.lower), np.array(free.upper)
+    is_given = np.isfinite([lower, upper])
     is_history = np.array([path.startswith("history.") for path in free.paths])
     is_frequency = _is_frequency(problem, free)
     bound_frequencies(data, lower, upper, is_frequency)
@@ -283,6 +287,7 @@ def make_setup(
         steps_per_delay,
         is_history,
         is_frequency,
+        is_given,
         workers or cores(),
     )
     return setup, problem
@@ -358,13 +363,13 @@ def _priors(
             j = free.source[element]
             if j < 0:
                 raise ValueError(
-                    f"`parameters[{key!r}]` is fixed, so that its prior has no effect. "
-                    "Remove the prior, or let the parameter be learned."
+                    f"{wording.setting(key)} is fixed, so that its prior has no "
+                    "effect. Remove the prior, or let the parameter be learned."
                 )
             if prior.is_log and free.lower[j] < 0 and j not in free.delays:
                 raise ValueError(
-                    f"`parameters[{key!r}]`: a log-normal prior is for positive "
-                    "values. Add `lower=0`."
+                    f"{wording.setting(key)}: a log-normal prior is for positive "
+                    f"values. Add {wording.positive(key)}."
                 )
             mean[j], weight[j], log[j] = prior.center, prior.width**-2.0, prior.is_log
     return Priors(mean, weight, log)

@@ -1,7 +1,7 @@
 """`check_gradient`: the gradient by every route, beside central differences."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, final
 
 import equinox as eqx
@@ -12,6 +12,11 @@ from jax.flatten_util import ravel_pytree
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
+from .._problem.network_weights import (
+    Networks,
+    named_indices,
+    networks_of,
+)
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
@@ -19,6 +24,7 @@ from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
 from .._solve.time_grid import time_grid
+from .._util.arrays import is_parameter
 from .._util.text_table import table_lines
 from .adjoint import Adjoint
 from .gradients import (
@@ -44,11 +50,12 @@ _CHANGE, _CHANGE_IF_ADAPTIVE, _RTOL_OF_DIFFERENCES = 1e-4, 1e-3, 1e-11
 @dataclass(frozen=True)
 class GradientCheck:
     """The derivatives of a loss for the parameters `names`: by central differences, and
-    by each route."""
+    by each route. Of the weights of a network the largest error is printed."""
 
     names: tuple[str, ...]
     differences: np.ndarray
     routes: dict[str, np.ndarray]
+    networks: Networks = field(default_factory=dict)
 
     def errors(self, route: str) -> np.ndarray:
         """The relative errors of a route. A derivative below a millionth of the largest
@@ -61,11 +68,17 @@ class GradientCheck:
         header = ["parameter", "differences"]
         header += [cell for route in self.routes for cell in (route, "error")]
         rows = [header]
-        for index, name in enumerate(self.names):
+        for index in named_indices(len(self.names), self.networks):
+            name = self.names[index]
             row = [name, f"{self.differences[index]:.6g}"]
             for route, derivatives in self.routes.items():
                 error = self.errors(route)[index]
                 row += [f"{derivatives[index]:.6g}", f"{error:.1e}"]
+            rows.append(row)
+        for owner, indices in self.networks.items():
+            row = [owner, f"{len(indices)} weights"]
+            for route in self.routes:
+                row += ["", f"{np.max(self.errors(route)[list(indices)]):.1e}"]
             rows.append(row)
         widths = (9, 14, *(12, 8) * len(self.routes))
         return "\n".join(table_lines(rows, most_rows=len(rows), min_widths=widths))
@@ -137,7 +150,8 @@ def compare_gradients(
         if is_adaptive
         else _fixed_differences(problem, data, loss, chosen, n)
     )
-    return GradientCheck(tuple(names), differences, routes)
+    networks = networks_of(problem, names)
+    return GradientCheck(tuple(names), differences, routes, networks)
 
 
 def _fixed_differences(
@@ -173,7 +187,7 @@ def _differences(
     problem: Problem, value: Callable[[Problem], jax.Array], change: float
 ) -> np.ndarray:
     """Fourth-order central differences of a function of the problem."""
-    dynamic, static = eqx.partition(problem, eqx.is_inexact_array)
+    dynamic, static = eqx.partition(problem, is_parameter)
     flat, unravel = ravel_pytree(dynamic)
     result = np.empty(flat.size)
     base = np.asarray(flat)

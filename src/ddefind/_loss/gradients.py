@@ -35,6 +35,8 @@ from .._solve.solution import check_problem, check_steps, check_time
 from .._solve.solve import solve_mesh
 from .._solve.system import Buffers, System
 from .._solve.time_grid import needs_mesh, time_grid
+from .._util import wording
+from .._util.arrays import is_parameter
 from .._util.errors import check_instance
 from .adaptive_gradients import adaptive_loss, forward_gradient, reverse_gradient
 from .losses import AbstractLoss, SumOfSquares, Target
@@ -184,9 +186,17 @@ class Forward(AbstractGradient):
         return total, unravel(derivatives), buffers
 
 
+def loss_and_gradient(problem: Problem, *rest: Any) -> Any:
+    """The loss of one problem and its gradient; with `gradient=None` the loss alone.
+    The other arguments are those of `_loss_and_gradient`."""
+    # In a compiled function a table of constants is an array like any other.
+    return _loss_and_gradient(*eqx.partition(problem, is_parameter), *rest)
+
+
 @eqx.filter_jit
-def loss_and_gradient(
-    problem: Problem,
+def _loss_and_gradient(
+    params: Problem,
+    fixed: Problem,
     target: Target,
     T: jax.Array,
     loss: AbstractLoss,
@@ -194,10 +204,8 @@ def loss_and_gradient(
     solver: AbstractSolver | AbstractAdaptive,
     grid: Grid | Mesh | AdaptiveRoom,
 ) -> Any:
-    """The loss of one problem and its gradient, compiled; with `gradient=None` the loss
-    alone."""
-    params, fixed = eqx.partition(problem, eqx.is_inexact_array)
-    system = System(fixed, solver, grid, T, problem.dimension)
+    dimension = eqx.combine(params, fixed).dimension
+    system = System(fixed, solver, grid, T, dimension)
     if gradient is None:
         path = Forward().buffers(system)
         return loss_value(system, loss, target, params, path)[0]
@@ -336,10 +344,9 @@ def check_data(data: Any, observed: int) -> None:
     check_instance("data", data, Data, "Data(t, x)")
     if data.x.shape[1] != observed:
         raise ValueError(
-            f"`data` has {data.x.shape[1]} quantities but the problem observes "
+            f"The data have {data.x.shape[1]} quantities but the problem observes "
             f"{observed}. Give the problem an `observe(x, t)` that returns what was "
-            "measured, or the data a column of NaN for each that was not: "
-            "`data.select(names)`."
+            f"measured, or {wording.OTHER_COLUMNS}."
         )
 
 

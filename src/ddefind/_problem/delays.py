@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._util.arrays import as_parameter, is_concrete
+from .._util.arrays import as_parameter, is_concrete, is_parameter
 
 # What a parameter is that stands for a delay by itself: the delay, the mean and the
 # shape of a gamma distribution, or an end of a uniform one.
@@ -149,7 +149,7 @@ def check_delays(tau: Any) -> None:
 
 
 def _has_unknown_parameters(delay: AbstractDelay) -> bool:
-    parameters = jax.tree.leaves(eqx.filter(delay, eqx.is_inexact_array))
+    parameters = jax.tree.leaves(eqx.filter(delay, is_parameter))
     return any(np.any(np.isnan(array)) for array in parameters)
 
 

@@ -9,7 +9,7 @@ element of the vector belongs to which element of the arrays. Two vectors are us
   that lies within the bounds, and `inverse` maps theta back to z.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._util.errors import did_you_mean
+from .._util.arrays import is_parameter
+from .._util.errors import did_you_mean, shown
 from .delays import DelayRole
 from .problem import Problem
 
@@ -26,6 +27,15 @@ from .problem import Problem
 def is_name(key: str) -> bool:
     """Whether a key of a dict can be part of a parameter's name after a dot."""
     return key.replace("_", "a").isalnum()
+
+
+def check_name(name: Any, known: Sequence[str]) -> None:
+    """Raise an error unless the name of a parameter is a text."""
+    if not isinstance(name, str):
+        listed = ", ".join(map(repr, known[:20])) + (", ..." if known[20:] else "")
+        raise TypeError(
+            f"A parameter is called by its name ({listed}), but got {shown(name)}."
+        )
 
 
 class ParameterArray(NamedTuple):
@@ -148,6 +158,7 @@ class FreeParameters:
 
     def index(self, name: str) -> int:
         """The number j of the free value with this short or full name."""
+        check_name(name, self.names)
         for known in (self.names, self.paths):
             if name in known:
                 return known.index(name)
@@ -161,10 +172,7 @@ class FreeParameters:
         For a free parameter this is its number j (an int), for a constant one its value
         (a float)."""
         values = np.concatenate(
-            [
-                np.ravel(a)
-                for a in jax.tree.leaves(eqx.filter(problem, eqx.is_inexact_array))
-            ]
+            [np.ravel(a) for a in jax.tree.leaves(eqx.filter(problem, is_parameter))]
         )
         known: dict[str, int | float] = {}
         for array in self.arrays:
@@ -257,7 +265,7 @@ class FreeParameters:
     @staticmethod
     def _fill(problem: Problem, items: list) -> Any:
         """The problem's tree with `items` in place of its parameters, else False."""
-        parameters, rest = eqx.partition(problem, eqx.is_inexact_array)
+        parameters, rest = eqx.partition(problem, is_parameter)
         filled = jax.tree.unflatten(jax.tree.structure(parameters), items)
         return eqx.combine(filled, jax.tree.map(lambda _: False, rest))
 

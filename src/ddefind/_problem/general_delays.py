@@ -19,6 +19,7 @@ from .delays import (
     in_structure,
     is_delay,
 )
+from .function_parameters import with_parameters
 
 
 class AbstractVaryingDelay(AbstractDelay):
@@ -57,7 +58,10 @@ class Delay(AbstractVaryingDelay):
     slope: bool = eqx.field(static=True)
 
     def __init__(self, delay: Any, *, slope: bool = False):
-        self.delay = delay if callable(delay) else as_parameter(delay)
+        if callable(delay):
+            self.delay = with_parameters("delay", delay, ("t", "x"))
+        else:
+            self.delay = as_parameter(delay)
         self.slope = bool(slope)
         if not callable(self.delay) and not isinstance(self.delay, jax.Array):
             raise TypeError(

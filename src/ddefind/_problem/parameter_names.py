@@ -15,6 +15,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._util.arrays import is_parameter
 from .delays import DelayRole, is_delay
 from .free_parameters import ParameterArray, is_name
 from .problem import Problem
@@ -33,7 +34,7 @@ def parameter_arrays(
 
     `tied` has the full names of the arrays that are tied to others. They do not compete
     for short names: if `history.K` is tied to `rhs.K`, then `rhs.K` is called `K`."""
-    parameters = eqx.filter(problem, eqx.is_inexact_array)
+    parameters = eqx.filter(problem, is_parameter)
     paths_and_arrays = jax.tree_util.tree_flatten_with_path(parameters)[0]
     names = [_full_name(path) for path, _ in paths_and_arrays]
     # A full name without a dot, such as `tau`, always keeps its name.

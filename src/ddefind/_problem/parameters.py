@@ -13,8 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._util import wording
+from .._util.arrays import is_parameter
 from .._util.errors import did_you_mean
-from .free_parameters import FreeParameters, ParameterArray
+from .free_parameters import FreeParameters, ParameterArray, check_name
 from .parameter_names import element_names, name_parts, parameter_arrays
 from .priors import AbstractPrior
 from .problem import Problem
@@ -70,7 +72,7 @@ class Tied:
 
 def parameter_vector(problem: Problem) -> np.ndarray:
     """The values of all parameters as one vector."""
-    arrays = jax.tree.leaves(eqx.filter(problem, eqx.is_inexact_array))
+    arrays = jax.tree.leaves(eqx.filter(problem, is_parameter))
     vectors = [np.ravel(np.asarray(array)) for array in arrays]
     return np.concatenate(vectors) if vectors else np.zeros(0)
 
@@ -163,7 +165,7 @@ class _SettingsTable:
         """Enter the setting of the parameter that is called `key`."""
         elements = find(key, self.arrays)
         if np.any(self.is_set[elements]):
-            raise ValueError(f"`parameters` sets {key!r} twice, under two names.")
+            raise ValueError(f"{wording.setting(key)} is set twice, under two names.")
         self.is_set[elements] = True
         if isinstance(setting, (int, float, np.generic, np.ndarray, list, tuple)):
             setting = Parameter(start=setting)
@@ -192,7 +194,7 @@ class _SettingsTable:
         lower, upper = self.lower[elements], self.upper[elements]
         if np.any(np.isnan(lower) | np.isnan(upper)) or np.any(lower >= upper):
             raise ValueError(
-                f"`parameters[{key!r}]` needs lower < upper, but got "
+                f"{wording.setting(key)} needs lower < upper, but got "
                 f"{setting.lower} and {setting.upper}."
             )
 
@@ -233,7 +235,7 @@ class _SettingsTable:
 
 def with_values(problem: Problem, vector: np.ndarray) -> Problem:
     """The problem with the values of all parameters taken from one vector."""
-    parameters, rest = eqx.partition(problem, eqx.is_inexact_array)
+    parameters, rest = eqx.partition(problem, is_parameter)
     arrays = [
         jnp.asarray(vector[array.first : array.first + array.size].reshape(array.shape))
         for array in parameter_arrays(problem)
@@ -246,6 +248,7 @@ def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
 
     `key` is the full name of an array or of an element, or any unambiguous ending of
     one."""
+    check_name(key, element_names(arrays))
     for array in arrays:
         if key == array.name:
             return np.arange(array.first, array.first + array.size)
@@ -335,17 +338,22 @@ def _check_starts(
     upper: np.ndarray,
     free: np.ndarray,
 ) -> None:
+    lacking = [names[e] for e in free if not np.isfinite(start[e])]
+    if lacking:
+        given = ", ".join(f"{name!r}: 1.0" for name in lacking[:5])
+        more = ", ..." if lacking[5:] else ""
+        raise ValueError(
+            "Gradient descent begins at one point, but there is no start value for "
+            f"{', '.join(lacking[:5])}{more}: give it in `parameters`, as "
+            f"{{{given}{more}}}. Least squares, which is for up to some hundred "
+            "parameters, needs none."
+        )
     for e in free:
-        if not np.isfinite(start[e]):
-            raise ValueError(
-                f"{names[e]!r} needs a finite start, but has {start[e]}: give one in "
-                f"`parameters`, as {{{names[e]!r}: 1.0}}."
-            )
         if not lower[e] < start[e] < upper[e]:
             raise ValueError(
                 f"The start of {names[e]!r}, {start[e]:g}, must lie between its bounds "
                 f"{lower[e]:g} and {upper[e]:g}. Move the bounds or give another "
-                "`start`."
+                "start."
             )
 
 
@@ -366,7 +374,7 @@ def _check_shapes(table: _SettingsTable) -> None:
             -np.inf < table.lower[e] < 1 or table.upper[e] <= 1
         ):
             raise ValueError(
-                f"`parameters[{table.names[e]!r}]` has the bounds {table.lower[e]:g} "
+                f"{wording.setting(table.names[e])} has the bounds {table.lower[e]:g} "
                 f"and {table.upper[e]:g}, but the shape of a gamma distribution of "
                 "delays is at least 1."
             )

@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._util.arrays import as_vector_parameter
+from .._util.users_code import compilable
 from .delays import as_delays, check_delays, delay_count, in_structure, is_delay
+from .function_parameters import with_parameters
 from .general_delays import AbstractVaryingDelay, check_general, delayed_states
 
 
@@ -41,8 +43,11 @@ class Problem(eqx.Module):
       numbers, or a function that returns them as a vector, given the problem:
       `lambda problem: problem.rhs.t_on[None]`.
 
-    Every floating-point array in the problem is a parameter. `parameter_values` lists
-    the parameters.
+    Every floating-point number and array of JAX in the problem is a parameter, and so
+    is a number that is the default of a further argument of a function: `def rhs(x, y,
+    tau, t, r=1.0)` has the parameter `r`. An array of NumPy is a table of constants;
+    make it an array of JAX, `jnp.asarray(table)`, to learn its elements.
+    `parameter_values` lists the parameters.
 
     >>> import ddefind as dd
     >>> dd.Problem(dd.models.Logistic(1.0, 1.0), dd.Constant(0.1), tau=0.5).dimension
@@ -66,11 +71,14 @@ class Problem(eqx.Module):
         observe: Callable | None = None,
         switches: Any = (),
     ):
-        self.rhs = rhs
-        self.history = history
+        self.rhs = with_parameters("rhs", rhs, ("x", "y", "tau", "t"))
+        self.history = with_parameters("history", history, ("t",))
         self.tau = as_delays(tau)
-        self.initial = initial if callable(initial) else as_vector_parameter(initial)
-        self.observe = observe
+        if callable(initial):
+            self.initial = with_parameters("initial", initial, ("problem",))
+        else:
+            self.initial = as_vector_parameter(initial)
+        self.observe = with_parameters("observe", observe, ("x", "t"))
         self.switches = switches if callable(switches) else _numbers(switches)
         _check_problem(self)
 
@@ -160,7 +168,8 @@ def _check_problem(problem: Problem) -> None:
     """Check the types of a problem's parts and the shapes of their results.
 
     The shapes come from abstract evaluation, which computes no numbers. An error that a
-    function of the user raises is passed on as it is."""
+    function of the user raises is passed on as it is, unless JAX raises it because it
+    cannot compile the function."""
     for name in ("rhs", "history", "observe"):
         value = getattr(problem, name)
         if isinstance(value, type):
@@ -177,7 +186,8 @@ def _check_problem(problem: Problem) -> None:
         if not callable(value) and not (name == "observe" and value is None):
             raise TypeError(f"`{name}` must be callable, but got {value!r}.")
     check_delays(problem.tau)
-    state = jax.eval_shape(problem.history, _time())
+    with compilable("history"):
+        state = jax.eval_shape(problem.history, _time())
     if getattr(state, "ndim", None) != 1:
         raise ValueError(
             "`history(t)` must return a vector of shape (d,), but it returned "
@@ -185,25 +195,30 @@ def _check_problem(problem: Problem) -> None:
         )
     d = state.shape[0]
     count = delay_count(problem.tau)
-    check_general(problem.tau, _time(), _state(d))
+    with compilable("tau"):
+        check_general(problem.tau, _time(), _state(d))
     y = delayed_states(problem.tau, _state(d))
     tau = in_structure(problem.tau, [_time()] * count)
-    derivative = jax.eval_shape(problem.rhs, _state(d), y, tau, _time())
+    with compilable("rhs"):
+        derivative = jax.eval_shape(problem.rhs, _state(d), y, tau, _time())
     if getattr(derivative, "shape", None) != (d,):
         raise ValueError(
             f"`rhs` returned {_describe(derivative)} but `history(0)` has shape "
-            f"({d},). Return one derivative per component of the state."
+            f"({d},). Return one derivative per component of the state, as an array: "
+            f"`{_stacked(d)}`."
         )
     if problem.initial is not None:
         _check_initial(problem, d)
     if problem.observe is not None:
-        observed = jax.eval_shape(problem.observe, _state(d), _time())
+        with compilable("observe"):
+            observed = jax.eval_shape(problem.observe, _state(d), _time())
         if getattr(observed, "ndim", None) != 1:
             raise ValueError(
                 "`observe(x, t)` must return a vector of shape (k,), but it returned "
                 f"{_describe(observed)}."
             )
-    times = jax.eval_shape(lambda: problem.switch_times)
+    with compilable("switches"):
+        times = jax.eval_shape(lambda: problem.switch_times)
     if getattr(times, "ndim", None) != 1:
         raise ValueError(
             "`switches(problem)` must return a vector of times, but it returned "
@@ -220,9 +235,16 @@ def _check_initial(problem: Problem, d: int) -> None:
             "`initial` must be numbers, a module or a function, but got the class "
             f"`{name}`. Call it: `{name}(...)`."
         )
-    start = jax.eval_shape(lambda: problem.start)
+    with compilable("initial"):
+        start = jax.eval_shape(lambda: problem.start)
     if getattr(start, "shape", None) != (d,):
         raise ValueError(f"`initial` has {_describe(start)}, but the state has ({d},).")
+
+
+def _stacked(d: int) -> str:
+    """How a user writes a vector of d components."""
+    parts = ["-x[0]"] if d == 1 else ["-x[0]", "-y[1]", "..."][: min(d, 3)]
+    return f"jnp.stack([{', '.join(parts)}])"
 
 
 def _describe(value: Any) -> str:

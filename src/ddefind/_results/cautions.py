@@ -5,18 +5,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
-from .._data.smoothing import rough_noise
 from .._inference.assessment import Assessment
+from .._inference.identifiability import NOT_DETERMINED
+from .._inference.misfit import Misfit, find_misfit
 from .._inference.residual_tests import (
     CHI,
     NORMAL,
     OUTLIER,
+    SPREAD,
     WHITE,
     ResidualTest,
     failed,
 )
-from .._least_squares.computed_delays import computed_delays
+from .._least_squares.computed_delays import computed_delays, constant_delays
 from .._least_squares.default_bounds import possible_delays
+from .._problem.history import Constant
+from .._problem.network_weights import named_indices
+from .._util import wording
 
 if TYPE_CHECKING:
     from .estimate import Estimate
@@ -32,25 +37,31 @@ _SHORT_DELAY = 1e-5
 # The given noise counts as too large if chi-square is so small that chance alone would
 # give it in this share of fits.
 _TOO_SMALL = 0.005
-# What residuals that are alike may mean, beside a wrong model.
-IF_DISTURBED = (
-    "If the system itself is disturbed, fit with `dd.MultipleShooting()` "
-    "(`--method multiple-shooting`)."
-)
+# How much of the variance a model explains is said if it is less than this.
+_WELL_EXPLAINED = 0.9
 
 
 def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
     """Sentences about the data, the minimum and the residuals; none for a good fit."""
     sentences = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
-    sentences += [*_bounds(fit), *_short_delays(fit), *_priors(fit)]
+    sentences += [*_explained(fit, assessment)]
+    sentences += [*_bounds(fit), *_short_delays(fit), *_long_delays(fit)]
+    sentences += _priors(fit)
     sentences += [_tie(fit, assessment)]
     sentences += [_noise_floor(fit), _small_chi_square(fit, assessment)]
     wrong = failed(list(assessment.checks))
     sentences += [_sentence(fit, test) for test in wrong]
     if fit.process is None and any(test.test == WHITE for test in wrong):
-        sentences.append(IF_DISTURBED)
+        sentences.append(
+            f"If the system itself is disturbed, fit with {wording.MULTIPLE_SHOOTING}."
+        )
     sentences += [_other_history(assessment)]
     return [sentence for sentence in sentences if sentence]
+
+
+def _named(fit: "Estimate") -> list[int]:
+    """The numbers of the parameters that are not weights of a network."""
+    return named_indices(len(fit.names), fit.networks)
 
 
 def _few_values(fit: "Estimate") -> str:
@@ -63,6 +74,36 @@ def _few_values(fit: "Estimate") -> str:
     )
 
 
+def _explained(fit: "Estimate", assessment: Assessment) -> list[str]:
+    """How much the model explains, if that is little, and whether it is chance."""
+    found = assessment.explained
+    if found is None:
+        return []
+    quantities = [
+        (f"{_share(model)} of the variance of `{name}`", _share(curve))
+        for name, model, curve in zip(fit.data.names, found.model, found.curve)
+        if not np.isnan(model) and (model < _WELL_EXPLAINED or found.by_chance)
+    ]
+    sentences = []
+    if quantities:
+        curves = [share for _, share in quantities if share]
+        smooth = f" (a smooth curve: {', '.join(curves)})" if curves else ""
+        shares = " and ".join(share for share, _ in quantities)
+        sentences = [f"The model explains {shares}{smooth}."]
+    if found.by_chance:
+        sentences += [
+            "That is no more than chance: noise around a constant would be fitted as "
+            "well. Estimates and intervals mean something only if the model is known "
+            "to be right."
+        ]
+    return sentences
+
+
+def _share(share: float) -> str:
+    """A share in percent; empty if it is not known."""
+    return "" if np.isnan(share) else f"{100 * max(share, 0.0):.0f}%"
+
+
 def _step_error(fit: "Estimate") -> str:
     error = fit.search_result.step_error
     if error <= _STEP_ERROR or fit.search_result.interrupted:
@@ -73,12 +114,12 @@ def _step_error(fit: "Estimate") -> str:
                 "The solver's steps could not be checked: shorter ones take too long."
             )
         return "The solver's steps could not be checked: finer ones failed."
-    remedy = "Give a larger `steps_per_delay`."
+    remedy = f"Give a larger {wording.STEPS}."
     if fit.process is not None:
         remedy = "Fit a part of the record, for which shorter steps are possible."
     elif isinstance(fit.solver, AbstractAdaptive):
         name = type(fit.solver).__name__
-        remedy = f"Give a smaller tolerance, as `solver=dd.{name}(rtol=1e-9)`."
+        remedy = f"Give a smaller tolerance, as {wording.tolerance(name, '1e-9')}."
     return (
         f"The solver's steps matter: with half of them the estimates moved by "
         f"{error:.2g} standard errors. {remedy}"
@@ -87,15 +128,15 @@ def _step_error(fit: "Estimate") -> str:
 
 def _bounds(fit: "Estimate") -> list[str]:
     sentences = []
-    for j in np.flatnonzero(
-        fit.uncertainty.at_bound & ~fit.uncertainty.without_influence
-    ):
+    held = fit.uncertainty.at_bound & ~fit.uncertainty.without_influence
+    for j in filter(held.__getitem__, _named(fit)):
         low, high, value = fit.setup.lower[j], fit.setup.upper[j], fit.best[j]
         side = "lower" if value - low < high - value else "upper"
         text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
         is_delay = j in fit.setup.model.free.delays
         if is_delay and value in possible_delays(fit.data):
-            text += f", the limit of delays by default (set its `{side}`)"
+            remedy = wording.bound(fit.names[j], side)
+            text += f", the limit of delays by default ({remedy})"
         sentences.append(f"{text}: the best fit may lie beyond it.")
     return sentences
 
@@ -111,6 +152,20 @@ def _short_delays(fit: "Estimate") -> list[str]:
     ]
 
 
+def _long_delays(fit: "Estimate") -> list[str]:
+    """Delays beyond the record, in which no state that was reached comes back."""
+    record, end = fit.setup.data.T, "."
+    if isinstance(fit.problem.history, Constant):
+        end = ", and any other delay beyond the record would do as well."
+    return [
+        f"The delay `{name}` is {delay:.4g}, longer than the record, {record:.4g}: in "
+        "all of it the delayed state is the history. The data say at most what that "
+        f"was{end}"
+        for name, delay in constant_delays(fit.setup, fit.best).items()
+        if delay >= record and (fit.model is None or fit.model.delayed)
+    ]
+
+
 def _priors(fit: "Estimate") -> list[str]:
     """Estimates that lie far from their priors."""
     priors = fit.setup.model.priors
@@ -121,22 +176,20 @@ def _priors(fit: "Estimate") -> list[str]:
     return [
         f"`{fit.names[j]}` is {away[j]:.1f} standard deviations off its prior: the two "
         "contradict each other."
-        for j in np.flatnonzero(away > _CONTRADICTED)
+        for j in _named(fit)
+        if away[j] > _CONTRADICTED
     ]
 
 
 def _few_of_a_quantity(fit: "Estimate") -> str:
-    few = [
-        f"`{n}`"
-        for n, is_few in zip(fit.data.names, fit.setup.has_few_values)
-        if is_few
-    ]
+    few = [n for n, is_few in zip(fit.data.names, fit.setup.has_few_values) if is_few]
     if fit.data.sd is not None or not few:
         return ""
+    listed = ", ".join(f"`{name}`" for name in few)
     return (
-        f"{', '.join(few)}: too few values to estimate the noise. It is assumed to be "
-        "the same fraction of the spread as that of the other quantities. Give the "
-        "data an `sd` if you know it."
+        f"{listed}: too few values to estimate the noise. It is assumed to be the same "
+        "fraction of the spread as that of the other quantities. Give "
+        f"{wording.standard_deviations(few)} if you know it."
     )
 
 
@@ -149,8 +202,8 @@ def _tie(fit: "Estimate", assessment: Assessment) -> str:
     away = np.abs(theta - fit.best) / np.where(np.isfinite(errors), errors, np.inf)
     places = [
         f"{fit.names[j]} = {theta[j]:.4g} (not {fit.best[j]:.4g})"
-        for j in np.argsort(-away, kind="stable")[:3]
-        if away[j] > 1
+        for j in sorted(_named(fit), key=lambda j: -away[j])[:3]
+        if away[j] > 1 and assessment.verdicts[j].verdict != NOT_DETERMINED
     ]
     if not places:
         return ""
@@ -164,32 +217,21 @@ def _tie(fit: "Estimate", assessment: Assessment) -> str:
     )
 
 
-def _far_from_data(fit: "Estimate") -> tuple[str, float] | None:
-    """A quantity whose residuals are larger than the scatter of neighbouring points, by
-    which factor."""
-    if fit.data.sd is not None:
-        return None
-    rough = rough_noise(fit.data)
-    count = np.isfinite(fit.data.x).sum(axis=0)
-    for name, noise, floor, n in zip(
-        fit.data.names, fit.search_result.noise, rough, count
-    ):
-        # Both are estimates of the noise; chance keeps their ratio within this.
-        if n >= 12 and noise / floor > 1.2 + 4 / np.sqrt(n):
-            return name, float(noise / floor)
-    return None
+def _misfit(fit: "Estimate") -> Misfit | None:
+    """How far the fit is from the data; with process noise the path follows them."""
+    return find_misfit(fit.uncertainty) if fit.process is None else None
 
 
 def _noise_floor(fit: "Estimate") -> str:
-    far = _far_from_data(fit)
+    far = _misfit(fit)
     if far is None:
         return ""
     return (
-        f"The residuals of `{far[0]}` are {far[1]:.2g} times as large as the scatter "
-        "of neighbouring values: the search may have missed the best minimum, or the "
-        "model misses something. Give bounds or start values in `parameters`, more "
-        "starts, as `dd.LeastSquares(starts=200)`, or another history, as "
-        '`history="auto"`.'
+        f"The residuals of `{far.quantity}` are {far.factor:.2g} times as large as the "
+        "scatter of neighbouring values: the search may have missed the best minimum, "
+        "or the model misses something. Give bounds or start values "
+        f"{wording.BOUNDS_OR_START_VALUES}, more starts, as {wording.starts(200)}, or "
+        f"another history, as {wording.history('auto')}."
     )
 
 
@@ -210,7 +252,7 @@ def _other_history(assessment: Assessment) -> str:
     p = f"p = {other.p:.2g}" if other.p > 0 else "p < 1e-300"
     passes = ", and the residuals pass all tests" if other.passes else ""
     return (
-        f'With `history="{other.kind}"` the sum of squares falls from '
+        f"With {wording.history(other.kind)} the sum of squares falls from "
         f"{other.before:.4g} to {other.after:.4g} ({p}){passes}."
     )
 
@@ -218,7 +260,7 @@ def _other_history(assessment: Assessment) -> str:
 def _sentence(fit: "Estimate", check: ResidualTest) -> str:
     p = "p < 0.001" if check.p < 1e-3 else f"p = {check.p:.2g}"
     # Where the search may have failed, it is not the model that is to blame.
-    what = "the model" if _far_from_data(fit) is None else "this fit"
+    what = "the model" if _misfit(fit) is None else "this fit"
     if check.test == CHI:
         return (
             f"Chi-square is {check.statistic:.4g} for {fit.freedom} degrees of freedom "
@@ -234,12 +276,34 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
             f"The residuals of `{check.quantity}` are not Gaussian (Anderson-Darling, "
             f"{p}): intervals are approximate."
         )
+    if check.test == SPREAD:
+        return _grows(fit, check, p)
     assert check.test == OUTLIER
     column = fit.data.names.index(check.quantity)
     row = int(np.nanargmax(np.abs(fit.residuals[:, column])))
-    remedy = ", or fit with `dd.LeastSquares(huber=1.345)`"
+    remedy = f", or fit with {wording.huber(1.345)}"
     return (
         f"`{check.quantity}` at t = {fit.data.t[row]:.4g} is {check.statistic:.2g} "
         f"standard deviations off ({p}): look at it"
         f"{remedy if fit.process is None else ''}."
+    )
+
+
+def _grows(fit: "Estimate", check: ResidualTest, p: str) -> str:
+    """Residuals that grow with the level, and what to do about it."""
+    remedy = "Give the data an `sd` that grows with the level"
+    if fit.data.sd is not None:
+        remedy = "Give an `sd` that grows more with the level"
+    values = fit.data.x[:, fit.data.names.index(check.quantity)]
+    if fit.process is None and np.nanmin(values) > 0:
+        name = check.quantity
+        remedy += (
+            f", or fit logarithms: those of the data, and "
+            f'`observe="log_{name} = log({name})"`'
+        )
+    return (
+        f"The residuals of `{check.quantity}` are larger where it is larger itself "
+        f"(Glejser, {p}): intervals, which assume noise "
+        f"of {'the given' if fit.data.sd is not None else 'one'} size, are "
+        f"approximate. {remedy}."
     )

@@ -59,6 +59,10 @@ class Comparison:
 def compare(fits: Mapping[str, Estimate] | Iterable[Estimate]) -> Comparison:
     """Compare least-squares fits of the same data: a table, best first.
 
+    Likelihoods can be compared if they are densities of the same values. Fits of
+    different data are refused, and so are fits of which only one knows the noise, or
+    with another `sd`, or of which only one is robust (`huber`).
+
     **Arguments**
 
     - `fits`: a mapping from labels to fits, or a list of fits, which are then labelled
@@ -87,12 +91,8 @@ def compare(fits: Mapping[str, Estimate] | Iterable[Estimate]) -> Comparison:
                 "is no likelihood to compare."
             )
     first, *others = named.items()
-    for label, fit in others:
-        if not _is_same_data(first[1].data, fit.data):
-            raise ValueError(
-                f"{first[0]!r} and {label!r} are fits of different data: their "
-                "likelihoods cannot be compared."
-            )
+    for other in others:
+        _check_comparable(first, other)
     order = sorted(named, key=lambda label: named[label].criteria.bic)
     return Comparison(tuple(order), tuple(named[label].criteria for label in order))
 
@@ -115,22 +115,60 @@ def _label(fit: Any) -> str:
     return getattr(rhs, "__name__", type(rhs).__name__)
 
 
-def _is_same_data(one: Data, other: Data) -> bool:
-    """Whether both hold the same measured values; missing ones do not count."""
-    columns, others = _measured(one), _measured(other)
-    return columns.keys() == others.keys() and all(
-        np.array_equal(columns[name], others[name], equal_nan=True) for name in columns
+def _check_comparable(one: tuple[str, Estimate], other: tuple[str, Estimate]) -> None:
+    """Refuse two fits unless their likelihoods are densities of the same values."""
+    (label, fit), (other_label, other_fit) = one, other
+    both = f"{label!r} and {other_label!r}"
+    end = "Their likelihoods cannot be compared."
+    values, others = _measured(fit.data), _measured(other_fit.data)
+    if not _are_equal(values, others):
+        raise ValueError(
+            f"{both} are fits of different data: {_difference(values, others)}. {end}"
+        )
+    sd, other_sd = fit.data.sd, other_fit.data.sd
+    if (sd is None) != (other_sd is None):
+        known, unknown = (other_label, label) if sd is None else (label, other_label)
+        raise ValueError(
+            f"{both} are fits of different densities: {known!r} knows the noise "
+            f"(`sd`), and {unknown!r} estimates it. {end}"
+        )
+    if not _are_equal(_measured(fit.data, sd), _measured(other_fit.data, other_sd)):
+        raise ValueError(
+            f"{both} are fits of different densities: their data have a different "
+            f"`sd`. {end}"
+        )
+    huber, other_huber = fit.setup.model.huber, other_fit.setup.model.huber
+    if huber != other_huber:
+        raise ValueError(
+            f"{both} are fits of different densities: one has `huber={huber}`, the "
+            f"other `huber={other_huber}`. {end}"
+        )
+
+
+def _difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> str:
+    """In what the measured values differ, in words."""
+    if one.keys() != other.keys():
+        return f"of {', '.join(one)}, and of {', '.join(other)}"
+    name = next(n for n in one if not np.array_equal(one[n], other[n]))
+    counts = one[name].shape[1], other[name].shape[1]
+    if counts[0] != counts[1]:
+        return f"of {counts[0]} values of {name}, and of {counts[1]}"
+    return f"{name} has other times or values"
+
+
+def _are_equal(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
+    return one.keys() == other.keys() and all(
+        np.array_equal(one[name], other[name]) for name in one
     )
 
 
-def _measured(data: Data) -> dict[str, np.ndarray]:
-    """For each quantity that was measured, its times, values and standard
-    deviations."""
-    sd = np.full_like(data.x, np.nan) if data.sd is None else data.sd
+def _measured(data: Data, sd: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """For each quantity that was measured, its times and values, and its standard
+    deviations if they are given. Missing values do not count."""
     measured = {}
     for column, name in enumerate(data.names):
         here = np.isfinite(data.x[:, column])
+        rows = [data.t, data.x[:, column], *([] if sd is None else [sd[:, column]])]
         if here.any():
-            rows = (data.t, data.x[:, column], sd[:, column])
             measured[name] = np.stack([row[here] for row in rows])
     return measured

@@ -11,7 +11,6 @@ from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -19,11 +18,13 @@ from .. import models
 from .._adaptive import methods
 from .._adaptive.methods import AbstractAdaptive
 from .._equation.equation import Equation, equation
+from .._equation.problem_text import equation_of
 from .._problem import general_delays, history
 from .._problem.delays import AbstractDelay
 from .._problem.problem import Problem
 from .._solve import runge_kutta
 from .._solve.runge_kutta import AbstractSolver
+from .._util.arrays import is_parameter
 from .._util.errors import ResultError
 
 
@@ -53,7 +54,7 @@ _SOLVERS = {**_FIXED_SOLVERS, **_ADAPTIVE_SOLVERS}
 
 def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
     """A problem without its numbers; None if a part of it is the user's code."""
-    if model is not None:
+    if model is not None or (model := equation_of(problem)) is not None:
         return _describe_equation(model)
     rhs, past = _describe_module(problem.rhs), _describe_module(problem.history)
     is_number = isinstance(problem.tau, jax.Array)
@@ -138,7 +139,7 @@ def _describe_module(module: Any) -> dict[str, Any] | None:
     if hasattr(module, "arguments"):
         return {"class": name, "shapes": {}, "arguments": module.arguments()}
     values = {field.name: getattr(module, field.name) for field in fields(module)}
-    arrays = {key: v for key, v in values.items() if eqx.is_inexact_array(v)}
+    arrays = {key: v for key, v in values.items() if is_parameter(v)}
     others = {key: v for key, v in values.items() if key not in arrays}
     if not all(type(value) in (int, bool) for value in others.values()):
         return None

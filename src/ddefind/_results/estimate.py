@@ -26,7 +26,8 @@ from .._inference.disturbed import (
     predict_disturbed,
     test_innovations,
 )
-from .._inference.evidence import effective_dimension
+from .._inference.evidence import free_count
+from .._inference.explained import Explained
 from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.information_criteria import Criteria, criteria
 from .._inference.posterior import sample
@@ -37,8 +38,10 @@ from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
 from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
+from .._problem.network_weights import named_indices
 from .._problem.problem import Problem
 from .._shooting.process_noise import ProcessNoise
+from .limits import limits
 from .report import as_dict, as_html, as_text, table
 from .result import AbstractFit
 from .save import estimate_content
@@ -51,7 +54,7 @@ class Estimate(AbstractFit):
     shooting.
 
     The best of `starts` starts was taken, drawn with `seed`; `minima` are the distinct
-    minima that were found. `assessment` holds what takes further computing: the 95%
+    minima that were found. `assessment` holds what takes further computing: the
     intervals, the verdicts and the tests of the residuals. It is None where they were
     left out (by `fit_many`, or by `intervals=False`); `with_intervals` adds them.
     `histories` are the kinds of history that `history="auto"` compared, the chosen one
@@ -128,19 +131,21 @@ class Estimate(AbstractFit):
 
     # Intervals, verdicts and tests: from the assessment
 
-    def with_intervals(self) -> "Estimate":
-        """The same fit with its 95% intervals, verdicts and tests of the residuals,
-        which take some further fits."""
-        if self.assessment is not None:
+    def with_intervals(self, level: float = 0.95) -> "Estimate":
+        """The same fit with its intervals of the given confidence `level`, verdicts and
+        tests of the residuals, which take some further fits."""
+        check_level(level)
+        if self.assessment is not None and self.assessment.level == level:
             return self
         if self.process is not None:
-            assessment = assess_disturbed(self.uncertainty, self.process)
+            assessment = assess_disturbed(self.uncertainty, self.process, level)
         else:
-            assessment = assess(self.uncertainty)
+            assessment = assess(self.uncertainty, level=level)
         return replace(self, assessment=assessment)
 
     @property
     def _assessed(self) -> Assessment:
+        """The assessment; an error if it was left out."""
         if self.assessment is None:
             raise ValueError(
                 "This fit was made without intervals. Compute them with "
@@ -149,23 +154,30 @@ class Estimate(AbstractFit):
         return self.assessment
 
     @property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """The 95% interval of each parameter, by profile likelihood (with process
-        noise, by the covariance); infinite on a side where the data set no limit."""
-        return {profile.name: profile.interval for profile in self._assessed.profiles}
+    def level(self) -> float:
+        """The confidence level of the intervals; 0.95 where they were left out."""
+        return 0.95 if self.assessment is None else self.assessment.level
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """What the data say of each parameter: determined, weakly determined or not
-        determined; and why."""
-        return self._assessed.verdicts
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """The interval of each parameter, by profile likelihood (with process noise, by
+        the covariance), cut at the bounds that were given; infinite on a side where
+        nothing sets a limit, and NaN where nothing is known."""
+        pairs = zip((each.name for each in self._assessed.profiles), limits(self))
+        return {name: (ends.low, ends.high) for name, ends in pairs}
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """What the data say of each parameter, by name: determined, weakly determined
+        or not determined; and its `reason`."""
+        return {verdict.name: verdict for verdict in self._assessed.verdicts}
 
     def profile(self, name: str, level: float = 0.95) -> Profile:
         """The profile likelihood of one parameter, with its interval of the given
         level. A level other than that of the fit is computed for this parameter."""
         check_level(level)
         index = self.setup.model.free.index(name)
-        if level == 0.95 and self.assessment is not None:
+        if self.assessment is not None and level == self.assessment.level:
             return self.assessment.profiles[index]
         if self.process is not None:
             return disturbed_profile(self.uncertainty, index, level)
@@ -216,17 +228,21 @@ class Estimate(AbstractFit):
         against the given noise."""
         return is_rejected(self.checks)
 
+    @property
+    def explained(self) -> Explained | None:
+        """The share of the variance of each quantity that the model explains, and that
+        a smooth curve explains, and whether the model explains no more than chance.
+        None with process noise, and without degrees of freedom."""
+        return self._assessed.explained
+
     @cached_property
     def criteria(self) -> Criteria:
         """Log-likelihood, AIC, AICc and BIC; `dd.compare` compares them."""
         self._check_there_is_a_fit()
+        free = free_count(self.setup, self.search_result.best.gram[0])
         if self.process is not None:
-            return disturbed_criteria(self.uncertainty, self.process)
-        dimension = self.uncertainty.dimension
-        if self.setup.model.priors is not None:
-            gram = self.search_result.best.gram[0]
-            dimension = effective_dimension(self.setup, gram)
-        return criteria(self.data, self.fitted, dimension)
+            return disturbed_criteria(self.uncertainty, self.process, free)
+        return criteria(self.data, self.fitted, free, self.setup.model.huber)
 
     # What follows from the fit
 
@@ -297,11 +313,12 @@ class Estimate(AbstractFit):
         self._check_there_is_a_fit()
         if self.process is not None:
             self._refuse("`bootstrap`")
-        known = self.with_intervals()
+        known = self if self.assessment is not None else self.with_intervals()
         undetermined = tuple(
-            v.name for v in known.verdicts if v.verdict == NOT_DETERMINED
+            name for name, v in known.verdicts.items() if v == NOT_DETERMINED
         )
-        return bootstrap(self.uncertainty, known.fitted, undetermined, n, kind, seed)
+        found = bootstrap(self.uncertainty, known.fitted, undetermined, n, kind, seed)
+        return replace(found, networks=self.networks)
 
     def sample(
         self, draws: int = 1000, warmup: int = 1000, chains: int = 2, seed: int = 0
@@ -312,7 +329,8 @@ class Estimate(AbstractFit):
         self._check_there_is_a_fit()
         if self.process is not None:
             self._refuse("`sample`")
-        profiles = list(self.with_intervals()._assessed.profiles)
+        known = self if self.assessment is not None else self.with_intervals()
+        profiles = list(known._assessed.profiles)
         return sample(self.uncertainty, profiles, draws, warmup, chains, seed)
 
     def _check_there_is_a_fit(self) -> None:
@@ -332,9 +350,9 @@ class Estimate(AbstractFit):
         return as_dict(self)
 
     def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter: name, estimate, standard error and, unless they
-        were left out, its 95% interval and verdict. None stands where there is no
-        number."""
+        """A row for each parameter, without the weights of networks: name, estimate,
+        standard error and, unless they were left out, its interval and verdict. None
+        stands where there is no number."""
         return table(self)
 
     def file_content(self) -> dict[str, Any]:
@@ -354,12 +372,17 @@ class Estimate(AbstractFit):
 
         return plot_estimate(self, ax)
 
-    def plot_profile(self, *names: str, level: float = 0.95, ax: Any = None) -> Any:
-        """A matplotlib figure of profiles, by default of all parameters, with intervals
-        of the given confidence level. `ax` are axes to draw on, one for each."""
+    def plot_profile(
+        self, *names: str, level: float | None = None, ax: Any = None
+    ) -> Any:
+        """A matplotlib figure of profiles, by default of all parameters but the weights
+        of networks, with intervals of the confidence `level`, by default that of the
+        fit. `ax` are axes to draw on, one for each."""
         from ..plots import plot_profiles
 
-        profiles = [self.profile(name, level) for name in names or self.names]
+        level = self.level if level is None else level
+        named = [self.names[j] for j in named_indices(len(self.names), self.networks)]
+        profiles = [self.profile(name, level) for name in names or named]
         return plot_profiles(profiles, level, ax)
 
     def plot_waterfall(self, ax: Any = None) -> Any:

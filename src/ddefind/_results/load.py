@@ -1,9 +1,9 @@
 """Saved fits, back from their files."""
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, final, overload
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, overload
 
 import numpy as np
 
@@ -11,11 +11,10 @@ from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment, assess
-from .._inference.combinations import groups
 from .._inference.covariance import Uncertainty
-from .._inference.exchanges import delay_parameters
+from .._inference.explained import Explained
 from .._inference.history_check import OtherHistory
-from .._inference.identifiability import Verdict, verdicts
+from .._inference.identifiability import Verdict
 from .._inference.profile_likelihood import Profile
 from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
@@ -45,38 +44,9 @@ from .estimate import Estimate
 from .make_estimate import make_estimate
 from .result import FitResult
 from .saved_file import read_saved
+from .saved_fit import SavedFit
 from .schema import read_content
 from .status import Status
-
-
-@final
-@dataclass(frozen=True)
-class SavedFit:
-    """The numbers of a saved fit whose model is code, which no file holds.
-
-    `dd.load(path, problem=...)` with that model gives the whole fit."""
-
-    names: tuple[str, ...]
-    best: np.ndarray
-    loss: float
-    status: Status
-    message: str
-    seconds: float
-    data: Data
-    table: tuple[dict[str, Any], ...]
-    text: str
-
-    @property
-    def values(self) -> dict[str, float]:
-        """The learned parameters by name."""
-        return dict(zip(self.names, self.best.tolist()))
-
-    def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter, as that of the fit."""
-        return [dict(row) for row in self.table]
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @overload
@@ -111,13 +81,18 @@ def load(
     True
     """
     if problem is not None and not isinstance(problem, Equation):
+        if callable(problem):
+            raise TypeError(
+                "`problem` is a right-hand side. Give the whole problem that was "
+                "fitted, with any values: `dd.Problem(rhs, dd.Constant(1.0), tau=1.0)`."
+            )
         check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
     saved = read_saved(path)
     name = file_name(path)
     try:
         content = read_content(saved)
         if problem is None and content["problem"] is None:
-            return _numbers_only(content)
+            return _numbers_only(content, saved)
         blank, model = _blank_problem(content, problem)
         filled = _filled(blank, content["parameters"])
         whole = _estimate if content["kind"] == "estimate" else _descent
@@ -209,6 +184,7 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
         steps_per_delay=options["steps_per_delay"],
         is_history=saved["history"],
         is_frequency=saved["frequencies"],
+        is_given=saved["given"],
         workers=cores(),
     )
 
@@ -294,44 +270,29 @@ def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:
 
 
 def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment | None:
-    """The saved assessment; what a file of version 1 lacks of it is computed."""
+    """The saved assessment; what an older file lacks of it is computed."""
     if content["profiles"] is None:
         return None
     profiles = tuple(_profile(profile) for profile in content["profiles"])
     saved = content["assessment"]
-    if saved is None:
+    if saved is None or saved["verdicts"] is None:
         return assess(uncertainty, profiles)
-    other = saved["other_history"]
+    other, shares = saved["other_history"], saved["explained"]
+    judged = zip(profiles, saved["verdicts"])
     return Assessment(
         profiles=profiles,
-        verdicts=_verdicts(content["table"], uncertainty, profiles),
+        verdicts=tuple(Verdict(profile.name, *each) for profile, each in judged),
         ties=tuple((rise, theta) for rise, theta in saved["ties"]),
         fitted=saved["fitted"],
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
         other_history=None if other is None else OtherHistory(*other),
+        level=saved["level"],
+        explained=None if shares is None else _explained(*shares),
     )
 
 
-def _verdicts(
-    table: list[dict[str, Any]], uncertainty: Uncertainty, profiles: Sequence[Profile]
-) -> tuple[Verdict, ...]:
-    """The verdicts, from the profiles. Sentences that took further evaluations stand in
-    the table: on combinations of parameters, and on delays that can be exchanged."""
-    reasons = [str(row["reason"]) for row in table]
-    combined = {
-        j: reasons[j]
-        for group in groups(uncertainty)
-        for j in group
-        if len(profiles[j].values) == 1  # was not followed
-    }
-    judged = verdicts(uncertainty, profiles, combined, {})
-    delays = delay_parameters(uncertainty.setup.model.free)
-    notes = {
-        j: reasons[j].removeprefix(judged[j].reason).strip()
-        for j in delays
-        if len(delays) > 1
-    }
-    return tuple(verdicts(uncertainty, profiles, combined, notes))
+def _explained(model: list[float], curve: list[float], by_chance: bool) -> Explained:
+    return Explained(tuple(model), tuple(curve), by_chance)
 
 
 def _profile(saved: dict[str, Any]) -> Profile:
@@ -344,6 +305,7 @@ def _profile(saved: dict[str, Any]) -> Profile:
         values=saved["values"],
         r=saved["r"],
         theta=saved["z"],
+        breakdown=(saved["breakdown"][0], saved["breakdown"][1]),
     )
 
 
@@ -372,10 +334,13 @@ def _descent(
     )
 
 
-def _numbers_only(content: dict[str, Any]) -> SavedFit:
+def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
+    """What can be said without the model; `saved` is what the file holds."""
+    is_estimate = content["kind"] == "estimate"
+    best = content["search"]["best"]["z"] if is_estimate else content["free"]["best"]
     return SavedFit(
         names=tuple(content["free"]["names"]),
-        best=np.array([row["estimate"] for row in content["table"]], dtype=float),
+        best=best,
         loss=content["loss"],
         status=Status[content["status"]],
         message=content["message"],
@@ -383,6 +348,7 @@ def _numbers_only(content: dict[str, Any]) -> SavedFit:
         data=_data(content["data"]),
         table=tuple(content["table"]),
         text=content["text"],
+        content=saved,
     )
 
 

@@ -20,6 +20,7 @@ _STATUS = {
     levenberg_marquardt.EXACT: Status.exact,
     levenberg_marquardt.STUCK: Status.stuck,
     levenberg_marquardt.NO_START: Status.no_start,
+    levenberg_marquardt.KINK: Status.converged_kink,
 }
 
 

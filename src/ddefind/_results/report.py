@@ -9,41 +9,49 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive, Radau
-from .._inference.identifiability import DETERMINED, reasons
+from .._inference.identifiability import (
+    DETERMINED,
+    NOT_DETERMINED,
+    NOT_JUDGED,
+    reasons,
+)
 from .._least_squares.search import Minimum
+from .._problem.network_weights import count_weights, named_indices, without_weights
 from .._shooting.process_noise import ProcessNoise
+from .._util import wording
 from .._util.json_numbers import nonfinite_as_none
 from .._util.text_table import (
     decimals,
-    format_interval,
     format_number,
     html_table,
     table_lines,
 )
 from .cautions import cautions
+from .limits import EXPLANATION, limits
 
 if TYPE_CHECKING:
     from .estimate import Estimate
 
-_HEADER = ("parameter", "estimate", "std. error", "95% interval", "")
-_WITHOUT_INTERVALS = (
-    "The intervals and the tests of the residuals were left out; "
-    "`fit.with_intervals()` computes them."
-)
+_HEADER = ("parameter", "estimate", "std. error")
+# Along a direction that the data leave free, chi-squares that differ by less are the
+# same.
+_SAME = 0.01
+_WITHOUT_INTERVALS = "The intervals and the tests of the residuals were left out; {}."
 
 
 def as_text(fit: "Estimate") -> str:
     """The table and the sentences as text."""
     if not np.isfinite(fit.loss):
         return fit.message
-    return "\n".join([*table_lines(_cells(fit), left=(0, 3, 4)), "", *_sentences(fit)])
+    lines = [*table_lines(_cells(fit), left=(0, 3, 4)), *count_weights(fit.networks)]
+    return "\n".join([*lines, "", *_sentences(fit)])
 
 
 def as_html(fit: "Estimate") -> str:
     """The same for notebooks."""
     if not np.isfinite(fit.loss):
         return f"<p>{escape(fit.message)}</p>"
-    return html_table(_cells(fit), _sentences(fit))
+    return html_table(_cells(fit), [*count_weights(fit.networks), *_sentences(fit)])
 
 
 def as_dict(fit: "Estimate") -> dict[str, Any]:
@@ -70,8 +78,16 @@ def as_dict(fit: "Estimate") -> dict[str, Any]:
 
 
 def table(fit: "Estimate") -> list[dict[str, Any]]:
-    """A row of plain numbers and strings for each parameter; None where there is no
-    number. Without an assessment there are no intervals and verdicts."""
+    """A row of plain numbers and strings for each parameter, without the weights of
+    networks; None where there is no number. Without an assessment there are no
+    intervals and verdicts."""
+    named = named_indices(len(fit.names), fit.networks)
+    rows = _rows(fit)
+    return [rows[j] for j in named]
+
+
+def _rows(fit: "Estimate") -> list[dict[str, Any]]:
+    """The rows of all parameters."""
     errors = fit.standard_errors if np.isfinite(fit.loss) else {}
     rows = [
         {
@@ -83,37 +99,57 @@ def table(fit: "Estimate") -> list[dict[str, Any]]:
     ]
     if fit.assessment is None:
         return rows
-    judged = zip(rows, fit.assessment.profiles, fit.assessment.verdicts)
+    judged = zip(rows, limits(fit), fit.assessment.verdicts)
     return [
         {
             **row,
-            "low": nonfinite_as_none(profile.interval[0]),
-            "high": nonfinite_as_none(profile.interval[1]),
+            "low": nonfinite_as_none(ends.low),
+            "high": nonfinite_as_none(ends.high),
+            "low_is_bound": ends.low_is_bound,
+            "high_is_bound": ends.high_is_bound,
             "verdict": verdict.verdict,
             "reason": verdict.reason,
         }
-        for row, profile, verdict in judged
+        for row, ends, verdict in judged
     ]
 
 
 def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
     """The printed table, with its header."""
-    rows = []
-    for row in table(fit):
-        error = row["standard_error"]
-        digits = decimals(row["estimate"], error)
-        cells = (
-            row["name"],
-            format_number(row["estimate"], digits),
-            "-" if error is None else f"{error:.2g}",
-        )
+    rows, named = [], named_indices(len(fit.names), fit.networks)
+    ends = [] if fit.assessment is None else limits(fit)
+    for j, row in zip(named, table(fit)):
+        value, error = row["estimate"], row["standard_error"]
+        digits = decimals(value, error)
+        cells = (row["name"], "-", "-")
+        if _has_estimate(fit, j):
+            shown = "-" if error is None else f"{error:.2g}"
+            cells = (row["name"], format_number(value, digits), shown)
         if fit.assessment is not None:
-            low = -np.inf if row["low"] is None else row["low"]
-            high = np.inf if row["high"] is None else row["high"]
-            verdict = "" if row["verdict"] == DETERMINED else row["verdict"]
-            cells += (format_interval(low, high, digits), verdict)
+            is_plain = row["verdict"] in (DETERMINED, NOT_JUDGED)
+            cells += (ends[j].text(digits), "" if is_plain else row["verdict"])
         rows.append(cells)
-    return [_HEADER[: len(rows[0])], *rows]
+    header = _HEADER
+    if fit.assessment is not None:
+        header += (f"{100 * fit.assessment.level:g}% interval", "")
+    return [header, *rows]
+
+
+def _has_estimate(fit: "Estimate", j: int) -> bool:
+    """Whether the estimate of free value j says anything. It does not where the value
+    could as well be another one: the profile is flat beside it."""
+    if fit.assessment is None:
+        return not fit.uncertainty.without_influence[j]
+    profile, verdict = fit.assessment.profiles[j], fit.assessment.verdicts[j]
+    if verdict.verdict in (DETERMINED, NOT_JUDGED):
+        return True
+    if fit.uncertainty.without_influence[j]:
+        return False
+    rises = [
+        np.any(profile.r[side * (profile.values - profile.estimate) > 0] >= 1)
+        for side in (-1, 1)
+    ]
+    return all(rises) or verdict.verdict != NOT_DETERMINED
 
 
 def _sentences(fit: "Estimate") -> list[str]:
@@ -124,16 +160,24 @@ def _sentences(fit: "Estimate") -> list[str]:
         lines = [_about_noise(fit), *_about_histories(fit), _about_minima(fit)]
         lines += [*_about_solver(fit), fit.message]
     if fit.assessment is None:
-        return [*lines, _WITHOUT_INTERVALS]
-    return [*lines, *reasons(fit.assessment.verdicts), *cautions(fit, fit.assessment)]
+        return [*lines, _WITHOUT_INTERVALS.format(wording.INTERVALS)]
+    named = named_indices(len(fit.names), fit.networks)
+    found = limits(fit)
+    if any("*" in found[j].text(None) for j in named):
+        lines.append(EXPLANATION)
+    said = reasons([fit.assessment.verdicts[j] for j in named])
+    said = [without_weights(each, fit.names, fit.networks) for each in said]
+    return [*lines, *said, *cautions(fit, fit.assessment)]
 
 
 def _about_solver(fit: "Estimate") -> list[str]:
     """The solver, if it is not one with fixed steps."""
     if isinstance(fit.solver, Radau):
-        return ["Solved by `Radau`, with adaptive steps, for stiff equations."]
+        name = wording.solver_name("Radau")
+        return [f"Solved by {name}, with adaptive steps, for stiff equations."]
     if isinstance(fit.solver, AbstractAdaptive):
-        return [f"Solved by `{type(fit.solver).__name__}`, with adaptive steps."]
+        name = wording.solver_name(type(fit.solver).__name__)
+        return [f"Solved by {name}, with adaptive steps."]
     return []
 
 
@@ -176,7 +220,8 @@ def _about_process(fit: "Estimate", process: ProcessNoise) -> str:
 
 def _about_minima(fit: "Estimate") -> str:
     minima = _without_images(fit)
-    text = f"{fit.starts} starts, {fit.seconds:.2g} s; "
+    starts = "1 start" if fit.starts == 1 else f"{fit.starts} starts"
+    text = f"{starts}, {fit.seconds:.2g} s; "
     reached = _reached(minima[0].starts if minima else 0)
     if len(minima) <= 1:
         return f"{text}one minimum, {reached}."
@@ -194,16 +239,21 @@ def _about_minima(fit: "Estimate") -> str:
 
 def _without_images(fit: "Estimate") -> list[Minimum]:
     """The distinct minima. If delays can be exchanged, those that have the values of a
-    better one in another order count as that one."""
+    better one in another order count as that one. If the data leave a direction free,
+    those with the same sum of squares are places on one curve."""
     minima = list(fit.search_result.minima)
     verdicts = () if fit.assessment is None else fit.assessment.verdicts
-    if not any(verdict.note for verdict in verdicts):
-        return minima
+    has_images = any(verdict.note for verdict in verdicts)
+    same = _SAME * fit.uncertainty.residual_variance
+    if not np.any(fit.uncertainty.without_influence):
+        same = 0.0
     kept: list[Minimum] = []
     for minimum in minima:
         values = np.sort(minimum.theta)
         for place, other in enumerate(kept):
-            if np.allclose(values, np.sort(other.theta), rtol=1e-3):
+            is_image = np.allclose(values, np.sort(other.theta), rtol=1e-3)
+            is_on_curve = abs(minimum.loss - other.loss) < same
+            if (has_images and is_image) or is_on_curve:
                 kept[place] = other._replace(starts=other.starts + minimum.starts)
                 break
         else:

@@ -3,6 +3,7 @@
 import abc
 import os
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -11,10 +12,17 @@ from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._problem.history import time_zero
+from .._problem.network_weights import (
+    Networks,
+    count_weights,
+    named_indices,
+    networks_of,
+)
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import Solution
 from .._solve.solve import solve
+from .._util.data_frame import frame_of_rows
 from .._util.json_numbers import nonfinite_as_none
 from .._util.text_table import table_lines
 from ..torch._from_torch import TorchParts, to_torch
@@ -49,6 +57,12 @@ class AbstractFit(abc.ABC):
         """The learned parameters by name."""
         return dict(zip(self.names, self.best.tolist()))
 
+    @cached_property
+    def networks(self) -> Networks:
+        """Where the weights of each network stand in `names`, as {"network `g`": (2, 3,
+        4)}. Tables do not list them."""
+        return networks_of(self.problem, self.names)
+
     @property
     def solution(self) -> Solution:
         """The learned trajectory, at the times of the data."""
@@ -79,6 +93,10 @@ class AbstractFit(abc.ABC):
     @abc.abstractmethod
     def summary(self) -> list[dict[str, Any]]:
         """A row for each parameter."""
+
+    def to_frame(self) -> Any:
+        """The rows of `summary` as a pandas data frame, by name."""
+        return frame_of_rows(self.summary())
 
     @abc.abstractmethod
     def plot(self, ax: Any = None) -> Any:
@@ -123,14 +141,16 @@ class FitResult(AbstractFit):
         }
 
     def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter: name, start and estimate."""
-        rows = zip(self.names, self.first.tolist(), self.best.tolist())
-        return [{"name": n, "start": a, "estimate": b} for n, a, b in rows]
+        """A row for each parameter, without the weights of networks: name, start and
+        estimate."""
+        rows = list(zip(self.names, self.first.tolist(), self.best.tolist()))
+        named = [rows[j] for j in named_indices(len(rows), self.networks)]
+        return [{"name": n, "start": a, "estimate": b} for n, a, b in named]
 
     def __str__(self) -> str:
         rows = [
-            (name, f"{first:.5g}", f"{best:.5g}")
-            for name, first, best in zip(self.names, self.first, self.best)
+            (row["name"], f"{row['start']:.5g}", f"{row['estimate']:.5g}")
+            for row in self.summary()
         ]
         table = table_lines(
             [("parameter", "start", "learned"), *rows],
@@ -139,7 +159,7 @@ class FitResult(AbstractFit):
         )
         fell = f" (from {self.losses[0]:.5g})" if len(self.losses) else ""
         loss = f"loss {self.loss:.5g}{fell}, {self.epochs} epochs, {self.seconds:.2g} s"
-        return "\n".join([*table, loss, self.message])
+        return "\n".join([*table, *count_weights(self.networks), loss, self.message])
 
     def plot(self, ax: Any = None) -> Any:
         """A matplotlib figure: data, start and learned trajectory, and the loss. `ax`

@@ -60,6 +60,7 @@ def _free(setup: FitSetup) -> dict[str, Any]:
         "names": setup.model.free.names,
         "lower": setup.lower,
         "upper": setup.upper,
+        "given": setup.is_given,
         "guess": setup.guess,
         "history": setup.is_history,
         "frequencies": setup.is_frequency,
@@ -106,12 +107,16 @@ def _profile(profile: Profile) -> dict[str, Any]:
         "values": profile.values,
         "r": profile.r,
         "z": profile.theta,
+        "breakdown": profile.breakdown,
     }
 
 
 def _assessment(assessment: Assessment) -> dict[str, Any]:
-    """The verdicts are not saved: they follow from the profiles."""
     return {
+        "verdicts": [
+            [verdict.verdict, verdict.pattern, verdict.note]
+            for verdict in assessment.verdicts
+        ],
         "ties": assessment.ties,
         "fitted": assessment.fitted,
         "checks": [
@@ -119,6 +124,8 @@ def _assessment(assessment: Assessment) -> dict[str, Any]:
             for check in assessment.checks
         ],
         "other_history": assessment.other_history,
+        "level": assessment.level,
+        "explained": assessment.explained,
     }
 
 

@@ -42,6 +42,11 @@ def read_saved(path: str | os.PathLike[str]) -> dict[str, Any]:
     a folder with a `result.json`."""
     name = file_name(path)
     if Path(path).is_dir():
+        if not (Path(path) / RESULT).exists():
+            raise ResultError(
+                f"{name}: this folder holds no saved fit: it has no file {RESULT}. "
+                "Give a folder that `ddefind fit --out` wrote, or the file itself."
+            )
         path = Path(path) / RESULT
         name = file_name(path)
     body = _parsed(path, name)

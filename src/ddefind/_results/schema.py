@@ -9,6 +9,8 @@ one schema reads them all."""
 
 from typing import Any
 
+from .._inference.identifiability import VERDICTS
+from .._inference.profile_end import BREAKDOWNS
 from .._util.errors import ResultError
 from .fields import (
     Array,
@@ -74,6 +76,7 @@ _FREE_ARRAY = {
     "free": Array(int, "elements"),
     "like": Array(int, "elements"),
 }
+_CELL = ByType({str: Text(), float: Real(), int: Real(), bool: Flag()})
 _COMMON = {
     "text": Text(),
     "status": Text(tuple(status.name for status in Status)),
@@ -84,7 +87,7 @@ _COMMON = {
     "tolerances": Maybe(Record({"rtol": Real(), "atol": Maybe(Real())})),
     "steps_per_delay": Whole(1),
     "data": _DATA,
-    "table": Many(Named(Maybe(ByType({str: Text(), float: Real(), int: Real()})))),
+    "table": Many(Named(Maybe(_CELL))),
 }
 _SEARCH = Record(
     {
@@ -94,7 +97,7 @@ _SEARCH = Record(
                 "gram": Array(float, "p+1", "p+1"),
                 "squares": Array(float, "k"),
                 "evaluations": Whole(),
-                "status": Whole(high=5),
+                "status": Whole(high=6),
                 "n": Whole(1),
                 "rounding": Real(low=0.0),
                 "starts": Whole(),
@@ -119,14 +122,18 @@ _PROFILE = Record(
         "values": Array(float, "points"),
         "r": Array(float, "points"),
         "z": Array(float, "points", "p"),
+        "breakdown": Row([Text(BREAKDOWNS), Text(BREAKDOWNS)]),
     }
 )
 _ASSESSMENT = Record(
     {
+        "verdicts": Maybe(Many(Row([Text(VERDICTS), Text(), Text()]), "p")),
         "ties": Many(Row([Real(), Array(float, "p")])),
         "fitted": Array(float, "N", "k"),
         "checks": Many(Row([Text(), Text(), Real(), Real(low=0.0)])),
         "other_history": Maybe(Row([Text(), Real(), Real(), Real(low=0.0), Flag()])),
+        "level": Real(low=0.0),
+        "explained": Maybe(Row([Many(Real(), "k"), Many(Real(), "k"), Flag()])),
     }
 )
 # The process noise of a fit by multiple shooting, and the path at its nodes.
@@ -161,6 +168,7 @@ _ESTIMATE = Record(
                 "names": Many(Text(), "p"),
                 "lower": Array(float, "p"),
                 "upper": Array(float, "p"),
+                "given": Array(bool, "sides", "p"),
                 "guess": Array(float, "p"),
                 "history": Array(bool, "p"),
                 "frequencies": Array(bool, "p"),
@@ -204,7 +212,7 @@ def read_content(content: dict[str, Any]) -> dict[str, Any]:
     names = names.get("names") if isinstance(names, dict) else None
     if not isinstance(names, list):
         raise ResultError("`free.names` must be a list.")
-    sizes: Sizes = {"p": len(names), "p+1": len(names) + 1}
+    sizes: Sizes = {"p": len(names), "p+1": len(names) + 1, "sides": 2}
     read = _KINDS[kind].read(content, "", sizes)
     return {**read, "kind": kind, "problem": _read_problem(content.get("problem"))}
 

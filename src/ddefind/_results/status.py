@@ -24,6 +24,10 @@ class Status(enum.Enum):
     )
     converged_step = "Converged: no step promises to lower the sum of squares further."
     exact = "Converged: the model passes through the data, up to rounding."
+    converged_kink = (
+        "Converged: no move of up to a standard error lowers the sum of squares, "
+        "though its slope is not zero (a kink, or lost digits)."
+    )
     limit = (
         "Stopped before convergence, after the most evaluations that a fit may take. "
         "Bound the parameters, or fix those that the data cannot determine."
@@ -42,5 +46,6 @@ class Status(enum.Enum):
             Status.settled,
             Status.converged_gradient,
             Status.converged_step,
+            Status.converged_kink,
             Status.exact,
         )

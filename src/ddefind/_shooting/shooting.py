@@ -9,7 +9,7 @@
 4. The steps between the nodes are halved until the estimates no longer change.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -53,7 +53,7 @@ class ShootingResult:
     standard deviation of the measurement noise of each quantity.
 
     `step_error` is how far the free values moved when the steps were halved for the
-    last time, in standard errors."""
+    last time, in standard errors. `interrupted` says that the user ended the work."""
 
     theta: np.ndarray
     covariance: np.ndarray
@@ -62,29 +62,54 @@ class ShootingResult:
     rounds: int
     has_settled: bool
     step_error: float
+    interrupted: bool
+
+
+# What `shoot` does, for a progress bar.
+PHASES = ("paths", "process noise", "finer paths")
 
 
 def shoot(
-    setup: FitSetup, problem: Problem, starts: np.ndarray
+    setup: FitSetup,
+    problem: Problem,
+    starts: np.ndarray,
+    report: Callable[[str, np.ndarray], None],
 ) -> ShootingResult | None:
     """The most likely free values, path and noise, from the rows of `starts`; None if
     no start has a finite path.
 
-    `problem` has the values of what is fixed."""
+    `problem` has the values of what is fixed. `report(phase, theta)` is called at the
+    end of each phase. If the user interrupts the work, the result is the best so far;
+    before there is one, the `KeyboardInterrupt` is passed on."""
     longest = _longest_step(setup, setup.model.free.problem_at(starts[0], problem))
     nodes = place_nodes(setup.data.t, longest, setup.data.T)
     looks = [_first_look(setup, problem, nodes, theta) for theta in starts]
     fits = sorted((fit for fit in looks if fit.is_usable), key=_deviance)
+    if fits:
+        report(PHASES[0], fits[0].theta)
     settled = [_settle(fit, False) for fit in _distinct(fits)]
     settled = [each for each in settled if each.fit.is_usable]
     if not settled:
         return None
     best = min(settled, key=lambda each: _deviance(each.fit))
+    error, interrupted = np.inf, False
+    try:
+        best = _with_best_levels(best)
+        report(PHASES[1], best.fit.theta)
+        best, error = _halve_steps(best)
+        report(PHASES[2], best.fit.theta)
+    except KeyboardInterrupt:
+        interrupted = True
+    return _result(best, error, interrupted)
+
+
+def _with_best_levels(best: "_Settled") -> "_Settled":
+    """The fit with disturbances of constant size, or with some that are a share of the
+    state if they are clearly more likely."""
     other = _settle(best.fit, True)
     if other.fit.is_usable and _deviance(other.fit) < _deviance(best.fit) - _CLEARLY:
-        best = other
-    best, error = _halve_steps(best)
-    return _result(best, error)
+        return other
+    return best
 
 
 def _deviance(fit: JointFit) -> float:
@@ -218,7 +243,7 @@ def _on_nodes(fit: JointFit, nodes: Nodes, is_relative: bool) -> JointFit:
     return evaluate(replace(fit.problem, nodes=nodes), noise, x, fit.theta)
 
 
-def _result(settled: _Settled, error: float) -> ShootingResult:
+def _result(settled: _Settled, error: float, interrupted: bool) -> ShootingResult:
     fit, setup = settled.fit, settled.fit.problem.setup
     shares = np.exp(fit.noise.log_sd[fit.problem.process])
     sd = shares if settled.is_relative else shares * fit.noise.level[0]
@@ -244,4 +269,5 @@ def _result(settled: _Settled, error: float) -> ShootingResult:
         settled.rounds,
         settled.is_ok,
         error,
+        interrupted,
     )

@@ -23,6 +23,7 @@ from .._adaptive.methods import AbstractAdaptive, Radau
 from .._adaptive.reverse import solve_with_vjp
 from .._problem.delays import delay_names
 from .._problem.problem import Problem
+from .._util import wording
 from .._util.arrays import is_concrete, is_traced
 from .dense_path import AdaptiveDensePath
 
@@ -132,7 +133,8 @@ def explain(
         return (
             f"The delay `{name}` becomes negative: it is {delays.min():.4g} just after "
             f"t = {t:.6g}. The equation would need the future there. Change the "
-            "formula of the delay or its parameters, or solve up to an earlier `T`."
+            "formula of the delay or its parameters, or "
+            f"{wording.EARLIER_END}."
         )
     x = np.asarray(result.x)[: problem.dimension]
     values = ", ".join(f"{value:.4g}" for value in x)
@@ -143,9 +145,9 @@ def explain(
             "solution grows beyond all bounds there, or the right-hand side or a delay "
             "is not defined, or jumps with the state."
         )
-    advice = "" if isinstance(solver, Radau) else " Try `solver=dd.Radau()`."
+    advice = "" if isinstance(solver, Radau) else f" Try {wording.solver('Radau')}."
     return (
         f"The solution up to T = {T:g} needs too many steps: after {int(result.tries)} "
-        f"of them it is at t = {t:.6g}, where x is {values}.{advice} Otherwise raise "
-        "`rtol`, or `max_steps` if you gave it."
+        f"of them it is at t = {t:.6g}, where x is {values}.{advice} "
+        f"{wording.FEWER_STEPS}"
     )

@@ -16,6 +16,7 @@ from .._adaptive.methods import AbstractAdaptive, Radau, Tsit5
 from .._problem.delays import delay_vector, in_structure
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
+from .._util import wording
 from .._util.errors import check_instance
 from .adaptive_solution import solve_adaptive, try_adaptive
 from .runge_kutta import RK4, AbstractSolver
@@ -54,9 +55,11 @@ def default_solver(problem: Problem, solver: Any) -> AbstractSolver | AbstractAd
 def refuse_fixed_steps(solver: Any) -> None:
     """Raise an error: delays that are more than a number need adaptive steps."""
     raise ValueError(
-        f"`{type(solver).__name__}` takes fixed steps, which are for delays that are "
-        "numbers. For a delay that depends on time or state, is neutral or distributed "
-        'use `solver="auto"`, `dd.Tsit5()`, or `dd.Radau()` if the equation is stiff.'
+        f"{wording.solver_name(type(solver).__name__)} takes fixed steps, which are "
+        "for delays that are numbers. For a delay that depends on time or state, is "
+        f"neutral or distributed use {wording.AUTOMATIC_SOLVER}, "
+        f"{wording.solver('Tsit5')}, or {wording.solver('Radau')} if the equation is "
+        "stiff."
     )
 
 

@@ -33,6 +33,12 @@ def as_vector_parameter(value: Any) -> Any:
     return value
 
 
+def is_parameter(leaf: Any) -> bool:
+    """Return whether a leaf of a problem is learned: a floating-point array of JAX. An
+    array of NumPy is a table of constants."""
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.floating)
+
+
 def is_traced(tree: Any) -> bool:
     """Return whether JAX traces an array of a tree: for `jax.jit`, or to differentiate
     it."""

@@ -31,6 +31,22 @@ def quoted(text: str, length: int = 40) -> str:
     return repr(text if len(text) <= length else text[: length - 3] + "...")
 
 
+def shown(value: Any, length: int = 60) -> str:
+    """Return any value for use in a message: as Python writes it, or, if that is long,
+    what it is.
+
+    >>> shown(5), shown([0.5] * 100)
+    ('5', 'a list of length 100')
+    """
+    text = repr(value)
+    if len(text) <= length and "\n" not in text:
+        return text
+    kind = type(value).__name__
+    if hasattr(value, "shape"):
+        return f"an object {kind} of shape {value.shape}"
+    return f"a {kind} of length {len(value)}" if hasattr(value, "__len__") else text
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is most similar to `name`, or None if none is."""
     known = list(known)
@@ -67,7 +83,8 @@ def check_instance(argument: str, value: Any, kind: type, example: str) -> None:
         )
     if not isinstance(value, kind):
         raise TypeError(
-            f"`{argument}` must be an instance such as `{example}`, but got {value!r}."
+            f"`{argument}` must be an instance such as `{example}`, but got "
+            f"{shown(value)}."
         )
 
 

@@ -51,7 +51,7 @@ class Reporter:
         fits: int,
     ):
         if progress is None:
-            progress = sys.stderr.isatty()
+            progress = sys.stderr is not None and sys.stderr.isatty()
         self.callback = progress if callable(progress) else None
         self.epochs, self.fits = epochs, fits
         self.bar: Any = _bar() if progress is True else None

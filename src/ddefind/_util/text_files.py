@@ -105,9 +105,12 @@ def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file in one step: whatever happens, the path holds either the whole new
     content or what it held before.
 
-    The content goes to a temporary file in the same folder, which is then renamed.
+    The content goes to a temporary file in the same folder, which is then renamed. A
+    text may hold names of files that are not in the encoding of the system: they are
+    written as they were.
     """
-    data = content.encode() if isinstance(content, str) else content
+    is_text = isinstance(content, str)
+    data = content.encode("utf-8", "surrogateescape") if is_text else content
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {file_name(path.parent)}")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

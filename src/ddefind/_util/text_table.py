@@ -95,13 +95,17 @@ def format_number(value: float, digits: int | None) -> str:
 
 
 def format_interval(low: float, high: float, digits: int | None) -> str:
-    """Format an interval with `digits` decimals. An open end is printed as infinite.
+    """Format an interval with `digits` decimals. One that is open on a side is printed
+    as a limit, and one that is open on both sides or not known as a dash.
 
-    >>> format_interval(0.5, float("inf"), 2)
-    '[0.50, inf]'
+    >>> format_interval(0.5, 2.25, 2), format_interval(0.5, float("inf"), 2)
+    ('[0.50, 2.25]', '> 0.50')
+    >>> format_interval(float("-inf"), float("inf"), 2)
+    '-'
     """
-    ends = [
-        format_number(end, digits) if np.isfinite(end) else str(end)
-        for end in (low, high)
-    ]
-    return f"[{', '.join(ends)}]"
+    lowest, highest = (format_number(end, digits) for end in (low, high))
+    if np.isfinite(low) and np.isfinite(high):
+        return f"[{lowest}, {highest}]"
+    if np.isfinite(low):
+        return f"> {lowest}"
+    return f"< {highest}" if np.isfinite(high) else "-"

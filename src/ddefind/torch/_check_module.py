@@ -10,7 +10,6 @@ import contextlib
 import copy
 import inspect
 import logging
-import sysconfig
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
@@ -18,19 +17,14 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from .._problem.delays import delay_count, in_structure, is_several
+from .._util import users_code
 from .._util.errors import check_instance
 from ._import_torch import torch
 
 # If the number of components is not given, all numbers up to this one are tried.
 _MAX_DIMENSION = 64
-# Lines of code in these places are not the user's.
-_LIBRARY_PATHS = (
-    str(Path(torch.__file__).parent),
-    str(Path(__file__).parent),
-    sysconfig.get_path("stdlib"),
-    "<string>",
-    "<eval_with_key>",
-)
+# Torch itself is not the user's code.
+_TORCH = (str(Path(torch.__file__).parent),)
 # Layers whose result is random, or whose state changes, in training mode.
 _TRAINING_DEPENDENT = (
     torch.nn.modules.dropout._DropoutNd,
@@ -59,10 +53,7 @@ def forward_name(module: torch.nn.Module) -> str:
 
 def users_line(frames: Iterable[traceback.FrameSummary]) -> str:
     """The last line of the user's own code in a stack trace, for error messages."""
-    frames = list(frames)
-    users = [f for f in frames if not f.filename.startswith(_LIBRARY_PATHS)]
-    frame = (users or frames)[-1]
-    return f"{frame.filename}:{frame.lineno}: `{(frame.line or '').strip()}`"
+    return users_code.users_line(frames, _TORCH)
 
 
 @contextlib.contextmanager

@@ -121,6 +121,16 @@ class TorchModule:
             "`Problem(from_torch(module, tau=tau), history, tau)`."
         )
 
+    def network_of(self, parameter: str) -> str | None:
+        """The outermost layer of `torch.nn` that a parameter belongs to, such as `net`
+        for `net.0.weight`; None if it is a parameter of the user's own module."""
+        inside, names = self._origin.module, parameter.split(".")[:-1]
+        for depth in range(len(names) + 1):
+            if type(inside).__module__.startswith("torch.nn."):
+                return ".".join(names[:depth])
+            inside = getattr(inside, names[depth]) if depth < len(names) else None
+        return None
+
     def to_torch(self) -> "torch.nn.Module":
         """A copy of the original torch module, with the present parameter values."""
         from ._convert import module_with_values

@@ -1,0 +1,131 @@
+"""`ddefind predict`: what a saved fit says of times beyond the data."""
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from . import options as opt
+from .messages import EXIT_CODES, Messages, errors_as_messages, print_json
+from .parse_options import OptionError, check_level, number_or_text, parse_real
+from .startup import quick_start
+
+if TYPE_CHECKING:
+    from .._data.data import Data
+    from .._inference.predict import Prediction
+    from .._results.estimate import Estimate
+
+PREDICT_EXAMPLES = f"""\
+\b
+Examples:
+  ddefind predict result --until 30
+  ddefind predict result --until 2025-06-30 --level 0.9 --out prediction.csv
+
+\b
+RESULT is the folder that `ddefind fit --out` wrote. The band holds the curve with the
+probability of --level (0.95 by default), and "with noise" a new measurement. Printed
+are 12 times after the data; --out writes all 201 times, from the beginning on:
+NAME_low and NAME_high are the band, NAME_noisy_low and NAME_noisy_high hold a new
+measurement. The code of a model in a file (--model) is run.
+
+{EXIT_CODES}
+"""
+
+# The number of rows of a printed table.
+_ROWS = 12
+
+
+def predict(
+    result: opt.Result,
+    until: opt.Until = None,
+    level: opt.Level = None,
+    out: opt.PredictionFile = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Predict with a fit that was written earlier, beyond its data."""
+    with errors_as_messages():
+        share = check_level(0.95 if level is None else parse_real("--level", level))
+        with quick_start():
+            from .saved_fits import load_fit
+
+            fit = load_fit(result)
+            last = _last_time(fit, number_or_text(until))
+            prediction = fit.predict(last, level=share)
+            _show(fit.data, prediction, out, Messages(quiet), as_json)
+
+
+def _last_time(fit: "Estimate", until: float | str | None) -> float:
+    """Return the last time of the prediction, counted from time 0 of the fit."""
+    from .._data.source_times import time_of
+
+    last = fit.data.T if until is None else time_of(fit.data, until)
+    if last <= fit.time_zero:
+        raise OptionError(
+            f"`--until` is {until}, which is not after the end of the history, where "
+            "the fit begins."
+        )
+    return last
+
+
+def _show(
+    data: "Data",
+    prediction: "Prediction",
+    out: opt.PredictionFile,
+    messages: Messages,
+    as_json: bool,
+) -> None:
+    """Print the prediction, and write all of it to the file `out`."""
+    from .._util.text_files import write_whole
+    from .output_folder import csv_text
+
+    rows = _rows(data, prediction)
+    if as_json:
+        print_json({"level": prediction.level, "rows": rows, "notes": prediction.notes})
+    else:
+        typer.echo(_table(data, prediction))
+    if out is not None:
+        write_whole(out, csv_text(rows))
+        messages.say(f"Written to {out}: {len(rows)} times.")
+
+
+def _rows(data: "Data", prediction: "Prediction") -> list[dict[str, Any]]:
+    """Return a row for each time, with the times of the source of the data."""
+    from .._data.source_times import source_times
+
+    name, times = source_times(data, prediction.t)
+    columns: dict[str, Any] = {name: times}
+    for c, quantity in enumerate(prediction.names):
+        columns[quantity] = prediction.mean[:, c].tolist()
+        columns[f"{quantity}_low"] = prediction.low[:, c].tolist()
+        columns[f"{quantity}_high"] = prediction.high[:, c].tolist()
+        columns[f"{quantity}_noisy_low"] = prediction.noisy_low[:, c].tolist()
+        columns[f"{quantity}_noisy_high"] = prediction.noisy_high[:, c].tolist()
+    return [dict(zip(columns, row)) for row in zip(*columns.values())]
+
+
+def _table(data: "Data", prediction: "Prediction") -> str:
+    """Return the table that is printed: times after the data or, if there are none, all
+    times; and the notes on the bands."""
+    import numpy as np
+
+    from .._data.source_times import source_times
+    from .._util.text_table import table_lines
+
+    later = np.flatnonzero(prediction.t >= data.T)
+    shown = later if len(later) > 1 else np.arange(len(prediction.t))
+    shown = shown[np.unique(np.linspace(0, len(shown) - 1, _ROWS).round().astype(int))]
+    name, times = source_times(data, prediction.t[shown])
+    share = f"{100 * prediction.level:g}%"
+    header = [name]
+    for quantity in prediction.names:
+        header += [quantity, f"{share} band", f"{share} with noise"]
+    rows = [header]
+    for time, i in zip(times, shown):
+        row = [time if isinstance(time, str) else f"{time:.6g}"]
+        for c in range(len(prediction.names)):
+            low, high = prediction.low[i, c], prediction.high[i, c]
+            row += [f"{prediction.mean[i, c]:.4g}", f"[{low:.4g}, {high:.4g}]"]
+            low, high = prediction.noisy_low[i, c], prediction.noisy_high[i, c]
+            row += [f"[{low:.4g}, {high:.4g}]"]
+        rows.append(row)
+    return "\n".join([*table_lines(rows, left=()), *prediction.notes])

@@ -1,0 +1,41 @@
+"""The text that a problem was made from, found again."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._problem.problem import Problem
+from .._util.arrays import is_parameter
+from .equation import Equation, equation
+from .history_kinds import KINDS, is_kind
+
+
+def equation_of(problem: Problem) -> Equation | None:
+    """The equation whose method `problem` made this problem; None if there is none, or
+    if a part of the problem was replaced since.
+
+    Its history is of the problem's kind, or the problem's own history.
+
+    >>> model = equation("x' = -k * x(t - tau)")
+    >>> print(equation_of(model.problem(k=1.0, b=2.0, tau=0.5)))
+    x' = -k * x(t - tau)
+    """
+    texts: Any = getattr(problem.rhs, "_texts", None)
+    if texts is None:
+        return None
+    text, observe = texts
+    plain = equation(text, observe=observe)
+    models = [plain]
+    if plain.history is not None:
+        kinds = [kind for kind in KINDS if is_kind(problem.history, kind)]
+        models = [plain.with_history(each) for each in (*kinds, problem.history)]
+    return next((m for m in models if _is_alike(m.blank, problem)), None)
+
+
+def _is_alike(one: Problem, other: Problem) -> bool:
+    """Whether two problems differ in nothing but numbers."""
+    if jax.tree.structure(one) != jax.tree.structure(other):
+        return False
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other))
+    return all(jnp.shape(a) == jnp.shape(b) for a, b in pairs if is_parameter(a))

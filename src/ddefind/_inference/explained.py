@@ -1,0 +1,181 @@
+r"""How much a model explains, against a constant and a smooth curve, and by chance.
+
+The share of the variance of quantity i that the model explains is the adjusted
+$R^2 = 1 - s_1^2 / s_0^2$. Here $s_1^2$ is the variance of the residuals and $s_0^2$
+that of the data, each over its degrees of freedom. With the variance around a smoothing
+spline in place of $s_1^2$ it is what any smooth curve would explain.
+
+A model with a delay has many shapes, and some of them follow any noise. It explains no
+more than chance if noise around a constant would be followed as well. The statistic is
+the likelihood ratio of the model and a constant for each quantity,
+
+$$\Lambda = \sum_i n_i \log(S_{0i} / S_{1i}),$$
+
+with the sums of squares S. Were the model linear in its k parameters, it would follow
+an F distribution. Since the search takes the best of many shapes, it is larger: F gives
+a lower bound of the p-value. Where this bound is above 5% the fit explains no more than
+chance, and where it is tiny it explains more. In between, the same search is repeated
+for shuffled data, which have no course in time: if any of 19 shuffled sets is followed
+as well, the fit explains no more than chance. Noise passes all 19 in one case of
+twenty."""
+
+from dataclasses import replace
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from .._data.data import Data
+from .._data.smoothing import smooth_variance
+from .._least_squares.explore import explore
+from .._least_squares.ranking import score
+from .._least_squares.setup import FitSetup
+from .._problem.history import Measured
+from .covariance import Uncertainty
+from .evidence import free_count
+
+_LEVEL = 0.05
+# The best of many shapes counts as at most so many independent ones: a p-value of F
+# below the level by this factor leaves no doubt.
+_MOST_SHAPES = 1000
+_SHUFFLES = 19
+# The largest number of starts of a search in shuffled data.
+_STARTS = 32
+# Fewer values of a quantity show no smooth curve.
+_FEWEST_VALUES = 12
+
+
+class Explained(NamedTuple):
+    """What a model explains.
+
+    - `model`: the share of the variance of each quantity that the model explains; NaN
+      where it is not known.
+    - `curve`: the share that a smooth curve explains.
+    - `by_chance`: whether noise around a constant would be fitted as well."""
+
+    model: tuple[float, ...]
+    curve: tuple[float, ...]
+    by_chance: bool
+
+
+def explained(uncertainty: Uncertainty, fitted: np.ndarray) -> Explained | None:
+    """What the model explains; None where there are no degrees of freedom left, or
+    where the data do not vary."""
+    setup, best = uncertainty.setup, uncertainty.search_result.best
+    if not np.isfinite(best.loss[0]) or not np.all(np.isfinite(fitted)):
+        return None
+    k = free_count(setup, best.gram[0])
+    constant, left = _around_constant(setup.data), _residuals(setup, fitted)
+    varies = setup.measured & (constant.squares > 0)
+    if setup.count - k < 1 or not np.array_equal(varies, setup.measured):
+        return None
+    shares = _shares(setup, constant, left, k)
+    ratio = _log_ratio(setup.data, constant.squares, left)
+    return Explained(*shares, _is_chance(uncertainty, ratio, k))
+
+
+class _Constant(NamedTuple):
+    """The constant that fits each quantity best, and the sums of squares around it."""
+
+    mean: np.ndarray
+    squares: np.ndarray
+
+
+def _weights(data: Data) -> np.ndarray:
+    """The weight of each value, zero where nothing was measured."""
+    sd = 1.0 if data.sd is None else np.where(np.isfinite(data.x), data.sd, 1.0)
+    return np.isfinite(data.x) / np.square(sd)
+
+
+def _around_constant(data: Data) -> _Constant:
+    weights, x = _weights(data), np.nan_to_num(data.x)
+    mean = np.sum(weights * x, axis=0) / np.maximum(np.sum(weights, axis=0), 1e-300)
+    return _Constant(mean, np.sum(weights * (x - mean) ** 2, axis=0))
+
+
+def _residuals(setup: FitSetup, fitted: np.ndarray) -> np.ndarray:
+    """The sum of squares around the model, of each quantity."""
+    data = setup.data
+    return np.sum(_weights(data) * (np.nan_to_num(data.x) - fitted) ** 2, axis=0)
+
+
+def _shares(
+    setup: FitSetup, constant: _Constant, left: np.ndarray, k: float
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The shares that the model and a smooth curve explain. The parameters are divided
+    among the quantities in proportion to their numbers of values."""
+    count = np.isfinite(setup.data.x).sum(axis=0)
+    rest = np.maximum(count * (1 - k / setup.count), 1e-9)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = constant.squares / (count - 1)
+        model = 1 - left / rest / variance
+        curve = 1 - smooth_variance(setup.data, _weights(setup.data)) / variance
+    model = np.where(setup.measured & (count > 1), model, np.nan)
+    curve = np.where(count >= _FEWEST_VALUES, curve, np.nan)
+    return tuple(model.tolist()), tuple(curve.tolist())
+
+
+def _log_ratio(data: Data, around: np.ndarray, left: np.ndarray) -> float:
+    """The likelihood ratio per value, from the sums of squares around a constant and
+    around the model. Where the noise is given, the sums are added up first."""
+    count = np.isfinite(data.x).sum(axis=0)
+    if data.sd is not None:
+        around, left, count = around.sum()[None], left.sum()[None], np.ones(1)
+    here = count > 0
+    logs = np.log(around[here] / np.maximum(left[here], 1e-300))
+    return float(np.sum(count[here] * logs) / np.sum(count[here]))
+
+
+def _is_chance(uncertainty: Uncertainty, ratio: float, k: float) -> bool:
+    setup = uncertainty.setup
+    p = _least_p(setup, ratio, k)
+    if p > _LEVEL or p < _LEVEL / _MOST_SHAPES:
+        return p > _LEVEL
+    if isinstance(setup.model.fixed.history, Measured) or setup.model.is_adaptive:
+        # A measured past cannot be shuffled, and adaptive steps take too long.
+        return False
+    random = np.random.default_rng(0)
+    starts = min(uncertainty.search_result.starts, _STARTS)
+    return any(
+        _shuffled_ratio(setup, starts, random) >= ratio for _ in range(_SHUFFLES)
+    )
+
+
+def _least_p(setup: FitSetup, ratio: float, k: float) -> float:
+    """The p-value if the model were linear in its k parameters."""
+    from scipy.special import fdtrc
+
+    more = max(k - int(setup.measured.sum()), 1.0)
+    freedom = max(setup.count - k, 1.0)
+    return float(fdtrc(more, freedom, max(np.expm1(ratio), 0.0) * freedom / more))
+
+
+def _shuffled_ratio(setup: FitSetup, starts: int, random: np.random.Generator) -> float:
+    """The likelihood ratio of the best fit to shuffled data."""
+    data = _shuffled(setup.data, random)
+    other = replace(setup, data=data)
+    count = np.maximum(np.isfinite(data.x).sum(axis=0), 1)
+    around = _around_constant(data).squares
+    noise = np.sqrt(np.where(setup.measured, around, 1.0) / count)
+    points = other.points(noise)
+    seed = int(random.integers(2**31))
+    looks = list(islice(explore(other, starts, seed, points, noise), 2))
+    fits = looks[-1][0]
+    best = int(np.argmin(score(other, fits)))
+    if not np.isfinite(fits.loss[best]):
+        return -np.inf
+    left = fits.squares[best] if data.sd is None else fits.loss[best][None]
+    return _log_ratio(data, around, left)
+
+
+def _shuffled(data: Data, random: np.random.Generator) -> Data:
+    """The data with the deviations from the mean of each quantity, in units of their
+    noise, in another order."""
+    mean, x = _around_constant(data).mean, data.x.copy()
+    sd = np.ones_like(x) if data.sd is None else data.sd
+    for column in range(x.shape[1]):
+        here = np.isfinite(x[:, column])
+        deviations = (x[here, column] - mean[column]) / sd[here, column]
+        shuffled = random.permutation(deviations) * sd[here, column]
+        x[here, column] = mean[column] + shuffled
+    return Data(data.t, x, sd=data.sd, names=data.names)

@@ -1,0 +1,66 @@
+"""The interval of each parameter, as it is reported: cut at the bounds that the
+user gave, which count as known, and marked there."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from .._util.text_table import format_interval, format_number
+
+if TYPE_CHECKING:
+    from .estimate import Estimate
+
+# What marks an end that is a bound.
+_MARK = "*"
+EXPLANATION = f"{_MARK} is a bound that was given: the data set no limit before it."
+
+
+class Limits(NamedTuple):
+    """The ends of an interval, infinite where nothing limits the parameter and NaN
+    where nothing is known; and whether they are bounds that were given."""
+
+    low: float
+    high: float
+    low_is_bound: bool
+    high_is_bound: bool
+
+    @property
+    def has_bounds(self) -> bool:
+        return self.high_is_bound or self.low_is_bound
+
+    def text(self, digits: int | None) -> str:
+        """The interval in a table, with bounds marked.
+
+        >>> Limits(0.5, 1.0, False, True).text(2)
+        '[0.50, 1.00*]'
+        >>> Limits(-np.inf, 3.4, False, False).text(1)
+        '< 3.4'
+        """
+        if not self.has_bounds:
+            return format_interval(self.low, self.high, digits)
+        if not np.isfinite(self.low + self.high):
+            # A bound alone says nothing about a parameter without any other limit.
+            return format_interval(np.nan, np.nan, digits)
+        ends = zip((self.low, self.high), (self.low_is_bound, self.high_is_bound))
+        texts = [
+            f"{end:.5g}{_MARK}" if is_bound else format_number(end, digits)
+            for end, is_bound in ends
+        ]
+        return f"[{', '.join(texts)}]"
+
+
+def limits(fit: "Estimate") -> list[Limits]:
+    """The limits of each free parameter of a fit that has intervals."""
+    assert fit.assessment is not None
+    setup = fit.setup
+    found = []
+    for j, profile in enumerate(fit.assessment.profiles):
+        low, high = profile.interval
+        low_is_bound = bool(low < setup.lower[j] or np.isneginf(low))
+        low_is_bound &= bool(setup.is_given[0, j])
+        high_is_bound = bool(high > setup.upper[j] or np.isposinf(high))
+        high_is_bound &= bool(setup.is_given[1, j])
+        low = float(setup.lower[j]) if low_is_bound else low
+        high = float(setup.upper[j]) if high_is_bound else high
+        found.append(Limits(low, high, low_is_bound, high_is_bound))
+    return found

@@ -1,0 +1,112 @@
+"""What JAX cannot compile in a user's function, in a sentence with its line.
+
+JAX calls a function once, with placeholders instead of numbers, and compiles what it
+did with them. An `if` on a placeholder, or a function of NumPy, is an error of JAX.
+Errors of other kinds are the user's own and pass as they are."""
+
+import contextlib
+import sysconfig
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+
+# Lines of code in these places are not the user's.
+_LIBRARIES = (
+    *(str(module.__file__).removesuffix("__init__.py") for module in (eqx, jax, np)),
+    str(Path(__file__).parent.parent),
+    "<string>",
+    "<eval_with_key>",
+)
+_STANDARD = sysconfig.get_path("stdlib")
+
+_DECIDES = (
+    "decides by a value that is not known yet",
+    "choose with `jnp.where(condition, a, b)` (`import jax.numpy as jnp`) instead of "
+    "`if`, `and`, `or`, `min` or `max`",
+)
+_SELECTS = (
+    "selects elements by a condition",
+    "choose with `jnp.where(condition, a, b)` (`import jax.numpy as jnp`)",
+)
+_CALLS_NUMPY = (
+    "gives a value that is not known yet to NumPy, or to a library that is built on it",
+    "use the same function of `jax.numpy` (`import jax.numpy as jnp`), as `jnp.exp` "
+    "for `np.exp`, and `jnp.stack([a, b])` for `np.array([a, b])`",
+)
+_TAKES_NUMBER = (
+    "takes a value that is not known yet as a Python number, as functions of `math`, "
+    "`float`, `int` and `range` do",
+    "use `jax.numpy` (`import jax.numpy as jnp`), as `jnp.exp` for `math.exp`, and "
+    "run loops a fixed number of times",
+)
+
+
+def users_line(
+    frames: Iterable[traceback.FrameSummary], libraries: tuple[str, ...] = ()
+) -> str:
+    """The last line of the user's own code in a stack trace, for error messages: not
+    in JAX, NumPy or this package, nor in one of the other `libraries`."""
+    frames = list(frames)
+    known = (*_LIBRARIES, *libraries)
+    users = [
+        frame
+        for frame in frames
+        if not frame.filename.startswith(known)
+        and not _is_standard_library(frame.filename)
+    ]
+    frame = (users or frames)[-1]
+    return f"{frame.filename}:{frame.lineno}: `{(frame.line or '').strip()}`"
+
+
+def _is_standard_library(filename: str) -> bool:
+    return filename.startswith(_STANDARD) and "site-packages" not in filename
+
+
+@contextlib.contextmanager
+def compilable(name: str) -> Iterator[None]:
+    """Turn an error of JAX, about code that it cannot compile, into a sentence on the
+    user's function `name`.
+
+    >>> import math
+    >>> def decay(x):
+    ...     return math.exp(x)
+    >>> with compilable("rhs"):
+    ...     jax.eval_shape(decay, 1.0)
+    Traceback (most recent call last):
+    ...
+    ValueError: `rhs` takes a value ... as a Python number, as functions of `math`, ...
+    """
+    try:
+        yield
+    except (TypeError, ValueError, IndexError) as error:
+        reason = _reason(error)
+        if reason is None:
+            raise
+        what, remedy = reason
+        place = users_line(traceback.extract_tb(error.__traceback__))
+        raise ValueError(
+            f"`{name}` {what}, at {place}. It is compiled once for all values: "
+            f"{remedy}."
+        ) from None
+
+
+def _reason(error: BaseException) -> tuple[str, str] | None:
+    """What a function does that JAX cannot compile, and what to do instead; None if
+    the error is not of this kind."""
+    if isinstance(error, jax.errors.TracerBoolConversionError):
+        return _DECIDES
+    if isinstance(error, jax.errors.NonConcreteBooleanIndexError):
+        return _SELECTS
+    if isinstance(error, jax.errors.TracerArrayConversionError):
+        return _CALLS_NUMPY
+    if isinstance(error, jax.errors.ConcretizationTypeError):
+        return _TAKES_NUMBER
+    if isinstance(error, jax.errors.TracerIntegerConversionError):
+        return _TAKES_NUMBER
+    if isinstance(error.__cause__, jax.errors.JAXTypeError):
+        return _CALLS_NUMPY  # NumPy raises an error of its own after that of JAX.
+    return None

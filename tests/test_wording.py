@@ -1,0 +1,112 @@
+"""Remedies in the words of Python and of the command line."""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ddefind as dd
+from ddefind._cli.main import app
+from ddefind._util import wording
+from support.command import run
+from support.options import QUIET
+
+# A value for each argument of the functions that make wordings.
+ARGUMENTS = {
+    "count": 200,
+    "threshold": 1.345,
+    "side": "upper",
+    "kind": "affine",
+    "name": "Radau",
+    "names": ("x",),
+    "rtol": "1e-9",
+    "value": "5",
+}
+
+
+def all_wordings():
+    """Every wording of the vocabulary, by its name."""
+    for name, value in vars(wording).items():
+        if isinstance(value, wording.Wording):
+            yield name, value
+        elif inspect.isfunction(value) and value.__module__ == wording.__name__:
+            arguments = inspect.signature(value).parameters
+            made = value(*[ARGUMENTS[a] for a in arguments]) if arguments else None
+            if isinstance(made, wording.Wording):
+                yield name, made
+
+
+WORDINGS = dict(all_wordings())
+
+
+def options():
+    """All options of all commands, as their functions declare them."""
+    declared = [command.callback for command in app.registered_commands]
+    folder = Path(wording.__file__).parents[1] / "_cli"
+    text = (folder / "options.py").read_text()
+    names = {name for each in declared if each for name in vars_of(each)}
+    return {*re.findall(r'"(--[\w-]+)"', text), *(f"--{name}" for name in names)}
+
+
+def vars_of(command):
+    return inspect.signature(command).parameters
+
+
+def test_there_is_a_vocabulary():
+    assert len(WORDINGS) > 25
+
+
+@pytest.mark.parametrize("name", WORDINGS)
+def test_both_ways_have_what_is_named(name):
+    words = WORDINGS[name]
+    # On the command line every option exists, and nothing of Python is said.
+    for option in re.findall(r"--[\w-]+", words.command_line):
+        assert option in options()
+    assert "dd." not in words.command_line and "()" not in words.command_line
+    # In Python every name exists, and no option is said.
+    assert "--" not in words.python
+    for public in re.findall(r"dd\.(\w+)", words.python):
+        assert hasattr(dd, public)
+
+
+def test_the_words_are_those_of_the_way():
+    assert str(wording.huber(2.0)) == "`dd.LeastSquares(huber=2.0)`"
+    with wording.command_line_words():
+        assert f"{wording.huber(2.0)}" == "`--huber 2.0`"
+    assert str(wording.huber(2.0)) == "`dd.LeastSquares(huber=2.0)`"
+
+
+def rejected_data(folder):
+    t = np.linspace(0, 10, 60)
+    path = folder / "data.csv"
+    rows = np.column_stack([t, 2 + np.sin(2 * t) + 0.05 * np.cos(17 * t)])
+    np.savetxt(path, rows, delimiter=",", header="t,x", comments="")
+    return path
+
+
+def test_a_rejected_model_is_said_in_both_ways(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("DDEFIND_CACHE", "off")
+    path, text = rejected_data(tmp_path), "x' = -k * x"
+    # The model is rejected: the fit is done, but doubtful.
+    assert run("fit", path, "-e", text, "--starts", 2) == 3
+    shown = capsys.readouterr().out
+    assert "rejected" in shown and "`--method multiple-shooting`" in shown
+    assert "`--starts 200`" in shown and "dd." not in shown
+    method = dd.LeastSquares(starts=2)
+    fit = dd.fit(dd.equation(text), dd.read_csv(path), optimizer=method, **QUIET)
+    assert "`dd.MultipleShooting()`" in str(fit) and "--" not in str(fit)
+
+
+def test_data_far_from_time_zero(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("DDEFIND_CACHE", "off")
+    t = np.linspace(1000, 1010, 30)
+    model = dd.equation("x' = -k * x(t - tau) * sin(t)")
+    with pytest.raises(ValueError, match=r"`dd\.Data\(t - 1000, x\)`.*t \+ 1000"):
+        dd.fit(model, dd.Data(t, np.cos(t)))
+    path = tmp_path / "far.csv"
+    rows = np.column_stack([t, np.cos(t)])
+    np.savetxt(path, rows, delimiter=",", header="t,x", comments="")
+    assert run("fit", path, "-e", str(model), "--time-zero", 0) == 2
+    assert "`--time-zero 1000`" in capsys.readouterr().err
