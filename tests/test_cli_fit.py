@@ -419,3 +419,22 @@ def test_a_fit_by_gradient_descent(here):
     fit = dd.load("out")
     assert type(fit) is dd.FitResult and len(fit.names) > 200
     assert list(rows(here / "out/table.csv")[0]) == ["name", "start", "estimate"]
+
+
+def test_groups_of_rows(here, capsys):
+    header, *lines = (here / "data.csv").read_text().splitlines()
+    rows_ = [f"{header},group", *(f"{line},a" for line in lines), "0,99,b", "5,99,b"]
+    (here / "groups.csv").write_text("\n".join(rows_))
+    said = refused(capsys, "fit", "groups.csv", "-e", TEXT)
+    assert 'by `--where "group=a"`; if all are replicates' in said
+    command = ("fit", "groups.csv", "-e", TEXT, *STARTS, "--where", "group=a")
+    assert run(*command, "--out", "out") == 0
+    assert "Rows in which column 'group' is 'a' were read." in capsys.readouterr().err
+    assert load_estimate("out").data.x.max() < 99
+    assert '[where]\ngroup = "a"\n' in (here / "out" / "fit.toml").read_text()
+    assert run("fit", "--config", "out/fit.toml", "--quiet") == 0
+    capsys.readouterr()
+    said = refused(capsys, *command[:-1], "group")
+    assert "`--where` needs a column and its value" in said
+    said = refused(capsys, *command, "--sheet", "A")
+    assert "`--sheet` is for workbooks" in said

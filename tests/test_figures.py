@@ -145,8 +145,8 @@ def test_the_band_of_a_fit_is_that_of_its_prediction(fit):
 
 
 def test_what_is_not_determined_is_dotted_and_has_no_band(fit, monkeypatch):
-    def undetermined(self, *arguments):
-        said = predict(self, *arguments)
+    def undetermined(self, *arguments, **options):
+        said = predict(self, *arguments, **options)
         late = said.t[:, None] > 4
         return dataclasses.replace(said, determined=said.determined & ~late)
 
@@ -247,7 +247,8 @@ def test_a_quantity_that_is_not_measured_has_no_residuals(fit):
         data=lacking,
         time_zero=0.0,
         process=True,
-        predict=lambda t: dataclasses.replace(said, t=t),
+        level=0.95,
+        predict=lambda t, level=0.95: dataclasses.replace(said, t=t),
         residuals=np.zeros_like(lacking.x),
     )
     with pytest.MonkeyPatch.context() as patch:

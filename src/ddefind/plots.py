@@ -78,7 +78,7 @@ def plot_fit(fit: "FitResult", ax: Any = None) -> "Figure":
 
 def plot_estimate(fit: "Estimate", ax: Any = None) -> "Figure":
     """Draw the result of least squares: for each quantity the data and the fitted
-    trajectory with its 95% confidence band and, below it, the residuals divided by the
+    trajectory with its confidence band and, below it, the residuals divided by the
     standard deviation of the noise.
 
     `ax` are axes to draw on: one for each quantity, or also one below each for the
@@ -99,7 +99,8 @@ def plot_estimate(fit: "Estimate", ax: Any = None) -> "Figure":
     rest, above = list(axes), []
     t = np.linspace(fit.time_zero, data.T, CURVE_POINTS)
     learned = learned_curve(fit, t)
-    band = fit.predict(t) if np.all(np.isfinite(learned)) else None
+    has_band = bool(np.all(np.isfinite(learned)))
+    band = fit.predict(t, level=fit.level) if has_band else None
     residuals = fit.residuals
     for index in range(k):
         panel = rest.pop(0)

@@ -27,6 +27,7 @@ from .parse_options import (
     parse_names,
     parse_priors,
     parse_real,
+    parse_where,
     parse_whole,
     read_prior,
 )
@@ -78,6 +79,8 @@ def fit(
     steps: opt.Steps = None,
     time: opt.Time = None,
     columns: opt.Columns = None,
+    where: opt.Where = None,
+    sheet: opt.Sheet = None,
     time_zero: opt.TimeZero = None,
     config: opt.Config = None,
     out: opt.Folder = None,
@@ -93,6 +96,8 @@ def fit(
                 "data": None if data is None else str(data),
                 "time": time,
                 "columns": parse_columns(columns or ()),
+                "where": parse_where(where or ()),
+                "sheet": sheet,
                 "time_zero": number_or_text(time_zero),
                 "equation": equation,
                 "model": model,
@@ -182,6 +187,8 @@ def _read_inputs(settings: FitSettings) -> "tuple[Data, Equation | Problem]":
         settings.data,
         time=settings.time,
         columns=settings.columns,
+        where=settings.where,
+        sheet=settings.sheet,
         start=settings.time_zero,
     )
     model = read_model(

@@ -36,6 +36,8 @@ class FitSettings:
     data: str | None = None
     time: str | None = None
     columns: list[str] | dict[str, str] | None = None
+    where: dict[str, str] = field(default_factory=dict)
+    sheet: str | None = None
     time_zero: float | str | None = None
     equation: str | None = None
     model: str | None = None
@@ -244,6 +246,7 @@ def _bounds(value: Any) -> Bounds:
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "columns": _columns,
+    "where": _table(_text),
     "time_zero": _text_or(_number),
     "history": _text_or(_history),
     "starts": _whole,
@@ -260,6 +263,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 }
 _EXPECTED = {
     "columns": "a list of names, or a table of columns by name",
+    "where": 'a table of values by column, as treatment = "control"',
     "time_zero": "a number or a date",
     "history": "a kind, or numbers",
     "starts": "a whole number",

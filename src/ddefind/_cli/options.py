@@ -166,6 +166,23 @@ Columns = Annotated[
         "another name for a column than the file.",
     ),
 ]
+Where = Annotated[
+    list[str] | None,
+    _option(
+        "--where",
+        metavar="NAME=VALUE",
+        help="Read only the rows in which a column has this value, as "
+        "treatment=control.",
+    ),
+]
+Sheet = Annotated[
+    str | None,
+    _option(
+        "--sheet",
+        metavar="NAME",
+        help="The sheet of an Excel workbook. By default the first one is read.",
+    ),
+]
 TimeZero = Annotated[
     str | None,
     _option(
@@ -216,7 +233,9 @@ PredictionFile = Annotated[
 DataFile = Annotated[
     Path | None,
     typer.Argument(
-        metavar="DATA", help="A CSV file of measurements.", show_default=False
+        metavar="DATA",
+        help="A CSV file or Excel workbook of measurements.",
+        show_default=False,
     ),
 ]
 Result = Annotated[

@@ -140,7 +140,7 @@ def _curve(fit: Estimate | FitResult) -> str:
     x = learned_curve(fit, t)
     columns = dict(zip(fit.data.names, x.T))
     if isinstance(fit, Estimate) and np.all(np.isfinite(x)):
-        said = fit.predict(t)
+        said = fit.predict(t, level=fit.level)
         for suffix in ("low", "high", "noisy_low", "noisy_high"):
             values = getattr(said, suffix).T
             columns |= {f"{n}_{suffix}": each for n, each in zip(said.names, values)}

@@ -249,6 +249,24 @@ def parse_columns(texts: Iterable[str]) -> list[str] | dict[str, str] | None:
     return by_name if has_other_names else list(by_name)
 
 
+def parse_where(texts: Iterable[str]) -> dict[str, str]:
+    """Return the value of each column whose rows are read, from texts `NAME=VALUE`.
+
+    >>> parse_where(["treatment=control"])
+    {'treatment': 'control'}
+    """
+    values: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not name or not equals or not value:
+            raise OptionError(
+                "`--where` needs a column and its value, as `--where "
+                f"treatment=control`, but got {quoted(text)}."
+            )
+        values[name] = value
+    return values
+
+
 def parse_names(texts: Iterable[str]) -> list[str]:
     """Return names, from texts such as `r` or `r, K`."""
     return [name.strip() for text in texts for name in text.split(",")]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .._util import wording
 from .csv_to_table import read_table
 from .data import Data
 from .read_columns import Columns, read_measurements
@@ -56,7 +57,7 @@ def read_csv(
         table = read_workbook(path, sheet, time)
     elif sheet is not None:
         raise ValueError(
-            f"`sheet` is for workbooks (.xlsx), but {str(path)!r} is none."
+            f"{wording.SHEET} is for workbooks (.xlsx), but {str(path)!r} is none."
         )
     else:
         table = read_table(path, time)

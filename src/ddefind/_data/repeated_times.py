@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from .._util import wording
 from .._util.errors import quoted
 from .column_names import is_replicate_name
 from .table import Table
@@ -31,11 +32,12 @@ def check_groups(
             continue
         listed = _listed(values)
         if not are_chosen and not is_replicate_name(name):
+            one = wording.rows_where(name, str(values[0]))
             raise table.error(
                 f"column {quoted(name)} ({listed}) distinguishes rows of the same "
                 "time, which would be pooled as replicates. Read the rows of one value "
-                f"by `where={{{name!r}: {str(values[0])!r}}}`; if all are replicates, "
-                "say which columns to read by `columns=`."
+                f"by {one}; if all are replicates, say which columns to read by "
+                f"{wording.COLUMNS}."
             )
         notes.append(
             f"Rows of the same time that differ in column {quoted(name)} ({listed}) "

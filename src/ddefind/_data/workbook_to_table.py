@@ -15,6 +15,7 @@ from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
+from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .._util.text_files import file_name, read_bytes
 from .rows_to_table import Layout, make_table, trimmed
@@ -84,7 +85,7 @@ def _sheet_notes(names: list[str], sheet: str | None) -> tuple[str, ...]:
         return ()
     listed = ", ".join(map(quoted, names[1:6])) + (", ..." if names[6:] else "")
     note = f"The first sheet, {quoted(names[0])}, was read. Others are {listed}: "
-    return (note + "`sheet=NAME`.",)
+    return (f"{note}{wording.SHEET_NAME}.",)
 
 
 def _without_titles(

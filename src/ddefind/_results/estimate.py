@@ -154,6 +154,11 @@ class Estimate(AbstractFit):
         return self.assessment
 
     @property
+    def level(self) -> float:
+        """The confidence level of the intervals; 0.95 where they were left out."""
+        return 0.95 if self.assessment is None else self.assessment.level
+
+    @property
     def intervals(self) -> dict[str, tuple[float, float]]:
         """The interval of each parameter, by profile likelihood (with process noise, by
         the covariance), cut at the bounds that were given; infinite on a side where
@@ -367,12 +372,15 @@ class Estimate(AbstractFit):
 
         return plot_estimate(self, ax)
 
-    def plot_profile(self, *names: str, level: float = 0.95, ax: Any = None) -> Any:
+    def plot_profile(
+        self, *names: str, level: float | None = None, ax: Any = None
+    ) -> Any:
         """A matplotlib figure of profiles, by default of all parameters but the weights
-        of networks, with intervals of the given confidence level. `ax` are axes to draw
-        on, one for each."""
+        of networks, with intervals of the confidence `level`, by default that of the
+        fit. `ax` are axes to draw on, one for each."""
         from ..plots import plot_profiles
 
+        level = self.level if level is None else level
         named = [self.names[j] for j in named_indices(len(self.names), self.networks)]
         profiles = [self.profile(name, level) for name in names or named]
         return plot_profiles(profiles, level, ax)

@@ -157,6 +157,8 @@ EARLIER_END = Wording("solve up to an earlier `T`", "choose an earlier last time
 
 COLUMNS = Wording("`columns`", "`--columns`")
 WHERE = Wording("`where`", "`--where`")
+SHEET = Wording("`sheet`", "`--sheet`")
+SHEET_NAME = Wording("`sheet=NAME`", "`--sheet NAME`")
 TIME = Wording("`time`", "`--time`")
 TIME_NAME = Wording("`time=NAME`", "`--time NAME`")
 TIME_ZERO = Wording("`start`", "`--time-zero`")
@@ -165,6 +167,11 @@ OTHER_COLUMNS = Wording(
     "the data a column of NaN for each that was not: `data.select(names)`",
     "choose the columns that the problem observes by `--columns`",
 )
+
+
+def rows_where(name: str, value: str) -> Wording:
+    """The rows in which a column has a value."""
+    return Wording(f"`where={{{name!r}: {value!r}}}`", f'`--where "{name}={value}"`')
 
 
 def time_zero(value: str) -> Wording:
