@@ -14,11 +14,11 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
-from .._util import wording
 from .._util.errors import check_instance, quoted
 from .bare_model import problem_of
 from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
+from .matched_data import matched_data
 from .method import AbstractMethod
 from .multiple_shooting import MultipleShooting
 from .optimizers import AbstractOptimizer, Adam
@@ -32,8 +32,6 @@ from .request import (
 
 # Above this number of parameters the normal equations cost more than they save.
 _MOST_FOR_LEAST_SQUARES = 200
-# Data that begin after more than so many lengths of the record are far from time zero.
-_FAR = 20.0
 
 # What `fit` fits: a callable object is a right-hand side alone.
 Model: TypeAlias = Problem | Equation | Callable[..., Any]
@@ -172,7 +170,7 @@ def _fit(
 ) -> Any:
     """A fit whose history is known."""
     model, equation = _problem(problem, data, given), _equation(problem, given)
-    matched = _from_first_time(model, _matched(equation, data))
+    matched = matched_data(model, equation, data)
     given = _with_settings_of(equation, matched, given)
     task = FitTask(model, matched, {}, given.seed, equation)
     return _method(optimizer, model, given).fit(task, given)
@@ -262,10 +260,7 @@ def fit_many(
     }
     models = [distinct[id(each)] for each in problems]
     equation = _equation(first, given)
-    matched = [
-        _from_first_time(model, _matched(equation, each))
-        for model, each in zip(models, sets)
-    ]
+    matched = [matched_data(model, equation, each) for model, each in zip(models, sets)]
     given = _with_settings_of(equation, matched[0], given)
     tasks = [
         FitTask(*each, given.seed + index, equation)
@@ -356,35 +351,6 @@ def _checked_problem(problem: Any) -> Problem:
         raise TypeError(f"`problem` is the class `{name}`. Call it: `{name}(...)`.")
     check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
     return problem
-
-
-def _matched(equation: Equation | None, data: Data) -> Data:
-    """The data with a column for each quantity that an equation observes."""
-    if equation is None:
-        return data
-    return data.select(equation.observed)
-
-
-def _from_first_time(problem: Problem, data: Data) -> Data:
-    """The data, with times that are counted from the first one if they begin later than
-    one length of the record, and the equation is the same at all times: the history is
-    meant to end where the data begin. If the equation depends on time, data that begin
-    far from zero are refused."""
-    check_instance("data", data, Data, "Data(t, x)")
-    first, length = float(data.t[0]), float(data.T - data.t[0])
-    if len(data) < 2 or first <= length:
-        return data
-    if problem.is_autonomous:
-        return data.from_first_time()
-    if first > _FAR * length:
-        raise ValueError(
-            f"The first measurement is at t = {first:.6g}, but the history ends at "
-            "time 0: the equation would have to be solved over "
-            f"{first / length:.0f} lengths of the record before there is anything to "
-            f"compare. {wording.later_time_zero(f'{first:.15g}')}, and write "
-            f"t + {first:.15g} for t in the equation."
-        )
-    return data
 
 
 def _with_settings_of(
