@@ -69,7 +69,8 @@ def assess(
     exchanges = find_exchanges(uncertainty)
     ties = tied_minima(uncertainty, exchanges) if has_fit(uncertainty) else []
     checks = test_residuals(uncertainty, values)
-    doubt = _doubt(uncertainty, checks)
+    shares = explained(uncertainty, values[..., 0])
+    doubt = _doubt(uncertainty, checks, shares)
     return Assessment(
         profiles=profiles,
         verdicts=tuple(
@@ -89,7 +90,7 @@ def assess(
         if any(check.test != SPREAD for check in failed(list(checks)))
         else None,
         level=level,
-        explained=explained(uncertainty, values[..., 0]),
+        explained=shares,
     )
 
 
@@ -107,7 +108,11 @@ def _all_profiles(uncertainty: Uncertainty, level: float) -> list[Profile]:
     ]
 
 
-def _doubt(uncertainty: Uncertainty, checks: tuple[ResidualTest, ...]) -> str | None:
+def _doubt(
+    uncertainty: Uncertainty,
+    checks: tuple[ResidualTest, ...],
+    shares: Explained | None,
+) -> str | None:
     """Why nothing can be said of what the data determine, in a sentence; None if it
     can."""
     if not has_fit(uncertainty):
@@ -116,6 +121,11 @@ def _doubt(uncertainty: Uncertainty, checks: tuple[ResidualTest, ...]) -> str | 
         return (
             "Intervals are left out, and which parameters are determined is not said: "
             "the search stopped before convergence."
+        )
+    if shares is not None and shares.by_chance:
+        return (
+            "Which parameters are determined is not said: the model explains no more "
+            "than chance."
         )
     misfit = find_misfit(uncertainty)
     if misfit is None or misfit.factor < _LARGE_MISFIT or not is_rejected(checks):

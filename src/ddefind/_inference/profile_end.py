@@ -26,9 +26,10 @@ _ENORMOUS, _BACK = 1e4, 100.0
 _FAILED_R = 1e4
 # The profile jumps at an end if r is farther than this from the quantile on both sides
 # of it, and how often the search goes on there in smaller steps.
-_JUMP, _MOST_RETRIES = 0.3, 3
+_JUMP, _MOST_RETRIES = 0.3, 2
 # The search ends when the gap between the values inside and outside is this share of
-# the way to it; less at a jump, which may be a steep rise.
+# the way to it; less where r jumps from one number to another, which may be a steep
+# rise.
 _GAP, _JUMP_GAP = 1e-3, 1e-6
 # The share of the distance between the bounds by which a value is moved off its bound.
 _RELEASE = 0.25
@@ -245,7 +246,7 @@ class EndSearch:
         if jumps and gap < 0.1 * moved and self.retries < _MOST_RETRIES:
             self.retries += 1
             self.step, self.outside = 0.3 * gap, np.nan
-        elif gap < (_JUMP_GAP if jumps else _GAP) * moved:
+        elif gap < (_JUMP_GAP if jumps and not self.has_failed else _GAP) * moved:
             self.end, self.done = self.inside, True
             if jumps:
                 self.is_open = True
