@@ -97,6 +97,7 @@ def test_a_prediction_of_dates_is_one_of_dates(capsys):
         (["dates", "--until", "soon"], "`--until`"),
         (["delayed", "--until", "0"], "not after the end of the history"),
         (["delayed", "--level", "90"], "between 0 and 1, as 0.9 for 90%"),
+        (["delayed", "--until", "1e9"], "Ask for an earlier time."),
         (["nothing"], "no such file"),
         (["."], "this folder holds no saved fit"),
     ],

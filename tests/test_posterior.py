@@ -115,3 +115,19 @@ def test_samples_agree_with_the_profiles_of_the_paper_s_logistic_model(free):
         ends = np.quantile(found.posterior[name].values, [0.025, 0.975])
         width = np.ptp(fit.intervals[name])
         np.testing.assert_allclose(ends, fit.intervals[name], atol=0.1 * width)
+
+
+def test_what_steadies_the_covariance_is_on_its_diagonal_only():
+    """The scales of both parameters are far apart, so that a trifle for one of them
+    matters to the other."""
+    data = dd.Data(T, 1e6 * X)
+    settings = {"k": dd.Parameter(0.5, lower=0.0, upper=3.0), "b": 1e6}
+    model = dd.equation("x' = -k * x")
+    fit = dd.fit(
+        model, data, parameters=settings, optimizer=NEAR, intervals=False, **QUIET
+    )
+    factor = np.asarray(_make_posterior(fit.uncertainty).factor)
+    k = fit.values["k"]
+    inside = k * (3 - k) / 3  # the slope of the logistic curve
+    expected = fit.covariance[0, 1] / inside
+    assert (factor @ factor.T)[0, 1] == pytest.approx(expected, rel=1e-9)

@@ -191,7 +191,7 @@ def test_a_model_of_the_users_needs_the_user(path, data):
     other = dd.Problem(dd.models.Logistic(1.0, 1.0), dd.Constant(0.5), tau=0.8)
     with pytest.raises(dd.ResultError, match="not the one that was saved.*theta_0"):
         dd.load(path, problem=other)
-    with pytest.raises(TypeError, match="`problem` must be an instance"):
+    with pytest.raises(TypeError, match="`problem` is a right-hand side"):
         dd.load(path, problem=unchecked(user_rhs))
 
 

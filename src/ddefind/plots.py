@@ -196,7 +196,8 @@ def plot_profiles(
             empty.set_visible(False)
     else:
         axes = given_axes(ax, count)
-    top = max(float(np.max(profile.r / profile.quantile)) for profile in profiles)
+    rises = [np.max(p.r / p.quantile) for p in profiles if len(p.r)]
+    top = float(max(rises, default=1.0))
     for index, (panel, profile) in enumerate(zip(axes, profiles)):
         _draw_profile(panel, profile, f"{100 * level:g}%", min(max(top**2, 1.35), 3.0))
         if ax is not None or index % columns == 0:
@@ -208,6 +209,11 @@ def _draw_profile(ax: "Axes", profile: "Profile", share: str, top: float) -> Non
     """Draw a profile up to `top` times the rise that bounds its interval."""
     from matplotlib.ticker import MaxNLocator
 
+    if not len(profile.values):
+        middle, about = (0.5, 0.5), "not followed"
+        ax.annotate(about, middle, xycoords="axes fraction", ha="center")
+        ax.set_xlabel(profile.name)
+        return
     ax.plot(*_smooth_profile(profile), color=LEARNED, lw=1)
     ax.plot(profile.values, profile.r**2, ".", color=LEARNED, ms=4)
     height = profile.quantile**2

@@ -162,8 +162,7 @@ def _fit(
             typer.echo(content["text"])
     finally:  # The folder is written even if nobody reads the output to its end.
         if out is not None:
-            written = write_folder(out, result, content, inputs, formats)
-            names, is_complete = written
+            names, is_complete = write_folder(out, result, content, inputs, formats)
             messages.say(f"Written to {out}: {', '.join(names)}")
     # Without intervals, least squares was interrupted while it computed them.
     has_no_intervals = content["kind"] == "estimate" and content["profiles"] is None

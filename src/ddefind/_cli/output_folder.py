@@ -93,7 +93,7 @@ def write_folder(
         pass
     finally:
         _write_files(folder, files)
-    return list(files), figure_name(formats[0]) in files
+    return list(files), figure_name(formats[-1]) in files
 
 
 def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:

@@ -8,10 +8,12 @@ never computes anything."""
 from dataclasses import dataclass
 from typing import final
 
+import equinox as eqx
 import numpy as np
 
 from .._least_squares import levenberg_marquardt
 from .._least_squares.observe import observed
+from .._problem.network_weights import named_indices, networks_of
 from .combinations import determined_combinations
 from .covariance import Uncertainty
 from .exchanges import exchange_notes, find_exchanges
@@ -20,7 +22,7 @@ from .history_check import OtherHistory, other_history
 from .identifiability import Verdict, not_judged, verdicts
 from .misfit import find_misfit
 from .profile_intervals import profiles as compute_profiles, tied_minima
-from .profile_likelihood import Profile
+from .profile_likelihood import Profile, unknown_profile
 from .residual_tests import CHI, SPREAD, WHITE, ResidualTest, failed, run_tests
 
 # With residuals this many times as large as the scatter of neighbouring values, a fit
@@ -62,7 +64,7 @@ def assess(
     """The assessment of a fit, with intervals of the given `level`; its profiles are
     computed unless they are given."""
     if profiles is None:
-        profiles = tuple(compute_profiles(uncertainty, level))
+        profiles = tuple(_all_profiles(uncertainty, level))
     values = model_values(uncertainty)
     exchanges = find_exchanges(uncertainty)
     ties = tied_minima(uncertainty, exchanges) if has_fit(uncertainty) else []
@@ -89,6 +91,20 @@ def assess(
         level=level,
         explained=explained(uncertainty, values[..., 0]),
     )
+
+
+def _all_profiles(uncertainty: Uncertainty, level: float) -> list[Profile]:
+    """The profiles of all parameters. Those of the weights of networks, which mean
+    nothing one by one, are not followed."""
+    model, theta = uncertainty.setup.model, uncertainty.theta
+    names, q = model.free.names, uncertainty.quantile(level)
+    networks = networks_of(eqx.combine(model.learned, model.fixed), names)
+    named = named_indices(len(names), networks)
+    followed = dict(zip(named, compute_profiles(uncertainty, level, named)))
+    return [
+        followed[j] if j in followed else unknown_profile(name, theta, j, q)
+        for j, name in enumerate(names)
+    ]
 
 
 def _doubt(uncertainty: Uncertainty, checks: tuple[ResidualTest, ...]) -> str | None:

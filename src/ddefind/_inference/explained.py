@@ -57,6 +57,13 @@ class Explained(NamedTuple):
     curve: tuple[float, ...]
     by_chance: bool
 
+    @classmethod
+    def read(
+        cls, model: list[float], curve: list[float], by_chance: bool
+    ) -> "Explained":
+        """The same from lists, as a file has them."""
+        return cls(tuple(model), tuple(curve), by_chance)
+
 
 def explained(uncertainty: Uncertainty, fitted: np.ndarray) -> Explained | None:
     """What the model explains; None where there are no degrees of freedom left, or

@@ -129,6 +129,8 @@ def _verdict(
             "No degrees of freedom are left to estimate the noise, so that the errors "
             "of {} are unknown.",
         )
+    if np.isnan(profile.interval[0]):
+        return Verdict(name, NOT_JUDGED)
     if combination is not None:
         if low and high:
             note = _MADE_UP_FOR.format(name)

@@ -257,7 +257,7 @@ def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
     half = uncertainty.covariance_factor / slope[:, None]
     without_information = np.where(uncertainty.without_information, 1.0, 0.0)
     covariance = half @ half.T + np.diag(without_information)
-    jitter = 1e-12 * np.diag(covariance).max()
+    covariance += 1e-12 * np.diag(covariance).max() * np.eye(len(covariance))
     counts = np.isfinite(data.x).sum(axis=0)
     noise_given = data.sd is not None
     n = int(search_result.best.n[0])
@@ -266,7 +266,7 @@ def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
         points=Points(*(jnp.asarray(a) for a in SumOfSquares().prepare(data).points)),
         free=free,
         center=jnp.asarray(center),
-        factor=jnp.asarray(np.linalg.cholesky(covariance + jitter)),
+        factor=jnp.asarray(np.linalg.cholesky(covariance)),
         n=n,
         counts=jnp.asarray(0.0 * counts if noise_given else counts, float),
         sigma=jnp.asarray(np.ones(len(counts)) if noise_given else search_result.noise),

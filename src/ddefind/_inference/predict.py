@@ -36,6 +36,8 @@ from .delta_method import Propagated, propagate
 _TIMES = 201
 # The number of rows of a printed table.
 _ROWS = 12
+# At most so many steps of a solver with fixed steps: they take some minutes.
+_MOST_STEPS = 1e7
 
 
 @final
@@ -148,6 +150,9 @@ def predict(
         fitted_delay = setup.delay(uncertainty.theta[None])[0]
         delay = replace(setup, model=model).delay(theta[None])[0]
         n = int(np.ceil(n * max(delay / fitted_delay, 1.0)))
+        _check_length(times, delay / n)
+    else:
+        _check_length(times, setup.data.T / n)
     values = observed(model, theta, times, n, len(setup.data.names))
     mean, gradient = values[..., 0], np.where(is_given, 0.0, values[..., 1:])
     _check_finite(model, theta, times, values)
@@ -172,6 +177,18 @@ def predict(
         tuple(_notes(uncertainty, times, propagated, gradient, measured, networks)),
         setup.data,
     )
+
+
+def _check_length(times: np.ndarray, step: float) -> None:
+    """Raise an error if there are too many steps of the given length to the last
+    time."""
+    last = float(times.max())
+    if last / step > _MOST_STEPS:
+        raise ValueError(
+            f"The prediction up to t = {last:.6g} needs {last / step:.2g} steps of the "
+            f"solver, and at most {_MOST_STEPS:.0e} are taken. Ask for "
+            f"{wording.EARLIER_TIMES}."
+        )
 
 
 def _with_parameters(

@@ -345,6 +345,7 @@ def _assemble(
         if r < quantile or not low.limit < value < high.limit
     ]
     visited += [fit for end in ends for fit in end.near_zero]
+    visited = [fit for fit in visited if np.isfinite(fit[1])]
     values, r, theta = (np.array(column) for column in zip(*visited))
     order = np.argsort(values, kind="stable")
     order = order[_is_on_lowest_branch(values[order], r[order])]

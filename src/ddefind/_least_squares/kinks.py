@@ -67,7 +67,8 @@ def _curvature(fit: RefinedFits) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     eigenvectors as columns, and the scales."""
     information = fit.gram[0, 1:, 1:]
     norms = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
-    return *np.linalg.eigh(information / norms[:, None] / norms), norms
+    values, vectors = np.linalg.eigh(information / norms[:, None] / norms)
+    return values, vectors, norms
 
 
 def _is_flat(fit: RefinedFits) -> bool:

@@ -39,6 +39,16 @@ _SHORT_DELAY = 1e-5
 _TOO_SMALL = 0.005
 # How much of the variance a model explains is said if it is less than this.
 _WELL_EXPLAINED = 0.9
+# Noise alone gives a smooth curve no such share of the variance.
+_SMOOTH = 0.5
+_CHANCE = (
+    "That is no more than chance: noise around a constant would be fitted as well. "
+    "Estimates and intervals mean something only if the model is known to be right."
+)
+_MISSED = (
+    "A constant would do about as well: the model, or this fit of it, misses what the "
+    "data show."
+)
 
 
 def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
@@ -91,11 +101,10 @@ def _explained(fit: "Estimate", assessment: Assessment) -> list[str]:
         shares = " and ".join(share for share, _ in quantities)
         sentences = [f"The model explains {shares}{smooth}."]
     if found.by_chance:
-        sentences += [
-            "That is no more than chance: noise around a constant would be fitted as "
-            "well. Estimates and intervals mean something only if the model is known "
-            "to be right."
-        ]
+        curve, model = (np.array(shares) for shares in (found.curve, found.model))
+        # Where a smooth curve shows that there is more than noise.
+        is_missed = np.any((curve > _SMOOTH) & (curve - np.maximum(model, 0) > _SMOOTH))
+        sentences.append(_MISSED if is_missed else _CHANCE)
     return sentences
 
 

@@ -287,12 +287,8 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
         checks=tuple(ResidualTest(*check) for check in saved["checks"]),
         other_history=None if other is None else OtherHistory(*other),
         level=saved["level"],
-        explained=None if shares is None else _explained(*shares),
+        explained=None if shares is None else Explained.read(*shares),
     )
-
-
-def _explained(model: list[float], curve: list[float], by_chance: bool) -> Explained:
-    return Explained(tuple(model), tuple(curve), by_chance)
 
 
 def _profile(saved: dict[str, Any]) -> Profile:

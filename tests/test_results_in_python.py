@@ -1,0 +1,153 @@
+"""Results as Python sees them: verdicts by name, data frames, slices, networks in one
+line, saved fits whose model is code, and the messages for wrong arguments."""
+
+import sys
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+import ddefind as dd
+from support.options import QUIET
+from support.unchecked import unchecked
+
+T = np.linspace(0, 4, 30)
+DATA = dd.Data(T, np.cos(T) + 0.01 * np.random.default_rng(0).normal(size=30))
+MODEL = dd.equation("x' = -k * x(t - tau)")
+START = {"k": 1.0, "b": 1.0, "tau": 1.5}
+NEAR = dd.LeastSquares(starts=1)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return dd.fit(MODEL, DATA, parameters=START, optimizer=NEAR, **QUIET)
+
+
+def test_data_without_names_are_in_the_order_of_the_model():
+    two = np.stack([np.cos(T), np.sin(T)], axis=1)
+    model = dd.equation("u' = -k * v(t - tau); v' = u")
+    start = dict(parameters={**START, "b": 1.0}, epochs=1)
+    fit = dd.fit(model, dd.Data(T, two), **start, **QUIET)
+    assert fit.data.names == ("u", "v")
+    np.testing.assert_array_equal(fit.data.x, two)
+    assert fit.data.notes == ("Columns are taken in the order u, v.",)
+    three = dd.Data(T, np.ones((30, 3)))
+    with pytest.raises(dd.DataError, match="3 columns without names, but 2 .* u, v"):
+        dd.fit(model, three)
+    # A problem that was made of a text has the names of the text.
+    swapped = dd.Data(T, two[:, ::-1], names=["v", "u"])
+    problem = model.problem(k=1.0, b=1.0, tau=1.5)
+    fit = dd.fit(problem, swapped, epochs=1, **QUIET)
+    np.testing.assert_array_equal(fit.data.x, two)
+
+
+def test_verdicts_are_by_name_and_equal_their_words(fit):
+    assert list(fit.verdicts) == list(fit.names)
+    assert fit.verdicts["tau"] == "determined" != fit.verdicts["tau"].reason
+    assert str(fit.verdicts["tau"]) == "determined"
+
+
+def test_data_frames(fit):
+    frame = fit.to_frame()
+    assert frame.loc["tau", "estimate"] == fit.values["tau"]
+    assert frame["low"].dtype == float and list(frame.index) == list(fit.names)
+    said = fit.predict(3.0)
+    frame = said.to_frame()
+    assert len(frame) == 201 and set(frame["quantity"]) == {"x"}
+    np.testing.assert_array_equal(frame["high"], said.high[:, 0])
+    batch = dd.fit_many(MODEL, [DATA] * 3, parameters=START, epochs=2, **QUIET)
+    frame = batch.to_frame()
+    np.testing.assert_array_equal(frame["k"], batch.best[:, 0])
+    assert list(frame["status"]) == ["finished"] * 3
+    some = batch[1:]
+    assert isinstance(some, dd.FitBatch) and len(some) == 2
+    assert some[-1].values == batch[2].values
+    with pytest.raises(TypeError, match=r"`batch\[0\]` or `batch\[1:3\]`, not 'a'"):
+        batch[unchecked("a")]
+
+
+def test_without_pandas_to_frame_says_what_to_install(fit, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        fit.to_frame()
+
+
+def growth(x, y, tau, t, r=1.0, g=eqx.nn.MLP(1, 1, 2, 1, key=jax.random.key(0))):  # noqa: B008
+    return r * x * g(y)
+
+
+def test_the_weights_of_a_network_stand_in_no_table(tmp_path):
+    problem = dd.Problem(growth, dd.Neural(1, width=3, depth=1), tau=1.0)
+    squares = dd.fit(problem, DATA, optimizer=NEAR, intervals=False, **QUIET)
+    descent = dd.fit(problem, DATA, epochs=2, **QUIET)
+    batch = dd.fit_many(problem, [DATA] * 2, epochs=2, **QUIET)
+    for found in (squares, descent, batch):
+        header, first, second, *rest = str(found).splitlines()
+        assert first.startswith("r ") and second.startswith("tau ")
+        assert rest[:2] == ["network `g`: 7 weights", "network `history`: 10 weights"]
+    for found in (squares, descent):
+        assert [row["name"] for row in found.summary()] == ["r", "tau"]
+        assert len(found.values) == 19
+        found.save(tmp_path / "fit.json")
+        saved = dd.load(tmp_path / "fit.json")
+        assert isinstance(saved, dd.SavedFit) and saved.values == found.values
+    assert list(batch.to_frame()) == ["loss", "status", "r", "tau"]
+
+
+def test_a_saved_fit_of_code_says_what_it_cannot_do(tmp_path):
+    def rhs(x, y, tau, t, k=1.0):
+        return -k * y
+
+    problem = dd.Problem(rhs, dd.Constant(1.0), tau=1.5)
+    fit = dd.fit(problem, DATA, optimizer=NEAR, **QUIET)
+    fit.save(tmp_path / "fit.json")
+    saved = dd.load(tmp_path / "fit.json")
+    assert isinstance(saved, dd.SavedFit)
+    for name in ("values", "intervals", "standard_errors", "verdicts", "noise"):
+        assert getattr(saved, name) == getattr(fit, name)
+    assert saved.to_frame().equals(fit.to_frame())
+    with pytest.raises(AttributeError, match="`predict` needs the model.*problem="):
+        _ = unchecked(saved).predict
+    with pytest.raises(TypeError, match="right-hand side.*Give the whole problem"):
+        dd.load(tmp_path / "fit.json", problem=unchecked(rhs))
+    saved.save(tmp_path / "again.json")
+    whole = dd.load(tmp_path / "again.json", problem=problem)
+    assert isinstance(whole, dd.Estimate)
+    assert str(whole) == str(fit) and whole.verdicts == fit.verdicts
+
+
+@pytest.mark.parametrize("epochs", [None, 2])
+def test_a_problem_that_was_made_of_a_text_is_saved_as_text(tmp_path, epochs):
+    problem = MODEL.with_history("affine").problem(k=1.0, a=0.0, b=1.0, tau=1.5)
+    method = NEAR if epochs is None else None
+    fit = dd.fit(problem, DATA, optimizer=method, epochs=epochs, **QUIET)
+    fit.save(tmp_path / "fit.json")
+    loaded = dd.load(tmp_path / "fit.json")
+    assert type(loaded) is type(fit) and str(loaded) == str(fit)
+    assert repr(loaded.model) == repr(fit.model) == repr(MODEL.with_history("affine"))
+    # With another part it is no longer that text.
+    other = dd.Problem(problem.rhs, problem.history, 1.5, observe=lambda x, t: 2 * x)
+    assert dd.fit(other, DATA, epochs=1, **QUIET).model is None
+
+
+def test_wrong_arguments_are_answered(fit):
+    def refused(match, kind=ValueError, data=DATA, model=MODEL, **options):
+        with pytest.raises(kind, match=match):
+            dd.fit(model, data, **options)
+
+    refused("`parameters` maps names .* but got 5", TypeError, parameters=5)
+    refused("`seed` must be an integer from 0 on, but got 'a'", seed="a")
+    refused("`seed` must be an integer from 0 on, but got -1", seed=-1)
+    refused("`problem` is a text.*dd.equation", TypeError, model="x' = -x(t - tau)")
+    refused("`problem` is the class `Logistic`", TypeError, model=dd.models.Logistic)
+    refused("but got a tuple of length 2", TypeError, data=(T, T))
+    adam = dict(optimizer=dd.Adam(), intervals=True, parameters=START)
+    refused(r"`Adam\(\)` computes no intervals", **adam)
+    refused("no start value for k, b, tau", optimizer=dd.Adam())
+    with pytest.raises(ValueError, match="`data` is empty"):
+        dd.fit_many(MODEL, [])
+    with pytest.raises(TypeError, match=r"its name \('k', 'b', 'tau'\), but got 0"):
+        fit.profile(0)
+    with pytest.raises(TypeError, match=r"its name \('k', 'b', 'tau'\), but got 0"):
+        fit.predict(parameters={0: 1.0})
