@@ -112,7 +112,9 @@ def test_inside_a_program_auto_is_fixed_for_numbers_and_adaptive_for_the_rest():
 
 def test_fixed_steps_are_refused_for_general_delays():
     problem = dd.Problem(lambda x, y, tau, t: -y, dd.Constant(1.0), dd.GammaDelay(1, 2))
-    with pytest.raises(ValueError, match=r"`RK4` takes fixed steps.*`dd.Tsit5\(\)`"):
+    with pytest.raises(
+        ValueError, match=r"`RK4` takes fixed steps.*`solver=dd.Tsit5\(\)`"
+    ):
         dd.solve(problem, 1.0, dd.RK4())
 
 

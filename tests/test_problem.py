@@ -183,7 +183,7 @@ def test_value_and_grad_refuses_classes_and_strangers():
 
 def test_data_and_problem_must_agree():
     two = dd.Data([0.0, 1.0], np.ones((2, 2)))
-    with pytest.raises(ValueError, match="`data` has 2 quantities.*observes 1"):
+    with pytest.raises(ValueError, match="The data have 2 quantities.*observes 1"):
         dd.value_and_grad(dd.Problem(MODEL, PAST, 1.0), two)
 
 

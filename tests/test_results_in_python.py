@@ -14,9 +14,10 @@ from support.options import QUIET
 from support.unchecked import unchecked
 
 T = np.linspace(0, 4, 30)
-DATA = dd.Data(T, np.cos(T) + 0.01 * np.random.default_rng(0).normal(size=30))
 MODEL = dd.equation("x' = -k * x(t - tau)")
 START = {"k": 1.0, "b": 1.0, "tau": 1.5}
+EXACT = np.asarray(dd.solve(MODEL.problem(START), 4.0)(T))[:, 0]
+DATA = dd.Data(T, EXACT + 0.01 * np.random.default_rng(0).normal(size=30))
 NEAR = dd.LeastSquares(starts=1)
 
 

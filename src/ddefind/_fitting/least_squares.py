@@ -266,11 +266,12 @@ def with_intervals(estimate: Estimate, level: float) -> Estimate:
     where Ctrl-C was pressed before they were found.
 
     If a profile comes across a fit that is better than the best one, the search missed
-    it: the estimate moves there, and its intervals are computed again."""
+    it: the estimate moves there, and its intervals are computed again. A search from
+    one start is asked for the nearest minimum, and stays there."""
     began = time.perf_counter()
     try:
         assessed = estimate.with_intervals(level)
-        for _ in range(_MOST_MOVES):
+        for _ in range(_MOST_MOVES if estimate.starts > 1 else 0):
             better = _better_fit(assessed)
             if better is None:
                 break

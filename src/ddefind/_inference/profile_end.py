@@ -16,7 +16,7 @@ _R_TOLERANCE = 0.02
 # A profile is open if the parameter can be moved farther than this factor times its
 # size or its standard error, whichever is larger.
 _OPEN_FACTOR = 1e4
-# By which factor steps may grow, and where r is below the third number.
+# By which factor steps may grow, and where r rises by less than the third number.
 _GROWTH, _FAST_GROWTH, _LOW_R = 3.0, 10.0, 0.1
 # A value this many times as large as its natural size got so large only because the
 # data do not see it. The way back begins at the second number of natural sizes.
@@ -166,7 +166,7 @@ class EndSearch:
             starts.append(released)
         for start in starts:
             start[self.j] = value
-        return starts
+        return [start for start in starts if np.all(np.isfinite(start))]
 
     def _extrapolated(self, value: float) -> np.ndarray:
         """The free values along the last two fits or, in the beginning, along what the
@@ -201,6 +201,7 @@ class EndSearch:
             # It goes on from here as if this were the best fit.
             self.path = [(r, theta)]
             self.origin = self.value
+            self.farthest = _OPEN_FACTOR * abs(self.value)
             self.step = 0.5 * abs(self.value)
         elif abs(r - self.quantile) < _R_TOLERANCE:
             r_inside = self.path[-1][0]
@@ -229,7 +230,7 @@ class EndSearch:
         self.done = self.is_open
         last_step = abs(self.value - self.inside)
         linear_step = moved * (self.quantile / max(r, 0.1) - 1)
-        growth = _FAST_GROWTH if r < _LOW_R else _GROWTH
+        growth = _FAST_GROWTH if r - self.path[-1][0] < _LOW_R else _GROWTH
         self.step = min(max(1.05 * linear_step, 0.3 * last_step), growth * last_step)
         self.path.append((r, theta))
 

@@ -246,8 +246,10 @@ class _ProfileSearch:
         self, ends: Sequence[EndSearch]
     ) -> tuple[Optimum, list[EndSearch]]:
         """The best fit with half the step, and those ends at which r is another one
-        with half the step."""
+        with half the step; none if that fit fails."""
         tested = [end for end in ends if not end.is_open and end.visited]
+        if not tested:
+            return self.optimum, []
         nearest = [
             min(end.visited, key=lambda fit: abs(fit[1] - end.quantile))
             for end in tested
@@ -257,6 +259,8 @@ class _ProfileSearch:
             np.array([2 * self.optimum.n]),
             np.zeros((1, len(self.optimum.theta)), bool),
         )
+        if not np.isfinite(best.loss[0]):
+            return self.optimum, []
         optimum = self.optimum._replace(
             theta=best.theta[0], n=2 * self.optimum.n, loss=float(best.loss[0])
         )
