@@ -25,22 +25,24 @@ class Limits(NamedTuple):
     high_is_bound: bool
 
     @property
-    def has_bounds(self) -> bool:
-        return self.high_is_bound or self.low_is_bound
+    def has_mark(self) -> bool:
+        """Whether a bound is printed, and marked. A bound alone is not: it says nothing
+        about a parameter without any other limit."""
+        has_bound = self.high_is_bound or self.low_is_bound
+        return has_bound and bool(np.isfinite(self.low + self.high))
 
     def text(self, digits: int | None) -> str:
         """The interval in a table, with bounds marked.
 
         >>> Limits(0.5, 1.0, False, True).text(2)
-        '[0.50, 1.00*]'
-        >>> Limits(-np.inf, 3.4, False, False).text(1)
+        '[0.50, 1*]'
+        >>> Limits(float("-inf"), 3.4, False, False).text(1)
         '< 3.4'
         """
-        if not self.has_bounds:
-            return format_interval(self.low, self.high, digits)
-        if not np.isfinite(self.low + self.high):
-            # A bound alone says nothing about a parameter without any other limit.
-            return format_interval(np.nan, np.nan, digits)
+        if not self.has_mark:
+            low = -np.inf if self.low_is_bound else self.low
+            high = np.inf if self.high_is_bound else self.high
+            return format_interval(low, high, digits)
         ends = zip((self.low, self.high), (self.low_is_bound, self.high_is_bound))
         texts = [
             f"{end:.5g}{_MARK}" if is_bound else format_number(end, digits)

@@ -163,7 +163,7 @@ def _sentences(fit: "Estimate") -> list[str]:
         return [*lines, _WITHOUT_INTERVALS.format(wording.INTERVALS)]
     named = named_indices(len(fit.names), fit.networks)
     found = limits(fit)
-    if any("*" in found[j].text(None) for j in named):
+    if any(found[j].has_mark for j in named):
         lines.append(EXPLANATION)
     said = reasons([fit.assessment.verdicts[j] for j in named])
     said = [without_weights(each, fit.names, fit.networks) for each in said]
