@@ -8,6 +8,8 @@ from studies.search_quality.integrate import integrate
 
 import ddefind as dd
 from ddefind._inference.identifiability import NOT_JUDGED, reasons
+from ddefind._inference.profile_end import EndSearch
+from ddefind._inference.profile_intervals import _optimum
 from ddefind._least_squares.levenberg_marquardt import LIMIT
 from support.options import QUIET
 
@@ -141,3 +143,18 @@ class TestDoubt:
         (sentence,) = reasons(fit.verdicts.values())
         assert sentence.startswith("Which parameters are determined is not said:")
         assert "not determined" not in str(fit).replace(sentence, "")
+
+
+def test_a_value_on_its_bound_is_released_along_profiles():
+    """Another branch of the profile may have it inside of its bounds."""
+    text, truth = "x' = -k * x(t - tau)", {"k": 1.2, "tau": 1.0, "b": 1.0}
+    bounded = {"k": dd.Parameter(1.0, lower=0.5, upper=1.1)}
+    fit = fitted(text, truth, bounded)
+    k, tau = (fit.names.index(name) for name in ("k", "tau"))
+    assert fit.best[k] == 1.1
+    profile = fit.profile("tau")
+    end = EndSearch(
+        fit.setup, _optimum(fit.uncertainty), fit.best, 0.0, tau, -1, profile.quantile
+    )
+    held = [start[k] for start in end.starts_at(0.9)]
+    assert held[:2] == [1.1, 1.1] and held[2] == pytest.approx(0.95)
