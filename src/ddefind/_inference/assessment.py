@@ -124,8 +124,8 @@ def _doubt(
         )
     if shares is not None and shares.by_chance:
         return (
-            "Which parameters are determined is not said: the model explains no more "
-            "than chance."
+            "Which parameters are determined is not said: the model explains hardly "
+            "more than a constant would."
         )
     misfit = find_misfit(uncertainty)
     if misfit is None or misfit.factor < _LARGE_MISFIT or not is_rejected(checks):
