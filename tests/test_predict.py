@@ -124,7 +124,7 @@ def test_what_the_data_do_not_determine_is_said(two_states):
     # Given, they are known.
     assert two_states.predict(12.0, {"c": 1.0, "b[1]": 1.0}).determined.all()
     lines = str(two_states).splitlines()
-    assert "The data do not depend on `c`, `b[1]`." in lines
+    assert "At the best fit the data do not depend on `c`, `b[1]`." in lines
     noise = next(line for line in lines if "noise (estimated)" in line)
     assert "x 0.0" in noise and "z" not in noise.split("noise")[1]
 

@@ -116,7 +116,9 @@ class TestLimits:
     def test_a_parameter_without_any_influence(self):
         text = "x' = -k * x(t - tau) + 0 * c"
         fit = fitted(text, {"k": 0.8, "c": 1.0, "tau": 0.9, "b": 1.0})
-        assert fit.verdicts["c"].reason == "The data do not depend on `c`."
+        assert (
+            fit.verdicts["c"].reason == "At the best fit the data do not depend on `c`."
+        )
 
 
 class TestDoubt:

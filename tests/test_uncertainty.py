@@ -179,7 +179,8 @@ def test_dead_parameters_are_named_in_one_sentence():
     verdicts = fit.verdicts
     dead = [name for name, verdict in verdicts.items() if verdict == "not determined"]
     assert dead == ["A[0]", "A[2]", "omega[0]", "omega[2]"]
-    sentence = "The data do not depend on `A[0]`, `A[2]`, `omega[0]`, `omega[2]`."
+    names = "`A[0]`, `A[2]`, `omega[0]`, `omega[2]`"
+    sentence = f"At the best fit the data do not depend on {names}."
     assert sentence in str(fit).splitlines()
     assert fit.freedom == 303 - 6
     for name in ("A[1]", "omega[1]", "b[0]", "b[1]", "b[2]", "tau"):

@@ -5,7 +5,7 @@ from .._data.data import Data
 from .._equation.equation import Equation
 from .._problem.problem import Problem
 from .._util import wording
-from .._util.errors import check_instance
+from .._util.errors import DataError, check_instance, quoted
 
 # Data that begin after more than so many lengths of the record are far from time zero.
 _FAR = 20.0
@@ -15,8 +15,23 @@ def matched_data(problem: Problem, equation: Equation | None, data: Data) -> Dat
     """The data with a column for each quantity that an equation observes, and with
     times that are counted from the first one where the history is meant to end."""
     if equation is not None:
+        check_instance("data", data, Data, "Data(t, x)")
+        _check_names(equation, data)
         data = data.select(equation.observed)
     return _from_first_time(problem, data)
+
+
+def _check_names(equation: Equation, data: Data) -> None:
+    """Refuse a single column that has the name of a state but would be taken for
+    another quantity, which is computed from the states."""
+    (name, *others), observed = data.names, equation.observed
+    if others or len(observed) != 1 or name in observed or name not in equation.states:
+        return
+    raise DataError(
+        f"Column {quoted(name)} has the name of a state, but the model observes "
+        f"{quoted(observed[0])}. Name the column {quoted(observed[0])} if it holds "
+        "that, and transform its values first if it does not."
+    )
 
 
 def _from_first_time(problem: Problem, data: Data) -> Data:

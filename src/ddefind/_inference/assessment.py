@@ -5,7 +5,8 @@ Profiles and minima that tie with the best take further fits, and the tests of t
 residuals simulate noise. `fit` computes them before it returns, so that printing a fit
 never computes anything."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import final
 
 import equinox as eqx
@@ -14,9 +15,9 @@ import numpy as np
 from .._least_squares import levenberg_marquardt
 from .._least_squares.observe import observed
 from .._problem.network_weights import named_indices, networks_of
-from .combinations import determined_combinations
+from .combinations import Combination, determined_combinations
 from .covariance import Uncertainty
-from .exchanges import exchange_notes, find_exchanges
+from .exchanges import delay_parameters, exchange_notes, find_exchanges
 from .explained import Explained, explained
 from .history_check import OtherHistory, other_history
 from .identifiability import Verdict, not_judged, verdicts
@@ -71,18 +72,16 @@ def assess(
     checks = test_residuals(uncertainty, values)
     shares = explained(uncertainty, values[..., 0])
     doubt = _doubt(uncertainty, checks, shares)
+    if doubt is None:
+        combinations = determined_combinations(uncertainty)
+        profiles = tuple(_opened(uncertainty, profiles, combinations))
+        notes = exchange_notes(uncertainty, exchanges)
+        judged = verdicts(uncertainty, profiles, combinations, notes)
+    else:
+        judged = not_judged(profiles, doubt)
     return Assessment(
         profiles=profiles,
-        verdicts=tuple(
-            verdicts(
-                uncertainty,
-                profiles,
-                determined_combinations(uncertainty),
-                exchange_notes(uncertainty, exchanges),
-            )
-            if doubt is None
-            else not_judged(profiles, doubt)
-        ),
+        verdicts=tuple(judged),
         ties=tuple(ties),
         fitted=values[..., 0],
         checks=checks,
@@ -105,6 +104,31 @@ def _all_profiles(uncertainty: Uncertainty, level: float) -> list[Profile]:
     return [
         followed[j] if j in followed else unknown_profile(name, theta, j, q)
         for j, name in enumerate(names)
+    ]
+
+
+def _opened(
+    uncertainty: Uncertainty,
+    profiles: tuple[Profile, ...],
+    combinations: Sequence[Combination],
+) -> list[Profile]:
+    """The profiles, with those of the parts of a known combination open if nothing
+    limits them: neither a bound nor that a delay is positive. The end at which such a
+    profile could not be followed farther is one of the largest numbers, as in
+    `p * exp(-m * tau)`, and not of the data."""
+    setup = uncertainty.setup
+    limited = np.any(setup.is_given, axis=0)
+    limited[list(delay_parameters(setup.model.free))] = True
+    free = {
+        j
+        for combination in combinations
+        if combination.is_known and not np.any(limited[list(combination.group)])
+        for j in combination.group
+    }
+    everything = (-np.inf, np.inf)
+    return [
+        replace(profile, interval=everything) if j in free else profile
+        for j, profile in enumerate(profiles)
     ]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .covariance import Uncertainty
 from .flat_set import FlatSet, flat_set
-from .formulas import Formula, constant_formulas, varying
+from .formulas import Formula, constant_formulas
 
 # A coefficient is taken for a parameter only if the sum of squares stays the same when
 # that is changed, too: up to this share, or this chi-square.
@@ -33,12 +33,17 @@ class Combination(NamedTuple):
     count: int
     formulas: tuple[Formula, ...]
 
+    @property
+    def is_known(self) -> bool:
+        """Whether there are formulas for all that is determined of the group."""
+        return len(self.formulas) == self.count > 0
+
     def sentence(self, names: Sequence[str]) -> str:
         """What is determined instead of the values."""
         known = [f"`{formula.text(names)}`" for formula in self.formulas]
         if len(known) == 1 == self.count:
             return f"Only {known[0]} is determined, not its parts."
-        if known and len(known) == self.count:
+        if self.is_known:
             return f"Only {_listed(known)} are determined, not their parts."
         of = ", ".join(f"`{names[j]}`" for j in self.group)
         few = {0: "no combination is", 1: "only one combination is"}
@@ -62,7 +67,7 @@ def determined_combinations(uncertainty: Uncertainty) -> list[Combination]:
         )
         for group in groups(found.typical)
         # Where nothing moves, the direction was free at the estimate only.
-        if varying(found.places, group)
+        if found.varying(group)
     ]
 
 
@@ -78,7 +83,7 @@ def _formulas(
     There are none if some of the group hardly moved, because of bounds, or if it is as
     large as that of the weights of a network."""
     places = found.places
-    if len(group) > _LARGEST_GROUP or len(varying(places, group)) < len(group):
+    if len(group) > _LARGEST_GROUP or len(found.varying(group)) < len(group):
         return ()
     known: list[Formula] = []
     gradients = np.zeros((0, len(group)))

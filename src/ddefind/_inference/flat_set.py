@@ -6,6 +6,7 @@ suspected values are changed by about a half, all are fitted again, and the plac
 the sum of squares is that of the best fit make up the flat set. If the suspicion is
 right, they lie on a curve or a surface that goes far away from the estimate."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from .._least_squares.batches import RefinedFits, refine
 from .._least_squares.natural_units import natural_sizes
 from .covariance import Uncertainty
+from .formulas import varying
 
 # How many moves are tried.
 _MOVES = 32
@@ -24,16 +26,27 @@ _MAX_EVALUATIONS = 200
 # The sum of squares is the same if chi-square rises by less than this, or the sum by
 # less than this share.
 _SAME_CHI_SQUARE, _SAME_LOSS = 1e-3, 1e-7
+# A value that moves by less than this share of its natural size hardly moves.
+_TINY = 1e-3
 # A set of fewer places than this says nothing.
 _FEWEST = 8
 
 
 class FlatSet(NamedTuple):
-    """`places` [places, p] of the flat set, the estimate first; and `typical`, the
-    uncertainty at one that has as many undetermined directions as most."""
+    """`places` [places, p] of the flat set, the estimate first; `typical`, the
+    uncertainty at one that has as many undetermined directions as most; and the natural
+    `sizes` [p] of the values."""
 
     places: np.ndarray
     typical: Uncertainty
+    sizes: np.ndarray
+
+    def varying(self, group: Sequence[int]) -> list[int]:
+        """Those of a group that vary over the places by a noticeable share of their
+        value, and not only in a corner where they are tiny."""
+        spread = np.ptp(self.places, axis=0)
+        moved = varying(self.places, group)
+        return [j for j in moved if spread[j] > _TINY * self.sizes[j]]
 
 
 def flat_set(uncertainty: Uncertainty) -> FlatSet | None:
@@ -60,7 +73,8 @@ def flat_set(uncertainty: Uncertainty) -> FlatSet | None:
     if most_common == 0:
         return None
     places = np.concatenate([uncertainty.theta[None], fits.theta])
-    return FlatSet(places, there[counts.index(most_common)])
+    sizes = natural_sizes(uncertainty.setup.units, len(uncertainty.theta))
+    return FlatSet(places, there[counts.index(most_common)], sizes)
 
 
 def _fitted_again(uncertainty: Uncertainty, suspected: np.ndarray) -> RefinedFits:

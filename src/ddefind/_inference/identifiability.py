@@ -140,7 +140,9 @@ def _verdict(
         return _closed_verdict(profile, float(uncertainty.standard_errors[j]))
     is_flat = uncertainty.sensitivity_norms[j] == 0 and np.max(profile.r) < _FLAT
     if is_flat and not (low or high or any(profile.breakdown)):
-        return Verdict(name, NOT_DETERMINED, "The data do not depend on {}.")
+        return Verdict(
+            name, NOT_DETERMINED, "At the best fit the data do not depend on {}."
+        )
     return Verdict(name, NOT_DETERMINED, _open_ends(profile))
 
 

@@ -112,7 +112,7 @@ class EndSearch:
         self.leaps = is_enormous and self.side * self.inside < 0
         self.value = self.inside  # at which the next fit holds value j
         self.end = np.nan
-        self.breakdown, self.has_failed = "", False
+        self.breakdown, self.has_failed, self.is_exhausted = "", False, False
         self.done = self.is_open = self.inside == self.bound
 
     @property
@@ -217,10 +217,15 @@ class EndSearch:
             self._close_gap()
 
     def give_up(self) -> None:
-        """End a search that took too many rounds: where nothing outside is known, the
-        profile is open."""
-        self.is_open |= not self.done and np.isnan(self.outside)
+        """End a search that took too many rounds."""
+        self.is_exhausted = not self.done and np.isnan(self.outside)
         self.done = True
+
+    def open_if_exhausted(self) -> None:
+        """Open the end if the search for it gave up before anything outside was found:
+        beyond, the profile is not known."""
+        if self.is_exhausted and not self.is_open:
+            self.is_open, self.breakdown = True, LOST
 
     def _move_on(self, r: float, theta: np.ndarray) -> None:
         """The fit is inside: choose the next step, the one that a linear r(v) suggests,

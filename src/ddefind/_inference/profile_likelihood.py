@@ -319,6 +319,8 @@ def follow_profiles(
         search = _ProfileSearch(setup, points, optimum, quantile)
         ends = search.all_ends(beginnings, which)
         outermost = _outermost(ends)
+        for end in outermost.values():
+            end.open_if_exhausted()
         search.open_plateaus(list(outermost.values()))
         search.look_near_zero(list(outermost.values()))
         finer, changed = search.matter_of_steps(list(outermost.values()))

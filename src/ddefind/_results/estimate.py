@@ -77,10 +77,14 @@ class Estimate(AbstractFit):
     @property
     def noise(self) -> dict[str, float]:
         """The standard deviation of the noise of each measured quantity, as given or as
-        estimated."""
-        named = zip(self.data.names, self.search_result.noise.tolist())
+        estimated: from the squares of the residuals over the degrees of freedom."""
+        sd = self.search_result.noise
+        if not self.setup.weights_are_absolute and self.process is None:
+            # The search counted every free parameter as determined.
+            sd = sd * np.sqrt(self.setup.freedom / self.freedom)
         measured = self.setup.measured & np.isfinite(self.loss)
-        return {name: sd for (name, sd), is_in in zip(named, measured) if is_in}
+        named = zip(self.data.names, sd.tolist(), measured)
+        return {name: value for name, value, is_in in named if is_in}
 
     @property
     def process_noise(self) -> dict[str, float] | None:
