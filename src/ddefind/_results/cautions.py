@@ -300,15 +300,15 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
 
 def _grows(fit: "Estimate", check: ResidualTest, p: str) -> str:
     """Residuals that grow with the level, and what to do about it."""
-    remedy = "Give the data an `sd` that grows with the level"
-    if fit.data.sd is not None:
-        remedy = "Give an `sd` that grows more with the level"
+    more = "" if fit.data.sd is None else "more "
+    given = wording.standard_deviations([check.quantity])
+    remedy = f"Give {given} that grows {more}with the level"
     values = fit.data.x[:, fit.data.names.index(check.quantity)]
     if fit.process is None and np.nanmin(values) > 0:
         name = check.quantity
         remedy += (
-            f", or fit logarithms: those of the data, and "
-            f'`observe="log_{name} = log({name})"`'
+            f", or fit logarithms: name those of the data `log_{name}`, and observe "
+            f"{wording.observed(f'log_{name} = log({name})')}"
         )
     return (
         f"The residuals of `{check.quantity}` are larger where it is larger itself "
