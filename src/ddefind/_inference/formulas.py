@@ -114,7 +114,8 @@ class Formula(NamedTuple):
         text = part.text(names)
         text = f"({text})" if len(part.members) > 1 else text
         size = f"{abs(slope):.4g}" if like is None else names[like]
-        return f"exp({'-' if slope < 0 else ''}{text} * {size})"
+        factor = "" if size == "1" else f" * {size}"
+        return f"exp({'-' if slope < 0 else ''}{text}{factor})"
 
 
 def constant_formulas(places: np.ndarray, group: Sequence[int]) -> Iterator[Formula]:
