@@ -46,6 +46,7 @@ def test_pure_noise_is_not_explained(tmp_path):
     assert load_estimate(tmp_path / "fit.json").explained == fit.explained
 
 
+@pytest.mark.slow
 def test_shuffled_data_tell_noise_that_the_search_happens_to_follow():
     """F alone would take these for a signal: of many shapes one follows the noise."""
     found = []

@@ -57,6 +57,7 @@ def test_a_minimum_at_a_kink_has_converged(seed):
         assert fit.intervals[name][0] < value < fit.intervals[name][1]
 
 
+@pytest.mark.slow
 def test_where_the_sum_of_squares_jumps_nothing_is_claimed():
     """A threshold that is learned: between two jumps the derivative is zero."""
     model = dd.equation("x' = where(x(t - tau) > c, a, g) - d * x")

@@ -31,7 +31,8 @@ def fitted(text, truth, parameters=None, **about):
     """A fit to such a record that begins at the truth, or at other values."""
     data = record(text, truth, **about)
     starts = {**truth, **(parameters or {})}
-    return dd.fit(dd.equation(text), data, parameters=starts, optimizer=NEAR, **QUIET)
+    options = {"optimizer": NEAR, "solver": dd.RK4(), **QUIET}
+    return dd.fit(dd.equation(text), data, parameters=starts, **options)
 
 
 class TestCombinations:
@@ -57,14 +58,15 @@ class TestCombinations:
         x[:, :2] = np.nan
         data = dd.Data(t, x, sd=[1.0, 1.0, 0.002], names=("C", "S", "Z"))
         model = dd.equation(text, history=[2.0, 0.0, 0.0])
-        fit = dd.fit(model, data, parameters=truth, optimizer=NEAR, **QUIET)
+        options = {"optimizer": NEAR, "solver": dd.RK4(), **QUIET}
+        fit = dd.fit(model, data, parameters=truth, **options)
         assert fit.uncertainty.undetermined.shape[1] == 1
         assert "combination" not in str(fit) and "Only" not in str(fit)
         low, high = fit.intervals["m"]
         assert fit.verdicts["m"] == "determined" and 0.8 < low < 1.8 < high < 3.0
         # A refit at the end of the interval has a chi-square that is higher by 3.84.
         fixed = {**truth, "m": dd.Fixed(high)}
-        held = dd.fit(model, data, parameters=fixed, optimizer=NEAR, **QUIET)
+        held = dd.fit(model, data, parameters=fixed, **options)
         assert held.chi_square - fit.chi_square == pytest.approx(1.96**2, rel=0.05)
 
     def test_a_state_of_unknown_size(self):

@@ -87,6 +87,7 @@ def rejected_data(folder):
     return path
 
 
+@pytest.mark.slow
 def test_a_rejected_model_is_said_in_both_ways(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("DDEFIND_CACHE", "off")
     path, text = rejected_data(tmp_path), "x' = -k * x"
