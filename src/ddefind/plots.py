@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ._inference.predict import Prediction
-    from ._inference.profile_likelihood import Profile
+    from ._inference.profile import Profile
     from ._results.estimate import Estimate
     from ._results.result import AbstractFit, FitResult
 

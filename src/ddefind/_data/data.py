@@ -31,7 +31,8 @@ class Data:
       not measured.
     - `sd`: the standard deviation of the noise: one number, one per quantity, or one
       per value. Without it all values have the same weight.
-    - `names`: the names of the k quantities.
+    - `names`: the names of the k quantities; `has_given_names` says whether there are
+      any. By default they are called x, or x[0], x[1] and so on.
     - `label`: a name for the data set.
     - `origin`: the time in the source of the data, a number or a date, that is time 0.
     - `notes`: sentences on how the data were read.
@@ -49,6 +50,7 @@ class Data:
     x: np.ndarray
     sd: np.ndarray | None
     names: tuple[str, ...]
+    has_given_names: bool
     label: str | None
     origin: float | str
     notes: tuple[str, ...]
@@ -79,12 +81,14 @@ class Data:
         _check_times(t)
         _check_values(x)
         order = np.argsort(t, kind="stable")
+        has_given_names = names is not None
         names = _names(names, x.shape[1])
         fields = {
             "t": t[order],
             "x": x[order],
             "sd": None if sd is None else _deviations(sd, x)[order],
             "names": names,
+            "has_given_names": has_given_names,
             "label": label,
             "origin": _origin(origin),
             "notes": (notes,) if isinstance(notes, str) else tuple(notes),
@@ -146,7 +150,7 @@ class Data:
         if len(names) == len(known) == 1 and names != known:
             notes += (f"Column {quoted(known[0])} is taken for {quoted(names[0])}.",)
             known = names
-        elif self._is_unnamed and not set(known) <= set(names):
+        elif not self.has_given_names and not set(known) <= set(names):
             if len(known) != len(names):
                 raise DataError(
                     f"The data have {len(known)} columns without names, but "
@@ -181,12 +185,6 @@ class Data:
             axis_labels=(time_label, *labels),
         )
 
-    @property
-    def _is_unnamed(self) -> bool:
-        """Whether several quantities have the names that they get without `names`."""
-        k = len(self.names)
-        return k > 1 and self.names == _names(None, k)
-
     def later(self, time: float) -> "Data":
         """Return the same data with all times later by `time`."""
         if time == 0:
@@ -195,7 +193,10 @@ class Data:
 
     def with_fields(self, **changes: Any) -> "Data":
         """Return the same data but for some of their fields."""
-        return Data(**{**vars(self), **changes})
+        fields = {**vars(self), **changes}
+        if not fields.pop("has_given_names") and "names" not in changes:
+            fields["names"] = None
+        return Data(**fields)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the data to a CSV file, with all digits.

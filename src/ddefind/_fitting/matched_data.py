@@ -25,7 +25,8 @@ def _check_names(equation: Equation, data: Data) -> None:
     """Refuse a single column that has the name of a state but would be taken for
     another quantity, which is computed from the states."""
     (name, *others), observed = data.names, equation.observed
-    if others or len(observed) != 1 or name in observed or name not in equation.states:
+    is_renamed = not others and len(observed) == 1 and name not in observed
+    if not (is_renamed and data.has_given_names and name in equation.states):
         return
     raise DataError(
         f"Column {quoted(name)} has the name of a state, but the model observes "

@@ -22,8 +22,8 @@ from .explained import Explained, explained
 from .history_check import OtherHistory, other_history
 from .identifiability import Verdict, not_judged, verdicts
 from .misfit import find_misfit
+from .profile import Profile, unknown_profile
 from .profile_intervals import profiles as compute_profiles, tied_minima
-from .profile_likelihood import Profile, unknown_profile
 from .residual_tests import CHI, SPREAD, WHITE, ResidualTest, failed, run_tests
 
 # With residuals this many times as large as the scatter of neighbouring values, a fit

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._util.text_table import listed
 from .covariance import Uncertainty
 from .flat_set import FlatSet, flat_set
 from .formulas import Formula, constant_formulas
@@ -44,11 +45,11 @@ class Combination(NamedTuple):
         if len(known) == 1 == self.count:
             return f"Only {known[0]} is determined, not its parts."
         if self.is_known:
-            return f"Only {_listed(known)} are determined, not their parts."
+            return f"Only {listed(known)} are determined, not their parts."
         of = ", ".join(f"`{names[j]}`" for j in self.group)
         few = {0: "no combination is", 1: "only one combination is"}
         counted = few.get(self.count, f"only {self.count} combinations are")
-        among = f", among them {_listed(known)}" if known else ""
+        among = f", among them {listed(known)}" if known else ""
         return f"Of {of} {counted} determined{among}."
 
 
@@ -103,7 +104,7 @@ def _formulas(
 def _gradient(formula: Formula, theta: np.ndarray, group: list[int]) -> np.ndarray:
     """The gradient of a formula for relative changes of the group, of unit length."""
     steps = 1e-6 * np.abs(theta[group])
-    moved = theta + np.zeros((len(group), 1)) + 0.0
+    moved = np.tile(theta, (len(group), 1))
     moved[np.arange(len(group)), group] += steps
     gradient = formula.value(moved) - formula.value(theta)
     return gradient / np.linalg.norm(gradient)
@@ -157,9 +158,3 @@ def groups(uncertainty: Uncertainty) -> list[list[int]]:
         found.append(sorted(group))
         remaining = [j for j in remaining if j not in group]
     return found
-
-
-def _listed(texts: Sequence[str]) -> str:
-    """The texts in a sentence: a, b and c."""
-    *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last

@@ -15,7 +15,7 @@ from .covariance import Uncertainty, quantile
 from .identifiability import verdicts
 from .information_criteria import Criteria, criteria_of
 from .predict import Prediction
-from .profile_likelihood import Profile
+from .profile import Profile
 from .residual_tests import ResidualTest, run_tests
 
 # A profile is given at so many values, over twice the width of the interval.

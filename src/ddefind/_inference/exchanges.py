@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._problem.free_parameters import FreeParameters
+from .._util.text_table import listed
 from .covariance import Uncertainty
 
 # The largest number of pairs that are exchanged together with the delays, and the
@@ -205,5 +206,4 @@ def _connected(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 def _listed(group: Sequence[int], names: Sequence[str]) -> str:
     """The names in a sentence: `a`, `b` and `c`."""
-    *first, last = (f"`{names[j]}`" for j in group)
-    return f"{', '.join(first)} and {last}"
+    return listed([f"`{names[j]}`" for j in group])

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .._least_squares.batches import RefinedFits, refine
-from .._least_squares.natural_units import natural_sizes
 from .covariance import Uncertainty
 from .formulas import varying
 
@@ -73,7 +72,7 @@ def flat_set(uncertainty: Uncertainty) -> FlatSet | None:
     if most_common == 0:
         return None
     places = np.concatenate([uncertainty.theta[None], fits.theta])
-    sizes = natural_sizes(uncertainty.setup.units, len(uncertainty.theta))
+    sizes = uncertainty.setup.natural_sizes
     return FlatSet(places, there[counts.index(most_common)], sizes)
 
 
@@ -81,7 +80,7 @@ def _fitted_again(uncertainty: Uncertainty, suspected: np.ndarray) -> RefinedFit
     """Fits from places at which the suspected values were changed at random."""
     setup, theta = uncertainty.setup, uncertainty.theta
     random = np.random.default_rng(0)
-    sizes = natural_sizes(setup.units, len(theta))
+    sizes = setup.natural_sizes
     changes = random.uniform(-_CHANGE, _CHANGE, (_MOVES, len(theta)))
     is_small = np.abs(theta) < _SMALL * sizes
     moved = np.where(is_small, theta + sizes * changes, theta * np.exp(changes))

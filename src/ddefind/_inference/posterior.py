@@ -36,8 +36,8 @@ from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
 from .covariance import Uncertainty
+from .profile import Profile
 from .profile_intervals import slow_setup
-from .profile_likelihood import Profile
 
 
 @final

@@ -10,18 +10,19 @@ from dataclasses import replace
 import numpy as np
 
 from .._least_squares.batches import refine
-from .._least_squares.natural_units import natural_sizes
 from .._least_squares.ranking import slow_frequency_limit
 from .._least_squares.setup import FitSetup
 from .covariance import Uncertainty
 from .exchanges import Exchange, find_exchanges, nearest_image
+from .profile import Profile, unknown_profile
 from .profile_end import Optimum
-from .profile_likelihood import Profile, follow_profiles, unknown_profile
+from .profile_likelihood import follow_profiles
 
 # The largest number of other minima whose profiles are followed.
 _MAX_TIED_MINIMA = 4
-# Chi-squares that differ by less are the same.
-_SAME = 0.01
+# Along a direction that the data leave free, fits whose chi-squares differ by less are
+# places on one curve, and not different minima.
+SAME_CURVE = 0.01
 # If a history has frequencies, each frequency is a further chance to fit the noise by
 # accident: the chi-square up to which other minima tie with the best grows by this.
 _FREQUENCY_ALLOWANCE = 1.0
@@ -96,7 +97,8 @@ def tied_minima(
     # Where the data leave a direction free, fits that are as good as the best are other
     # points of the same curve.
     has_curve = uncertainty.undetermined.shape[1] > 0
-    is_same = has_curve & (np.abs(fits.loss - optimum.loss) < _SAME * residual_variance)
+    apart = np.abs(fits.loss - optimum.loss)
+    is_same = has_curve & (apart < SAME_CURVE * residual_variance)
     distance = np.einsum("ij,jk,ik->i", displacement, information, displacement)
     rows: list[int] = []
     for row in np.argsort(fits.loss):
@@ -133,7 +135,7 @@ def _optimum(uncertainty: Uncertainty) -> Optimum:
         float(best.loss[0]),
         uncertainty.residual_variance,
         factor @ factor.T,
-        natural_sizes(uncertainty.setup.units, len(uncertainty.theta)),
+        uncertainty.setup.natural_sizes,
     )
 
 

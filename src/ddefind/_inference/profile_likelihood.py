@@ -26,6 +26,7 @@ from .._least_squares.batches import RefinedFits, refine
 from .._least_squares.levenberg_marquardt import LIMIT
 from .._least_squares.setup import FitSetup
 from .._loss.path_costs import Points
+from .profile import Profile, assemble
 from .profile_end import STEPS_MATTER, EndSearch, Optimum
 
 _MAX_ROUNDS = 40
@@ -52,35 +53,6 @@ _SAME_R = 0.1
 # How often the profiles are followed again with half the step, and the largest number
 # of steps for this.
 _MOST_HALVINGS, _MOST_STEPS = 2, 4000
-
-
-@final
-@dataclass(frozen=True)
-class Profile:
-    """The profile of one parameter, and its confidence interval.
-
-    `values` are the values at which the parameter was held, in increasing order, `r`
-    the root of the excess chi-square there, and `theta` all free values of these fits,
-    one row for each. An end of `interval` is infinite where the profile stays below
-    the `quantile`; `reached` is how far it was followed. `breakdown` says for each end
-    why it is open although the profile could not be followed farther: the solutions
-    explode there, or the solver's steps matter; it is empty for others."""
-
-    name: str
-    estimate: float
-    quantile: float
-    interval: tuple[float, float]
-    reached: tuple[float, float]
-    values: np.ndarray
-    r: np.ndarray
-    theta: np.ndarray
-    breakdown: tuple[str, str] = ("", "")
-
-    @property
-    def closed(self) -> tuple[bool, bool]:
-        """Whether the interval has a finite lower and a finite upper end."""
-        low, high = self.interval
-        return bool(np.isfinite(low)), bool(np.isfinite(high))
 
 
 @final
@@ -334,7 +306,7 @@ def follow_profiles(
         beginnings[0] = (0.0, finer.theta, quantile)
     names = setup.model.free.names
     return [
-        _assemble(
+        assemble(
             names[j],
             optimum,
             quantile,
@@ -343,58 +315,3 @@ def follow_profiles(
         )
         for j in which
     ]
-
-
-def unknown_profile(name: str, theta: np.ndarray, j: int, quantile: float) -> Profile:
-    """The profile of free value j where there is no fit to follow it from: its interval
-    is not known."""
-    ends, none = (np.nan, np.nan), np.zeros(0)
-    estimate = float(theta[j])
-    return Profile(name, estimate, quantile, ends, ends, none, none, theta[None][:0])
-
-
-def _assemble(
-    name: str,
-    optimum: Optimum,
-    quantile: float,
-    outermost: tuple[EndSearch, EndSearch],
-    ends: list[EndSearch],
-) -> Profile:
-    """The profile from all searches for its ends; `outermost` are those that set the
-    lower and the upper end of the interval."""
-    low, high = outermost
-    j = low.j
-    visited = [(float(optimum.theta[j]), 0.0, optimum.theta)]
-    visited += [
-        (value, r, theta)
-        for end in ends
-        for value, r, theta in end.visited
-        # A fit inside of the interval with r above the quantile missed the minimum.
-        if r < quantile or not low.limit < value < high.limit
-    ]
-    visited += [fit for end in ends for fit in end.near_zero]
-    visited = [fit for fit in visited if np.isfinite(fit[1])]
-    values, r, theta = (np.array(column) for column in zip(*visited))
-    order = np.argsort(values, kind="stable")
-    order = order[_is_on_lowest_branch(values[order], r[order])]
-    return Profile(
-        name,
-        float(optimum.theta[j]),
-        quantile,
-        (float(low.limit), float(high.limit)),
-        (float(values.min()), float(values.max())),
-        values[order],
-        r[order],
-        theta[order],
-        (low.breakdown, high.breakdown),
-    )
-
-
-def _is_on_lowest_branch(values: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Which points belong to the profile. Others are fits at a higher local minimum:
-    there is a point close by with a much lower r."""
-    apart, sizes = np.abs(values[:, None] - values), np.abs(values)
-    is_close = apart <= 0.03 * np.ptp(values)
-    # Values of different orders of magnitude are not close.
-    is_close &= apart <= 0.3 * np.maximum(sizes[:, None], sizes)
-    return ~np.any(is_close & (r[None, :] < r[:, None] - 0.3), axis=1)

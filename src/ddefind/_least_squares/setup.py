@@ -33,7 +33,7 @@ from .adaptive_sensitivity import COARSE, USUAL
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
-from .natural_units import NaturalUnits, natural_units
+from .natural_units import NaturalUnits, natural_sizes, natural_units
 from .normal_equations import LeastSquaresModel, MeshPlan, Priors
 
 # The usual number of rows of the solver's ring buffer. A delay may have a few steps
@@ -204,6 +204,11 @@ class FitSetup:
         if curve is None or is_general(eqx.combine(model.learned.tau, model.fixed.tau)):
             return None
         return natural_units(model, curve, self.data.T, self.measured)
+
+    @cached_property
+    def natural_sizes(self) -> np.ndarray:
+        """The natural size of each free value, 1 where nothing is known."""
+        return natural_sizes(self.units, len(self.lower))
 
     # The noise.
 

@@ -32,8 +32,8 @@ from .._inference.identifiability import NOT_DETERMINED, Verdict
 from .._inference.information_criteria import Criteria, criteria
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
+from .._inference.profile import Profile
 from .._inference.profile_intervals import profiles
-from .._inference.profile_likelihood import Profile
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
 from .._least_squares.search import Minimum, SearchResult

@@ -15,7 +15,7 @@ from .._inference.covariance import Uncertainty
 from .._inference.explained import Explained
 from .._inference.history_check import OtherHistory
 from .._inference.identifiability import Verdict
-from .._inference.profile_likelihood import Profile
+from .._inference.profile import Profile
 from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
 from .._least_squares.normal_equations import LeastSquaresModel, MeshPlan, Priors

@@ -15,6 +15,7 @@ from .._inference.identifiability import (
     NOT_JUDGED,
     reasons,
 )
+from .._inference.profile_intervals import SAME_CURVE
 from .._least_squares.search import Minimum
 from .._problem.network_weights import count_weights, named_indices, without_weights
 from .._shooting.process_noise import ProcessNoise
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from .estimate import Estimate
 
 _HEADER = ("parameter", "estimate", "std. error")
-# Along a direction that the data leave free, chi-squares that differ by less are the
-# same.
-_SAME = 0.01
 _WITHOUT_INTERVALS = "The intervals and the tests of the residuals were left out; {}."
 
 
@@ -241,19 +239,14 @@ def _without_images(fit: "Estimate") -> list[Minimum]:
     """The distinct minima. If delays can be exchanged, those that have the values of a
     better one in another order count as that one. If the data leave a direction free,
     those with the same sum of squares are places on one curve."""
-    minima = list(fit.search_result.minima)
-    verdicts = () if fit.assessment is None else fit.assessment.verdicts
-    has_images = any(verdict.note for verdict in verdicts)
-    same = _SAME * fit.uncertainty.residual_variance
-    if not np.any(fit.uncertainty.without_influence):
-        same = 0.0
+    has_curve = bool(np.any(fit.uncertainty.without_influence))
+    same = SAME_CURVE * fit.uncertainty.residual_variance
     kept: list[Minimum] = []
-    for minimum in minima:
+    for minimum in fit.search_result.minima:
         values = np.sort(minimum.theta)
         for place, other in enumerate(kept):
             is_image = np.allclose(values, np.sort(other.theta), rtol=1e-3)
-            is_on_curve = abs(minimum.loss - other.loss) < same
-            if (has_images and is_image) or is_on_curve:
+            if (has_curve or is_image) and abs(minimum.loss - other.loss) < same:
                 kept[place] = other._replace(starts=other.starts + minimum.starts)
                 break
         else:

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._data.data import Data
 from .._inference.assessment import Assessment
-from .._inference.profile_likelihood import Profile
+from .._inference.profile import Profile
 from .._least_squares.search import SearchResult
 from .._least_squares.setup import FitSetup
 from .._problem.free_parameters import ParameterArray

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from .._data.data import Data
+from .._inference.identifiability import NOT_JUDGED
 from .._util.data_frame import frame_of_rows
 from .estimate import Estimate
 from .result import FitResult
@@ -63,20 +64,22 @@ class SavedFit:
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """The 95% interval of each parameter of the table; infinite on a side where
-        the data set no limit."""
-        return {
-            row["name"]: (
-                -np.inf if low is None else low,
-                np.inf if row["high"] is None else row["high"],
+        """The interval of each parameter of the table; infinite on a side where the
+        data set no limit, and NaN where nothing is known."""
+        found = {}
+        for row, low in self._column("low"):
+            is_unknown = row["verdict"] == NOT_JUDGED and row["high"] is None
+            ends = (np.nan, np.nan) if is_unknown else (-np.inf, np.inf)
+            given = (low, row["high"])
+            found[row["name"]] = tuple(
+                end if value is None else value for end, value in zip(ends, given)
             )
-            for row, low in self._column("low")
-        }
+        return found
 
     @property
     def verdicts(self) -> dict[str, str]:
         """What the data say of each parameter of the table: determined, weakly
-        determined or not determined."""
+        determined, not determined or not judged."""
         return {row["name"]: verdict for row, verdict in self._column("verdict")}
 
     def _column(self, key: str) -> list[tuple[dict[str, Any], Any]]:

@@ -72,6 +72,16 @@ def html_table(rows: Sequence[Sequence[str]], paragraphs: Sequence[str] = ()) ->
     return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{text}"
 
 
+def listed(texts: Sequence[str]) -> str:
+    """List texts in a sentence.
+
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def decimals(value: float, error: float | None) -> int | None:
     """Return how many decimals to print of a value with a standard error.
 
