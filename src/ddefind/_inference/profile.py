@@ -1,4 +1,4 @@
-"""The profile of a parameter: the best fits while it is held at one value after another,
+"""The profile of a parameter: the best fits while it is held at a value after another,
 and the confidence interval that follows."""
 
 from dataclasses import dataclass
