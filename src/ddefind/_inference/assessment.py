@@ -13,7 +13,7 @@ import equinox as eqx
 import numpy as np
 
 from .._least_squares import levenberg_marquardt
-from .._least_squares.observe import observed
+from .._least_squares.observe import observed_at_data
 from .._problem.network_weights import named_indices, networks_of
 from .combinations import Combination, determined_combinations
 from .covariance import Uncertainty
@@ -181,9 +181,8 @@ def has_fit(uncertainty: Uncertainty) -> bool:
 def model_values(uncertainty: Uncertainty) -> np.ndarray:
     """The model at the times of the data, [N, k, 1 + p]: the value of each quantity,
     and its derivatives for the p free parameters."""
-    setup, best = uncertainty.setup, uncertainty.search_result.best
-    data, steps = setup.data, int(best.n[0])
-    return observed(setup.model, uncertainty.theta, data.t, steps, len(data.names))
+    best = uncertainty.search_result.best
+    return observed_at_data(uncertainty.setup, uncertainty.theta, int(best.n[0]))
 
 
 def standard_deviations(uncertainty: Uncertainty) -> np.ndarray:

@@ -45,6 +45,9 @@ def other_history(
     constant and learned. `passes` are the tests."""
     setup, result = uncertainty.setup, uncertainty.search_result
     model = setup.model
+    if setup.joint is not None:
+        # Every experiment has a history of its own.
+        return None
     problem = model.free.problem_at(
         uncertainty.theta, eqx.combine(model.learned, model.fixed)
     )

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.data import Data
+from .._data.study_data import Records
 
 
 class Criteria(NamedTuple):
@@ -37,7 +37,7 @@ class Criteria(NamedTuple):
 
 
 def criteria(
-    data: Data, fitted: np.ndarray, free: float, huber: float | None = None
+    data: Records, fitted: np.ndarray, free: float, huber: float | None = None
 ) -> Criteria:
     """The criteria of a fit with Gaussian noise, or with Huber's.
 

@@ -143,6 +143,7 @@ def predict(
     `parameters` are values to be used instead of the fitted ones, by name. They count
     as known exactly; all other values keep their estimates and their covariance."""
     setup, search_result = uncertainty.setup, uncertainty.search_result
+    assert isinstance(setup.data, Data)
     model, theta, is_given = _with_parameters(uncertainty, problem, parameters)
     n = int(search_result.best.n[0])
     if model.mesh is None:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.data import Data
+from .._data.study_data import Records
 
 # The probability that a true model fails at least one of the tests.
 LEVEL = 0.05
@@ -46,7 +46,7 @@ class ResidualTest(NamedTuple):
 
 
 def run_tests(
-    data: Data,
+    data: Records,
     fitted: np.ndarray,
     residuals: np.ndarray,
     directions: np.ndarray,

@@ -217,7 +217,7 @@ def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
     needed, capacity = n + 4, CAPACITY
     if model.mesh is not None:
         # Where delays become shorter during a fit, their intervals keep their steps.
-        longer = max(T / float(model.mesh.record), 1.0)
+        longer = max(T / float(np.max(model.mesh.record)), 1.0)
         needed = int(3 * n * longer) + 4 * len(model.mesh.points.sums)
         capacity = MESH_CAPACITY
     while capacity < needed:
