@@ -18,6 +18,7 @@ from .._util import wording
 from .._util.errors import check_instance, quoted
 from .bare_model import problem_of
 from .experiment import Experiment
+from .given_parts import with_given
 from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
 from .matched_data import matched_data
@@ -128,6 +129,8 @@ def fit(
     - `history`: for an `Equation`, another history than its own. With `"auto"` the
       history is chosen by evidence, and with `"data"` the beginning of the data is the
       past. For a function alone, its history.
+    - `inputs`: for an `Equation` with inputs, these by name: each an `Input`, or a
+      formula of t.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
       number to start from. All others are learned without bounds. The delay stays
       positive; least squares looks for it between a small share of the sampling
@@ -166,6 +169,7 @@ def fit(
         return _fit_study(problem, experiments, optimizer, given)
     check_instance("data", data, Data, "Data(t, x)")
     assert isinstance(data, Data)
+    problem = with_given(problem, given)
     if isinstance(problem, Equation) and depends_on_data(problem, given):
         return fit_with_data(problem, data, optimizer, given, _fit)
     return _fit(problem, data, optimizer, given)
@@ -189,7 +193,7 @@ def _fit_study(
         )
     equation = _equation(problem, given)
     study = make_study(
-        experiments, equation, lambda each, own: _problem(problem, own, given)
+        experiments, equation, lambda each: _experiment_problem(problem, each, given)
     )
     first = study.data.parts[0]
     given = _with_settings_of(equation, first, given)
@@ -201,6 +205,15 @@ def _fit_study(
     else:
         task = FitTask(study.problems[0], first, {}, given.seed, equation, study)
     return method.fit(task, given)
+
+
+def _experiment_problem(
+    problem: Model, experiment: Experiment, given: FitOptions
+) -> Problem:
+    """The problem of one experiment, with its own inputs beside those of all."""
+    inputs = {**(given.inputs or {}), **(experiment.inputs or {})}
+    own = replace(given, inputs=inputs or None)
+    return _problem(with_given(problem, own), experiment.data, own)
 
 
 def _fit(
@@ -289,6 +302,7 @@ def fit_many(
     """
     given = read_options("fit_many", options)
     problems, sets, own_starts = _one_for_each_fit(problem, data, starts)
+    problems = [with_given(each, given) for each in problems]
     first = problems[0]
     if isinstance(first, Equation) and (kind := depends_on_data(first, given)):
         raise ValueError(

@@ -58,14 +58,14 @@ def read_experiments(data: Any) -> list[Experiment] | None:
 def make_study(
     experiments: Sequence[Experiment],
     equation: Equation | None,
-    problem_of: Callable[[Experiment, Data], Problem],
+    problem_of: Callable[[Experiment], Problem],
 ) -> Study:
-    """The study of several experiments; `problem_of(experiment, data)` is the problem
-    of one."""
+    """The study of several experiments; `problem_of(experiment)` is the problem of
+    one."""
     labels = labels_of(experiments)
     problems, parts = [], []
     for each in experiments:
-        problem = problem_of(each, each.data)
+        problem = problem_of(each)
         if isinstance(problem.history, Smooth):
             raise ValueError(
                 f"{wording.history('spline')} is for one data set. Choose another "

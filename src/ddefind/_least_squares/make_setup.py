@@ -18,10 +18,11 @@ from .._problem.history import frequency_fields
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
-from .._solve.time_grid import points_of, switch_count
+from .._solve.time_grid import has_switches, points_of
 from .._util import wording
 from .._util.cores import cores
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
+from .known_inputs import bound_by_inputs
 from .normal_equations import LeastSquaresModel, MeshPlan, Priors
 from .setup import STEPS_PER_RECORD, FitSetup
 
@@ -56,6 +57,7 @@ def make_setup(
     bound_frequencies(data, lower, upper, is_frequency)
     for j in free.delays:
         bound_delay(data, lower, upper, guess, free.names[j], j)
+    bound_by_inputs(problem, data, free, lower, upper, is_given)
     for j in free.shapes:
         bound_shape(lower, upper, guess, j)
     is_inside = (lower <= guess) & (guess <= upper)
@@ -104,7 +106,7 @@ def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) ->
 def has_single_delay(problem: Problem) -> bool:
     """Whether there is one delay and no switch, so that a grid can be aligned with
     it."""
-    return delay_count(problem.tau) == 1 and switch_count(problem) == 0
+    return delay_count(problem.tau) == 1 and not has_switches(problem)
 
 
 def _is_on_mesh(problem: Problem, data: Data, shortest: float) -> bool:

@@ -171,6 +171,17 @@ TIME = Wording("`time`", "`--time`")
 TIME_NAME = Wording("`time=NAME`", "`--time NAME`")
 TIME_ZERO = Wording("`start`", "`--time-zero`")
 OBSERVE = Wording("`observe`", "`--observe`")
+
+
+def list_input(name: str) -> Wording:
+    """How a name becomes an input of a text."""
+    return Wording(
+        f'List an input: `inputs=("{name}",)`.', f"List it: `--input {name}`."
+    )
+
+
+INPUTS = Wording("`inputs`", "`--input`")
+DOSES = Wording("`doses`", "`--dose`")
 OTHER_COLUMNS = Wording(
     "the data a column of NaN for each that was not: `data.select(names)`",
     "choose the columns that the problem observes by `--columns`",
