@@ -41,6 +41,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
 
     history: Any
     parameters: Mapping[str, Any] | None
+    noise: Any
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
     steps_per_delay: int | None
     seed: int
@@ -67,6 +68,7 @@ class FitOptions:
 
     history: Any = None
     parameters: Mapping[str, Any] | None = None
+    noise: Any = None
     loss: AbstractLoss = SumOfSquares()
     gradient: AbstractGradient | None = None
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = "auto"

@@ -62,6 +62,12 @@ def parameter_arrays(
     return result
 
 
+def noise_parameter(quantity: str, field: str) -> str:
+    """The full name of a parameter of the noise of a quantity: `noise.x.sd`."""
+    keys = jax.tree_util.GetAttrKey("noise"), jax.tree_util.DictKey(quantity)
+    return f"{_full_name(keys)}.{field}"
+
+
 def _is_noise(name: str) -> bool:
     """Whether a full name is that of a parameter of the noise. It is called `x.sd`,
     with the name of the quantity, and does not compete with others for short names."""

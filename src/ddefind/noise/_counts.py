@@ -123,8 +123,8 @@ class NegativeBinomial(AbstractCounts):
 
     The deviance is $-2[\log\Gamma(y+k) - \log\Gamma(k) - \log y! - y\log k + y\log f -
     (y+k)\log(1+\alpha f)]$. The information about f is $1 / (f + \alpha f^2)$, and that
-    about $\alpha$ is approximately $\frac12 (f / (1+\alpha f))^2$ times a number between
-    $1/(1+\alpha)$, for few counts, and $2k^2(\psi'(k) - 1/k)$, for many.
+    about $\alpha$ is approximately $\frac12 (f / (1+\alpha f))^2$ times a number
+    between $1/(1+\alpha)$, for few counts, and $2k^2(\psi'(k) - 1/k)$, for many.
 
     >>> float(NegativeBinomial(dispersion=0.2).dispersion)
     0.2

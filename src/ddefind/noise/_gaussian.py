@@ -4,8 +4,8 @@ With the standard deviation $s(f, \eta)$ the deviance is
 $\log(2\pi s^2) + (y - f)^2 / s^2$, and the Fisher information about $v = (f, \eta)$ is
 $\nabla f \nabla f^T / s^2 + 2\,\nabla s \nabla s^T / s^2$. Below a limit L, with
 $z = (L - f) / s$ and $\lambda = \phi(z) / \Phi(z)$, the deviance is
-$-2\log\Phi(z)$, and $(\lambda^2 + z\lambda)\,\nabla z \nabla z^T$ takes the place of the
-information."""
+$-2\log\Phi(z)$, and $(\lambda^2 + z\lambda)\,\nabla z \nabla z^T$ takes the place of
+the information."""
 
 import abc
 from typing import Any, ClassVar, final
