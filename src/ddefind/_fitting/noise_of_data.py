@@ -1,4 +1,4 @@
-"""The noise of a fit: a model for each measured quantity, where the user asks for one."""
+"""The noise of a fit: a model for each measured quantity, where one is asked for."""
 
 from typing import Any
 

@@ -118,7 +118,7 @@ def refine(
         theta = fits.theta
         own = points
         if np.ndim(points.times) == 2:
-            own = jax.tree.map(lambda a: np.asarray(a)[rows], points)
+            own = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], points)
         is_held = held if held is None or held.ndim == 1 else held[rows]
         again = _refine_once(setup, theta[rows], own, n[rows], limit, is_held, rate)
         fits = fits.replace_rows(rows, again)

@@ -7,23 +7,22 @@ then refines what was found, with the noise as large as the residuals show (`lif
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from .._data.data import Data
 from .._data.smoothing import scatter, smooth, spread
 from .._loss.losses import SumOfSquares
-from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
 from .._problem.parameter_names import noise_parameter
 from .._problem.problem import Problem, with_noise
 from ..noise._abstract import AbstractNoise
 from ..noise._gaussian import Given
 from ..noise._student import Student
-from .likelihood import Likelihood
+from .likelihood import Likelihood, NoisyPoints, mean_log_information
 from .normal_equations import Priors
 
 if TYPE_CHECKING:
@@ -178,8 +177,7 @@ def make_likelihood(
         if np.any(choices[name]):
             charges[q] = min(others * counts[q] / counts.sum(), 0.9 * counts[q])
             eta, at = jnp.asarray(rough[name].eta), jnp.asarray(levels[:, q])
-            informations = jax.vmap(lambda f: model.information(f, eta)[0, 0])(at)
-            references[q] = float(jnp.mean(jnp.log(informations)))
+            references[q] = float(mean_log_information(model, eta, at))
     below = is_below(data)
     is_count = [name in rough and problem.noise[name].is_count for name in data.names]
     limits = data.x[below & np.array(is_count)]
@@ -192,28 +190,37 @@ def make_likelihood(
         charges=charges,
         rests=1 - charges / np.maximum(counts, 1),
         references=references,
-        has_below=tuple(below.any(axis=0).tolist()),
+        has_below=tuple(bool(np.any(column)) for column in below.T),
         most=int(np.ceil(limits.max())) if len(limits) else 0,
         count=np.asarray(float(counts.sum())),
     )
 
 
-def likelihood_points(setup: "FitSetup") -> Points:
+def problem_of(setup: "FitSetup") -> Problem:
+    """The problem of a setup, whose free values are not filled in."""
+    return eqx.combine(setup.model.learned, setup.model.fixed)
+
+
+def noise_of(setup: "FitSetup") -> dict[str, AbstractNoise]:
+    """The noise models of the quantities that have one."""
+    return problem_of(setup).noise or {}
+
+
+def likelihood_points(setup: "FitSetup") -> Any:
     """The data as a likelihood needs them: the weight of a measured value is one, or
     that of its given standard deviation."""
     points = SumOfSquares().prepare(setup.data).points
     weights = np.where(np.isfinite(setup.data.x), 1.0, 0.0)
-    noise = setup.problem_noise
+    noise = noise_of(setup)
     for q, name in enumerate(setup.data.names):
         if isinstance(noise.get(name), Given):
             weights[:, q] = points.weights[:, q]
-    below = setup.data.below
-    return points._replace(weights=weights, below=below)
+    return NoisyPoints(points.times, points.values, weights, setup.data.below)
 
 
 def without_noise(setup: "FitSetup") -> "FitSetup":
     """The weighted least-squares fit that explores for a likelihood."""
-    model, data = setup.model, setup.data
+    model, problem = setup.model, problem_of(setup)
     likelihood = model.likelihood
     assert likelihood is not None
     p, free = likelihood.others, model.free
@@ -234,7 +241,7 @@ def without_noise(setup: "FitSetup") -> "FitSetup":
         learned=with_noise(model.learned, None),
         fixed=with_noise(model.fixed, None),
         priors=None if priors is None else Priors(*(each[:p] for each in priors)),
-        huber=_HUBER if _has_outliers(setup) else None,
+        huber=_HUBER if _has_outliers(problem) else None,
         likelihood=None,
     )
     return replace(
@@ -250,13 +257,13 @@ def without_noise(setup: "FitSetup") -> "FitSetup":
     )
 
 
-def _has_outliers(setup: "FitSetup") -> bool:
-    return any(isinstance(each, Student) for each in setup.problem_noise.values())
+def _has_outliers(problem: Problem) -> bool:
+    return any(isinstance(each, Student) for each in (problem.noise or {}).values())
 
 
 def _weighted(setup: "FitSetup") -> Data:
     """The data with the standard deviations of the noise at a smooth curve."""
-    data, problem = setup.data, setup.problem
+    data, problem = setup.data, problem_of(setup)
     x, sd = _guessed(data, problem), np.ones(data.x.shape)
     for name, rough in _rough(data, problem).items():
         q = data.names.index(name)
@@ -273,8 +280,8 @@ def lifted(setup: "FitSetup", fits: "RefinedFits") -> np.ndarray:
     theta[:, : likelihood.others] = fits.theta
     freedom = max(setup.count - likelihood.others, 1)
     ratios = np.sqrt(np.where(np.isfinite(fits.loss), fits.loss, freedom) / freedom)
-    rough = _rough(setup.data, setup.problem)
-    for name, model in setup.problem_noise.items():
+    rough = _rough(setup.data, problem_of(setup))
+    for name, model in noise_of(setup).items():
         if isinstance(model, Given) or not model.names:
             continue
         choice = np.asarray(likelihood.choices[name])

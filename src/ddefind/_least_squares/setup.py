@@ -29,18 +29,12 @@ from .._solve.runge_kutta import AbstractSolver
 from .._solve.time_grid import points_of, switch_count
 from .._util import wording
 from .._util.cores import cores
-from ..noise._abstract import AbstractNoise
 from .adaptive_sensitivity import COARSE, USUAL
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
 from .natural_units import NaturalUnits, natural_sizes, natural_units
-from .noise_setup import (
-    bound_noise,
-    likelihood_points,
-    make_likelihood,
-    without_noise,
-)
+from .noise_setup import bound_noise, likelihood_points, make_likelihood, without_noise
 from .normal_equations import LeastSquaresModel, MeshPlan, Priors
 
 # The usual number of rows of the solver's ring buffer. A delay may have a few steps
@@ -174,16 +168,6 @@ class FitSetup:
             return points
         return points._replace(weights=points.weights / noise**2)
 
-    @property
-    def problem(self) -> Problem:
-        """The problem, whose free values are not filled in."""
-        return eqx.combine(self.model.learned, self.model.fixed)
-
-    @property
-    def problem_noise(self) -> dict[str, AbstractNoise]:
-        """The noise models of the quantities that have one."""
-        return self.problem.noise or {}
-
     @cached_property
     def exploring(self) -> "FitSetup":
         """The setup with which a search explores: itself, or weighted least squares if
@@ -254,9 +238,8 @@ class FitSetup:
         the noise is given, or (in a robust fit) was estimated from clipped residuals,
         or has a model. Otherwise the variance of the residuals is estimated from the
         sum of squares."""
-        model = self.model
-        is_robust = model.huber is not None
-        return self.data.sd is not None or is_robust or model.likelihood is not None
+        given = self.data.sd, self.model.huber, self.model.likelihood
+        return any(each is not None for each in given)
 
     @property
     def freedom(self) -> int:
