@@ -31,6 +31,8 @@ class Data:
       not measured.
     - `sd`: the standard deviation of the noise: one number, one per quantity, or one
       per value. Without it all values have the same weight.
+    - `below`: True where a value is only known to be below the number in `x`, as one
+      below a detection limit; an array of the shape of `x`.
     - `names`: the names of the k quantities; `has_given_names` says whether there are
       any. By default they are called x, or x[0], x[1] and so on.
     - `label`: a name for the data set.
@@ -55,6 +57,7 @@ class Data:
     origin: float | str
     notes: tuple[str, ...]
     axis_labels: tuple[str, ...]
+    below: np.ndarray | None
 
     def __init__(
         self,
@@ -67,6 +70,7 @@ class Data:
         origin: float | str = 0.0,
         notes: Sequence[str] = (),
         axis_labels: Sequence[str] | None = None,
+        below: Any = None,
     ):
         t, x = _numbers("t", t), _numbers("x", x)
         if t.ndim != 1:
@@ -93,6 +97,7 @@ class Data:
             "origin": _origin(origin),
             "notes": (notes,) if isinstance(notes, str) else tuple(notes),
             "axis_labels": _axis_labels(axis_labels, names),
+            "below": _flags(below, x, order),
         }
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -180,6 +185,7 @@ class Data:
         return self.with_fields(
             x=pick(self.x),
             sd=None if self.sd is None else pick(self.sd),
+            below=None if self.below is None else pick(self.below) == 1,
             names=names,
             notes=notes,
             axis_labels=(time_label, *labels),
@@ -222,8 +228,14 @@ class Data:
         columns = [self.t[:, None], self.x]
         if self.sd is not None:
             columns.append(np.where(np.isfinite(self.x), self.sd, np.nan))
-        for row in np.concatenate(columns, axis=1).tolist():
-            writer.writerow(["" if math.isnan(value) else repr(value) for value in row])
+        table = np.concatenate(columns, axis=1)
+        is_below = np.zeros(table.shape, bool)
+        if self.below is not None:
+            is_below[:, 1 : 1 + len(self.names)] = self.below
+        for row, marks in zip(table.tolist(), is_below.tolist()):
+            pairs = zip(row, marks)
+            cells = [("<" if mark else "") + repr(value) for value, mark in pairs]
+            writer.writerow(["" if cell == "nan" else cell for cell in cells])
         return text.getvalue()
 
     def __len__(self) -> int:
@@ -307,6 +319,26 @@ def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:
     if not np.all(np.isfinite(used) & (used > 0)):
         raise DataError("`sd` must be positive and finite wherever `x` is measured.")
     return sd
+
+
+def _flags(below: Any, x: np.ndarray, order: np.ndarray) -> np.ndarray | None:
+    """Return which values are only known to be below `x`, as an array of its shape;
+    None if none is."""
+    if below is None:
+        return None
+    flags = np.asarray(below)
+    if flags.dtype != bool:
+        raise TypeError(
+            "`below` must be True where a value is only known to be below `x`, and "
+            f"False elsewhere, but got an array of {flags.dtype}."
+        )
+    flags = flags[:, None] if flags.shape == (len(x),) else flags
+    if flags.shape != x.shape:
+        raise DataError(
+            f"`below` must have the shape of `x`, {x.shape}, but has {flags.shape}."
+        )
+    flags = (flags & np.isfinite(x))[order]
+    return flags if flags.any() else None
 
 
 def _names(names: Sequence[str] | None, k: int) -> tuple[str, ...]:

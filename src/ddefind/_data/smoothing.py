@@ -170,20 +170,20 @@ def rough_noise(data: Records) -> np.ndarray:
     least, noise = 1e-6 * spread(data), []
     for column in range(len(least)):
         points = [_points(part, column) for part in parts_of(data)]
-        squares = np.concatenate([_scaled_squares(*each) for each in points])
+        squares = np.concatenate([scatter(*each) ** 2 for each in points])
         noise.append(np.sqrt(np.mean(squares)) if len(squares) else 0.0)
     return np.maximum(noise, least)
 
 
-def _scaled_squares(t: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return the squared distances of points to the lines between their neighbours,
-    each scaled to the variance of the noise."""
+def scatter(t: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the distance of each point but the first and the last to the line between
+    its neighbours, scaled to the size of its noise."""
     if len(t) < 3:
         return np.zeros(0)
     gap = t[2:] - t[:-2]
     left = np.where(gap > 0, (t[2:] - t[1:-1]) / np.where(gap > 0, gap, 1.0), 0.5)
     distance = left * x[:-2] + (1 - left) * x[2:] - x[1:-1]
-    return distance**2 / (left**2 + (1 - left) ** 2 + 1)
+    return distance / np.sqrt(left**2 + (1 - left) ** 2 + 1)
 
 
 def _points(data: Records, column: int) -> tuple[np.ndarray, np.ndarray]:

@@ -158,5 +158,7 @@ def given_inputs(problem: Problem, names: Sequence[str]) -> dict[str, AbstractIn
     found = {}
     for name in names:
         values = [getattr(part, name, None) for part in parts]
-        found |= {name: value for value in values if is_input(value)}
+        inputs = [value for value in values if is_input(value)]
+        if inputs:
+            found[name] = inputs[0]
     return found

@@ -12,7 +12,7 @@ def with_given(problem: Any, options: FitOptions) -> Any:
         return problem
     if not isinstance(problem, Equation):
         raise ValueError(
-            "`inputs` are those of an `Equation`; a `Problem` has its own, as fields of "
-            "its modules or as defaults of its functions."
+            "`inputs` are those of an `Equation`; a `Problem` has its own, as fields "
+            "of its modules or as defaults of its functions."
         )
     return problem.with_inputs(options.inputs)

@@ -45,6 +45,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
     history: Any
     inputs: Mapping[str, Any] | None
     parameters: Mapping[str, Any] | None
+    noise: Any
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
     steps_per_delay: int | None
     seed: int
@@ -72,6 +73,7 @@ class FitOptions:
     history: Any = None
     inputs: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
+    noise: Any = None
     loss: AbstractLoss = SumOfSquares()
     gradient: AbstractGradient | None = None
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = "auto"

@@ -160,7 +160,12 @@ class Uncertainty:
         `_least_squares/degrees_of_freedom.py`."""
         if self.study is not None:
             return self.study.freedom
-        return degrees_of_freedom(self.setup.count, determined=self.dimension)
+        determined = self.dimension
+        if self.setup.model.likelihood is not None:
+            # Those of the noise cost none.
+            paths = np.array(self.setup.model.free.paths)[self._informative]
+            determined -= sum(path.startswith("noise.") for path in paths)
+        return degrees_of_freedom(self.setup.count, determined=determined)
 
     @cached_property
     def residual_variance(self) -> float:
@@ -172,6 +177,14 @@ class Uncertainty:
         return residual_variance(
             loss, self.freedom, is_known=self.setup.weights_are_absolute
         )
+
+    @property
+    def noise_is_known(self) -> bool:
+        """Whether the noise is given, and nothing of it was learned."""
+        likelihood = self.setup.model.likelihood
+        if likelihood is not None:
+            return len(self.theta) == likelihood.others
+        return self.setup.data.sd is not None
 
     @cached_property
     def noise_unknown(self) -> bool:
@@ -250,5 +263,15 @@ class Uncertainty:
     def quantile(self, level: float) -> float:
         """The number of standard errors from an estimate to the ends of its interval at
         the confidence `level`."""
-        is_known = self.setup.data.sd is not None
-        return quantile(level, None if is_known else self.freedom)
+        return quantile(level, None if self.noise_is_known else self.freedom)
+
+    def profile_quantile(self, level: float) -> float:
+        r"""The root of the excess chi-square at the ends of a profile interval.
+
+        In a fit by likelihood the size of the noise is fitted again along a profile,
+        and with $\nu$ degrees of freedom the excess is $\nu\log(1 + t^2 / \nu)$ where
+        Student's statistic is t."""
+        q = self.quantile(level)
+        if self.setup.model.likelihood is None or self.noise_is_known:
+            return q
+        return float(np.sqrt(self.freedom * np.log1p(q**2 / self.freedom)))

@@ -85,6 +85,7 @@ def test_innovations(
             process.residuals,
             directions,
             uncertainty.freedom,
+            setup.data.sd is not None,
         )
     )
 

@@ -69,17 +69,21 @@ class Explained(NamedTuple):
 def explained(uncertainty: Uncertainty, fitted: np.ndarray) -> Explained | None:
     """What the model explains; None where there are no degrees of freedom left, or
     where the data do not vary."""
-    setup, best = uncertainty.setup, uncertainty.search_result.best
+    best = uncertainty.search_result.best
+    # A likelihood is judged by the weighted least squares that explored for it.
+    setup = uncertainty.setup.exploring
     if not np.isfinite(best.loss[0]) or not np.all(np.isfinite(fitted)):
         return None
-    k = free_count(setup, best.gram[0])
+    size = 1 + len(setup.lower)
+    k = free_count(setup, best.gram[0, :size, :size])
     constant, left = _around_constant(setup.data), _residuals(setup, fitted)
     varies = setup.measured & (constant.squares > 0)
     if setup.count - k < 1 or not np.array_equal(varies, setup.measured):
         return None
     shares = _shares(setup, constant, left, k)
     ratio = _log_ratio(setup.data, constant.squares, left)
-    return Explained(*shares, _is_chance(uncertainty, ratio, k))
+    starts = uncertainty.search_result.starts
+    return Explained(*shares, _is_chance(setup, starts, ratio, k))
 
 
 class _Constant(NamedTuple):
@@ -139,8 +143,7 @@ def _log_ratio(data: Records, around: np.ndarray, left: np.ndarray) -> float:
     return float(np.sum(count[here] * logs) / np.sum(count[here]))
 
 
-def _is_chance(uncertainty: Uncertainty, ratio: float, k: float) -> bool:
-    setup = uncertainty.setup
+def _is_chance(setup: FitSetup, starts: int, ratio: float, k: float) -> bool:
     p = _least_p(setup, ratio, k)
     if p > _LEVEL or p < _LEVEL / _MOST_SHAPES:
         return p > _LEVEL
@@ -148,7 +151,7 @@ def _is_chance(uncertainty: Uncertainty, ratio: float, k: float) -> bool:
         # A measured past cannot be shuffled, and adaptive steps take too long.
         return False
     random = np.random.default_rng(0)
-    starts = min(uncertainty.search_result.starts, _STARTS)
+    starts = min(starts, _STARTS)
     return any(
         _shuffled_ratio(setup, starts, random) >= ratio for _ in range(_SHUFFLES)
     )

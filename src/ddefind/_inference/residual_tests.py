@@ -51,6 +51,7 @@ def run_tests(
     residuals: np.ndarray,
     directions: np.ndarray,
     freedom: int,
+    noise_given: bool,
 ) -> list[ResidualTest]:
     """All tests for which there are enough residuals.
 
@@ -61,9 +62,9 @@ def run_tests(
       nothing was measured.
     - `directions`: how the predictions, in units of the noise, change with the q
       determined combinations of the parameters, of shape (N, k, q).
-    - `freedom`: the degrees of freedom."""
+    - `freedom`: the degrees of freedom.
+    - `noise_given`: whether the noise is known, and not learned."""
     tests: list[ResidualTest] = []
-    noise_given = data.sd is not None
     if noise_given:
         chi_square = float(np.nansum(residuals**2))
         p = _chi_square_p(chi_square, freedom)

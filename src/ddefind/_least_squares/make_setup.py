@@ -23,6 +23,7 @@ from .._util import wording
 from .._util.cores import cores
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
 from .known_inputs import bound_by_inputs
+from .noise_setup import bound_noise, make_likelihood
 from .normal_equations import LeastSquaresModel, MeshPlan, Priors
 from .setup import STEPS_PER_RECORD, FitSetup
 
@@ -60,6 +61,7 @@ def make_setup(
     bound_by_inputs(problem, data, free, lower, upper, is_given)
     for j in free.shapes:
         bound_shape(lower, upper, guess, j)
+    bound_noise(problem, data, free, lower, upper, guess)
     is_inside = (lower <= guess) & (guess <= upper)
     guess = np.where(is_inside, guess, np.nan)
     priors = _priors(parameters, free)
@@ -76,6 +78,7 @@ def make_setup(
     model = LeastSquaresModel(
         free, learned, fixed, solver, priors, problem.dimension, huber, mesh
     )
+    model = replace(model, likelihood=make_likelihood(problem, data, free))
     setup = FitSetup(
         model,
         data,

@@ -43,6 +43,7 @@ from .levenberg_marquardt import (
     NormalEquations,
     minimise,
 )
+from .likelihood import Likelihood, likelihood_equations
 from .mesh_sensitivity import MeshSensitivity
 from .sensitivity import AbstractSensitivity, Extended
 
@@ -73,7 +74,8 @@ class LeastSquaresModel(eqx.Module):
     as squares).
 
     A model is solved on a grid that is aligned with its one delay, or on a mesh, which
-    `mesh` then describes, or with adaptive steps if its solver has them.
+    `mesh` then describes, or with adaptive steps if its solver has them. If its noise
+    has models, a `likelihood` takes the place of the sum of squares.
 
     The model of a study has `experiments`. Its `free` are then the joint values, and
     `part` is the model of one experiment."""
@@ -87,12 +89,13 @@ class LeastSquaresModel(eqx.Module):
     huber: float | None = eqx.field(static=True)
     mesh: "MeshPlan | None" = None
     guide: Guide | None = None
+    likelihood: Likelihood | None = None
     experiments: Experiments | None = None
 
     def part(self, e: Any) -> "LeastSquaresModel":
         """The model of experiment `e` of a study. The record of `mesh` and the arrays
-        of `guide` have a first axis over the experiments; priors are for joint values.
-        """
+        of `guide` and `likelihood` have a first axis over the experiments; priors are
+        for joint values."""
         study = self.experiments
         assert study is not None
         return replace(
@@ -103,6 +106,7 @@ class LeastSquaresModel(eqx.Module):
             priors=None,
             mesh=pick(self.mesh, e),
             guide=pick(self.guide, e),
+            likelihood=pick(self.likelihood, e),
             experiments=None,
         )
 
@@ -179,6 +183,14 @@ class LeastSquaresModel(eqx.Module):
             return MeshSensitivity(system, join, theta, steps, self.direct)
         return Extended(system, join, theta)
 
+    def marching(self, theta: jax.Array, steps: Any, T: Any) -> AbstractSensitivity:
+        """The same without derivatives for the parameters of the noise, on which no
+        trajectory depends."""
+        sensitivity = self.sensitivity(theta, steps, T)
+        if self.likelihood is None:
+            return sensitivity
+        return self.likelihood.without_derivatives(sensitivity, theta)
+
     def convergence(self, steps: Any) -> Convergence:
         """What counts as convergence of a fit with these steps. Adaptive steps change
         from one evaluation to the next, so that S is only as smooth as its tolerance
@@ -194,8 +206,10 @@ class LeastSquaresModel(eqx.Module):
         observed depends."""
         if callable(self.fixed.initial):
             # The state at time zero may depend on every part of the problem.
-            return tuple(range(len(self.free.names)))
-        indirect = ("tau", "observe")
+            likelihood = self.likelihood
+            others = len(self.free.names) if likelihood is None else likelihood.others
+            return tuple(range(others))
+        indirect = ("tau", "observe", "noise")
         sources = {
             source
             for array in self.free.arrays
@@ -248,14 +262,14 @@ def normal_equations(
     study = model.experiments
     if study is None:
         rows, end = (0, points.times.shape[0]), points.times[-1]
-        total, memory = _of_points(model, theta, points, rows, end, steps, memory)
+        total, memory = _of_experiment(model, theta, points, rows, end, steps, memory)
     else:
 
         def add(e, carry):
             total, memory = carry
             rows, end = read(study.rows, e), read(study.ends, e)
             local, own = study.local(e, theta), pick(steps, e)
-            found, memory = _of_points(
+            found, memory = _of_experiment(
                 model.part(e), local, points, rows, end, own, memory
             )
             gram = total.gram + study.joint(e, found.gram)
@@ -275,7 +289,22 @@ def _no_equations(theta: jax.Array, points: Points) -> NormalEquations:
     )
 
 
-def _of_points(
+def _of_experiment(
+    model: LeastSquaresModel,
+    theta: jax.Array,
+    points: Any,
+    rows: Any,
+    end: Any,
+    steps: Any,
+    memory: Any,
+) -> tuple[NormalEquations, Any]:
+    """The normal equations of one experiment, whose points have the numbers from
+    `rows[0]` to `rows[1]` - 1 and which ends at the time `end`, without priors."""
+    summed = _sum_of_squares if model.likelihood is None else likelihood_equations
+    return summed(model, theta, points, rows, end, steps, memory)
+
+
+def _sum_of_squares(
     model: LeastSquaresModel,
     theta: jax.Array,
     points: Points,
@@ -284,8 +313,6 @@ def _of_points(
     steps: Any,
     memory: Any,
 ) -> tuple[NormalEquations, Any]:
-    """The normal equations of one experiment, whose points have the numbers from
-    `rows[0]` to `rows[1]` - 1 and which ends at the time `end`, without priors."""
     sensitivity = model.sensitivity(theta, steps, end)
 
     def add(total: NormalEquations, j, observed):
@@ -362,15 +389,20 @@ def fit_one(
         own = _at_least(model, task, theta, steps, capacity)
         return normal_equations(model, theta, task.points, own, memory)
 
+    tiny = _ROUNDING * jnp.sum(weights * values**2)
+    scale = None
+    if model.likelihood is not None:
+        tiny, scale = -jnp.inf, jnp.sum(model.likelihood.count)
     return minimise(
         linearise,
         task.theta,
         task.box,
         task.limit,
         values.shape[1],
-        _ROUNDING * jnp.sum(weights * values**2),
+        tiny,
         work_buffer(model, task.theta, steps, capacity),
         model.convergence(steps),
+        scale,
     )
 
 
@@ -382,7 +414,7 @@ def work_buffer(
         # All experiments use the same memory, one after the other.
         local = model.experiments.local(0, theta)
         return work_buffer(model.part(0), local, pick(steps, 0), capacity)
-    return model.sensitivity(theta, steps, 0.0).memory(capacity)
+    return model.marching(theta, steps, 0.0).memory(capacity)
 
 
 def _at_least(

@@ -25,6 +25,7 @@ from .adaptive_sensitivity import COARSE, USUAL
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
 from .natural_units import NaturalUnits, joint_units, natural_sizes, natural_units
+from .noise_setup import likelihood_points, without_noise
 from .normal_equations import LeastSquaresModel
 
 # The usual number of rows of the solver's ring buffer. A delay may have a few steps
@@ -209,11 +210,19 @@ class FitSetup:
         """The data with their weights. Where the data have no standard deviations of
         their own, the weights are those of the noise levels `noise`, one for each
         quantity, or one."""
+        if self.model.likelihood is not None:
+            return likelihood_points(self)
         each = [SumOfSquares().prepare(part).points for part in parts_of(self.data)]
         points = Points(*map(np.concatenate, zip(*each)))
         if self.data.sd is not None or noise is None:
             return points
         return points._replace(weights=points.weights / noise**2)
+
+    @cached_property
+    def exploring(self) -> "FitSetup":
+        """The setup with which a search explores: itself, or weighted least squares if
+        the fit is by likelihood."""
+        return self if self.model.likelihood is None else without_noise(self)
 
     @property
     def count(self) -> int:
@@ -270,6 +279,9 @@ class FitSetup:
     @cached_property
     def natural_sizes(self) -> np.ndarray:
         """The natural size of each free value, 1 where nothing is known."""
+        if self.model.likelihood is not None:
+            sizes = self.exploring.natural_sizes
+            return np.concatenate([sizes, np.abs(self.guess[len(sizes) :])])
         return natural_sizes(self.units, len(self.lower))
 
     # The noise.
@@ -285,15 +297,18 @@ class FitSetup:
     @property
     def weights_are_absolute(self) -> bool:
         """Whether the weights are absolute, so that the sum of squares is a chi-square:
-        the noise is given, or (in a robust fit) was estimated from clipped residuals.
-        Otherwise the variance of the residuals is estimated from the sum of squares."""
-        return self.data.sd is not None or self.model.huber is not None
+        the noise is given, or (in a robust fit) was estimated from clipped residuals,
+        or has a model. Otherwise the variance of the residuals is estimated from the
+        sum of squares."""
+        given = self.data.sd, self.model.huber, self.model.likelihood
+        return any(each is not None for each in given)
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom with every free parameter counted as determined; see
         `degrees_of_freedom.py`."""
-        return degrees_of_freedom(self.count, determined=len(self.lower))
+        free = len(self.lower) - noise_count(self.model.free)
+        return degrees_of_freedom(self.count, determined=free)
 
     def residual_variance(self, loss: float) -> float:
         """The variance of the weighted residuals of a fit with the sum of squares

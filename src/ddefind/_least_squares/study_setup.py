@@ -20,6 +20,7 @@ from .._solve.runge_kutta import AbstractSolver
 from .._util import wording
 from .experiments import Experiments, stack
 from .make_setup import make_setup, mesh_plan
+from .noise_setup import joint_likelihood, noise_count
 from .normal_equations import MeshPlan, Priors
 from .setup import FitSetup
 
@@ -184,6 +185,11 @@ def _joined(
         free=joint.free,
         priors=_joint_priors([setup.model.priors for setup in setups], joint),
         mesh=_joint_mesh(setups, problems, data),
+        likelihood=joint_likelihood(
+            [setup.model.likelihood for setup in setups],
+            data,
+            p - noise_count(joint.free),
+        ),
         experiments=experiments,
     )
     return replace(

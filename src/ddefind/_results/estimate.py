@@ -13,7 +13,7 @@ from .._inference.assessment import (
     has_fit,
     is_rejected,
     model_values,
-    standard_deviations,
+    residuals_of,
     test_residuals,
 )
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
@@ -29,7 +29,7 @@ from .._inference.disturbed import (
 from .._inference.evidence import free_count
 from .._inference.explained import Explained
 from .._inference.identifiability import NOT_DETERMINED, Verdict
-from .._inference.information_criteria import Criteria, criteria
+from .._inference.information_criteria import Criteria, criteria, likelihood_criteria
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.profile import Profile
@@ -113,7 +113,8 @@ class Estimate(AbstractFit):
     @property
     def noise(self) -> dict[str, float]:
         """The standard deviation of the noise of each measured quantity, as given or as
-        estimated: from the squares of the residuals over the degrees of freedom."""
+        estimated: from the squares of the residuals over the degrees of freedom. If it
+        differs from value to value, the root mean square."""
         sd = self.search_result.noise
         if not self.setup.weights_are_absolute and self.process is None:
             # The search counted every free parameter as determined.
@@ -176,7 +177,8 @@ class Estimate(AbstractFit):
     def chi_square(self) -> float:
         """The sum of squares in units of the noise, without what priors add. Where the
         noise is estimated it is about the degrees of freedom."""
-        if self.setup.model.huber is None and self.data.sd is not None:
+        is_plain = self.setup.model.huber is None and self.data.sd is not None
+        if is_plain or self.setup.model.likelihood is not None:
             return float(np.nansum(self.residuals**2))
         return (
             float(self.search_result.best.loss[0]) / self.uncertainty.residual_variance
@@ -255,10 +257,12 @@ class Estimate(AbstractFit):
     @property
     def residuals(self) -> np.ndarray:
         """Data minus model in units of the noise; NaN where nothing was measured. With
-        process noise the model is what was expected from the values before."""
+        process noise the model is what was expected from the values before. Where the
+        noise has a model they are quantile residuals, which a right model leaves
+        standard Gaussian."""
         if self.process is not None:
             return self.process.residuals
-        return (self.data.x - self.fitted) / standard_deviations(self.uncertainty)
+        return residuals_of(self.uncertainty, self.fitted)
 
     @cached_property
     def checks(self) -> tuple[ResidualTest, ...]:
@@ -297,6 +301,8 @@ class Estimate(AbstractFit):
         free = free_count(self.setup, self.search_result.best.gram[0])
         if self.process is not None:
             return disturbed_criteria(self.uncertainty, self.process, free)
+        if self.setup.model.likelihood is not None:
+            return likelihood_criteria(self.uncertainty, free)
         return criteria(self.data, self.fitted, free, self.setup.model.huber)
 
     # What follows from the fit
