@@ -201,6 +201,8 @@ def _fit_study(
     study = make_study(
         experiments, equation, lambda each: _experiment_problem(problem, each, given)
     )
+    noisy = [with_noise_of(p, study.data, given.noise) for p in study.problems]
+    study = replace(study, problems=tuple(noisy))
     first = study.data.parts[0]
     given = _with_settings_of(equation, first, given)
     method = _method(optimizer or LeastSquares(), study.problems[0], given)

@@ -7,12 +7,13 @@ all others: directions that the data do not determine, and values on a bound.
 
 Confidence intervals come from the profile likelihood (`profile_intervals.py`)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
 
 import numpy as np
 
+from .._data.data import Data
 from .._least_squares.batches import refine
 from .._least_squares.degrees_of_freedom import degrees_of_freedom, residual_variance
 from .._least_squares.search import SearchResult
@@ -66,6 +67,27 @@ class Uncertainty:
         result = self.search_result
         n = np.full(len(theta), int(result.best.n[0]))
         return refine(self.setup, theta, result.points, n, limit=1).loss
+
+    @cached_property
+    def parts(self) -> tuple["Uncertainty", ...]:
+        """The uncertainty in each experiment of a study, or this one alone."""
+        joint, data = self.setup.joint, self.setup.data
+        if joint is None or isinstance(data, Data):
+            return (self,)
+        found, result = [], self.search_result
+        for e, (first, last) in enumerate(data.rows):
+            local = self.setup.local(self.theta, e)
+            rows = [
+                None if a is None else np.asarray(a)[first:last] for a in result.points
+            ]
+            own = replace(
+                result,
+                best=replace(result.best, theta=local[None]),
+                points=type(result.points)(*rows),
+                minima=(),
+            )
+            found.append(Uncertainty(self.setup.parts[e], own, self, joint.place[e]))
+        return tuple(found)
 
     def _of_study(self, array: np.ndarray, known: Any) -> np.ndarray:
         """What an array of the study, with a first axis over its free values, holds for

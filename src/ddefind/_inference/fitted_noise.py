@@ -7,6 +7,7 @@ $F(y - 1)$ and $F(y)$ is taken; of a value below a limit L, one between 0 and $F
 the model is right, quantile residuals are standard Gaussian, whatever the noise
 (Dunn and Smyth)."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -14,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._data.study_data import each_part
 from .._least_squares.batches import RefinedFits
 from .._least_squares.likelihood import NoisyPoints, correction, noise_models
 from .._least_squares.noise_setup import is_below
@@ -40,8 +42,20 @@ class FittedNoise(NamedTuple):
         return self.eta[:, rows] if isinstance(self.model, Given) else self.eta
 
 
+def _by_parts(
+    uncertainty: Uncertainty,
+    fitted: np.ndarray,
+    function: Callable[[Uncertainty, np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """`function(uncertainty, fitted)` for each experiment of a study, one below the
+    other: their noise may differ."""
+    rows = (own for _, own in each_part(uncertainty.setup.data, fitted))
+    pairs = zip(uncertainty.parts, rows)
+    return np.concatenate([function(part, own) for part, own in pairs])
+
+
 def fitted_noise(uncertainty: Uncertainty) -> list[FittedNoise]:
-    """The noise of each quantity that has a model."""
+    """The noise of each quantity that has a model, in one experiment."""
     setup, data = uncertainty.setup, uncertainty.setup.data
     models = noise_models(setup.model, jnp.asarray(uncertainty.theta))
     found = []
@@ -59,6 +73,10 @@ def fitted_noise(uncertainty: Uncertainty) -> list[FittedNoise]:
 def quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
     """The quantile residuals of the data, of the shape of `fitted`, the model at their
     times; NaN where nothing was measured."""
+    return _by_parts(uncertainty, fitted, _quantile_residuals)
+
+
+def _quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
     from scipy.special import ndtri
 
     data = uncertainty.setup.data
@@ -89,6 +107,10 @@ def quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarr
 def information_roots(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
     """The square roots of the information of each value about its prediction: one over
     the standard deviation, for Gaussian noise."""
+    return _by_parts(uncertainty, fitted, _information_roots)
+
+
+def _information_roots(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
     roots = np.ones(fitted.shape)
     for noise in fitted_noise(uncertainty):
         f = fitted[:, noise.column]
@@ -113,7 +135,23 @@ def simulated(
     """The points of `n` simulated data sets. A simulated value below a limit is only
     known to be below it: the one of its own time or, where all limits of a quantity are
     the same, this one."""
-    points, data = uncertainty.search_result.points, uncertainty.setup.data
+    points = uncertainty.search_result.points
+    pairs = zip(uncertainty.parts, each_part(uncertainty.setup.data, fitted))
+    each = [_simulated(part, own, n, random) for part, (_, own) in pairs]
+    values, below = (np.concatenate(arrays, axis=1) for arrays in zip(*each))
+    return NoisyPoints(
+        np.broadcast_to(points.times, (n, *np.shape(points.times))),
+        values,
+        np.broadcast_to(points.weights, (n, *np.shape(points.weights))),
+        None if uncertainty.setup.data.below is None else below,
+    )
+
+
+def _simulated(
+    uncertainty: Uncertainty, fitted: np.ndarray, n: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The simulated values of one experiment, and which are below a limit."""
+    data = uncertainty.setup.data
     many = np.broadcast_to(fitted, (n, *fitted.shape))
     values, below = np.array(many), np.zeros(many.shape, bool)
     for noise in fitted_noise(uncertainty):
@@ -125,12 +163,7 @@ def simulated(
             limits = np.full(len(limits), limits[was_below][0])
         below[..., column] = drawn < limits
         values[..., column] = np.where(drawn < limits, limits, drawn)
-    return NoisyPoints(
-        np.broadcast_to(points.times, (n, *np.shape(points.times))),
-        values,
-        np.broadcast_to(points.weights, (n, *np.shape(points.weights))),
-        None if data.below is None else below,
-    )
+    return values, below
 
 
 def noise_interval(
@@ -170,14 +203,15 @@ def deviances(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
 
 
 def _added(setup: FitSetup, theta: np.ndarray) -> float:
-    likelihood = setup.model.likelihood
-    assert likelihood is not None
     total = prior_penalty(setup, theta)
-    models = noise_models(setup.model, jnp.asarray(theta))
-    for q, name in enumerate(likelihood.quantities):
-        if name in models and likelihood.charges[q] > 0:
-            model = models[name]
-            total += float(correction(likelihood, q, model, model.eta()))
+    for e, part in enumerate(setup.parts):
+        likelihood = part.model.likelihood
+        assert likelihood is not None
+        models = noise_models(part.model, jnp.asarray(setup.local(theta, e)))
+        for q, name in enumerate(likelihood.quantities):
+            if name in models and likelihood.charges[q] > 0:
+                model = models[name]
+                total += float(correction(likelihood, q, model, model.eta()))
     return total
 
 

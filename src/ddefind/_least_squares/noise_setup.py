@@ -76,6 +76,12 @@ def _rough(data: Data, problem: Problem) -> dict[str, _Rough]:
         if name not in noise:
             continue
         model, y = noise[name], x[here[:, q], q]
+        if len(y) == 0:
+            # In an experiment of a study in which the quantity was not measured.
+            ones = np.ones(1)
+            eta = _known(model, model.start(ones, 0.1 * ones))
+            found[name] = _Rough(ones, eta, np.zeros(0))
+            continue
         levels = y if curve is None else curve.x(data.t[here[:, q]])[:, q]
         least = _LEAST_LEVEL * float(np.median(np.abs(y)))
         least = max(least, _LEAST_COUNT) if model.is_count else least
@@ -123,7 +129,8 @@ def bound_noise(
                 continue
             lower[j] = low if np.isneginf(lower[j]) else lower[j]
             upper[j] = high if np.isposinf(upper[j]) else upper[j]
-            if np.isnan(guess[j]):
+            is_measured = np.isfinite(data.x[:, data.names.index(name)]).any()
+            if np.isnan(guess[j]) and is_measured:
                 guess[j] = np.clip(eta, *_inner(lower[j], upper[j]))
 
 

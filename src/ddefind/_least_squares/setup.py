@@ -25,7 +25,7 @@ from .adaptive_sensitivity import COARSE, USUAL
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
 from .natural_units import NaturalUnits, joint_units, natural_sizes, natural_units
-from .noise_setup import likelihood_points, without_noise
+from .noise_setup import likelihood_points, noise_count, without_noise
 from .normal_equations import LeastSquaresModel
 
 # The usual number of rows of the solver's ring buffer. A delay may have a few steps
