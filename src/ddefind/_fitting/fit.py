@@ -7,7 +7,6 @@ from typing import Any, TypeAlias, TypeVar, Unpack, overload
 
 from .._data.data import Data
 from .._equation.equation import Equation
-from .._equation.problem_text import equation_of
 from .._loss.losses import SumOfSquares
 from .._problem.parameters import Fixed, parameter_vector
 from .._problem.problem import Problem
@@ -15,8 +14,7 @@ from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
 from .._util import wording
-from .._util.errors import check_instance, quoted
-from .bare_model import problem_of
+from .._util.errors import check_instance
 from .experiment import Experiment
 from .given_parts import with_given
 from .history_from_data import depends_on_data, fit_with_data
@@ -26,6 +24,7 @@ from .method import AbstractMethod
 from .multiple_shooting import MultipleShooting
 from .noise_of_data import check_method, with_noise_of
 from .optimizers import AbstractOptimizer, Adam
+from .read_model import Model, equation_of_model, problem_of_model, with_settings_of
 from .request import (
     FitKeywords,
     FitOptions,
@@ -38,8 +37,6 @@ from .study import make_study, read_experiments
 # Above this number of parameters the normal equations cost more than they save.
 _MOST_FOR_LEAST_SQUARES = 200
 
-# What `fit` fits: a callable object is a right-hand side alone.
-Model: TypeAlias = Problem | Equation | Callable[..., Any]
 # One data set, or the experiments of a study.
 Measurements: TypeAlias = Data | Experiment | Sequence[Experiment]
 # The arguments of `fit_many`: one for all fits, or one for each.
@@ -197,14 +194,14 @@ def _fit_study(
         raise ValueError(
             f"A study is fitted by least squares: leave out {wording.METHOD}."
         )
-    equation = _equation(problem, given)
+    equation = equation_of_model(problem, given)
     study = make_study(
         experiments, equation, lambda each: _experiment_problem(problem, each, given)
     )
     noisy = [with_noise_of(p, study.data, given.noise) for p in study.problems]
     study = replace(study, problems=tuple(noisy))
     first = study.data.parts[0]
-    given = _with_settings_of(equation, first, given)
+    given = with_settings_of(equation, first, given)
     method = _method(optimizer or LeastSquares(), study.problems[0], given)
     if len(experiments) == 1:
         known = {name: Fixed(value) for name, value in study.values[0].items()}
@@ -221,7 +218,7 @@ def _experiment_problem(
     """The problem of one experiment, with its own inputs beside those of all."""
     inputs = {**(given.inputs or {}), **(experiment.inputs or {})}
     own = replace(given, inputs=inputs or None)
-    return _problem(with_given(problem, own), experiment.data, own)
+    return problem_of_model(with_given(problem, own), experiment.data, own)
 
 
 def _fit(
@@ -231,10 +228,13 @@ def _fit(
     given: FitOptions,
 ) -> Any:
     """A fit whose history is known."""
-    model, equation = _problem(problem, data, given), _equation(problem, given)
+    model, equation = (
+        problem_of_model(problem, data, given),
+        equation_of_model(problem, given),
+    )
     matched = matched_data(model, equation, data)
     model = with_noise_of(model, matched, given.noise)
-    given = _with_settings_of(equation, matched, given)
+    given = with_settings_of(equation, matched, given)
     task = FitTask(model, matched, {}, given.seed, equation)
     return _method(optimizer, model, given).fit(task, given)
 
@@ -320,13 +320,14 @@ def fit_many(
         )
     _check_one_equation(problems)
     distinct = {
-        id(each): _problem(each, own, given) for each, own in zip(problems, sets)
+        id(each): problem_of_model(each, own, given)
+        for each, own in zip(problems, sets)
     }
     models = [distinct[id(each)] for each in problems]
-    equation = _equation(first, given)
+    equation = equation_of_model(first, given)
     matched = [matched_data(model, equation, each) for model, each in zip(models, sets)]
     models = [with_noise_of(m, each, given.noise) for m, each in zip(models, matched)]
-    given = _with_settings_of(equation, matched[0], given)
+    given = with_settings_of(equation, matched[0], given)
     tasks = [
         FitTask(*each, given.seed + index, equation)
         for index, each in enumerate(zip(models, matched, own_starts))
@@ -375,61 +376,6 @@ def _check_one_equation(problems: Sequence[Any]) -> None:
             "`problem` has different equations. Fit one of them at a time: `fit_many` "
             "fits one equation to many data sets."
         )
-
-
-def _problem(problem: Model, data: Data, options: FitOptions) -> Problem:
-    """The problem to fit."""
-    check_instance("data", data, Data, "Data(t, x)")
-    if isinstance(problem, Equation):
-        return _with_given_history(problem, options).blank
-    if callable(problem) and not isinstance(problem, type):
-        return problem_of(problem, data, options.history)
-    checked = _checked_problem(problem)
-    if options.history is not None:
-        raise ValueError(
-            "`history` replaces that of an `Equation`; a `Problem` has its own."
-        )
-    return checked
-
-
-def _equation(problem: Model, options: FitOptions) -> Equation | None:
-    """The text equation that a problem is or was made from, if there is one."""
-    if isinstance(problem, Equation):
-        return _with_given_history(problem, options)
-    return equation_of(problem) if isinstance(problem, Problem) else None
-
-
-def _with_given_history(model: Equation, options: FitOptions) -> Equation:
-    given = options.history
-    return model if given is None else model.with_history(given)
-
-
-def _checked_problem(problem: Any) -> Problem:
-    """The problem, or an error if it is something else."""
-    if isinstance(problem, str):
-        raise TypeError(
-            "`problem` is a text. Make an equation of it: "
-            f"`dd.fit(dd.equation({quoted(problem)}), data)`."
-        )
-    if isinstance(problem, type):
-        name = problem.__name__
-        raise TypeError(f"`problem` is the class `{name}`. Call it: `{name}(...)`.")
-    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
-    return problem
-
-
-def _with_settings_of(
-    equation: Equation | None, data: Data, options: FitOptions
-) -> FitOptions:
-    """The options, with what an equation knows of its parameters: ties, and a delay
-    that it gives."""
-    if equation is None:
-        return options
-    settings: dict[str, Any] = dict(equation.settings)
-    if not equation.needs_tau:
-        # Without a delay only the solver's steps depend on tau.
-        settings["tau"] = Fixed(data.T / 10)
-    return replace(options, parameters={**settings, **(options.parameters or {})})
 
 
 def _method(

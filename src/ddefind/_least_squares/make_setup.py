@@ -24,7 +24,8 @@ from .._util.cores import cores
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
 from .known_inputs import bound_by_inputs
 from .noise_setup import bound_noise, make_likelihood
-from .normal_equations import LeastSquaresModel, MeshPlan, Priors
+from .normal_equations import LeastSquaresModel, MeshPlan
+from .prior_equations import Priors
 from .setup import STEPS_PER_RECORD, FitSetup
 
 # One delay for which the user allows less than this share of the record is solved on a

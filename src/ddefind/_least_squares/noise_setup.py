@@ -26,7 +26,7 @@ from ..noise._abstract import AbstractNoise
 from ..noise._gaussian import Given
 from ..noise._student import Student
 from .likelihood import Likelihood, NoisyPoints, mean_log_information
-from .normal_equations import Priors
+from .prior_equations import Priors
 
 if TYPE_CHECKING:
     from .batches import RefinedFits

@@ -11,7 +11,6 @@ to one start. `normal_equations` evaluates S and its linearisation, `fit_one` mi
 S from one start, and `fit_block` does so for a block of starts in one compiled
 program. In a study S is the sum over its experiments: see `experiments.py`."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, final
@@ -36,6 +35,7 @@ from .._util.buffers import read
 from .adaptive_sensitivity import AdaptiveSensitivity, AdaptiveSteps, adaptive_steps
 from .experiments import Experiments, pick
 from .guide import Guide, GuidedRhs
+from .huber import clipped_variance, huber_rows
 from .levenberg_marquardt import (
     Box,
     Convergence,
@@ -45,22 +45,11 @@ from .levenberg_marquardt import (
 )
 from .likelihood import Likelihood, likelihood_equations
 from .mesh_sensitivity import MeshSensitivity
+from .prior_equations import Priors, prior_gram
 from .sensitivity import AbstractSensitivity, Extended
 
 # Residuals of 1e-12 of the data are rounding errors; this is the square of it.
 _ROUNDING = 1e-24
-
-
-class Priors(NamedTuple):
-    """Independent priors of the free values, each of which adds
-    weight * (g(theta) - mean)^2 to S.
-
-    g is the identity (a Gaussian prior), or the logarithm where `log` is true (a
-    log-normal prior). A value whose `weight` is zero has no prior."""
-
-    mean: Any  # [p]
-    weight: Any  # [p]
-    log: Any  # [p], boolean
 
 
 @final
@@ -278,7 +267,7 @@ def normal_equations(
         zero = _no_equations(theta, points)
         total, memory = lax.fori_loop(0, study.count, add, (zero, memory))
     if model.priors is not None:
-        total = total._replace(gram=total.gram + _prior_gram(model.priors, theta))
+        total = total._replace(gram=total.gram + prior_gram(model.priors, theta))
     return total, memory
 
 
@@ -322,58 +311,13 @@ def _sum_of_squares(
         rows = jnp.concatenate([residual[:, None], observed[:, 1:]], axis=1)
         if model.huber is not None:
             largest = model.huber**2 / jnp.where(weight > 0, weight, 1.0)
-            square = jnp.minimum(square, largest) / _clipped_variance(model.huber)
-            rows = _huber_rows(model.huber, weight, rows)
+            square = jnp.minimum(square, largest) / clipped_variance(model.huber)
+            rows = huber_rows(model.huber, weight, rows)
         products = rows[:, :, None] * rows[:, None, :]
         gram = total.gram + jnp.sum(weight[:, None, None] * products, axis=0)
         return NormalEquations(gram, total.squares + square)
 
     return sensitivity.visit(points, rows, memory, add, _no_equations(theta, points))
-
-
-def _huber_rows(huber: float, weight: jax.Array, rows: jax.Array) -> jax.Array:
-    r"""Rows [r J] whose squares are Huber's loss.
-
-    Beyond k = `huber` standard deviations the residual r is replaced by the root of the
-    loss, $\sqrt{k(2|r| - k)}$, and the Jacobian by the derivatives of that root."""
-    size = jnp.sqrt(weight) * jnp.abs(rows[:, 0])
-    is_outlier = size > huber
-    safe = jnp.where(is_outlier, size, huber)
-    root = jnp.sqrt(huber * (2 * safe - huber))
-    residual_factor = jnp.where(is_outlier, root / safe, 1.0)
-    jacobian_factor = jnp.where(is_outlier, huber / root, 1.0)
-    factors = jnp.concatenate(
-        [
-            residual_factor[:, None],
-            jnp.broadcast_to(jacobian_factor[:, None], rows[:, 1:].shape),
-        ],
-        axis=1,
-    )
-    return rows * factors
-
-
-def _clipped_variance(huber: float) -> float:
-    """The mean square of a standard Gaussian variable that is clipped at `huber`.
-
-    The noise is estimated from clipped residuals; dividing their squares by this number
-    makes that estimate unbiased for Gaussian noise (Huber's second proposal)."""
-    inside = math.erf(huber / math.sqrt(2))
-    density = math.exp(-(huber**2) / 2) / math.sqrt(2 * math.pi)
-    return inside - 2 * huber * density + huber**2 * (1 - inside)
-
-
-def _prior_gram(priors: Priors, theta: jax.Array) -> jax.Array:
-    """What the priors add to `NormalEquations.gram`; NaN where a value with a
-    log-normal prior is not positive."""
-    size = jnp.where(priors.log, jnp.where(theta > 0, theta, jnp.nan), 1.0)
-    deviation = jnp.where(priors.log, jnp.log(size), theta) - priors.mean
-    weight = priors.weight
-    deviation = jnp.where(weight > 0, deviation, 0.0)
-    slope = jnp.where(weight > 0, 1 / size, 0.0)
-    corner = jnp.sum(weight * deviation**2)[None, None]
-    side = (weight * deviation * slope)[None]
-    square = jnp.diag(weight * slope**2)
-    return jnp.block([[corner, side], [side.T, square]])
 
 
 def fit_one(

@@ -18,7 +18,7 @@ from .._problem.problem import Problem
 from .batches import refine
 from .distinct_fits import SAME_CHI_SQUARE
 from .make_setup import make_setup
-from .normal_equations import Priors
+from .prior_equations import Priors
 from .search import Minimum, SearchResult, search
 from .setup import FitSetup
 

@@ -21,7 +21,8 @@ from .._util import wording
 from .experiments import Experiments, stack
 from .make_setup import make_setup, mesh_plan
 from .noise_setup import joint_likelihood, noise_count
-from .normal_equations import MeshPlan, Priors
+from .normal_equations import MeshPlan
+from .prior_equations import Priors
 from .setup import FitSetup
 
 

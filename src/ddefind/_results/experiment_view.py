@@ -1,15 +1,17 @@
 """One experiment of a fitted study, as a fit by itself."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from .estimate import Estimate
+    from .estimate_record import AbstractEstimate
+
+_Fit = TypeVar("_Fit", bound="AbstractEstimate")
 
 
-def experiment_view(fit: "Estimate", e: int) -> "Estimate":
+def experiment_view(fit: _Fit, e: int) -> _Fit:
     """Experiment `e` of a study, with the estimates of the study and with the residuals
     of this experiment alone. Its sum of squares is the part that belongs to it."""
     setup, part = fit.setup, fit.uncertainty.parts[e]

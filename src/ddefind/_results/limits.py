@@ -8,7 +8,7 @@ import numpy as np
 from .._util.text_table import format_interval, format_number
 
 if TYPE_CHECKING:
-    from .estimate import Estimate
+    from .estimate_record import AbstractEstimate
 
 # What marks an end that is a bound.
 _MARK = "*"
@@ -51,7 +51,7 @@ class Limits(NamedTuple):
         return f"[{', '.join(texts)}]"
 
 
-def limits(fit: "Estimate") -> list[Limits]:
+def limits(fit: "AbstractEstimate") -> list[Limits]:
     """The limits of each free parameter of a fit that has intervals."""
     assert fit.assessment is not None
     setup = fit.setup

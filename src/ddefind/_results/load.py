@@ -19,7 +19,8 @@ from .._inference.profile import Profile
 from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
 from .._least_squares.make_setup import has_single_delay, mesh_plan, shortest_delay
-from .._least_squares.normal_equations import LeastSquaresModel, MeshPlan, Priors
+from .._least_squares.normal_equations import LeastSquaresModel, MeshPlan
+from .._least_squares.prior_equations import Priors
 from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
 from .._loss.path_costs import Points

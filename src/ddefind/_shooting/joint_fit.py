@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from .._least_squares.normal_equations import Priors
+from .._least_squares.prior_equations import Priors
 from .._least_squares.setup import FitSetup
 from .defects import Linearisation, linearise
 from .nodes import Nodes
