@@ -24,6 +24,9 @@ ARGUMENTS = {
     "formula": "log_x = log(x)",
     "rtol": "1e-9",
     "value": "5",
+    "text": "u",
+    "place": "doses.csv",
+    "state": "x",
 }
 
 

@@ -175,6 +175,70 @@ Where = Annotated[
         "treatment=control.",
     ),
 ]
+Group = Annotated[
+    str | None,
+    _option(
+        "--group",
+        metavar="NAME",
+        help="The column that names the experiment to which a row belongs. Without it, "
+        "each of several files is an experiment.",
+    ),
+]
+KnownColumns = Annotated[
+    list[str] | None,
+    _option(
+        "--values",
+        metavar="NAMES",
+        help="Columns of known values, each one number for a whole experiment, as "
+        "dose.",
+    ),
+]
+Inputs = Annotated[
+    list[str] | None,
+    _option(
+        "--inputs",
+        metavar="NAME",
+        help="Inputs of the equation: a column of the data, as u; or "
+        "u=temperature.csv:T, a column of another file; or a formula of t, as "
+        '"u=sin(t)".',
+    ),
+]
+InputKind = Annotated[
+    list[str] | None,
+    _option(
+        "--input-kind",
+        metavar="KIND",
+        help="How inputs run between their values: linear (the default), steps or "
+        "cubic; u=steps for one of them.",
+    ),
+]
+Doses = Annotated[
+    list[str] | None,
+    _option(
+        "--doses",
+        metavar="PLACE",
+        help="Doses: a file with the columns time, amount, state and, if they take "
+        "time, duration; or the column of amounts in the data. gut=AMT says that all "
+        "go to the state gut.",
+    ),
+]
+PerExperiment = Annotated[
+    list[str] | None,
+    _option(
+        "--per-experiment",
+        metavar="NAMES",
+        help="Parameters that have a value of their own in each experiment, as b,k.",
+    ),
+]
+NoiseKind = Annotated[
+    list[str] | None,
+    _option(
+        "--noise",
+        metavar="KIND",
+        help="The noise: gaussian (the default), proportional, combined, lognormal, "
+        "poisson, negative-binomial or student; hare=poisson for one quantity.",
+    ),
+]
 Sheet = Annotated[
     str | None,
     _option(

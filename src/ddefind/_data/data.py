@@ -31,6 +31,8 @@ class Data:
       not measured.
     - `sd`: the standard deviation of the noise: one number, one per quantity, or one
       per value. Without it all values have the same weight.
+    - `below`: True where a value is only known to be below `x`, a limit of detection;
+      an array like `x`, or None if there is no such value.
     - `names`: the names of the k quantities; `has_given_names` says whether there are
       any. By default they are called x, or x[0], x[1] and so on.
     - `label`: a name for the data set.
@@ -49,6 +51,7 @@ class Data:
     t: np.ndarray
     x: np.ndarray
     sd: np.ndarray | None
+    below: np.ndarray | None
     names: tuple[str, ...]
     has_given_names: bool
     label: str | None
@@ -62,6 +65,7 @@ class Data:
         x: Any,
         *,
         sd: Any = None,
+        below: Any = None,
         names: Sequence[str] | None = None,
         label: str | None = None,
         origin: float | str = 0.0,
@@ -87,6 +91,7 @@ class Data:
             "t": t[order],
             "x": x[order],
             "sd": None if sd is None else _deviations(sd, x)[order],
+            "below": None if below is None else _below(below, x)[order],
             "names": names,
             "has_given_names": has_given_names,
             "label": label,
@@ -180,6 +185,7 @@ class Data:
         return self.with_fields(
             x=pick(self.x),
             sd=None if self.sd is None else pick(self.sd),
+            below=None if self.below is None else pick(self.below) == 1,
             names=names,
             notes=notes,
             axis_labels=(time_label, *labels),
@@ -222,8 +228,14 @@ class Data:
         columns = [self.t[:, None], self.x]
         if self.sd is not None:
             columns.append(np.where(np.isfinite(self.x), self.sd, np.nan))
-        for row in np.concatenate(columns, axis=1).tolist():
-            writer.writerow(["" if math.isnan(value) else repr(value) for value in row])
+        cells = [
+            ["" if math.isnan(value) else repr(value) for value in row]
+            for row in np.concatenate(columns, axis=1).tolist()
+        ]
+        if self.below is not None:
+            for row, column in np.argwhere(self.below).tolist():
+                cells[row][column + 1] = f"<{cells[row][column + 1]}"
+        writer.writerows(cells)
         return text.getvalue()
 
     def __len__(self) -> int:
@@ -307,6 +319,19 @@ def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:
     if not np.all(np.isfinite(used) & (used > 0)):
         raise DataError("`sd` must be positive and finite wherever `x` is measured.")
     return sd
+
+
+def _below(below: Any, x: np.ndarray) -> np.ndarray:
+    """Return where values are below their limits, as an array of the shape of `x`."""
+    below = np.array(below)
+    if below.shape == (len(x),) and x.shape[1] == 1:
+        below = below[:, None]
+    if below.shape != x.shape or below.dtype != bool:
+        raise DataError(
+            f"`below` must be True or False for each value of `x`, of shape {x.shape}; "
+            f"it has shape {below.shape} and type {below.dtype}."
+        )
+    return below & np.isfinite(x)
 
 
 def _names(names: Sequence[str] | None, k: int) -> tuple[str, ...]:

@@ -162,6 +162,10 @@ SHEET_NAME = Wording("`sheet=NAME`", "`--sheet NAME`")
 TIME = Wording("`time`", "`--time`")
 TIME_NAME = Wording("`time=NAME`", "`--time NAME`")
 TIME_ZERO = Wording("`start`", "`--time-zero`")
+GROUP = Wording("`group`", "`--group`")
+VALUES = Wording("`values`", "`--values`")
+INPUTS = Wording("`inputs`", "`--inputs`")
+DOSES = Wording("`doses`", "`--doses`")
 OBSERVE = Wording("`observe`", "`--observe`")
 OTHER_COLUMNS = Wording(
     "the data a column of NaN for each that was not: `data.select(names)`",
@@ -172,6 +176,28 @@ OTHER_COLUMNS = Wording(
 def rows_where(name: str, value: str) -> Wording:
     """The rows in which a column has a value."""
     return Wording(f"`where={{{name!r}: {value!r}}}`", f'`--where "{name}={value}"`')
+
+
+def inputs(text: str) -> Wording:
+    """An input, given by its column, or as `NAME=FILE:COLUMN`."""
+    name, equals, place = text.partition("=")
+    python = f"{{{name!r}: {place!r}}}" if equals else f"({name!r},)"
+    return Wording(f"`inputs={python}`", f'`--inputs "{text}"`')
+
+
+def input_kind(kind: str) -> Wording:
+    """How an input runs between its values."""
+    return Wording(f"`input_kind={kind!r}`", f"`--input-kind {kind}`")
+
+
+def doses(place: str) -> Wording:
+    """The column or file of doses."""
+    return Wording(f"`doses={place!r}`", f'`--doses "{place}"`')
+
+
+def doses_of(state: str, place: str) -> Wording:
+    """The column or file of doses to one state."""
+    return Wording(f"`doses={{{state!r}: {place!r}}}`", f'`--doses "{state}={place}"`')
 
 
 def time_zero(value: str) -> Wording:
