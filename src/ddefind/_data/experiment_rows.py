@@ -1,6 +1,5 @@
 """The rows of one experiment in a table, and what they say beside the measurements."""
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -166,8 +165,3 @@ def start_of_each(
         return [0.0] * len(pieces)
     # A time that is shifted anyway keeps all its digits.
     return [None if each.origin else begin for each, begin in zip(times, firsts)]
-
-
-def finite_or_none(value: float) -> float | None:
-    """Return a number, or None for a missing value."""
-    return None if math.isnan(value) else value
