@@ -36,11 +36,13 @@ class TestAgainstScipy:
 
     def test_on_a_bound(self):
         bounds = {"K": dd.Parameter(upper=1.9), "r": dd.Parameter(lower=0.0)}
-        fit = dd.fit(MODEL, logistic_data(), parameters=bounds, **QUIET)
+        fit = dd.fit(
+            MODEL, logistic_data(), parameters=bounds, intervals=False, **QUIET
+        )
         assert fit.values["K"] == 1.9
         best = float(fit.search_result.best.loss[0])
         np.testing.assert_allclose(best, 2 * expected_of(fit).cost, rtol=1e-6)
-        free = dd.fit(MODEL, logistic_data(), **QUIET)
+        free = dd.fit(MODEL, logistic_data(), intervals=False, **QUIET)
         assert free.loss < fit.loss
         assert all(minimum.theta[1] <= 1.9 for minimum in fit.minima)
 
@@ -50,12 +52,12 @@ class TestAgainstScipy:
         x[::9] += 0.8
         data = dd.Data(data.t, x, sd=0.02)
         robust = dd.LeastSquares(huber=1.5)
-        fit = dd.fit(MODEL, data, optimizer=robust, **QUIET)
+        fit = dd.fit(MODEL, data, optimizer=robust, intervals=False, **QUIET)
         expected = expected_of(fit, loss="huber", f_scale=1.5)
         best = float(fit.search_result.best.loss[0])
         np.testing.assert_allclose(best, 2 * expected.cost, rtol=1e-7)
         np.testing.assert_allclose(fit.best, expected.x, rtol=1e-5)
-        plain = dd.fit(MODEL, data, **QUIET)
+        plain = dd.fit(MODEL, data, intervals=False, **QUIET)
         truth = list(TRUTH.values())
         assert away(fit, truth) < 4 < away(plain, truth)
 

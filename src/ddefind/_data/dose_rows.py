@@ -26,8 +26,8 @@ import numpy as np
 
 from .._util import wording
 from .._util.errors import quoted
-from .input_columns import Place
 from .parse_cell import is_missing, is_number, parse_number
+from .place import Place
 from .table import Table
 
 # What the user may ask for: a column of amounts or a file or, by the name of the state,

@@ -2,9 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple, final
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,12 +10,12 @@ from .._util import wording
 from .._util.errors import did_you_mean, quoted
 from .data import Data
 from .experiment_rows import ExperimentRows, rows_of_experiment, times_as_in
+from .place import Place, find_place
 from .table import Table
 
 # What the user may ask for: names of columns or, by the name of each input, its column,
 # file or formula.
 Inputs = str | Sequence[str] | Mapping[str, str]
-_ENDINGS = (".csv", ".tsv", ".txt", ".dat", ".xlsx")
 
 
 class Series(NamedTuple):
@@ -25,31 +23,6 @@ class Series(NamedTuple):
 
     t: np.ndarray
     values: np.ndarray
-
-
-@final
-@dataclass(frozen=True)
-class Place:
-    """Where numbers stand: in a column beside the measurements, if `file` is None, or
-    in a file of its own, whose column may be left open."""
-
-    column: str | None
-    file: str | None = None
-
-
-def find_place(text: str, columns: Sequence[str]) -> Place | None:
-    """Return the place that a text names: `COLUMN`, `FILE` or `FILE:COLUMN`. None if it
-    is none of these.
-
-    `columns` are those of the measurements. They come first."""
-    if text in columns:
-        return Place(text)
-    path, colon, column = text.rpartition(":")
-    if Path(text).is_file():
-        return Place(None, text)
-    if colon and (Path(path).is_file() or path.lower().endswith(_ENDINGS)):
-        return Place(column or None, path)
-    return Place(None, text) if text.lower().endswith(_ENDINGS) else None
 
 
 def input_places(

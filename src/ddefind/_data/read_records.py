@@ -32,13 +32,12 @@ from .experiment_rows import (
 )
 from .input_columns import (
     Inputs,
-    Place,
     Series,
-    find_place,
     input_from_file,
     input_from_rows,
     input_places,
 )
+from .place import Place, find_place
 from .read_columns import Columns, chosen_quantities, prepare, read_prepared
 from .read_table import read_any_table
 from .table import Table
