@@ -31,8 +31,8 @@ class Data:
       not measured.
     - `sd`: the standard deviation of the noise: one number, one per quantity, or one
       per value. Without it all values have the same weight.
-    - `below`: True where a value is only known to be below `x`, a limit of detection;
-      an array like `x`, or None if there is no such value.
+    - `below`: True where a value is only known to be below the number in `x`, as one
+      below a detection limit; an array of the shape of `x`.
     - `names`: the names of the k quantities; `has_given_names` says whether there are
       any. By default they are called x, or x[0], x[1] and so on.
     - `label`: a name for the data set.
@@ -51,13 +51,13 @@ class Data:
     t: np.ndarray
     x: np.ndarray
     sd: np.ndarray | None
-    below: np.ndarray | None
     names: tuple[str, ...]
     has_given_names: bool
     label: str | None
     origin: float | str
     notes: tuple[str, ...]
     axis_labels: tuple[str, ...]
+    below: np.ndarray | None
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class Data:
         x: Any,
         *,
         sd: Any = None,
-        below: Any = None,
         names: Sequence[str] | None = None,
         label: str | None = None,
         origin: float | str = 0.0,
         notes: Sequence[str] = (),
         axis_labels: Sequence[str] | None = None,
+        below: Any = None,
     ):
         t, x = _numbers("t", t), _numbers("x", x)
         if t.ndim != 1:
@@ -91,13 +91,13 @@ class Data:
             "t": t[order],
             "x": x[order],
             "sd": None if sd is None else _deviations(sd, x)[order],
-            "below": None if below is None else _below(below, x)[order],
             "names": names,
             "has_given_names": has_given_names,
             "label": label,
             "origin": _origin(origin),
             "notes": (notes,) if isinstance(notes, str) else tuple(notes),
             "axis_labels": _axis_labels(axis_labels, names),
+            "below": _flags(below, x, order),
         }
         for name, value in fields.items():
             if isinstance(value, np.ndarray):
@@ -228,14 +228,14 @@ class Data:
         columns = [self.t[:, None], self.x]
         if self.sd is not None:
             columns.append(np.where(np.isfinite(self.x), self.sd, np.nan))
-        cells = [
-            ["" if math.isnan(value) else repr(value) for value in row]
-            for row in np.concatenate(columns, axis=1).tolist()
-        ]
+        table = np.concatenate(columns, axis=1)
+        is_below = np.zeros(table.shape, bool)
         if self.below is not None:
-            for row, column in np.argwhere(self.below).tolist():
-                cells[row][column + 1] = f"<{cells[row][column + 1]}"
-        writer.writerows(cells)
+            is_below[:, 1 : 1 + len(self.names)] = self.below
+        for row, marks in zip(table.tolist(), is_below.tolist()):
+            pairs = zip(row, marks)
+            cells = [("<" if mark else "") + repr(value) for value, mark in pairs]
+            writer.writerow(["" if cell == "nan" else cell for cell in cells])
         return text.getvalue()
 
     def __len__(self) -> int:
@@ -321,17 +321,24 @@ def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:
     return sd
 
 
-def _below(below: Any, x: np.ndarray) -> np.ndarray:
-    """Return where values are below their limits, as an array of the shape of `x`."""
-    below = np.array(below)
-    if below.shape == (len(x),) and x.shape[1] == 1:
-        below = below[:, None]
-    if below.shape != x.shape or below.dtype != bool:
-        raise DataError(
-            f"`below` must be True or False for each value of `x`, of shape {x.shape}; "
-            f"it has shape {below.shape} and type {below.dtype}."
+def _flags(below: Any, x: np.ndarray, order: np.ndarray) -> np.ndarray | None:
+    """Return which values are only known to be below `x`, as an array of its shape;
+    None if none is."""
+    if below is None:
+        return None
+    flags = np.asarray(below)
+    if flags.dtype != bool:
+        raise TypeError(
+            "`below` must be True where a value is only known to be below `x`, and "
+            f"False elsewhere, but got an array of {flags.dtype}."
         )
-    return below & np.isfinite(x)
+    flags = flags[:, None] if flags.shape == (len(x),) else flags
+    if flags.shape != x.shape:
+        raise DataError(
+            f"`below` must have the shape of `x`, {x.shape}, but has {flags.shape}."
+        )
+    flags = (flags & np.isfinite(x))[order]
+    return flags if flags.any() else None
 
 
 def _names(names: Sequence[str] | None, k: int) -> tuple[str, ...]:
