@@ -15,7 +15,7 @@ from ddefind._fitting.descent_grids import Meshes
 from ddefind._solve.mesh import make_mesh
 from ddefind._solve.mesh_path import MeshPath
 from ddefind._solve.solve import solve_mesh
-from ddefind._solve.time_grid import mover_values, points_of
+from ddefind._solve.time_grid import known_constants, mover_values, points_of
 from support.mesh_problems import Formula
 from support.method_of_steps import method_of_steps
 from support.repeats import mostly_slow
@@ -72,8 +72,9 @@ def reference(problem, T, tolerance=3e-14):
 
 
 def mesh_of(problem, T, solver, step, capacity=2048, overlaps=False):
-    at = mover_values(problem)
-    return make_mesh(points_of(problem, solver), at, T, step, capacity, overlaps)
+    points, at = points_of(problem, solver), mover_values(problem)
+    known = known_constants(problem, points)
+    return make_mesh(points, at, T, step, capacity, overlaps, known)
 
 
 @eqx.filter_jit
@@ -327,11 +328,10 @@ def test_delays_of_every_size():
     """From 1e-9 of the record to 1e6 times the record: all loops end, and a delay that
     is too short or too long to matter does not matter."""
     problem = make_problem(2, jump=True, switch="number")
-    mesh = mesh_of(problem, T, RK4, 0.05, 512, True)
 
     def end(first, second):
         moved = eqx.tree_at(lambda p: p.tau, problem, (first, second))
-        found = make_mesh(mesh.points, mover_values(moved), T, 0.05, 512, True)
+        found = mesh_of(moved, T, RK4, 0.05, 512, True)
         path = solve_on(moved, RK4, found)
         return float(path(T)[0])
 

@@ -1,5 +1,7 @@
 """The corrected theorem with several delays, delay formulas, `initial` and switches."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -109,7 +111,7 @@ def gradients(problem, loss, route, solver, steps):
     overlaps = any(mesh.overlaps for mesh in meshes)
     found = []
     for mesh in meshes:
-        mesh = Mesh(mesh.points, mesh.counts, mesh.tail, mesh.T, room, overlaps)
+        mesh = replace(mesh, capacity=room, overlaps=overlaps)
         value, gradient = loss_and_gradient(
             problem, target, mesh.T, loss, route, solver, mesh
         )

@@ -52,6 +52,7 @@ from ._problem.history import (
     Periodic as Periodic,
     Smooth as Smooth,
 )
+from ._problem.inputs import Input as Input
 from ._problem.parameters import (
     Fixed as Fixed,
     Parameter as Parameter,

@@ -1,6 +1,7 @@
 r"""Breaking points: where a derivative of the solution jumps.
 
-The solution has one at time zero and at every switch, and every delay carries it on: if
+The solution has one at time zero, at every switch and at every knot of an input, and
+every delay carries it on: if
 the delayed time $\alpha(t) = t - \tau(t, x(t))$ passes a breaking point $\xi$, the
 solution has a new one there, in the next derivative, or in a neutral equation in the
 same one. A step must not cross it.
@@ -19,8 +20,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from .._problem.problem import Problem
 from .._util.buffers import write
 from .equation import Equation, TrackedRead
 from .lookup import Sides, hold
@@ -45,12 +48,50 @@ class BreakingPoints(NamedTuple):
     passed: jax.Array
 
 
-def first_points(switches: jax.Array, jump: float, capacity: int) -> BreakingPoints:
+class Switches(NamedTuple):
+    """The times at which the right-hand side, an input or the history jumps or has a
+    kink, in their order.
+
+    - `times`, [n].
+    - `jumps`, [n]: the derivative of x that jumps there; or, if an input is read
+      through a delay, that of the input, which is one lower.
+    - `before`, [n]: the same for a time before zero.
+    """
+
+    times: jax.Array
+    jumps: jax.Array
+    before: jax.Array
+
+    @property
+    def count(self) -> int:
+        return self.times.shape[0]
+
+
+def switches_of(problem: Problem) -> Switches:
+    """The switches of a problem. A time before zero is one at which the history jumps,
+    unless it is a knot of an input."""
+    moving = problem.moving_times
+    times, jumps, before = [moving], [np.ones(moving.shape)], [np.zeros(moving.shape)]
+    for known in problem.known_times:
+        ones = np.ones(jnp.shape(known.times))
+        is_delayed = bool(known.reads.delays)
+        jump = known.derivative - 1 if is_delayed else known.derivative
+        early = jump if is_delayed else HIGHEST + 1.0
+        times.append(jnp.asarray(known.times))
+        jumps.append(jump * ones)
+        before.append((0.0 if known.is_switch else early) * ones)
+    together = jnp.concatenate(times)
+    order = jnp.argsort(lax.stop_gradient(together))
+    rest = [jnp.asarray(np.concatenate(each))[order] for each in (jumps, before)]
+    return Switches(together[order], *rest)
+
+
+def first_points(switches: Switches, jump: float, capacity: int) -> BreakingPoints:
     """The breaking points at time zero, where the derivative `jump` does so, and of the
     history, at the `switches` before; with room for `capacity` more."""
-    before = jnp.sum(lax.stop_gradient(switches) < 0)
-    table = jnp.zeros((capacity + switches.shape[0] + 1, 2))
-    history = jnp.stack([switches, jnp.zeros_like(switches)], axis=1)
+    before = jnp.sum(lax.stop_gradient(switches.times) < 0)
+    table = jnp.zeros((capacity + switches.count + 1, 2))
+    history = jnp.stack([switches.times, switches.before], axis=1)
     table = lax.dynamic_update_slice_in_dim(table, history, 0, 0)
     zero = jnp.array([0.0, jump])
     table = write(table, before, zero)
@@ -128,15 +169,32 @@ def add_entry(
 
 
 def jump_at(
-    tracked: tuple[TrackedRead, ...], points: BreakingPoints, ending: Ending
+    tracked: tuple[TrackedRead, ...],
+    points: BreakingPoints,
+    ending: Ending,
+    at_switch: jax.Array,
 ) -> jax.Array:
     """Which derivative jumps where a step had this ending; one above `HIGHEST` if that
-    is not a breaking point."""
+    is not a breaking point. It is `at_switch` by the switches that the step passed."""
     order = entry(points.table, ending.entry)[1]
     jump = jnp.zeros(()) + HIGHEST + 1
     for n, each in enumerate(tracked):
         jump = jnp.where(ending.read == n, order + each.smoothing, jump)
-    return jnp.where(ending.read == len(tracked), 1.0, jump)
+    return jnp.minimum(jump, at_switch)
+
+
+def passed_switches(
+    switches: Switches, number: Any, t: Any
+) -> tuple[jax.Array, jax.Array]:
+    """The number of switches up to the time `t`, if it was `number` before; and which
+    derivative jumps at those between."""
+    if switches.count == 0:
+        return number, jnp.asarray(HIGHEST + 1.0)
+    after = jnp.maximum(jnp.sum(switches.times <= t), number)
+    index = jnp.arange(switches.count)
+    is_new = (index >= number) & (index < after)
+    jump = jnp.min(jnp.where(is_new, switches.jumps, HIGHEST + 1.0))
+    return after, jump
 
 
 def write_pending(points: BreakingPoints) -> BreakingPoints:

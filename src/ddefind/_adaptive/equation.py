@@ -117,7 +117,8 @@ class Equation(eqx.Module):
     @property
     def has_switches(self) -> bool:
         """Whether the right-hand side or the history jumps at certain times."""
-        return jax.eval_shape(lambda: self.problem.switch_times).shape[0] > 0
+        moving = jax.eval_shape(lambda: self.problem.moving_times)
+        return moving.shape[0] > 0 or bool(self.problem.known_times)
 
     @property
     def dimension(self) -> int:
@@ -177,6 +178,9 @@ class Equation(eqx.Module):
                 share = jnp.where(found.is_inside, 1.0, 0.0)
                 y = found.state[:d]
                 y = (y, found.slope[:d]) if has_slope(leaf) else y
+                if self.has_switches and past.sides is not None:
+                    # An input that is read at t - tau stays on the same side.
+                    tau = t + past.nudge - past.kept(first, t - tau)
             inside = jnp.maximum(inside, share)
             taus.append(jnp.asarray(tau))
             ys.append(y)

@@ -128,11 +128,18 @@ class Past:
         t, length = lax.stop_gradient((self.t, self.length))
         return (1 - 2 * self.c) * (1e-10 * length + 4e-16 * jnp.abs(t))
 
-    def read(self, number: Any, s: Any, hints: Any) -> tuple[Read, Any]:
-        """The state at the time `s` of the past."""
-        look = lax.stop_gradient(s) + self.nudge
+    def kept(self, number: Any, s: Any) -> Any:
+        """The time `s` of the past, moved a little to the side on which the read
+        `number` looks at it."""
+        held = lax.stop_gradient(s)
+        look = held + self.nudge
         if self.sides is not None:
             look = self.sides.keep(number, look, self.c)
+        return s + (look - held)
+
+    def read(self, number: Any, s: Any, hints: Any) -> tuple[Read, Any]:
+        """The state at the time `s` of the past."""
+        look = lax.stop_gradient(self.kept(number, s))
         is_inside = look > lax.stop_gradient(self.t)
         is_history = look < 0
         row, hints = self.rows.row(number, look, hints)
@@ -145,7 +152,7 @@ class Past:
         u = jnp.where(is_history, 0.0, (s - origin) / length)
         state, slope = evaluate(coefficients, u)
         before, slope_before = self.history(
-            jnp.where(is_history, s + (look - lax.stop_gradient(s)), 0.0)
+            jnp.where(is_history, self.kept(number, s), 0.0)
         )
         return Read(
             jnp.where(is_history, before, state),

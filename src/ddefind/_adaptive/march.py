@@ -19,6 +19,7 @@ from jax import lax
 from .._util.buffers import read, write
 from .breaking_points import (
     HIGHEST,
+    Switches,
     add_entry,
     entry,
     first_crossing,
@@ -28,7 +29,9 @@ from .breaking_points import (
     next_entry,
     pass_entries,
     passed_entries,
+    passed_switches,
     sides_of,
+    switches_of,
     write_pending,
 )
 from .equation import Equation
@@ -77,7 +80,7 @@ class March(eqx.Module):
 
     equation: Equation
     tolerance: Tolerance
-    switches: jax.Array
+    switches: Switches
     T: jax.Array
     max_step: jax.Array
     is_implicit: bool = eqx.field(static=True)
@@ -142,7 +145,7 @@ class March(eqx.Module):
             path=path,
             hints=jnp.zeros((self.stages, reads), int),
             points=points,
-            switch=jnp.sum(hold(self.switches) <= 0),
+            switch=jnp.sum(hold(self.switches.times) <= 0),
             landing=number + NOT_A_LANDING,
             landing_entry=number,
             attempts=number,
@@ -174,9 +177,9 @@ class March(eqx.Module):
                 goal = jnp.where(is_next, time, goal)
                 landing = jnp.where(is_next, n, landing)
                 b = jnp.where(is_next, above, b)
-        if self.switches.shape[0] > 0:
-            last = self.switches.shape[0] - 1
-            time = read(held.switches, jnp.minimum(state.switch, last))
+        if self.switches.count > 0:
+            last = self.switches.count - 1
+            time = read(held.switches.times, jnp.minimum(state.switch, last))
             is_next = (state.switch <= last) & (time < goal - self.snap(t))
             goal = jnp.where(is_next, time, goal)
             landing = jnp.where(is_next, len(self.tracked), landing)
@@ -208,8 +211,7 @@ class March(eqx.Module):
         return take(self.equation, lambda _: rows, start, guess, state.hints, scale)
 
     def end_node(self, start: StepStart, coefficients, ending: Ending, goal) -> EndNode:
-        """The node at the end of a step: on the breaking point with the time `goal`, if
-        the step landed on one."""
+        """The node at the end of a step: on the breaking point `goal`, if it landed."""
         end = hold(start.t + start.length)
         x, slope = evaluate(coefficients, 1.0)
         slope = slope / start.length
@@ -217,9 +219,9 @@ class March(eqx.Module):
         for n, tracked in enumerate(self.tracked):
             delta = newton_correction(self.equation, tracked, goal, end, x, slope)
             move = jnp.where(ending.read == n, delta, move)
-        if self.switches.shape[0] > 0:
-            last = self.switches.shape[0] - 1
-            switch = read(self.switches, jnp.clip(ending.entry, 0, last))
+        if self.switches.count > 0:
+            last = self.switches.count - 1
+            switch = read(self.switches.times, jnp.clip(ending.entry, 0, last))
             move = jnp.where(ending.read == len(self.tracked), switch - end, move)
         is_landing = ending.read != NOT_A_LANDING
         moved = evaluate(coefficients, 1 + move / start.length)[0]
@@ -318,13 +320,14 @@ class March(eqx.Module):
     def _advance(self, state: MarchState, trial: Trial) -> MarchState:
         """The state at the end of the step that was tried, if it was accepted."""
         node, ending, points = trial.node, trial.ending, state.points
-        jump = jump_at(self.tracked, hold(points), ending)
-        made = jnp.where(jump <= HIGHEST, points.count, NOT_A_LANDING)
         held, t, x = hold((self.equation, node.t, node.x))
+        end = t + self.snap(t)
+        switch, at_switch = passed_switches(hold(self.switches), state.switch, end)
+        jump = jump_at(self.tracked, hold(points), ending, at_switch)
+        made = jnp.where(jump <= HIGHEST, points.count, NOT_A_LANDING)
         times = [held.delayed_time(tracked, t, x) for tracked in self.tracked]
         passed = pass_entries(hold(points), times, ending, self.snap(t))
         added = add_entry(points._replace(passed=passed), made, node.t, jump)
-        is_switch = ending.read == len(self.tracked)
         after = state._replace(
             count=state.count + 1,
             t=node.t,
@@ -336,7 +339,7 @@ class March(eqx.Module):
                 ending._replace(made=made),
             ),
             hints=trial.step.hints,
-            switch=state.switch + jnp.where(is_switch, 1, 0),
+            switch=switch,
             size=trial.size,
             is_after_kink=jump <= 1,
         )
@@ -388,13 +391,6 @@ def make_march(
     equation: Equation, solver: AbstractAdaptive, T: Any, max_step: Any = jnp.inf
 ) -> March:
     """The march of an equation up to the time `T`, with steps of at most `max_step`."""
-    times = equation.problem.switch_times
-    order = jnp.argsort(hold(times))
-    return March(
-        equation,
-        tolerance_of(solver),
-        times[order],
-        jnp.asarray(T, float),
-        jnp.asarray(max_step, float),
-        isinstance(solver, Radau),
-    )
+    limits = jnp.asarray(T, float), jnp.asarray(max_step, float)
+    switches, is_implicit = switches_of(equation.problem), isinstance(solver, Radau)
+    return March(equation, tolerance_of(solver), switches, *limits, is_implicit)

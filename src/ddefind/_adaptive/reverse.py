@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._problem.inputs import split_differentiable
 from .._util.buffers import read, write
 from .breaking_points import sides_of
 from .explicit_step import (
@@ -74,7 +75,7 @@ def _forward(perturbed, march, path, most_tries):
 
 @solve_with_vjp.def_bwd
 def _backward(result, cotangents, perturbed, march, path, most_tries):
-    params, fixed = eqx.partition(march, eqx.is_inexact_array)
+    params, fixed = split_differentiable(march)
     on_rows = cotangents.path
     if on_rows is None:
         on_rows = jnp.zeros_like(result.path)
@@ -98,11 +99,13 @@ def _backward(result, cotangents, perturbed, march, path, most_tries):
     # The beginning: the state at time zero, and the jumps of the history.
     _, pull = jax.vjp(lambda p: eqx.combine(p, fixed).equation.start(), params)
     total = jax.tree.map(jnp.add, adjoint.march, pull(adjoint.x)[0])
-    count = march.switches.shape[0]
+    count = march.switches.count
     if count > 0:
-        is_history = hold(march.switches) < 0
+        is_history = hold(march.switches.times) < 0
         on_switches = jnp.where(is_history, adjoint.points[:count], 0.0)
-        total = eqx.tree_at(lambda m: m.switches, total, total.switches + on_switches)
+        total = eqx.tree_at(
+            lambda m: m.switches.times, total, total.switches.times + on_switches
+        )
     return total
 
 

@@ -44,11 +44,13 @@ class Expansion:
     """Formulas without delayed definitions, and the definitions that they need.
 
     `steps` are these definitions by name: those of the text, and those that are one
-    more for each delay. `delays` are the distinct delays of states, by their texts, and
+    more for each delay. `delays` are the distinct delays of states and inputs, by their
+    texts, and
     `slopes` are the texts of those at which the slope of a state is read."""
 
     states: tuple[str, ...]
     definitions: Mapping[str, Expression]
+    inputs: tuple[str, ...] = ()
     steps: dict[str, Expression] = field(default_factory=dict)
     delays: dict[str, Expression] = field(default_factory=dict)
     slopes: set[str] = field(default_factory=set)
@@ -103,7 +105,7 @@ class Expansion:
         if name in self.definitions:
             waiting.append(_Read(name, delay))
             return Name(waiting[-1].step)
-        if delay is not None and name in self.states:
+        if delay is not None and name in (*self.states, *self.inputs):
             slope = isinstance(expression, Delayed) and expression.slope
             return self._delayed_state(name, delay, slope)
         if delay is not None and name == "t":

@@ -1,7 +1,7 @@
 """`equation` reads a model that is written as text. The `Equation` makes problems."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, final
 
@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from .._problem.free_parameters import is_name
+from .._problem.inputs import AbstractInput
 from .._problem.parameters import Fixed, Tied, finite_numbers, with_values
 from .._problem.problem import Problem
 from .expression import Expression, Name
@@ -19,6 +20,7 @@ from .formula_modules import (
     make_program,
     module_class,
 )
+from .given_inputs import NotGiven, check_all_given, input_names, read_inputs
 from .history_kinds import blank_history, read_history
 from .latex import latex_model
 from .model_lines import ModelLine, ModelLines, read_lines
@@ -47,6 +49,8 @@ class Equation:
     # The name of a kind of history, a tuple of numbers, or a history. None if the text
     # has formulas for the history.
     history: Any
+    # The inputs that are given, by name.
+    given: Mapping[str, AbstractInput] = field(default_factory=dict)
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -59,8 +63,14 @@ class Equation:
         return tuple(line.name for line in self.lines.observe) or self.states
 
     @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs: known functions of time, which are given with the
+        values of the parameters."""
+        return self.lines.inputs
+
+    @property
     def delayed(self) -> bool:
-        """Whether an equation contains a delayed state."""
+        """Whether an equation contains a delayed state or input."""
         return bool(self._delays)
 
     @property
@@ -110,14 +120,23 @@ class Equation:
         return settings
 
     def problem(
-        self, values: Mapping[str, Any] | None = None, /, **named: Any
+        self,
+        values: Mapping[str, Any] | None = None,
+        /,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        **named: Any,
     ) -> Problem:
-        """The problem with the given values of the parameters, by name.
+        """The problem with the given values of the parameters, by name. `inputs` are
+        the inputs by name, each an `Input` or a formula of t.
 
         >>> model = dd.equation("x' = -k * x(t - tau)", history=1.0)
         >>> dd.parameter_values(model.problem(k=2.0, tau=0.5))
         {'k': 2.0, 'b': 1.0, 'tau': 0.5}
         """
+        if inputs is not None:
+            return self.with_inputs(inputs).problem(values, **named)
+        check_all_given(self.inputs, self.given)
         given = [*(values or {}).items(), *named.items()]
         for key, value in given:
             is_fixed = key == "tau" and self._delay_in_text is not None
@@ -131,6 +150,7 @@ class Equation:
     @property
     def blank(self) -> Problem:
         """The problem with NaN in place of every value that the text does not give."""
+        check_all_given(self.inputs, self.given)
         return with_values(self._template.blank, self._template.known)
 
     def with_history(self, history: Any) -> "Equation":
@@ -140,7 +160,19 @@ class Equation:
         ('a', 'b', 'tau')
         """
         kept = tuple(line for line in self.lines.model if line.kind != "history")
-        return _make(ModelLines(kept, self.lines.observe), history)
+        lines = ModelLines(kept, self.lines.observe, self.lines.inputs)
+        return _make(lines, history, self.given)
+
+    def with_inputs(self, inputs: Mapping[str, Any]) -> "Equation":
+        """The same equations with these inputs, by name: each is an `Input`, or a
+        formula of t as a text.
+
+        >>> model = dd.equation("x' = u(t - tau) - x", inputs=("u",))
+        >>> model.with_inputs({"u": "1 + sin(t)"}).names
+        ('b', 'tau')
+        """
+        given = read_inputs(self.lines, inputs)
+        return Equation(self.lines, self.history, {**self.given, **given})
 
     def latex(self) -> str:
         r"""The model in LaTeX.
@@ -161,8 +193,7 @@ class Equation:
 
     def __str__(self) -> str:
         arguments = [
-            f"# {name}: {' '.join(str(value).split())}"
-            for name, value in self._arguments().items()
+            f"# {name}: {_shown(value)}" for name, value in self._arguments().items()
         ]
         return "\n".join([*map(str, self.lines.model), *arguments])
 
@@ -184,6 +215,8 @@ class Equation:
             arguments["history"] = list(self.history) if is_numbers else self.history
         if self.lines.observe:
             arguments["observe"] = _joined(self.lines.observe)
+        if self.inputs:
+            arguments["inputs"] = self.inputs
         return arguments
 
     @cached_property
@@ -244,11 +277,11 @@ class Equation:
         # must not become part of that trace.
         with jax.ensure_compile_time_eval():
             blank = Problem(
-                _blank_module(self._programs["rhs"], self.texts),
+                self._module("rhs", (*self.texts, self.inputs)),
                 self._blank_history(),
                 tau=self._blank_tau(),
-                initial=_blank_module(self._programs["initial"]),
-                observe=_blank_module(self._programs["observe"]),
+                initial=self._module("initial"),
+                observe=self._module("observe"),
                 switches=switch_times(self._programs["rhs"]),
             )
         tau_known = self._delay_in_text is not None or not self.needs_tau
@@ -260,17 +293,34 @@ class Equation:
             return {
                 key: 1.0
                 if self._programs["rhs"].is_number(delay)
-                else _blank_module(self._programs[_delay_path(key)])
+                else self._module(_delay_path(key))
                 for key, delay in self._delays.items()
             }
         # If nothing depends on the delay, it only sets the step size.
         return 1.0 if self._delay_in_text is None else self._delay_in_text
 
+    def _module(self, part: str, texts: Any = None) -> Any:
+        """The module of a part of the problem, with NaN for its parameters; None
+        without formulas. An input that is not given yet is zero."""
+        program = self._programs[part]
+        if not program.outputs:
+            return None
+        inputs = [self.given.get(name, NotGiven()) for name in program.inputs]
+        values: Any = [*[np.nan] * len(program.parameters), *inputs]
+        make: Any = module_class(program)
+        return make(*values, texts=texts)
+
     def _blank_history(self) -> Any:
         """The history, with NaN for values that are not known."""
         if self.history is None:
-            return _blank_module(self._programs["history"])
+            return self._module("history")
         return blank_history(self.history, len(self.states))
+
+
+def _shown(value: Any) -> str:
+    """An argument of `equation` in one line."""
+    names = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+    return ", ".join(value) if names else " ".join(str(value).split())
 
 
 def _joined(lines: tuple[ModelLine, ...]) -> str:
@@ -283,16 +333,13 @@ def _delay_path(key: str) -> str:
     return f"tau.{key}" if is_name(key) else f"tau[{key!r}]"
 
 
-def _blank_module(program: FormulaProgram, texts: Any = None) -> Any:
-    """The module of a program, with NaN for its parameters; None without formulas."""
-    if not program.outputs:
-        return None
-    values: Any = [np.nan] * len(program.parameters)
-    make: Any = module_class(program)
-    return make(*values, texts=texts)
-
-
-def equation(text: str, *, history: Any = None, observe: str | None = None) -> Equation:
+def equation(
+    text: str,
+    *,
+    history: Any = None,
+    observe: str | None = None,
+    inputs: Sequence[str] = (),
+) -> Equation:
     """Read a model from the text of its equations.
 
     **Arguments**
@@ -315,6 +362,8 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
       data as the past.
     - `observe`: the measured quantities, if they are not the states: one formula, or
       several as `name = ...`.
+    - `inputs`: the names of the inputs, which are known functions of time, such as a
+      measured temperature. A formula reads an input as `u`, or as `u(t - tau)`.
 
     >>> model = dd.equation("T' = s - k * T * V(t - tau); V' = N * T - c * V")
     >>> model.names
@@ -328,11 +377,13 @@ def equation(text: str, *, history: Any = None, observe: str | None = None) -> E
       line 1: x' = -sine(x)
                     ^
     """
-    return _make(read_lines(text, observe), history)
+    return _make(read_lines(text, observe, input_names(inputs)), history)
 
 
-def _make(lines: ModelLines, history: Any) -> Equation:
-    model = Equation(lines, read_history(history, lines))
+def _make(
+    lines: ModelLines, history: Any, given: Mapping[str, AbstractInput] | None = None
+) -> Equation:
+    model = Equation(lines, read_history(history, lines), given or {})
     if callable(model.history):
         model.names  # noqa: B018  This checks the dimension of the history.
     return model

@@ -23,6 +23,7 @@ from .._problem.general_delays import (
     AbstractVaryingDelay,
 )
 from .._problem.history import AbstractHistory
+from .._problem.inputs import AbstractInput, is_input
 from .._problem.problem import Problem
 from .._util.arrays import as_parameter
 from ..models import AbstractModel
@@ -48,6 +49,8 @@ DelayKind = Literal["delay", "varying", "gamma", "uniform"]
 # The part of a problem that formulas serve as. All but "switches" are modules.
 ModuleKind = Literal["rhs", "history", "initial", "observe", "switches"] | DelayKind
 
+# The name of the length of a delay among the variables of a right-hand side.
+_DELAY = "delay {}"
 _LINE_KINDS = {"rhs": "derivative", "history": "history", "initial": "initial"}
 
 
@@ -59,7 +62,8 @@ class FormulaProgram:
     `steps` are the definitions that the formulas use, by name and in the order in which
     they can be evaluated. `outputs` are the formulas of the components. `parameters`
     are the names of the parameters in them. `delays` are the distinct delays of the
-    states, and `slopes` the texts of those at which slopes are read."""
+    states, and `slopes` the texts of those at which slopes are read. `inputs` are the
+    names of the inputs that are read."""
 
     kind: ModuleKind
     states: tuple[str, ...]
@@ -68,6 +72,7 @@ class FormulaProgram:
     parameters: tuple[str, ...]
     delays: tuple[Expression, ...] = ()
     slopes: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
 
     @property
     def delays_by_text(self) -> dict[str, Expression]:
@@ -116,7 +121,7 @@ def has_several_delays(delays: Sequence[Expression], slopes: Sequence[str]) -> b
 def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
     """The program for one part of a model. It has no outputs if the text has none."""
     outputs = lines.observe if kind == "observe" else lines.of(_LINE_KINDS[kind])
-    expansion = Expansion(lines.states, lines.definitions)
+    expansion = Expansion(lines.states, lines.definitions, lines.inputs)
     formulas = tuple(expansion.add(output.formula) for output in outputs)
     steps = expansion.ordered_steps()
     delays, slopes = tuple(expansion.delays.values()), tuple(sorted(expansion.slopes))
@@ -130,7 +135,7 @@ def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
     ]
     used += [*steps.values(), *formulas]
     names = dict.fromkeys(name for formula in used for name in names_in(formula))
-    known = {*lines.states, *lines.definitions, *CONSTANTS, *steps, "t"}
+    known = {*lines.states, *lines.inputs, *lines.definitions, *CONSTANTS, *steps, "t"}
     if kind == "rhs":
         known |= _delay_arguments(delays, slopes)
     if kind == "initial" and outputs:
@@ -145,7 +150,17 @@ def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
         tuple(name for name in names if name not in known),
         delays,
         slopes,
+        _inputs_in([*steps.values(), *formulas], lines.inputs),
     )
+
+
+def _inputs_in(
+    formulas: Sequence[Expression], inputs: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Those of the inputs that formulas read."""
+    parts = [part for formula in formulas for part in walk(formula)]
+    read = {part.name for part in parts if isinstance(part, Name | Delayed)}
+    return tuple(name for name in inputs if name in read)
 
 
 def _delay_arguments(delays: Sequence[Expression], slopes: Sequence[str]) -> set[str]:
@@ -184,20 +199,26 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
 
     def __init__(self, *values, texts=None):
         self._texts = texts
-        for name, value in zip(program.parameters, values, strict=True):
-            setattr(self, name, as_parameter(value))
+        names = (*program.parameters, *program.inputs)
+        for name, value in zip(names, values, strict=True):
+            setattr(self, name, value if is_input(value) else as_parameter(value))
 
     def __call__(self, *arguments):
         parameters = {name: getattr(self, name) for name in program.parameters}
-        result = program(parameters | name_arguments(program, *arguments))
+        variables = name_arguments(program, *arguments)
+        for name in program.inputs:
+            variables |= _input_values(program, name, getattr(self, name), variables)
+        result = program(parameters | variables)
         return result[0] if program.kind in ("delay", "varying") else result
 
     def __reduce__(self):
-        values = [getattr(self, name) for name in program.parameters]
+        names = (*program.parameters, *program.inputs)
+        values = [getattr(self, name) for name in names]
         return _rebuild, (program, self._texts, *values)
 
     def body(namespace):
         namespace["__annotations__"] = dict.fromkeys(program.parameters, jax.Array)
+        namespace["__annotations__"] |= dict.fromkeys(program.inputs, AbstractInput)
         namespace["__annotations__"]["_texts"] = Any
         namespace["_texts"] = eqx.field(static=True, repr=False)
         namespace.update(
@@ -217,6 +238,21 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
             namespace["is_constant"] = not varies(program.outputs[0], program.states)
 
     return types.new_class(f"Text{program.kind.capitalize()}", (base,), {}, body)
+
+
+def _input_values(
+    program: FormulaProgram, name: str, function: AbstractInput, variables: dict
+) -> dict[str, Any]:
+    """The values of an input that the formulas read, by their texts: u, u(t - tau)."""
+    values = {}
+    for part in program.parts:
+        if part == Name(name):
+            values[name] = function(variables["t"])
+        elif isinstance(part, Delayed) and part.name == name:
+            delay = formula_text(part.delay)
+            time = variables["t"] - variables[_DELAY.format(delay)]
+            values[formula_text(part)] = function(time)
+    return values
 
 
 def _described(program: FormulaProgram, delay: Any) -> str:
@@ -277,6 +313,8 @@ def _rhs_variables(program: FormulaProgram, x: Any, y: Any, tau: Any, t: Any) ->
         for vector, slope in zip(values, (False, True)):
             delayed = [Delayed(state, delay, slope) for state in program.states]
             variables |= _components(list(map(formula_text, delayed)), vector)
+    lengths = dict(zip(delays, tau.values())) if len(delays) == len(tau) else {}
+    variables |= {_DELAY.format(key): tau.get(key, lengths.get(key)) for key in delays}
     # A delay that is a state, as in x(t - y), has the name of the state.
     return {**tau, **variables, "t": t}
 
@@ -295,7 +333,7 @@ def _varying_variables(program: FormulaProgram, t: Any, x: Any) -> dict:
 
 def _initial_variables(program: FormulaProgram, problem: Problem) -> dict:
     zero = jnp.zeros((), jnp.result_type(float))
-    return _components(program.states, problem.history(zero))
+    return {**_components(program.states, problem.history(zero)), "t": zero}
 
 
 def _observe_variables(program: FormulaProgram, x: Any, t: Any) -> dict:

@@ -52,10 +52,12 @@ class ModelLine:
 @final
 @dataclass(frozen=True)
 class ModelLines:
-    """The lines of a model in the order of the text, and of the observed quantities."""
+    """The lines of a model in the order of the text, and of the observed quantities;
+    and the names of the inputs."""
 
     model: tuple[ModelLine, ...]
     observe: tuple[ModelLine, ...] = ()
+    inputs: tuple[str, ...] = ()
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -81,21 +83,25 @@ class ModelLines:
 
     @property
     def parameters(self) -> set[str]:
-        """The names in the formulas that are neither states nor definitions."""
+        """The names in the formulas that are no states, inputs or definitions."""
         lines = (*self.model, *self.observe)
         parts = [part for line in lines for part in walk(line.formula)]
         delays = [part.delay for part in parts if isinstance(part, Delayed)]
         formulas = (*(line.formula for line in lines), *delays)
         used = {name for formula in formulas for name in names_in(formula)}
-        return used - {*self.states, *RESERVED, *self.definitions}
+        return used - {*self.states, *self.inputs, *RESERVED, *self.definitions}
 
 
-def read_lines(text: str, observe: str | None) -> ModelLines:
-    """The lines of a model from its text and from that of the observed quantities."""
+def read_lines(
+    text: str, observe: str | None, inputs: tuple[str, ...] = ()
+) -> ModelLines:
+    """The lines of a model from its text and from that of the observed quantities.
+    `inputs` are the names of its inputs."""
     source = read_source("text", text)
     statements = parse_statements(source)
     states = _check_names(source, statements)
-    translator = Translator(states)
+    _check_inputs(statements, inputs)
+    translator = Translator(states, inputs=inputs)
     definitions = [s for s in statements if s.kind == "definition"]
     formulas = {
         statement.at: translator.define(statement, "equation")
@@ -108,10 +114,42 @@ def read_lines(text: str, observe: str | None) -> ModelLines:
             )
     _check_expansion(statements, formulas, translator)
     lines = tuple(ModelLine(s.kind, s.name, formulas[s.at]) for s in statements)
-    model = ModelLines(lines)
-    if observe is None:
-        return model
-    return ModelLines(lines, _read_observe(observe, translator, model.parameters))
+    model = ModelLines(lines, inputs=inputs)
+    if observe is not None:
+        observed = _read_observe(observe, translator, model.parameters)
+        model = ModelLines(lines, observed, inputs)
+    _check_used(model)
+    return model
+
+
+def _check_inputs(statements: list[Statement], inputs: tuple[str, ...]) -> None:
+    """Check that an input is not defined by the text as well."""
+    for name in inputs:
+        if name in RESERVED:
+            raise EquationError(f"{name!r} cannot be an input: it has a meaning.")
+    for statement in statements:
+        if statement.name in inputs:
+            raise statement.error(
+                f"{statement.name!r} is an input, whose values are given: the text "
+                "cannot define it as well."
+            )
+
+
+def _check_used(model: ModelLines) -> None:
+    """Check that each input occurs in a formula."""
+    formulas = [line.formula for line in (*model.model, *model.observe)]
+    names = {
+        part.name
+        for formula in formulas
+        for part in walk(formula)
+        if isinstance(part, Name | Delayed)
+    }
+    for name in model.inputs:
+        if name not in names:
+            raise EquationError(
+                f"The input {name!r} occurs in no formula."
+                f"{did_you_mean(name, sorted(names))}"
+            )
 
 
 def _check_expansion(
@@ -121,7 +159,7 @@ def _check_expansion(
 ) -> None:
     """Check that the equations are not too long when their delayed definitions are
     written out. `formulas` are the right sides by the places of the statements."""
-    expansion = Expansion(translator.states, translator.formulas)
+    expansion = Expansion(translator.states, translator.formulas, translator.inputs)
     for statement in statements:
         if statement.kind == "derivative":
             try:
@@ -228,7 +266,7 @@ def _read_observe(
         raise EquationError(
             f"{wording.OBSERVE} is empty: leave it out to measure the states."
         )
-    taken = {*parameters, *RESERVED, *translator.definitions}
+    taken = {*parameters, *RESERVED, *translator.definitions, *translator.inputs}
     _check_observed(statements, taken)
     # Observed quantities can use each other's names, except those that are states.
     definitions = [

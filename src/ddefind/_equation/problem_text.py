@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from .._problem.problem import Problem
 from .._util.arrays import is_parameter
 from .equation import Equation, equation
+from .given_inputs import given_inputs
 from .history_kinds import KINDS, is_kind
 
 
@@ -24,8 +25,9 @@ def equation_of(problem: Problem) -> Equation | None:
     texts: Any = getattr(problem.rhs, "_texts", None)
     if texts is None:
         return None
-    text, observe = texts
-    plain = equation(text, observe=observe)
+    text, observe, names = texts
+    plain = equation(text, observe=observe, inputs=names)
+    plain = plain.with_inputs(given_inputs(problem, names))
     models = [plain]
     if plain.history is not None:
         kinds = [kind for kind in KINDS if is_kind(problem.history, kind)]

@@ -111,7 +111,7 @@ class _LinearFormulas:
     """Which formulas of a right-hand side are linear in t, and otherwise constant."""
 
     def __init__(self, rhs: FormulaProgram):
-        self.states = rhs.states
+        self.varying = (*rhs.states, *rhs.inputs)
         self.steps = dict(rhs.steps)
         self.step_slopes: dict[str, float | None] = {}
         for name, formula in rhs.steps:
@@ -130,7 +130,7 @@ class _LinearFormulas:
             return 1.0
         if formula.name in self.step_slopes:
             return self.step_slopes[formula.name]
-        return None if formula.name in self.states else 0.0
+        return None if formula.name in self.varying else 0.0
 
     def _call_slope(self, call: Call) -> float | None:
         slopes: list[float] = []

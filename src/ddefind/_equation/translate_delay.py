@@ -158,10 +158,12 @@ def _check_is_time(
 def _not_a_time(translation: "Translation", node: ast.Call, name: str) -> Exception:
     if name.endswith("'"):
         return translation.error(node, f"A slope is read as {name}(t - tau).")
-    what = "state" if name in translation.translator.states else "formula"
+    translator = translation.translator
+    what = "state" if name in translator.states else "formula"
+    what = "n input" if name in translator.inputs else f" {what}"
     return translation.error(
         node,
-        f"A {what} is read as {name} or {name}(t - tau). To multiply, write "
+        f"A{what} is read as {name} or {name}(t - tau). To multiply, write "
         f"{name} * (...).",
     )
 

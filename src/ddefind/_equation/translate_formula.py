@@ -12,6 +12,7 @@ from typing import Literal, final
 
 import numpy as np
 
+from .._util import wording
 from .._util.errors import did_you_mean
 from .expression import (
     CONSTANTS,
@@ -68,7 +69,8 @@ class Definition:
     """A definition, and what a formula that uses it must know about it.
 
     `state` and `delayed` are a state and a delayed state that the definition depends
-    on, directly or through other definitions, or None if there is none. `uses_time`
+    on, directly or through other definitions, or None if there is none; and so is
+    `input` an input. `uses_time`
     says whether it depends on t, `condition` whether its value is true or false instead
     of a number. `parts` is the number of symbols in it, with other definitions written
     out."""
@@ -79,6 +81,7 @@ class Definition:
     uses_time: bool
     condition: bool
     parts: int
+    input: str | None = None
 
 
 @final
@@ -88,6 +91,7 @@ class Translator:
 
     states: tuple[str, ...]
     definitions: dict[str, Definition] = field(default_factory=dict)
+    inputs: tuple[str, ...] = ()
 
     def formula(self, statement: Statement, place: Place) -> Expression:
         """The right-hand side of a statement as a formula."""
@@ -110,6 +114,13 @@ class Translator:
             return name
         definition = self.definitions.get(name)
         return definition.state if definition else None
+
+    def input_in(self, name: str) -> str | None:
+        """An input that a name is, or that its definition depends on."""
+        if name in self.inputs:
+            return name
+        definition = self.definitions.get(name)
+        return definition.input if definition else None
 
     def uses_time(self, name: str) -> bool:
         """Whether a name is t, or a definition that depends on t."""
@@ -152,7 +163,13 @@ class Translator:
                     uses_time |= self.uses_time(name)
             delayed = (inner and inner.delayed) or delayed
         condition, parts = self.is_condition(formula), self.part_count(formula)
-        return Definition(formula, state, delayed, uses_time, condition, parts)
+        inputs = (
+            self.input_in(part.name)
+            for part in walk(formula)
+            if isinstance(part, Name | Delayed)
+        )
+        read = next(filter(None, inputs), None)
+        return Definition(formula, state, delayed, uses_time, condition, parts, read)
 
 
 @final
@@ -214,6 +231,12 @@ class Translation:
                 node, f"A history cannot use {name!r}: no state is known before it."
             )
         definition = self.translator.definitions.get(name)
+        read = self.translator.input_in(name)
+        if read and self.place in ("history", "delay", "kernel"):
+            needs = "" if read == name else f": {name!r} needs it"
+            raise self.error(
+                node, f"{self.where} cannot use the input {read!r}{needs}."
+            )
         if definition and self.place == "history" and definition.state:
             raise self.error(
                 node,
@@ -252,7 +275,9 @@ class Translation:
     def call(self, node: ast.Call, name: str, depth: int) -> Expression:
         if name.startswith(SLOPE_PREFIX):
             return read_slope(self, node, name.removeprefix(SLOPE_PREFIX), depth)
-        is_known = name in self.translator.states or name in self.translator.definitions
+        translator = self.translator
+        is_known = name in translator.states or name in translator.definitions
+        is_known = is_known or name in translator.inputs
         if name == "delay" and not (is_known and len(node.args) == 1):
             return read_distributed(self, node, depth)
         if is_known:
@@ -277,10 +302,11 @@ class Translation:
         """The message for a call of what is neither a function nor a state."""
         states = self.translator.states
         if is_earlier_time(node):
-            known = [*states, *self.translator.definitions]
+            known = [*states, *self.translator.inputs, *self.translator.definitions]
             return (
-                f"{name!r} is neither a state nor a formula with a name: only these "
-                f"have values at other times.{did_you_mean(name, known)}"
+                f"{name!r} is neither a state nor an input nor a formula with a name: "
+                f"only these have values at other times.{did_you_mean(name, known)} "
+                f"{wording.list_input(name)}"
             )
         if name in KERNELS:
             values = ", ".join(KERNELS[name])

@@ -117,6 +117,7 @@ class Meshes(AbstractGrids):
                     float(mesh.tail),
                     mesh.capacity,
                     mesh.overlaps,
+                    np.asarray(mesh.constants),
                 )
                 self._use_one_capacity(2 * self.capacity)
 
@@ -158,7 +159,7 @@ def _mesh(problem: Problem, T: float, solver: AbstractSolver, n: int) -> Mesh:
 
 
 def _with_capacity(mesh: Mesh, capacity: int) -> Mesh:
-    return Mesh(mesh.points, mesh.counts, mesh.tail, mesh.T, capacity, mesh.overlaps)
+    return replace(mesh, capacity=capacity)
 
 
 def make_grids(

@@ -16,6 +16,7 @@ from .._results.estimate import Estimate
 from .._results.result import FitResult
 from .._util.errors import check_instance, quoted
 from .bare_model import problem_of
+from .given_parts import with_given
 from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
 from .matched_data import matched_data
@@ -123,6 +124,8 @@ def fit(
     - `history`: for an `Equation`, another history than its own. With `"auto"` the
       history is chosen by evidence, and with `"data"` the beginning of the data is the
       past. For a function alone, its history.
+    - `inputs`: for an `Equation` with inputs, these by name: each an `Input`, or a
+      formula of t.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
       number to start from. All others are learned without bounds. The delay stays
       positive; least squares looks for it between a small share of the sampling
@@ -157,6 +160,7 @@ def fit(
     """
     given = read_options("fit", options)
     check_instance("data", data, Data, "Data(t, x)")
+    problem = with_given(problem, given)
     if isinstance(problem, Equation) and depends_on_data(problem, given):
         return fit_with_data(problem, data, optimizer, given, _fit)
     return _fit(problem, data, optimizer, given)
@@ -248,6 +252,7 @@ def fit_many(
     """
     given = read_options("fit_many", options)
     problems, sets, own_starts = _one_for_each_fit(problem, data, starts)
+    problems = [with_given(each, given) for each in problems]
     first = problems[0]
     if isinstance(first, Equation) and (kind := depends_on_data(first, given)):
         raise ValueError(

@@ -40,6 +40,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
     stand in `FitOptions`, and the docstring of `fit` explains them."""
 
     history: Any
+    inputs: Mapping[str, Any] | None
     parameters: Mapping[str, Any] | None
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
     steps_per_delay: int | None
@@ -66,6 +67,7 @@ class FitOptions:
     method that fits."""
 
     history: Any = None
+    inputs: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
     loss: AbstractLoss = SumOfSquares()
     gradient: AbstractGradient | None = None

@@ -218,7 +218,7 @@ def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
     if model.mesh is not None:
         # Where delays become shorter during a fit, their intervals keep their steps.
         longer = max(T / float(model.mesh.record), 1.0)
-        needed = int(3 * n * longer) + 4 * len(model.mesh.points.sums)
+        needed = int(3 * n * longer) + 4 * model.mesh.points.count
         capacity = MESH_CAPACITY
     while capacity < needed:
         capacity *= 2

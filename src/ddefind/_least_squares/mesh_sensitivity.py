@@ -319,7 +319,7 @@ class MeshSensitivity(AbstractSensitivity):
             mesh.side,
             mesh.overlaps,
         )
-        side = mesh.side if movers.shape[0] > k else None
+        side = mesh.side if mesh.points.has_switches else None
         times = _MovingTimes(nodes, side)
         march = March(times, self.system.solver, self.slope, past, 1.0)
         before = jax.tree.map(

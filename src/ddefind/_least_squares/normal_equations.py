@@ -29,6 +29,7 @@ from .._solve.mesh import Mesh, make_mesh
 from .._solve.mesh_path import movers_of
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.system import System
+from .._solve.time_grid import known_constants
 from .._util.buffers import read
 from .adaptive_sensitivity import AdaptiveSensitivity, AdaptiveSteps, adaptive_steps
 from .guide import Guide, GuidedRhs
@@ -101,8 +102,16 @@ class LeastSquaresModel(eqx.Module):
             return n
         problem = eqx.combine(self.free.join_values(theta, self.learned), self.fixed)
         step = self.mesh.record / n
+        points = self.mesh.points
+        constants = known_constants(problem, points, jnp)
         return make_mesh(
-            self.mesh.points, movers_of(problem), T, step, capacity, self.mesh.overlaps
+            points,
+            movers_of(problem),
+            T,
+            step,
+            capacity,
+            self.mesh.overlaps,
+            constants,
         )
 
     def sensitivity(self, theta: jax.Array, steps: Any, T: Any) -> AbstractSensitivity:

@@ -26,12 +26,13 @@ from .._problem.history import frequency_fields
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
-from .._solve.time_grid import points_of, switch_count
+from .._solve.time_grid import has_switches, points_of
 from .._util import wording
 from .._util.cores import cores
 from .adaptive_sensitivity import COARSE, USUAL
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
+from .known_inputs import bound_by_inputs
 from .levenberg_marquardt import Box
 from .natural_units import NaturalUnits, natural_sizes, natural_units
 from .normal_equations import LeastSquaresModel, MeshPlan, Priors
@@ -265,6 +266,7 @@ def make_setup(
     bound_frequencies(data, lower, upper, is_frequency)
     for j in free.delays:
         bound_delay(data, lower, upper, guess, free.names[j], j)
+    bound_by_inputs(problem, data, free, lower, upper, is_given)
     for j in free.shapes:
         bound_shape(lower, upper, guess, j)
     is_inside = (lower <= guess) & (guess <= upper)
@@ -313,7 +315,7 @@ def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) ->
 def has_single_delay(problem: Problem) -> bool:
     """Whether there is one delay and no switch, so that a grid can be aligned with
     it."""
-    return delay_count(problem.tau) == 1 and switch_count(problem) == 0
+    return delay_count(problem.tau) == 1 and not has_switches(problem)
 
 
 def _is_on_mesh(problem: Problem, data: Data, shortest: float) -> bool:

@@ -20,6 +20,7 @@ from jax.flatten_util import ravel_pytree
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
+from .._problem.coverage import check_inputs_known
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
 from .._solve.adaptive_solution import AdaptiveRoom, solve_adaptive
@@ -317,6 +318,7 @@ def check_inputs(
     """Check all arguments of a loss and its gradient. Returns the solver, which "auto"
     leaves open."""
     check_problem_and_data(problem, data)
+    check_inputs_known(problem, data.T)
     check_loss(loss)
     check_route(gradient)
     check_any_solver(solver)

@@ -30,7 +30,8 @@ $$d_q = \langle \lambda(\tau_q), F(\dots, y_q = x(0), \dots)
   e_j = \langle \lambda(s_j), F(s_j^+) - F(s_j^-) \rangle,$$
 
 where $\tau_q$ and $s_j$ are within (0, T). The delays and the switches may themselves
-be computed from parameters.
+be computed from parameters. An input that jumps at $t_i$ and is read through a delay
+makes F jump at $t_i + \tau_q$: this is one more $s_j$, which moves with $\tau_q$.
 """
 
 from collections.abc import Callable
@@ -39,10 +40,12 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._problem.delays import delay_vector, in_structure
 from .._problem.problem import Problem
+from .._solve.breaking_points import NO_TABLE
 from .._solve.mesh_past import stage_fractions
 from .._solve.mesh_path import (
     MarchInputs,
@@ -121,11 +124,12 @@ def _reversed_times(system: System, problem: Problem, single: Any):
     """The times s = T - t of the rows of lambda, in their order, and the row of s = T.
 
     Beside equal steps there are two rows, one for each side, at every time at which
-    lambda' or an integrand jumps: at the delays and the switches, where x' may jump, at
+    lambda' or an integrand jumps: at the delays, the switches and the knots of inputs, at
     the `single` times of costs, and one delay before and after these."""
     mesh, T, delays = system.grid, system.T, delay_vector(problem.tau)
     shifts = jnp.concatenate([jnp.zeros(1), -delays, delays])
-    events = jnp.concatenate([movers_of(problem), single, jnp.stack([T, 0.0 * T])])
+    known = [delays, _known(system, problem), single, jnp.stack([T, 0.0 * T])]
+    events = jnp.concatenate(known)
     events = T - (events[:, None] + shifts).ravel()
     number = jnp.arange(mesh.capacity)
     steps = T * number / jnp.clip(jnp.ceil(T / mesh.tail), 1, mesh.capacity)
@@ -252,14 +256,38 @@ def _gradient_at_single_times(
     return jax.grad(lagrangian)(params)
 
 
+def _known(system: System, problem: Problem) -> jax.Array:
+    """The times at which F jumps or has a kink as a function of time."""
+    mesh = system.grid
+    points, k = mesh.points, mesh.points.delays
+    chosen = np.array(points.tables)[points.family] != NO_TABLE
+    chosen |= points.matrix[:, k:].any(axis=1)
+    sums = points.matrix[chosen]
+    constants = jnp.asarray(mesh.constants)[np.flatnonzero(chosen)]
+    return constants + jnp.sum(sums * movers_of(problem), axis=1)
+
+
+def _jumps(system: System, problem: Problem) -> tuple[jax.Array, np.ndarray]:
+    """The times at which F jumps as a function of time, and their derivatives for the
+    movers, [jumps, movers]."""
+    mesh = system.grid
+    points, k = mesh.points, mesh.points.delays
+    # The delays are treated apart.
+    is_delay = (np.abs(points.matrix).sum(axis=1) == 1) & points.matrix[:, :k].any(1)
+    is_delay &= np.array(points.tables)[points.family] == NO_TABLE
+    chosen = np.array(points.doubled)[points.family] & ~is_delay
+    sums = points.matrix[chosen]
+    constants = jnp.asarray(mesh.constants)[np.flatnonzero(chosen)]
+    return constants + jnp.sum(sums * movers_of(problem), axis=1), sums
+
+
 def _jump_terms(
     system: System, params: Problem, x: MeshPath, multiplier: _Multiplier
 ) -> jax.Array:
     """The numbers d for the delays, which are zero unless x jumps at time zero, and the
-    numbers e for the switches."""
+    numbers e for the switches, as derivatives for the movers."""
     problem, side = eqx.combine(params, system.fixed), system.grid.side
-    delays, switches = delay_vector(problem.tau), problem.switch_times
-    zero = jnp.zeros(())
+    delays, zero = delay_vector(problem.tau), jnp.zeros(())
 
     def at_delay(q, t):
         z = _states(problem, x, t)
@@ -275,9 +303,14 @@ def _jump_terms(
         mean = 0.5 * (multiplier(t - side) + multiplier(t + side))
         return jnp.where((t > 0) & (t < system.T), jnp.sum(mean * jump), 0.0)
 
-    times = jnp.clip(movers_of(problem), 0.0, system.T)
-    count = len(delays)
-    jumps = jax.vmap(at_delay)(jnp.arange(count), times[:count])
-    if len(switches) > 0:
-        jumps = jnp.concatenate([jumps, jax.vmap(at_switch)(times[count:])])
-    return jax.vmap(term)(movers_of(problem), jumps)
+    def inside(times):
+        return jnp.clip(times, 0.0, system.T)
+
+    by_movers = jnp.zeros_like(movers_of(problem))
+    jumps = jax.vmap(at_delay)(jnp.arange(len(delays)), inside(delays))
+    by_movers = by_movers.at[: len(delays)].set(jax.vmap(term)(delays, jumps))
+    times, sums = _jumps(system, problem)
+    if len(sums) > 0:
+        terms = jax.vmap(term)(times, jax.vmap(at_switch)(inside(times)))
+        by_movers += jnp.sum(terms[:, None] * sums, axis=0)
+    return by_movers

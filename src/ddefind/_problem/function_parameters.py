@@ -4,7 +4,8 @@
   is a parameter: its value is the start value. `def rhs(x, y, tau, t, r=1.0, K=2.0)`
   has the parameters r and K.
 - An array of JAX is a parameter, too: `jnp.array([1.0, 2.0])`. So are the arrays of a
-  module, such as a network, that a function has as a default.
+  module, such as a network, that a function has as a default. An input, `dd.Input`, is
+  none, but it belongs to the problem as well.
 - An array of NumPy is a table of constants. Integers in fields, flags, texts and
   static fields are constants as well."""
 
@@ -18,6 +19,7 @@ import jax
 import numpy as np
 
 from .._util.arrays import as_parameter, is_parameter
+from .inputs import inputs_in
 
 _COMPILED = type(jax.jit(lambda: None))
 
@@ -120,12 +122,14 @@ def _further_arguments(
 
 
 def _learned(default: Any) -> Any:
-    """The default of an argument as a parameter; None if it is a constant."""
+    """The default of an argument as a parameter or with inputs; None if it is a
+    constant."""
     numbers = default if isinstance(default, list | tuple) else (default,)
     if numbers and all(_is_number(number) for number in numbers):
         return as_parameter(default)
     module = jax.tree.map(_as_array_if_number, default)
-    return module if any(map(is_parameter, jax.tree.leaves(module))) else None
+    has_parameters = any(map(is_parameter, jax.tree.leaves(module)))
+    return module if has_parameters or inputs_in(module) else None
 
 
 def _is_number(value: Any) -> bool:

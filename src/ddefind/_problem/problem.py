@@ -13,6 +13,7 @@ from .._util.users_code import compilable
 from .delays import as_delays, check_delays, delay_count, in_structure, is_delay
 from .function_parameters import with_parameters
 from .general_delays import AbstractVaryingDelay, check_general, delayed_states
+from .known_times import KnownTimes, known_times
 
 
 @final
@@ -108,7 +109,11 @@ class Problem(eqx.Module):
             if isinstance(leaf, AbstractVaryingDelay):
                 functions.append((lambda x, t, leaf=leaf: leaf(t, x), (x, _time())))
         has_switches = jax.eval_shape(lambda: self.switch_times).shape[0] > 0
-        return not has_switches and not any(_uses_last(*each) for each in functions)
+        return (
+            not has_switches
+            and not self.known_times
+            and not any(_uses_last(*each) for each in functions)
+        )
 
     @property
     def has_jump(self) -> bool:
@@ -131,6 +136,17 @@ class Problem(eqx.Module):
         if callable(self.switches):
             return self.switches(self)
         return jnp.asarray(np.array(self.switches, float))
+
+    @property
+    def moving_times(self) -> jax.Array:
+        """Those of the switches that may depend on parameters."""
+        return self.switch_times if callable(self.switches) else jnp.zeros(0)
+
+    @property
+    def known_times(self) -> list[KnownTimes]:
+        """The times at which the right-hand side jumps or has a kink, and which depend
+        on no parameter: numbers in `switches`, and the knots of inputs."""
+        return known_times(self)
 
 
 def _numbers(switches: Any) -> tuple[float, ...]:

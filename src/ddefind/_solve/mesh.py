@@ -24,7 +24,7 @@ import numpy as np
 from jax import lax
 
 from .._util.buffers import read, write
-from .breaking_points import BreakingPoints
+from .breaking_points import NO_TABLE, BreakingPoints
 
 # In units of the rounding error of the end of the record: breaking points that are
 # closer than this count as one; and where x or the right-hand side jumps, it is seen
@@ -39,6 +39,7 @@ _RIGHT = 2 * _SAME // _SIDE
 class Mesh(eqx.Module):
     """The nodes of a march, as a function of the movers.
 
+    - `constants`, [points]: the known time in each breaking point.
     - `counts`, [points]: the number of steps in the interval after each of the sorted
       breaking points, without the last.
     - `tail`: the length of the steps after the last breaking point.
@@ -49,6 +50,7 @@ class Mesh(eqx.Module):
     """
 
     points: BreakingPoints = eqx.field(static=True)
+    constants: Any
     counts: Any
     tail: Any
     T: Any
@@ -70,9 +72,14 @@ class Mesh(eqx.Module):
         """The delays among the movers."""
         return movers[: self.points.delays]
 
+    def _breaks(self, movers: np.ndarray) -> np.ndarray:
+        """The breaking points in their order, for known movers."""
+        values = np.asarray(self.constants) + self.points.matrix @ movers
+        return np.sort(np.maximum(values, 0.0))
+
     def rows_in(self, movers: np.ndarray) -> int:
         """An upper limit of the number of rows up to the time T, for known movers."""
-        breaks = np.sort(np.maximum(self.points.matrix @ movers, 0.0))
+        breaks = self._breaks(movers)
         is_inside = breaks[:-1] < float(self.T)
         # Of the interval in which the record ends, only a part is marched.
         shares = (float(self.T) - breaks[:-1]) / np.maximum(np.diff(breaks), 1e-300)
@@ -83,7 +90,7 @@ class Mesh(eqx.Module):
 
     def longest_step(self, movers: np.ndarray) -> float:
         """The longest step up to the time T, for known movers."""
-        breaks = np.sort(np.maximum(self.points.matrix @ movers, 0.0))
+        breaks = self._breaks(movers)
         steps = np.append(np.diff(breaks) / np.asarray(self.counts)[:-1], self.tail)
         return float(np.max(steps[breaks < float(self.T)]))
 
@@ -96,21 +103,23 @@ class Mesh(eqx.Module):
         """For each delay the first step whose delayed states are not history, [k]: the
         one that begins at the first row of its breaking point."""
         rows = jnp.minimum(jnp.asarray(self.counts), self.capacity) + doubled
-        k, count = self.points.delays, len(self.points.sums)
+        k, count = self.points.delays, self.points.count
         delays = np.eye(k, len(self.points.sums[0]), dtype=int).tolist()
-        places = [self.points.sums.index(tuple(each)) for each in delays]
+        keys = list(zip(self.points.sums, self.points.tables))
+        places = [keys.index((tuple(each), NO_TABLE)) for each in delays]
         is_before = np.arange(count) < rank[np.array(places, int)][:, None]
         return jnp.sum(jnp.where(is_before, rows, 0), axis=1)
 
     def fill(self, movers: jax.Array, nodes: jax.Array) -> "Nodes":
         """Write the times of the rows and their derivatives for the movers into
         `nodes`, up to two rows behind the first one at or after T."""
-        breaks, doubled, rank = _sorted_points(self.points, movers, self.T)
+        constants = jnp.asarray(self.constants)
+        breaks, doubled, rank = _sorted_points(self.points, constants, movers, self.T)
         counts = jnp.asarray(self.counts)
         lengths = (breaks[1:] - breaks[:-1]) / counts[:-1, None]
         tail = jnp.where(jnp.arange(breaks.shape[1]) == 0, self.tail, 0.0)
         lengths = jnp.concatenate([lengths, tail[None]])
-        final = len(self.points.sums) - 1
+        final = self.points.count - 1
         end = self.T - _SAME * _rounding(self.T)
 
         def is_before_end(carry):
@@ -160,6 +169,10 @@ class Nodes(NamedTuple):
 
 
 class _Sorted(NamedTuple):
+    """The breaking points in their order: their times and derivatives for the movers,
+    [points, 1 + movers], and which of them have two rows; and the place of the first
+    point of each family."""
+
     breaks: jax.Array
     doubled: jax.Array
     rank: jax.Array
@@ -176,8 +189,9 @@ def _rounding(T: Any) -> Any:
 
 
 def _nudges(points: BreakingPoints) -> np.ndarray:
-    """How the movers are displaced where breaking points coincide, so that these have
-    an order: switches become earlier and delays longer, each by another amount.
+    """How the points of each family are displaced where breaking points coincide, so
+    that these have an order: switches and known times become earlier and delays longer,
+    each by another amount.
 
     A switch thus comes before all that coincides with it: only then is the right-hand
     side, which is seen from the right after a step of length zero, the one between the
@@ -185,41 +199,64 @@ def _nudges(points: BreakingPoints) -> np.ndarray:
     delays = points.delays
     switches = len(points.sums[0]) - delays
     later = 0.1 * np.sqrt(1.0 + np.arange(delays))
-    return np.append(later, -1 - 1e-3 * np.arange(switches))
+    earlier = -1 - 1e-3 * np.arange(switches + len(points.tables))
+    by_mover = np.append(later, earlier[:switches])
+    tables = np.array(points.tables)
+    by_table = np.where(tables == NO_TABLE, 0.0, earlier[switches + tables])
+    return np.array(points.sums, float) @ by_mover + by_table
 
 
-def _sorted_points(points: BreakingPoints, movers: jax.Array, T: Any) -> _Sorted:
-    """The breaking points in their order with their derivatives for the movers,
-    [points, 1 + movers], which of them have two rows, and the place of each.
+def _sorted_points(
+    points: BreakingPoints, constants: jax.Array, movers: jax.Array, T: Any
+) -> _Sorted:
+    """The breaking points in their order.
 
     Where some coincide, their order is that for slightly displaced movers, the same
     everywhere. The derivatives are then those in the direction of the displacement.
 
-    They are sorted by counting how many are before each: XLA's own sort would keep the
-    loops around it from becoming one piece of machine code."""
-    sums = jnp.asarray(points.matrix)
-    same = _SAME * _rounding(T)
-    values = jnp.sum(sums * movers, axis=1)
-    nudged = values + same * (points.matrix @ _nudges(points))
-    # A switch before time zero has no effect.
-    sums = jnp.where(values[:, None] < 0, 0.0, sums)
-    values, nudged = jnp.maximum(values, 0.0), jnp.maximum(nudged, 0.0)
-    number = np.arange(len(points.sums))
-    is_before = (nudged[None] < nudged[:, None]) | (
-        (nudged[None] == nudged[:, None]) & (number[None] < number[:, None])
-    )
-    rank = jnp.sum(is_before, axis=1)
-    has_rank = rank[None] == number[:, None]
-    values = jnp.max(jnp.where(is_before, values[None], values[:, None]), axis=1)
-    table = jnp.concatenate([values[:, None], sums], axis=1)
-    table = jnp.sum(jnp.where(has_rank[:, :, None], table, 0.0), axis=1)
-    doubled = jnp.sum(has_rank & np.array(points.doubled), axis=1)
-    times = table[:, 0]
-    is_first = jnp.concatenate([jnp.ones(1, bool), times[1:] - times[:-1] >= same])
-    is_earlier = (number[None] <= number[:, None]) & is_first
-    times = jnp.max(jnp.where(is_earlier, times, 0.0), axis=1)
-    breaks = jnp.concatenate([times[:, None], table[:, 1:]], axis=1)
-    return _Sorted(breaks, doubled, rank)
+    The families are merged: each is in order by itself, and of all their next points
+    the earliest follows. XLA's own sort would keep the loops around it from becoming
+    one piece of machine code."""
+    sums, same = jnp.asarray(np.array(points.sums, float)), _SAME * _rounding(T)
+    offsets = jnp.sum(sums * movers, axis=1)
+    nudges = jnp.asarray(_nudges(points))
+    first, sizes = points.first, np.array(points.sizes)
+    doubled = jnp.asarray(np.array(points.doubled, int))
+    count, families = points.count, len(points.sizes)
+
+    def heads(next_points):
+        """The next point of each family, displaced; infinite where none is left."""
+        places = jnp.minimum(first + next_points, count - 1)
+        nudged = constants[places] + offsets + same * nudges
+        return jnp.where(next_points < sizes, jnp.maximum(nudged, 0.0), jnp.inf)
+
+    def one(j, carry):
+        next_points, rank, latest, group, breaks, doubles = carry
+        family = jnp.argmin(heads(next_points))
+        number = read(next_points, family)
+        place = read(jnp.asarray(first), family) + number
+        value = read(constants, place) + read(offsets, family)
+        # A switch before time zero has no effect.
+        derivatives = jnp.where(value < 0, 0.0, read(sums, family))
+        time = jnp.maximum(jnp.maximum(value, 0.0), latest)
+        # Points that are very close count as one.
+        group = jnp.where((j == 0) | (time - latest >= same), time, group)
+        row = jnp.concatenate([group[None], derivatives])
+        rank = jnp.where((jnp.arange(families) == family) & (number == 0), j, rank)
+        return (
+            write(next_points, family, number + 1),
+            rank,
+            time,
+            group,
+            write(breaks, j, row),
+            write(doubles, j, read(doubled, family)),
+        )
+
+    zero, none = jnp.zeros(()), jnp.zeros(families, int)
+    breaks = jnp.zeros((count, 1 + sums.shape[1]))
+    carry = none, none, zero, zero, breaks, jnp.zeros(count, int)
+    _, rank, _, _, breaks, doubles = lax.fori_loop(0, count, one, carry)
+    return _Sorted(breaks, doubles, rank)
 
 
 def make_mesh(
@@ -229,12 +266,16 @@ def make_mesh(
     step: Any,
     capacity: int,
     overlaps: bool,
+    constants: Any = None,
 ) -> Mesh:
     """The mesh with steps of about `step`, or shorter, for movers near these, which are
-    numbers of NumPy or traced arrays."""
+    numbers of NumPy or traced arrays. `constants` are the known times in the points, by
+    default zero."""
     xp = np if isinstance(movers, np.ndarray) else jnp
     movers = movers if xp is np else jax.lax.stop_gradient(movers)
-    breaks = xp.sort(xp.maximum(xp.sum(points.matrix * movers, axis=1), 0.0))
+    constants = np.zeros(points.count) if constants is None else constants
+    values = constants + xp.sum(points.matrix * movers, axis=1)
+    breaks = xp.sort(xp.maximum(values, 0.0))
     lengths = breaks[1:] - breaks[:-1]
     # Intervals after the record are not marched, unless the delays become shorter.
     lengths = xp.where(breaks[:-1] < T, lengths, xp.minimum(lengths, T))
@@ -242,5 +283,7 @@ def make_mesh(
     most = float(jnp.iinfo(jnp.result_type(int)).max // 2)
     counts = xp.clip(xp.ceil(lengths / step - 1e-9), 1, most).astype(int)
     counts = xp.append(counts, 1)
-    counts, step, T = (jnp.asarray(each) for each in (counts, step, T))
-    return Mesh(points, counts, step, T, capacity, overlaps)
+    counts, step, T, constants = (
+        jnp.asarray(each) for each in (counts, step, T, constants)
+    )
+    return Mesh(points, constants, counts, step, T, capacity, overlaps)

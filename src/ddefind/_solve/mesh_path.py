@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._problem.delays import delay_vector, in_structure
+from .._problem.inputs import split_differentiable
 from .._problem.problem import Problem
 from .march import March, MarchState, march_until
 from .mesh import Mesh, Nodes
@@ -126,8 +127,9 @@ def mesh_path(mesh: Mesh, inputs: MarchInputs, rows: jax.Array, last: Any) -> Me
 
 
 def movers_of(problem: Problem) -> jax.Array:
-    """The delays and the switches of a problem: what moves the nodes of its mesh."""
-    return jnp.concatenate([delay_vector(problem.tau), problem.switch_times])
+    """The delays and the moving switches of a problem: what moves the nodes of its
+    mesh."""
+    return jnp.concatenate([delay_vector(problem.tau), problem.moving_times])
 
 
 def node_times(mesh: Mesh, movers: jax.Array) -> tuple[jax.Array, Nodes]:
@@ -144,7 +146,7 @@ def prepare_march(
     problem: Problem, solver: AbstractSolver, mesh: Mesh
 ) -> tuple[MeshSystem, MarchInputs, jax.Array]:
     """The system, the inputs of its march, and its last row."""
-    params, fixed = eqx.partition(problem.rhs, eqx.is_inexact_array)
+    params, fixed = split_differentiable(problem.rhs)
     movers = movers_of(problem)
     delays, k = mesh.delays(movers), mesh.points.delays
     times, (_, last, after_history) = node_times(mesh, movers)
@@ -161,6 +163,6 @@ def prepare_march(
     before_start, table = states[:k], states[k:].reshape(*early.shape, -1)
     inputs = MarchInputs(params, delays, times, table, before_start, problem.start)
     structure = jax.tree.structure(in_structure(problem.tau, [0] * k))
-    side = mesh.side if movers.shape[0] > k else 0.0
+    side = mesh.side if mesh.points.has_switches else 0.0
     system = MeshSystem(fixed, structure, solver, mesh, after_history, side)
     return system, inputs, last

@@ -10,8 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from .._adaptive.methods import AbstractAdaptive
+from .._problem.coverage import check_inputs_known
 from .._problem.delays import delay_count
 from .._problem.general_delays import is_general
+from .._problem.inputs import split_differentiable
 from .._problem.problem import Problem
 from .._util.arrays import is_concrete, is_traced
 from .._util.buffers import read
@@ -34,7 +36,14 @@ from .reverse import AbstractPathGradient, PathCostState, reverse_march
 from .runge_kutta import AbstractSolver
 from .solution import Solution, check_problem, check_steps, check_time
 from .system import System
-from .time_grid import StepsError, make_grid, needs_mesh, points_of, time_grid
+from .time_grid import (
+    StepsError,
+    known_constants,
+    make_grid,
+    needs_mesh,
+    points_of,
+    time_grid,
+)
 
 # The capacity of a path where tau is traced, so that the number of steps is not known
 # when the program is compiled.
@@ -92,6 +101,7 @@ def solve(
         )
     if max_step is not None:
         max_step = check_time(max_step, "max_step")
+    check_inputs_known(problem, T)
     if isinstance(solver, AbstractAdaptive):
         limits = max_steps, max_step or math.inf
         path = solve_adaptive(problem, T, solver, differentiate, *limits)
@@ -194,8 +204,9 @@ def _mesh(
         step = jax.lax.stop_gradient(jnp.minimum(jnp.min(delays), T)) / n
     rows = _ROWS_WHEN_TRACED if max_steps is None else max_steps + 1
     points = points_of(problem, solver)
-    capacity = rows + 2 * len(points.sums)
-    return make_mesh(points, movers, T, step, capacity, True)
+    capacity = rows + 2 * points.count
+    constants = known_constants(problem, points, jnp)
+    return make_mesh(points, movers, T, step, capacity, True, constants)
 
 
 @eqx.filter_jit
@@ -244,7 +255,7 @@ def _compiled_path(
     differentiate: str,
 ) -> tuple[jax.Array, jax.Array]:
     """The solved path and its last row, differentiable in one of the two modes."""
-    params, fixed = eqx.partition(problem, eqx.is_inexact_array)
+    params, fixed = split_differentiable(problem)
     function = _path if differentiate == "forward" else _path_with_vjp
     return function(params, fixed, solver, grid, T, problem.dimension)
 

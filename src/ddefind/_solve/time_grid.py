@@ -6,14 +6,15 @@ the faster one. Everything else is solved on a mesh (`mesh.py`).
 
 import math
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import jax
 import numpy as np
 
 from .._problem.delays import delay_count, delay_names, delay_values
+from .._problem.known_times import carrying_delays
 from .._problem.problem import Problem
-from .breaking_points import BreakingPoints, breaking_points
+from .breaking_points import BreakingPoints, Origin, breaking_points
 from .grid import Grid
 from .mesh import Mesh, make_mesh
 from .runge_kutta import AbstractSolver
@@ -38,26 +39,42 @@ def make_grid(jump: bool, T: float, n: int, tau: float) -> Grid:
 
 
 def needs_mesh(problem: Problem) -> bool:
-    """Whether a problem has more than one constant delay without switches."""
-    return not isinstance(problem.tau, jax.Array) or switch_count(problem) > 0
+    """Whether a problem has more than one constant delay without switches and kinks."""
+    return not isinstance(problem.tau, jax.Array) or has_switches(problem)
 
 
-def switch_count(problem: Problem) -> int:
-    """The number of switches in time."""
-    return jax.eval_shape(lambda: problem.switch_times).shape[0]
+def has_switches(problem: Problem) -> bool:
+    """Whether the right-hand side jumps, or has a kink, at certain times."""
+    return _moving_count(problem) > 0 or bool(problem.known_times)
+
+
+def _moving_count(problem: Problem) -> int:
+    return jax.eval_shape(lambda: problem.moving_times).shape[0]
 
 
 def points_of(problem: Problem, solver: AbstractSolver) -> BreakingPoints:
     """The breaking points of a problem that matter to a solver."""
-    switches = switch_count(problem)
+    moving = [Origin(1, mover=j) for j in range(_moving_count(problem))]
+    known = [
+        Origin(each.derivative, *each.reads, table=n, size=np.shape(each.times)[0])
+        for n, each in enumerate(problem.known_times)
+    ]
+    origins = [*moving, *known]
+    # Without origins there are no reads of inputs alone.
+    carrying = carrying_delays(problem) if known else None
     delays = delay_count(problem.tau)
-    return breaking_points(delays, switches, problem.has_jump, solver.order)
+    return breaking_points(delays, origins, problem.has_jump, solver.order, carrying)
+
+
+def known_constants(problem: Problem, points: BreakingPoints, xp: Any = np) -> Any:
+    """The known times in the breaking points, [points]."""
+    return points.constants([each.times for each in problem.known_times], xp)
 
 
 def mover_values(problem: Problem) -> np.ndarray:
-    """The delays and the switches of a problem whose values are known."""
+    """The delays and the moving switches of a problem whose values are known."""
     delays = [float(leaf) for leaf in jax.tree.leaves(delay_values(problem.tau))]
-    return np.append(np.array(delays), np.asarray(problem.switch_times, float))
+    return np.append(np.array(delays), np.asarray(problem.moving_times, float))
 
 
 def time_grid(
@@ -77,8 +94,9 @@ def time_grid(
         tau = shrink * float(problem.tau)
         return make_grid(problem.has_jump, T, steps_per_delay, tau)
     points, movers = points_of(problem, solver), mover_values(problem)
-    names = delay_names(problem.tau)
-    return mesh_for(points, movers, names, T, steps_per_delay, max_step, shrink)
+    names, constants = delay_names(problem.tau), known_constants(problem, points)
+    steps = steps_per_delay, max_step, shrink
+    return mesh_for(points, movers, names, T, *steps, constants)
 
 
 def mesh_for(
@@ -89,13 +107,15 @@ def mesh_for(
     steps_per_delay: int,
     max_step: float | None = None,
     shrink: float = 1.0,
+    constants: np.ndarray | None = None,
 ) -> Mesh:
     """The mesh for these values of the movers, of which the delays have `names`."""
     _check_movers(movers, names)
     delays = movers[: points.delays]
     step = min(float(np.min(delays)), T) / steps_per_delay
     step = step if max_step is None else max_step
-    needed = make_mesh(points, movers, T, shrink * step, 0, True).rows_in(movers)
+    fine = make_mesh(points, movers, T, shrink * step, 0, True, constants)
+    needed = fine.rows_in(movers)
     if needed > _MOST_ROWS:
         shortest = names[int(np.argmin(delays))]
         raise StepsError(
@@ -107,7 +127,7 @@ def mesh_for(
     quarter = (1 << max(needed - 1, 63).bit_length()) // 8
     capacity = quarter * -(-needed // quarter)
     overlaps = bool(np.min(delays) * shrink < 2 * step)
-    return make_mesh(points, movers, T, step, capacity, overlaps)
+    return make_mesh(points, movers, T, step, capacity, overlaps, constants)
 
 
 def _check_movers(movers: np.ndarray, names: Sequence[str]) -> None:

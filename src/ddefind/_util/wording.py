@@ -167,6 +167,17 @@ VALUES = Wording("`values`", "`--values`")
 INPUTS = Wording("`inputs`", "`--inputs`")
 DOSES = Wording("`doses`", "`--doses`")
 OBSERVE = Wording("`observe`", "`--observe`")
+
+
+def list_input(name: str) -> Wording:
+    """How a name becomes an input of a text."""
+    return Wording(
+        f'List an input: `inputs=("{name}",)`.', f"List it: `--input {name}`."
+    )
+
+
+INPUTS = Wording("`inputs`", "`--input`")
+DOSES = Wording("`doses`", "`--dose`")
 OTHER_COLUMNS = Wording(
     "the data a column of NaN for each that was not: `data.select(names)`",
     "choose the columns that the problem observes by `--columns`",

@@ -283,7 +283,7 @@ class _Solve(torch.autograd.Function):
         if max_step is None and treedef_is_leaf(structure):
             grid = _grid(t.max(), n, delays[0])
         else:
-            points = breaking_points(k, 0, False, plan.solver.order)
+            points = breaking_points(k, (), False, plan.solver.order)
             T = max(float(t.max()), _SHORTEST)
             grid = mesh_for(points, np.array(delays), names, T, n, max_step)
         arrays = _pack(plan, structure, [_array(tensor) for tensor in tensors])
