@@ -1,7 +1,13 @@
 """The public names: read by type checkers, and by Python, which loads each when it is
 first used."""
 
-from . import models as models, paper as paper, plots as plots, torch as torch
+from . import (
+    models as models,
+    noise as noise,
+    paper as paper,
+    plots as plots,
+    torch as torch,
+)
 from ._adaptive.methods import Radau as Radau, Tsit5 as Tsit5
 from ._data.data import Data as Data
 from ._data.read_csv import read_csv as read_csv

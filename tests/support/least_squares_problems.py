@@ -36,7 +36,7 @@ def normal_function(setup, points=None):
 
     @jax.jit
     def found(theta, n):
-        ring = setup.model.sensitivity(theta, n, 0.0).memory(CAPACITY)
+        ring = setup.model.marching(theta, n, 0.0).memory(CAPACITY)
         return normal_equations(setup.model, theta, points, n, ring)[0]
 
     return lambda theta, n: jax.tree.map(np.asarray, found(jnp.asarray(theta), n))

@@ -174,10 +174,26 @@ def _noise(t: np.ndarray, x: np.ndarray) -> float:
     neighbours, each scaled to the variance of the noise."""
     if len(t) < 3:
         return 0.0
+    distance, variance = _distances(t, x)
+    return float(np.sqrt(np.mean(distance**2 / variance)))
+
+
+def scatter(t: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the distance of each point but the first and the last to the line between
+    its neighbours, scaled to the size of its noise."""
+    if len(t) < 3:
+        return np.zeros(0)
+    distance, variance = _distances(t, x)
+    return distance / np.sqrt(variance)
+
+
+def _distances(t: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distances of points to the lines between their neighbours, and their
+    variances in units of the noise's."""
     gap = t[2:] - t[:-2]
     left = np.where(gap > 0, (t[2:] - t[1:-1]) / np.where(gap > 0, gap, 1.0), 0.5)
     distance = left * x[:-2] + (1 - left) * x[2:] - x[1:-1]
-    return float(np.sqrt(np.mean(distance**2 / (left**2 + (1 - left) ** 2 + 1))))
+    return distance, left**2 + (1 - left) ** 2 + 1
 
 
 def _points(data: Data, column: int) -> tuple[np.ndarray, np.ndarray]:

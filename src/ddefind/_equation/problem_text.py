@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._problem.problem import Problem
+from .._problem.problem import Problem, with_noise
 from .._util.arrays import is_parameter
 from .equation import Equation, equation
 from .given_inputs import given_inputs
@@ -22,6 +22,7 @@ def equation_of(problem: Problem) -> Equation | None:
     >>> print(equation_of(model.problem(k=1.0, b=2.0, tau=0.5)))
     x' = -k * x(t - tau)
     """
+    problem = with_noise(problem, None)
     texts: Any = getattr(problem.rhs, "_texts", None)
     if texts is None:
         return None

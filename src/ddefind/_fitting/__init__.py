@@ -7,6 +7,6 @@ of the `optimizers.py` of gradient descent is one. These share `gradient_descent
 whose compiled loop is `epochs.py` and which `descent_batches.py` runs in blocks on all
 cores. Begin with `fit.py`.
 
-May import: `_util`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`, `_loss`,
-`_least_squares`, `_shooting`, `_inference`, `_results`.
+May import: `_util`, `noise`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`,
+`_loss`, `_least_squares`, `_shooting`, `_inference`, `_results`.
 """

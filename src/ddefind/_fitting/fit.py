@@ -22,6 +22,7 @@ from .least_squares import LeastSquares
 from .matched_data import matched_data
 from .method import AbstractMethod
 from .multiple_shooting import MultipleShooting
+from .noise_of_data import check_method, with_noise_of
 from .optimizers import AbstractOptimizer, Adam
 from .request import (
     FitKeywords,
@@ -130,6 +131,11 @@ def fit(
       number to start from. All others are learned without bounds. The delay stays
       positive; least squares looks for it between a small share of the sampling
       interval and 0.9 of the record.
+    - `noise`: how measured values scatter: "gaussian", "proportional", "combined",
+      "lognormal", "poisson", "negative-binomial" or "student"; a model of `dd.noise`;
+      or a dict of these by quantity. Its parameters are then learned by maximum
+      likelihood with all others. By default it is Gaussian, of the size that the data
+      give (`sd`), or of one size for each quantity, and the fit is by least squares.
     - `loss`: what gradient descent minimises, by default the `SumOfSquares()` that
       least squares minimises.
     - `solver`: the one-step method of the solver.
@@ -175,6 +181,7 @@ def _fit(
     """A fit whose history is known."""
     model, equation = _problem(problem, data, given), _equation(problem, given)
     matched = matched_data(model, equation, data)
+    model = with_noise_of(model, matched, given.noise)
     given = _with_settings_of(equation, matched, given)
     task = FitTask(model, matched, {}, given.seed, equation)
     return _method(optimizer, model, given).fit(task, given)
@@ -266,6 +273,7 @@ def fit_many(
     models = [distinct[id(each)] for each in problems]
     equation = _equation(first, given)
     matched = [matched_data(model, equation, each) for model, each in zip(models, sets)]
+    models = [with_noise_of(m, each, given.noise) for m, each in zip(models, matched)]
     given = _with_settings_of(equation, matched[0], given)
     tasks = [
         FitTask(*each, given.seed + index, equation)
@@ -385,4 +393,5 @@ def _method(
         optimizer = LeastSquares() if squares and few and plain else Adam()
     check_instance("optimizer", optimizer, AbstractMethod, "Adam(0.03)")
     optimizer.check(options)
+    check_method(optimizer, problem)
     return optimizer

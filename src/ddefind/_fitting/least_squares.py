@@ -14,7 +14,7 @@ from .._adaptive.methods import AbstractAdaptive
 from .._data.smoothing import spread
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
-from .._least_squares.explore import SECOND_LOOK, follows_data
+from .._least_squares.explore import FIRST_LOOK, SECOND_LOOK, follows_data
 from .._least_squares.other_history import free_values, moved_to, with_more_starts
 from .._least_squares.search import PHASES, search
 from .._least_squares.setup import FitSetup, make_setup
@@ -188,10 +188,12 @@ class LeastSquares(AbstractMethod):
 
         def after_phase(phase: str, fits: RefinedFits) -> None:
             if report is not None:
-                is_near = phase != SECOND_LOOK or follows_data(setup, fits)
+                looks = phase in (FIRST_LOOK, SECOND_LOOK)
+                own = setup.exploring if looks else setup
+                is_near = phase != SECOND_LOOK or follows_data(own, fits)
                 goes_on = _GOES_ON.format(wording.BOUNDS_OR_START_VALUES)
                 message = "" if is_near else goes_on
-                report(phase, fits, setup.delay(fits.theta), message)
+                report(phase, fits, own.delay(fits.theta), message)
 
         result = search(setup, self.starts, task.seed, after_phase)
         if options.solver == AUTO:

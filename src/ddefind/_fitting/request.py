@@ -42,6 +42,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
     history: Any
     inputs: Mapping[str, Any] | None
     parameters: Mapping[str, Any] | None
+    noise: Any
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
     steps_per_delay: int | None
     seed: int
@@ -69,6 +70,7 @@ class FitOptions:
     history: Any = None
     inputs: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
+    noise: Any = None
     loss: AbstractLoss = SumOfSquares()
     gradient: AbstractGradient | None = None
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = "auto"

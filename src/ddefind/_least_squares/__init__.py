@@ -11,10 +11,12 @@ In the order of a fit:
   `normal_equations.py` adds them up to the sum of squares and its linearisation.
 - `levenberg_marquardt.py` makes the steps; `batches.py` runs many fits on all cores;
   `kinks.py` looks around where the steps end without convergence.
+- `likelihood.py` takes the place of the sum of squares where the noise has models, and
+  `noise_setup.py` says where these begin.
 - `noise_levels.py` and `degrees_of_freedom.py` estimate the noise, and `ranking.py`
   compares the minima.
 
 Begin with `search.py`, which directs all of this.
 
-May import: `_util`, `_data`, `_problem`, `_adaptive`, `_solve`, `_loss`.
+May import: `_util`, `noise`, `_data`, `_problem`, `_adaptive`, `_solve`, `_loss`.
 """

@@ -118,7 +118,7 @@ def refine(
         theta = fits.theta
         own = points
         if np.ndim(points.times) == 2:
-            own = Points(*(np.asarray(a)[rows] for a in points))
+            own = jax.tree.map(lambda a: np.asarray(a)[rows], points)
         is_held = held if held is None or held.ndim == 1 else held[rows]
         again = _refine_once(setup, theta[rows], own, n[rows], limit, is_held, rate)
         fits = fits.replace_rows(rows, again)
@@ -130,7 +130,10 @@ def refine_promising(
 ) -> RefinedFits:
     """Refine the fits, but give up those that go on for long far from the best."""
     fits = refine(setup, theta, points, n, _PATIENCE)
-    is_promising = fits.loss < _PROMISING * np.min(fits.loss)
+    lowest = np.min(fits.loss)
+    # A sum of squares is compared with itself, a likelihood with the number of values.
+    size = lowest if setup.model.likelihood is None else setup.count
+    is_promising = fits.loss < lowest + (_PROMISING - 1) * size
     rows = np.flatnonzero((fits.status == LIMIT) & is_promising)
     if len(rows) == 0:
         return fits

@@ -106,6 +106,7 @@ def minimise(
     tiny: jax.Array | float,
     memory: Any,
     convergence: Convergence = Convergence(),
+    scale: jax.Array | None = None,
 ) -> MinimiserResult:
     """The local minimum of S that descent from `theta` leads to.
 
@@ -118,7 +119,9 @@ def minimise(
     - `quantities`: the length of `NormalEquations.squares`.
     - `tiny`: an S below this is a rounding error of zero.
     - `memory`: for the first evaluation.
-    - `convergence`: what counts as such."""
+    - `convergence`: what counts as such.
+    - `scale`: what S is compared with in these tests, if it is no sum of squares, and
+      may be negative."""
     size = 1 + theta.shape[0]
     state = _State(
         theta,
@@ -138,7 +141,7 @@ def minimise(
     def iterate(state: _State):
         trial_normal, memory = linearise(state.trial, state.memory)
         state = state._replace(memory=memory)
-        return _update(box, tiny, convergence, state, trial_normal)
+        return _update(box, tiny, convergence, scale, state, trial_normal)
 
     state = lax.while_loop(is_running, iterate, state)
     status = jnp.where(state.status == _RUNNING, LIMIT, state.status)
@@ -149,6 +152,7 @@ def _update(
     box: Box,
     tiny,
     convergence: Convergence,
+    scale: jax.Array | None,
     state: _State,
     trial_normal: NormalEquations,
 ) -> _State:
@@ -168,16 +172,17 @@ def _update(
     normal = jax.tree.map(
         lambda new, old: jnp.where(accepted, new, old), trial_normal, state.normal
     )
-    proposal = _propose(box, theta, normal, damping)
     S = normal.gram[0, 0]
+    size = S if scale is None else scale
+    proposal = _propose(box, theta, normal, damping, size)
     stuck = (damping > _LARGEST_DAMPING) | jnp.all(proposal.trial == theta)
     status = jnp.select(
         [
             is_first & ~accepted,
             S <= tiny,
             proposal.cosine <= _COSINE_TOLERANCE,
-            accepted & (proposal.predicted_undamped <= convergence.reduction * S),
-            stuck & (proposal.predicted_undamped <= convergence.hidden * S),
+            accepted & (proposal.predicted_undamped <= convergence.reduction * size),
+            stuck & (proposal.predicted_undamped <= convergence.hidden * size),
             stuck,
         ],
         [NO_START, EXACT, GRADIENT, STEP, STEP, STUCK],
@@ -204,12 +209,12 @@ class _Proposal(NamedTuple):
     cosine: Any  # the largest between the residuals and a column of the Jacobian
 
 
-def _propose(box: Box, theta, normal: NormalEquations, damping) -> _Proposal:
-    """The damped step from `theta`, clipped to the bounds.
+def _propose(box: Box, theta, normal: NormalEquations, damping, size) -> _Proposal:
+    """The damped step from `theta`, clipped to the bounds. `size` is that of S.
 
     The equations are solved in the scaled variables D theta, in which J^T J has a unit
     diagonal."""
-    S, gradient = normal.gram[0, 0], normal.gram[0, 1:]
+    gradient = normal.gram[0, 1:]
     information = normal.gram[1:, 1:]
     index = jnp.arange(theta.shape[0])
     on_diagonal = index[:, None] == index
@@ -217,7 +222,7 @@ def _propose(box: Box, theta, normal: NormalEquations, damping) -> _Proposal:
     outwards = ((theta <= box.lower) & (gradient > 0)) | (
         (theta >= box.upper) & (gradient < 0)
     )
-    is_negligible = D * jnp.abs(theta) < _NEGLIGIBLE * jnp.sqrt(S)
+    is_negligible = D * jnp.abs(theta) < _NEGLIGIBLE * jnp.sqrt(size)
     is_negligible &= theta != 0
     free = ~(outwards | box.held | is_negligible)
     D = jnp.where(D > 0, D, 1.0)
@@ -235,7 +240,7 @@ def _propose(box: Box, theta, normal: NormalEquations, damping) -> _Proposal:
 
     trial = jnp.clip(theta + solve(damping) / D, box.lower, box.upper)
     trial = jnp.where(free, trial, theta)
-    cosine = jnp.max(jnp.abs(scaled_gradient)) / jnp.sqrt(S)
+    cosine = jnp.max(jnp.abs(scaled_gradient)) / jnp.sqrt(size)
     undamped = -jnp.sum(scaled_gradient * solve(jnp.minimum(damping, 1e-9)))
     return _Proposal(trial, predicted_reduction((trial - theta) * D), undamped, cosine)
 

@@ -40,6 +40,7 @@ from .levenberg_marquardt import (
     NormalEquations,
     minimise,
 )
+from .likelihood import Likelihood, likelihood_equations
 from .mesh_sensitivity import MeshSensitivity
 from .sensitivity import AbstractSensitivity, Extended
 
@@ -70,7 +71,8 @@ class LeastSquaresModel(eqx.Module):
     as squares).
 
     A model is solved on a grid that is aligned with its one delay, or on a mesh, which
-    `mesh` then describes, or with adaptive steps if its solver has them."""
+    `mesh` then describes, or with adaptive steps if its solver has them. If its noise
+    has models, a `likelihood` takes the place of the sum of squares."""
 
     free: FreeParameters = eqx.field(static=True)
     learned: Problem
@@ -81,6 +83,7 @@ class LeastSquaresModel(eqx.Module):
     huber: float | None = eqx.field(static=True)
     mesh: "MeshPlan | None" = None
     guide: Guide | None = None
+    likelihood: Likelihood | None = None
 
     @property
     def observes(self) -> bool:
@@ -137,6 +140,14 @@ class LeastSquaresModel(eqx.Module):
             return MeshSensitivity(system, join, theta, steps, self.direct)
         return Extended(system, join, theta)
 
+    def marching(self, theta: jax.Array, steps: Any, T: Any) -> AbstractSensitivity:
+        """The same without derivatives for the parameters of the noise, on which no
+        trajectory depends."""
+        sensitivity = self.sensitivity(theta, steps, T)
+        if self.likelihood is None:
+            return sensitivity
+        return self.likelihood.without_derivatives(sensitivity, theta)
+
     def convergence(self, steps: Any) -> Convergence:
         """What counts as convergence of a fit with these steps. Adaptive steps change
         from one evaluation to the next, so that S is only as smooth as its tolerance
@@ -152,8 +163,10 @@ class LeastSquaresModel(eqx.Module):
         observed depends."""
         if callable(self.fixed.initial):
             # The state at time zero may depend on every part of the problem.
-            return tuple(range(len(self.free.names)))
-        indirect = ("tau", "observe")
+            likelihood = self.likelihood
+            others = len(self.free.names) if likelihood is None else likelihood.others
+            return tuple(range(others))
+        indirect = ("tau", "observe", "noise")
         sources = {
             source
             for array in self.free.arrays
@@ -203,6 +216,17 @@ def normal_equations(
 
     `memory` is the work buffer of the solver; it is returned for the next evaluation.
     """
+    summed = _sum_of_squares if model.likelihood is None else likelihood_equations
+    total, memory = summed(model, theta, points, steps, memory)
+    if model.priors is not None:
+        total = total._replace(gram=total.gram + _prior_gram(model.priors, theta))
+    return total, memory
+
+
+def _sum_of_squares(
+    model: LeastSquaresModel, theta: jax.Array, points: Points, steps: Any, memory: Any
+) -> tuple[NormalEquations, Any]:
+    """The normal equations of the sum of squares, without priors."""
     sensitivity = model.sensitivity(theta, steps, points.times[-1])
 
     def add(total: NormalEquations, j, observed):
@@ -222,10 +246,7 @@ def normal_equations(
     zero = NormalEquations(
         jnp.zeros((size, size)), jnp.zeros(jnp.shape(points.values)[1:])
     )
-    total, memory = sensitivity.visit(points, memory, add, zero)
-    if model.priors is not None:
-        total = total._replace(gram=total.gram + _prior_gram(model.priors, theta))
-    return total, memory
+    return sensitivity.visit(points, memory, add, zero)
 
 
 def _huber_rows(huber: float, weight: jax.Array, rows: jax.Array) -> jax.Array:
@@ -292,15 +313,20 @@ def fit_one(
             memory,
         )
 
+    tiny = _ROUNDING * jnp.sum(weights * values**2)
+    scale = None
+    if model.likelihood is not None:
+        tiny, scale = -jnp.inf, model.likelihood.count
     return minimise(
         linearise,
         task.theta,
         task.box,
         task.limit,
         values.shape[1],
-        _ROUNDING * jnp.sum(weights * values**2),
-        model.sensitivity(task.theta, steps, end).memory(capacity),
+        tiny,
+        model.marching(task.theta, steps, end).memory(capacity),
         model.convergence(steps),
+        scale,
     )
 
 

@@ -22,6 +22,7 @@ from .explore import FIRST_LOOK, SECOND_LOOK, explore
 from .kinks import settle
 from .levenberg_marquardt import KINK
 from .noise_levels import given_noise, noise_from_residuals
+from .noise_setup import lifted
 from .ranking import score
 from .setup import FitSetup
 
@@ -92,6 +93,9 @@ def _improving_results(
     known: np.ndarray | None,
 ) -> Iterator[SearchResult]:
     """The result after each phase of the search; the last one is final."""
+    if setup.model.likelihood is not None:
+        yield from _likelihood_results(setup, starts, seed, report, known)
+        return
     given = given_noise(setup.data)
     noise = rough_noise(setup.data) if given is None else given
     points = setup.points(noise)
@@ -112,6 +116,56 @@ def _improving_results(
         result,
         best=best,
         noise=noise,
+        evaluations=evaluations,
+        step_error=step_error,
+    )
+    report(PHASES[3], best)
+
+
+def _likelihood_results(
+    setup: FitSetup,
+    starts: int,
+    seed: int,
+    report: Callable[[str, RefinedFits], None],
+    known: np.ndarray | None,
+) -> Iterator[SearchResult]:
+    """The same where the noise has models: weighted least squares explores, and the
+    likelihood refines what it finds."""
+    points, plain = setup.points(), setup.exploring
+    p, start_count = len(plain.lower), 1
+
+    def refined(theta: np.ndarray) -> RefinedFits:
+        return refine_promising(setup, theta, points, setup.steps(theta))
+
+    def result(fits: RefinedFits) -> SearchResult:
+        best = fits.take([int(np.argmin(fits.loss))])
+        noise = noise_from_residuals(setup, best)
+        return _result(setup, fits, points, noise, start_count)
+
+    if starts == 1 and np.isfinite(setup.guess).all():
+        fits = refined(setup.guess[None])
+        yield result(fits)
+        report(PHASES[2], fits)
+    else:
+        noise = given_noise(plain.data)
+        assert noise is not None
+        places = None if known is None else known[:, :p]
+        looks = explore(plain, starts, seed, plain.points(), noise, places)
+        for found, start_count, phase in looks:
+            kept = keep_distinct(plain, found, 1)
+            fits = replace(refined(lifted(setup, kept)), starts=kept.starts)
+            yield result(fits)
+            report(phase, found)
+        kept = keep_distinct(plain, found, _SURVIVORS)
+        fits = replace(refined(lifted(setup, kept)), starts=kept.starts)
+        yield result(fits)
+        report(PHASES[2], fits)
+    finer, best, step_error = _halve_steps(setup, fits, points)
+    evaluations = sum(int(each.evaluations.sum()) for each in (fits, finer, best))
+    yield replace(
+        result(finer),
+        best=best,
+        noise=noise_from_residuals(setup, best),
         evaluations=evaluations,
         step_error=step_error,
     )

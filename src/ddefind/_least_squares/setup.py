@@ -29,12 +29,19 @@ from .._solve.runge_kutta import AbstractSolver
 from .._solve.time_grid import has_switches, points_of
 from .._util import wording
 from .._util.cores import cores
+from ..noise._abstract import AbstractNoise
 from .adaptive_sensitivity import COARSE, USUAL
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .known_inputs import bound_by_inputs
 from .levenberg_marquardt import Box
 from .natural_units import NaturalUnits, natural_sizes, natural_units
+from .noise_setup import (
+    bound_noise,
+    likelihood_points,
+    make_likelihood,
+    without_noise,
+)
 from .normal_equations import LeastSquaresModel, MeshPlan, Priors
 
 # The usual number of rows of the solver's ring buffer. A delay may have a few steps
@@ -161,10 +168,28 @@ class FitSetup:
         """The data with their weights. Where the data have no standard deviations of
         their own, the weights are those of the noise levels `noise`, one for each
         quantity, or one."""
+        if self.model.likelihood is not None:
+            return likelihood_points(self)
         points = SumOfSquares().prepare(self.data).points
         if self.data.sd is not None or noise is None:
             return points
         return points._replace(weights=points.weights / noise**2)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem, whose free values are not filled in."""
+        return eqx.combine(self.model.learned, self.model.fixed)
+
+    @property
+    def problem_noise(self) -> dict[str, AbstractNoise]:
+        """The noise models of the quantities that have one."""
+        return self.problem.noise or {}
+
+    @cached_property
+    def exploring(self) -> "FitSetup":
+        """The setup with which a search explores: itself, or weighted least squares if
+        the fit is by likelihood."""
+        return self if self.model.likelihood is None else without_noise(self)
 
     @property
     def count(self) -> int:
@@ -209,6 +234,9 @@ class FitSetup:
     @cached_property
     def natural_sizes(self) -> np.ndarray:
         """The natural size of each free value, 1 where nothing is known."""
+        if self.model.likelihood is not None:
+            sizes = self.exploring.natural_sizes
+            return np.concatenate([sizes, np.abs(self.guess[len(sizes) :])])
         return natural_sizes(self.units, len(self.lower))
 
     # The noise.
@@ -224,15 +252,20 @@ class FitSetup:
     @property
     def weights_are_absolute(self) -> bool:
         """Whether the weights are absolute, so that the sum of squares is a chi-square:
-        the noise is given, or (in a robust fit) was estimated from clipped residuals.
-        Otherwise the variance of the residuals is estimated from the sum of squares."""
-        return self.data.sd is not None or self.model.huber is not None
+        the noise is given, or (in a robust fit) was estimated from clipped residuals,
+        or has a model. Otherwise the variance of the residuals is estimated from the
+        sum of squares."""
+        model = self.model
+        is_robust = model.huber is not None
+        return self.data.sd is not None or is_robust or model.likelihood is not None
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom with every free parameter counted as determined; see
         `degrees_of_freedom.py`."""
-        return degrees_of_freedom(self.count, determined=len(self.lower))
+        likelihood = self.model.likelihood
+        free = len(self.lower) if likelihood is None else likelihood.others
+        return degrees_of_freedom(self.count, determined=free)
 
     def residual_variance(self, loss: float) -> float:
         """The variance of the weighted residuals of a fit with the sum of squares
@@ -269,6 +302,7 @@ def make_setup(
     bound_by_inputs(problem, data, free, lower, upper, is_given)
     for j in free.shapes:
         bound_shape(lower, upper, guess, j)
+    bound_noise(problem, data, free, lower, upper, guess)
     is_inside = (lower <= guess) & (guess <= upper)
     guess = np.where(is_inside, guess, np.nan)
     priors = _priors(parameters, free)
@@ -285,6 +319,7 @@ def make_setup(
     model = LeastSquaresModel(
         free, learned, fixed, solver, priors, problem.dimension, huber, mesh
     )
+    model = replace(model, likelihood=make_likelihood(problem, data, free))
     setup = FitSetup(
         model,
         data,

@@ -6,5 +6,5 @@ state up to time zero, and `network.py` the neural network inside models and his
 `priors.py` says what is known about them before a fit, and `free_parameters.py` maps
 them to the vector that a fit adjusts. Begin with `problem.py`.
 
-May import: `_util`.
+May import: `_util`, `noise`.
 """

@@ -65,6 +65,11 @@ class ParameterArray(NamedTuple):
         return self.role not in (None, "shape")
 
     @property
+    def is_noise(self) -> bool:
+        """Whether the array is a parameter of the noise."""
+        return self.name.startswith(("noise.", "noise["))
+
+    @property
     def is_positive(self) -> bool:
         """Whether the array must be positive. The shortest delay of a uniform
         distribution may be zero."""

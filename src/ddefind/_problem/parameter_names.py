@@ -27,6 +27,12 @@ _NAME_PART = re.compile(
 )
 
 
+# What the full names of the noise's parameters begin with.
+_NOISE = "noise."
+# The name of a component, `x[0]`, which can stand between dots.
+_COMPONENT = re.compile(r"\w+\[\d+\]")
+
+
 def parameter_arrays(
     problem: Problem, tied: Collection[str] = ()
 ) -> list[ParameterArray]:
@@ -38,16 +44,34 @@ def parameter_arrays(
     paths_and_arrays = jax.tree_util.tree_flatten_with_path(parameters)[0]
     names = [_full_name(path) for path, _ in paths_and_arrays]
     # A full name without a dot, such as `tau`, always keeps its name.
-    competing = [name for name in names if name not in tied or "." not in name]
+    competing = [
+        name
+        for name in names
+        if (name not in tied or "." not in name) and not _is_noise(name)
+    ]
     roles = _roles(problem)
     result, first = [], 0
     for (_, array), name in zip(paths_and_arrays, names):
         others = competing if name in competing else [*competing, name]
-        short, role = _shorten(name, others), roles.get(name)
+        short = name.removeprefix(_NOISE) if _is_noise(name) else _shorten(name, others)
+        short = name if short in names else short
+        role = roles.get(name)
         entry = ParameterArray(name, short, jnp.shape(array), first, role)
         result.append(entry)
         first += entry.size
     return result
+
+
+def noise_parameter(quantity: str, field: str) -> str:
+    """The full name of a parameter of the noise of a quantity: `noise.x.sd`."""
+    keys = jax.tree_util.GetAttrKey("noise"), jax.tree_util.DictKey(quantity)
+    return f"{_full_name(keys)}.{field}"
+
+
+def _is_noise(name: str) -> bool:
+    """Whether a full name is that of a parameter of the noise. It is called `x.sd`,
+    with the name of the quantity, and does not compete with others for short names."""
+    return name.startswith((_NOISE, "noise["))
 
 
 def _roles(problem: Problem) -> dict[str, DelayRole]:
@@ -65,9 +89,11 @@ def _roles(problem: Problem) -> dict[str, DelayRole]:
 
 def _full_name(path: tuple[Any, ...]) -> str:
     """The name of an array by its path in the problem: `rhs.theta_0`, `tau.growth`."""
+    is_noise = jax.tree_util.keystr(path[:1]) == ".noise"
     parts = [
         f".{key.key}"
-        if isinstance(key, jax.tree_util.DictKey) and is_name(str(key.key))
+        if isinstance(key, jax.tree_util.DictKey)
+        and (is_name(str(key.key)) or (is_noise and _COMPONENT.fullmatch(str(key.key))))
         else jax.tree_util.keystr((key,))
         for key in path
     ]

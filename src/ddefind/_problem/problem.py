@@ -1,6 +1,6 @@
 """The initial value problem of a delay differential equation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import equinox as eqx
@@ -10,6 +10,7 @@ import numpy as np
 
 from .._util.arrays import as_vector_parameter
 from .._util.users_code import compilable
+from ..noise._abstract import AbstractNoise
 from .delays import as_delays, check_delays, delay_count, in_structure, is_delay
 from .function_parameters import with_parameters
 from .general_delays import AbstractVaryingDelay, check_general, delayed_states
@@ -43,6 +44,9 @@ class Problem(eqx.Module):
       before zero is one at which the history jumps. They are
       numbers, or a function that returns them as a vector, given the problem:
       `lambda problem: problem.rhs.t_on[None]`.
+    - `noise`: how the measured quantities scatter, by their names: a dict of noise
+      models, as `{"x": dd.noise.LogNormal()}`. By default it is Gaussian, of one size
+      for each quantity.
 
     Every floating-point number and array of JAX in the problem is a parameter, and so
     is a number that is the default of a further argument of a function: `def rhs(x, y,
@@ -61,6 +65,7 @@ class Problem(eqx.Module):
     initial: Any
     observe: Callable[..., Any] | None
     switches: Callable[..., Any] | tuple[float, ...]
+    noise: dict[str, AbstractNoise] | None
 
     def __init__(
         self,
@@ -71,6 +76,7 @@ class Problem(eqx.Module):
         initial: Any = None,
         observe: Callable | None = None,
         switches: Any = (),
+        noise: Mapping[str, AbstractNoise] | None = None,
     ):
         self.rhs = with_parameters("rhs", rhs, ("x", "y", "tau", "t"))
         self.history = with_parameters("history", history, ("t",))
@@ -81,6 +87,7 @@ class Problem(eqx.Module):
             self.initial = as_vector_parameter(initial)
         self.observe = with_parameters("observe", observe, ("x", "t"))
         self.switches = switches if callable(switches) else _numbers(switches)
+        self.noise = None if noise is None else dict(noise)
         _check_problem(self)
 
     @property
@@ -201,6 +208,7 @@ def _check_problem(problem: Problem) -> None:
             )
         if not callable(value) and not (name == "observe" and value is None):
             raise TypeError(f"`{name}` must be callable, but got {value!r}.")
+    _check_noise(problem.noise)
     check_delays(problem.tau)
     with compilable("history"):
         state = jax.eval_shape(problem.history, _time())
@@ -240,6 +248,22 @@ def _check_problem(problem: Problem) -> None:
             "`switches(problem)` must return a vector of times, but it returned "
             f"{_describe(times)}."
         )
+
+
+def _check_noise(noise: Any) -> None:
+    for name, model in (noise or {}).items():
+        if not isinstance(name, str) or not isinstance(model, AbstractNoise):
+            raise TypeError(
+                "`noise` maps names of quantities to noise models, as "
+                f"{{'x': dd.noise.LogNormal()}}, but got {name!r}: {model!r}."
+            )
+
+
+def with_noise(problem: Problem, noise: Any) -> Problem:
+    """The problem with another noise, a dict of models by quantity, or None."""
+    return eqx.tree_at(
+        lambda p: p.noise, problem, noise, is_leaf=lambda node: node is problem.noise
+    )
 
 
 def _check_initial(problem: Problem, d: int) -> None:

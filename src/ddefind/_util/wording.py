@@ -236,6 +236,14 @@ def standard_deviations(names: Sequence[str]) -> Wording:
     return Wording("the data an `sd`", f"the file {word} {columns}")
 
 
+def noise(word: str) -> Wording:
+    """Another noise model."""
+    return Wording(f'`noise="{word}"`', f"`--noise {word}`")
+
+
+BELOW_LIMIT = Wording("`dd.Data(t, x, below=...)`", "a cell such as `<0.1`")
+
+
 # Predictions
 
 TIMES = Wording("`times`", "`--until`")

@@ -1,0 +1,289 @@
+"""The setup of a likelihood: its points, where its noise begins, and the least-squares
+fit that explores for it.
+
+A search explores with weighted least squares (`without_noise`): the weights are those
+of the noise at a smooth curve through the data, and its parameters rest. The likelihood
+then refines what was found, with the noise as large as the residuals show (`lifted`).
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._data.data import Data
+from .._data.smoothing import scatter, smooth, spread
+from .._loss.losses import SumOfSquares
+from .._loss.path_costs import Points
+from .._problem.free_parameters import FreeParameters
+from .._problem.parameter_names import noise_parameter
+from .._problem.problem import Problem, with_noise
+from ..noise._abstract import AbstractNoise
+from ..noise._gaussian import Given
+from ..noise._student import Student
+from .likelihood import Likelihood
+from .normal_equations import Priors
+
+if TYPE_CHECKING:
+    from .batches import RefinedFits
+    from .setup import FitSetup
+
+# The number of typical predictions for the correction of degrees of freedom.
+_LEVELS = 16
+# A level of a positive quantity, or of one with proportional noise, counts as at least
+# this share of the median in weights; and a count as at least so large.
+_LEAST_LEVEL, _LEAST_COUNT = 0.1, 0.5
+# What counts as zero for a positive quantity, as a share of its typical size.
+_SMALL = 1e-6
+# With Student's noise the exploration counts residuals beyond this linearly.
+_HUBER = 1.345
+
+
+class _Rough(NamedTuple):
+    """What the data show of one quantity without a model: its levels at the times at
+    which it was measured, and the noise to begin with."""
+
+    levels: np.ndarray
+    eta: np.ndarray
+    size: np.ndarray
+
+
+def is_below(data: Data) -> np.ndarray:
+    """Which values are only known to be below a limit."""
+    return np.zeros(data.x.shape, bool) if data.below is None else data.below
+
+
+def _guessed(data: Data, problem: Problem) -> np.ndarray:
+    """The values; half the limit, if that is positive, for those below one."""
+    x = data.x.copy()
+    below = is_below(data)
+    x[below & (x > 0)] /= 2
+    return x
+
+
+def _rough(data: Data, problem: Problem) -> dict[str, _Rough]:
+    """What the data show of each quantity whose noise has a model."""
+    x, noise = _guessed(data, problem), problem.noise or {}
+    here = np.isfinite(x)
+    filled = Data(data.t, np.where(here.any(axis=0), x, 1.0), names=data.names)
+    curve, sizes = smooth(filled), spread(filled)
+    found = {}
+    for q, name in enumerate(data.names):
+        if name not in noise:
+            continue
+        model, y = noise[name], x[here[:, q], q]
+        levels = y if curve is None else curve.x(data.t[here[:, q]])[:, q]
+        least = _LEAST_LEVEL * float(np.median(np.abs(y)))
+        least = max(least, _LEAST_COUNT) if model.is_count else least
+        least = max(least, 1e-9 * float(sizes[q]))
+        sign = np.where(levels < 0, -1.0, 1.0)
+        sign = np.ones_like(sign) if model.is_positive else sign
+        levels = sign * np.maximum(sign * levels, least)
+        residuals = scatter(data.t[here[:, q]], y)
+        if len(residuals) == 0 or not np.any(residuals):
+            residuals = np.full(len(y) - 2 if len(y) > 2 else 1, 1e-3 * sizes[q])
+        between = levels[1:-1] if len(levels) > 2 else levels[:1]
+        eta = _known(model, model.start(between, residuals))
+        if isinstance(model, Given):
+            assert data.sd is not None
+            size = data.sd[here[:, q], q]
+        else:
+            size = np.maximum(model.size(levels, eta), 1e-6 * sizes[q])
+        found[name] = _Rough(levels, eta, size)
+    return found
+
+
+def _known(model: AbstractNoise, eta: np.ndarray) -> np.ndarray:
+    """The parameters to begin with, with those that are given."""
+    given = np.array([float(getattr(model, name)) for name in model.names])
+    return np.where(np.isfinite(given), given, eta)
+
+
+def bound_noise(
+    problem: Problem,
+    data: Data,
+    free: FreeParameters,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    guess: np.ndarray,
+) -> None:
+    """Fill in the bounds of the noise's parameters, and where they begin."""
+    if problem.noise is None:
+        return
+    rough, sizes = _rough(data, problem), spread(data)
+    for name, model in problem.noise.items():
+        bounds = model.bounds(float(sizes[data.names.index(name)]))
+        for field, eta, (low, high) in zip(model.names, rough[name].eta, bounds):
+            j = _source(free, name, field)
+            if j < len(lower) - _noise_count(free):
+                continue
+            lower[j] = low if np.isneginf(lower[j]) else lower[j]
+            upper[j] = high if np.isposinf(upper[j]) else upper[j]
+            if np.isnan(guess[j]):
+                guess[j] = np.clip(eta, *_inner(lower[j], upper[j]))
+
+
+def _inner(low: float, high: float) -> tuple[float, float]:
+    """An interval within the bounds, in which a fit may begin."""
+    if np.isfinite(low + high):
+        margin = 0.01 * (high - low)
+        return low + margin, high - margin
+    return low * 1.001 if low > 0 else low, high
+
+
+def _source(free: FreeParameters, quantity: str, field: str) -> int:
+    """The number of the free value that a parameter of the noise is; -1 if it is
+    known."""
+    name = noise_parameter(quantity, field)
+    for array in free.arrays:
+        if array.name == name:
+            return free.source[array.first]
+    return -1
+
+
+def _noise_count(free: FreeParameters) -> int:
+    """The number of free values that belong to the noise alone. They are the last."""
+    others = {
+        source
+        for array in free.arrays
+        if not array.is_noise
+        for source in free.source[array.first : array.first + array.size]
+        if source >= 0
+    }
+    return len(free.names) - len(others)
+
+
+def make_likelihood(
+    problem: Problem, data: Data, free: FreeParameters
+) -> Likelihood | None:
+    """The likelihood of a problem whose noise has models; None if it has none."""
+    if problem.noise is None:
+        return None
+    rough, k, p = _rough(data, problem), len(data.names), len(free.names)
+    others = p - _noise_count(free)
+    here, sizes = np.isfinite(data.x), spread(data)
+    counts = here.sum(axis=0)
+    levels = np.ones((_LEVELS, k))
+    choices, charges, references = {}, np.zeros(k), np.zeros(k)
+    for q, name in enumerate(data.names):
+        if name not in rough:
+            continue
+        model = problem.noise[name]
+        sources = [_source(free, name, field) for field in model.names]
+        choices[name] = np.array([np.arange(p) == j for j in sources]).reshape(-1, p)
+        shares = np.linspace(0.5 / _LEVELS, 1 - 0.5 / _LEVELS, _LEVELS)
+        levels[:, q] = np.quantile(rough[name].levels, shares)
+        if np.any(choices[name]):
+            charges[q] = min(others * counts[q] / counts.sum(), 0.9 * counts[q])
+            eta, at = jnp.asarray(rough[name].eta), jnp.asarray(levels[:, q])
+            informations = jax.vmap(lambda f: model.information(f, eta)[0, 0])(at)
+            references[q] = float(jnp.mean(jnp.log(informations)))
+    below = is_below(data)
+    is_count = [name in rough and problem.noise[name].is_count for name in data.names]
+    limits = data.x[below & np.array(is_count)]
+    return Likelihood(
+        quantities=data.names,
+        others=others,
+        choices={name: choice.astype(float) for name, choice in choices.items()},
+        small=_SMALL * sizes,
+        levels=levels,
+        charges=charges,
+        rests=1 - charges / np.maximum(counts, 1),
+        references=references,
+        has_below=tuple(below.any(axis=0).tolist()),
+        most=int(np.ceil(limits.max())) if len(limits) else 0,
+        count=np.asarray(float(counts.sum())),
+    )
+
+
+def likelihood_points(setup: "FitSetup") -> Points:
+    """The data as a likelihood needs them: the weight of a measured value is one, or
+    that of its given standard deviation."""
+    points = SumOfSquares().prepare(setup.data).points
+    weights = np.where(np.isfinite(setup.data.x), 1.0, 0.0)
+    noise = setup.problem_noise
+    for q, name in enumerate(setup.data.names):
+        if isinstance(noise.get(name), Given):
+            weights[:, q] = points.weights[:, q]
+    below = setup.data.below
+    return points._replace(weights=weights, below=below)
+
+
+def without_noise(setup: "FitSetup") -> "FitSetup":
+    """The weighted least-squares fit that explores for a likelihood."""
+    model, data = setup.model, setup.data
+    likelihood = model.likelihood
+    assert likelihood is not None
+    p, free = likelihood.others, model.free
+    arrays = tuple(array for array in free.arrays if not array.is_noise)
+    elements = sum(array.size for array in arrays)
+    unbounded = (np.inf,) * p
+    priors = model.priors
+    plain = replace(
+        model,
+        free=FreeParameters(
+            arrays,
+            free.names[:p],
+            free.source[:elements],
+            free.like[:elements],
+            tuple(-end for end in unbounded),
+            unbounded,
+        ),
+        learned=with_noise(model.learned, None),
+        fixed=with_noise(model.fixed, None),
+        priors=None if priors is None else Priors(*(each[:p] for each in priors)),
+        huber=_HUBER if _has_outliers(setup) else None,
+        likelihood=None,
+    )
+    return replace(
+        setup,
+        model=plain,
+        data=_weighted(setup),
+        lower=setup.lower[:p],
+        upper=setup.upper[:p],
+        guess=setup.guess[:p],
+        is_history=setup.is_history[:p],
+        is_frequency=setup.is_frequency[:p],
+        is_given=setup.is_given[:, :p],
+    )
+
+
+def _has_outliers(setup: "FitSetup") -> bool:
+    return any(isinstance(each, Student) for each in setup.problem_noise.values())
+
+
+def _weighted(setup: "FitSetup") -> Data:
+    """The data with the standard deviations of the noise at a smooth curve."""
+    data, problem = setup.data, setup.problem
+    x, sd = _guessed(data, problem), np.ones(data.x.shape)
+    for name, rough in _rough(data, problem).items():
+        q = data.names.index(name)
+        sd[np.isfinite(x[:, q]), q] = rough.size
+    return data.with_fields(x=x, sd=sd, below=None)
+
+
+def lifted(setup: "FitSetup", fits: "RefinedFits") -> np.ndarray:
+    """The free values of exploring fits, with the noise that the residuals of each
+    show."""
+    likelihood = setup.model.likelihood
+    assert likelihood is not None
+    theta = np.repeat(setup.guess[None], len(fits.theta), axis=0)
+    theta[:, : likelihood.others] = fits.theta
+    freedom = max(setup.count - likelihood.others, 1)
+    ratios = np.sqrt(np.where(np.isfinite(fits.loss), fits.loss, freedom) / freedom)
+    rough = _rough(setup.data, setup.problem)
+    for name, model in setup.problem_noise.items():
+        if isinstance(model, Given) or not model.names:
+            continue
+        choice = np.asarray(likelihood.choices[name])
+        for row, ratio in enumerate(ratios):
+            ratio = float(np.clip(ratio, 1e-2, 1e2))
+            eta = model.stretched(rough[name].eta, rough[name].levels, ratio)
+            for value, chosen in zip(eta, choice):
+                j = int(np.argmax(chosen)) if chosen.any() else -1
+                if j >= likelihood.others:
+                    low, high = _inner(setup.lower[j], setup.upper[j])
+                    theta[row, j] = np.clip(value, low, high)
+    return theta

@@ -1,0 +1,15 @@
+"""Noise models: how measured values scatter around what a model predicts.
+
+In each, f is what the model predicts and y what is measured. Parameters that are None
+are learned. `dd.fit(..., noise=...)` takes these models, or their names.
+
+`_abstract.py` says what a noise model has to know; `_gaussian.py`, `_log_normal.py`,
+`_student.py` and `_counts.py` hold the models, and `_read_noise.py` reads what a user
+writes for them. Begin with `_abstract.py`.
+
+May import: `_util`.
+"""
+
+import lazy_loader as _lazy_loader
+
+__getattr__, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,101 @@
+"""What a user writes for the noise of a fit, as a noise model for each quantity."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._util.errors import did_you_mean, shown
+from ._abstract import AbstractNoise
+from ._counts import NegativeBinomial, Poisson
+from ._gaussian import Combined, Gaussian, Given, Proportional
+from ._log_normal import LogNormal
+from ._student import Student
+
+# The noise models by the words that stand for them.
+WORDS: dict[str, type[AbstractNoise]] = {
+    cls.word: cls
+    for cls in (
+        Gaussian,
+        Proportional,
+        Combined,
+        LogNormal,
+        Poisson,
+        NegativeBinomial,
+        Student,
+    )
+}
+
+
+def read_noise(noise: Any, names: Sequence[str]) -> dict[str, AbstractNoise]:
+    """The noise model of each of the quantities `names`. Those that a dict does not
+    name have Gaussian noise whose standard deviation is learned.
+
+    >>> models = read_noise({"hare": "poisson"}, ["hare", "lynx"])
+    >>> [str(model) for model in models.values()]
+    ['Poisson', 'Gaussian']
+    """
+    if not isinstance(noise, Mapping):
+        return {name: _model(noise, "") for name in names}
+    for name in noise:
+        if name not in names:
+            raise ValueError(
+                f"`noise` names {shown(name)}, but the data have "
+                f"{', '.join(names)}.{did_you_mean(str(name), names)}"
+            )
+    return {
+        name: _model(noise[name], f"[{name!r}]") if name in noise else Gaussian()
+        for name in names
+    }
+
+
+def _model(noise: Any, place: str) -> AbstractNoise:
+    if isinstance(noise, AbstractNoise):
+        return noise
+    if isinstance(noise, type) and issubclass(noise, AbstractNoise):
+        raise TypeError(
+            f"`noise{place}` is the class `{noise.__name__}`. Call it: "
+            f"`dd.noise.{noise.__name__}()`."
+        )
+    if not isinstance(noise, str):
+        raise TypeError(
+            f"`noise{place}` must be one of {', '.join(map(repr, WORDS))}, a model "
+            f"as `dd.noise.LogNormal()`, or a dict of them by quantity, but got "
+            f"{shown(noise)}."
+        )
+    word = noise.strip().lower().replace("_", "-").replace(" ", "-")
+    if word not in WORDS:
+        raise ValueError(
+            f"There is no noise {noise!r}.{did_you_mean(noise, WORDS)} Choose one of "
+            f"{', '.join(WORDS)}."
+        )
+    return WORDS[word]()
+
+
+def with_given(
+    models: Mapping[str, AbstractNoise],
+    names: Sequence[str],
+    x: np.ndarray,
+    sd: np.ndarray | None,
+    is_below: np.ndarray,
+) -> dict[str, AbstractNoise]:
+    """The noise models of the quantities that were measured, checked against the values
+    x [N, k]. Gaussian noise to be learned has the standard deviations `sd` of the data
+    where these are given."""
+    found = {}
+    for column, name in enumerate(names):
+        here = np.isfinite(x[:, column])
+        if not here.any():
+            continue
+        model = models[name]
+        if sd is not None and np.isfinite(sd[here, column]).all():
+            is_plain = isinstance(model, Gaussian) and np.isnan(model.sd)
+            if not is_plain and not isinstance(model, Given):
+                raise ValueError(
+                    f"The data have standard deviations of `{name}`, but {model.title} "
+                    "noise has a size of its own. Leave out the one or the other."
+                )
+            model = Given()
+        model.check(name, x[here, column], is_below[here, column])
+        found[name] = model
+    return found
