@@ -41,6 +41,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
 
     history: Any
     inputs: Mapping[str, Any] | None
+    doses: Any
     parameters: Mapping[str, Any] | None
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
     steps_per_delay: int | None
@@ -68,6 +69,7 @@ class FitOptions:
 
     history: Any = None
     inputs: Mapping[str, Any] | None = None
+    doses: Any = None
     parameters: Mapping[str, Any] | None = None
     loss: AbstractLoss = SumOfSquares()
     gradient: AbstractGradient | None = None
