@@ -45,6 +45,7 @@ from ._loss.losses import (
     SumOfSquares as SumOfSquares,
 )
 from ._loss.published import Published as Published
+from ._problem.doses import Dose as Dose, SetState as SetState
 from ._problem.general_delays import (
     Delay as Delay,
     GammaDelay as GammaDelay,

@@ -127,6 +127,8 @@ def fit(
       past. For a function alone, its history.
     - `inputs`: for an `Equation` with inputs, these by name: each an `Input`, or a
       formula of t.
+    - `doses`: what is given to states at certain times, a list of `Dose` and
+      `SetState`.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
       number to start from. All others are learned without bounds. The delay stays
       positive; least squares looks for it between a small share of the sampling

@@ -41,6 +41,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
 
     history: Any
     inputs: Mapping[str, Any] | None
+    doses: Any
     parameters: Mapping[str, Any] | None
     noise: Any
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
@@ -69,6 +70,7 @@ class FitOptions:
 
     history: Any = None
     inputs: Mapping[str, Any] | None = None
+    doses: Any = None
     parameters: Mapping[str, Any] | None = None
     noise: Any = None
     loss: AbstractLoss = SumOfSquares()

@@ -124,8 +124,8 @@ def _reversed_times(system: System, problem: Problem, single: Any):
     """The times s = T - t of the rows of lambda, in their order, and the row of s = T.
 
     Beside equal steps there are two rows, one for each side, at every time at which
-    lambda' or an integrand jumps: at the delays, the switches and the knots of inputs, at
-    the `single` times of costs, and one delay before and after these."""
+    lambda' or an integrand jumps: at the delays, the switches and the knots of inputs,
+    at the `single` times of costs, and one delay before and after these."""
     mesh, T, delays = system.grid, system.T, delay_vector(problem.tau)
     shifts = jnp.concatenate([jnp.zeros(1), -delays, delays])
     known = [delays, _known(system, problem), single, jnp.stack([T, 0.0 * T])]

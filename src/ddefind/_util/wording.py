@@ -172,12 +172,12 @@ OBSERVE = Wording("`observe`", "`--observe`")
 def list_input(name: str) -> Wording:
     """How a name becomes an input of a text."""
     return Wording(
-        f'List an input: `inputs=("{name}",)`.', f"List it: `--input {name}`."
+        f'If it is an input, list it: `inputs=("{name}",)`.',
+        "If it is an input, list it as one.",
     )
 
 
-INPUTS = Wording("`inputs`", "`--input`")
-DOSES = Wording("`doses`", "`--dose`")
+INPUTS = Wording("in `inputs`", "with the inputs of the model")
 OTHER_COLUMNS = Wording(
     "the data a column of NaN for each that was not: `data.select(names)`",
     "choose the columns that the problem observes by `--columns`",
