@@ -27,6 +27,7 @@ from ._fitting.optimizers import (
     Cosine as Cosine,
     RMSProp as RMSProp,
 )
+from ._fitting.read_study import read_study as read_study
 from ._loss.adjoint import Adjoint as Adjoint
 from ._loss.check_gradient import (
     GradientCheck as GradientCheck,

@@ -5,6 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+# The column that names the experiment in what is written, if the data have none.
+EXPERIMENT = "experiment"
+
 
 def _option(*names: str, metavar: str, help: str) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, show_default=False)
@@ -24,9 +27,10 @@ Model = Annotated[
     str | None,
     _option(
         "--model",
-        metavar="FILE.py:NAME",
-        help="Instead of --equation: an Equation, a Problem or a function that returns "
-        "one, in a Python file. The file is run.",
+        metavar="FILE",
+        help="Instead of --equation: a text file with the equation, or FILE.py:NAME, "
+        "an Equation, a Problem or a function that returns one in a Python file, which "
+        "is run.",
     ),
 ]
 History = Annotated[
@@ -302,6 +306,15 @@ DataFile = Annotated[
         show_default=False,
     ),
 ]
+DataFiles = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV files or Excel workbooks of measurements: one, or one for each "
+        "experiment.",
+        show_default=False,
+    ),
+]
 Result = Annotated[
     Path,
     typer.Argument(metavar="RESULT", help="A folder or file in which a fit was saved."),
@@ -319,15 +332,35 @@ Until = Annotated[
         "default it is the last time of the data.",
     ),
 ]
+OneExperiment = Annotated[
+    str | None,
+    _option(
+        "--experiment",
+        metavar="LABEL",
+        help="One experiment of a study. By default all are predicted.",
+    ),
+]
 LastTime = Annotated[str, typer.Option("--T", metavar="NUMBER", help="The last time.")]
 Points = Annotated[
     str, typer.Option(metavar="N", help="How many times, equally spaced from 0 to T.")
 ]
 Noise = Annotated[
-    str,
-    typer.Option(
-        metavar="NUMBER",
-        help="Standard deviation of the noise, as a fraction of that of each quantity.",
+    list[str] | None,
+    _option(
+        "--noise",
+        metavar="NOISE",
+        help="Standard deviation of the noise, as a fraction of that of each quantity, "
+        'or a kind with its numbers: "lognormal(1.1)", poisson, or hare=poisson for '
+        "one quantity.",
+    ),
+]
+Experiments = Annotated[
+    str | None,
+    _option(
+        "--experiments",
+        metavar="FILE.csv",
+        help="A row for each of several experiments: its name, and values of "
+        "parameters.",
     ),
 ]
 Quiet = Annotated[

@@ -7,7 +7,8 @@ from typing import NamedTuple, final
 
 from .._util.errors import quoted
 
-_NAME = r"[A-Za-z_][\w.]*(?:\[\d+(?:,\d+)*\])?"
+# A parameter, with the number of its component and the label of its experiment.
+_NAME = r"[A-Za-z_][\w.]*(?:\[\d+(?:,\d+)*\])?(?:@[\w.-]+)?"
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf)"
 _INTERVAL = re.compile(  # K in [0, 10]
     rf"({_NAME})\s+in\s*[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]", re.ASCII

@@ -25,7 +25,11 @@ def load_fit(path: Path) -> Estimate:
             )
         settings = combine_settings(config, {})
         model = read_model(
-            settings.equation, settings.model, settings.history, settings.observe
+            settings.equation,
+            settings.model,
+            settings.history,
+            settings.observe,
+            tuple(settings.inputs),
         )
         fit = load(path, problem=model)
     if not isinstance(fit, Estimate):

@@ -139,8 +139,10 @@ def toml_key(name: str) -> str:
 def toml_value(value: Any) -> str:
     """Return a number, a text or a list as TOML.
 
-    >>> print(toml_value("x' = -x"), toml_value((0.0, float("inf"))), toml_value("a\\nb"))
-    "x' = -x" [0.0, inf] \"\"\"
+    >>> print(toml_value("x' = -x"), toml_value((0.0, float("inf"))))
+    "x' = -x" [0.0, inf]
+    >>> print(toml_value("a\\nb"))
+    \"\"\"
     a
     b\"\"\"
     """

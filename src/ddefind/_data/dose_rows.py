@@ -176,11 +176,12 @@ def _check_states(
         return
     cells = {table.columns[column][row]: row for row in reversed(rows)}
     if state is not None:
-        if len(cells) > 1:
+        others = [cell for cell in cells if cell.isidentifier() and cell != state]
+        if len(cells) > 1 or others:
             listed = ", ".join(map(quoted, list(cells)[:4]))
             raise table.error(
-                f"it names several states ({listed}), but {quoted(state)} is to "
-                "receive all doses. Write the names of the states into it, and say "
+                f"it names {listed}, but {quoted(state)} is to receive all doses. "
+                "Write the names of the states into it, and say "
                 f"{wording.doses(columns['amount'])}.",
                 name=column,
             )

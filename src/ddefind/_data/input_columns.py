@@ -40,7 +40,7 @@ def input_places(
         if place is not None:
             places[name] = place
         elif text.isidentifier() or text == name:
-            hint = did_you_mean(text, columns)
+            hint = did_you_mean(text, columns) if columns else ""
             raise ValueError(
                 f"{wording.INPUTS}: there is no column {quoted(text)} for the input "
                 f"{quoted(name)}.{hint} Give a column, a file with its column as "

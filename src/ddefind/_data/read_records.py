@@ -15,7 +15,6 @@ from .data import Data
 from .dose_rows import (
     DoseRow,
     Doses,
-    amount_column,
     dose_columns,
     is_dose,
     is_without_measurement,
@@ -25,15 +24,13 @@ from .experiment_rows import (
     ExperimentRows,
     is_empty_row,
     known_value,
-    rows_of_experiment,
     split_rows,
     start_of_each,
-    times_as_in,
 )
+from .further_files import FurtherFiles
 from .input_columns import (
     Inputs,
     Series,
-    input_from_file,
     input_from_rows,
     input_places,
 )
@@ -78,7 +75,7 @@ class StudyFiles:
         measured = [self._measured(each, names, places, doses) for each in pieces]
         starts = start_of_each([each.with_doses for each in measured], self.start)
         labels = [piece.label for piece in pieces]
-        files = _Files(self)
+        files = FurtherFiles(self.time, self.group)
         records = []
         for piece, rows, start in zip(pieces, measured, starts):
             data = self._data(rows.measured, rows.columns, start)
@@ -194,7 +191,7 @@ class StudyFiles:
         rows: "_MeasuredRows",
         places: Sequence[tuple[str | None, Place]],
         data: Data,
-        files: "_Files",
+        files: FurtherFiles,
         labels: Sequence[str],
     ) -> list[DoseRow]:
         """Return the doses of an experiment: those in its rows, then those of files."""
@@ -213,43 +210,6 @@ class _MeasuredRows(NamedTuple):
     with_doses: ExperimentRows
     columns: Columns | None
     dosing: list[tuple[str | None, dict[str, str]]]
-
-
-@final
-class _Files:
-    """The tables of inputs and doses in files of their own, each read once."""
-
-    def __init__(self, study: StudyFiles):
-        self.study = study
-        self.tables: dict[str, tuple[Table, str]] = {}
-
-    def table(self, path: str) -> tuple[Table, str]:
-        """Return the table in a file, and the column of times."""
-        if path not in self.tables:
-            table = read_any_table(path, self.study.time, None)
-            has_time = self.study.time in table.columns
-            table, time, _ = prepare(table, self.study.time if has_time else None, {})
-            self.tables[path] = table, time
-        return self.tables[path]
-
-    def input(
-        self, name: str, place: Place, data: Data, labels: Sequence[str]
-    ) -> Series:
-        """Return an input of one experiment."""
-        assert place.file is not None
-        table, time = self.table(place.file)
-        return input_from_file(table, time, place, name, data, self.study.group, labels)
-
-    def doses(
-        self, state: str | None, place: Place, data: Data, labels: Sequence[str]
-    ) -> list[DoseRow]:
-        """Return the doses of one experiment."""
-        assert place.file is not None and data.label is not None
-        table, time = self.table(place.file)
-        table = rows_of_experiment(table, self.study.group, data.label, labels)
-        columns = dose_columns(table, amount_column(table, place))
-        given = [r for r in range(len(table.places)) if is_dose(table, columns, r)]
-        return read_doses(table, columns, given, times_as_in(data, table, time), state)
 
 
 def _known_columns(

@@ -147,8 +147,7 @@ def check_all_given(names: Sequence[str], given: Mapping[str, Any]) -> None:
         listed = ", ".join(map(repr, missing))
         raise ValueError(
             f"The text lists the input{'s' if missing[1:] else ''} {listed}, but no "
-            f"values are given. Give them {wording.INPUTS}, as "
-            f'{{"{missing[0]}": dd.Input(t, values)}}.'
+            f"values are given. Give them {wording.input_values(missing[0])}."
         )
 
 

@@ -165,6 +165,7 @@ TIME_ZERO = Wording("`start`", "`--time-zero`")
 GROUP = Wording("`group`", "`--group`")
 VALUES = Wording("`values`", "`--values`")
 INPUTS = Wording("`inputs`", "`--inputs`")
+INPUT_KIND = Wording("`input_kind`", "`--input-kind`")
 DOSES = Wording("`doses`", "`--doses`")
 OBSERVE = Wording("`observe`", "`--observe`")
 
@@ -173,11 +174,10 @@ def list_input(name: str) -> Wording:
     """How a name becomes an input of a text."""
     return Wording(
         f'If it is an input, list it: `inputs=("{name}",)`.',
-        "If it is an input, list it as one.",
+        f"If it is an input, list it: `--inputs {name}`.",
     )
 
 
-INPUTS = Wording("in `inputs`", "with the inputs of the model")
 OTHER_COLUMNS = Wording(
     "the data a column of NaN for each that was not: `data.select(names)`",
     "choose the columns that the problem observes by `--columns`",
@@ -189,11 +189,25 @@ def rows_where(name: str, value: str) -> Wording:
     return Wording(f"`where={{{name!r}: {value!r}}}`", f'`--where "{name}={value}"`')
 
 
+def group(name: str) -> Wording:
+    """A column that names the experiment of each row."""
+    return Wording(f"`dd.read_study(..., group={name!r})`", f'`--group "{name}"`')
+
+
 def inputs(text: str) -> Wording:
     """An input, given by its column, or as `NAME=FILE:COLUMN`."""
     name, equals, place = text.partition("=")
     python = f"{{{name!r}: {place!r}}}" if equals else f"({name!r},)"
     return Wording(f"`inputs={python}`", f'`--inputs "{text}"`')
+
+
+def input_values(name: str) -> Wording:
+    """The values of an input of a text."""
+    return Wording(
+        f'in `inputs`, as {{"{name}": dd.Input(t, values)}}',
+        f"by `--inputs {name}=FILE.csv:COLUMN`, or `--inputs {name}` for a column of "
+        "the data",
+    )
 
 
 def input_kind(kind: str) -> Wording:
