@@ -32,6 +32,7 @@ ELSEWHERE = ("Several delays", "Other delays")
     [
         ("docs/command-line.md", ELSEWHERE),
         ("README.md", ()),
+        ("docs/experiments-from-files.md", ()),
         pytest.param("docs/command-line.md", (), marks=pytest.mark.slow),
     ],
 )

@@ -70,6 +70,7 @@ def simulate(
         if experiments is None and columns:
             raise OptionError("`--values` goes with `--experiments FILE.csv`.")
         with quick_start():
+            from .._solve.solution import check_time
             from .model_file import observed_names, problem_at, read_model
             from .noise_option import simulated_noise
             from .simulated_data import simulated
@@ -79,7 +80,12 @@ def simulate(
                 equation, model, history_setting, observe, tuple(inputs_by_name)
             )
             group, conditions = read_conditions(
-                chosen_model, experiments, inputs_by_name, kinds, places
+                chosen_model,
+                experiments,
+                inputs_by_name,
+                kinds,
+                places,
+                check_time(last, "--T"),
             )
             check_values(conditions, columns)
             names = observed_names(chosen_model)

@@ -42,6 +42,7 @@ def read_conditions(
     inputs: Mapping[str, str],
     input_kind: str | Mapping[str, str] | None,
     doses: str | dict[str, str] | None,
+    T: float,
 ) -> tuple[str | None, list[Conditions]]:
     """Return the conditions of each experiment, and the name of the column that names
     them, if there are several.
@@ -57,7 +58,7 @@ def read_conditions(
     found = []
     for label, values in rows.items():
         # Times in files are those of the simulation.
-        here = Data([0.0, 1.0], [0.0, 0.0], label=label)
+        here = Data([0.0, T], [0.0, 0.0], label=label)
         tables = {
             name: as_input(name, files.input(name, place, here, labels), label, kinds)
             for name, place in places.items()

@@ -122,12 +122,25 @@ def read_doses(
     rows: Iterable[int],
     t: np.ndarray,
     state: str | None,
+    T: float,
 ) -> list[DoseRow]:
     """Return the doses in `rows` of a table, whose times are `t`. `state` receives
-    them, or a column says which state does."""
+    them, or a column says which state does. They must begin between 0 and the last
+    time of the measurements, `T`."""
     rows = list(rows)
     _check_states(table, columns, rows, state)
-    return [_dose(table, columns, row, float(t[row]), state) for row in rows]
+    doses = [_dose(table, columns, row, float(t[row]), state) for row in rows]
+    for row, dose in zip(rows, doses):
+        last = dose.time + (dose.count - 1) * (dose.every or 0.0)
+        if dose.time < 0 or last > T:
+            at, side = (dose.time, "before") if dose.time < 0 else (last, "after")
+            raise table.error(
+                f"the dose at {at:g} is {side} the record, which goes from 0 to {T:g} "
+                "(counted from time 0). Leave it out, or correct its time.",
+                row,
+                columns["amount"],
+            )
+    return doses
 
 
 def _dose(

@@ -50,4 +50,5 @@ class FurtherFiles:
         table = rows_of_experiment(table, self.group, data.label, labels)
         columns = dose_columns(table, amount_column(table, place))
         given = [r for r in range(len(table.places)) if is_dose(table, columns, r)]
-        return read_doses(table, columns, given, times_as_in(data, table, time), state)
+        t = times_as_in(data, table, time)
+        return read_doses(table, columns, given, t, state, data.T)

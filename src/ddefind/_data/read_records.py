@@ -198,7 +198,7 @@ class StudyFiles:
         table, doses = piece.table, []
         for state, columns in rows.dosing:
             given = [r for r in range(len(table.places)) if is_dose(table, columns, r)]
-            doses += read_doses(table, columns, given, piece.times(data), state)
+            doses += read_doses(table, columns, given, piece.times(data), state, data.T)
         for state, place in places:
             if place.file is not None:
                 doses += files.doses(state, place, data, labels)
