@@ -92,6 +92,8 @@ def test_a_fit_with_an_input_and_doses(capsys):
     capsys.readouterr()
     assert run("predict", "result", "--until", 10) == 0
     assert "with noise" in capsys.readouterr().out
+    said = refused(capsys, "predict", "result", "--until", 12)
+    assert "The input 'u' is not known from 10 to 12" in said
 
 
 def load_rows(path):
