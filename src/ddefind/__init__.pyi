@@ -8,6 +8,7 @@ from ._data.read_csv import read_csv as read_csv
 from ._data.spline import Spline as Spline, spline as spline
 from ._equation.equation import Equation as Equation, equation as equation
 from ._equation.tokens import EquationError as EquationError
+from ._fitting.experiment import Experiment as Experiment
 from ._fitting.fit import fit as fit, fit_many as fit_many
 from ._fitting.least_squares import LeastSquares as LeastSquares
 from ._fitting.method import AbstractMethod as AbstractMethod

@@ -4,7 +4,7 @@
 times and amounts, which are constants, and the values of those that are parameters.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -249,7 +249,8 @@ def make_doses(
 
 def as_sequence(doses: Any) -> Sequence[Dose | SetState]:
     """The argument `doses` as a sequence."""
-    items = [doses] if isinstance(doses, Dose | SetState) else list(doses)
+    is_one = isinstance(doses, Dose | SetState) or not isinstance(doses, Iterable)
+    items = [doses] if is_one else list(doses)
     for item in items:
         if not isinstance(item, Dose | SetState):
             raise TypeError(
@@ -332,8 +333,8 @@ def _joined(group: list[Event]) -> Event:
             np.concatenate([p.numbers for p in parts])[order], parts[0].name
         )
 
-    parts = [together(name) for name in ("times", "amounts", "duration")]
-    return Event(first.state, *parts, first.is_set)
+    times, amounts = together("times"), together("amounts")
+    return Event(first.state, times, amounts, together("duration"), first.is_set)
 
 
 def check_doses(doses: Doses) -> None:

@@ -45,13 +45,14 @@ class ParameterArray(NamedTuple):
     unambiguous ending of it. All parameters of a problem are numbered in the order of
     its arrays; `first` is the number of this array's first element. `role` is what the
     array is for a delay, or None. The parameters from which a delay is computed have
-    none."""
+    none. `label` is that of the experiment to which the array belongs, or empty."""
 
     name: str
     short: str
     shape: tuple[int, ...]
     first: int
     role: DelayRole | None = None
+    label: str = ""
 
     @property
     def size(self) -> int:
@@ -70,12 +71,18 @@ class ParameterArray(NamedTuple):
         return self.is_delay and self.role != "low"
 
     def elements(self, name: str) -> list[str]:
-        """The names of the elements if the array is called `name`: `b[0]`, `b[1]`."""
+        """The names of the elements if the array is called `name`: `b[0]`, `b[1]`; or
+        `b[0]@low` in the experiment called low."""
         if self.size == 1:
-            return [name]
+            return [self.labelled(name)]
         return [
-            f"{name}[{','.join(map(str, index))}]" for index in np.ndindex(*self.shape)
+            self.labelled(f"{name}[{','.join(map(str, index))}]")
+            for index in np.ndindex(*self.shape)
         ]
+
+    def labelled(self, name: str) -> str:
+        """The name with the label of the experiment."""
+        return f"{name}@{self.label}" if self.label else name
 
 
 @final

@@ -36,6 +36,8 @@ class Parameter:
       for two. Least squares can end on a bound.
     - `prior`: what is known about the parameter before the fit, a `Gaussian` or a
       `LogNormal`. Only least squares uses priors.
+    - `per_experiment`: in a study, whether every `Experiment` has a value of its own.
+      By default only the history and x(0) do.
 
     >>> Parameter(start=1.0, lower=0.1, upper=9.0).upper
     9.0
@@ -45,6 +47,7 @@ class Parameter:
     lower: float | None = None
     upper: float | None = None
     prior: AbstractPrior | None = None
+    per_experiment: bool | None = None
 
     def __post_init__(self):
         if not (self.prior is None or isinstance(self.prior, AbstractPrior)):
@@ -250,7 +253,7 @@ def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
     one."""
     check_name(key, element_names(arrays))
     for array in arrays:
-        if key == array.name:
+        if key == array.labelled(array.name):
             return np.arange(array.first, array.first + array.size)
     # Short names come first: an array that is tied to another may end in the same way.
     matches = _matches(key, arrays, lambda array: [array.short])
@@ -284,7 +287,7 @@ def _matches(
     matches = []
     for array in arrays:
         for name in names(array):
-            if key == name:
+            if key == array.labelled(name):
                 matches.append(np.arange(array.first, array.first + array.size))
             elif array.size > 1 and key in (elements := array.elements(name)):
                 matches.append(np.array([array.first + elements.index(key)]))

@@ -1,0 +1,107 @@
+"""The measurements of several experiments, one after the other."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, final
+
+import numpy as np
+
+from .._util.errors import DataError, quoted
+from .data import Data
+
+
+@final
+@dataclass(frozen=True)
+class StudyData:
+    """The data of the experiments of a study, all with the same quantities.
+
+    `t`, `x` and `sd` hold the rows of all experiments, one after the other; each has
+    its own time zero. `rows` says where each begins and ends."""
+
+    parts: tuple[Data, ...]
+    labels: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.parts[0].names
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(note for part in self.parts for note in part.notes))
+
+    @property
+    def T(self) -> float:
+        """The last time of the longest record."""
+        return max(part.T for part in self.parts)
+
+    @cached_property
+    def t(self) -> np.ndarray:
+        return np.concatenate([part.t for part in self.parts])
+
+    @cached_property
+    def x(self) -> np.ndarray:
+        return np.concatenate([part.x for part in self.parts])
+
+    @cached_property
+    def sd(self) -> np.ndarray | None:
+        given = [part.sd for part in self.parts if part.sd is not None]
+        return np.concatenate(given) if given else None
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """The first row of each experiment, and the first one after it, [parts, 2]."""
+        ends = np.cumsum([0, *map(len, self.parts)])
+        return np.stack([ends[:-1], ends[1:]], axis=1)
+
+    def cut(self, array: np.ndarray) -> list[np.ndarray]:
+        """The rows of an array that belong to each experiment."""
+        return [array[first:last] for first, last in self.rows]
+
+    def with_values(self, x: np.ndarray) -> "StudyData":
+        """The same data with other values, of the shape of `x`."""
+        pairs = zip(self.parts, self.cut(x))
+        return StudyData(
+            tuple(part.with_fields(x=own) for part, own in pairs), self.labels
+        )
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __repr__(self) -> str:
+        return f"{len(self.parts)} experiments: {', '.join(self.labels)}"
+
+
+# What a fit may be made to: one data set, or those of a study.
+Records: TypeAlias = Data | StudyData
+
+
+def parts_of(data: Records) -> tuple[Data, ...]:
+    """The data of each experiment; one data set is a study of one experiment."""
+    return (data,) if isinstance(data, Data) else data.parts
+
+
+def longest_part(data: Records) -> Data:
+    """The data set with the longest record."""
+    return max(parts_of(data), key=lambda part: part.T)
+
+
+def study_data(parts: Sequence[Data], labels: Sequence[str]) -> StudyData:
+    """The data of several experiments, each of which has all quantities: a column of
+    NaN for one that was not measured there."""
+    with_sd = [label for part, label in zip(parts, labels) if part.sd is not None]
+    without = [label for part, label in zip(parts, labels) if part.sd is None]
+    if with_sd and without:
+        raise DataError(
+            f"The data of {quoted(with_sd[0])} have standard deviations, those of "
+            f"{quoted(without[0])} have none. Give them to all experiments or to none."
+        )
+    return StudyData(tuple(parts), tuple(labels))
+
+
+def each_part(data: Records, array: np.ndarray) -> Iterator[tuple[Data, np.ndarray]]:
+    """The data of each experiment with their rows of an array."""
+    if isinstance(data, Data):
+        yield data, array
+    else:
+        yield from zip(data.parts, data.cut(array))
