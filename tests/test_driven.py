@@ -14,6 +14,7 @@ from ddefind._least_squares.setup import make_setup
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._problem.parameters import parameter_vector, with_values
 from ddefind._problem.without_doses import without_doses
+from ddefind._solve.mesh import Mesh
 from ddefind._solve.solve import solve_mesh
 from ddefind._solve.time_grid import time_grid
 from support.driven_problems import Structure, T, random_problem, reference
@@ -50,6 +51,7 @@ def order_of(driven, solver, times):
     error with the most steps."""
     plain, exact = without_doses(driven.problem), reference(driven)(times)
     mesh, errors = time_grid(plain, T, solver, 4, max_step=0.2), []
+    assert isinstance(mesh, Mesh)
     for factor in (1, 2, 4):
         counts, tail = mesh.counts * factor, mesh.tail / factor
         finer = replace(mesh, counts=counts, tail=tail, capacity=2048, overlaps=True)
