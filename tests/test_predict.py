@@ -35,7 +35,6 @@ def two_states():
         dd.Data(t, x + noise, names="x"),
         parameters=start,
         optimizer=NEAR,
-        intervals=False,
         **QUIET,
     )
 

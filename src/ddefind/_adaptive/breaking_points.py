@@ -73,7 +73,7 @@ def switches_of(problem: Problem) -> Switches:
     moving, tables = problem.moving_times, problem.known_times
     added = {known.mover for known in tables}
     alone = np.array([j for j in range(moving.shape[0]) if j not in added], int)
-    ones = np.ones(len(alone))
+    ones: Any = np.ones(len(alone))
     times, jumps, before = [moving[alone]], [ones], [0 * ones]
     for known in tables:
         ones = np.ones(jnp.shape(known.times))

@@ -4,7 +4,7 @@
 times and amounts, which are constants, and the values of those that are parameters.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
@@ -129,12 +129,14 @@ class Jumps(NamedTuple):
 @final
 class Doses(eqx.Module):
     """All that is given to the states of a problem. `values` are the parameters by
-    name; `has_initial` says whether the problem has an `initial` of its own."""
+    name; `has_initial` says whether the problem has an `initial` of its own, and
+    `is_padded` whether some doses are never given."""
 
     values: dict[str, Any]
     events: tuple[Event, ...]
     dimension: int = eqx.field(static=True)
     has_initial: bool = eqx.field(static=True)
+    is_padded: bool = eqx.field(static=True, default=False)
 
     @property
     def sets(self) -> list[Event]:
@@ -249,7 +251,8 @@ def make_doses(
 
 def as_sequence(doses: Any) -> Sequence[Dose | SetState]:
     """The argument `doses` as a sequence."""
-    items = [doses] if isinstance(doses, Dose | SetState) else list(doses)
+    is_several = isinstance(doses, Iterable) and not isinstance(doses, str)
+    items: list[Any] = list(doses) if is_several else [doses]
     for item in items:
         if not isinstance(item, Dose | SetState):
             raise TypeError(
@@ -332,8 +335,8 @@ def _joined(group: list[Event]) -> Event:
             np.concatenate([p.numbers for p in parts])[order], parts[0].name
         )
 
-    parts = [together(name) for name in ("times", "amounts", "duration")]
-    return Event(first.state, *parts, first.is_set)
+    times, amounts = together("times"), together("amounts")
+    return Event(first.state, times, amounts, together("duration"), first.is_set)
 
 
 def check_doses(doses: Doses) -> None:
@@ -364,8 +367,10 @@ def check_doses(doses: Doses) -> None:
 
 def check_dose_times(doses: Doses | None, T: float) -> None:
     """Raise an error if a dose, whose time is known, is outside of [0, T]."""
-    for event in doses.events if doses is not None else ():
-        times = doses.times_of(event)  # type: ignore[union-attr]
+    if doses is None or doses.is_padded:
+        return
+    for event in doses.events:
+        times = doses.times_of(event)
         if not is_concrete(jnp.sum(times)):
             continue
         known = np.asarray(times)
