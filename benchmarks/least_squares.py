@@ -96,7 +96,9 @@ def _residuals(found: dd.Estimate) -> Callable:
         sensitivity = model.sensitivity(z, steps, points.times[-1])
         empty = jnp.zeros((*points.values.shape, 1 + z.shape[0]))
         memory = sensitivity.memory(CAPACITY)
-        seen, _ = sensitivity.visit(points, memory, write, empty)
+        seen, _ = sensitivity.visit(
+            points, (0, len(points.times)), memory, write, empty
+        )
         residual = roots * (seen[..., 0] - points.values)
         slopes = roots[..., None] * seen[..., 1:]
         return residual.ravel(), slopes.reshape(-1, z.shape[0])

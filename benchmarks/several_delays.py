@@ -10,8 +10,9 @@ import numpy as np
 from jax import lax
 
 import ddefind as dd
+from ddefind._least_squares.make_setup import make_setup
 from ddefind._least_squares.normal_equations import normal_equations
-from ddefind._least_squares.setup import MESH_CAPACITY, make_setup
+from ddefind._least_squares.setup import MESH_CAPACITY
 from ddefind._problem.parameters import parameter_vector
 from ddefind._solve.system import System
 from ddefind._solve.time_grid import time_grid

@@ -13,8 +13,8 @@ import numpy as np
 
 import ddefind as dd
 from ddefind._least_squares.batches import refine
+from ddefind._least_squares.make_setup import make_setup
 from ddefind._least_squares.other_history import free_values
-from ddefind._least_squares.setup import make_setup
 from ddefind._problem.history import Smooth
 from ddefind._problem.spline_basis import USUAL_CURVES, spline_basis
 

@@ -9,9 +9,9 @@ import pytest
 from support.command import run
 
 ROOT = Path(__file__).parent.parent
-BLOCK = re.compile(r"^```(sh|python|toml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(sh|python|toml|csv)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## ", re.MULTILINE)
-FILE = re.compile(r"# (\w+\.(?:py|toml))\n")
+FILE = re.compile(r"# ([\w-]+\.(?:py|toml|csv))\n")
 
 
 def commands(text):
@@ -32,7 +32,7 @@ ELSEWHERE = ("Several delays", "Other delays")
     [
         ("docs/command-line.md", ELSEWHERE),
         ("README.md", ()),
-        ("docs/experiments-from-files.md", ()),
+        pytest.param("docs/experiments-from-files.md", (), marks=pytest.mark.slow),
         pytest.param("docs/command-line.md", (), marks=pytest.mark.slow),
     ],
 )

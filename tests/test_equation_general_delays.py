@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._least_squares.setup import make_setup
+from ddefind._least_squares.make_setup import make_setup
 from ddefind._problem.delays import AbstractConstantDelay
 from ddefind._problem.general_delays import (
     AbstractGammaDelay,

@@ -6,7 +6,7 @@ from studies import process_noise
 from studies.process_noise import SYSTEMS, simulate
 
 import ddefind as dd
-from ddefind._least_squares.setup import make_setup
+from ddefind._least_squares.make_setup import make_setup
 from ddefind._shooting import shooting
 from ddefind._shooting.defects import linearise
 from ddefind._shooting.innovations import innovations

@@ -37,7 +37,7 @@ def test_right_models_fail_a_test_in_one_fit_of_twenty(n):
     for _ in range(100):
         e = random.normal(size=n)
         r = (e - basis @ (basis.T @ e))[:, None]
-        checks = run_tests(data, design[:, 1:2], r, basis[:, None, :], n - 6)
+        checks = run_tests(data, design[:, 1:2], r, basis[:, None], n - 6, False)
         failures += any(check.p * len(checks) < LEVEL for check in checks)
         for check in checks:
             tests.setdefault(check.test, []).append(check.p < LEVEL)

@@ -103,10 +103,9 @@ class TestStarts:
             b=dd.Parameter(upper=0.2),
         )
         noise, random = rough_noise(DATA), np.random.default_rng(0)
-        curve = setup.curve
-        assert curve is not None
-        theta = matched_starts(setup, 16, curve, noise, random)
-        again = perturbed_starts(setup, theta[:3], 16, curve, noise, random)
+        assert setup.has_curves
+        theta = matched_starts(setup, 16, noise, random)
+        again = perturbed_starts(setup, theta[:3], 16, noise, random)
         for each in (theta, again):
             assert np.all((each >= setup.lower) & (each <= setup.upper))
         assert theta.shape == again.shape == (16, 4)
@@ -114,10 +113,7 @@ class TestStarts:
     def test_the_users_start_is_the_first(self):
         given = dict(r=1.5, K=3.0, b=0.4, tau=0.7)
         setup = setup_of(MODEL.problem(given), DATA)
-        assert setup.curve is not None
-        theta = matched_starts(
-            setup, 8, setup.curve, rough_noise(DATA), np.random.default_rng(0)
-        )
+        theta = matched_starts(setup, 8, rough_noise(DATA), np.random.default_rng(0))
         np.testing.assert_array_equal(theta[0], list(given.values()))
         part = plain(r=1.5, tau=dd.Parameter(start=0.7, lower=0.5))
         drawn = draw_starts(part, 8, 1, np.random.default_rng(0))
@@ -125,9 +121,8 @@ class TestStarts:
 
     def test_matching_finds_what_the_slopes_say(self):
         setup = plain()
-        assert setup.curve is not None
         theta = np.tile([1.0, 1.0, 1.0, 1.0], (4, 1))
-        found = match_starts(setup, theta, setup.curve, rough_noise(DATA))
+        found = match_starts(setup, theta, rough_noise(DATA))
         np.testing.assert_allclose(found[0], list(TRUTH.values()), rtol=0.15)
 
     def test_no_curve_for_what_is_not_the_state(self):
@@ -199,7 +194,7 @@ class TestConventions:
         omega = setup.model.free.names.index("omega")
         found = np.full((3, len(setup.lower)), 5.0)
         random = np.random.default_rng(0)
-        theta = perturbed_starts(setup, found, 240, None, rough_noise(DATA), random)
+        theta = perturbed_starts(setup, found, 240, rough_noise(DATA), random)
         slow = theta[:, omega] < slow_frequency_limit(setup, theta)[:, 0]
         assert 0.4 < np.mean(slow) < 0.75
 

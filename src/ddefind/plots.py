@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._data.data import Data
+from ._figures.colours import DATA, LEARNED, START, TRUE
 from ._figures.panels import (
+    add_figure_legend,
     add_legend,
     axis_label,
     figure_of,
@@ -21,6 +23,7 @@ from ._figures.panels import (
     new_figure,
     show_once,
 )
+from ._figures.profile_panel import draw_profile
 from ._figures.time_axis import axis_times, set_time_axis, time_label
 from ._problem.problem import Problem
 from ._solve.solution import Solution
@@ -37,10 +40,10 @@ if TYPE_CHECKING:
     from ._results.estimate import Estimate
     from ._results.result import AbstractFit, FitResult
 
-# The colours of data, start, learned and true trajectories.
-DATA, START, LEARNED, TRUE = "#5a5a5a", "#d55e00", "#0072b2", "#000000"
 # The number of times at which trajectories are drawn.
 CURVE_POINTS = 801
+# How many experiments of a study stand side by side.
+_MOST_COLUMNS = 3
 # More dots than these are smaller, and an image within vector graphics.
 _MANY_DOTS = 2000
 
@@ -82,11 +85,12 @@ def plot_estimate(fit: "Estimate", ax: Any = None) -> "Figure":
     standard deviation of the noise.
 
     `ax` are axes to draw on: one for each quantity, or also one below each for the
-    residuals of those that were measured.
+    residuals of those that were measured. A study has such panels for each of its
+    experiments.
     """
-    data = fit.data
-    k, measured = len(data.names), np.any(np.isfinite(data.x), axis=0)
-    ratios = [r for m in measured for r in ((3, 1.3) if m else (3,))]
+    if fit.experiments:
+        return _plot_study(fit, ax)
+    k, ratios = len(fit.data.names), _height_ratios(fit)
     if ax is None:
         figure = new_figure(7, 0.95 * sum(ratios) + 0.6)
         axes = list(
@@ -96,6 +100,52 @@ def plot_estimate(fit: "Estimate", ax: Any = None) -> "Figure":
         )
     else:
         axes = given_axes(ax, k, len(ratios))
+    above = _draw_estimate(fit, axes)
+    return _finished(axes, above, ax is None)
+
+
+def _height_ratios(fit: "Estimate") -> list[float]:
+    """The heights of the panels of a fit: a low one for residuals below each quantity
+    that was measured."""
+    measured = np.any(np.isfinite(fit.data.x), axis=0)
+    return [r for m in measured for r in ((3, 1.3) if m else (3,))]
+
+
+def _plot_study(fit: "Estimate", ax: Any) -> "Figure":
+    """Draw every experiment of a study side by side, each with its own time axis."""
+    views = fit.experiments
+    ratios = [_height_ratios(view) for view in views.values()]
+    axes: list[list[Axes]] = []
+    if ax is None:
+        columns = min(len(views), _MOST_COLUMNS)
+        rows = -(-len(views) // columns)
+        height = 0.95 * max(map(sum, ratios)) + 0.6
+        figure = new_figure(max(7, 3.6 * columns), height * rows)
+        outer = figure.add_gridspec(rows, columns)
+        for number, each in enumerate(ratios):
+            inner = outer[divmod(number, columns)].subgridspec(
+                len(each), 1, height_ratios=each
+            )
+            panels = inner.subplots(sharex=True, squeeze=False)
+            axes.append(list(panels.ravel()))
+    else:
+        k = len(fit.data.names)
+        given = given_axes(ax, k * len(views))
+        axes = [given[first : first + k] for first in range(0, len(given), k)]
+    above = []
+    for (label, view), panels in zip(views.items(), axes):
+        above += _draw_estimate(view, panels)
+        panels[0].set_title(label, loc="left", fontsize="medium")
+        _finished(panels, [], ax is None)
+    if ax is None:
+        add_figure_legend(above)
+    return figure_of(above)
+
+
+def _draw_estimate(fit: "Estimate", axes: "Sequence[Axes]") -> "list[Axes]":
+    """Draw a fit on its panels; returns those of the quantities."""
+    data = fit.data
+    k, measured = len(data.names), np.any(np.isfinite(data.x), axis=0)
     rest, above = list(axes), []
     t = np.linspace(fit.time_zero, data.T, CURVE_POINTS)
     learned = learned_curve(fit, t)
@@ -114,7 +164,7 @@ def plot_estimate(fit: "Estimate", ax: Any = None) -> "Figure":
         if measured[index] and len(axes) > k:
             _draw_residuals(rest.pop(0), data, residuals[:, index])
     axes[-1].set_xlabel(time_label(data))
-    return _finished(axes, above, ax is None)
+    return above
 
 
 def plot_prediction(prediction: "Prediction", ax: Any = None) -> "Figure":
@@ -199,66 +249,10 @@ def plot_profiles(
     rises = [np.max(p.r / p.quantile) for p in profiles if len(p.r)]
     top = float(max(rises, default=1.0))
     for index, (panel, profile) in enumerate(zip(axes, profiles)):
-        _draw_profile(panel, profile, f"{100 * level:g}%", min(max(top**2, 1.35), 3.0))
+        draw_profile(panel, profile, f"{100 * level:g}%", min(max(top**2, 1.35), 3.0))
         if ax is not None or index % columns == 0:
             panel.set_ylabel("rise of chi-square")
     return _finished(axes, [], ax is None)
-
-
-def _draw_profile(ax: "Axes", profile: "Profile", share: str, top: float) -> None:
-    """Draw a profile up to `top` times the rise that bounds its interval."""
-    from matplotlib.ticker import MaxNLocator
-
-    if not len(profile.values):
-        middle, about = (0.5, 0.5), "not followed"
-        ax.annotate(about, middle, xycoords="axes fraction", ha="center")
-        ax.set_xlabel(profile.name)
-        return
-    ax.plot(*_smooth_profile(profile), color=LEARNED, lw=1)
-    ax.plot(profile.values, profile.r**2, ".", color=LEARNED, ms=4)
-    height = profile.quantile**2
-    ax.axhline(height, color=START, lw=1, ls="--")
-    low, high = profile.interval
-    for end in (low, high):
-        if np.isfinite(end):
-            ax.axvline(end, color=DATA, lw=1, ls=":")
-    ax.set_ylim(-0.06 * height, 1.05 * top * height)
-    # In the middle, where the profile is low.
-    ax.annotate(
-        share,
-        (0.5, height),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, 2),
-        textcoords="offset points",
-        ha="center",
-        va="bottom",
-        color=START,
-        fontsize="small",
-    )
-    ax.set_title(f"{share} interval {_limits(low, high)}", fontsize="small")
-    ax.set_xlabel(axis_label(profile.name))
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=4, min_n_ticks=2))
-
-
-def _limits(low: float, high: float) -> str:
-    """Return an interval as the title of its profile."""
-    if np.isfinite(low) and np.isfinite(high):
-        return f"[{low:.4g}, {high:.4g}]"
-    if np.isfinite(low):
-        return f"> {low:.4g}"
-    return f"< {high:.4g}" if np.isfinite(high) else "without limits"
-
-
-def _smooth_profile(profile: "Profile") -> tuple[np.ndarray, np.ndarray]:
-    """Return values between those that were fitted, and the rise of chi-square there.
-
-    The signed square root of the rise is interpolated linearly, since it is almost a
-    straight line, and then squared.
-    """
-    values = profile.values
-    finer = np.linspace(values[:-1], values[1:], 12).T.ravel()
-    signed_root = np.sign(values - profile.estimate) * profile.r
-    return finer, np.interp(finer, values, signed_root) ** 2
 
 
 def _draw_learned(

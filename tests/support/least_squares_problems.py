@@ -6,8 +6,9 @@ import numpy as np
 from scipy.optimize import least_squares
 
 import ddefind as dd
+from ddefind._least_squares.make_setup import make_setup
 from ddefind._least_squares.normal_equations import normal_equations
-from ddefind._least_squares.setup import CAPACITY, make_setup
+from ddefind._least_squares.setup import CAPACITY
 
 from .options import Options
 from .unchecked import unchecked
@@ -62,7 +63,7 @@ def residual_rows(setup, points, n):
 
         empty = jnp.zeros((*points.values.shape, 1 + theta.shape[0]))
         memory = sensitivity.memory(CAPACITY)
-        seen, _ = sensitivity.visit(points, memory, add, empty)
+        seen, _ = sensitivity.visit(points, (0, len(points.times)), memory, add, empty)
         residual = roots * (seen[..., 0] - points.values)
         return residual.ravel(), (roots[..., None] * seen[..., 1:]).reshape(
             -1, theta.shape[0]

@@ -289,7 +289,7 @@ def _squares(structure: Structure, case: Case):
     memory = jax.tree.map(
         lambda a: jnp.full_like(a, jnp.nan), sensitivity.memory(mesh.capacity)
     )
-    return sensitivity.visit(points, memory, write, rows)[0]
+    return sensitivity.visit(points, (0, len(points.times)), memory, write, rows)[0]
 
 
 @cache

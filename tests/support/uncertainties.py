@@ -5,8 +5,8 @@ import numpy as np
 import ddefind as dd
 from ddefind._inference.covariance import Uncertainty
 from ddefind._least_squares.batches import RefinedFits
+from ddefind._least_squares.make_setup import make_setup
 from ddefind._least_squares.search import SearchResult
-from ddefind._least_squares.setup import make_setup
 from ddefind._problem.general_delays import is_general
 
 

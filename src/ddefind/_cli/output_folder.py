@@ -150,7 +150,7 @@ def _curve(fit: Estimate | FitResult, group: str) -> str:
     """Return the fitted quantities at many times, with their bands where there are any,
     as the text of a CSV file. The times are those of the source of the data. In a study
     the column `group` names the experiment."""
-    views = getattr(fit, "experiments", {})
+    views = fit.experiments if isinstance(fit, Estimate) else {}
     if not views:
         return csv_text(_curve_rows(fit))
     return csv_text(

@@ -62,7 +62,7 @@ def _chosen(fit: "Estimate", experiment: str | None) -> "dict[str | None, Estima
     fit, without a label."""
     from .._util.errors import did_you_mean, quoted
 
-    views = getattr(fit, "experiments", {})
+    views = fit.experiments
     if experiment is None:
         return {**views} if views else {None: fit}
     if experiment not in views:

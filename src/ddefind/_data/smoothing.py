@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .data import Data
+from .study_data import Records, each_part, parts_of
 
 # If there are more points, they are averaged in this many bins, which is enough for a
 # smooth curve.
@@ -128,7 +129,7 @@ def _smoothed(t: np.ndarray, x: np.ndarray) -> _Spline:
     return best_spline
 
 
-def spread(data: Data) -> np.ndarray:
+def spread(data: Records) -> np.ndarray:
     """Return the standard deviation of each quantity. Of a quantity that does not vary
     it is the absolute value, or 1 if that is zero or nothing was measured."""
     spreads = []
@@ -140,42 +141,38 @@ def spread(data: Data) -> np.ndarray:
     return np.where(spreads > 0, spreads, 1.0)
 
 
-def smooth_variance(data: Data, weights: np.ndarray) -> np.ndarray:
+def smooth_variance(data: Records, weights: np.ndarray) -> np.ndarray:
     """The variance of each quantity around its smoothing spline, in units of the
-    `weights`, which have the shape of `data.x`; NaN if there are too few values."""
+    `weights`, which have the shape of `data.x`; NaN if there are too few values. In a
+    study every experiment has a spline of its own."""
     variances = []
     for column in range(data.x.shape[1]):
-        t, x = _points(data, column)
-        if len(np.unique(t)) < 5:
-            variances.append(np.nan)
-            continue
-        spline = _smoothed(*_bins(t, x))
-        weight = weights[np.isfinite(data.x[:, column]), column]
-        freedom = max(len(t) - 2 - spline.curvatures, 1.0)
-        variances.append(float(np.sum(weight * (x - spline(t)) ** 2) / freedom))
+        squares, freedom = 0.0, 0.0
+        for part, own in each_part(data, weights):
+            t, x = _points(part, column)
+            if len(np.unique(t)) < 5:
+                continue
+            spline = _smoothed(*_bins(t, x))
+            weight = own[np.isfinite(part.x[:, column]), column]
+            freedom += max(len(t) - 2 - spline.curvatures, 1.0)
+            squares += float(np.sum(weight * (x - spline(t)) ** 2))
+        variances.append(squares / freedom if freedom else np.nan)
     return np.array(variances)
 
 
-def rough_noise(data: Data) -> np.ndarray:
+def rough_noise(data: Records) -> np.ndarray:
     """Estimate the standard deviation of the noise of each quantity.
 
     It is estimated from the distance of each point to the straight line between its two
     neighbours (Gasser, Sroka and Jennen-Steinmetz), and is at least a millionth of the
     spread of the quantity.
     """
-    least = 1e-6 * spread(data)
-    return np.array(
-        [max(_noise(*_points(data, c)), low) for c, low in enumerate(least)]
-    )
-
-
-def _noise(t: np.ndarray, x: np.ndarray) -> float:
-    """Return the root mean square distance of points to the lines between their
-    neighbours, each scaled to the variance of the noise."""
-    if len(t) < 3:
-        return 0.0
-    distance, variance = _distances(t, x)
-    return float(np.sqrt(np.mean(distance**2 / variance)))
+    least, noise = 1e-6 * spread(data), []
+    for column in range(len(least)):
+        points = [_points(part, column) for part in parts_of(data)]
+        squares = np.concatenate([scatter(*each) ** 2 for each in points])
+        noise.append(np.sqrt(np.mean(squares)) if len(squares) else 0.0)
+    return np.maximum(noise, least)
 
 
 def scatter(t: np.ndarray, x: np.ndarray) -> np.ndarray:
@@ -183,20 +180,13 @@ def scatter(t: np.ndarray, x: np.ndarray) -> np.ndarray:
     its neighbours, scaled to the size of its noise."""
     if len(t) < 3:
         return np.zeros(0)
-    distance, variance = _distances(t, x)
-    return distance / np.sqrt(variance)
-
-
-def _distances(t: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distances of points to the lines between their neighbours, and their
-    variances in units of the noise's."""
     gap = t[2:] - t[:-2]
     left = np.where(gap > 0, (t[2:] - t[1:-1]) / np.where(gap > 0, gap, 1.0), 0.5)
     distance = left * x[:-2] + (1 - left) * x[2:] - x[1:-1]
-    return distance, left**2 + (1 - left) ** 2 + 1
+    return distance / np.sqrt(left**2 + (1 - left) ** 2 + 1)
 
 
-def _points(data: Data, column: int) -> tuple[np.ndarray, np.ndarray]:
+def _points(data: Records, column: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the times and values at which a quantity was measured."""
     measured = np.isfinite(data.x[:, column])
     return data.t[measured], data.x[measured, column]

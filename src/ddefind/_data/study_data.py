@@ -49,6 +49,18 @@ class StudyData:
         return np.concatenate(given) if given else None
 
     @cached_property
+    def below(self) -> np.ndarray | None:
+        """Which values are only known to be below a limit; None if there are none."""
+        if all(part.below is None for part in self.parts):
+            return None
+        return np.concatenate(
+            [
+                np.zeros(part.x.shape, bool) if part.below is None else part.below
+                for part in self.parts
+            ]
+        )
+
+    @cached_property
     def rows(self) -> np.ndarray:
         """The first row of each experiment, and the first one after it, [parts, 2]."""
         ends = np.cumsum([0, *map(len, self.parts)])

@@ -89,14 +89,26 @@ def figure_of(axes: Sequence["Axes"]) -> "Figure":
     return figure
 
 
-def add_legend(axes: Sequence["Axes"], is_new: bool) -> None:
-    """Add one legend for all panels: above the first one or, if the figure is not new
-    but the user's, within it."""
+def add_figure_legend(axes: Sequence["Axes"]) -> None:
+    """Add one legend for all panels above all of them."""
+    handles, labels = _entries(axes)
+    place: dict[str, Any] = {"loc": "outside upper left", "ncols": len(labels)}
+    figure_of(axes).legend(handles, labels, frameon=False, fontsize="small", **place)
+
+
+def _entries(axes: Sequence["Axes"]) -> tuple[list[Any], list[str]]:
+    """Return the lines of all panels, and what they are called, each once."""
     entries: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels()):
             entries.setdefault(label, handle)
-    handles, labels = list(entries.values()), list(entries)
+    return list(entries.values()), list(entries)
+
+
+def add_legend(axes: Sequence["Axes"], is_new: bool) -> None:
+    """Add one legend for all panels: above the first one or, if the figure is not new
+    but the user's, within it."""
+    handles, labels = _entries(axes)
     if is_new:
         columns = 2 if max(map(len, labels)) > 20 and len(labels) > 3 else len(labels)
         place: dict[str, Any] = {

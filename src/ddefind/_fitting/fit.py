@@ -14,8 +14,10 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
+from .._util import wording
 from .._util.errors import check_instance, quoted
 from .bare_model import problem_of
+from .experiment import Experiment
 from .given_parts import with_given
 from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
@@ -31,12 +33,15 @@ from .request import (
     LeastSquaresKeywords,
     read_options,
 )
+from .study import make_study, read_experiments
 
 # Above this number of parameters the normal equations cost more than they save.
 _MOST_FOR_LEAST_SQUARES = 200
 
 # What `fit` fits: a callable object is a right-hand side alone.
 Model: TypeAlias = Problem | Equation | Callable[..., Any]
+# One data set, or the experiments of a study.
+Measurements: TypeAlias = Data | Experiment | Sequence[Experiment]
 # The arguments of `fit_many`: one for all fits, or one for each.
 Problems: TypeAlias = Model | Sequence[Problem]
 DataSets: TypeAlias = Data | Sequence[Data]
@@ -66,7 +71,7 @@ def _with_options_listed(function: _Function) -> _Function:
 @overload
 def fit(
     problem: Model,
-    data: Data,
+    data: Measurements,
     *,
     optimizer: LeastSquares | MultipleShooting,
     **options: Unpack[LeastSquaresKeywords],
@@ -74,7 +79,7 @@ def fit(
 @overload
 def fit(
     problem: Model,
-    data: Data,
+    data: Measurements,
     *,
     optimizer: AbstractOptimizer,
     **options: Unpack[FitKeywords],
@@ -82,7 +87,7 @@ def fit(
 @overload
 def fit(
     problem: Equation,
-    data: Data,
+    data: Measurements,
     *,
     optimizer: None = None,
     **options: Unpack[LeastSquaresKeywords],
@@ -90,7 +95,7 @@ def fit(
 @overload
 def fit(
     problem: Model,
-    data: Data,
+    data: Measurements,
     *,
     optimizer: AbstractMethod | None = None,
     **options: Unpack[FitKeywords],
@@ -98,7 +103,7 @@ def fit(
 @_with_options_listed
 def fit(
     problem: Model,
-    data: Data,
+    data: Measurements,
     *,
     optimizer: AbstractMethod | None = None,
     **options: Unpack[FitKeywords],
@@ -119,7 +124,7 @@ def fit(
       and a constant history.
     - `data`: the measurements. If they begin later than one length of the record after
       time zero, and the equation is the same at all times, times are counted from the
-      first one.
+      first one. A list of `Experiment`s is a study: they are fitted together.
     - `optimizer`: the method: `LeastSquares()`, `MultipleShooting()` for systems that
       are themselves disturbed, `Adam()`, `RMSProp()`, `SGD()` or `LBFGS()`.
     - `history`: for an `Equation`, another history than its own. With `"auto"` the
@@ -167,11 +172,60 @@ def fit(
     True
     """
     given = read_options("fit", options)
+    experiments = read_experiments(data)
+    if experiments is not None:
+        return _fit_study(problem, experiments, optimizer, given)
     check_instance("data", data, Data, "Data(t, x)")
+    assert isinstance(data, Data)
     problem = with_given(problem, given)
     if isinstance(problem, Equation) and depends_on_data(problem, given):
         return fit_with_data(problem, data, optimizer, given, _fit)
     return _fit(problem, data, optimizer, given)
+
+
+def _fit_study(
+    problem: Model,
+    experiments: Sequence[Experiment],
+    optimizer: AbstractMethod | None,
+    given: FitOptions,
+) -> Any:
+    """The joint fit of several experiments, or the fit of a single one."""
+    if isinstance(problem, Equation) and (kind := depends_on_data(problem, given)):
+        raise ValueError(
+            f"{wording.history(kind)} is for one data set. Choose another history for "
+            "a study, such as `affine`."
+        )
+    if not isinstance(optimizer, LeastSquares | None):
+        raise ValueError(
+            f"A study is fitted by least squares: leave out {wording.METHOD}."
+        )
+    equation = _equation(problem, given)
+    study = make_study(
+        experiments, equation, lambda each: _experiment_problem(problem, each, given)
+    )
+    noisy = [with_noise_of(p, study.data, given.noise) for p in study.problems]
+    study = replace(study, problems=tuple(noisy))
+    first = study.data.parts[0]
+    given = _with_settings_of(equation, first, given)
+    method = _method(optimizer or LeastSquares(), study.problems[0], given)
+    if len(experiments) == 1:
+        known = {name: Fixed(value) for name, value in study.values[0].items()}
+        given = replace(given, parameters={**(given.parameters or {}), **known})
+        task = FitTask(study.problems[0], first, {}, given.seed, equation)
+    else:
+        task = FitTask(study.problems[0], first, {}, given.seed, equation, study)
+    return method.fit(task, given)
+
+
+def _experiment_problem(
+    problem: Model, experiment: Experiment, given: FitOptions
+) -> Problem:
+    """The problem of one experiment, with its own inputs and doses beside those of
+    all."""
+    inputs = {**(given.inputs or {}), **(experiment.inputs or {})}
+    doses = [*(given.doses or ()), *experiment.doses]
+    own = replace(given, inputs=inputs or None, doses=doses or None)
+    return _problem(with_given(problem, own), experiment.data, own)
 
 
 def _fit(

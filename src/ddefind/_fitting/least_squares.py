@@ -15,11 +15,13 @@ from .._data.smoothing import spread
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
 from .._least_squares.explore import FIRST_LOOK, SECOND_LOOK, follows_data
+from .._least_squares.make_setup import make_setup
 from .._least_squares.other_history import free_values, moved_to, with_more_starts
 from .._least_squares.search import PHASES, search
-from .._least_squares.setup import FitSetup, make_setup
+from .._least_squares.setup import FitSetup
 from .._least_squares.smooth_history import LENGTH, with_roughness_priors
 from .._least_squares.solver_choice import another_solver
+from .._least_squares.study_setup import make_study_setup
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
@@ -159,7 +161,11 @@ class LeastSquares(AbstractMethod):
         `report(phase, fits, delays, message)` is called after each phase of the
         search; the message says why the search goes on."""
         began = time.perf_counter()
-        check_problem_and_data(task.problem, task.data)
+        if task.study is None:
+            check_problem_and_data(task.problem, task.data)
+        else:
+            for problem, part in zip(task.study.problems, task.study.data.parts):
+                check_problem_and_data(problem, part)
         check_any_solver(options.solver)
         steps = options.steps_per_delay
         steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
@@ -171,15 +177,12 @@ class LeastSquares(AbstractMethod):
             options = replace(options, solver=affine.solver)
 
         def setup_with(solver: AbstractSolver | AbstractAdaptive):
-            return make_setup(
-                task.problem,
-                task.data,
-                settings,
-                solver,
-                steps,
-                self.huber,
-                task.seed,
-                workers,
+            how = solver, steps, self.huber, task.seed, workers
+            if task.study is None:
+                return make_setup(task.problem, task.data, settings, *how)
+            study = task.study
+            return make_study_setup(
+                study.problems, study.data, settings, study.values, *how
             )
 
         setup, problem = setup_with(default_solver(task.problem, options.solver))
@@ -202,7 +205,7 @@ class LeastSquares(AbstractMethod):
                 setup, minima = other, [each.theta for each in result.minima]
                 known = np.stack(minima) if minima else None
                 result = search(setup, self.starts, task.seed, after_phase, known)
-        if affine is not None:
+        if affine is not None and isinstance(problem, Problem):
             more = _bent(setup, problem, affine)
             result = with_more_starts(setup, result, more, task.seed)
         seconds = time.perf_counter() - began
@@ -312,8 +315,9 @@ def _better_fit(estimate: Estimate) -> Estimate | None:
         before, after = result.best.loss[0], found.best.loss[0]
     if not after < before:
         return None
+    problem = estimate.problems or estimate.problem
     moved = make_estimate(
-        setup, estimate.problem, found, estimate.seed, estimate.seconds, estimate.model
+        setup, problem, found, estimate.seed, estimate.seconds, estimate.model
     )
     return replace(moved, histories=estimate.histories)
 

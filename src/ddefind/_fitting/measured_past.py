@@ -154,6 +154,7 @@ def _fit_from(
         t=data.t[is_later] - zero,
         x=data.x[is_later],
         sd=None if data.sd is None else data.sd[is_later],
+        below=None if data.below is None else data.below[is_later],
     )
     text, names = model.texts[0], _start_names(model)
     lines = [f"{state}(0) = {name}" for state, name in zip(model.states, names)]

@@ -197,7 +197,7 @@ def _starts(first: Estimate) -> np.ndarray:
         return minima
     random = np.random.default_rng(first.seed)
     noise = rough_noise(setup.data)
-    matched = matched_starts(setup, _MATCHED, setup.curve, noise, random)
+    matched = matched_starts(setup, _MATCHED, noise, random)
     return np.concatenate([minima, matched])
 
 

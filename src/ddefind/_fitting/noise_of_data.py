@@ -1,10 +1,10 @@
-"""The noise of a fit: a model for each measured quantity, where the user asks for one."""
+"""The noise of a fit: a model for each measured quantity, where one is asked for."""
 
 from typing import Any
 
 import numpy as np
 
-from .._data.data import Data
+from .._data.study_data import Records
 from .._problem.problem import Problem, with_noise
 from .._util import wording
 from ..noise._gaussian import Gaussian
@@ -12,7 +12,7 @@ from ..noise._read_noise import read_noise, with_given
 from .least_squares import LeastSquares
 
 
-def with_noise_of(problem: Problem, data: Data, noise: Any) -> Problem:
+def with_noise_of(problem: Problem, data: Records, noise: Any) -> Problem:
     """The problem with the noise that a fit has: as the argument `noise` says, or else
     the problem's own. Where there is none it is Gaussian, and least squares finds it,
     unless some values are only known to be below a limit."""

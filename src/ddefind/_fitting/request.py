@@ -17,6 +17,7 @@ from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
 from .._util.errors import did_you_mean, shown
 from .._util.progress import Progress
+from .study import Study
 
 
 @final
@@ -26,13 +27,15 @@ class FitTask:
 
     `starts` are start values of this fit alone, by name, and `seed` is that of its
     random starts. `equation` is the text equation that the problem was made from, if it
-    was made from one."""
+    was made from one. In a `study` the problem and the data are those of the first
+    experiment."""
 
     problem: Problem
     data: Data
     starts: Mapping[str, float]
     seed: int
     equation: Equation | None
+    study: Study | None = None
 
 
 class LeastSquaresKeywords(TypedDict, total=False):

@@ -9,6 +9,7 @@
   says how much it explains.
 - `assessment.py` computes what is printed with a fit: intervals, verdicts and tests.
 - `disturbed.py` does so for fits with process noise, and predicts their paths.
+- `fitted_noise.py` knows the noise of fits by likelihood.
 - `bootstrap.py` and `posterior.py` sample the distribution of the estimates.
 - `predict.py`, `derived.py` and `stability.py` draw conclusions from the fit, with
   standard errors by the `delta_method.py`. Stability needs `linearise.py` and
@@ -17,6 +18,6 @@
 
 Begin with `covariance.py`.
 
-May import: `_util`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`, `plots`,
-`_loss`, `_least_squares`, `_shooting`.
+May import: `_util`, `noise`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`,
+`plots`, `_loss`, `_least_squares`, `_shooting`.
 """

@@ -13,12 +13,13 @@ import equinox as eqx
 import numpy as np
 
 from .._least_squares import levenberg_marquardt
-from .._least_squares.observe import observed
+from .._least_squares.observe import observed_at_data
 from .._problem.network_weights import named_indices, networks_of
 from .combinations import Combination, determined_combinations
 from .covariance import Uncertainty
 from .exchanges import delay_parameters, exchange_notes, find_exchanges
 from .explained import Explained, explained
+from .fitted_noise import information_roots, quantile_residuals
 from .history_check import OtherHistory, other_history
 from .identifiability import Verdict, not_judged, verdicts
 from .misfit import find_misfit
@@ -97,7 +98,7 @@ def _all_profiles(uncertainty: Uncertainty, level: float) -> list[Profile]:
     """The profiles of all parameters. Those of the weights of networks, which mean
     nothing one by one, are not followed."""
     model, theta = uncertainty.setup.model, uncertainty.theta
-    names, q = model.free.names, uncertainty.quantile(level)
+    names, q = model.free.names, uncertainty.profile_quantile(level)
     networks = networks_of(eqx.combine(model.learned, model.fixed), names)
     named = named_indices(len(names), networks)
     followed = dict(zip(named, compute_profiles(uncertainty, level, named)))
@@ -181,12 +182,19 @@ def has_fit(uncertainty: Uncertainty) -> bool:
 def model_values(uncertainty: Uncertainty) -> np.ndarray:
     """The model at the times of the data, [N, k, 1 + p]: the value of each quantity,
     and its derivatives for the p free parameters."""
-    setup, best = uncertainty.setup, uncertainty.search_result.best
-    data, steps = setup.data, int(best.n[0])
-    return observed(setup.model, uncertainty.theta, data.t, steps, len(data.names))
+    best = uncertainty.search_result.best
+    return observed_at_data(uncertainty.setup, uncertainty.theta, int(best.n[0]))
 
 
-def standard_deviations(uncertainty: Uncertainty) -> np.ndarray:
+def residuals_of(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
+    """Data minus model in units of the noise, or quantile residuals where the noise has
+    a model; NaN where nothing was measured."""
+    if uncertainty.setup.model.likelihood is not None:
+        return quantile_residuals(uncertainty, fitted)
+    return (uncertainty.setup.data.x - fitted) / _standard_deviations(uncertainty)
+
+
+def _standard_deviations(uncertainty: Uncertainty) -> np.ndarray:
     """The standard deviation of the noise, as given with the data or as estimated for
     each quantity."""
     given = uncertainty.setup.data.sd
@@ -208,16 +216,20 @@ def test_residuals(
     is_exact = status == levenberg_marquardt.EXACT and not result.interrupted
     if is_exact or not has_fit(uncertainty) or not np.all(np.isfinite(fitted)):
         return ()
-    sd = np.broadcast_to(standard_deviations(uncertainty), data.x.shape)
+    if setup.model.likelihood is None:
+        sd = np.broadcast_to(_standard_deviations(uncertainty), data.x.shape)
+    else:
+        sd = 1 / information_roots(uncertainty, fitted)
     with np.errstate(over="ignore", invalid="ignore"):
         directions = values[..., 1:] / sd[..., None] @ uncertainty.covariance_factor
     # Derivatives may overflow where values do not; then no direction is removed.
     if not np.all(np.isfinite(directions[np.isfinite(data.x)])):
         directions = directions[..., :0]
-    residuals = (data.x - fitted) / sd
+    residuals = residuals_of(uncertainty, fitted)
     if huber is not None:
         residuals = np.clip(residuals, -huber, huber)
-    tests = run_tests(data, fitted, residuals, directions, uncertainty.freedom)
+    is_known, freedom = uncertainty.noise_is_known, uncertainty.freedom
+    tests = run_tests(data, fitted, residuals, directions, freedom, is_known)
     if huber is not None:
         tests = [test for test in tests if test.test == WHITE]
     return tuple(tests)

@@ -1,7 +1,7 @@
 """The bootstrap: how the estimates scatter over simulated repetitions of the data."""
 
 from dataclasses import dataclass, field
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .._util.text_table import (
     table_lines,
 )
 from .covariance import Uncertainty
+from .fitted_noise import simulated
 
 Kind = Literal["parametric", "residual"]
 _FAILED = (LIMIT, STUCK, NO_START)
@@ -119,12 +120,20 @@ def bootstrap(
         raise ValueError(f'`kind` must be "parametric" or "residual", not {kind!r}.')
     setup, best = uncertainty.setup, uncertainty.search_result.best
     random = np.random.default_rng(seed)
-    times, _, weights = uncertainty.search_result.points
-    points = Points(
-        np.broadcast_to(times, (n, *times.shape)),
-        fitted + _simulated_noise(uncertainty, fitted, n, kind, random),
-        np.broadcast_to(weights, (n, *weights.shape)),
-    )
+    if setup.model.likelihood is not None:
+        if kind == "residual":
+            raise ValueError(
+                'A fit with a noise model has the `kind` "parametric" alone: its '
+                "residuals differ from value to value."
+            )
+        points: Any = simulated(uncertainty, fitted, n, random)
+    else:
+        times, _, weights = uncertainty.search_result.points
+        points = Points(
+            np.broadcast_to(times, (n, *times.shape)),
+            fitted + _simulated_noise(uncertainty, fitted, n, kind, random),
+            np.broadcast_to(weights, (n, *weights.shape)),
+        )
     theta = np.repeat(best.theta, n, axis=0)
     fits = refine(setup, theta, points, np.repeat(best.n, n))
     failed = np.isin(fits.status, _FAILED) | ~np.isfinite(fits.loss)

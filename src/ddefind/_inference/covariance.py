@@ -7,12 +7,13 @@ all others: directions that the data do not determine, and values on a bound.
 
 Confidence intervals come from the profile likelihood (`profile_intervals.py`)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
+from .._data.data import Data
 from .._least_squares.batches import refine
 from .._least_squares.degrees_of_freedom import degrees_of_freedom, residual_variance
 from .._least_squares.search import SearchResult
@@ -38,10 +39,16 @@ def quantile(level: float, freedom: int | None) -> float:
 class Uncertainty:
     """The uncertainty of the estimates of a least-squares fit.
 
-    Arrays have one element (or row) for each free value."""
+    Arrays have one element (or row) for each free value.
+
+    Of one experiment of a `study`, it is the part of the study's uncertainty that
+    belongs to the values of this experiment; `place` are their numbers there, -1 for a
+    value that is known."""
 
     setup: FitSetup
     search_result: SearchResult
+    study: "Uncertainty | None" = None
+    place: np.ndarray | None = None
 
     @property
     def theta(self) -> np.ndarray:
@@ -61,11 +68,41 @@ class Uncertainty:
         n = np.full(len(theta), int(result.best.n[0]))
         return refine(self.setup, theta, result.points, n, limit=1).loss
 
+    @cached_property
+    def parts(self) -> tuple["Uncertainty", ...]:
+        """The uncertainty in each experiment of a study, or this one alone."""
+        joint, data = self.setup.joint, self.setup.data
+        if joint is None or isinstance(data, Data):
+            return (self,)
+        found, result = [], self.search_result
+        for e, (first, last) in enumerate(data.rows):
+            local = self.setup.local(self.theta, e)
+            rows = [
+                None if a is None else np.asarray(a)[first:last] for a in result.points
+            ]
+            own = replace(
+                result,
+                best=replace(result.best, theta=local[None]),
+                points=type(result.points)(*rows),
+                minima=(),
+            )
+            found.append(Uncertainty(self.setup.parts[e], own, self, joint.place[e]))
+        return tuple(found)
+
+    def _of_study(self, array: np.ndarray, known: Any) -> np.ndarray:
+        """What an array of the study, with a first axis over its free values, holds for
+        those of this experiment; `known` for those that are known."""
+        assert self.place is not None
+        is_free = (self.place >= 0).reshape(-1, *(1,) * (array.ndim - 1))
+        return np.where(is_free, array[self.place], known)
+
     # What the data determine.
 
     @cached_property
     def at_bound(self) -> np.ndarray:
         """Which estimates are on a bound."""
+        if self.study is not None:
+            return self._of_study(self.study.at_bound, False)
         width = self.setup.upper - self.setup.lower
         near = 1e-9 * np.where(np.isfinite(width), width, 0.0)
         theta = self.theta
@@ -77,6 +114,8 @@ class Uncertainty:
 
         Zero means that the data do not depend on the value: doubling it would change
         the residuals by less than 1e-7 of the noise."""
+        if self.study is not None:
+            return self._of_study(self.study.sensitivity_norms, 0.0)
         best = self.search_result.best
         if not np.isfinite(best.loss[0]):
             return np.zeros(len(self.theta))
@@ -118,6 +157,8 @@ class Uncertainty:
         """The directions that the data do not determine, as columns, of shape
         (p, directions). An element is a change of a value multiplied by its sensitivity
         norm."""
+        if self.study is not None:
+            return self._of_study(self.study.undetermined, 0.0)
         eigenvalues, vectors = self._eigen
         is_zero = eigenvalues <= _ZERO_EIGENVALUE
         directions = np.zeros((len(self.theta), int(np.sum(is_zero))))
@@ -127,6 +168,8 @@ class Uncertainty:
     @cached_property
     def without_influence(self) -> np.ndarray:
         """Which values have no influence, or are part of an undetermined direction."""
+        if self.study is not None:
+            return self._of_study(self.study.without_influence, False)
         return np.any(np.abs(self.undetermined) > 1e-4, axis=1) | (
             self.sensitivity_norms == 0
         )
@@ -137,21 +180,40 @@ class Uncertainty:
     def freedom(self) -> int:
         """Degrees of freedom: measured values less determined directions; see
         `_least_squares/degrees_of_freedom.py`."""
-        return degrees_of_freedom(self.setup.count, determined=self.dimension)
+        if self.study is not None:
+            return self.study.freedom
+        determined = self.dimension
+        if self.setup.model.likelihood is not None:
+            # Those of the noise cost none.
+            paths = np.array(self.setup.model.free.paths)[self._informative]
+            determined -= sum(path.startswith("noise.") for path in paths)
+        return degrees_of_freedom(self.setup.count, determined=determined)
 
     @cached_property
     def residual_variance(self) -> float:
         """The variance of a weighted residual, by which sums of squares become
         chi-squares; one where the noise is given."""
+        if self.study is not None:
+            return self.study.residual_variance
         loss = float(self.search_result.best.loss_above_rounding[0])
         return residual_variance(
             loss, self.freedom, is_known=self.setup.weights_are_absolute
         )
 
+    @property
+    def noise_is_known(self) -> bool:
+        """Whether the noise is given, and nothing of it was learned."""
+        likelihood = self.setup.model.likelihood
+        if likelihood is not None:
+            return len(self.theta) == likelihood.others
+        return self.setup.data.sd is not None
+
     @cached_property
     def noise_unknown(self) -> bool:
         """Whether the noise is neither given nor can be estimated, since there are no
         more values than determined directions. Then no standard error is known."""
+        if self.study is not None:
+            return self.study.noise_unknown
         return (
             not self.setup.weights_are_absolute and self.setup.count <= self.dimension
         )
@@ -191,6 +253,8 @@ class Uncertainty:
         Values on a bound and undetermined directions count as fixed. A value that its
         bounds limit more than the data counts as known to the precision of its bounds:
         otherwise its enormous variance would spoil those of the others."""
+        if self.study is not None:
+            return self._of_study(self.study.covariance_factor, 0.0)
         return self._covariance_factor(self._bound_information)
 
     @cached_property
@@ -198,6 +262,8 @@ class Uncertainty:
         """Which values have no standard error: the information at the estimate says
         nothing about them. They are flat, on a bound, or limited by their bounds more
         than by the data; or the noise is unknown."""
+        if self.study is not None:
+            return self._of_study(self.study.without_information, False)
         is_limited = self._bound_information > 0
         return self.without_influence | self.at_bound | is_limited | self.noise_unknown
 
@@ -219,5 +285,15 @@ class Uncertainty:
     def quantile(self, level: float) -> float:
         """The number of standard errors from an estimate to the ends of its interval at
         the confidence `level`."""
-        is_known = self.setup.data.sd is not None
-        return quantile(level, None if is_known else self.freedom)
+        return quantile(level, None if self.noise_is_known else self.freedom)
+
+    def profile_quantile(self, level: float) -> float:
+        r"""The root of the excess chi-square at the ends of a profile interval.
+
+        In a fit by likelihood the size of the noise is fitted again along a profile,
+        and with $\nu$ degrees of freedom the excess is $\nu\log(1 + t^2 / \nu)$ where
+        Student's statistic is t."""
+        q = self.quantile(level)
+        if self.setup.model.likelihood is None or self.noise_is_known:
+            return q
+        return float(np.sqrt(self.freedom * np.log1p(q**2 / self.freedom)))

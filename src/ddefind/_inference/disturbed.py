@@ -7,6 +7,7 @@ independent if the model is right."""
 
 import numpy as np
 
+from .._data.data import Data
 from .._shooting.disturbed_path import path_at, rebuild
 from .._shooting.innovations import innovations
 from .._shooting.process_noise import ProcessNoise
@@ -84,6 +85,7 @@ def test_innovations(
             process.residuals,
             directions,
             uncertainty.freedom,
+            setup.data.sd is not None,
         )
     )
 
@@ -103,6 +105,7 @@ def predict_disturbed(
     """The path that the system took and, beyond the data, the one to be expected, with
     the disturbances in its band."""
     setup, noise = uncertainty.setup, uncertainty.search_result.noise
+    assert isinstance(setup.data, Data)
     fit = rebuild(setup, uncertainty.theta, process, noise)
     mean, sd = path_at(fit, process.is_relative, times)
     noise = np.where(setup.measured, noise, 0.0)

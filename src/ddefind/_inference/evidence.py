@@ -10,6 +10,7 @@ import numpy as np
 from .._least_squares.batches import RefinedFits, refine
 from .._least_squares.search import SearchResult
 from .._least_squares.setup import FitSetup
+from .fitted_noise import deviances
 
 # Directions of the scaled information matrix below this are not determined at all.
 _ZERO_EIGENVALUE = 1e-10
@@ -48,7 +49,9 @@ def evidence(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
     """The BIC of each fit, the lower the better, up to a constant of the data."""
     count = np.isfinite(setup.data.x).sum(axis=0)
     measured = count > 0
-    if setup.weights_are_absolute:
+    if setup.model.likelihood is not None:
+        deviance = deviances(setup, fits)
+    elif setup.weights_are_absolute:
         deviance = fits.loss
     else:
         mean = fits.squares[:, measured] / count[measured]

@@ -27,6 +27,7 @@ import numpy as np
 
 from .._data.data import Data
 from .._data.smoothing import smooth_variance
+from .._data.study_data import Records, each_part, parts_of
 from .._least_squares.explore import explore
 from .._least_squares.ranking import score
 from .._least_squares.setup import FitSetup
@@ -68,35 +69,44 @@ class Explained(NamedTuple):
 def explained(uncertainty: Uncertainty, fitted: np.ndarray) -> Explained | None:
     """What the model explains; None where there are no degrees of freedom left, or
     where the data do not vary."""
-    setup, best = uncertainty.setup, uncertainty.search_result.best
+    best = uncertainty.search_result.best
+    # A likelihood is judged by the weighted least squares that explored for it.
+    setup = uncertainty.setup.exploring
     if not np.isfinite(best.loss[0]) or not np.all(np.isfinite(fitted)):
         return None
-    k = free_count(setup, best.gram[0])
+    size = 1 + len(setup.lower)
+    k = free_count(setup, best.gram[0, :size, :size])
     constant, left = _around_constant(setup.data), _residuals(setup, fitted)
     varies = setup.measured & (constant.squares > 0)
     if setup.count - k < 1 or not np.array_equal(varies, setup.measured):
         return None
     shares = _shares(setup, constant, left, k)
     ratio = _log_ratio(setup.data, constant.squares, left)
-    return Explained(*shares, _is_chance(uncertainty, ratio, k))
+    starts = uncertainty.search_result.starts
+    return Explained(*shares, _is_chance(setup, starts, ratio, k))
 
 
 class _Constant(NamedTuple):
-    """The constant that fits each quantity best, and the sums of squares around it."""
+    """The constant that fits each quantity best, one for each experiment, in the shape
+    of the data; and the sums of squares around it."""
 
     mean: np.ndarray
     squares: np.ndarray
 
 
-def _weights(data: Data) -> np.ndarray:
+def _weights(data: Records) -> np.ndarray:
     """The weight of each value, zero where nothing was measured."""
     sd = 1.0 if data.sd is None else np.where(np.isfinite(data.x), data.sd, 1.0)
     return np.isfinite(data.x) / np.square(sd)
 
 
-def _around_constant(data: Data) -> _Constant:
-    weights, x = _weights(data), np.nan_to_num(data.x)
-    mean = np.sum(weights * x, axis=0) / np.maximum(np.sum(weights, axis=0), 1e-300)
+def _around_constant(data: Records) -> _Constant:
+    weights, x, means = _weights(data), np.nan_to_num(data.x), []
+    for part, own in each_part(data, weights):
+        total = np.maximum(np.sum(own, axis=0), 1e-300)
+        mean = np.sum(own * np.nan_to_num(part.x), axis=0) / total
+        means.append(np.broadcast_to(mean, part.x.shape))
+    mean = np.concatenate(means)
     return _Constant(mean, np.sum(weights * (x - mean) ** 2, axis=0))
 
 
@@ -114,7 +124,7 @@ def _shares(
     count = np.isfinite(setup.data.x).sum(axis=0)
     rest = np.maximum(count * (1 - k / setup.count), 1e-9)
     with np.errstate(divide="ignore", invalid="ignore"):
-        variance = constant.squares / (count - 1)
+        variance = constant.squares / (count - len(parts_of(setup.data)))
         model = 1 - left / rest / variance
         curve = 1 - smooth_variance(setup.data, _weights(setup.data)) / variance
     model = np.where(setup.measured & (count > 1), model, np.nan)
@@ -122,7 +132,7 @@ def _shares(
     return tuple(model.tolist()), tuple(curve.tolist())
 
 
-def _log_ratio(data: Data, around: np.ndarray, left: np.ndarray) -> float:
+def _log_ratio(data: Records, around: np.ndarray, left: np.ndarray) -> float:
     """The likelihood ratio per value, from the sums of squares around a constant and
     around the model. Where the noise is given, the sums are added up first."""
     count = np.isfinite(data.x).sum(axis=0)
@@ -133,8 +143,7 @@ def _log_ratio(data: Data, around: np.ndarray, left: np.ndarray) -> float:
     return float(np.sum(count[here] * logs) / np.sum(count[here]))
 
 
-def _is_chance(uncertainty: Uncertainty, ratio: float, k: float) -> bool:
-    setup = uncertainty.setup
+def _is_chance(setup: FitSetup, starts: int, ratio: float, k: float) -> bool:
     p = _least_p(setup, ratio, k)
     if p > _LEVEL or p < _LEVEL / _MOST_SHAPES:
         return p > _LEVEL
@@ -142,7 +151,7 @@ def _is_chance(uncertainty: Uncertainty, ratio: float, k: float) -> bool:
         # A measured past cannot be shuffled, and adaptive steps take too long.
         return False
     random = np.random.default_rng(0)
-    starts = min(uncertainty.search_result.starts, _STARTS)
+    starts = min(starts, _STARTS)
     return any(
         _shuffled_ratio(setup, starts, random) >= ratio for _ in range(_SHUFFLES)
     )
@@ -175,14 +184,17 @@ def _shuffled_ratio(setup: FitSetup, starts: int, random: np.random.Generator) -
     return _log_ratio(data, around, left)
 
 
-def _shuffled(data: Data, random: np.random.Generator) -> Data:
+def _shuffled(data: Records, random: np.random.Generator) -> Records:
     """The data with the deviations from the mean of each quantity, in units of their
-    noise, in another order."""
-    mean, x = _around_constant(data).mean, data.x.copy()
-    sd = np.ones_like(x) if data.sd is None else data.sd
-    for column in range(x.shape[1]):
-        here = np.isfinite(x[:, column])
-        deviations = (x[here, column] - mean[column]) / sd[here, column]
-        shuffled = random.permutation(deviations) * sd[here, column]
-        x[here, column] = mean[column] + shuffled
-    return Data(data.t, x, sd=data.sd, names=data.names)
+    noise, in another order within each experiment."""
+    parts = []
+    for part, mean in each_part(data, _around_constant(data).mean):
+        x = part.x.copy()
+        sd = np.ones_like(x) if part.sd is None else part.sd
+        for column in range(x.shape[1]):
+            here = np.isfinite(x[:, column])
+            level, size = mean[here, column], sd[here, column]
+            deviations = (x[here, column] - level) / size
+            x[here, column] = level + random.permutation(deviations) * size
+        parts.append(part.with_fields(x=x))
+    return parts[0] if isinstance(data, Data) else replace(data, parts=tuple(parts))

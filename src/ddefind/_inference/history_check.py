@@ -20,6 +20,7 @@ from .._problem.problem import Problem
 from .._problem.spline_basis import USUAL_CURVES
 from .covariance import Uncertainty
 from .evidence import effective_dimension
+from .fitted_noise import deviances, prior_penalty
 
 # An improvement that chance would give more often than this is not reported.
 _LEVEL = 1e-3
@@ -45,6 +46,9 @@ def other_history(
     constant and learned. `passes` are the tests."""
     setup, result = uncertainty.setup, uncertainty.search_result
     model = setup.model
+    if setup.joint is not None:
+        # Every experiment has a history of its own.
+        return None
     problem = model.free.problem_at(
         uncertainty.theta, eqx.combine(model.learned, model.fixed)
     )
@@ -105,14 +109,9 @@ def _squares(uncertainty: Uncertainty, reference: Uncertainty) -> float:
     """The sum of squares, weighted as in the fit `reference`. Of one quantity without
     given noise it is the plain sum."""
     best, setup = uncertainty.search_result.best, reference.setup
+    if setup.model.likelihood is not None:
+        return float(deviances(uncertainty.setup, best)[0])
     if setup.weights_are_absolute:
-        priors = uncertainty.setup.model.priors
-        penalty = 0.0
-        if priors is not None:
-            theta = best.theta[0]
-            is_log = np.asarray(priors.log)
-            value = np.where(is_log, np.log(np.where(is_log, theta, 1.0)), theta)
-            penalty = float(np.sum(priors.weight * (value - priors.mean) ** 2))
-        return float(best.loss[0]) - penalty
+        return float(best.loss[0]) - prior_penalty(uncertainty.setup, best.theta[0])
     squares, noise = best.squares[0], reference.search_result.noise
     return float(squares.sum() if len(squares) == 1 else np.sum(squares / noise**2))

@@ -18,11 +18,15 @@ $$p(r) = \frac{e^{-\rho(r/s)/2}}{s\,C}, \qquad
   C = \sqrt{2\pi}\,\mathrm{erf}(h/\sqrt 2) + \frac{2}{h} e^{-h^2/2}.$$"""
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from .._data.data import Data
+from .._data.study_data import Records
+from .._least_squares.batches import refine
+from .covariance import Uncertainty
+from .fitted_noise import deviances
 
 
 class Criteria(NamedTuple):
@@ -37,7 +41,7 @@ class Criteria(NamedTuple):
 
 
 def criteria(
-    data: Data, fitted: np.ndarray, free: float, huber: float | None = None
+    data: Records, fitted: np.ndarray, free: float, huber: float | None = None
 ) -> Criteria:
     """The criteria of a fit with Gaussian noise, or with Huber's.
 
@@ -85,6 +89,24 @@ def _likeliest_sd(r: np.ndarray, huber: float | None) -> float:
         is_too_small = np.mean(np.minimum(z**2, huber * z)) > 1
         low, high = (middle, high) if is_too_small else (low, middle)
     return rms * math.exp(high)
+
+
+def likelihood_criteria(uncertainty: Uncertainty, free: float) -> Criteria:
+    """The criteria of a fit by likelihood, at the greatest likelihood: without the
+    correction for degrees of freedom."""
+    setup, result = uncertainty.setup, uncertainty.search_result
+    likelihood = setup.model.likelihood
+    assert likelihood is not None
+    plain = replace(
+        likelihood,
+        charges=0 * likelihood.charges,
+        rests=np.ones_like(likelihood.rests),
+    )
+    plain = replace(setup, model=replace(setup.model, likelihood=plain))
+    best = refine(plain, result.best.theta, result.points, result.best.n)
+    # Of what was found at first, where nothing is better.
+    deviance = float(min(deviances(plain, best)[0], deviances(setup, result.best)[0]))
+    return criteria_of(deviance, free, setup.count)
 
 
 def criteria_of(deviance: float, k: float, n: int) -> Criteria:

@@ -31,8 +31,11 @@ import numpy as np
 
 from .._least_squares.batches import capacity_for
 from .._least_squares.levenberg_marquardt import NormalEquations
-from .._least_squares.normal_equations import LeastSquaresModel, normal_equations
-from .._loss.losses import SumOfSquares
+from .._least_squares.normal_equations import (
+    LeastSquaresModel,
+    normal_equations,
+    work_buffer,
+)
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
 from .covariance import Uncertainty
@@ -87,7 +90,7 @@ class _Posterior(eqx.Module):
         """The normal equations at the free values `theta`."""
         end, center = points.times[-1], self.free.transform(self.center)
         steps = self.model.steps(center, self.n, end, self.capacity)
-        memory = self.model.sensitivity(theta, steps, end).memory(self.capacity)
+        memory = work_buffer(self.model, theta, steps, self.capacity)
         return normal_equations(self.model, theta, points, steps, memory)[0]
 
     def log_determinant(self, theta: jax.Array) -> jax.Array:
@@ -263,7 +266,7 @@ def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
     n = int(search_result.best.n[0])
     return _Posterior(
         model=setup.model,
-        points=Points(*(jnp.asarray(a) for a in SumOfSquares().prepare(data).points)),
+        points=Points(*(jnp.asarray(a) for a in setup.points())),
         free=free,
         center=jnp.asarray(center),
         factor=jnp.asarray(np.linalg.cholesky(covariance)),

@@ -32,6 +32,7 @@ from .._util.errors import shown
 from .._util.text_table import html_table, table_lines
 from .covariance import Uncertainty
 from .delta_method import Propagated, propagate
+from .fitted_noise import fitted_noise, mean_size, noise_interval
 
 # The number of times of a prediction that is given only its last one.
 _TIMES = 201
@@ -145,6 +146,7 @@ def predict(
     as known exactly; all other values keep their estimates and their covariance."""
     check_inputs_known(problem, float(np.max(times)))
     setup, search_result = uncertainty.setup, uncertainty.search_result
+    assert isinstance(setup.data, Data)
     model, theta, is_given = _with_parameters(uncertainty, problem, parameters)
     n = int(search_result.best.n[0])
     if model.mesh is None:
@@ -161,10 +163,21 @@ def predict(
     measured = setup.measured
     networks = networks_of(problem, setup.model.free.names)
     noise = np.where(measured, search_result.noise, 0.0)
+    models = [] if setup.model.likelihood is None else fitted_noise(uncertainty)
+    if models:
+        noise = np.zeros(mean.shape)
+        for each in models:
+            noise[:, each.column] = mean_size(each, mean[:, each.column])
     propagated = propagate(uncertainty, gradient, noise)
     propagated = propagated._replace(moved=propagated.moved & ~is_given)
     q = uncertainty.quantile(level)
     half_width, noisy = q * propagated.sd, q * np.hypot(propagated.sd, noise)
+    noisy_low, noisy_high = mean - noisy, mean + noisy
+    for each in models:
+        c = each.column
+        noisy_low[:, c], noisy_high[:, c] = noise_interval(
+            each, mean[:, c], propagated.sd[:, c], q
+        )
     return Prediction(
         times,
         setup.data.names,
@@ -172,8 +185,8 @@ def predict(
         propagated.sd,
         mean - half_width,
         mean + half_width,
-        mean - noisy,
-        mean + noisy,
+        noisy_low,
+        noisy_high,
         np.all(~propagated.moved, axis=-1),
         level,
         tuple(_notes(uncertainty, times, propagated, gradient, measured, networks)),

@@ -8,6 +8,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
+from .._data.study_data import longest_part
 from .._least_squares.default_bounds import usual_delays
 from .._least_squares.setup import FitSetup
 
@@ -86,7 +87,7 @@ class EndSearch:
         # Where a plateau of a delay is looked for: where it still has an influence.
         self.far = np.nan
         if j in setup.model.free.delays:
-            self.far = usual_delays(setup.data)[0 if side < 0 else 1]
+            self.far = usual_delays(longest_part(setup.data))[0 if side < 0 else 1]
         # The value that distances are measured from.
         self.origin = float(optimum.theta[j])
         # The fits with r below the quantile, from the start outwards: (r, theta).

@@ -43,7 +43,7 @@ def profiles(
     the search did not converge, or the noise is not known."""
     names, theta = uncertainty.setup.model.free.names, uncertainty.theta
     indices = range(len(names)) if which is None else which
-    q = uncertainty.quantile(level)
+    q = uncertainty.profile_quantile(level)
     if uncertainty.noise_unknown or not uncertainty.has_converged:
         return [unknown_profile(names[j], theta, j, q) for j in indices]
     setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
@@ -78,7 +78,7 @@ def tied_minima(
     setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
     search_result = uncertainty.search_result
     residual_variance = uncertainty.residual_variance
-    q = _tied_quantile(uncertainty, uncertainty.quantile(level))
+    q = _tied_quantile(uncertainty, uncertainty.profile_quantile(level))
     candidates = [
         nearest_image(uncertainty, exchanges, minimum.theta)
         for minimum in search_result.minima[1 : 1 + 2 * _MAX_TIED_MINIMA]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._data.data import Data
+from .._data.study_data import Records
 
 # The probability that a true model fails at least one of the tests.
 LEVEL = 0.05
@@ -46,11 +46,12 @@ class ResidualTest(NamedTuple):
 
 
 def run_tests(
-    data: Data,
+    data: Records,
     fitted: np.ndarray,
     residuals: np.ndarray,
     directions: np.ndarray,
     freedom: int,
+    noise_given: bool,
 ) -> list[ResidualTest]:
     """All tests for which there are enough residuals.
 
@@ -61,9 +62,9 @@ def run_tests(
       nothing was measured.
     - `directions`: how the predictions, in units of the noise, change with the q
       determined combinations of the parameters, of shape (N, k, q).
-    - `freedom`: the degrees of freedom."""
+    - `freedom`: the degrees of freedom.
+    - `noise_given`: whether the noise is known, and not learned."""
     tests: list[ResidualTest] = []
-    noise_given = data.sd is not None
     if noise_given:
         chi_square = float(np.nansum(residuals**2))
         p = _chi_square_p(chi_square, freedom)

@@ -91,7 +91,7 @@ class AdaptiveSensitivity(AbstractSensitivity):
         result = march.run(path, _TRIES * path.shape[0])
         return result.path, (result.count, result.status)
 
-    def visit(self, points, memory, add, total):
+    def visit(self, points, rows, memory, add, total):
         def one(direction, derivatives):
             return jax.jvp(
                 self._march,
@@ -126,5 +126,5 @@ class AdaptiveSensitivity(AbstractSensitivity):
             return piece, add(total, j, observed)
 
         carry = jnp.asarray(0), total
-        _, total = lax.fori_loop(0, points.times.shape[0], point, carry)
+        _, total = lax.fori_loop(rows[0], rows[1], point, carry)
         return total, AdaptiveMemory(path, derivatives)

@@ -9,7 +9,7 @@ what the sampling theorem says."""
 import equinox as eqx
 import numpy as np
 
-from .._data.smoothing import Curve
+from .._data.study_data import each_part
 from .._loss.path_costs import Points
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solve import solve
@@ -29,27 +29,34 @@ _TIMES, _MOST_TIMES, _TURN = 10, 4000, 0.2
 def without_aliases(setup: FitSetup, fits: RefinedFits, points: Points) -> RefinedFits:
     """The fits without the aliases that are better than the best of the others. If all
     are aliases, none is left."""
-    curve, solver = setup.quantity_curve, setup.model.solver
-    if curve is None or not isinstance(solver, AbstractSolver):
+    solver = setup.model.solver
+    if not setup.has_quantity_curves or not isinstance(solver, AbstractSolver):
         return fits
-    is_suspect = _leaves_curve(setup, fits, curve, points)
+    is_suspect = _leaves_curves(setup, fits, points)
     order = np.argsort(score(setup, fits), kind="stable").tolist()
     while order and is_suspect[order[0]]:
-        if not _turns_too_often(setup, fits.theta[order[0]], solver):
+        theta = fits.theta[order[0]]
+        each = enumerate(setup.parts)
+        if not any(_turns_too_often(p, setup.local(theta, e), solver) for e, p in each):
             break
         order.pop(0)
     return fits.take(np.array(order, int))
 
 
-def _leaves_curve(
-    setup: FitSetup, fits: RefinedFits, curve: Curve, points: Points
-) -> np.ndarray:
-    """Which trajectories are far from the curve between the times of the data."""
-    t = np.asarray(points.times)
-    inside = np.append(t[:-1] + _PLACE * np.diff(t), t[-1])
+def _leaves_curves(setup: FitSetup, fits: RefinedFits, points: Points) -> np.ndarray:
+    """Which trajectories are far from the curves between the times of the data."""
+    times, values = [], []
+    for part, (_, t) in zip(
+        setup.parts, each_part(setup.data, np.asarray(points.times))
+    ):
+        curve = part.quantity_curve
+        assert curve is not None
+        times.append(np.append(t[:-1] + _PLACE * np.diff(t), t[-1]))
+        values.append(curve.x(times[-1]))
     is_used = np.asarray(points.weights) > 0
     between = points._replace(
-        times=inside, values=np.where(is_used, curve.x(inside), 0.0)
+        times=np.concatenate(times),
+        values=np.where(is_used, np.concatenate(values), 0.0),
     )
     there = refine(setup, fits.theta, between, fits.n, limit=1)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -59,7 +66,8 @@ def _leaves_curve(
 def _turns_too_often(
     setup: FitSetup, theta: np.ndarray, solver: AbstractSolver
 ) -> bool:
-    """Whether a state has more extrema than there are intervals of the data."""
+    """Whether a state has more extrema than there are intervals of the data, in one
+    experiment."""
     data, model = setup.data, setup.model
     intervals = len(np.unique(data.t)) - 1
     count = min(_TIMES * intervals, _MOST_TIMES)

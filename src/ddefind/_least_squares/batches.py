@@ -118,7 +118,7 @@ def refine(
         theta = fits.theta
         own = points
         if np.ndim(points.times) == 2:
-            own = jax.tree.map(lambda a: np.asarray(a)[rows], points)
+            own = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], points)
         is_held = held if held is None or held.ndim == 1 else held[rows]
         again = _refine_once(setup, theta[rows], own, n[rows], limit, is_held, rate)
         fits = fits.replace_rows(rows, again)
@@ -220,7 +220,7 @@ def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
     needed, capacity = n + 4, CAPACITY
     if model.mesh is not None:
         # Where delays become shorter during a fit, their intervals keep their steps.
-        longer = max(T / float(model.mesh.record), 1.0)
+        longer = max(T / float(np.max(model.mesh.record)), 1.0)
         needed = int(3 * n * longer) + 4 * model.mesh.points.count
         capacity = MESH_CAPACITY
     while capacity < needed:

@@ -13,6 +13,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from .._data.study_data import longest_part
 from .._problem.delays import AbstractConstantDelay, delay_names, is_delay
 from .._problem.general_delays import AbstractKernel
 from .._util import wording
@@ -64,7 +65,7 @@ def draw_possible(setup: FitSetup, draw: Callable[[], np.ndarray]) -> np.ndarray
     computed = list(computed_delays(setup).values())
     if not computed:
         return theta
-    low, high = usual_delays(setup.data)
+    low, high = usual_delays(longest_part(setup.data))
     penalty = _distance(setup, theta, computed, low, high)
     for _ in range(_TRIES):
         if np.all(penalty == 0):

@@ -19,6 +19,7 @@ from typing import final
 
 import numpy as np
 
+from .._data.study_data import each_part
 from .._loss.path_costs import Points
 from .aliases import without_aliases
 from .batches import RefinedFits, refine, refine_promising
@@ -140,46 +141,37 @@ class _Looks:
         return components * (_ADAPTIVE if model.is_adaptive else 1)
 
     def first(self) -> np.ndarray:
-        if self.starts == 1 or self.setup.quantity_curve is None:
+        if self.starts == 1 or not self.setup.has_quantity_curves:
             return draw_starts(self.setup, self.starts, 1, self.random)
-        theta = (
-            self._guided(0) if self.setup.curve is None else self._matched(self.starts)
-        )
+        has_curves = self.setup.has_curves
+        theta = self._matched(self.starts) if has_curves else self._guided(0)
         return self._half_in_windows(theta)
 
     def second(self, good: np.ndarray) -> np.ndarray:
         """Perturbations of good fits."""
-        return perturbed_starts(
-            self.setup, good, self.starts, self.setup.curve, self.noise, self.random
-        )
+        return perturbed_starts(self.setup, good, self.starts, self.noise, self.random)
 
     def next(self, round_: int) -> np.ndarray:
         """Starts of further rounds, twice as many in each: with and without a guide."""
         count = min(self.starts * 2**round_, int(_LARGEST_STARTS / self._work))
         count = max(count, self.starts)
-        if self.setup.quantity_curve is None:
+        if not self.setup.has_quantity_curves:
             theta = draw_starts(self.setup, count, 1, self.random)
             return self._in_windows(theta, _LATER_WINDOWS)
         theta = self._guided(round_)
-        if self.setup.curve is None:
-            drawn = draw_starts(self.setup, count, 1, self.random)
-        else:
+        if self.setup.has_curves:
             drawn = self._matched(count)
+        else:
+            drawn = draw_starts(self.setup, count, 1, self.random)
         return np.concatenate([theta, self._in_windows(drawn, _LATER_WINDOWS)])
 
     def _matched(self, count: int) -> np.ndarray:
-        curve = self.setup.curve
-        assert curve is not None
-        return matched_starts(self.setup, count, curve, self.noise, self.random)
+        return matched_starts(self.setup, count, self.noise, self.random)
 
     def _guided(self, round_: int) -> np.ndarray:
-        curve = self.setup.quantity_curve
-        assert curve is not None
         draws = min(_DRAWS * 2**round_, int(_LARGEST_DRAWS / self._work))
         draws = max(draws, 4 * self.starts)
-        return guided_starts(
-            self.setup, self.starts, draws, curve, self.points, self.random
-        )
+        return guided_starts(self.setup, self.starts, draws, self.points, self.random)
 
     def _half_in_windows(self, theta: np.ndarray) -> np.ndarray:
         theta[1::2] = self._in_windows(theta[1::2], _FIRST_WINDOWS)
@@ -190,7 +182,9 @@ class _Looks:
 
         Trajectories that soon forget where they began have many minima on the whole
         record, but few on its first part."""
-        points, T = self.points, self.setup.data.T
+        points, data = self.points, self.setup.data
+        ends = [np.full(len(t), part.T) for part, t in each_part(data, data.t)]
+        T = np.concatenate(ends)
         for share in shares if len(theta) else ():
             is_inside = np.asarray(points.times) <= share * T
             weights = np.where(is_inside[:, None], points.weights, 0.0)

@@ -30,6 +30,7 @@ from .._problem.delays import delay_values, in_structure
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
 from .._util.buffers import read
+from .experiments import pick
 from .levenberg_marquardt import Box, MinimiserResult, NormalEquations, minimise
 from .normal_equations import LeastSquaresModel
 
@@ -111,36 +112,57 @@ def match_block(
 def _match(
     model: LeastSquaresModel, theta: jax.Array, box: Box, target: MatchingTarget
 ) -> MinimiserResult:
+    """The free values that match the target; that of a study has a first axis over the
+    experiments."""
+
     def linearise(theta, memory):
-        extended = model.sensitivity(theta, 1, 0.0)
-        system = extended.system
+        study = model.experiments
+        if study is None:
+            gram = _matching_gram(model, theta, target)
+        else:
 
-        def add(j, gram):
-            t, x, y = (read(a, j) for a in (target.t, target.x, target.y))
+            def add(e, gram):
+                part, local = model.part(e), study.local(e, theta)
+                own = _matching_gram(part, local, pick(target, e))
+                return gram + study.joint(e, own)
 
-            def slope(params):
-                tau = eqx.combine(params.tau, system.fixed.tau)
-                if is_general(tau):
-                    problem = eqx.combine(params, system.fixed)
-                    return _slope_on_curve(problem, target, t, x)
-                delays = jax.tree.leaves(delay_values(tau))
-                delayed = []
-                for q, delay in enumerate(delays):
-                    past = system.history(params.history, jnp.minimum(t - delay, 0.0))
-                    known = read(target.known, j)[q]
-                    delayed.append(jnp.where(known, y[q], past))
-                y_tree, tau_tree = (in_structure(tau, a) for a in (delayed, delays))
-                return system.slope(params.rhs, x, y_tree, tau_tree, t)
-
-            rows = _residual_rows(extended.push(slope), read(target.slope, j))
-            return gram + _weighted_gram(target.weight, rows)
-
-        start = _residual_rows(extended.push(system.start), target.start)
-        gram = _weighted_gram(target.start_weight, start)
-        gram = lax.fori_loop(0, target.t.shape[0], add, gram)
+            size = 1 + theta.shape[0]
+            gram = lax.fori_loop(0, study.count, add, jnp.zeros((size, size)))
         return NormalEquations(gram, jnp.zeros(1)), memory
 
     return minimise(linearise, theta, box, jnp.asarray(_MAX_EVALUATIONS), 1, 0.0, ())
+
+
+def _matching_gram(
+    model: LeastSquaresModel, theta: jax.Array, target: MatchingTarget
+) -> jax.Array:
+    """The normal equations of gradient matching in one experiment."""
+    extended = model.sensitivity(theta, 1, 0.0)
+    system = extended.system
+
+    def add(j, gram):
+        t, x, y = (read(a, j) for a in (target.t, target.x, target.y))
+
+        def slope(params):
+            tau = eqx.combine(params.tau, system.fixed.tau)
+            if is_general(tau):
+                problem = eqx.combine(params, system.fixed)
+                return _slope_on_curve(problem, target, t, x)
+            delays = jax.tree.leaves(delay_values(tau))
+            delayed = []
+            for q, delay in enumerate(delays):
+                past = system.history(params.history, jnp.minimum(t - delay, 0.0))
+                known = read(target.known, j)[q]
+                delayed.append(jnp.where(known, y[q], past))
+            y_tree, tau_tree = (in_structure(tau, a) for a in (delayed, delays))
+            return system.slope(params.rhs, x, y_tree, tau_tree, t)
+
+        rows = _residual_rows(extended.push(slope), read(target.slope, j))
+        return gram + _weighted_gram(target.weight, rows)
+
+    start = _residual_rows(extended.push(system.start), target.start)
+    gram = _weighted_gram(target.start_weight, start)
+    return lax.fori_loop(0, target.t.shape[0], add, gram)
 
 
 def _slope_on_curve(problem: Problem, target: MatchingTarget, t, x) -> jax.Array:

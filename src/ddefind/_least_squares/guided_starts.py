@@ -7,9 +7,11 @@ themselves: how far it is from the curve depends on the parameters alone."""
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 
 from .._data.smoothing import Curve
+from .._data.study_data import each_part
 from .._loss.path_costs import Points
 from .batches import RefinedFits, refine
 from .guide import make_guide
@@ -28,19 +30,17 @@ def guided_starts(
     setup: FitSetup,
     count: int,
     draws: int,
-    curve: Curve,
     points: Points,
     random: np.random.Generator,
 ) -> np.ndarray:
     """The best of `draws` random values after guided fits, at most `count` of them. The
     user's start values, if they are complete, are the first as they are."""
     theta = draw_starts(setup, draws, 1, random)
-    target = points._replace(values=_on_curve(curve, points))
-    rate = rate_of(curve, setup.data.T, setup.measured)
-    fits = _guided_fits(setup, theta, target, curve, _GAINS[0] * rate, evaluations=1)
+    target = points._replace(values=_on_curves(setup, points))
+    fits = _guided_fits(setup, theta, target, _GAINS[0], evaluations=1)
     for gain, entering in zip(_GAINS, _FITS_PER_START):
         theta = _best(fits, entering * count)
-        fits = _guided_fits(setup, theta, target, curve, gain * rate, _EVALUATIONS)
+        fits = _guided_fits(setup, theta, target, gain, _EVALUATIONS)
     theta = _best(fits, count)
     if np.isfinite(setup.guess).all():
         theta[0] = setup.guess
@@ -51,25 +51,37 @@ def _guided_fits(
     setup: FitSetup,
     theta: np.ndarray,
     target: Points,
-    curve: Curve,
     gain: float,
     evaluations: int,
 ) -> RefinedFits:
-    """Short fits with a guide of this gain."""
-    guide = make_guide(curve, setup.data.T, setup.measured, gain)
+    """Short fits with a guide of this gain, in units of the rate of the data."""
+    rates = [rate_of(_curve(part), part.data.T, part.measured) for part in setup.parts]
+    guides = [
+        make_guide(_curve(part), part.data.T, part.measured, gain * rate)
+        for part, rate in zip(setup.parts, rates)
+    ]
+    guide = guides[0]
+    if setup.joint is not None:
+        guide = jax.tree.map(lambda *arrays: np.stack(arrays), *guides)
     guided = replace(setup, model=replace(setup.model, guide=guide))
-    n, rate = setup.coarse_steps(theta), _STEPS_PER_RESPONSE * gain
+    n, rate = setup.coarse_steps(theta), _STEPS_PER_RESPONSE * gain * max(rates)
     if setup.model.mesh is not None:
         n = np.maximum(n, int(rate * setup.data.T))
     rate = max(rate, setup.rate)
     return refine(guided, theta, target, n, evaluations, rate=rate)
 
 
-def _on_curve(curve: Curve, points: Points) -> np.ndarray:
-    """The curve at the times of the data."""
-    return np.where(
-        np.asarray(points.weights) > 0, curve.x(np.asarray(points.times)), 0
-    )
+def _curve(part: FitSetup) -> Curve:
+    curve = part.quantity_curve
+    assert curve is not None
+    return curve
+
+
+def _on_curves(setup: FitSetup, points: Points) -> np.ndarray:
+    """The curves at the times of the data."""
+    times = each_part(setup.data, np.asarray(points.times))
+    values = [_curve(part).x(t) for part, (_, t) in zip(setup.parts, times)]
+    return np.where(np.asarray(points.weights) > 0, np.concatenate(values), 0)
 
 
 def _best(fits: RefinedFits, most: int) -> np.ndarray:

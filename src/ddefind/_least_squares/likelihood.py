@@ -18,13 +18,13 @@ size then counts $N_i - p_i$ times instead of $N_i$ times, as in an unbiased var
 The free values other than those of the noise are divided among the quantities in
 proportion to their numbers of values, $p_i = p N_i / N$."""
 
-from typing import TYPE_CHECKING, Any, final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._loss.path_costs import Points
 from .._util.buffers import read
 from ..noise._abstract import AbstractNoise, Terms, above_zero
 from ..noise._gaussian import Given
@@ -33,6 +33,17 @@ from .levenberg_marquardt import NormalEquations
 if TYPE_CHECKING:
     from .normal_equations import LeastSquaresModel
     from .sensitivity import AbstractSensitivity
+
+
+class NoisyPoints(NamedTuple):
+    """The measured values, in the order of time. A weight is zero where nothing was
+    measured, the inverse variance where noise is given, and else one. `below` marks the
+    values that are only known to be below the number; it is None if there are none."""
+
+    times: Any  # [N]
+    values: Any  # [N, k]
+    weights: Any  # [N, k]
+    below: Any  # [N, k]
 
 
 @final
@@ -68,8 +79,6 @@ class Likelihood(eqx.Module):
     def without_derivatives(self, sensitivity: "AbstractSensitivity", theta: jax.Array):
         """A sensitivity without the derivatives for the parameters of the noise, on
         which no trajectory depends."""
-        from dataclasses import replace
-
         noise, join = theta[self.others :], sensitivity.join
         return replace(
             sensitivity,
@@ -88,16 +97,19 @@ def noise_models(model: "LeastSquaresModel", theta: Any) -> dict[str, AbstractNo
 def likelihood_equations(
     model: "LeastSquaresModel",
     theta: jax.Array,
-    points: Points,
+    points: Any,
+    rows_of_data: Any,
+    end: Any,
     steps: Any,
     memory: Any,
 ) -> tuple[NormalEquations, Any]:
     """S without priors, half its gradient, and the Fisher information, in the places of
-    the normal equations at `theta`."""
+    the normal equations at `theta`. The `points` are `NoisyPoints`, of which those with
+    the numbers in `rows_of_data` count, up to the time `end`."""
     likelihood = model.likelihood
     assert likelihood is not None
     models = noise_models(model, theta)
-    sensitivity = model.marching(theta, steps, points.times[-1])
+    sensitivity = model.marching(theta, steps, end)
     first = {}  # the place of the first parameter of each noise model
     size = 1 + likelihood.others
     for name, noise in models.items():
@@ -128,19 +140,16 @@ def likelihood_equations(
                 f, slope = jax.value_and_grad(above_zero)(f, likelihood.small[q])
                 derivatives = slope * derivatives
             terms = _terms(likelihood, q, noise, f, w, value[q], is_below)
-            terms = jax.tree.map(lambda a: jnp.where(w > 0, a, 0.0), terms)
-            gram = _added(gram, terms, rows(name, derivatives))
+            gram = _added(gram, _where(w > 0, terms), rows(name, derivatives))
             is_square = w > 0 if is_below is None else (w > 0) & ~is_below
             square = jnp.where(is_square, (observed[q, 0] - value[q]) ** 2, 0.0)
-            squares = squares + jnp.where(
-                jnp.arange(squares.shape[0]) == q, square, 0.0
-            )
+            squares += jnp.where(jnp.arange(squares.shape[0]) == q, square, 0.0)
         return NormalEquations(gram, squares)
 
     zero = NormalEquations(
         jnp.zeros((size, size)), jnp.zeros(jnp.shape(points.values)[1:])
     )
-    total, memory = sensitivity.visit(points, memory, add, zero)
+    total, memory = sensitivity.visit(points, rows_of_data, memory, add, zero)
     gram = total.gram
     for q, name in enumerate(likelihood.quantities):
         if name in models:
@@ -165,6 +174,11 @@ def _terms(
     return jax.tree.map(lambda b, t: jnp.where(is_below, b, t), below, terms)
 
 
+def _where(is_measured: jax.Array, terms: Terms) -> Terms:
+    """The terms, or zeros where nothing was measured."""
+    return jax.tree.map(lambda a: jnp.where(is_measured, a, 0.0), terms)
+
+
 def _added(gram: jax.Array, terms: Terms, rows: jax.Array) -> jax.Array:
     """The equations with the terms of one value, whose `rows` are derivatives."""
     # Not `jnp.dot`: XLA compiles a loop with one in it much worse.
@@ -181,10 +195,14 @@ def correction(
     likelihood: Likelihood, q: int, noise: AbstractNoise, eta: jax.Array
 ) -> jax.Array:
     """What the degrees of freedom add to S, for quantity q."""
-    levels = likelihood.levels[:, q]
-    informations = jax.vmap(lambda f: noise.information(f, eta)[0, 0])(levels)
-    mean = jnp.mean(jnp.log(informations))
+    mean = mean_log_information(noise, eta, likelihood.levels[:, q])
     return likelihood.charges[q] * (mean - likelihood.references[q])
+
+
+def mean_log_information(noise: AbstractNoise, eta: Any, levels: Any) -> jax.Array:
+    """The mean of the logarithm of the information about predictions."""
+    informations = jax.vmap(lambda f: noise.information(f, eta)[0, 0])(levels)
+    return jnp.mean(jnp.log(informations))
 
 
 def _corrected(

@@ -299,6 +299,7 @@ class MeshSensitivity(AbstractSensitivity):
     def visit(
         self,
         points: Points,
+        rows: Any,
         memory: MeshMemory,
         add: Callable[[Any, Any, jax.Array], Any],
         total: Any,
@@ -354,7 +355,7 @@ class MeshSensitivity(AbstractSensitivity):
         cursor, zero = jnp.zeros(k, int), jnp.asarray(0)
         state = MarchState(zero, self._start(), before, memory.path, cursor)
         carry = state, zero, total
-        state, _, total = lax.fori_loop(0, points.times.shape[0], point, carry)
+        state, _, total = lax.fori_loop(rows[0], rows[1], point, carry)
         return total, MeshMemory(nodes, history, state.path)
 
     def _observed(self, t: Any, x: MovingArray) -> jax.Array:

@@ -6,11 +6,13 @@ The natural size of parameter j is the product of the scales of the data to the 
 that a symmetry gives. If a scale belongs to no symmetry, because a constant of the
 model has a unit, its powers are unknown."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from .._data.smoothing import Curve
+from .._problem.joint_parameters import JointParameters
 from .normal_equations import LeastSquaresModel
 from .symmetries import symmetries
 
@@ -58,6 +60,29 @@ def natural_units(
     size[:, np.isnan(size[0]) & ~np.isnan(level[0])] = 0.0
     level[:, np.isnan(level[0])] = 0.0
     return NaturalUnits(logs, exponents, np.nan_to_num(shifts) @ levels)
+
+
+def joint_units(
+    joint: JointParameters, units: Sequence[NaturalUnits | None]
+) -> NaturalUnits | None:
+    """The natural units of the free values of a study, given those of its experiments.
+    A shared value has those of the first experiment that has it; None if there are none
+    for an experiment."""
+    known = [each for each in units if each is not None]
+    if len(known) < len(units):
+        return None
+    scales = np.cumsum([0, *(len(each.logs) for each in known)])
+    exponents = np.zeros((len(joint.free.names), scales[-1]))
+    offsets = np.zeros(len(joint.free.names))
+    for e in reversed(range(len(known))):
+        place, local = joint.place[e], np.flatnonzero(joint.place[e] >= 0)
+        exponents[place[local]] = 0.0
+        own = slice(scales[e], scales[e + 1])
+        exponents[place[local], own] = known[e].exponents[local]
+        offsets[place[local]] = known[e].offsets[local]
+    return NaturalUnits(
+        np.concatenate([each.logs for each in known]), exponents, offsets
+    )
 
 
 def natural_sizes(units: NaturalUnits | None, count: int) -> np.ndarray:

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from .._data.data import Data
 from .._data.smoothing import spread
+from .._data.study_data import Records
 from .batches import RefinedFits
 from .setup import FitSetup
 
 
-def given_noise(data: Data) -> np.ndarray | None:
+def given_noise(data: Records) -> np.ndarray | None:
     """The root mean square of each quantity's given standard deviations; None if there
     are none."""
     if data.sd is None:

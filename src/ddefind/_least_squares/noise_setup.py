@@ -6,24 +6,26 @@ of the noise at a smooth curve through the data, and its parameters rest. The li
 then refines what was found, with the noise as large as the residuals show (`lifted`).
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from .._data.data import Data
 from .._data.smoothing import scatter, smooth, spread
+from .._data.study_data import Records, StudyData, parts_of
 from .._loss.losses import SumOfSquares
-from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
 from .._problem.parameter_names import noise_parameter
 from .._problem.problem import Problem, with_noise
 from ..noise._abstract import AbstractNoise
 from ..noise._gaussian import Given
 from ..noise._student import Student
-from .likelihood import Likelihood
+from .likelihood import Likelihood, NoisyPoints, mean_log_information
 from .normal_equations import Priors
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class _Rough(NamedTuple):
     size: np.ndarray
 
 
-def is_below(data: Data) -> np.ndarray:
+def is_below(data: Records) -> np.ndarray:
     """Which values are only known to be below a limit."""
     return np.zeros(data.x.shape, bool) if data.below is None else data.below
 
@@ -74,6 +76,12 @@ def _rough(data: Data, problem: Problem) -> dict[str, _Rough]:
         if name not in noise:
             continue
         model, y = noise[name], x[here[:, q], q]
+        if len(y) == 0:
+            # In an experiment of a study in which the quantity was not measured.
+            ones = np.ones(1)
+            eta = _known(model, model.start(ones, 0.1 * ones))
+            found[name] = _Rough(ones, eta, np.zeros(0))
+            continue
         levels = y if curve is None else curve.x(data.t[here[:, q]])[:, q]
         least = _LEAST_LEVEL * float(np.median(np.abs(y)))
         least = max(least, _LEAST_COUNT) if model.is_count else least
@@ -117,11 +125,12 @@ def bound_noise(
         bounds = model.bounds(float(sizes[data.names.index(name)]))
         for field, eta, (low, high) in zip(model.names, rough[name].eta, bounds):
             j = _source(free, name, field)
-            if j < len(lower) - _noise_count(free):
+            if j < len(lower) - noise_count(free):
                 continue
             lower[j] = low if np.isneginf(lower[j]) else lower[j]
             upper[j] = high if np.isposinf(upper[j]) else upper[j]
-            if np.isnan(guess[j]):
+            is_measured = np.isfinite(data.x[:, data.names.index(name)]).any()
+            if np.isnan(guess[j]) and is_measured:
                 guess[j] = np.clip(eta, *_inner(lower[j], upper[j]))
 
 
@@ -143,7 +152,7 @@ def _source(free: FreeParameters, quantity: str, field: str) -> int:
     return -1
 
 
-def _noise_count(free: FreeParameters) -> int:
+def noise_count(free: FreeParameters) -> int:
     """The number of free values that belong to the noise alone. They are the last."""
     others = {
         source
@@ -162,7 +171,7 @@ def make_likelihood(
     if problem.noise is None:
         return None
     rough, k, p = _rough(data, problem), len(data.names), len(free.names)
-    others = p - _noise_count(free)
+    others = p - noise_count(free)
     here, sizes = np.isfinite(data.x), spread(data)
     counts = here.sum(axis=0)
     levels = np.ones((_LEVELS, k))
@@ -178,8 +187,7 @@ def make_likelihood(
         if np.any(choices[name]):
             charges[q] = min(others * counts[q] / counts.sum(), 0.9 * counts[q])
             eta, at = jnp.asarray(rough[name].eta), jnp.asarray(levels[:, q])
-            informations = jax.vmap(lambda f: model.information(f, eta)[0, 0])(at)
-            references[q] = float(jnp.mean(jnp.log(informations)))
+            references[q] = float(mean_log_information(model, eta, at))
     below = is_below(data)
     is_count = [name in rough and problem.noise[name].is_count for name in data.names]
     limits = data.x[below & np.array(is_count)]
@@ -192,50 +200,63 @@ def make_likelihood(
         charges=charges,
         rests=1 - charges / np.maximum(counts, 1),
         references=references,
-        has_below=tuple(below.any(axis=0).tolist()),
+        has_below=tuple(bool(np.any(column)) for column in below.T),
         most=int(np.ceil(limits.max())) if len(limits) else 0,
         count=np.asarray(float(counts.sum())),
     )
 
 
-def likelihood_points(setup: "FitSetup") -> Points:
+def problem_of(setup: "FitSetup") -> Problem:
+    """The problem of a setup, whose free values are not filled in."""
+    return eqx.combine(setup.model.learned, setup.model.fixed)
+
+
+def noise_of(setup: "FitSetup") -> dict[str, AbstractNoise]:
+    """The noise models of the quantities that have one."""
+    return problem_of(setup).noise or {}
+
+
+def likelihood_points(setup: "FitSetup") -> Any:
     """The data as a likelihood needs them: the weight of a measured value is one, or
     that of its given standard deviation."""
-    points = SumOfSquares().prepare(setup.data).points
+    each = [SumOfSquares().prepare(part).points for part in parts_of(setup.data)]
+    times, values, given = map(np.concatenate, zip(*each))
     weights = np.where(np.isfinite(setup.data.x), 1.0, 0.0)
-    noise = setup.problem_noise
+    noise = noise_of(setup)
     for q, name in enumerate(setup.data.names):
         if isinstance(noise.get(name), Given):
-            weights[:, q] = points.weights[:, q]
-    below = setup.data.below
-    return points._replace(weights=weights, below=below)
+            weights[:, q] = given[:, q]
+    return NoisyPoints(times, values, weights, setup.data.below)
 
 
 def without_noise(setup: "FitSetup") -> "FitSetup":
     """The weighted least-squares fit that explores for a likelihood."""
-    model, data = setup.model, setup.data
-    likelihood = model.likelihood
-    assert likelihood is not None
-    p, free = likelihood.others, model.free
-    arrays = tuple(array for array in free.arrays if not array.is_noise)
-    elements = sum(array.size for array in arrays)
-    unbounded = (np.inf,) * p
-    priors = model.priors
+    model, priors, joint = setup.model, setup.model.priors, setup.joint
+    free = _without_noise(model.free)
+    p, study = len(free.names), model.experiments
+    if study is not None and joint is not None:
+        local = _without_noise(study.free)
+        q = len(local.names)
+        study = replace(
+            study,
+            free=local,
+            learned=with_noise(study.learned, None),
+            fixed=with_noise(study.fixed, None),
+            selection=study.selection[:, :q, :p],
+            known=study.known[:, :q],
+        )
+        joint = replace(
+            joint, free=free, place=joint.place[:, :q], known=joint.known[:, :q]
+        )
     plain = replace(
         model,
-        free=FreeParameters(
-            arrays,
-            free.names[:p],
-            free.source[:elements],
-            free.like[:elements],
-            tuple(-end for end in unbounded),
-            unbounded,
-        ),
+        free=free,
         learned=with_noise(model.learned, None),
         fixed=with_noise(model.fixed, None),
         priors=None if priors is None else Priors(*(each[:p] for each in priors)),
-        huber=_HUBER if _has_outliers(setup) else None,
+        huber=_HUBER if _has_outliers(problem_of(setup)) else None,
         likelihood=None,
+        experiments=study,
     )
     return replace(
         setup,
@@ -247,43 +268,108 @@ def without_noise(setup: "FitSetup") -> "FitSetup":
         is_history=setup.is_history[:p],
         is_frequency=setup.is_frequency[:p],
         is_given=setup.is_given[:, :p],
+        joint=joint,
     )
 
 
-def _has_outliers(setup: "FitSetup") -> bool:
-    return any(isinstance(each, Student) for each in setup.problem_noise.values())
+def _without_noise(free: FreeParameters) -> FreeParameters:
+    """The free values without those of the noise, which are the last."""
+    arrays = tuple(array for array in free.arrays if not array.is_noise)
+    elements = sum(array.size for array in arrays)
+    p = len(free.names) - noise_count(free)
+    return FreeParameters(
+        arrays,
+        free.names[:p],
+        free.source[:elements],
+        free.like[:elements],
+        (-np.inf,) * p,
+        (np.inf,) * p,
+    )
 
 
-def _weighted(setup: "FitSetup") -> Data:
+def _has_outliers(problem: Problem) -> bool:
+    return any(isinstance(each, Student) for each in (problem.noise or {}).values())
+
+
+def _weighted(setup: "FitSetup") -> Records:
     """The data with the standard deviations of the noise at a smooth curve."""
-    data, problem = setup.data, setup.problem
-    x, sd = _guessed(data, problem), np.ones(data.x.shape)
-    for name, rough in _rough(data, problem).items():
-        q = data.names.index(name)
-        sd[np.isfinite(x[:, q]), q] = rough.size
-    return data.with_fields(x=x, sd=sd, below=None)
+    parts = []
+    for part in setup.parts:
+        data, problem = _own_data(part), problem_of(part)
+        x, sd = _guessed(data, problem), np.ones(data.x.shape)
+        for name, rough in _rough(data, problem).items():
+            q = data.names.index(name)
+            sd[np.isfinite(x[:, q]), q] = rough.size
+        parts.append(data.with_fields(x=x, sd=sd, below=None))
+    data = setup.data
+    return parts[0] if isinstance(data, Data) else replace(data, parts=tuple(parts))
+
+
+def _own_data(part: "FitSetup") -> Data:
+    """The data of one experiment."""
+    assert isinstance(part.data, Data)
+    return part.data
 
 
 def lifted(setup: "FitSetup", fits: "RefinedFits") -> np.ndarray:
     """The free values of exploring fits, with the noise that the residuals of each
     show."""
-    likelihood = setup.model.likelihood
-    assert likelihood is not None
+    others = len(setup.lower) - noise_count(setup.model.free)
     theta = np.repeat(setup.guess[None], len(fits.theta), axis=0)
-    theta[:, : likelihood.others] = fits.theta
-    freedom = max(setup.count - likelihood.others, 1)
+    theta[:, :others] = fits.theta
+    freedom = max(setup.count - others, 1)
     ratios = np.sqrt(np.where(np.isfinite(fits.loss), fits.loss, freedom) / freedom)
-    rough = _rough(setup.data, setup.problem)
-    for name, model in setup.problem_noise.items():
+    for e, part in enumerate(setup.parts):
+        for j, row, value in _lifted_noise(part, np.clip(ratios, 1e-2, 1e2)):
+            place = j if setup.joint is None else int(setup.joint.place[e, j])
+            if place >= others:
+                low, high = _inner(setup.lower[place], setup.upper[place])
+                theta[row, place] = np.clip(value, low, high)
+    return theta
+
+
+def _lifted_noise(
+    part: "FitSetup", ratios: np.ndarray
+) -> Iterator[tuple[int, int, float]]:
+    """The parameters of the noise in one experiment, if it is larger by each of the
+    `ratios` than it was taken for: the numbers of the free value and of the ratio, and
+    the value."""
+    likelihood = part.model.likelihood
+    assert likelihood is not None
+    rough = _rough(_own_data(part), problem_of(part))
+    for name, model in noise_of(part).items():
         if isinstance(model, Given) or not model.names:
             continue
         choice = np.asarray(likelihood.choices[name])
-        for row, ratio in enumerate(ratios):
-            ratio = float(np.clip(ratio, 1e-2, 1e2))
+        for row, ratio in enumerate(ratios.tolist()):
             eta = model.stretched(rough[name].eta, rough[name].levels, ratio)
             for value, chosen in zip(eta, choice):
-                j = int(np.argmax(chosen)) if chosen.any() else -1
-                if j >= likelihood.others:
-                    low, high = _inner(setup.lower[j], setup.upper[j])
-                    theta[row, j] = np.clip(value, low, high)
-    return theta
+                if chosen.any():
+                    yield int(np.argmax(chosen)), row, float(value)
+
+
+def joint_likelihood(
+    likelihoods: Sequence[Likelihood | None], data: StudyData, others: int
+) -> Likelihood | None:
+    """The likelihood of a study, with a first axis over the experiments in each array;
+    `others` are the joint values that do not belong to the noise. They are divided
+    among experiments and quantities in proportion to their numbers of values."""
+    known = [each for each in likelihoods if each is not None]
+    if not known:
+        return None
+    counts = np.array([np.isfinite(part.x).sum(axis=0) for part in data.parts])
+    shares = np.minimum(others * counts / counts.sum(), 0.9 * counts)
+    charges = np.where([each.charges > 0 for each in known], shares, 0.0)
+    has_below = tuple(map(any, zip(*(each.has_below for each in known))))
+    most = max(each.most for each in known)
+    alike = [
+        replace(
+            each,
+            charges=own,
+            rests=1 - own / np.maximum(count, 1),
+            has_below=has_below,
+            most=most,
+        )
+        for each, own, count in zip(known, charges, counts)
+    ]
+    return jax.tree.map(lambda *arrays: np.stack(arrays), *alike)

@@ -9,9 +9,11 @@ $$S(\theta) = \sum_{j,i} w_{ji}\,\bigl(\hat x_i(t_j; \theta) - x_{ji}\bigr)^2
 `LeastSquaresModel` holds what all fits of one problem share, `StartTask` what belongs
 to one start. `normal_equations` evaluates S and its linearisation, `fit_one` minimises
 S from one start, and `fit_block` does so for a block of starts in one compiled
-program."""
+program. In a study S is the sum over its experiments: see `experiments.py`."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -33,6 +35,7 @@ from .._solve.system import System
 from .._solve.time_grid import known_constants
 from .._util.buffers import read
 from .adaptive_sensitivity import AdaptiveSensitivity, AdaptiveSteps, adaptive_steps
+from .experiments import Experiments, pick
 from .guide import Guide, GuidedRhs
 from .levenberg_marquardt import (
     Box,
@@ -73,7 +76,10 @@ class LeastSquaresModel(eqx.Module):
 
     A model is solved on a grid that is aligned with its one delay, or on a mesh, which
     `mesh` then describes, or with adaptive steps if its solver has them. If its noise
-    has models, a `likelihood` takes the place of the sum of squares."""
+    has models, a `likelihood` takes the place of the sum of squares.
+
+    The model of a study has `experiments`. Its `free` are then the joint values, and
+    `part` is the model of one experiment."""
 
     free: FreeParameters = eqx.field(static=True)
     learned: Problem
@@ -85,6 +91,38 @@ class LeastSquaresModel(eqx.Module):
     mesh: "MeshPlan | None" = None
     guide: Guide | None = None
     likelihood: Likelihood | None = None
+    experiments: Experiments | None = None
+
+    def part(self, e: Any) -> "LeastSquaresModel":
+        """The model of experiment `e` of a study. The record of `mesh` and the arrays
+        of `guide` and `likelihood` have a first axis over the experiments; priors are
+        for joint values."""
+        study = self.experiments
+        assert study is not None
+        return replace(
+            self,
+            free=study.free,
+            learned=pick(study.learned, e),
+            fixed=pick(study.fixed, e),
+            priors=None,
+            mesh=pick(self.mesh, e),
+            guide=pick(self.guide, e),
+            likelihood=pick(self.likelihood, e),
+            experiments=None,
+        )
+
+    def for_each_part(self, function: Callable[..., Any], theta: jax.Array, *trees):
+        """`function(part, end, local values, *trees)` for each experiment, stacked; the
+        `trees` are stacked, too."""
+        study = self.experiments
+        assert study is not None
+
+        def one(e):
+            own = (pick(tree, e) for tree in trees)
+            end = read(study.ends, e)
+            return function(self.part(e), end, study.local(e, theta), *own)
+
+        return lax.map(one, jnp.arange(study.count))
 
     @property
     def observes(self) -> bool:
@@ -99,7 +137,12 @@ class LeastSquaresModel(eqx.Module):
     def steps(self, theta: jax.Array, n: Any, T: Any, capacity: int) -> Any:
         """The steps of a march up to the time T: n in a delay or, on a mesh, the mesh
         with n steps in the record that belongs to the delays of `theta`. Adaptive steps
-        are finer with a larger n."""
+        are finer with a larger n. Those of a study are stacked, each up to its own
+        end."""
+        if self.experiments is not None:
+            return self.for_each_part(
+                lambda part, end, local: part.steps(local, n, end, capacity), theta
+            )
         if self.is_adaptive:
             return adaptive_steps(n, capacity)
         if self.mesh is None:
@@ -220,18 +263,61 @@ def normal_equations(
 
     `memory` is the work buffer of the solver; it is returned for the next evaluation.
     """
-    summed = _sum_of_squares if model.likelihood is None else likelihood_equations
-    total, memory = summed(model, theta, points, steps, memory)
+    study = model.experiments
+    if study is None:
+        rows, end = (0, points.times.shape[0]), points.times[-1]
+        total, memory = _of_experiment(model, theta, points, rows, end, steps, memory)
+    else:
+
+        def add(e, carry):
+            total, memory = carry
+            rows, end = read(study.rows, e), read(study.ends, e)
+            local, own = study.local(e, theta), pick(steps, e)
+            found, memory = _of_experiment(
+                model.part(e), local, points, rows, end, own, memory
+            )
+            gram = total.gram + study.joint(e, found.gram)
+            return NormalEquations(gram, total.squares + found.squares), memory
+
+        zero = _no_equations(theta, points)
+        total, memory = lax.fori_loop(0, study.count, add, (zero, memory))
     if model.priors is not None:
         total = total._replace(gram=total.gram + _prior_gram(model.priors, theta))
     return total, memory
 
 
-def _sum_of_squares(
-    model: LeastSquaresModel, theta: jax.Array, points: Points, steps: Any, memory: Any
+def _no_equations(theta: jax.Array, points: Points) -> NormalEquations:
+    size = 1 + theta.shape[0]
+    return NormalEquations(
+        jnp.zeros((size, size)), jnp.zeros(jnp.shape(points.values)[1:])
+    )
+
+
+def _of_experiment(
+    model: LeastSquaresModel,
+    theta: jax.Array,
+    points: Any,
+    rows: Any,
+    end: Any,
+    steps: Any,
+    memory: Any,
 ) -> tuple[NormalEquations, Any]:
-    """The normal equations of the sum of squares, without priors."""
-    sensitivity = model.sensitivity(theta, steps, points.times[-1])
+    """The normal equations of one experiment, whose points have the numbers from
+    `rows[0]` to `rows[1]` - 1 and which ends at the time `end`, without priors."""
+    summed = _sum_of_squares if model.likelihood is None else likelihood_equations
+    return summed(model, theta, points, rows, end, steps, memory)
+
+
+def _sum_of_squares(
+    model: LeastSquaresModel,
+    theta: jax.Array,
+    points: Points,
+    rows: Any,
+    end: Any,
+    steps: Any,
+    memory: Any,
+) -> tuple[NormalEquations, Any]:
+    sensitivity = model.sensitivity(theta, steps, end)
 
     def add(total: NormalEquations, j, observed):
         weight = read(points.weights, j)
@@ -246,11 +332,7 @@ def _sum_of_squares(
         gram = total.gram + jnp.sum(weight[:, None, None] * products, axis=0)
         return NormalEquations(gram, total.squares + square)
 
-    size = 1 + theta.shape[0]
-    zero = NormalEquations(
-        jnp.zeros((size, size)), jnp.zeros(jnp.shape(points.values)[1:])
-    )
-    return sensitivity.visit(points, memory, add, zero)
+    return sensitivity.visit(points, rows, memory, add, _no_equations(theta, points))
 
 
 def _huber_rows(huber: float, weight: jax.Array, rows: jax.Array) -> jax.Array:
@@ -305,22 +387,16 @@ def fit_one(
 
     `capacity` is the number of rows of the solver's memory, which limits the steps."""
     values, weights = jnp.asarray(task.points.values), task.points.weights
-    end = task.points.times[-1]
-    steps = model.steps(task.theta, task.n, end, capacity)
+    steps = model.steps(task.theta, task.n, task.points.times[-1], capacity)
 
     def linearise(theta, memory):
-        return normal_equations(
-            model,
-            theta,
-            task.points,
-            _at_least(model, task, theta, steps, capacity),
-            memory,
-        )
+        own = _at_least(model, task, theta, steps, capacity)
+        return normal_equations(model, theta, task.points, own, memory)
 
     tiny = _ROUNDING * jnp.sum(weights * values**2)
     scale = None
     if model.likelihood is not None:
-        tiny, scale = -jnp.inf, model.likelihood.count
+        tiny, scale = -jnp.inf, jnp.sum(model.likelihood.count)
     return minimise(
         linearise,
         task.theta,
@@ -328,10 +404,21 @@ def fit_one(
         task.limit,
         values.shape[1],
         tiny,
-        model.marching(task.theta, steps, end).memory(capacity),
+        work_buffer(model, task.theta, steps, capacity),
         model.convergence(steps),
         scale,
     )
+
+
+def work_buffer(
+    model: LeastSquaresModel, theta: jax.Array, steps: Any, capacity: int
+) -> Any:
+    """Memory of the solver for the first evaluation, with so many rows."""
+    if model.experiments is not None:
+        # All experiments use the same memory, one after the other.
+        local = model.experiments.local(0, theta)
+        return work_buffer(model.part(0), local, pick(steps, 0), capacity)
+    return model.marching(theta, steps, 0.0).memory(capacity)
 
 
 def _at_least(
@@ -340,6 +427,12 @@ def _at_least(
     """The steps of a task, with as many per delay as its `rate` asks for."""
     if isinstance(steps, Mesh | AdaptiveSteps):
         return steps
+    if model.experiments is not None:
+        return model.for_each_part(
+            lambda part, _, local, own: _at_least(part, task, local, own, capacity),
+            theta,
+            steps,
+        )
     sensitivity = model.sensitivity(theta, steps, 0.0)
     assert isinstance(sensitivity, Extended)
     tau = sensitivity.tau(sensitivity.join(theta))

@@ -9,6 +9,7 @@ from .._loss.path_costs import Points
 from .._util.buffers import write
 from .batches import capacity_for
 from .normal_equations import LeastSquaresModel
+from .setup import FitSetup
 
 
 def observed(
@@ -28,6 +29,23 @@ def observed(
     return result
 
 
+def observed_at_data(setup: FitSetup, theta: np.ndarray, n: int) -> np.ndarray:
+    """What is observed at the times of the data, in the shape of these, with the
+    derivatives for all free values in a last axis: (N, k, 1 + p)."""
+    k, p = len(setup.data.names), len(theta)
+    if setup.joint is None:
+        return observed(setup.model, theta, setup.data.t, n, k)
+    values = []
+    for e, part in enumerate(setup.parts):
+        own = observed(part.model, setup.local(theta, e), part.data.t, n, k)
+        joint, place = np.zeros((*own.shape[:2], 1 + p)), setup.joint.place[e]
+        joint[..., 0] = own[..., 0]
+        local = np.flatnonzero(place >= 0)
+        joint[..., 1 + place[local]] = own[..., 1 + local]
+        values.append(joint)
+    return np.concatenate(values)
+
+
 @eqx.filter_jit
 def _observed(
     model: LeastSquaresModel, theta, times, n, k: int, capacity: int
@@ -38,4 +56,4 @@ def _observed(
     points = Points(times, times, times)
     rows = jnp.zeros((times.shape[0], k, 1 + theta.shape[0]))
     memory = sensitivity.memory(capacity)
-    return sensitivity.visit(points, memory, write, rows)[0]
+    return sensitivity.visit(points, (0, times.shape[0]), memory, write, rows)[0]

@@ -10,15 +10,17 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
+from .._data.data import Data
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
 from .._problem.parameters import Fixed, Parameter, Tied, parameter_vector
 from .._problem.problem import Problem
 from .batches import refine
 from .distinct_fits import SAME_CHI_SQUARE
+from .make_setup import make_setup
 from .normal_equations import Priors
 from .search import Minimum, SearchResult, search
-from .setup import FitSetup, make_setup
+from .setup import FitSetup
 
 # A fit from another start is better if its chi-square is lower by this.
 _BETTER = 0.01
@@ -32,6 +34,7 @@ def with_history(
     Every parameter outside of the history keeps its bounds and its prior, and is free,
     fixed or tied as it was; so does the offset `b` of the history. `settings` are those
     of the history's other parameters."""
+    assert isinstance(setup.data, Data)
     kept = _settings(setup, problem)
     other = eqx.tree_at(lambda p: p.history, problem, history)
     made, _ = make_setup(

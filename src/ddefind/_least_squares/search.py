@@ -132,19 +132,19 @@ def _likelihood_results(
     """The same where the noise has models: weighted least squares explores, and the
     likelihood refines what it finds."""
     points, plain = setup.points(), setup.exploring
-    p, start_count = len(plain.lower), 1
+    p = len(plain.lower)
 
     def refined(theta: np.ndarray) -> RefinedFits:
         return refine_promising(setup, theta, points, setup.steps(theta))
 
-    def result(fits: RefinedFits) -> SearchResult:
+    def result(fits: RefinedFits, start_count: int) -> SearchResult:
         best = fits.take([int(np.argmin(fits.loss))])
         noise = noise_from_residuals(setup, best)
         return _result(setup, fits, points, noise, start_count)
 
     if starts == 1 and np.isfinite(setup.guess).all():
-        fits = refined(setup.guess[None])
-        yield result(fits)
+        fits, start_count = refined(setup.guess[None]), 1
+        yield result(fits, start_count)
         report(PHASES[2], fits)
     else:
         noise = given_noise(plain.data)
@@ -154,16 +154,16 @@ def _likelihood_results(
         for found, start_count, phase in looks:
             kept = keep_distinct(plain, found, 1)
             fits = replace(refined(lifted(setup, kept)), starts=kept.starts)
-            yield result(fits)
+            yield result(fits, start_count)
             report(phase, found)
         kept = keep_distinct(plain, found, _SURVIVORS)
         fits = replace(refined(lifted(setup, kept)), starts=kept.starts)
-        yield result(fits)
+        yield result(fits, start_count)
         report(PHASES[2], fits)
     finer, best, step_error = _halve_steps(setup, fits, points)
     evaluations = sum(int(each.evaluations.sum()) for each in (fits, finer, best))
     yield replace(
-        result(finer),
+        result(finer, start_count),
         best=best,
         noise=noise_from_residuals(setup, best),
         evaluations=evaluations,

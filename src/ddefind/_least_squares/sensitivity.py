@@ -78,13 +78,15 @@ class AbstractSensitivity(abc.ABC):
     def visit(
         self,
         points: Points,
+        rows: Any,
         memory: Any,
         add: Callable[[Any, Any, jax.Array], Any],
         total: Any,
     ) -> tuple[Any, Any]:
-        """March through the data: `total = add(total, j, observed)` for each point j in
-        the order of time, with what is observed there, extended. Returns the last
-        total, and the memory for use in the next march."""
+        """March through the data: `total = add(total, j, observed)` for each point j
+        from `rows[0]` to `rows[1]` - 1, in the order of time, with what is observed
+        there, extended. Returns the last total, and the memory for use in the next
+        march."""
 
     def push(self, function: Callable[..., jax.Array], *arguments: jax.Array):
         """The extended value of `function(params, *arguments)`, a vector, for extended
@@ -174,7 +176,7 @@ class Extended(AbstractSensitivity):
         x = x.at[:, 1:].add(-position * slope * of_log_tau)
         return self.push(lambda p, x: self.system.observe(p.observe, x, t), x)
 
-    def visit(self, points, memory, add, total):
+    def visit(self, points, rows, memory, add, total):
         system, grid = self.system, self.system.grid
         ring = _write_history(self, memory)
         storage = RingPath.for_one_delay(grid)
@@ -194,7 +196,7 @@ class Extended(AbstractSensitivity):
             return state, add(total, j, self.observed(t, node, left, right))
 
         carry = begin(past, self.start(), ring.rows), total
-        state, total = lax.fori_loop(0, points.times.shape[0], point, carry)
+        state, total = lax.fori_loop(rows[0], rows[1], point, carry)
         return total, Ring(state.path, ring.inside)
 
 

@@ -1,10 +1,9 @@
 """The setup of a least-squares fit: model, data, bounds, start values and step sizes.
 
-`make_setup` puts it together from what the user gives. Where the user gives no bounds
-for a delay or for the frequency of a history, it chooses them: see
-`default_bounds.py`."""
+`make_setup.py` puts it together from what the user gives, and `study_setup.py` that of
+several experiments."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, final
@@ -14,36 +13,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
+from .._data.study_data import Records, parts_of
 from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
-from .._problem.delays import delay_count, is_delay
-from .._problem.free_parameters import FreeParameters
 from .._problem.general_delays import is_general, typical_delays
-from .._problem.history import frequency_fields
-from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
+from .._problem.joint_parameters import JointParameters
 from .._problem.problem import Problem
-from .._problem.without_doses import without_doses
-from .._solve.runge_kutta import AbstractSolver
-from .._solve.time_grid import has_switches, points_of
-from .._util import wording
-from .._util.cores import cores
-from ..noise._abstract import AbstractNoise
 from .adaptive_sensitivity import COARSE, USUAL
-from .default_bounds import bound_delay, bound_frequencies, bound_shape
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
-from .known_inputs import bound_by_inputs, bound_doses
 from .levenberg_marquardt import Box
-from .natural_units import NaturalUnits, natural_sizes, natural_units
-from .noise_setup import (
-    bound_noise,
-    likelihood_points,
-    make_likelihood,
-    without_noise,
-)
-from .normal_equations import LeastSquaresModel, MeshPlan, Priors
+from .natural_units import NaturalUnits, joint_units, natural_sizes, natural_units
+from .noise_setup import likelihood_points, noise_count, without_noise
+from .normal_equations import LeastSquaresModel
 
 # The usual number of rows of the solver's ring buffer. A delay may have a few steps
 # less than this.
@@ -52,15 +35,12 @@ CAPACITY = 512
 # usual numbers of steps in the record.
 MESH_CAPACITY = 2048
 # The least number of steps over the whole record, and on a mesh the largest one.
-_STEPS_PER_RECORD, _MOST_STEPS_PER_RECORD = 100, 400
+STEPS_PER_RECORD, _MOST_STEPS_PER_RECORD = 100, 400
 # The number of steps per delay of a short preliminary fit. (The record may need more
 # steps: see `FitSetup.rate`.)
 _COARSE_STEPS = 5
 # A delay that is shorter than this share of the record has fewer steps than usual.
 _USUAL_SHARE = 1 / 40
-# One delay for which the user allows less than this share of the record is solved on a
-# mesh, whose steps have nothing to do with it.
-_SHORT_DELAY = 1e-4
 
 
 @final
@@ -72,10 +52,13 @@ class FitSetup:
     user's start values, NaN where there is none. The boolean arrays `is_history` and
     `is_frequency` mark the free values that belong to the history, and those that are
     frequencies of it; `is_given` [2, p] marks the lower and the upper bounds that the
-    user gave. `workers` is the number of threads that fits run on."""
+    user gave. `workers` is the number of threads that fits run on.
+
+    In a study, `joint` says how the free values are made of those of the experiments;
+    the setups of these are its `parts`."""
 
     model: LeastSquaresModel
-    data: Data
+    data: Records
     lower: np.ndarray
     upper: np.ndarray
     guess: np.ndarray
@@ -84,11 +67,69 @@ class FitSetup:
     is_frequency: np.ndarray
     is_given: np.ndarray
     workers: int
+    joint: JointParameters | None = None
+
+    # The experiments.
+
+    @cached_property
+    def parts(self) -> tuple["FitSetup", ...]:
+        """The setup of each experiment of a study, or this one alone."""
+        if self.joint is None:
+            return (self,)
+        return tuple(self._part(e) for e in range(len(parts_of(self.data))))
+
+    def _part(self, e: int) -> "FitSetup":
+        assert self.joint is not None
+        place = self.joint.place[e]
+
+        def own(array: np.ndarray, other: Any) -> np.ndarray:
+            return np.where(place >= 0, array[..., place], other)
+
+        known = self.joint.known[e]
+        return replace(
+            self,
+            model=self.model.part(e),
+            data=parts_of(self.data)[e],
+            lower=own(self.lower, known),
+            upper=own(self.upper, known),
+            guess=own(self.guess, known),
+            is_history=own(self.is_history, False),
+            is_frequency=own(self.is_frequency, False),
+            is_given=own(self.is_given, True),
+            joint=None,
+        )
+
+    def local(self, theta: np.ndarray, e: int) -> np.ndarray:
+        """The free values of experiment `e`, for rows of free values."""
+        return theta if self.joint is None else self.joint.local(theta, e)
+
+    def indices_or_values(self, problems: Sequence[Problem]) -> dict[str, int | float]:
+        """What is known about each parameter, by name: the number of a free value (an
+        int), or a constant (a float). `problems` are those of the experiments, or the
+        only one. A constant that differs between experiments has no name."""
+        local = [
+            part.model.free.indices_or_values(problem)
+            for part, problem in zip(self.parts, problems)
+        ]
+        if self.joint is None:
+            return local[0]
+        known: dict[str, int | float] = {
+            name: j for j, name in enumerate(self.model.free.names)
+        }
+        for name, value in local[0].items():
+            if isinstance(value, float) and all(each[name] == value for each in local):
+                known[name] = value
+        return known
 
     # The delays and the solver's steps.
 
     def delays(self, theta: np.ndarray) -> np.ndarray:
-        """The delays of each row of free values, learned or fixed, [rows, k]."""
+        """The delays of each row of free values, learned or fixed, [rows, k]; those of
+        all experiments, one after the other."""
+        if self.joint is not None:
+            each = enumerate(self.parts)
+            all_delays = [part.delays(self.local(theta, e)) for e, part in each]
+            return np.concatenate(all_delays, axis=1)
         tau = self.model.learned.tau
         if not isinstance(tau, jax.Array):
             return np.asarray(_delays(self.model, jnp.asarray(theta)))
@@ -102,7 +143,7 @@ class FitSetup:
     @property
     def rate(self) -> float:
         """The least number of steps per unit of time that resolves the record."""
-        return _STEPS_PER_RECORD / self.data.T
+        return STEPS_PER_RECORD / self.data.T
 
     def steps(self, theta: np.ndarray) -> np.ndarray:
         """The steps per delay for each row of free values: enough to resolve both the
@@ -117,7 +158,7 @@ class FitSetup:
             return self._steps_in_record(theta, least / 2, _MOST_STEPS_PER_RECORD)
         share = self.delay(theta) / self.data.T
         least = np.ceil(np.minimum(1.0, share / _USUAL_SHARE) * least)
-        by_record = np.ceil(_STEPS_PER_RECORD * share)
+        by_record = np.ceil(STEPS_PER_RECORD * share)
         most = max(self.steps_per_delay, CAPACITY // 2 - 3)
         return np.clip(by_record, least, most).astype(int)
 
@@ -137,12 +178,12 @@ class FitSetup:
             return self._steps_in_record(
                 theta, _COARSE_STEPS, _MOST_STEPS_PER_RECORD // 2
             )
-        steps = np.ceil(_STEPS_PER_RECORD * self.delay(theta) / self.data.T)
+        steps = np.ceil(STEPS_PER_RECORD * self.delay(theta) / self.data.T)
         return np.clip(steps, 1, _COARSE_STEPS).astype(int)
 
     def _steps_in_record(self, theta: np.ndarray, in_delay: float, most: int):
         steps = in_delay * self.data.T / np.maximum(self.delay(theta), 1e-300)
-        return np.ceil(np.clip(steps, _STEPS_PER_RECORD, most)).astype(int)
+        return np.ceil(np.clip(steps, STEPS_PER_RECORD, most)).astype(int)
 
     # The bounds.
 
@@ -171,20 +212,11 @@ class FitSetup:
         quantity, or one."""
         if self.model.likelihood is not None:
             return likelihood_points(self)
-        points = SumOfSquares().prepare(self.data).points
+        each = [SumOfSquares().prepare(part).points for part in parts_of(self.data)]
+        points = Points(*map(np.concatenate, zip(*each)))
         if self.data.sd is not None or noise is None:
             return points
         return points._replace(weights=points.weights / noise**2)
-
-    @property
-    def problem(self) -> Problem:
-        """The problem, whose free values are not filled in."""
-        return eqx.combine(self.model.learned, self.model.fixed)
-
-    @property
-    def problem_noise(self) -> dict[str, AbstractNoise]:
-        """The noise models of the quantities that have one."""
-        return self.problem.noise or {}
 
     @cached_property
     def exploring(self) -> "FitSetup":
@@ -211,8 +243,8 @@ class FitSetup:
 
     @cached_property
     def quantity_curve(self) -> Curve | None:
-        """A smoothing spline through the measured quantities; a constant for one that
-        was not measured. None if there are too few points."""
+        """A smoothing spline through the measured quantities of one experiment; a
+        constant for one that was not measured. None if there are too few points."""
         data = self.data
         return smooth(Data(data.t, np.where(self.measured, data.x, 1.0)))
 
@@ -223,10 +255,22 @@ class FitSetup:
         is_state = self.measured.all() and not self.model.observes
         return self.quantity_curve if is_state else None
 
+    @property
+    def has_quantity_curves(self) -> bool:
+        """Whether there is a smooth curve through the data of every experiment."""
+        return all(part.quantity_curve is not None for part in self.parts)
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether all these curves are those of all states."""
+        return all(part.curve is not None for part in self.parts)
+
     @cached_property
     def units(self) -> NaturalUnits | None:
         """The natural sizes of the free values; None without a smooth curve, or if the
         delays are more than numbers."""
+        if self.joint is not None:
+            return joint_units(self.joint, [part.units for part in self.parts])
         curve, model = self.quantity_curve, self.model
         if curve is None or is_general(eqx.combine(model.learned.tau, model.fixed.tau)):
             return None
@@ -256,118 +300,20 @@ class FitSetup:
         the noise is given, or (in a robust fit) was estimated from clipped residuals,
         or has a model. Otherwise the variance of the residuals is estimated from the
         sum of squares."""
-        model = self.model
-        is_robust = model.huber is not None
-        return self.data.sd is not None or is_robust or model.likelihood is not None
+        given = self.data.sd, self.model.huber, self.model.likelihood
+        return any(each is not None for each in given)
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom with every free parameter counted as determined; see
         `degrees_of_freedom.py`."""
-        likelihood = self.model.likelihood
-        free = len(self.lower) if likelihood is None else likelihood.others
+        free = len(self.lower) - noise_count(self.model.free)
         return degrees_of_freedom(self.count, determined=free)
 
     def residual_variance(self, loss: float) -> float:
         """The variance of the weighted residuals of a fit with the sum of squares
         `loss`, by which the search converts differences of `loss` to chi-square."""
         return residual_variance(loss, self.freedom, is_known=self.weights_are_absolute)
-
-
-def make_setup(
-    problem: Problem,
-    data: Data,
-    parameters: Mapping[str, Any] | None,
-    solver: AbstractSolver | AbstractAdaptive,
-    steps_per_delay: int,
-    huber: float | None = None,
-    seed: int = 0,
-    workers: int | None = None,
-) -> tuple[FitSetup, Problem]:
-    """The setup of a fit, and the problem with the fixed parameters filled in.
-
-    `parameters` are the user's settings by name: start values, bounds, priors, or what
-    is fixed. `workers` is the number of threads, by default that of the cores."""
-    free, problem, _ = free_parameters(problem, parameters, seed=seed, partial=True)
-    if not free.names:
-        raise ValueError("Every parameter is fixed: there is nothing to learn.")
-    start = parameter_vector(problem)
-    guess = np.array([start[free.source.index(j)] for j in range(len(free.names))])
-    lower, upper = np.array(free.lower), np.array(free.upper)
-    is_given = np.isfinite([lower, upper])
-    is_history = np.array([path.startswith("history.") for path in free.paths])
-    is_frequency = _is_frequency(problem, free)
-    bound_frequencies(data, lower, upper, is_frequency)
-    for j in free.delays:
-        bound_delay(data, lower, upper, guess, free.names[j], j)
-    bound_by_inputs(problem, data, free, lower, upper, is_given)
-    bound_doses(problem, data, free, lower, upper)
-    for j in free.shapes:
-        bound_shape(lower, upper, guess, j)
-    bound_noise(problem, data, free, lower, upper, guess)
-    is_inside = (lower <= guess) & (guess <= upper)
-    guess = np.where(is_inside, guess, np.nan)
-    priors = _priors(parameters, free)
-    # Levenberg-Marquardt enforces the bounds itself, on untransformed values. Here they
-    # are left out: the model is a constant of the compiled programs, which fits with
-    # other bounds can then use as well.
-    free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
-    learned, fixed = free.split(problem)
-    shortest, mesh = shortest_delay(problem, free, lower), None
-    is_adaptive = isinstance(solver, AbstractAdaptive)
-    if not is_adaptive and _is_on_mesh(problem, data, shortest):
-        assert isinstance(solver, AbstractSolver)
-        mesh = mesh_plan(problem, data, solver, shortest)
-    model = LeastSquaresModel(
-        free, learned, fixed, solver, priors, problem.dimension, huber, mesh
-    )
-    model = replace(model, likelihood=make_likelihood(problem, data, free))
-    setup = FitSetup(
-        model,
-        data,
-        lower,
-        upper,
-        guess,
-        steps_per_delay,
-        is_history,
-        is_frequency,
-        is_given,
-        workers or cores(),
-    )
-    return setup, problem
-
-
-def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) -> float:
-    """The shortest delay that is possible: the lower bound of a learned one, or the
-    value of a fixed one. One that is computed has no lower bound: it may be short."""
-    if any(map(is_delay, jax.tree.leaves(problem.tau, is_leaf=is_delay))):
-        return 0.0
-    values = parameter_vector(problem)
-    numbers = [array.first for array in free.arrays if array.is_delay]
-    sources = [free.source[e] for e in numbers]
-    pairs = zip(numbers, sources)
-    return min(float(lower[j] if j >= 0 else values[e]) for e, j in pairs)
-
-
-def has_single_delay(problem: Problem) -> bool:
-    """Whether there is one delay and no switch, so that a grid can be aligned with
-    it."""
-    return delay_count(problem.tau) == 1 and not has_switches(without_doses(problem))
-
-
-def _is_on_mesh(problem: Problem, data: Data, shortest: float) -> bool:
-    """Whether the fits are solved on a mesh, and not on a grid that is aligned with one
-    delay."""
-    return not has_single_delay(problem) or shortest < _SHORT_DELAY * data.T
-
-
-def mesh_plan(
-    problem: Problem, data: Data, solver: AbstractSolver, shortest: float
-) -> MeshPlan:
-    """How fits are solved on a mesh, if their delays may be as short as `shortest`."""
-    overlaps = shortest < 2 * data.T / _STEPS_PER_RECORD
-    points = points_of(without_doses(problem), solver)
-    return MeshPlan(points, np.asarray(data.T), overlaps)
 
 
 @eqx.filter_jit
@@ -381,40 +327,3 @@ def _delays(model: LeastSquaresModel, theta: jax.Array) -> jax.Array:
         return typical_delays(problem.tau, problem.start)
 
     return jax.vmap(one)(theta)
-
-
-def _is_frequency(problem: Problem, free: FreeParameters) -> np.ndarray:
-    """For each free value, whether it is a frequency of the history."""
-    fields = tuple(f"history.{field}" for field in frequency_fields(problem.history))
-    # An element of a vector has an index behind the name: `history.omega[1]`.
-    return np.array([path.split("[")[0] in fields for path in free.paths])
-
-
-def _priors(
-    parameters: Mapping[str, Any] | None, free: FreeParameters
-) -> Priors | None:
-    """The priors of the free values; None if no parameter has one."""
-    given = {
-        key: parameter.prior
-        for key, parameter in (parameters or {}).items()
-        if isinstance(parameter, Parameter) and parameter.prior is not None
-    }
-    if not given:
-        return None
-    size = len(free.names)
-    mean, weight, log = np.zeros(size), np.zeros(size), np.zeros(size, bool)
-    for key, prior in given.items():
-        for element in find(key, list(free.arrays)):
-            j = free.source[element]
-            if j < 0:
-                raise ValueError(
-                    f"{wording.setting(key)} is fixed, so that its prior has no "
-                    "effect. Remove the prior, or let the parameter be learned."
-                )
-            if prior.is_log and free.lower[j] < 0 and j not in free.delays:
-                raise ValueError(
-                    f"{wording.setting(key)}: a log-normal prior is for positive "
-                    f"values. Add {wording.positive(key)}."
-                )
-            mean[j], weight[j], log[j] = prior.center, prior.width**-2.0, prior.is_log
-    return Priors(mean, weight, log)

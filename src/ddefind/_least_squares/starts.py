@@ -9,11 +9,12 @@ from dataclasses import replace
 import jax
 import numpy as np
 
-from .._data.smoothing import Curve, spread
+from .._data.smoothing import spread
+from .._data.study_data import longest_part
 from .batches import BLOCK_SIZE, map_in_blocks
 from .computed_delays import draw_possible
 from .default_bounds import delays_to_try
-from .gradient_matching import match_block, matching_targets
+from .gradient_matching import MatchingTarget, match_block, matching_targets
 from .levenberg_marquardt import NO_START
 from .ranking import slow_frequency_limit
 from .setup import FitSetup
@@ -25,16 +26,12 @@ _UNMATCHED_EVERY = 4
 
 
 def matched_starts(
-    setup: FitSetup,
-    count: int,
-    curve: Curve,
-    noise: np.ndarray,
-    random: np.random.Generator,
+    setup: FitSetup, count: int, noise: np.ndarray, random: np.random.Generator
 ) -> np.ndarray:
     """The user's start values, then random ones, moved by gradient matching along the
-    smooth `curve` through the data."""
+    smooth curves through the data."""
     drawn = draw_starts(setup, count, _TRIES, random)
-    matched = match_starts(setup, drawn, curve, noise, _TRIES)
+    matched = match_starts(setup, drawn, noise, _TRIES)
     # If the curve follows the data badly, unmatched starts may be the better ones.
     is_unmatched = np.arange(count) % _UNMATCHED_EVERY == _UNMATCHED_EVERY - 1
     return np.where(is_unmatched[:, None], drawn[::_TRIES], matched)
@@ -44,15 +41,14 @@ def perturbed_starts(
     setup: FitSetup,
     good: np.ndarray,
     count: int,
-    curve: Curve | None,
     noise: np.ndarray,
     random: np.random.Generator,
 ) -> np.ndarray:
     """New starts from the `good` fits, of shape (fits, p), used in turn.
 
-    Three of four get a new random history, moved by gradient matching if there is a
-    `curve`; in the fourth every value is changed by a random factor. Without free
-    values of the history all are of the second kind."""
+    Three of four get a new random history, moved by gradient matching if there are
+    curves through all states; in the fourth every value is changed by a random factor.
+    Without free values of the history all are of the second kind."""
     theta = np.resize(good, (count, good.shape[1]))
     size = 0.3 * 10 ** -random.uniform(0, 1, (count, 1))
     rescaled = theta * np.exp(size * random.standard_normal(theta.shape))
@@ -71,10 +67,8 @@ def perturbed_starts(
         high = np.minimum(slow_frequency_limit(setup, theta)[:, 0], high)
         slow = low + random.uniform(size=count) * np.maximum(high - low, 0.0)
         new_history[draws_slow, omega] = slow[draws_slow]
-    if curve is not None:
-        new_history = match_starts(
-            setup, new_history, curve, noise, held=~setup.is_history
-        )
+    if setup.has_curves:
+        new_history = match_starts(setup, new_history, noise, held=~setup.is_history)
     has_new_history = turn % 4 != 3
     return np.where(has_new_history[:, None], new_history, rescaled)
 
@@ -101,9 +95,9 @@ def _draw(
         _draw_value(setup, j, sizes[:, j], offsets[:, j], may_change_sign, random)
         for j in range(len(setup.lower))
     ]
-    theta = np.stack(columns, axis=1)
+    theta, longest = np.stack(columns, axis=1), longest_part(setup.data)
     for number, j in enumerate(setup.model.free.delays):
-        low, high = delays_to_try(setup.data, setup.lower[j], setup.upper[j])
+        low, high = delays_to_try(longest, setup.lower[j], setup.upper[j])
         share = (np.arange(count) + random.uniform(size=count)) / count
         if number > 0:
             # Every delay is spread over its own range, in an order of its own, so that
@@ -175,10 +169,22 @@ def _draw_value(
     return value
 
 
+def _targets(setup: FitSetup, theta: np.ndarray, noise: np.ndarray) -> MatchingTarget:
+    """What gradient matching compares each row of `theta` with. In a study the arrays
+    have a second axis over the experiments."""
+    targets = []
+    for e, part in enumerate(setup.parts):
+        assert part.curve is not None
+        delays = part.delays(setup.local(theta, e))
+        targets.append(matching_targets(part.curve, part.data.T, delays, noise))
+    if setup.joint is None:
+        return targets[0]
+    return jax.tree.map(lambda *arrays: np.stack(arrays, axis=1), *targets)
+
+
 def match_starts(
     setup: FitSetup,
     theta: np.ndarray,
-    curve: Curve,
     noise: np.ndarray,
     tries: int = 1,
     held: np.ndarray | None = None,
@@ -188,8 +194,7 @@ def match_starts(
     `theta` has `tries` rows for each start, of which the best is returned. Values that
     are `held` stay. A row stays as it is if the equation is not finite there, and so
     does the user's start if it is complete."""
-    data = setup.data
-    targets = matching_targets(curve, data.T, setup.delays(theta), noise)
+    targets = _targets(setup, theta, noise)
     held = np.zeros(len(setup.lower), bool) if held is None else held
     # Delays, and values on which only delays depend, cannot be matched.
     free_values = np.arange(len(held))

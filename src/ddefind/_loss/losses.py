@@ -35,7 +35,7 @@ class Target(NamedTuple):
             more = points - len(self.points.times)
             times, values, weights = (
                 np.pad(a, [(0, more)] + [(0, 0)] * (np.ndim(a) - 1), mode="edge")
-                for a in self.points[:3]
+                for a in self.points
             )
             weights[len(weights) - more :] = 0.0
             padded = padded._replace(points=Points(times, values, weights))

@@ -25,13 +25,11 @@ from .._util.buffers import read, take
 
 class Points(NamedTuple):
     """The values with which a trajectory is compared, in the order of time, and their
-    weights. `below` marks those that are only known to be below the value; it is None
-    where there are none."""
+    weights."""
 
     times: Any  # [M]
     values: Any  # [M, k]
     weights: Any  # [M, k] or [M, 1]
-    below: Any = None  # [M, k]
 
 
 class MeshCost(NamedTuple):

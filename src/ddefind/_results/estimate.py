@@ -13,7 +13,7 @@ from .._inference.assessment import (
     has_fit,
     is_rejected,
     model_values,
-    standard_deviations,
+    residuals_of,
     test_residuals,
 )
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
@@ -29,7 +29,7 @@ from .._inference.disturbed import (
 from .._inference.evidence import free_count
 from .._inference.explained import Explained
 from .._inference.identifiability import NOT_DETERMINED, Verdict
-from .._inference.information_criteria import Criteria, criteria
+from .._inference.information_criteria import Criteria, criteria, likelihood_criteria
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.profile import Profile
@@ -41,6 +41,8 @@ from .._least_squares.setup import FitSetup
 from .._problem.network_weights import named_indices
 from .._problem.problem import Problem
 from .._shooting.process_noise import ProcessNoise
+from .._solve.solution import Solution
+from .experiment_view import experiment_view
 from .limits import limits
 from .report import as_dict, as_html, as_text, table
 from .result import AbstractFit
@@ -61,7 +63,11 @@ class Estimate(AbstractFit):
     first, each with its BIC less that of the chosen one.
 
     `process` holds the process noise of a fit by `MultipleShooting`, and the path that
-    the system took; it is None for one by `LeastSquares`."""
+    the system took; it is None for one by `LeastSquares`.
+
+    A study has `problems`, one for each experiment, and its `experiments` are fits by
+    themselves: `fit.experiments["low"].predict()`. In such a part of a study, `study`
+    is the whole fit and `experiment` the number of the part."""
 
     start: Problem
     starts: int
@@ -71,17 +77,49 @@ class Estimate(AbstractFit):
     assessment: Assessment | None = field(repr=False)
     histories: tuple[tuple[str, float], ...] = field(default=(), repr=False)
     process: ProcessNoise | None = field(default=None, repr=False)
+    problems: tuple[Problem, ...] = field(default=(), repr=False)
+    study: "Estimate | None" = field(default=None, repr=False)
+    experiment: int = field(default=0, repr=False)
+
+    # The experiments of a study
+
+    @cached_property
+    def experiments(self) -> "dict[str, Estimate]":
+        """The fit of each experiment of a study by its label; empty for a fit of one
+        data set. Their uncertainty is that of the whole study."""
+        if self.setup.joint is None:
+            return {}
+        return {
+            label: experiment_view(self, e) for e, label in enumerate(self.data.labels)
+        }
+
+    def _check_one_data_set(self, what: str) -> None:
+        """Refuse what needs one experiment of a study, or the whole of it."""
+        if self.setup.joint is not None:
+            label = self.data.labels[0]
+            raise ValueError(
+                f"{what} is for one experiment of this study: "
+                f"`fit.experiments[{label!r}]`."
+            )
+
+    def _check_whole(self, what: str) -> None:
+        if self.study is not None:
+            raise ValueError(
+                f"{what} is for the whole study, and this is one of its experiments."
+            )
 
     # The estimates and their errors
 
     @property
     def noise(self) -> dict[str, float]:
         """The standard deviation of the noise of each measured quantity, as given or as
-        estimated: from the squares of the residuals over the degrees of freedom."""
+        estimated: from the squares of the residuals over the degrees of freedom. If it
+        differs from value to value, the root mean square."""
         sd = self.search_result.noise
         if not self.setup.weights_are_absolute and self.process is None:
             # The search counted every free parameter as determined.
-            sd = sd * np.sqrt(self.setup.freedom / self.freedom)
+            searched = self.setup if self.study is None else self.study.setup
+            sd = sd * np.sqrt(searched.freedom / self.freedom)
         measured = self.setup.measured & np.isfinite(self.loss)
         named = zip(self.data.names, sd.tolist(), measured)
         return {name: value for name, value, is_in in named if is_in}
@@ -105,7 +143,19 @@ class Estimate(AbstractFit):
     @cached_property
     def uncertainty(self) -> Uncertainty:
         """The curvature of the sum of squares at the estimates."""
-        return Uncertainty(self.setup, self.search_result)
+        if self.study is None:
+            return Uncertainty(self.setup, self.search_result)
+        joint = self.study.setup.joint
+        assert joint is not None
+        place = joint.place[self.experiment]
+        whole = self.study.uncertainty
+        return Uncertainty(self.setup, self.search_result, whole, place)
+
+    @property
+    def solution(self) -> Solution:
+        """The learned trajectory, at the times of the data."""
+        self._check_one_data_set("`solution`")
+        return super().solution
 
     @property
     def covariance(self) -> np.ndarray:
@@ -127,7 +177,8 @@ class Estimate(AbstractFit):
     def chi_square(self) -> float:
         """The sum of squares in units of the noise, without what priors add. Where the
         noise is estimated it is about the degrees of freedom."""
-        if self.setup.model.huber is None and self.data.sd is not None:
+        is_plain = self.setup.model.huber is None and self.data.sd is not None
+        if is_plain or self.setup.model.likelihood is not None:
             return float(np.nansum(self.residuals**2))
         return (
             float(self.search_result.best.loss[0]) / self.uncertainty.residual_variance
@@ -139,6 +190,7 @@ class Estimate(AbstractFit):
         """The same fit with its intervals of the given confidence `level`, verdicts and
         tests of the residuals, which take some further fits."""
         check_level(level)
+        self._check_whole("`with_intervals`")
         if self.assessment is not None and self.assessment.level == level:
             return self
         if self.process is not None:
@@ -180,6 +232,7 @@ class Estimate(AbstractFit):
         """The profile likelihood of one parameter, with its interval of the given
         level. A level other than that of the fit is computed for this parameter."""
         check_level(level)
+        self._check_whole("`profile`")
         index = self.setup.model.free.index(name)
         if self.assessment is not None and level == self.assessment.level:
             return self.assessment.profiles[index]
@@ -204,10 +257,12 @@ class Estimate(AbstractFit):
     @property
     def residuals(self) -> np.ndarray:
         """Data minus model in units of the noise; NaN where nothing was measured. With
-        process noise the model is what was expected from the values before."""
+        process noise the model is what was expected from the values before. Where the
+        noise has a model they are quantile residuals, which a right model leaves
+        standard Gaussian."""
         if self.process is not None:
             return self.process.residuals
-        return (self.data.x - self.fitted) / standard_deviations(self.uncertainty)
+        return residuals_of(self.uncertainty, self.fitted)
 
     @cached_property
     def checks(self) -> tuple[ResidualTest, ...]:
@@ -246,6 +301,8 @@ class Estimate(AbstractFit):
         free = free_count(self.setup, self.search_result.best.gram[0])
         if self.process is not None:
             return disturbed_criteria(self.uncertainty, self.process, free)
+        if self.setup.model.likelihood is not None:
+            return likelihood_criteria(self.uncertainty, free)
         return criteria(self.data, self.fitted, free, self.setup.model.huber)
 
     # What follows from the fit
@@ -273,6 +330,7 @@ class Estimate(AbstractFit):
         """
         check_level(level)
         self._check_there_is_a_fit()
+        self._check_one_data_set("`predict`")
         at = read_times(times, self.data.T, self.time_zero)
         if self.process is not None:
             if parameters:
@@ -287,13 +345,14 @@ class Estimate(AbstractFit):
         fit, those of fixed parameters too, and the functions of text equations."""
         check_level(level)
         self._check_there_is_a_fit()
-        known = self.setup.model.free.indices_or_values(self.problem)
+        known = self.setup.indices_or_values(self.problems or (self.problem,))
         return derive(self.uncertainty, known, expression, level)
 
     def stability(self) -> Stability:
         """The equilibria of the fitted equation near its trajectory: whether they are
         stable, and the period with which disturbances oscillate."""
         self._check_there_is_a_fit()
+        self._check_one_data_set("`stability`")
         states = self.solution.x if self.process is None else self.process.x
         return stability(self.uncertainty, np.asarray(states), self.state_names)
 
@@ -315,6 +374,7 @@ class Estimate(AbstractFit):
         residuals (`"residual"`). Each fit starts at the estimate; priors stay as they
         are."""
         self._check_there_is_a_fit()
+        self._check_whole("`bootstrap`")
         if self.process is not None:
             self._refuse("`bootstrap`")
         known = self if self.assessment is not None else self.with_intervals()
@@ -331,6 +391,7 @@ class Estimate(AbstractFit):
         between the bounds, times the fit's own priors; noise levels that are not given
         are sampled too. Needs `pip install 'ddefind[sample]'`."""
         self._check_there_is_a_fit()
+        self._check_whole("`sample`")
         if self.process is not None:
             self._refuse("`sample`")
         known = self if self.assessment is not None else self.with_intervals()
@@ -361,6 +422,7 @@ class Estimate(AbstractFit):
 
     def file_content(self) -> dict[str, Any]:
         """What `save` writes, as plain words and numbers."""
+        self._check_whole("`save`")
         return estimate_content(self)
 
     def __str__(self) -> str:

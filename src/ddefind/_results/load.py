@@ -18,14 +18,10 @@ from .._inference.identifiability import Verdict
 from .._inference.profile import Profile
 from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
+from .._least_squares.make_setup import has_single_delay, mesh_plan, shortest_delay
 from .._least_squares.normal_equations import LeastSquaresModel, MeshPlan, Priors
 from .._least_squares.search import Minimum, SearchResult
-from .._least_squares.setup import (
-    FitSetup,
-    has_single_delay,
-    mesh_plan,
-    shortest_delay,
-)
+from .._least_squares.setup import FitSetup
 from .._loss.path_costs import Points
 from .._problem.delays import DelayRole
 from .._problem.free_parameters import FreeParameters, ParameterArray

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._data.data import Data
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment
 from .._least_squares import levenberg_marquardt
@@ -26,7 +27,7 @@ _STATUS = {
 
 def make_estimate(
     setup: FitSetup,
-    problem: Problem,
+    problem: Problem | tuple[Problem, ...],
     search_result: SearchResult,
     seed: int,
     seconds: float,
@@ -34,7 +35,8 @@ def make_estimate(
     assessment: Assessment | None = None,
     process: ProcessNoise | None = None,
 ) -> Estimate:
-    """The estimate of a search; `problem` has the values of what is fixed."""
+    """The estimate of a search; `problem` has the values of what is fixed. For a study
+    there is one for each experiment."""
     free, best = setup.model.free, search_result.best
     theta = best.theta[0]
     status = _STATUS[int(best.status[0])]
@@ -48,10 +50,22 @@ def make_estimate(
     first = np.where(np.isnan(setup.guess), theta, setup.guess)
     # On a mesh n is the number of steps in the record.
     n, is_mesh = int(best.n[0]), setup.model.mesh is not None
+    problems = problem if isinstance(problem, tuple) else (problem,)
+    learned, start = (
+        tuple(
+            part.model.free.problem_at(setup.local(values, e), own)
+            for e, (part, own) in enumerate(zip(setup.parts, problems))
+        )
+        for values in (theta, first)
+    )
+    data = setup.data
+    if isinstance(data, Data):
+        data = data.later(time_zero(problems[0].history))
     return Estimate(
-        problem=free.problem_at(theta, problem),
-        start=free.problem_at(first, problem),
-        data=setup.data.later(time_zero(problem.history)),
+        problem=learned[0],
+        problems=learned if setup.joint is not None else (),
+        start=start[0],
+        data=data,
         names=free.names,
         best=theta,
         loss=loss,

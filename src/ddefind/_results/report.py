@@ -25,6 +25,7 @@ from .._util.text_table import (
     decimals,
     format_number,
     html_table,
+    listed,
     table_lines,
 )
 from .cautions import cautions
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from .estimate import Estimate
 
 _HEADER = ("parameter", "estimate", "std. error")
+_ONE_OF_STUDY = (
+    "This is one experiment of a study: estimates and errors are those of the study."
+)
 _WITHOUT_INTERVALS = "The intervals and the tests of the residuals were left out; {}."
 
 
@@ -154,9 +158,11 @@ def _sentences(fit: "Estimate") -> list[str]:
     """What is said below the table."""
     if fit.process is not None:
         lines = [_about_noise(fit), _about_process(fit, fit.process), fit.message]
+    elif fit.study is not None:
+        return [_about_noise(fit), _ONE_OF_STUDY]
     else:
-        lines = [_about_noise(fit), *_about_histories(fit), _about_minima(fit)]
-        lines += [*_about_solver(fit), fit.message]
+        lines = [_about_noise(fit), *_about_experiments(fit), *_about_histories(fit)]
+        lines += [_about_minima(fit), *_about_solver(fit), fit.message]
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS.format(wording.INTERVALS)]
     named = named_indices(len(fit.names), fit.networks)
@@ -191,6 +197,22 @@ def _about_noise(fit: "Estimate") -> str:
     return f"{count} values, {degrees} of freedom{chi}; noise (given): {noise}."
 
 
+def _about_experiments(fit: "Estimate") -> list[str]:
+    """The experiments of a study, and which parameters each of them has for itself."""
+    joint = fit.setup.joint
+    if joint is None:
+        return []
+    counts = [int(np.isfinite(part.x).sum()) for part in fit.data.parts]
+    named = [f"{label} ({n})" for label, n in zip(fit.data.labels, counts)]
+    own = dict.fromkeys(name.split("@")[0] for name in fit.names if "@" in name)
+    shared = [name for name in fit.names if "@" not in name]
+    text = f"{len(named)} experiments (numbers of values): {listed(named)}."
+    if own:
+        text += f" Each has its own {listed([f'`{name}`' for name in own])}"
+        text += "; all else is shared." if shared else "."
+    return [text]
+
+
 def _about_histories(fit: "Estimate") -> list[str]:
     """Which history was chosen, and by how much; or how much of the data is past."""
     if fit.time_zero:
@@ -200,8 +222,8 @@ def _about_histories(fit: "Estimate") -> list[str]:
     if not fit.histories:
         return []
     (chosen, _), *others = fit.histories
-    listed = [f"{rise:.3g} with `{kind}`" for kind, rise in others if rise < np.inf]
-    above = f"; BIC is higher by {', '.join(listed)}" if listed else ""
+    higher = [f"{rise:.3g} with `{kind}`" for kind, rise in others if rise < np.inf]
+    above = f"; BIC is higher by {', '.join(higher)}" if higher else ""
     return [f"History chosen by evidence: `{chosen}`{above}."]
 
 

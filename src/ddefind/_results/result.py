@@ -9,7 +9,6 @@ from typing import Any, final
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
-from .._data.data import Data
 from .._equation.equation import Equation
 from .._problem.history import time_zero
 from .._problem.network_weights import (
@@ -40,7 +39,7 @@ class AbstractFit(abc.ABC):
     `steps_per_delay`, and else None."""
 
     problem: Problem
-    data: Data
+    data: Any
     names: tuple[str, ...]
     best: np.ndarray
     loss: float

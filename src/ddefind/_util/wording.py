@@ -107,6 +107,14 @@ def positive(name: str) -> Wording:
     return Wording("`lower=0`", f'`--bounds "{name} > 0"`')
 
 
+def per_experiment(name: str) -> Wording:
+    """That a parameter belongs to each experiment of a study."""
+    return Wording(
+        f"`parameters={{{name!r}: dd.Parameter(per_experiment=True)}}`",
+        f"`--per-experiment {name}`",
+    )
+
+
 # The history
 
 HISTORY = Wording("`history`", "`--history`")

@@ -1,0 +1,225 @@
+r"""The noise of a fit by likelihood, at its estimates: residuals, sizes, simulations.
+
+A *quantile residual* is the standard Gaussian number that is exceeded as often as the
+measured value: $r = \Phi^{-1}(F(y))$ with the distribution F of the noise. Of Gaussian
+noise it is $(y - f) / s$. Of a count, F jumps at y, and a random number between
+$F(y - 1)$ and $F(y)$ is taken; of a value below a limit L, one between 0 and $F(L)$. If
+the model is right, quantile residuals are standard Gaussian, whatever the noise
+(Dunn and Smyth)."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._data.study_data import each_part
+from .._least_squares.batches import RefinedFits
+from .._least_squares.likelihood import NoisyPoints, correction, noise_models
+from .._least_squares.noise_setup import is_below
+from .._least_squares.setup import FitSetup
+from ..noise._abstract import AbstractNoise
+from ..noise._gaussian import AbstractGaussian, Given
+from ..noise._log_normal import LogNormal
+from .covariance import Uncertainty
+
+# Probabilities nearer to zero and one count as these.
+_LEAST, _MOST = 1e-300, 1 - 1e-16
+
+
+class FittedNoise(NamedTuple):
+    """The noise model of the quantity in the given column, and its parameters. Those of
+    noise that is given with the data have a row for each value."""
+
+    column: int
+    model: AbstractNoise
+    eta: np.ndarray
+
+    def at(self, rows: np.ndarray) -> np.ndarray:
+        """The parameters for some of the values."""
+        return self.eta[:, rows] if isinstance(self.model, Given) else self.eta
+
+
+def _by_parts(
+    uncertainty: Uncertainty,
+    fitted: np.ndarray,
+    function: Callable[[Uncertainty, np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """`function(uncertainty, fitted)` for each experiment of a study, one below the
+    other: their noise may differ."""
+    rows = (own for _, own in each_part(uncertainty.setup.data, fitted))
+    pairs = zip(uncertainty.parts, rows)
+    return np.concatenate([function(part, own) for part, own in pairs])
+
+
+def fitted_noise(uncertainty: Uncertainty) -> list[FittedNoise]:
+    """The noise of each quantity that has a model, in one experiment."""
+    setup, data = uncertainty.setup, uncertainty.setup.data
+    models = noise_models(setup.model, jnp.asarray(uncertainty.theta))
+    found = []
+    for column, name in enumerate(data.names):
+        if name in models:
+            model = models[name]
+            eta = np.asarray(model.eta())
+            if isinstance(model, Given):
+                assert data.sd is not None
+                eta = data.sd[:, column][None]
+            found.append(FittedNoise(column, model, eta))
+    return found
+
+
+def quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
+    """The quantile residuals of the data, of the shape of `fitted`, the model at their
+    times; NaN where nothing was measured."""
+    return _by_parts(uncertainty, fitted, _quantile_residuals)
+
+
+def _quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
+    from scipy.special import ndtri
+
+    data = uncertainty.setup.data
+    random = np.random.default_rng(0)
+    residuals = np.full(data.x.shape, np.nan)
+    for noise in fitted_noise(uncertainty):
+        here = np.isfinite(data.x[:, noise.column])
+        model, eta = noise.model, noise.at(here)
+        f, y = fitted[here, noise.column], data.x[here, noise.column]
+        below = is_below(data)[here, noise.column]
+        if isinstance(model, AbstractGaussian):
+            exact = (y - f) / model.size(f, eta)
+        elif isinstance(model, LogNormal):
+            with np.errstate(invalid="ignore", divide="ignore"):
+                exact = (np.log(y) - np.log(f)) / np.log(eta[0])
+        else:
+            high = model.cdf(f, eta, y)
+            low = model.cdf(f, eta, y - 1) if model.is_count else high
+            share = random.uniform(size=len(y))
+            exact = ndtri(np.clip(low + share * (high - low), _LEAST, _MOST))
+        limit = np.ceil(y) - 1 if model.is_count else y
+        share = random.uniform(size=len(y)) * model.cdf(f, eta, limit)
+        censored = ndtri(np.clip(share, _LEAST, _MOST))
+        residuals[here, noise.column] = np.where(below, censored, exact)
+    return residuals
+
+
+def information_roots(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
+    """The square roots of the information of each value about its prediction: one over
+    the standard deviation, for Gaussian noise."""
+    return _by_parts(uncertainty, fitted, _information_roots)
+
+
+def _information_roots(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
+    roots = np.ones(fitted.shape)
+    for noise in fitted_noise(uncertainty):
+        f = fitted[:, noise.column]
+        if isinstance(noise.model, Given):
+            roots[:, noise.column] = 1 / noise.eta[0]
+            continue
+        f = np.where(f > 0, f, 1e-9) if noise.model.is_positive else f
+        information = _information(noise.model, jnp.asarray(noise.eta), jnp.asarray(f))
+        roots[:, noise.column] = np.sqrt(np.asarray(information))
+    return roots
+
+
+@eqx.filter_jit
+def _information(model: AbstractNoise, eta: jax.Array, f: jax.Array) -> jax.Array:
+    """The information about each prediction f."""
+    return jax.vmap(lambda f: model.information(f, eta)[0, 0])(f)
+
+
+def simulated(
+    uncertainty: Uncertainty, fitted: np.ndarray, n: int, random: np.random.Generator
+) -> NoisyPoints:
+    """The points of `n` simulated data sets. A simulated value below a limit is only
+    known to be below it: the one of its own time or, where all limits of a quantity are
+    the same, this one."""
+    points = uncertainty.search_result.points
+    pairs = zip(uncertainty.parts, each_part(uncertainty.setup.data, fitted))
+    each = [_simulated(part, own, n, random) for part, (_, own) in pairs]
+    values, below = (np.concatenate(arrays, axis=1) for arrays in zip(*each))
+    return NoisyPoints(
+        np.broadcast_to(points.times, (n, *np.shape(points.times))),
+        values,
+        np.broadcast_to(points.weights, (n, *np.shape(points.weights))),
+        None if uncertainty.setup.data.below is None else below,
+    )
+
+
+def _simulated(
+    uncertainty: Uncertainty, fitted: np.ndarray, n: int, random: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The simulated values of one experiment, and which are below a limit."""
+    data = uncertainty.setup.data
+    many = np.broadcast_to(fitted, (n, *fitted.shape))
+    values, below = np.array(many), np.zeros(many.shape, bool)
+    for noise in fitted_noise(uncertainty):
+        column = noise.column
+        drawn = noise.model.draw(many[..., column], noise.eta, random)
+        was_below = is_below(data)[:, column]
+        limits = np.where(was_below, data.x[:, column], -np.inf)
+        if was_below.any() and len(set(limits[was_below].tolist())) == 1:
+            limits = np.full(len(limits), limits[was_below][0])
+        below[..., column] = drawn < limits
+        values[..., column] = np.where(drawn < limits, limits, drawn)
+    return values, below
+
+
+def noise_interval(
+    noise: FittedNoise, mean: np.ndarray, sd: np.ndarray, q: float
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""The ends between which a new value is expected, q standard deviations from the
+    mean. Both the noise and the uncertainty `sd` of the mean make it wide: distances
+    from the mean are added like independent errors, $\sqrt{d^2 + (q\,sd)^2}$, of
+    log-normal noise on the logarithmic scale."""
+    from scipy.special import ndtr
+
+    model, eta = noise.model, noise.eta
+    if isinstance(model, Given):
+        # Of a new value, the size of the noise is the usual one.
+        eta = np.sqrt(np.nanmean(eta**2, axis=1))
+    ends = [model.quantile(mean, eta, float(ndtr(side * q))) for side in (-1, 1)]
+    if isinstance(model, LogNormal):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            width = np.hypot(q * np.log(eta[0]), q * sd / mean)
+        return mean * np.exp(-width), mean * np.exp(width)
+    low, high = (np.hypot(end - mean, q * sd) for end in ends)
+    lowest = 0.0 if model.is_positive else -np.inf
+    return np.maximum(mean - low, lowest), mean + high
+
+
+def mean_size(noise: FittedNoise, f: np.ndarray) -> np.ndarray:
+    """The size of the noise of new values at the predictions f."""
+    if isinstance(noise.model, Given):
+        return np.full(np.shape(f), np.sqrt(np.nanmean(noise.eta**2)))
+    return noise.model.size(f, noise.eta)
+
+
+def deviances(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
+    """Minus two log-likelihoods of fits by likelihood: what they minimise, without the
+    priors and without the correction for degrees of freedom."""
+    return fits.loss - np.array([_added(setup, theta) for theta in fits.theta])
+
+
+def _added(setup: FitSetup, theta: np.ndarray) -> float:
+    total = prior_penalty(setup, theta)
+    for e, part in enumerate(setup.parts):
+        likelihood = part.model.likelihood
+        assert likelihood is not None
+        models = noise_models(part.model, jnp.asarray(setup.local(theta, e)))
+        for q, name in enumerate(likelihood.quantities):
+            if name in models and likelihood.charges[q] > 0:
+                model = models[name]
+                total += float(correction(likelihood, q, model, model.eta()))
+    return total
+
+
+def prior_penalty(setup: FitSetup, theta: np.ndarray) -> float:
+    """What the priors add to the sum of squares."""
+    priors: Any = setup.model.priors
+    if priors is None:
+        return 0.0
+    is_log = np.asarray(priors.log)
+    value = np.where(is_log, np.log(np.where(is_log, theta, 1.0)), theta)
+    return float(np.sum(priors.weight * (value - priors.mean) ** 2))
