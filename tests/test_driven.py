@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._least_squares.observe import observed
 from ddefind._least_squares.make_setup import make_setup
+from ddefind._least_squares.observe import observed
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._problem.parameters import parameter_vector, with_values
 from ddefind._problem.without_doses import without_doses
