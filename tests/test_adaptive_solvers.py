@@ -181,7 +181,9 @@ def test_a_rate_that_may_be_infinite_has_an_open_interval():
     assert "steps matter" not in str(fit)
 
 
-@pytest.mark.parametrize("solver", [dd.Tsit5(), dd.Radau()])
+@pytest.mark.parametrize(
+    "solver", [pytest.param(dd.Tsit5(), marks=pytest.mark.slow), dd.Radau()]
+)
 def test_adaptive_fits_agree_with_those_of_fixed_steps(solver):
     model = dd.equation("x' = r * x * (1 - x(t - tau) / K)", history="constant")
     truth = model.problem({"r": 1.4, "K": 2.0, "tau": 1.0, "b": 0.5})

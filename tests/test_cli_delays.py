@@ -32,7 +32,7 @@ def test_two_delays_are_simulated_fitted_and_shown(capsys):
     times = ("--T", 20, "--points", 80, "--noise", 0.02, "--out", "data.csv")
     assert run(*simulate, *times) == 0
     capsys.readouterr()
-    fit = ("fit", "data.csv", "-e", TEXT, "--starts", 8)
+    fit = ("fit", "data.csv", "-e", TEXT, "--starts", 4)
     assert run(*fit, "--bounds", "tau_1 in [0.2, 4]", "--out", "result") == 0
     printed = capsys.readouterr().out
     rows = {line.split()[0]: line.split() for line in printed.splitlines()[1:7]}
@@ -88,7 +88,12 @@ def test_a_delay_much_shorter_than_the_record_is_no_obstacle(capsys):
 @pytest.mark.parametrize(
     "model, values, names",
     [
-        (TEXT, {}, ["r", "K", "c", "b", "tau_1", "tau_2"]),
+        pytest.param(
+            TEXT,
+            {},
+            ["r", "K", "c", "b", "tau_1", "tau_2"],
+            marks=pytest.mark.slow,
+        ),
         (DOSE, {"lag": 0.9}, ["k", "dose", "lag"]),
         pytest.param(
             "x' = -k * x(t - tau) + (t > s) * d",

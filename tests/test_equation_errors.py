@@ -36,8 +36,9 @@ This '(' is never closed.
   line 2: y' = (b
                ^""",
     "prey' = prey; z' = prei(t - tau)": """\
-'prei' is neither a state nor a formula with a name: only these have values at other \
-times. Did you mean 'prey'?
+'prei' is neither a state nor an input nor a formula with a name: only these have \
+values at other times. Did you mean 'prey'? If it is an input, list it: \
+`inputs=("prei",)`.
   line 1: prey' = prey; z' = prei(t - tau)
                              ^""",
     "x' = x(t + tau)": """\
@@ -173,8 +174,8 @@ A delay must be positive, but this one is 0.
   line 1: x' = x(t - lag); lag = 1 - 1
                      ^""",
     "x' = f(t - tau)": """\
-'f' is neither a state nor a formula with a name: only these have values at other \
-times. Known names: x.
+'f' is neither a state nor an input nor a formula with a name: only these have values \
+at other times. Known names: x. If it is an input, list it: `inputs=("f",)`.
   line 1: x' = f(t - tau)
                ^""",
     "f = x^2; x' = f(2)": """\

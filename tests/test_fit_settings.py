@@ -110,7 +110,7 @@ def test_natural_forms_are_read(tmp_path):
     "text, message",
     [
         ("equaton = 'x'", "no setting 'equaton'. Did you mean 'equation'?"),
-        ("data = 3", "`data` must be a text, but it is 3"),
+        ("data = 3", "`data` must be a text, or a list of them, but it is 3"),
         ("seed = 1.5", "`seed` must be a whole number"),
         ("seed = true", "`seed` must be a whole number"),
         ("set = 3", "`set` must be a table of numbers by name"),

@@ -6,11 +6,13 @@ import pytest
 
 import ddefind as dd
 from support.general_fits import MODELS, TIMES, general_fit
+from support.repeats import mostly_slow
 
 KINDS = list(MODELS)
+QUICK = mostly_slow(KINDS, {"gamma", "state"})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", QUICK)
 def test_the_truth_is_found_with_its_errors(kind):
     fit, (_, truth) = general_fit(kind), MODELS[kind]
     errors = {
@@ -22,7 +24,7 @@ def test_the_truth_is_found_with_its_errors(kind):
         assert low < half[0] < fit.values[name] < half[1] < high
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", QUICK)
 def test_the_bootstrap_has_the_standard_errors(kind):
     fit = general_fit(kind)
     values = fit.bootstrap(60).values
@@ -68,7 +70,7 @@ def test_predictions_that_are_impossible_are_refused(kind, parameters, message):
         general_fit(kind).predict([3.0, 1.0], parameters=parameters)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", mostly_slow(KINDS, {"state"}))
 def test_what_is_shown(kind):
     fit = general_fit(kind)
     assert "Solved by `Tsit5`, with adaptive steps." in str(fit)

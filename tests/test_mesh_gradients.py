@@ -31,8 +31,8 @@ def structures():
 
 
 STRUCTURES = dict(enumerate(structures()))
-# Three delays with everything.
-EVERYTHING = 17
+# Two delays with everything.
+EVERYTHING = 9
 
 
 @pytest.mark.parametrize("number", mostly_slow(STRUCTURES, (EVERYTHING,)))

@@ -16,7 +16,7 @@ NEAR = dd.LeastSquares(starts=1)
 def fit():
     experiment = EXPERIMENTS["exponential"]
     data = experiment.data(0.1, 0, exact=True)
-    return dd.fit(experiment.true, data, optimizer=NEAR, **QUIET)
+    return dd.fit(experiment.true, data, optimizer=NEAR, intervals=False, **QUIET)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,9 @@ def test_fixed_parameters_change_wherever_they_stand():
         t, np.asarray(dd.solve(truth, 6.0)(t)) + 0.01 * np.cos(9 * t)[:, None]
     )
     settings = {"K": dd.Fixed(2.0), "tau": dd.Fixed(1.0), "r": 0.4}
-    fit = dd.fit(model, data, parameters=settings, optimizer=NEAR, **QUIET)
+    fit = dd.fit(
+        model, data, parameters=settings, optimizer=NEAR, intervals=False, **QUIET
+    )
     found = fit.predict([0.0, 5.0], {"K": 3.0})
     assert found.mean[0, 0] == pytest.approx(1.5)
     other = model.problem(r=fit.values["r"], K=3.0, tau=1.0)

@@ -232,6 +232,7 @@ def test_every_free_parameter_counts():
             dd.Data(T, noisy()),
             parameters={**start, **more},
             optimizer=NEAR,
+            intervals=False,
             **QUIET,
         )
         for text, more in texts.items()
@@ -316,7 +317,7 @@ def test_a_value_on_its_bound_is_no_derived_quantity():
 
 
 def test_minima_have_the_unit_of_the_loss():
-    fit = dd.fit(DECAY, dd.Data(T, noisy()), **QUIET)
+    fit = dd.fit(DECAY, dd.Data(T, noisy()), intervals=False, **QUIET)
     assert fit.minima[0].loss == pytest.approx(fit.loss)
 
 

@@ -23,7 +23,7 @@ def test_an_equation_is_fitted_by_least_squares():
 
 
 def test_the_method_decides(tmp_path):
-    squares = dd.fit(PROBLEM, DATA, optimizer=NEAR)
+    squares = dd.fit(PROBLEM, DATA, optimizer=NEAR, intervals=False)
     descent = dd.fit(PROBLEM, DATA, optimizer=dd.Adam(), epochs=2)
     assert_type(squares, dd.Estimate)
     assert_type(descent, dd.FitResult)

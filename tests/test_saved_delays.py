@@ -12,8 +12,10 @@ import ddefind as dd
 from ddefind._results.describe_problem import describe
 from ddefind._results.saved_file import saved_text
 from ddefind._results.versions import VERSION
+from support.repeats import mostly_slow
 from support.results import as_descent, as_estimate, load_estimate
 
+NEAR = dd.LeastSquares(starts=1)
 TIMES = np.linspace(0, 12, 61)
 MODELS = {
     "two delays": (
@@ -42,17 +44,16 @@ def noisy(problem):
     return dd.Data(TIMES, x + noise)
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(
+    scope="module", params=mostly_slow(MODELS, {"all at once", "a short delay"})
+)
 def fit(request):
     text, values = MODELS[request.param]
     model = dd.equation(text)
-    parameters = {"tau": dd.Parameter(0.05, 1e-4)} if "short" in request.param else {}
-    return dd.fit(
-        model,
-        noisy(model.problem(values)),
-        parameters=parameters,
-        optimizer=dd.LeastSquares(starts=4),
-    )
+    if "short" in request.param:
+        values = {**values, "tau": dd.Parameter(0.05, 1e-4)}
+    data = noisy(model.problem(MODELS[request.param][1]))
+    return dd.fit(model, data, parameters=values, optimizer=NEAR)
 
 
 def predicted(fit):
@@ -86,7 +87,7 @@ def test_a_fresh_process_has_the_same_fit(tmp_path):
     text, values = MODELS["all at once"]
     model = dd.equation(text)
     data = noisy(model.problem(values))
-    fit = dd.fit(model, data, optimizer=dd.LeastSquares(starts=2), intervals=False)
+    fit = dd.fit(model, data, parameters=values, optimizer=NEAR, intervals=False)
     path = tmp_path / "fit.json"
     fit.save(path)
     code = f"""
@@ -111,7 +112,7 @@ def python_problem(tau):
 
 def test_code_with_several_delays_is_given_again(tmp_path):
     truth = python_problem({"a": 1.1, "b": 2.3})
-    fit = dd.fit(truth, noisy(truth), optimizer=dd.LeastSquares(starts=2))
+    fit = dd.fit(truth, noisy(truth), optimizer=NEAR)
     assert fit.names == ("history.b", "a", "tau.b")
     path = tmp_path / "fit.json"
     fit.save(path)
@@ -168,7 +169,7 @@ def test_only_one_number_is_described_by_classes(tau, options):
     assert (describe(with_classes, None) is None) == bool(options)
 
 
-@pytest.mark.parametrize("fit", ["two delays", "a switch"], indirect=True)
+@pytest.mark.parametrize("fit", ["all at once"], indirect=True)
 def test_a_file_that_hides_its_mesh_is_refused(fit, tmp_path):
     content = {**fit.file_content()}
     content["options"] = {**content["options"], "mesh": False}

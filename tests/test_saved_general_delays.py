@@ -11,6 +11,7 @@ from ddefind._results.describe_problem import describe, rebuild
 from ddefind._results.saved_file import saved_text
 from ddefind._results.schema import _read_problem
 from support.general_fits import TIMES, general_fit, measured
+from support.repeats import mostly_slow
 from support.results import as_estimate, load_estimate
 
 NEAR = dd.LeastSquares(starts=1)
@@ -21,7 +22,9 @@ def predicted(fit):
     return [prediction.mean, prediction.sd, prediction.noisy_low]
 
 
-@pytest.mark.parametrize("kind", ["gamma", "neutral", "state"])
+@pytest.mark.parametrize(
+    "kind", mostly_slow(["gamma", "neutral", "state"], {"neutral"})
+)
 def test_a_fit_comes_back(kind, tmp_path):
     fit, path = general_fit(kind), tmp_path / "fit.json"
     fit.save(path)

@@ -170,7 +170,9 @@ def logistic_fit(r, seed=0):
     noise = 0.02 * np.random.default_rng(seed).normal(size=(80, 1))
     data = dd.Data(t, dd.solve(truth, 15.0)(t) + noise)
     start = {"r": r, "K": 2.0, "tau": 1.0}
-    return dd.fit(model, data, parameters=start, optimizer=NEAR, **QUIET)
+    return dd.fit(
+        model, data, parameters=start, optimizer=NEAR, intervals=False, **QUIET
+    )
 
 
 @pytest.mark.parametrize(("r", "verdict"), [(1.2, "stable"), (1.9, "unstable")])

@@ -100,7 +100,10 @@ def test_trajectories_are_those_of_solve():
 
 def test_derivatives_are_those_of_differences():
     assert differences_agree(model(), TIMES[1:])
-    # Delays beyond the last time, and a delay shorter than a step.
+
+
+@pytest.mark.slow
+def test_derivatives_with_delays_beyond_the_last_time_or_shorter_than_a_step():
     assert differences_agree(model(), TIMES[1:2])
     short = DelayODE(ByName(), Past(), {**TAU, "growth": 0.033}, max_step=0.2)
     assert differences_agree(short, TIMES[1:])
@@ -196,7 +199,7 @@ def test_two_delays_of_a_torch_module_are_fitted():
     random = np.random.default_rng(3)
     data = dd.Data(t, exact + 0.002 * random.normal(size=exact.shape))
     start = dd.Problem(rhs, dd.Constant(0.5), (1.0, 1.0))
-    fit = dd.fit(start, data)
+    fit = dd.fit(start, data, intervals=False)
     assert isinstance(fit, dd.Estimate)
     assert list(fit.values) == ["r", "c", "b", "tau[0]", "tau[1]"]
     expected = np.array([1.1, 0.4, 0.4, 0.61, 1.37])

@@ -24,6 +24,10 @@ ARGUMENTS = {
     "formula": "log_x = log(x)",
     "rtol": "1e-9",
     "value": "5",
+    "word": "lognormal",
+    "text": "u",
+    "place": "doses.csv",
+    "state": "x",
 }
 
 

@@ -27,6 +27,7 @@ from ._fitting.optimizers import (
     Cosine as Cosine,
     RMSProp as RMSProp,
 )
+from ._fitting.read_study import read_study as read_study
 from ._loss.adjoint import Adjoint as Adjoint
 from ._loss.check_gradient import (
     GradientCheck as GradientCheck,
@@ -45,6 +46,7 @@ from ._loss.losses import (
     SumOfSquares as SumOfSquares,
 )
 from ._loss.published import Published as Published
+from ._problem.doses import Dose as Dose, SetState as SetState
 from ._problem.general_delays import (
     Delay as Delay,
     GammaDelay as GammaDelay,

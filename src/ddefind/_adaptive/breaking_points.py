@@ -70,14 +70,18 @@ class Switches(NamedTuple):
 def switches_of(problem: Problem) -> Switches:
     """The switches of a problem. A time before zero is one at which the history jumps,
     unless it is a knot of an input."""
-    moving = problem.moving_times
-    times, jumps, before = [moving], [np.ones(moving.shape)], [np.zeros(moving.shape)]
-    for known in problem.known_times:
+    moving, tables = problem.moving_times, problem.known_times
+    added = {known.mover for known in tables}
+    alone = np.array([j for j in range(moving.shape[0]) if j not in added], int)
+    ones: Any = np.ones(len(alone))
+    times, jumps, before = [moving[alone]], [ones], [0 * ones]
+    for known in tables:
         ones = np.ones(jnp.shape(known.times))
         is_delayed = bool(known.reads.delays)
         jump = known.derivative - 1 if is_delayed else known.derivative
         early = jump if is_delayed else HIGHEST + 1.0
-        times.append(jnp.asarray(known.times))
+        base = 0.0 if known.mover is None else moving[known.mover]
+        times.append(jnp.asarray(known.times) + base)
         jumps.append(jump * ones)
         before.append((0.0 if known.is_switch else early) * ones)
     together = jnp.concatenate(times)

@@ -3,12 +3,12 @@
 `main.py` defines the program, and each command has a file of its own, such as
 `fit_command.py`. `options.py` declares the options with their help, and
 `parse_options.py` turns their texts into numbers. `fit_settings.py` reads and writes
-`fit.toml`, `model_file.py` reads the model, `simulated_data.py` makes data of a model,
-`output_folder.py` writes what a fit leaves behind, `saved_fits.py` reads it again,
-`messages.py` prints messages and
-defines the exit codes, and `startup.py` makes commands start quickly. Begin with
-`main.py`.
+`fit.toml`, `model_file.py` reads the model, `read_experiments.py` the data,
+`simulated_data.py` makes data of a model and `simulated_study.py` those of several
+experiments, `output_folder.py` writes what a fit leaves behind, `saved_fits.py` reads
+it again, `messages.py` prints messages and defines the exit codes, and `startup.py`
+makes commands start quickly. Begin with `main.py`.
 
-May import: `_util`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`,
+May import: `_util`, `_data`, `noise`, `_problem`, `_equation`, `_adaptive`, `_solve`,
 `_figures`, `plots`, `_loss`, `_results`, `_fitting`, `paper`.
 """

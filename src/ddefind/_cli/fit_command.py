@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from . import options as opt
+from .equation_file import is_equation_file
 from .figure_formats import parse_formats
 from .fit_settings import ALL, MULTIPLE_SHOOTING, FitSettings, combine_settings
 from .messages import (
@@ -22,8 +23,10 @@ from .parse_options import (
     number_or_text,
     parse_assignments,
     parse_bounds,
+    parse_by_name,
     parse_columns,
     parse_history,
+    parse_inputs,
     parse_names,
     parse_priors,
     parse_real,
@@ -35,9 +38,9 @@ from .show_command import printed_as_json
 from .startup import INTERRUPTED, quick_start
 
 if TYPE_CHECKING:
-    from .._data.data import Data
     from .._equation.equation import Equation
     from .._problem.problem import Problem
+    from .read_experiments import FitData
 
 FIT_EXAMPLES = f"""\
 \b
@@ -47,19 +50,22 @@ Examples:
   ddefind fit data.csv -e "..." --set m=8 --start r=1 --bounds "K in [0, 10]"
   ddefind fit data.csv -e "..." --columns "hare=Hare (n/km2)" --positive all
   ddefind fit data.csv --model model.py:problem --starts 100 --seed 1
+  ddefind fit cultures.csv --group culture --values food --per-experiment k -e "..."
+  ddefind fit hare.csv -e "..." --inputs u=weather.csv:T --noise poisson
   ddefind fit --config result/fit.toml --out again
 
 \b
 The file has a column of times (t, time, date ...) and a column for each quantity,
 named as the states. Empty cells are missing values; x_sd holds the standard deviations
-of x. Start values are not needed: many are tried.
+of x, and <0.1 is a value below a limit. Start values are not needed: many are tried.
+Several files, or a column that --group names, are experiments that share parameters.
 
 {EXIT_CODES}
 """
 
 
 def fit(
-    data: opt.DataFile = None,
+    data: opt.DataFiles = None,
     equation: opt.Equation = None,
     model: opt.Model = None,
     history: opt.History = None,
@@ -80,6 +86,13 @@ def fit(
     time: opt.Time = None,
     columns: opt.Columns = None,
     where: opt.Where = None,
+    group: opt.Group = None,
+    values: opt.KnownColumns = None,
+    inputs: opt.Inputs = None,
+    input_kind: opt.InputKind = None,
+    doses: opt.Doses = None,
+    noise: opt.NoiseKind = None,
+    per_experiment: opt.PerExperiment = None,
     sheet: opt.Sheet = None,
     time_zero: opt.TimeZero = None,
     config: opt.Config = None,
@@ -93,14 +106,20 @@ def fit(
         settings = combine_settings(
             config,
             {
-                "data": None if data is None else str(data),
+                **_files(data or [], equation, model),
+                "group": group,
+                "values": parse_names(values or ()),
+                "inputs": parse_inputs(inputs or ()),
+                "input_kind": parse_by_name("--input-kind", input_kind or ()),
+                "doses": parse_by_name("--doses", doses or ()),
+                "noise": parse_by_name("--noise", noise or ()),
+                "per_experiment": parse_names(per_experiment or ()),
                 "time": time,
                 "columns": parse_columns(columns or ()),
                 "where": parse_where(where or ()),
                 "sheet": sheet,
                 "time_zero": number_or_text(time_zero),
                 "equation": equation,
-                "model": model,
                 "history": parse_history(history or ()),
                 "observe": observe,
                 "method": method,
@@ -124,6 +143,18 @@ def fit(
     raise typer.Exit(code)
 
 
+def _files(
+    files: Sequence[Path], equation: str | None, model: str | None
+) -> dict[str, Any]:
+    """Return the files of measurements, and the model. The first of several files is
+    the model if it holds an equation and no other model is given."""
+    paths = [str(path) for path in files]
+    if equation is None and model is None and len(paths) > 1:
+        if is_equation_file(paths[0]):
+            model, *paths = paths
+    return {"data": paths[0] if len(paths) == 1 else paths, "model": model}
+
+
 def _whole(option: str, text: str | None, least: int = 0) -> int | None:
     return None if text is None else parse_whole(option, text, least)
 
@@ -145,15 +176,16 @@ def _fit(
 
     if out is not None:
         check_folder(out)
-    data, model = _read_inputs(settings)
+    given, model = _read_inputs(settings)
     inputs = read_inputs(settings)
-    messages.say(str(data) + "\n")
-    result = _run_fit(settings, data, model, messages)
+    messages.say(f"{given}\n")
+    result = _run_fit(settings, given, model, messages)
     if not math.isfinite(result.loss):
         typer.echo(f"Error: {result.message}", err=True)
         return DOUBTFUL
-    for note in result.data.notes[len(data.notes) :]:
-        messages.say(f"{note}\n")
+    for note in result.data.notes:
+        if note not in given.notes:
+            messages.say(f"{note}\n")
     content, is_complete = result.file_content(), True
     try:
         if as_json:
@@ -176,40 +208,40 @@ def _fit(
     return 0 if result.status.ok and not is_rejected else DOUBTFUL
 
 
-def _read_inputs(settings: FitSettings) -> "tuple[Data, Equation | Problem]":
+def _read_inputs(settings: FitSettings) -> "tuple[FitData, Equation | Problem]":
     """Return the data and the model."""
-    import ddefind as dd
-
     from .model_file import read_model
+    from .read_experiments import check_per_experiment, read_data
 
-    assert settings.data is not None
-    data = dd.read_csv(
-        settings.data,
-        time=settings.time,
-        columns=settings.columns,
-        where=settings.where,
-        sheet=settings.sheet,
-        start=settings.time_zero,
-    )
+    check_per_experiment(settings)
     model = read_model(
-        settings.equation, settings.model, settings.history, settings.observe
+        settings.equation,
+        settings.model,
+        settings.history,
+        settings.observe,
+        tuple(settings.inputs),
     )
-    return data, model
+    return read_data(settings, model), model
 
 
 def _run_fit(
     settings: FitSettings,
-    data: "Data",
+    given: "FitData",
     model: "Equation | Problem",
     messages: Messages,
 ) -> Any:
     """Return the result of `ddefind.fit`, with the settings as its arguments."""
     import ddefind as dd
 
+    from .noise_option import noise_models
+
+    known = {name: dd.Fixed(value) for name, value in given.values.items()}
     return dd.fit(
         model,
-        data,
-        parameters=_parameters(settings, model),
+        given.data,  # type: ignore
+        **given.options,
+        noise=noise_models(settings.noise),
+        parameters={**_parameters(settings, model), **known},
         optimizer=_method(settings),
         seed=settings.seed,
         solver=_solver(settings),
@@ -253,10 +285,17 @@ def _parameters(settings: FitSettings, model: "Equation | Problem") -> dict[str,
         lower, upper = bounds.get(name, Bounds())
         bounds[name] = Bounds(max(lower, 0.0), upper)
     parameters: dict[str, Any] = {k: dd.Fixed(v) for k, v in settings.set.items()}
-    for name in {**settings.start, **bounds, **priors}:
+    own = dict.fromkeys(settings.per_experiment or ())
+    for name in {**settings.start, **bounds, **priors, **own}:
         lower, upper = bounds.get(name, (None, None))
         prior = _prior(priors[name]) if name in priors else None
-        parameters[name] = dd.Parameter(settings.start.get(name), lower, upper, prior)
+        parameters[name] = dd.Parameter(
+            settings.start.get(name),
+            lower,
+            upper,
+            prior,
+            per_experiment=True if name in own else None,
+        )
     return parameters
 
 

@@ -1,10 +1,9 @@
 """The settings of a fit: from options and TOML files, and to the file `fit.toml`."""
 
-import json
 import math
 import os
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, final
@@ -13,6 +12,8 @@ from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .._util.version import __version__
 from .parse_options import Bounds, OptionError, check_bounds, check_level, read_prior
+from .paths_in_settings import with_paths
+from .setting_values import EXPECTED, read_value, toml_key, toml_value
 
 Values = dict[str, float | list[float]]
 # The methods of a fit.
@@ -29,14 +30,21 @@ class FitSettings:
     """Everything that determines the numbers of a fit.
 
     The fields are named as the options of `ddefind fit` and as the entries of its TOML
-    files. `data` is a path, and `model` a path and a name, `FILE.py:NAME`. None stands
-    for the default.
+    files. `data` is a path, or several, and `model` a path and a name, `FILE.py:NAME`.
+    None stands for the default.
     """
 
-    data: str | None = None
+    data: str | list[str] | None = None
+    group: str | None = None
+    values: list[str] | None = None
+    doses: str | dict[str, str] | None = None
+    input_kind: str | dict[str, str] | None = None
+    noise: str | dict[str, str] | None = None
+    per_experiment: list[str] | None = None
     time: str | None = None
     columns: list[str] | dict[str, str] | None = None
     where: dict[str, str] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
     sheet: str | None = None
     time_zero: float | str | None = None
     equation: str | None = None
@@ -61,6 +69,16 @@ class FitSettings:
         if self.data is None:
             raise OptionError(
                 "Give a file of measurements: `ddefind fit DATA.csv ...`."
+            )
+        if self.is_study and self.method == MULTIPLE_SHOOTING:
+            raise OptionError(
+                "Several experiments are fitted by `--method least-squares`, not by "
+                "`--method multiple-shooting`."
+            )
+        if self.per_experiment and not self.is_study:
+            raise OptionError(
+                "`--per-experiment` goes with several experiments: name their column "
+                "by `--group`, or give several files."
             )
         if (self.equation is None) == (self.model is None):
             raise OptionError(
@@ -103,6 +121,16 @@ class FitSettings:
                         "does not go with `--set`."
                     )
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files of measurements."""
+        return (self.data,) if isinstance(self.data, str) else tuple(self.data or ())
+
+    @property
+    def is_study(self) -> bool:
+        """Whether there may be several experiments."""
+        return self.group is not None or len(self.paths) > 1
+
     def _check_numbers(self) -> None:
         """Refuse numbers outside of their range, and `--huber` with another method."""
         for name, least in (("starts", 1), ("steps", 1), ("seed", 0)):
@@ -137,10 +165,12 @@ class FitSettings:
             value = getattr(self, each.name)
             if isinstance(value, dict):
                 if value:
-                    rows = [f"{_key(k)} = {_toml(v)}" for k, v in value.items()]
+                    rows = [
+                        f"{toml_key(k)} = {toml_value(v)}" for k, v in value.items()
+                    ]
                     tables += ["", f"[{each.name}]", *rows]
             elif value is not None:
-                lines.append(f"{each.name} = {_toml(value)}")
+                lines.append(f"{each.name} = {toml_value(value)}")
         return "\n".join([*lines, *tables]) + "\n"
 
 
@@ -177,132 +207,11 @@ def _read(path: Path) -> dict[str, Any]:
             hint = did_you_mean(name, known)
             raise OptionError(f"{file_name(path)}: there is no setting {name!r}.{hint}")
         try:
-            settings[name] = _READERS.get(name, _text)(value)
+            settings[name] = read_value(name, value)
         except (AttributeError, TypeError, ValueError):
             raise OptionError(
-                f"{file_name(path)}: `{name}` must be {_EXPECTED.get(name, 'a text')}, "
+                f"{file_name(path)}: `{name}` must be {EXPECTED.get(name, 'a text')}, "
                 f"but it is {value!r}."
             ) from None
     check_bounds(settings.get("bounds", {}))
-    # Paths are relative to the folder of the file.
-    for name in ("data", "model"):
-        if name in settings:
-            settings[name] = os.path.join(path.parent, settings[name])
-    return settings
-
-
-# The functions below check a value of a TOML file and return it as `FitSettings` holds
-# it. A wrong value is an AttributeError, a TypeError or a ValueError.
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _whole(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError
-    return value
-
-
-def _number(value: Any) -> float:
-    if type(value) not in (int, float):
-        raise TypeError
-    return float(value)
-
-
-def _numbers(value: Any) -> Any:
-    """One number, or a list of them."""
-    return [_number(v) for v in value] if isinstance(value, list) else _number(value)
-
-
-def _text_or(other: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: value if isinstance(value, str) else other(value)
-
-
-def _history(value: Any) -> list[float]:
-    values = _numbers(value)
-    return values if isinstance(values, list) else [values]
-
-
-def _names(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else [_text(each) for each in value]
-
-
-def _columns(value: Any) -> list[str] | dict[str, str]:
-    return _table(_text)(value) if isinstance(value, dict) else _names(value)
-
-
-def _table(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: {_text(name): read(each) for name, each in value.items()}
-
-
-def _bounds(value: Any) -> Bounds:
-    lower, upper = value
-    return Bounds(_number(lower), _number(upper))
-
-
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "columns": _columns,
-    "where": _table(_text),
-    "time_zero": _text_or(_number),
-    "history": _text_or(_history),
-    "starts": _whole,
-    "seed": _whole,
-    "huber": _number,
-    "level": _number,
-    "rtol": _number,
-    "steps": _whole,
-    "positive": _names,
-    "prior": _table(_text),
-    "set": _table(_numbers),
-    "start": _table(_numbers),
-    "bounds": _table(_bounds),
-}
-_EXPECTED = {
-    "columns": "a list of names, or a table of columns by name",
-    "where": 'a table of values by column, as treatment = "control"',
-    "time_zero": "a number or a date",
-    "history": "a kind, or numbers",
-    "starts": "a whole number",
-    "seed": "a whole number",
-    "huber": "a number",
-    "level": "a number",
-    "rtol": "a number",
-    "steps": "a whole number",
-    "positive": "a list of names",
-    "prior": 'a table of distributions by name, as K = "normal(2, 0.5)"',
-    "set": "a table of numbers by name",
-    "start": "a table of numbers by name",
-    "bounds": "a table of ranges by name, as K = [0, 10]",
-}
-
-
-def _key(name: str) -> str:
-    """Return a name as a TOML key, in quotes where it needs them."""
-    plain = name.replace("_", "").isalnum() and name.isascii()
-    return name if plain else f'"{_escaped(name)}"'
-
-
-def _toml(value: Any) -> str:
-    """Return a number, a text or a list as TOML.
-
-    >>> print(_toml("x' = -x"), _toml((0.0, float("inf"))), _toml("a\\nb"))
-    "x' = -x" [0.0, inf] \"\"\"
-    a
-    b\"\"\"
-    """
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_toml, value))}]"
-    if not isinstance(value, str):
-        return repr(value)
-    lines = [_escaped(line) for line in value.split("\n")]
-    return '"""\n' + "\n".join(lines) + '"""' if len(lines) > 1 else f'"{lines[0]}"'
-
-
-def _escaped(line: str) -> str:
-    """Return a line with special characters escaped. TOML has the escapes of JSON, and
-    needs one for the delete character as well."""
-    return json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")
+    return with_paths(settings, lambda place: os.path.join(path.parent, place))

@@ -1,7 +1,7 @@
 """Reading the model of a command: the text of an equation, or a Python file."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
@@ -15,6 +15,7 @@ from .._problem.parameters import Fixed, free_parameters
 from .._problem.problem import Problem
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
+from .equation_file import is_equation_file
 
 
 def read_model(
@@ -22,13 +23,17 @@ def read_model(
     place: str | None,
     history: str | list[float] | None,
     observe: str | None,
+    inputs: Sequence[str] = (),
 ) -> Equation | Problem:
     """Return the model that the options give: `text` is that of `--equation TEXT`, and
-    `place` that of `--model FILE.py:NAME`."""
+    `place` that of `--model FILE`, a text or `FILE.py:NAME`. `inputs` are the names of
+    its inputs."""
+    if text is None and place is not None and is_equation_file(place):
+        text, _ = read_text(place)
     if text is not None:
-        return equation(text, history=history, observe=observe)
+        return equation(text, history=history, observe=observe, inputs=inputs)
     if place is None:
-        raise ValueError("Give a model: `--equation TEXT` or `--model FILE.py:NAME`.")
+        raise ValueError("Give a model: `--equation TEXT` or `--model FILE`.")
     model = _from_file(place)
     if observe is not None:
         raise ValueError(
@@ -47,7 +52,8 @@ def _from_file(place: str) -> Equation | Problem:
     path, colon, name = place.rpartition(":")
     if not colon or not path or not name.isidentifier():
         raise ValueError(
-            f"`--model` needs FILE.py:NAME, as model.py:problem, but got {place!r}."
+            f"`--model` needs a text file with an equation, or FILE.py:NAME, as "
+            f"model.py:problem, but got {place!r}."
         )
     namespace = vars(_run_file(Path(path)))
     if name not in namespace:
@@ -97,14 +103,28 @@ def _call_user_code(path: Path, call: Callable[[], Any]) -> Any:
 
 
 def problem_at(
-    model: Equation | Problem, given: Mapping[str, Any], others: Mapping[str, float]
+    model: Equation | Problem,
+    given: Mapping[str, Any],
+    others: Mapping[str, float],
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    doses: Sequence[Any] = (),
 ) -> Problem:
     """Return the problem with the values `given` by name. Parameters that have no value
-    take it from `others`; an error names those that are in neither."""
+    take it from `others`; an error names those that are in neither. `inputs` and
+    `doses` are those of an equation."""
     if isinstance(model, Problem):
+        if inputs or doses:
+            raise ValueError(
+                "Inputs and doses are for equations: a `Problem` has its own."
+            )
         return free_parameters(
             model, {name: Fixed(value) for name, value in given.items()}
         )[1]
+    if inputs:
+        model = model.with_inputs(inputs)
+    if doses:
+        model = model.with_doses(doses)
     lacking = [name for name in unknown(model, given) if name not in others]
     if lacking:
         raise ValueError(

@@ -5,6 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+# The column that names the experiment in what is written, if the data have none.
+EXPERIMENT = "experiment"
+
 
 def _option(*names: str, metavar: str, help: str) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, show_default=False)
@@ -24,9 +27,10 @@ Model = Annotated[
     str | None,
     _option(
         "--model",
-        metavar="FILE.py:NAME",
-        help="Instead of --equation: an Equation, a Problem or a function that returns "
-        "one, in a Python file. The file is run.",
+        metavar="FILE",
+        help="Instead of --equation: a text file with the equation, or FILE.py:NAME, "
+        "an Equation, a Problem or a function that returns one in a Python file, which "
+        "is run.",
     ),
 ]
 History = Annotated[
@@ -175,6 +179,70 @@ Where = Annotated[
         "treatment=control.",
     ),
 ]
+Group = Annotated[
+    str | None,
+    _option(
+        "--group",
+        metavar="NAME",
+        help="The column that names the experiment to which a row belongs. Without it, "
+        "each of several files is an experiment.",
+    ),
+]
+KnownColumns = Annotated[
+    list[str] | None,
+    _option(
+        "--values",
+        metavar="NAMES",
+        help="Columns of known values, each one number for a whole experiment, as "
+        "dose.",
+    ),
+]
+Inputs = Annotated[
+    list[str] | None,
+    _option(
+        "--inputs",
+        metavar="NAME",
+        help="Inputs of the equation: a column of the data, as u; or "
+        "u=temperature.csv:T, a column of another file; or a formula of t, as "
+        '"u=sin(t)".',
+    ),
+]
+InputKind = Annotated[
+    list[str] | None,
+    _option(
+        "--input-kind",
+        metavar="KIND",
+        help="How inputs run between their values: linear (the default), steps or "
+        "cubic; u=steps for one of them.",
+    ),
+]
+Doses = Annotated[
+    list[str] | None,
+    _option(
+        "--doses",
+        metavar="PLACE",
+        help="Doses: a file with the columns time, amount, state and, if they take "
+        "time, duration; or the column of amounts in the data. gut=AMT says that all "
+        "go to the state gut.",
+    ),
+]
+PerExperiment = Annotated[
+    list[str] | None,
+    _option(
+        "--per-experiment",
+        metavar="NAMES",
+        help="Parameters that have a value of their own in each experiment, as b,k.",
+    ),
+]
+NoiseKind = Annotated[
+    list[str] | None,
+    _option(
+        "--noise",
+        metavar="KIND",
+        help="The noise: gaussian (the default), proportional, combined, lognormal, "
+        "poisson, negative-binomial or student; hare=poisson for one quantity.",
+    ),
+]
 Sheet = Annotated[
     str | None,
     _option(
@@ -238,6 +306,15 @@ DataFile = Annotated[
         show_default=False,
     ),
 ]
+DataFiles = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="DATA",
+        help="CSV files or Excel workbooks of measurements: one, or one for each "
+        "experiment.",
+        show_default=False,
+    ),
+]
 Result = Annotated[
     Path,
     typer.Argument(metavar="RESULT", help="A folder or file in which a fit was saved."),
@@ -255,15 +332,35 @@ Until = Annotated[
         "default it is the last time of the data.",
     ),
 ]
+OneExperiment = Annotated[
+    str | None,
+    _option(
+        "--experiment",
+        metavar="LABEL",
+        help="One experiment of a study. By default all are predicted.",
+    ),
+]
 LastTime = Annotated[str, typer.Option("--T", metavar="NUMBER", help="The last time.")]
 Points = Annotated[
     str, typer.Option(metavar="N", help="How many times, equally spaced from 0 to T.")
 ]
 Noise = Annotated[
-    str,
-    typer.Option(
-        metavar="NUMBER",
-        help="Standard deviation of the noise, as a fraction of that of each quantity.",
+    list[str] | None,
+    _option(
+        "--noise",
+        metavar="NOISE",
+        help="Standard deviation of the noise, as a fraction of that of each quantity, "
+        'or a kind with its numbers: "lognormal(1.1)", poisson, or hare=poisson for '
+        "one quantity.",
+    ),
+]
+Experiments = Annotated[
+    str | None,
+    _option(
+        "--experiments",
+        metavar="FILE.csv",
+        help="A row for each of several experiments: its name, and values of "
+        "parameters.",
     ),
 ]
 Quiet = Annotated[

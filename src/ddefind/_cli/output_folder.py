@@ -21,7 +21,9 @@ from .._util.text_files import file_name, write_whole
 from ..plots import CURVE_POINTS, learned_curve
 from .figure_formats import FORMATS, figure_name
 from .fit_settings import FitSettings
+from .options import EXPERIMENT
 from .parse_options import OptionError
+from .paths_in_settings import with_paths
 
 CONFIG, CURVE, INPUT = "fit.toml", "curve.csv", "input"
 
@@ -45,21 +47,32 @@ def check_folder(folder: Path) -> None:
 
 
 def read_inputs(settings: FitSettings) -> tuple[FitSettings, dict[str, bytes]]:
-    """Return copies of the data file and the model file, by their paths within the
-    folder, and the settings with these paths.
+    """Return copies of all files of a fit, of the data, the model, inputs and doses, by
+    their paths within the folder, and the settings with these paths.
 
     With the copies the fit can be repeated even if the original files change.
     """
-    assert settings.data is not None
-    path = Path(settings.data)
-    paths = {"data": f"{INPUT}/{path.name}"}
-    copies = {paths["data"]: path.read_bytes()}
-    if settings.model is not None:
-        place, _, name = settings.model.rpartition(":")
-        model = f"{INPUT}/{Path(place).name}"
-        paths["model"] = f"{model}:{name}"
-        copies[model] = Path(place).read_bytes()
-    return replace(settings, **paths), copies
+    copies: dict[str, bytes] = {}
+    sources: dict[str, Path] = {}
+
+    def copied(place: str) -> str:
+        """Copy a file, and return its path within the folder."""
+        place, colon, name = _file_and_name(place)
+        path = Path(place)
+        inside = f"{INPUT}/{path.name}"
+        if sources.setdefault(inside, path) != path:
+            # Another file of the same name.
+            inside = f"{INPUT}/{len(copies)}-{path.name}"
+        copies[inside] = path.read_bytes()
+        return f"{inside}{colon}{name}"
+
+    return replace(settings, **with_paths(vars(settings), copied)), copies
+
+
+def _file_and_name(place: str) -> tuple[str, str, str]:
+    """Return the parts of `FILE.py:NAME`, or of the path of another file."""
+    path, colon, name = place.rpartition(":")
+    return (path, colon, name) if path.endswith(".py") else (place, "", "")
 
 
 def write_folder(
@@ -87,7 +100,7 @@ def write_folder(
         RESULT: saved_text(content),
     }
     try:
-        files[CURVE] = _curve(fit)
+        files[CURVE] = _curve(fit, settings.group or EXPERIMENT)
         files |= _figures(fit, formats)
     except KeyboardInterrupt:
         pass
@@ -133,9 +146,24 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _curve(fit: Estimate | FitResult) -> str:
+def _curve(fit: Estimate | FitResult, group: str) -> str:
     """Return the fitted quantities at many times, with their bands where there are any,
-    as the text of a CSV file. The times are those of the source of the data."""
+    as the text of a CSV file. The times are those of the source of the data. In a study
+    the column `group` names the experiment."""
+    views = fit.experiments if isinstance(fit, Estimate) else {}
+    if not views:
+        return csv_text(_curve_rows(fit))
+    return csv_text(
+        [
+            {group: label, **row}
+            for label, view in views.items()
+            for row in _curve_rows(view)
+        ]
+    )
+
+
+def _curve_rows(fit: Estimate | FitResult) -> list[dict[str, Any]]:
+    """Return a row for each of many times."""
     t = np.linspace(fit.time_zero, fit.data.T, CURVE_POINTS)
     x = learned_curve(fit, t)
     columns = dict(zip(fit.data.names, x.T))
@@ -144,13 +172,10 @@ def _curve(fit: Estimate | FitResult) -> str:
         for suffix in ("low", "high", "noisy_low", "noisy_high"):
             values = getattr(said, suffix).T
             columns |= {f"{n}_{suffix}": each for n, each in zip(said.names, values)}
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     name, times = source_times(fit.data, t)
-    writer.writerow([name, *columns])
     rows = np.stack(list(columns.values()), axis=1).tolist()
-    writer.writerows([time, *row] for time, row in zip(times, rows))
-    return text.getvalue()
+    names = [name, *columns]
+    return [dict(zip(names, [time, *row])) for time, row in zip(times, rows)]
 
 
 def _figures(fit: AbstractFit, formats: Sequence[str]) -> dict[str, bytes]:

@@ -7,7 +7,8 @@ from typing import NamedTuple, final
 
 from .._util.errors import quoted
 
-_NAME = r"[A-Za-z_][\w.]*(?:\[\d+(?:,\d+)*\])?"
+# A parameter, with the number of its component and the label of its experiment.
+_NAME = r"[A-Za-z_][\w.]*(?:\[\d+(?:,\d+)*\])?(?:@[\w.-]+)?"
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf)"
 _INTERVAL = re.compile(  # K in [0, 10]
     rf"({_NAME})\s+in\s*[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]", re.ASCII
@@ -265,6 +266,53 @@ def parse_where(texts: Iterable[str]) -> dict[str, str]:
             )
         values[name] = value
     return values
+
+
+def parse_by_name(option: str, texts: Iterable[str]) -> str | dict[str, str] | None:
+    """Return one text for all, or texts by name, from `TEXT` or from `NAME=TEXT`.
+
+    >>> parse_by_name("--noise", ["poisson"]), parse_by_name("--noise", ["x=poisson"])
+    ('poisson', {'x': 'poisson'})
+    """
+    texts = list(texts)
+    by_name: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not equals and len(texts) == 1 and name:
+            return name
+        if not name or not value:
+            raise OptionError(
+                f"`{option}` needs one value for all, or NAME=VALUE for each, but got "
+                f"{quoted(text)}."
+            )
+        if name in by_name:
+            raise OptionError(f"`{option}` gives {quoted(name)} twice.")
+        by_name[name] = value
+    return by_name or None
+
+
+def parse_inputs(texts: Iterable[str]) -> dict[str, str]:
+    """Return the column, file or formula of each input, from texts `u`, `u,v` or
+    `u=PLACE`.
+
+    >>> parse_inputs(["u,v", "w=T.csv:T"])
+    {'u': 'u', 'v': 'v', 'w': 'T.csv:T'}
+    """
+    inputs: dict[str, str] = {}
+    for text in texts:
+        name, equals, place = (part.strip() for part in text.partition("="))
+        new = {name: place} if equals else {n: n for n in parse_names([text])}
+        for each, where in new.items():
+            if not re.fullmatch(_NAME, each) or not where:
+                raise OptionError(
+                    "`--inputs` needs a name, as `--inputs u`, or a name and its "
+                    "place, as `--inputs u=temperature.csv:T`, but got "
+                    f"{quoted(text)}."
+                )
+            if each in inputs:
+                raise OptionError(f"`--inputs` gives {quoted(each)} twice.")
+            inputs[each] = where
+    return inputs
 
 
 def parse_names(texts: Iterable[str]) -> list[str]:

@@ -36,6 +36,7 @@ _ROWS = 12
 
 def predict(
     result: opt.Result,
+    experiment: opt.OneExperiment = None,
     until: opt.Until = None,
     level: opt.Level = None,
     out: opt.PredictionFile = None,
@@ -48,16 +49,35 @@ def predict(
         with quick_start():
             from .saved_fits import load_fit
 
-            fit = load_fit(result)
-            last = _last_time(fit, number_or_text(until))
-            prediction = fit.predict(last, level=share)
-            _show(fit.data, prediction, out, Messages(quiet), as_json)
+            fits = _chosen(load_fit(result), experiment)
+            predictions = {
+                label: (fit.data, fit.predict(_last_time(fit, until), level=share))
+                for label, fit in fits.items()
+            }
+            _show(predictions, out, Messages(quiet), as_json)
 
 
-def _last_time(fit: "Estimate", until: float | str | None) -> float:
+def _chosen(fit: "Estimate", experiment: str | None) -> "dict[str | None, Estimate]":
+    """Return the experiments of a study to be predicted, by their labels, or the only
+    fit, without a label."""
+    from .._util.errors import did_you_mean, quoted
+
+    views = fit.experiments
+    if experiment is None:
+        return {**views} if views else {None: fit}
+    if experiment not in views:
+        hint = did_you_mean(experiment, views) if views else " It has only one."
+        raise OptionError(
+            f"`--experiment`: the fit has no experiment {quoted(experiment)}.{hint}"
+        )
+    return {experiment: views[experiment]}
+
+
+def _last_time(fit: "Estimate", text: str | None) -> float:
     """Return the last time of the prediction, counted from time 0 of the fit."""
     from .._data.source_times import time_of
 
+    until = number_or_text(text)
     last = fit.data.T if until is None else time_of(fit.data, until)
     if last <= fit.time_zero:
         raise OptionError(
@@ -68,21 +88,27 @@ def _last_time(fit: "Estimate", until: float | str | None) -> float:
 
 
 def _show(
-    data: "Data",
-    prediction: "Prediction",
+    predictions: "dict[str | None, tuple[Data, Prediction]]",
     out: opt.PredictionFile,
     messages: Messages,
     as_json: bool,
 ) -> None:
-    """Print the prediction, and write all of it to the file `out`."""
+    """Print the predictions, and write all of them to the file `out`."""
     from .._util.text_files import write_whole
     from .output_folder import csv_text
 
-    rows = _rows(data, prediction)
+    rows, tables, notes = [], [], {}
+    for label, (data, prediction) in predictions.items():
+        name = {} if label is None else {opt.EXPERIMENT: label}
+        rows += [{**name, **row} for row in _rows(data, prediction)]
+        title = "" if label is None else f"{label}\n"
+        tables.append(title + _table(data, prediction))
+        notes |= dict.fromkeys(prediction.notes)
     if as_json:
-        print_json({"level": prediction.level, "rows": rows, "notes": prediction.notes})
+        _, one = next(iter(predictions.values()))
+        print_json({"level": one.level, "rows": rows, "notes": list(notes)})
     else:
-        typer.echo(_table(data, prediction))
+        typer.echo("\n\n".join(tables))
     if out is not None:
         write_whole(out, csv_text(rows))
         messages.say(f"Written to {out}: {len(rows)} times.")

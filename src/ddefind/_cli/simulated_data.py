@@ -21,6 +21,7 @@ from .._solve.runge_kutta import RK4
 from .._solve.solution import Solution, check_time
 from .._solve.solve import solve
 from .._solve.time_grid import needs_mesh
+from ..noise import AbstractNoise
 from ..plots import observed
 from .model_file import observed_names, problem_at, unknown
 
@@ -49,7 +50,7 @@ def simulated(
     problem: Problem,
     T: float,
     points: int,
-    noise: float,
+    noise: float | Sequence[AbstractNoise],
     seed: int,
     names: Sequence[str] | None = None,
 ) -> Data:
@@ -57,19 +58,23 @@ def simulated(
     from 0 to `T`.
 
     `noise` is the standard deviation of the noise, as a fraction of the standard
-    deviation of each quantity. `names` are the names of the quantities.
+    deviation of each quantity, or the noise model of each quantity. `names` are the
+    names of the quantities.
     """
     T = check_time(T, "--T")
     if not 2 <= points <= _MOST_POINTS:
         raise ValueError(
             f"`--points` must be from 2 to {_MOST_POINTS:,}, but got {points}."
         )
-    if not 0 <= noise < np.inf:
+    if isinstance(noise, float | int) and not 0 <= noise < np.inf:
         raise ValueError(f"`--noise` must be a number from 0 on, but got {noise}.")
     t = np.linspace(0, T, points)
     x, change = _exact(problem, t)
     random = np.random.default_rng(seed)
-    x = x + noise * np.std(x, axis=0) * random.normal(size=x.shape)
+    if isinstance(noise, float | int):
+        x = x + noise * np.std(x, axis=0) * random.normal(size=x.shape)
+    else:
+        x = _drawn(x, noise, names or ("x",), random)
     notes = []
     if np.isinf(change):
         notes = ["There are too many steps to see what shorter ones would change."]
@@ -78,6 +83,24 @@ def simulated(
             f"Shorter steps still moved the solution, by {change:.1g} of its size."
         ]
     return Data(t, x, names=names, notes=notes)
+
+
+def _drawn(
+    x: np.ndarray,
+    noise: Sequence[AbstractNoise],
+    names: Sequence[str],
+    random: np.random.Generator,
+) -> np.ndarray:
+    """Return values drawn from the noise model of each quantity around `x`."""
+    columns = []
+    for model, name, column in zip(noise, names, x.T, strict=True):
+        if model.is_positive and np.any(column <= 0):
+            raise ValueError(
+                f"`--noise`: the solution of {name!r} falls to {column.min():.4g}, but "
+                f"{model.title} noise is for positive quantities. Choose another noise."
+            )
+        columns.append(model.draw(column, np.asarray(model.eta()), random))
+    return np.stack(columns, axis=1)
 
 
 def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:

@@ -23,7 +23,8 @@ _WITH_THOUSANDS = re.compile(
 _MAYBE_THOUSANDS = re.compile(r"[-+\u2212]?[1-9][0-9]{0,2},[0-9]{3}")
 # A column in which Python's `float` reads the same numbers as `parse_number`.
 _PLAIN_COLUMN = re.compile(r"[-+.0-9eE\n]*")
-_BEGINS_AS_NUMBER = re.compile(r"[-+\u2212]?[.,]?[0-9]")
+_BEGINS_AS_NUMBER = re.compile(r"[<≤]?\s*[-+\u2212]?[.,]?[0-9]")
+_BELOW = "<≤"  # what stands before the limit that a value is below
 
 
 def is_number(cell: str) -> bool:
@@ -34,6 +35,21 @@ def is_number(cell: str) -> bool:
 def is_percentage(cell: str) -> bool:
     """Return whether a cell is a number with a percent sign, as 5.2% or 5,2 %."""
     return cell.endswith("%") and is_number(cell[:-1].rstrip())
+
+
+def is_below_limit(cell: str) -> bool:
+    """Return whether a cell is a number or percentage that a value is below.
+
+    >>> [is_below_limit(cell) for cell in ("<0.1", "< 5 %", "0.1", "<LOD")]
+    [True, True, False, False]
+    """
+    limit = without_below(cell)
+    return limit != cell and (is_number(limit) or is_percentage(limit))
+
+
+def without_below(cell: str) -> str:
+    """Return a cell without the sign that a value is below it."""
+    return cell[1:].lstrip() if cell[:1] in _BELOW and cell else cell
 
 
 def is_missing(cell: str) -> bool:
@@ -82,6 +98,8 @@ def parse_number(cell: str) -> float:
             f"{quoted(cell)} has separators of thousands. Write the number without "
             "them."
         )
+    if is_below_limit(cell):
+        raise ValueError(f"{quoted(cell)} is a limit: only measured values have one.")
     raise ValueError(f"{quoted(cell)} is not a number.")
 
 

@@ -15,6 +15,7 @@ from .column_names import (
     quantity_of_deviation,
 )
 from .date_and_time import join_date_and_time
+from .detection_limits import limit_notes, take_limits
 from .parse_cell import is_missing, is_text
 from .percentages import check_percentages
 from .repeated_times import check_groups
@@ -32,12 +33,14 @@ _HINT = (
 
 
 class Measurements(NamedTuple):
-    """The content of a table, as the arguments of `Data`: times `t` of shape (N,),
-    values `x` and standard deviations `sd` of shape (N, k)."""
+    """The content of a table, as the arguments of `Data`: times `t` of shape (N,), and
+    values `x`, standard deviations `sd` and whether a value is `below` its limit, of
+    shape (N, k)."""
 
     t: np.ndarray
     x: np.ndarray
     sd: np.ndarray | None
+    below: np.ndarray | None
     names: tuple[str, ...]
     notes: tuple[str, ...]
     origin: float | str
@@ -56,6 +59,15 @@ def read_measurements(
     `time`, `columns`, `start` and `where` are the arguments of `read_csv`. An error
     says which cell is wrong.
     """
+    table, time, units = prepare(table, time, where)
+    return read_prepared(table, time, units, columns, start)
+
+
+def prepare(
+    table: Table, time: str | None, where: Mapping[str, Any]
+) -> tuple[Table, str, dict[str, str]]:
+    """Return the rows of a table that are to be read, the name of the column of times,
+    and the unit of each column that has one."""
     if not table.places:
         raise table.error("there are no rows of data.")
     if time is None:
@@ -64,13 +76,25 @@ def read_measurements(
     table, units = take_units(table, time)
     for name, value in where.items():
         table = table.where(name, value)
+    return table, time, units
+
+
+def read_prepared(
+    table: Table,
+    time: str,
+    units: Mapping[str, str],
+    columns: Columns | None,
+    start: Any,
+) -> Measurements:
+    """Read a table that was prepared by `prepare`."""
     t, origin, unit, time_notes = read_times(table, time, start)
     texts = [name for name in table.columns if _is_text(table.columns[name])]
-    quantities, notes = _quantities(table, time, columns, texts)
+    quantities, notes = chosen_quantities(table, time, columns)
     group_notes = check_groups(table, t, texts, columns is not None)
     names = [name for replicates in quantities.values() for name in replicates]
     deviations = _deviation_columns(table, quantities)
     numeric = [time] if has_numbers(table, time) else []
+    table, limits = take_limits(table, names)
     table.check_decimals([*numeric, *names, *deviations])
     hint = _HINT.format(wording.COLUMNS)
     percent_notes = check_percentages(table, names, deviations)
@@ -81,13 +105,22 @@ def read_measurements(
     empty = [name for name, column in zip(names, x.T) if np.all(np.isnan(column))]
     notes += [f"{quoted(name)} is never measured." for name in empty]
     counts = [len(replicates) for replicates in quantities.values()]
-    t, x, sd = stack_replicates(t, x, sd, counts)
+    rows = stack_replicates(t, counts, {"x": x, "sd": sd, "below": limits})
+    below = None if limits is None else rows["below"] == 1
     return Measurements(
-        t,
-        x,
-        sd,
+        rows["t"],
+        rows["x"],
+        rows.get("sd"),
+        below,
         tuple(quantities),
-        (*table.notes, *time_notes, *notes, *group_notes, *percent_notes),
+        (
+            *table.notes,
+            *time_notes,
+            *notes,
+            *group_notes,
+            *percent_notes,
+            *limit_notes(tuple(quantities), below),
+        ),
         origin,
         _axis_labels(time, quantities, {**units, **unit}),
     )
@@ -129,14 +162,15 @@ def _time_column(table: Table, time: str | None) -> str:
     raise table.error(f"{problem} Say which is the time: {wording.TIME_NAME}.")
 
 
-def _quantities(
-    table: Table, time: str, columns: Columns | None, texts: Sequence[str]
+def chosen_quantities(
+    table: Table, time: str, columns: Columns | None
 ) -> tuple[dict[str, list[str]], list[str]]:
     """Return the columns of each quantity, and notes on columns that are replicates or
-    were left out. `texts` are the columns that hold text."""
+    were left out, since they hold text."""
     if columns is not None:
         quantities = _chosen(table, time, columns)
         return quantities, replicate_notes(quantities)
+    texts = [name for name in table.columns if _is_text(table.columns[name])]
     # Each column but the time, with the quantity whose standard deviation it is.
     others = {
         name: quantity_of_deviation(name) for name in table.columns if name != time
@@ -228,7 +262,8 @@ def _deviations(
 ) -> np.ndarray:
     """Read the standard deviations of the quantities `names`, whose values are `x`.
     Each must be positive, and present wherever its quantity is measured."""
-    sd = np.stack([table.numbers(column, _HINT) for column in columns], axis=1)
+    hint = _HINT.format(wording.COLUMNS)
+    sd = np.stack([table.numbers(column, hint) for column in columns], axis=1)
     not_positive = np.argwhere(sd <= 0)
     if len(not_positive):
         row, index = map(int, not_positive[0])

@@ -5,11 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .._util import wording
-from .csv_to_table import read_table
 from .data import Data
 from .read_columns import Columns, read_measurements
-from .workbook_to_table import is_workbook, read_workbook
+from .read_table import read_any_table
 
 
 def read_csv(
@@ -53,14 +51,7 @@ def read_csv(
     Data 'lake': 2 times in [0, 1] since 1900, 2 quantities (prey, hunter)
       Times were shifted: time 0 is 1900 in the source.
     """
-    if is_workbook(path):
-        table = read_workbook(path, sheet, time)
-    elif sheet is not None:
-        raise ValueError(
-            f"{wording.SHEET} is for workbooks (.xlsx), but {str(path)!r} is none."
-        )
-    else:
-        table = read_table(path, time)
+    table = read_any_table(path, time, sheet)
     measurements = read_measurements(table, time, columns, start, where or {})
     label = Path(path).stem if label is None else label
     return Data(**measurements._asdict(), label=label)

@@ -36,7 +36,8 @@ def check_groups(
             raise table.error(
                 f"column {quoted(name)} ({listed}) distinguishes rows of the same "
                 "time, which would be pooled as replicates. Read the rows of one value "
-                f"by {one}; if all are replicates, say which columns to read by "
+                f"by {one}, or each value as an experiment by {wording.group(name)}; "
+                "if all are replicates, say which columns to read by "
                 f"{wording.COLUMNS}."
             )
         notes.append(

@@ -8,20 +8,22 @@ from .._util.errors import quoted
 
 
 def stack_replicates(
-    t: np.ndarray, x: np.ndarray, sd: np.ndarray | None, counts: Sequence[int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return times, values and standard deviations with one row for each time and
-    replicate, from arrays with one column for each replicate. `counts` says how many
-    columns each quantity has. Rows without any measurement are left out, but not those
-    of a first replicate."""
+    t: np.ndarray, counts: Sequence[int], columns: Mapping[str, np.ndarray | None]
+) -> dict[str, np.ndarray]:
+    """Return times and other arrays, by name, with one row for each time and replicate,
+    from arrays with one column for each replicate. The first of these, the values, say
+    what is measured; an array that is None is left out.
+
+    `counts` says how many columns each quantity has. Rows without any measurement are
+    left out, but not those of a first replicate."""
+    arrays = {name: array for name, array in columns.items() if array is not None}
     if max(counts) == 1:
-        return t, x, sd
-    values = _stacked(x, counts)
-    kept = np.any(np.isfinite(values), axis=2)
+        return {"t": t, **arrays}
+    stacked = {name: _stacked(array, counts) for name, array in arrays.items()}
+    kept = np.any(np.isfinite(next(iter(stacked.values()))), axis=2)
     kept[0] = True
-    deviations = None if sd is None else _stacked(sd, counts)[kept]
     times = np.broadcast_to(t, kept.shape)[kept]
-    return times, values[kept], deviations
+    return {"t": times, **{name: array[kept] for name, array in stacked.items()}}
 
 
 def replicate_notes(quantities: Mapping[str, Sequence[str]]) -> list[str]:

@@ -1,7 +1,7 @@
 """A table of text cells in named columns, which knows where its rows come from."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -69,15 +69,20 @@ class Table:
                 f"no row holds {quoted(wanted)} ({wording.WHERE}).{hint}", None, name
             )
         note = f"Rows in which column {quoted(name)} is {quoted(wanted)} were read."
-        return Table(
-            self.source,
-            {
-                key: [column[row] for row in rows]
-                for key, column in self.columns.items()
-            },
-            [self.places[row] for row in rows],
-            (*self.notes, note),
-        )
+        kept = self.rows(rows)
+        return replace(kept, notes=(*self.notes, note))
+
+    def rows(self, rows: Sequence[int]) -> "Table":
+        """Return some of the rows, given by their indices."""
+        columns = {
+            name: [column[row] for row in rows] for name, column in self.columns.items()
+        }
+        return replace(self, columns=columns, places=[self.places[row] for row in rows])
+
+    def without(self, names: Collection[str]) -> "Table":
+        """Return the table without the columns `names`."""
+        kept = {name: col for name, col in self.columns.items() if name not in names}
+        return replace(self, columns=kept)
 
     def numbers(self, name: str, hint: str) -> np.ndarray:
         """Return a column as numbers, with NaN for missing values. The error about a

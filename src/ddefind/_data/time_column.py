@@ -56,21 +56,25 @@ def _are_times_of_day(cells: Sequence[str]) -> bool:
 
 
 def read_times(table: Table, name: str, start: Any) -> Times:
-    """Read the column `name` of a table. `start` is the time of the source that becomes
-    time 0, or None for the default."""
-    cells = table.columns[name]
-    if are_dates(cells):
-        times = _from_dates(table, name, start)
-    elif _are_times_of_day(cells):
-        times = _from_times_of_day(table, name, start)
-    else:
-        times = _from_numbers(table, name, start)
+    """Read the column `name` of a table, with at least two different times. `start` is
+    the time of the source that becomes time 0, or None for the default."""
+    times = read_any_times(table, name, start)
     if len(np.unique(times.t)) < 2:
         raise table.error(
             "all rows have the same time. At least two different times are needed.",
             name=name,
         )
     return times
+
+
+def read_any_times(table: Table, name: str, start: Any = None) -> Times:
+    """Read the column `name` of a table, which may hold a single time."""
+    cells = table.columns[name]
+    if are_dates(cells):
+        return _from_dates(table, name, start)
+    if _are_times_of_day(cells):
+        return _from_times_of_day(table, name, start)
+    return _from_numbers(table, name, start)
 
 
 def _from_numbers(table: Table, name: str, start: Any) -> Times:

@@ -1,13 +1,14 @@
 """`equation` reads a model that is written as text. The `Equation` makes problems."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, final
 
 import jax
 import numpy as np
 
+from .._problem.doses import Doses
 from .._problem.free_parameters import is_name
 from .._problem.inputs import AbstractInput
 from .._problem.parameters import Fixed, Tied, finite_numbers, with_values
@@ -20,11 +21,13 @@ from .formula_modules import (
     make_program,
     module_class,
 )
+from .given_doses import read_doses
 from .given_inputs import NotGiven, check_all_given, input_names, read_inputs
 from .history_kinds import blank_history, read_history
 from .latex import latex_model
 from .model_lines import ModelLine, ModelLines, read_lines
 from .problem_template import ProblemTemplate
+from .shared_names import ties_of
 from .switch_times import switch_times
 
 
@@ -50,7 +53,8 @@ class Equation:
     # has formulas for the history.
     history: Any
     # The inputs that are given, by name.
-    given: Mapping[str, AbstractInput] = field(default_factory=dict)
+    given: Mapping[str, AbstractInput] = field(default_factory=dict, hash=False)
+    doses: Doses | None = field(default=None, hash=False)
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -96,21 +100,7 @@ class Equation:
         >>> model.settings
         {'history.K': Tied(to='rhs.K'), 'tau': Fixed(value=2.0)}
         """
-        settings: dict[str, Fixed | Tied] = {}
-        first = {"tau": "tau"}
-        if self._has_several_delays:
-            rhs = self._programs["rhs"]
-            # The parameter of a neutral delay with a name is a field of the delay.
-            first = {
-                key: f"tau.{key}" if rhs.is_number(delay) else f"tau.{key}.{key}"
-                for key, delay in self._delays.items()
-                if isinstance(delay, Name)
-            }
-        for place, program in self._programs.items():
-            for name in program.parameters:
-                path = f"{place}.{name}"
-                if first.setdefault(name, path) != path:
-                    settings[path] = Tied(first[name])
+        settings: dict[str, Fixed | Tied] = ties_of(self._programs, self.doses)
         if self.history == "spline" and not self._has_several_delays:
             settings["history.length"] = Tied("tau")
         if self._delay_in_text is not None:
@@ -125,17 +115,21 @@ class Equation:
         /,
         *,
         inputs: Mapping[str, Any] | None = None,
+        doses: Any = None,
         **named: Any,
     ) -> Problem:
         """The problem with the given values of the parameters, by name. `inputs` are
-        the inputs by name, each an `Input` or a formula of t.
+        the inputs by name, each an `Input` or a formula of t; `doses` are a list of
+        `Dose` and `SetState`.
 
         >>> model = dd.equation("x' = -k * x(t - tau)", history=1.0)
         >>> dd.parameter_values(model.problem(k=2.0, tau=0.5))
         {'k': 2.0, 'b': 1.0, 'tau': 0.5}
         """
         if inputs is not None:
-            return self.with_inputs(inputs).problem(values, **named)
+            return self.with_inputs(inputs).problem(values, doses=doses, **named)
+        if doses is not None:
+            return self.with_doses(doses).problem(values, **named)
         check_all_given(self.inputs, self.given)
         given = [*(values or {}).items(), *named.items()]
         for key, value in given:
@@ -161,7 +155,7 @@ class Equation:
         """
         kept = tuple(line for line in self.lines.model if line.kind != "history")
         lines = ModelLines(kept, self.lines.observe, self.lines.inputs)
-        return _make(lines, history, self.given)
+        return _make(lines, history, self.given, self.doses)
 
     def with_inputs(self, inputs: Mapping[str, Any]) -> "Equation":
         """The same equations with these inputs, by name: each is an `Input`, or a
@@ -171,8 +165,17 @@ class Equation:
         >>> model.with_inputs({"u": "1 + sin(t)"}).names
         ('b', 'tau')
         """
-        given = read_inputs(self.lines, inputs)
-        return Equation(self.lines, self.history, {**self.given, **given})
+        given = {**self.given, **read_inputs(self.lines, inputs)}
+        return replace(self, given=given)
+
+    def with_doses(self, doses: Any) -> "Equation":
+        """The same equations with doses, a list of `Dose` and `SetState`.
+
+        >>> model = dd.equation("x' = -k * x(t - tau)")
+        >>> model.with_doses([dd.Dose("x", "F", time=2.0)]).names
+        ('k', 'b', 'tau', 'F')
+        """
+        return replace(self, doses=read_doses(self.lines, doses))
 
     def latex(self) -> str:
         r"""The model in LaTeX.
@@ -283,6 +286,7 @@ class Equation:
                 initial=self._module("initial"),
                 observe=self._module("observe"),
                 switches=switch_times(self._programs["rhs"]),
+                doses=self.doses,
             )
         tau_known = self._delay_in_text is not None or not self.needs_tau
         return ProblemTemplate(blank, tied, tau_known)
@@ -380,10 +384,8 @@ def equation(
     return _make(read_lines(text, observe, input_names(inputs)), history)
 
 
-def _make(
-    lines: ModelLines, history: Any, given: Mapping[str, AbstractInput] | None = None
-) -> Equation:
-    model = Equation(lines, read_history(history, lines), given or {})
+def _make(lines: ModelLines, history: Any, *given: Any) -> Equation:
+    model = Equation(lines, read_history(history, lines), *given)
     if callable(model.history):
         model.names  # noqa: B018  This checks the dimension of the history.
     return model

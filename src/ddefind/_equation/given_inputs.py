@@ -147,18 +147,16 @@ def check_all_given(names: Sequence[str], given: Mapping[str, Any]) -> None:
         listed = ", ".join(map(repr, missing))
         raise ValueError(
             f"The text lists the input{'s' if missing[1:] else ''} {listed}, but no "
-            f"values are given. Give them by {wording.INPUTS}, as "
-            f'{{"{missing[0]}": dd.Input(t, values)}}.'
+            f"values are given. Give them {wording.input_values(missing[0])}."
         )
 
 
 def given_inputs(problem: Problem, names: Sequence[str]) -> dict[str, AbstractInput]:
     """The inputs of a problem that was made from a text."""
     parts = (problem.rhs, problem.initial, problem.observe)
-    found = {}
-    for name in names:
-        values = [getattr(part, name, None) for part in parts]
-        inputs = [value for value in values if is_input(value)]
-        if inputs:
-            found[name] = inputs[0]
-    return found
+    return {
+        name: getattr(part, name)
+        for part in parts
+        for name in names
+        if is_input(getattr(part, name, None))
+    }

@@ -112,6 +112,7 @@ class ProblemTemplate:
             initial=whole.initial,
             observe=whole.observe,
             switches=whole.switches,
+            doses=whole.doses,
         )
 
 

@@ -28,7 +28,7 @@ def equation_of(problem: Problem) -> Equation | None:
         return None
     text, observe, names = texts
     plain = equation(text, observe=observe, inputs=names)
-    plain = plain.with_inputs(given_inputs(problem, names))
+    plain = plain.with_inputs(given_inputs(problem, names)).with_doses(problem.doses)
     models = [plain]
     if plain.history is not None:
         kinds = [kind for kind in KINDS if is_kind(problem.history, kind)]

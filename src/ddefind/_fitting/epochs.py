@@ -20,6 +20,7 @@ from .._loss.gradients import AbstractGradient
 from .._loss.losses import AbstractLoss, Target
 from .._problem.free_parameters import FreeParameters
 from .._problem.problem import Problem
+from .._problem.without_doses import without_doses
 from .._solve.adaptive_solution import AdaptiveRoom
 from .._solve.grid import Grid
 from .._solve.mesh import Mesh
@@ -78,6 +79,10 @@ class Descent(eqx.Module):
     def transformation(self):
         return self.optimizer.transformation(self.epochs)
 
+    def params(self, z):
+        """What is learned, at an unconstrained vector, as the solver sees it."""
+        return without_doses(self.free.join(z, self.learned))
+
 
 @eqx.filter_jit
 def begin(descent: Descent, z) -> State:
@@ -107,7 +112,8 @@ def run(
     Returns the state, the log if `keep_path`, the movers of the points that come next,
     the number of epochs that were run, and whether there was too little room."""
     lanes = state.z.shape[1] if state.z.ndim == 2 else None
-    system = System(descent.fixed, descent.solver, grid, T, descent.dimension, lanes)
+    fixed = without_doses(descent.fixed)
+    system = System(fixed, descent.solver, grid, T, descent.dimension, lanes)
     buffers = descent.gradient.buffers(system)
     carry = _run(descent, system, state, buffers, target, stop, rows, keep_path)
     state, _, log, row, overflow = carry
@@ -148,7 +154,7 @@ def _run(
 
 def _movers(descent: Descent, system: System, z):
     """The movers at an unconstrained vector."""
-    return movers_at(system, descent.free.join(z, descent.learned))
+    return movers_at(system, descent.params(z))
 
 
 def _rows_needed(descent: Descent, system: System, state: State):
@@ -214,7 +220,7 @@ def _epoch(descent: Descent, system: System, state: State, buffers, target):
 def _evaluate(descent: Descent, system: System, target, z, buffers, rests):
     """The loss and its gradient for the unconstrained vector. On an aligned grid a fit
     that rests gets a delay so long that it takes a single step."""
-    params, back = jax.vjp(lambda z: descent.free.join(z, descent.learned), z)
+    params, back = jax.vjp(descent.params, z)
     if isinstance(system.grid, Grid):
         tau = jnp.where(rests, system.T * system.grid.n, params.tau)
         params = eqx.tree_at(lambda p: p.tau, params, tau)

@@ -129,6 +129,8 @@ def fit(
       past. For a function alone, its history.
     - `inputs`: for an `Equation` with inputs, these by name: each an `Input`, or a
       formula of t.
+    - `doses`: what is given to states at certain times, a list of `Dose` and
+      `SetState`.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
       number to start from. All others are learned without bounds. The delay stays
       positive; least squares looks for it between a small share of the sampling
@@ -215,9 +217,11 @@ def _fit_study(
 def _experiment_problem(
     problem: Model, experiment: Experiment, given: FitOptions
 ) -> Problem:
-    """The problem of one experiment, with its own inputs beside those of all."""
+    """The problem of one experiment, with its own inputs and doses beside those of
+    all."""
     inputs = {**(given.inputs or {}), **(experiment.inputs or {})}
-    own = replace(given, inputs=inputs or None)
+    doses = [*(given.doses or ()), *experiment.doses]
+    own = replace(given, inputs=inputs or None, doses=doses or None)
     return problem_of_model(with_given(problem, own), experiment.data, own)
 
 

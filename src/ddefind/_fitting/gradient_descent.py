@@ -14,6 +14,7 @@ from .._problem.free_parameters import FreeParameters
 from .._problem.network_weights import named_indices, networks_of
 from .._problem.parameters import Parameter, free_parameters, parameter_vector
 from .._problem.problem import Problem
+from .._problem.without_doses import without_doses
 from .._results.batch import FitBatch
 from .._results.result import FitResult
 from .._results.status import Status
@@ -90,10 +91,11 @@ def _run(
         solver,
         jnp.asarray(float(options.threshold or 0.0)),
         int(count),
-        starts[0].dimension,
+        without_doses(starts[0]).dimension,
     )
     ends = np.array([data.T for data in sets])
-    grids = make_grids(starts, ends, solver, steps)
+    plain = {id(start): without_doses(start) for start in starts}
+    grids = make_grids([plain[id(start)] for start in starts], ends, solver, steps)
     batch = DescentBatch(descent, z, sets, grids, keep_paths)
     with Reporter(options.progress, int(count), len(sets)) as reporter:
         batch.run(reporter)

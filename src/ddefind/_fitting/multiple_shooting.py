@@ -121,6 +121,11 @@ def _check_task(task: FitTask) -> None:
             "that is disturbed has no slopes to be delayed. Fit it with "
             f"{wording.LEAST_SQUARES}."
         )
+    if problem.doses is not None:
+        raise ValueError(
+            f"{wording.MULTIPLE_SHOOTING} cannot fit a model with doses, at which its "
+            f"states jump. Fit it with {wording.LEAST_SQUARES}."
+        )
     unknowns = len(np.unique(data.t)) * problem.dimension
     if unknowns > MOST_UNKNOWNS:
         raise ValueError(

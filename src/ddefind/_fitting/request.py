@@ -44,6 +44,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
 
     history: Any
     inputs: Mapping[str, Any] | None
+    doses: Any
     parameters: Mapping[str, Any] | None
     noise: Any
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
@@ -72,6 +73,7 @@ class FitOptions:
 
     history: Any = None
     inputs: Mapping[str, Any] | None = None
+    doses: Any = None
     parameters: Mapping[str, Any] | None = None
     noise: Any = None
     loss: AbstractLoss = SumOfSquares()

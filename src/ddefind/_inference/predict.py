@@ -11,6 +11,7 @@ from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._least_squares.normal_equations import LeastSquaresModel
 from .._least_squares.observe import observed
+from .._problem.coverage import check_inputs_known
 from .._problem.network_weights import (
     Networks,
     named_indices,
@@ -143,6 +144,7 @@ def predict(
 
     `parameters` are values to be used instead of the fitted ones, by name. They count
     as known exactly; all other values keep their estimates and their covariance."""
+    check_inputs_known(problem, float(np.max(times)))
     setup, search_result = uncertainty.setup, uncertainty.search_result
     assert isinstance(setup.data, Data)
     model, theta, is_given = _with_parameters(uncertainty, problem, parameters)

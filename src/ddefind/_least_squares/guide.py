@@ -66,6 +66,12 @@ class GuidedRhs(eqx.Module):
     observe: Any
     guide: Guide | None
 
+    def __getattr__(self, name: str) -> Any:
+        # Switches of a problem are computed from the parameters of its `rhs`.
+        if name.startswith("__") or name in ("rhs", "observe", "guide"):
+            raise AttributeError(name)
+        return getattr(self.rhs, name)
+
     def __call__(self, x, y, tau, t):
         slope = self.rhs(x, y, tau, t)
         assert self.guide is not None

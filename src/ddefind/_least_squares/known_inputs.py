@@ -1,4 +1,5 @@
-"""Delays through which inputs are read: they stay where the inputs are known.
+"""Delays through which inputs are read stay where the inputs are known, and times of
+doses stay within the record.
 
 The upper bound of such a delay, unless the user gives one, is the longest delay for
 which the input is known at all times. A bound that the user gives must be covered.
@@ -10,6 +11,7 @@ import numpy as np
 from .._data.data import Data
 from .._problem.coverage import any_inputs, check_covered, earliest_known
 from .._problem.delays import delay_names, is_delay
+from .._problem.doses import check_dose_times
 from .._problem.free_parameters import FreeParameters
 from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
@@ -50,3 +52,30 @@ def bound_by_inputs(
         shortest[q], longest[q] = lower[j], upper[j]
     advice = [f"give {name} a lower upper bound {wording.BOUNDS}" for name in names]
     check_covered(problem, data.T, shortest, longest, advice)
+
+
+def bound_doses(
+    problem: Problem,
+    data: Data,
+    free: FreeParameters,
+    lower: np.ndarray,
+    upper: np.ndarray,
+) -> None:
+    """Set the missing bounds of the times and durations of doses, in place, to those of
+    the record; an error if a dose whose time is known is outside of it."""
+    doses = problem.doses
+    if doses is None:
+        return
+    check_dose_times(doses, data.T)
+    for event in doses.events:
+        for quantity in (event.times, event.duration):
+            if quantity is None or quantity.name is None:
+                continue
+            name = f"doses.values.{quantity.name}"
+            array = next(each for each in free.arrays if each.name == name)
+            j = free.source[array.first]
+            if j >= 0:
+                is_time = quantity is event.times
+                low = 0.0 if is_time else 1e-3 * data.T
+                lower[j] = low if np.isinf(lower[j]) else lower[j]
+                upper[j] = data.T if np.isinf(upper[j]) else upper[j]

@@ -17,12 +17,13 @@ from .._problem.free_parameters import FreeParameters
 from .._problem.history import frequency_fields
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
 from .._problem.problem import Problem
+from .._problem.without_doses import without_doses
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.time_grid import has_switches, points_of
 from .._util import wording
 from .._util.cores import cores
 from .default_bounds import bound_delay, bound_frequencies, bound_shape
-from .known_inputs import bound_by_inputs
+from .known_inputs import bound_by_inputs, bound_doses
 from .noise_setup import bound_noise, make_likelihood
 from .normal_equations import LeastSquaresModel, MeshPlan
 from .prior_equations import Priors
@@ -60,6 +61,7 @@ def make_setup(
     for j in free.delays:
         bound_delay(data, lower, upper, guess, free.names[j], j)
     bound_by_inputs(problem, data, free, lower, upper, is_given)
+    bound_doses(problem, data, free, lower, upper)
     for j in free.shapes:
         bound_shape(lower, upper, guess, j)
     bound_noise(problem, data, free, lower, upper, guess)
@@ -110,7 +112,7 @@ def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) ->
 def has_single_delay(problem: Problem) -> bool:
     """Whether there is one delay and no switch, so that a grid can be aligned with
     it."""
-    return delay_count(problem.tau) == 1 and not has_switches(problem)
+    return delay_count(problem.tau) == 1 and not has_switches(without_doses(problem))
 
 
 def _is_on_mesh(problem: Problem, data: Data, shortest: float) -> bool:
@@ -124,7 +126,8 @@ def mesh_plan(
 ) -> MeshPlan:
     """How fits are solved on a mesh, if their delays may be as short as `shortest`."""
     overlaps = shortest < 2 * data.T / STEPS_PER_RECORD
-    return MeshPlan(points_of(problem, solver), np.asarray(data.T), overlaps)
+    points = points_of(without_doses(problem), solver)
+    return MeshPlan(points, np.asarray(data.T), overlaps)
 
 
 def _is_frequency(problem: Problem, free: FreeParameters) -> np.ndarray:

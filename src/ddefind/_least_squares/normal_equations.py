@@ -24,6 +24,7 @@ from .._adaptive.methods import AbstractAdaptive
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
 from .._problem.problem import Problem
+from .._problem.without_doses import hidden_count, without_doses
 from .._solve.breaking_points import BreakingPoints
 from .._solve.grid import Grid
 from .._solve.mesh import Mesh, make_mesh
@@ -136,6 +137,7 @@ class LeastSquaresModel(eqx.Module):
         if self.mesh is None:
             return n
         problem = eqx.combine(self.free.join_values(theta, self.learned), self.fixed)
+        problem = without_doses(problem)
         step = self.mesh.record / n
         points = self.mesh.points
         constants = known_constants(problem, points, jnp)
@@ -158,13 +160,15 @@ class LeastSquaresModel(eqx.Module):
         fixed = self.fixed
         if self.guide is not None:
             fixed = _with_rhs(fixed, GuidedRhs(fixed.rhs, fixed.observe, self.guide))
-        system = System(fixed, self.solver, grid, T, self.dimension)
+        dimension = self.dimension + hidden_count(self.fixed)
+        system = System(without_doses(fixed), self.solver, grid, T, dimension)
 
         def join(theta: jax.Array) -> Problem:
             params = self.free.join_values(theta, self.learned)
-            if self.guide is None:
-                return params
-            return _with_rhs(params, GuidedRhs(params.rhs, params.observe, None))
+            if self.guide is not None:
+                guided = GuidedRhs(params.rhs, params.observe, None)
+                params = _with_rhs(params, guided)
+            return without_doses(params)
 
         if is_adaptive:
             return AdaptiveSensitivity(system, join, theta)

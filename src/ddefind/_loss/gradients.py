@@ -21,8 +21,10 @@ from jax.flatten_util import ravel_pytree
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._problem.coverage import check_inputs_known
+from .._problem.doses import check_dose_times
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
+from .._problem.without_doses import without_doses
 from .._solve.adaptive_solution import AdaptiveRoom, solve_adaptive
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.grid import Grid
@@ -205,12 +207,15 @@ def _loss_and_gradient(
     solver: AbstractSolver | AbstractAdaptive,
     grid: Grid | Mesh | AdaptiveRoom,
 ) -> Any:
+    fixed = without_doses(fixed)
+    params, pull = jax.vjp(without_doses, params)
     dimension = eqx.combine(params, fixed).dimension
     system = System(fixed, solver, grid, T, dimension)
     if gradient is None:
         path = Forward().buffers(system)
         return loss_value(system, loss, target, params, path)[0]
-    return gradient(system, loss, target, params, gradient.buffers(system))[:2]
+    value, found, _ = gradient(system, loss, target, params, gradient.buffers(system))
+    return value, pull(found)[0]
 
 
 def loss_with_room(
@@ -231,7 +236,8 @@ def loss_with_room(
             return found
         # Either the rows were too few, or there is no solution, or the loss of the
         # solution is not finite.
-        path = solve_adaptive(problem, data.T, solver, "forward", None)
+        plain = without_doses(problem)
+        path = solve_adaptive(plain, data.T, solver, "forward", None)
         if path.rows.shape[0] <= room.capacity:
             return found
         room = AdaptiveRoom(path.rows.shape[0])
@@ -265,7 +271,7 @@ def value_and_grad(
         max_step = check_time(max_step, "max_step")
     if isinstance(chosen, AbstractAdaptive):
         return loss_with_room(problem, data, loss, gradient, chosen)
-    grid = time_grid(problem, data.T, chosen, n, max_step)
+    grid = time_grid(without_doses(problem), data.T, chosen, n, max_step)
     if isinstance(grid, Mesh):
         check_on_mesh(loss, gradient)
     target = loss.prepare(data)
@@ -319,13 +325,14 @@ def check_inputs(
     leaves open."""
     check_problem_and_data(problem, data)
     check_inputs_known(problem, data.T)
+    check_dose_times(problem.doses, data.T)
     check_loss(loss)
     check_route(gradient)
     check_any_solver(solver)
     chosen = default_solver(problem, solver)
     if isinstance(chosen, AbstractAdaptive):
         _check_adaptive(problem, loss, gradient, chosen)
-    elif needs_mesh(problem):
+    elif needs_mesh(without_doses(problem)):
         check_on_mesh(loss, gradient)
     return chosen
 

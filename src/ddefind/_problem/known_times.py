@@ -39,25 +39,38 @@ class KnownTimes(NamedTuple):
     - `times`, [m], in their order.
     - `derivative`: the lowest derivative of x that jumps where it is read.
     - `is_switch`: whether these are the numbers in `switches`.
+    - `mover`: the number of the moving time that is added to them, or None.
     """
 
     times: Any
     derivative: int
     reads: Reads
     is_switch: bool = False
+    mover: int | None = None
 
 
 def known_times(problem: Any) -> list[KnownTimes]:
-    """The known times of a problem."""
+    """The known times of a problem, and the tables to which a moving time is added."""
     found = []
-    if not callable(problem.switches) and problem.switches:
-        numbers = np.sort(np.array(problem.switches, float))
+    switches, doses = problem.switches, _doses_in(problem)
+    if doses is not None:
+        switches = problem.switches.switches
+        count = jax.eval_shape(lambda: problem.moving_times).shape[0]
+        first = count - len(doses.moving_times())
+        found += doses.known_times(first, delay_count(problem.tau))
+    if isinstance(switches, tuple) and switches:
+        numbers = np.sort(np.array(switches, float))
         found.append(KnownTimes(numbers, 1, Reads(True, ()), True))
     for each, reads in zip(inputs_in(problem.rhs), input_reads(problem)):
         found.append(KnownTimes(each.knots, each.jump + 1, reads))
     for each in inputs_in(problem.tau):
         found.append(KnownTimes(each.knots, each.jump + 1, Reads(True, ())))
     return [each for each in found if jnp.shape(each.times)[0] > 0]
+
+
+def _doses_in(problem: Any) -> Any:
+    """The right-hand side of a problem, if it has doses in it."""
+    return problem.rhs if hasattr(problem.rhs, "moving_times") else None
 
 
 def carrying_delays(problem: Any) -> tuple[bool, ...]:

@@ -1,6 +1,7 @@
 """The initial value problem of a delay differential equation."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any, final
 
 import equinox as eqx
@@ -12,6 +13,7 @@ from .._util.arrays import as_vector_parameter
 from .._util.users_code import compilable
 from ..noise._abstract import AbstractNoise
 from .delays import as_delays, check_delays, delay_count, in_structure, is_delay
+from .doses import Doses, make_doses
 from .function_parameters import with_parameters
 from .general_delays import AbstractVaryingDelay, check_general, delayed_states
 from .known_times import KnownTimes, known_times
@@ -44,6 +46,8 @@ class Problem(eqx.Module):
       before zero is one at which the history jumps. They are
       numbers, or a function that returns them as a vector, given the problem:
       `lambda problem: problem.rhs.t_on[None]`.
+    - `doses`: what is given to states at certain times: a list of `Dose` and
+      `SetState`, with the numbers of the states.
     - `noise`: how the measured quantities scatter, by their names: a dict of noise
       models, as `{"x": dd.noise.LogNormal()}`. By default it is Gaussian, of one size
       for each quantity.
@@ -65,6 +69,7 @@ class Problem(eqx.Module):
     initial: Any
     observe: Callable[..., Any] | None
     switches: Callable[..., Any] | tuple[float, ...]
+    doses: Doses | None
     noise: dict[str, AbstractNoise] | None
 
     def __init__(
@@ -76,6 +81,7 @@ class Problem(eqx.Module):
         initial: Any = None,
         observe: Callable | None = None,
         switches: Any = (),
+        doses: Any = None,
         noise: Mapping[str, AbstractNoise] | None = None,
     ):
         self.rhs = with_parameters("rhs", rhs, ("x", "y", "tau", "t"))
@@ -87,8 +93,10 @@ class Problem(eqx.Module):
             self.initial = as_vector_parameter(initial)
         self.observe = with_parameters("observe", observe, ("x", "t"))
         self.switches = switches if callable(switches) else _numbers(switches)
+        self.doses = None
         self.noise = None if noise is None else dict(noise)
         _check_problem(self)
+        self.doses = make_doses(doses, self.dimension, self.initial is not None)
 
     @property
     def dimension(self) -> int:
@@ -116,6 +124,7 @@ class Problem(eqx.Module):
             if isinstance(leaf, AbstractVaryingDelay):
                 functions.append((lambda x, t, leaf=leaf: leaf(t, x), (x, _time())))
         has_switches = jax.eval_shape(lambda: self.switch_times).shape[0] > 0
+        has_switches = has_switches or self.doses is not None
         return (
             not has_switches
             and not self.known_times
@@ -154,6 +163,15 @@ class Problem(eqx.Module):
         """The times at which the right-hand side jumps or has a kink, and which depend
         on no parameter: numbers in `switches`, and the knots of inputs."""
         return known_times(self)
+
+
+def with_parts(problem: Problem, **parts: Any) -> Problem:
+    """The problem with other parts, which are not checked."""
+    result = object.__new__(Problem)
+    for each in fields(Problem):
+        value = parts.get(each.name, getattr(problem, each.name))
+        object.__setattr__(result, each.name, value)
+    return result
 
 
 def _numbers(switches: Any) -> tuple[float, ...]:

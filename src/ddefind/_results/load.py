@@ -71,7 +71,8 @@ def load(
 
     >>> import tempfile
     >>> t = np.linspace(0, 4, 30)
-    >>> fit = dd.fit(dd.equation("x' = -k * x(t - tau)"), dd.Data(t, np.cos(t)))
+    >>> model, data = dd.equation("x' = -k * x(t - tau)"), dd.Data(t, np.cos(t))
+    >>> fit = dd.fit(model, data, intervals=False)
     >>> path = f"{tempfile.mkdtemp()}/cosine.json"
     >>> fit.save(path)
     >>> dd.load(path).values == fit.values

@@ -105,13 +105,13 @@ def breaking_points(
     jump: bool,
     order: int,
     carrying: Sequence[bool] | None = None,
+    moving: int = 0,
 ) -> BreakingPoints:
     """The breaking points of an equation with so many delays and these origins of
     jumps, for a solver of this order; `jump` says that x itself jumps at time zero.
 
     `carrying` says which delays carry a kink of the state on: not one by which nothing
-    but an input is read."""
-    moving = sum(origin.mover is not None for origin in origins)
+    but an input is read. `moving` is the number of movers that are no delays."""
     every = range(delays)
     carriers = [q for q in every if carrying is None or carrying[q]]
     highest = max(order - 1, 2)

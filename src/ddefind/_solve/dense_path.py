@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._adaptive.pieces import origins, state_at
+from .._problem.doses import Doses
 from .._util.arrays import is_concrete
 from .grid import Grid
 from .mesh_path import MeshPath
@@ -99,3 +100,21 @@ class AdaptiveDensePath(AbstractDensePath):
 
     def node_count(self):
         return int(self.count) + 1 if is_concrete(self.count) else None
+
+
+@final
+class DosedDensePath(AbstractDensePath):
+    """The path of a state with doses, from that of its continuous part."""
+
+    path: AbstractDensePath
+    doses: Doses
+
+    def __call__(self, t):
+        return self.doses.state(self.path(t), t)
+
+    def nodes(self, T):
+        t, z = self.path.nodes(T)
+        return t, jax.vmap(self.doses.state)(z, t)
+
+    def node_count(self):
+        return self.path.node_count()

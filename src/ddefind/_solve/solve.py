@@ -12,9 +12,11 @@ import jax.numpy as jnp
 from .._adaptive.methods import AbstractAdaptive
 from .._problem.coverage import check_inputs_known
 from .._problem.delays import delay_count
+from .._problem.doses import check_dose_times
 from .._problem.general_delays import is_general
 from .._problem.inputs import split_differentiable
 from .._problem.problem import Problem
+from .._problem.without_doses import without_doses
 from .._util.arrays import is_concrete, is_traced
 from .._util.buffers import read
 from .adaptive_solution import solve_adaptive
@@ -26,7 +28,7 @@ from .choose_solver import (
     is_accurate,
     refuse_fixed_steps,
 )
-from .dense_path import AlignedDensePath, MeshDensePath
+from .dense_path import AlignedDensePath, DosedDensePath, MeshDensePath
 from .grid import Grid
 from .march import solve_path
 from .mesh import Mesh, make_mesh
@@ -102,6 +104,13 @@ def solve(
     if max_step is not None:
         max_step = check_time(max_step, "max_step")
     check_inputs_known(problem, T)
+    if problem.doses is not None:
+        check_dose_times(problem.doses, T)
+        kinds: dict[str, Any] = {"max_step": max_step, "differentiate": differentiate}
+        plain = without_doses(problem)
+        found = solve(plain, T, solver, n, **kinds, max_steps=max_steps)
+        path = DosedDensePath(found.path, problem.doses)
+        return Solution(problem, found.T, path, found.solver)
     if isinstance(solver, AbstractAdaptive):
         limits = max_steps, max_step or math.inf
         path = solve_adaptive(problem, T, solver, differentiate, *limits)

@@ -54,16 +54,27 @@ def _moving_count(problem: Problem) -> int:
 
 def points_of(problem: Problem, solver: AbstractSolver) -> BreakingPoints:
     """The breaking points of a problem that matter to a solver."""
-    moving = [Origin(1, mover=j) for j in range(_moving_count(problem))]
+    tables = problem.known_times
     known = [
-        Origin(each.derivative, *each.reads, table=n, size=np.shape(each.times)[0])
-        for n, each in enumerate(problem.known_times)
+        Origin(
+            each.derivative,
+            *each.reads,
+            mover=each.mover,
+            table=n,
+            size=np.shape(each.times)[0],
+        )
+        for n, each in enumerate(tables)
     ]
+    count, added = _moving_count(problem), {each.mover for each in tables}
+    moving = [Origin(1, mover=j) for j in range(count) if j not in added]
     origins = [*moving, *known]
     # Without origins there are no reads of inputs alone.
     carrying = carrying_delays(problem) if known else None
     delays = delay_count(problem.tau)
-    return breaking_points(delays, origins, problem.has_jump, solver.order, carrying)
+    movers = count
+    return breaking_points(
+        delays, origins, problem.has_jump, solver.order, carrying, movers
+    )
 
 
 def known_constants(problem: Problem, points: BreakingPoints, xp: Any = np) -> Any:

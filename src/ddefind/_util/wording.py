@@ -170,18 +170,22 @@ SHEET_NAME = Wording("`sheet=NAME`", "`--sheet NAME`")
 TIME = Wording("`time`", "`--time`")
 TIME_NAME = Wording("`time=NAME`", "`--time NAME`")
 TIME_ZERO = Wording("`start`", "`--time-zero`")
+GROUP = Wording("`group`", "`--group`")
+VALUES = Wording("`values`", "`--values`")
+INPUTS = Wording("`inputs`", "`--inputs`")
+INPUT_KIND = Wording("`input_kind`", "`--input-kind`")
+DOSES = Wording("`doses`", "`--doses`")
 OBSERVE = Wording("`observe`", "`--observe`")
 
 
 def list_input(name: str) -> Wording:
     """How a name becomes an input of a text."""
     return Wording(
-        f'List an input: `inputs=("{name}",)`.', f"List it: `--input {name}`."
+        f'If it is an input, list it: `inputs=("{name}",)`.',
+        f"If it is an input, list it: `--inputs {name}`.",
     )
 
 
-INPUTS = Wording("`inputs`", "`--input`")
-DOSES = Wording("`doses`", "`--dose`")
 OTHER_COLUMNS = Wording(
     "the data a column of NaN for each that was not: `data.select(names)`",
     "choose the columns that the problem observes by `--columns`",
@@ -191,6 +195,42 @@ OTHER_COLUMNS = Wording(
 def rows_where(name: str, value: str) -> Wording:
     """The rows in which a column has a value."""
     return Wording(f"`where={{{name!r}: {value!r}}}`", f'`--where "{name}={value}"`')
+
+
+def group(name: str) -> Wording:
+    """A column that names the experiment of each row."""
+    return Wording(f"`dd.read_study(..., group={name!r})`", f'`--group "{name}"`')
+
+
+def inputs(text: str) -> Wording:
+    """An input, given by its column, or as `NAME=FILE:COLUMN`."""
+    name, equals, place = text.partition("=")
+    python = f"{{{name!r}: {place!r}}}" if equals else f"({name!r},)"
+    return Wording(f"`inputs={python}`", f'`--inputs "{text}"`')
+
+
+def input_values(name: str) -> Wording:
+    """The values of an input of a text."""
+    return Wording(
+        f'in `inputs`, as {{"{name}": dd.Input(t, values)}}',
+        f"by `--inputs {name}=FILE.csv:COLUMN`, or `--inputs {name}` for a column of "
+        "the data",
+    )
+
+
+def input_kind(kind: str) -> Wording:
+    """How an input runs between its values."""
+    return Wording(f"`input_kind={kind!r}`", f"`--input-kind {kind}`")
+
+
+def doses(place: str) -> Wording:
+    """The column or file of doses."""
+    return Wording(f"`doses={place!r}`", f'`--doses "{place}"`')
+
+
+def doses_of(state: str, place: str) -> Wording:
+    """The column or file of doses to one state."""
+    return Wording(f"`doses={{{state!r}: {place!r}}}`", f'`--doses "{state}={place}"`')
 
 
 def time_zero(value: str) -> Wording:
