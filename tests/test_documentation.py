@@ -51,7 +51,8 @@ def run(path, name):
 
 def _is_quick(path: Path) -> bool:
     """Whether the examples of a page are tested always, or with the slow tests."""
-    return path.name not in ("several-delays.md", "general-delays.md")
+    slow = ("several-delays.md", "general-delays.md", "inputs-and-doses.md")
+    return path.name not in slow
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Doses: what they do to a solution, their parameters, and their errors."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,8 @@ import pytest
 import ddefind as dd
 from ddefind._equation.problem_text import equation_of
 from ddefind._problem.same_tables import with_same_tables
+from ddefind._results.describe_problem import describe, rebuild
+from ddefind._results.schema import _read_problem
 from support.driven_problems import Structure, random_problem
 
 THREE = dd.equation(
@@ -192,3 +196,22 @@ def test_bad_arguments_of_a_dose():
         dd.Problem(
             lambda x, y, tau, t: -y, dd.Constant(1.0), 1.0, doses=dd.Dose(4, 1, 1)
         )
+
+
+def test_inputs_and_doses_are_saved_with_a_text():
+    model = dd.equation("x' = -k * x(t - tau) + u + v", inputs=("u", "v"))
+    inputs = {"u": dd.Input([0.0, 1.0, 9.0], [0.0, 2.0, 1.0], "cubic"), "v": "t > 4"}
+    doses = [dd.Dose("x", "F", 1.0, "long", 3.0, 2), dd.SetState("x", 1.0, "t0")]
+    values = dict(k=0.7, tau=0.9, b=1.0, F=1.2, t0=5.0, long=0.5)
+    problem = model.problem(values, inputs=inputs, doses=doses)
+    saved = json.loads(json.dumps(describe(problem, None)))
+    rebuilt, again = rebuild(_read_problem(saved) or {}, 1000)
+    assert jax.tree.structure(rebuilt) == jax.tree.structure(problem)
+    assert again is not None and again.names == equation_of(problem).names  # type: ignore
+    tables = [
+        [a for a in jax.tree.leaves(each) if isinstance(a, np.ndarray)]
+        for each in (problem, rebuilt)
+    ]
+    assert len(tables[0]) == len(tables[1]) > 5
+    for one, two in zip(*tables):
+        np.testing.assert_allclose(one, two, rtol=1e-15)

@@ -26,6 +26,7 @@ from .._solve import runge_kutta
 from .._solve.runge_kutta import AbstractSolver
 from .._util.arrays import is_parameter
 from .._util.errors import ResultError
+from .describe_driving import describe_doses, describe_inputs, with_driving
 
 
 def _final_classes(module: ModuleType, base: type) -> dict[str, type]:
@@ -62,6 +63,8 @@ def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
     if rhs is None or past is None or (tau is None and not is_number):
         return None
     if problem.observe is not None or problem.switches != ():
+        return None
+    if problem.doses is not None:
         return None
     if callable(problem.initial):
         return None
@@ -106,7 +109,9 @@ def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation 
         elif isinstance(past, np.ndarray):
             past = past.tolist()
         text, observe = described["equation"], described["observe"]
-        model = equation(text, history=past, observe=observe)
+        names = tuple(described.get("inputs", ()))
+        model = equation(text, history=past, observe=observe, inputs=names)
+        model = with_driving(model, described) if "inputs" in described else model
         return model.blank, model
     initial = described["initial"]
     if initial is not None and initial > most:
@@ -126,7 +131,13 @@ def _describe_equation(model: Equation) -> dict[str, Any] | None:
     if callable(past) and (past := _describe_module(past)) is None:
         return None
     text, observe = model.texts
-    return {"equation": text, "history": past, "observe": observe}
+    found = {"equation": text, "history": past, "observe": observe}
+    if not model.inputs and model.doses is None:
+        return found
+    inputs = describe_inputs(model.given)
+    if inputs is None:
+        return None
+    return {**found, "inputs": inputs, "doses": describe_doses(model.doses)}
 
 
 def _describe_module(module: Any) -> dict[str, Any] | None:

@@ -43,6 +43,33 @@ _EQUATION = Record(
         "observe": Maybe(Text()),
     }
 )
+_QUANTITY = Record({"numbers": Array(float, "times"), "name": Maybe(Text())})
+# What an equation with inputs or doses has beside.
+_DRIVING = Record(
+    {
+        "inputs": Named(
+            Record(
+                {
+                    "kind": Text(("linear", "steps", "cubic", "formula")),
+                    "t": Array(float, "knots"),
+                    "values": Array(float, "knots"),
+                    "text": Text(),
+                }
+            )
+        ),
+        "doses": Many(
+            Record(
+                {
+                    "state": Whole(),
+                    "is_set": Flag(),
+                    "times": _QUANTITY,
+                    "amounts": _QUANTITY,
+                    "duration": Maybe(_QUANTITY),
+                }
+            )
+        ),
+    }
+)
 _MODULES = Record(
     {
         "rhs": _MODULE,
@@ -221,4 +248,7 @@ def _read_problem(described: Any) -> dict[str, Any] | None:
     if described is None:
         return None
     is_text = isinstance(described, dict) and "equation" in described
-    return (_EQUATION if is_text else _MODULES).read(described, "problem", {})
+    read = (_EQUATION if is_text else _MODULES).read(described, "problem", {})
+    if is_text and "inputs" in described:
+        read |= _DRIVING.read(described, "problem", {})
+    return read
