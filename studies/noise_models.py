@@ -89,9 +89,7 @@ def simulate(case: Case, count: int) -> list[dd.Data]:
     drawn = [case.true.draw(f, eta, random) for _ in range(count)]
     if case.limit is None:
         return [dd.Data(t, y) for y in drawn]
-    return [
-        dd.Data(t, np.maximum(y, case.limit), below=y < case.limit) for y in drawn
-    ]
+    return [dd.Data(t, np.maximum(y, case.limit), below=y < case.limit) for y in drawn]
 
 
 def measure(name: str, count: int) -> dict:
@@ -149,7 +147,7 @@ def _preferred(
 def table(results: list[dict]) -> str:
     """Bias and coverage of each noise model."""
     lines = [
-        "| noise | largest mean error / spread | 95% intervals that hold | failed tests |",
+        "| noise | largest mean error / spread | intervals that hold | failed tests |",
         "|---|---|---|---|",
     ]
     for each in results:

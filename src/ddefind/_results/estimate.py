@@ -77,8 +77,7 @@ class Estimate(AbstractFit):
     @property
     def noise(self) -> dict[str, float]:
         """The standard deviation of the noise of each measured quantity, as given or as
-        estimated: from the squares of the residuals over the degrees of freedom. If it
-        differs from value to value, the root mean square."""
+        estimated from the squares of the residuals."""
         sd = self.search_result.noise
         if not self.setup.weights_are_absolute and self.process is None:
             # The search counted every free parameter as determined.
@@ -128,8 +127,9 @@ class Estimate(AbstractFit):
     def chi_square(self) -> float:
         """The sum of squares in units of the noise, without what priors add. Where the
         noise is estimated it is about the degrees of freedom."""
-        is_plain = self.setup.model.huber is None and self.data.sd is not None
-        if is_plain or self.setup.model.likelihood is not None:
+        model = self.setup.model
+        is_plain = model.huber is None and self.data.sd is not None
+        if is_plain or model.likelihood is not None:
             return float(np.nansum(self.residuals**2))
         return (
             float(self.search_result.best.loss[0]) / self.uncertainty.residual_variance
@@ -207,8 +207,7 @@ class Estimate(AbstractFit):
     def residuals(self) -> np.ndarray:
         """Data minus model in units of the noise; NaN where nothing was measured. With
         process noise the model is what was expected from the values before. Where the
-        noise has a model they are quantile residuals, which a right model leaves
-        standard Gaussian."""
+        noise has a model they are quantile residuals."""
         if self.process is not None:
             return self.process.residuals
         return residuals_of(self.uncertainty, self.fitted)
