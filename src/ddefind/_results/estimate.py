@@ -131,9 +131,8 @@ class Estimate(AbstractFit):
         is_plain = model.huber is None and self.data.sd is not None
         if is_plain or model.likelihood is not None:
             return float(np.nansum(self.residuals**2))
-        return (
-            float(self.search_result.best.loss[0]) / self.uncertainty.residual_variance
-        )
+        loss = float(self.search_result.best.loss[0])
+        return loss / self.uncertainty.residual_variance
 
     # Intervals, verdicts and tests: from the assessment
 
