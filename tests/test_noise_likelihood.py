@@ -6,6 +6,7 @@ import pytest
 import ddefind as dd
 from ddefind._fitting.noise_of_data import with_noise_of
 from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
+from support.repeats import mostly_slow
 
 TRUE_NOISE = {
     "gaussian": dd.noise.Gaussian(0.3),
@@ -37,7 +38,9 @@ def likelihood_setup(word, data, **options):
     return setup_of(with_noise_of(blank, data, word), data, **options)
 
 
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize(
+    "word", mostly_slow(WORDS, always=("combined", "negative-binomial", "student"))
+)
 def test_derivatives_are_those_of_differences(word):
     """Of values that were measured, and of some below a limit."""
     data = noisy(word, limit=11.0)

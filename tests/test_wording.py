@@ -21,7 +21,6 @@ ARGUMENTS = {
     "kind": "affine",
     "name": "Radau",
     "names": ("x",),
-    "formula": "log_x = log(x)",
     "rtol": "1e-9",
     "value": "5",
     "word": "lognormal",

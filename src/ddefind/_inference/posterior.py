@@ -18,7 +18,12 @@ $$U = \tfrac12 S(\theta, \sigma) + \sum_i n_i \log\sigma_i
   - \log\Big|\frac{d\theta}{du}\Big| - \tfrac12 \log\det(J^T W J + B).$$
 
 The gradient of its first term comes from the normal equations: one solution of the
-equation gives both $S$ and $J^T r$."""
+equation gives both $S$ and $J^T r$.
+
+Where the noise has models, S is minus twice the logarithm of their likelihood, and the
+parameters of the noise are among the free values. Jeffreys' prior is then the product
+of two, for the parameters of the noise and for all others. Its dependence on the size
+of the noise and the correction for degrees of freedom in S cancel each other."""
 
 import warnings
 from dataclasses import replace
@@ -95,10 +100,21 @@ class _Posterior(eqx.Module):
 
     def log_determinant(self, theta: jax.Array) -> jax.Array:
         """log det(J^T W J + B)."""
-        inverse = self.sigma**-2.0
-        points = self.points._replace(weights=self.points.weights * inverse)
-        information = self.normal(theta, points).gram[1:, 1:]
-        return jnp.linalg.slogdet(information + jnp.diag(self.bound_information))[1]
+        likelihood = self.model.likelihood
+        information = self.normal(theta, self.weighted(jnp.log(self.sigma))).gram
+        information = information[1:, 1:] + jnp.diag(self.bound_information)
+        if likelihood is not None:
+            is_noise = jnp.arange(theta.shape[0]) >= likelihood.others
+            is_same = is_noise[:, None] == is_noise[None]
+            information = jnp.where(is_same, information, 0.0)
+        return jnp.linalg.slogdet(information)[1]
+
+    def weighted(self, log_sigma: jax.Array) -> Any:
+        """The points with the weights of the noise levels."""
+        if self.model.likelihood is not None:
+            return self.points
+        inverse = jnp.exp(-2 * log_sigma)
+        return self.points._replace(weights=self.points.weights * inverse)
 
 
 @eqx.filter_custom_vjp
@@ -148,8 +164,7 @@ def _value_and_gradients(values, posterior: _Posterior):
     trajectory is not finite."""
     theta, log_sigma = values
     inverse = jnp.exp(-2 * log_sigma)
-    points = posterior.points._replace(weights=posterior.points.weights * inverse)
-    normal = posterior.normal(theta, points)
+    normal = posterior.normal(theta, posterior.weighted(log_sigma))
     gradients = 2 * normal.gram[0, 1:], -2 * normal.squares * inverse
     finite = jnp.all(jnp.isfinite(normal.gram[0]))
     S = jnp.where(finite, normal.gram[0, 0], jnp.inf)
@@ -262,11 +277,11 @@ def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
     covariance = half @ half.T + np.diag(without_information)
     covariance += 1e-12 * np.diag(covariance).max() * np.eye(len(covariance))
     counts = np.isfinite(data.x).sum(axis=0)
-    noise_given = data.sd is not None
+    noise_given = data.sd is not None or setup.model.likelihood is not None
     n = int(search_result.best.n[0])
     return _Posterior(
         model=setup.model,
-        points=Points(*(jnp.asarray(a) for a in setup.points())),
+        points=jax.tree.map(jnp.asarray, setup.points()),
         free=free,
         center=jnp.asarray(center),
         factor=jnp.asarray(np.linalg.cholesky(covariance)),

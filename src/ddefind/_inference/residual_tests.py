@@ -51,7 +51,7 @@ def run_tests(
     residuals: np.ndarray,
     directions: np.ndarray,
     freedom: int,
-    noise_given: bool,
+    noise_given: bool | None = None,
 ) -> list[ResidualTest]:
     """All tests for which there are enough residuals.
 
@@ -63,8 +63,10 @@ def run_tests(
     - `directions`: how the predictions, in units of the noise, change with the q
       determined combinations of the parameters, of shape (N, k, q).
     - `freedom`: the degrees of freedom.
-    - `noise_given`: whether the noise is known, and not learned."""
+    - `noise_given`: whether the noise is known, and not learned; by default it is if
+      the data have standard deviations."""
     tests: list[ResidualTest] = []
+    noise_given = data.sd is not None if noise_given is None else noise_given
     if noise_given:
         chi_square = float(np.nansum(residuals**2))
         p = _chi_square_p(chi_square, freedom)

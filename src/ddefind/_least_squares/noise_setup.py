@@ -104,9 +104,11 @@ def _rough(data: Data, problem: Problem) -> dict[str, _Rough]:
 
 
 def _known(model: AbstractNoise, eta: np.ndarray) -> np.ndarray:
-    """The parameters to begin with, with those that are given."""
-    given = np.array([float(getattr(model, name)) for name in model.names])
-    return np.where(np.isfinite(given), given, eta)
+    """The parameters to begin with, with those that are given, which are constants."""
+    fields = [getattr(model, name) for name in model.names]
+    pairs = zip(fields, eta.tolist())
+    values = [float(a) if isinstance(a, np.ndarray) else b for a, b in pairs]
+    return np.array(values, float)
 
 
 def bound_noise(

@@ -10,6 +10,6 @@ problem is put into words by `describe_problem.py`. `schema.py` is the format, m
 the `fields.py`; `versions.py` brings older files up to date, and `load.py` reads them.
 Begin with `estimate.py`, or with `schema.py` for the files.
 
-May import: `_util`, `_data`, `_problem`, `models`, `_equation`, `_adaptive`, `_solve`,
-`plots`, `_loss`, `torch`, `_least_squares`, `_shooting`, `_inference`.
+May import: `_util`, `noise`, `_data`, `_problem`, `models`, `_equation`, `_adaptive`,
+`_solve`, `plots`, `_loss`, `torch`, `_least_squares`, `_shooting`, `_inference`.
 """

@@ -19,6 +19,7 @@ from .._inference.residual_tests import (
 )
 from .._least_squares.computed_delays import computed_delays, constant_delays
 from .._least_squares.default_bounds import possible_delays
+from .._least_squares.noise_setup import noise_of
 from .._problem.history import Constant
 from .._problem.network_weights import named_indices
 from .._util import wording
@@ -45,6 +46,11 @@ _CHANCE = (
     "That is no more than chance: noise around a constant would be fitted as well. "
     "Estimates and intervals mean something only if the model is known to be right."
 )
+# What is said of a parameter of the noise at its natural limit.
+_NATURAL = {
+    "lower": "The data show no `{}`: it is as small as it can be.",
+    "upper": "`{}` is as large as is looked for, {:.4g}: such noise is Gaussian.",
+}
 _MISSED = (
     "A constant would do about as well: the model, or this fit of it, misses what the "
     "data show."
@@ -65,7 +71,7 @@ def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
         sentences.append(
             f"If the system itself is disturbed, fit with {wording.MULTIPLE_SHOOTING}."
         )
-    sentences += [_other_history(assessment)]
+    sentences += [_other_history(fit, assessment)]
     return [sentence for sentence in sentences if sentence]
 
 
@@ -141,6 +147,9 @@ def _bounds(fit: "Estimate") -> list[str]:
     for j in filter(held.__getitem__, _named(fit)):
         low, high, value = fit.setup.lower[j], fit.setup.upper[j], fit.best[j]
         side = "lower" if value - low < high - value else "upper"
+        if _is_natural(fit, j, side):
+            sentences.append(_NATURAL[side].format(fit.names[j], value))
+            continue
         text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
         is_delay = j in fit.setup.model.free.delays
         if is_delay and value in possible_delays(fit.data):
@@ -148,6 +157,14 @@ def _bounds(fit: "Estimate") -> list[str]:
             text += f", the limit of delays by default ({remedy})"
         sentences.append(f"{text}: the best fit may lie beyond it.")
     return sentences
+
+
+def _is_natural(fit: "Estimate", j: int, side: str) -> bool:
+    """Whether the bound of free value j is the limit of a parameter of the noise, and
+    was not given."""
+    likelihood = fit.setup.model.likelihood
+    is_noise = likelihood is not None and j >= likelihood.others
+    return is_noise and not fit.setup.is_given[0 if side == "lower" else 1, j]
 
 
 def _short_delays(fit: "Estimate") -> list[str]:
@@ -192,7 +209,8 @@ def _priors(fit: "Estimate") -> list[str]:
 
 def _few_of_a_quantity(fit: "Estimate") -> str:
     few = [n for n, is_few in zip(fit.data.names, fit.setup.has_few_values) if is_few]
-    if fit.data.sd is not None or not few:
+    has_model = fit.setup.model.likelihood is not None
+    if fit.data.sd is not None or has_model or not few:
         return ""
     listed = ", ".join(f"`{name}`" for name in few)
     return (
@@ -247,21 +265,27 @@ def _noise_floor(fit: "Estimate") -> str:
 def _small_chi_square(fit: "Estimate", assessment: Assessment) -> str:
     for check in assessment.checks:
         if check.test == CHI and 1 - check.p < _TOO_SMALL:
+            why = "the given noise is too large"
+            if any(model.is_count for model in noise_of(fit.setup).values()):
+                why = "the counts scatter less than Poisson's"
             return (
                 f"Chi-square is only {check.statistic:.4g} for {fit.freedom} degrees "
-                "of freedom: the given noise is too large."
+                f"of freedom: {why}."
             )
     return ""
 
 
-def _other_history(assessment: Assessment) -> str:
+def _other_history(fit: "Estimate", assessment: Assessment) -> str:
     other = assessment.other_history
     if other is None:
         return ""
     p = f"p = {other.p:.2g}" if other.p > 0 else "p < 1e-300"
     passes = ", and the residuals pass all tests" if other.passes else ""
+    what = "the sum of squares"
+    if fit.setup.model.likelihood is not None:
+        what = "minus twice the log-likelihood"
     return (
-        f"With {wording.history(other.kind)} the sum of squares falls from "
+        f"With {wording.history(other.kind)} {what} falls from "
         f"{other.before:.4g} to {other.after:.4g} ({p}){passes}."
     )
 
@@ -270,15 +294,25 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
     p = "p < 0.001" if check.p < 1e-3 else f"p = {check.p:.2g}"
     # Where the search may have failed, it is not the model that is to blame.
     what = "the model" if _misfit(fit) is None else "this fit"
+    has_model = fit.setup.model.likelihood is not None
     if check.test == CHI:
+        scatters = "the given noise is too small"
+        if any(model.is_count for model in noise_of(fit.setup).values()):
+            other = wording.noise("negative-binomial")
+            scatters = f"the counts scatter more than Poisson's; fit with {other}"
         return (
             f"Chi-square is {check.statistic:.4g} for {fit.freedom} degrees of freedom "
-            f"({p}): {what} is rejected, or the given noise is too small."
+            f"({p}): {what} is rejected, or {scatters}."
         )
     if check.test == WHITE:
         return (
             f"Neighbouring residuals of `{check.quantity}` are alike (Ljung-Box, {p}): "
             f"{what} is rejected, and intervals cannot be trusted."
+        )
+    if check.test == NORMAL and has_model:
+        return (
+            f"The residuals of `{check.quantity}` are not those of such noise "
+            f"(Anderson-Darling, {p}): compare other noise models."
         )
     if check.test == NORMAL:
         return (
@@ -291,6 +325,9 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
     column = fit.data.names.index(check.quantity)
     row = int(np.nanargmax(np.abs(fit.residuals[:, column])))
     remedy = f", or fit with {wording.huber(1.345)}"
+    if has_model:
+        is_count = noise_of(fit.setup)[check.quantity].is_count
+        remedy = "" if is_count else f", or fit with {wording.noise('student')}"
     return (
         f"`{check.quantity}` at t = {fit.data.t[row]:.4g} is {check.statistic:.2g} "
         f"standard deviations off ({p}): look at it"
@@ -300,15 +337,19 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
 
 def _grows(fit: "Estimate", check: ResidualTest, p: str) -> str:
     """Residuals that grow with the level, and what to do about it."""
+    if fit.setup.model.likelihood is not None:
+        return (
+            f"The residuals of `{check.quantity}` are larger where it is larger itself "
+            f"(Glejser, {p}): compare noise that grows more with the level."
+        )
     more = "" if fit.data.sd is None else "more "
     given = wording.standard_deviations([check.quantity])
     remedy = f"Give {given} that grows {more}with the level"
     values = fit.data.x[:, fit.data.names.index(check.quantity)]
     if fit.process is None and np.nanmin(values) > 0:
-        name = check.quantity
         remedy += (
-            f", or fit logarithms: name those of the data `log_{name}`, and observe "
-            f"{wording.observed(f'log_{name} = log({name})')}"
+            f", or fit with {wording.noise('proportional')} or "
+            f"{wording.noise('lognormal')}"
         )
     return (
         f"The residuals of `{check.quantity}` are larger where it is larger itself "

@@ -10,6 +10,7 @@ from .._data.data import Data
 from .._inference.information_criteria import Criteria
 from .._util.text_table import html_table, table_lines
 from .estimate import Estimate
+from .report import describe_noise
 
 
 @final
@@ -61,7 +62,8 @@ def compare(fits: Mapping[str, Estimate] | Iterable[Estimate]) -> Comparison:
 
     Likelihoods can be compared if they are densities of the same values. Fits of
     different data are refused, and so are fits of which only one knows the noise, or
-    with another `sd`, or of which only one is robust (`huber`).
+    with another `sd`, or of which only one is robust (`huber`). Noise models may
+    differ: all likelihoods are those of the data as they are.
 
     **Arguments**
 
@@ -108,11 +110,14 @@ def _labelled(fits: list[Any]) -> dict[str, Any]:
 
 
 def _label(fit: Any) -> str:
+    setup, noise = getattr(fit, "setup", None), ""
+    if setup is not None and (words := describe_noise(setup)) is not None:
+        noise = f", {words} noise"
     model = getattr(fit, "model", None)
     if model is not None:
-        return "; ".join(str(model).splitlines())
+        return "; ".join(str(model).splitlines()) + noise
     rhs = getattr(getattr(fit, "problem", None), "rhs", fit)
-    return getattr(rhs, "__name__", type(rhs).__name__)
+    return getattr(rhs, "__name__", type(rhs).__name__) + noise
 
 
 def _check_comparable(one: tuple[str, Estimate], other: tuple[str, Estimate]) -> None:
@@ -163,12 +168,15 @@ def _are_equal(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool
 
 
 def _measured(data: Data, sd: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """For each quantity that was measured, its times and values, and its standard
-    deviations if they are given. Missing values do not count."""
+    """For each quantity that was measured, its times and values, whether these are
+    below a limit, and its standard deviations if they are given. Missing values do not
+    count."""
     measured = {}
+    below = np.zeros(data.x.shape, bool) if data.below is None else data.below
     for column, name in enumerate(data.names):
         here = np.isfinite(data.x[:, column])
-        rows = [data.t, data.x[:, column], *([] if sd is None else [sd[:, column]])]
+        rows = [data.t, data.x[:, column], below[:, column]]
+        rows += [] if sd is None else [sd[:, column]]
         if here.any():
             measured[name] = np.stack([row[here] for row in rows])
     return measured

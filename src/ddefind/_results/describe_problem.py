@@ -21,11 +21,13 @@ from .._equation.equation import Equation, equation
 from .._equation.problem_text import equation_of
 from .._problem import general_delays, history
 from .._problem.delays import AbstractDelay
-from .._problem.problem import Problem
+from .._problem.problem import Problem, with_noise
 from .._solve import runge_kutta
 from .._solve.runge_kutta import AbstractSolver
 from .._util.arrays import is_parameter
 from .._util.errors import ResultError
+from ..noise._gaussian import Given
+from ..noise._read_noise import WORDS
 from .describe_driving import describe_doses, describe_inputs, with_driving
 
 
@@ -70,6 +72,40 @@ def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
         return None
     initial = None if problem.initial is None else len(problem.initial)
     return {"rhs": rhs, "history": past, "tau": tau, "initial": initial}
+
+
+def described_noise(problem: Problem) -> dict[str, Any] | None:
+    """The noise models by quantity, with the parameters that are known; None if there
+    are none. The parameters that were learned stand among all others."""
+    if problem.noise is None:
+        return None
+    return {
+        name: {
+            "model": model.word,
+            "known": {
+                field: float(getattr(model, field))
+                for field in model.names
+                if isinstance(getattr(model, field), np.ndarray)
+            },
+        }
+        for name, model in problem.noise.items()
+    }
+
+
+def with_described_noise(
+    problem: Problem, described: Mapping[str, Any] | None
+) -> Problem:
+    """The problem with these noise models, whose learned parameters are still to be
+    set."""
+    if described is None:
+        return with_noise(problem, None)
+    words = {**WORDS, Given.word: Given}
+    models = {}
+    for name, each in described.items():
+        if each["model"] not in words:
+            raise ResultError(f"There is no noise model {each['model']!r}.")
+        models[name] = words[each["model"]](**each["known"])
+    return with_noise(problem, models)
 
 
 def is_known_solver(solver: Any) -> bool:

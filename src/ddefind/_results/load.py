@@ -19,6 +19,7 @@ from .._inference.profile import Profile
 from .._inference.residual_tests import ResidualTest
 from .._least_squares.batches import RefinedFits
 from .._least_squares.make_setup import has_single_delay, mesh_plan, shortest_delay
+from .._least_squares.noise_setup import make_likelihood
 from .._least_squares.normal_equations import LeastSquaresModel, MeshPlan
 from .._least_squares.prior_equations import Priors
 from .._least_squares.search import Minimum, SearchResult
@@ -36,7 +37,7 @@ from .._solve.runge_kutta import AbstractSolver
 from .._util.cores import cores
 from .._util.errors import ResultError, check_instance
 from .._util.text_files import file_name
-from .describe_problem import rebuild, solver_named
+from .describe_problem import rebuild, solver_named, with_described_noise
 from .estimate import Estimate
 from .make_estimate import make_estimate
 from .result import FitResult
@@ -92,6 +93,7 @@ def load(
         if problem is None and content["problem"] is None:
             return _numbers_only(content, saved)
         blank, model = _blank_problem(content, problem)
+        blank = with_described_noise(blank, content.get("noise_models"))
         filled = _filled(blank, content["parameters"])
         whole = _estimate if content["kind"] == "estimate" else _descent
         return whole(content, filled, model)
@@ -172,6 +174,7 @@ def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
         dimension=problem.dimension,
         huber=options["huber"],
         mesh=_mesh(content, problem, free, data, solver),
+        likelihood=make_likelihood(problem, data, free),
     )
     return FitSetup(
         model=model,
@@ -359,4 +362,5 @@ def _data(saved: dict[str, Any]) -> Data:
         origin=saved["origin"],
         notes=saved["notes"],
         axis_labels=saved["axis_labels"],
+        below=saved["below"],
     )

@@ -16,7 +16,9 @@ from .._inference.identifiability import (
     reasons,
 )
 from .._inference.profile_intervals import SAME_CURVE
+from .._least_squares.noise_setup import noise_of
 from .._least_squares.search import Minimum
+from .._least_squares.setup import FitSetup
 from .._problem.network_weights import count_weights, named_indices, without_weights
 from .._shooting.process_noise import ProcessNoise
 from .._util import wording
@@ -191,6 +193,10 @@ def _about_noise(fit: "Estimate") -> str:
         return f"{count} values, no degrees of freedom; noise unknown."
     noise = ", ".join(f"{name} {sd:.3g}" for name, sd in fit.noise.items())
     degrees = "1 degree" if fit.freedom == 1 else f"{fit.freedom} degrees"
+    if (models := describe_noise(fit.setup)) is not None:
+        below = 0 if fit.data.below is None else fit.data.below.sum()
+        some = f" ({below} below limits)" if below else ""
+        return f"{count} values{some}, {degrees} of freedom; noise: {models}."
     if fit.data.sd is None:
         return f"{count} values, {degrees} of freedom; noise (estimated): {noise}."
     chi = "" if fit.assessment is None else f", chi-square {fit.chi_square:.4g}"
@@ -211,6 +217,19 @@ def _about_experiments(fit: "Estimate") -> list[str]:
         text += f" Each has its own {listed([f'`{name}`' for name in own])}"
         text += "; all else is shared." if shared else "."
     return [text]
+
+
+def describe_noise(setup: FitSetup) -> str | None:
+    """The noise models of a fit in words; None if it has none."""
+    models = noise_of(setup)
+    if not models:
+        return None
+    titles = {str(model) for model in models.values()}
+    if len(titles) == 1:
+        return titles.pop()
+    return ", ".join(
+        f"{name} {models[name]}" for name in setup.data.names if name in models
+    )
 
 
 def _about_histories(fit: "Estimate") -> list[str]:

@@ -13,7 +13,7 @@ from .._problem.free_parameters import ParameterArray
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import parameter_vector
 from .._util.json_numbers import nonfinite_as_words
-from .describe_problem import describe, is_known_solver, tolerances
+from .describe_problem import describe, described_noise, is_known_solver, tolerances
 
 if TYPE_CHECKING:
     from .estimate import Estimate
@@ -37,6 +37,7 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
         **_common("estimate", fit),
         "parameters": arrays,
         "noise": fit.noise,
+        "noise_models": described_noise(fit.problem),
         "options": {
             "starts": fit.starts,
             "seed": fit.seed,
@@ -187,4 +188,5 @@ def _data(data: Data) -> dict[str, Any]:
         "origin": data.origin,
         "notes": data.notes,
         "axis_labels": data.axis_labels,
+        "below": data.below,
     }

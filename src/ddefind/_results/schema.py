@@ -88,6 +88,7 @@ _DATA = Record(
         "origin": ByType({str: Text(), float: Real(), int: Real()}),
         "notes": Many(Text()),
         "axis_labels": Maybe(Many(Text(), "k+1")),
+        "below": Maybe(Array(bool, "N", "k")),
     }
 )
 # An array of parameters. Of a least-squares fit, `free` says which free parameter each
@@ -181,6 +182,10 @@ _ESTIMATE = Record(
         **_COMMON,
         "parameters": Many(Record(_FREE_ARRAY)),
         "noise": Named(Real(low=0.0)),
+        # The noise models by quantity, with the parameters that are known.
+        "noise_models": Maybe(
+            Named(Record({"model": Text(), "known": Named(Real(low=0.0))}))
+        ),
         "options": Record(
             {
                 "starts": Whole(1),

@@ -22,8 +22,10 @@ def _complete(content: dict[str, Any]) -> dict[str, Any]:
     chosen or looked for, no fit had process noise, all intervals were those of 95%,
     nothing was said of what a model explains, verdicts followed from the profiles,
     these ended without a reason, every bound but that of a delay or of a frequency was
-    given, and data had no labels of axes."""
+    given, data had no labels of axes and no values below limits, and noise had no
+    models."""
     content = {"tolerances": None, "histories": [], "process": None, **content}
+    content = {"noise_models": None, **content}
     options, problem = content.get("options"), content.get("problem")
     assessment = content.get("assessment")
     if isinstance(assessment, dict):
@@ -42,7 +44,7 @@ def _complete(content: dict[str, Any]) -> dict[str, Any]:
     if isinstance(free := content.get("free"), dict) and "lower" in free:
         content["free"] = {"given": _given(free), **free}
     if isinstance(data := content.get("data"), dict):
-        content["data"] = {"axis_labels": None, **data}
+        content["data"] = {"axis_labels": None, "below": None, **data}
     if isinstance(options, dict):
         content["options"] = {"mesh": False, **options}
     if isinstance(problem, dict) and "rhs" in problem:

@@ -246,11 +246,6 @@ def later_time_zero(value: str) -> Wording:
     )
 
 
-def observed(formula: str) -> Wording:
-    """What is measured, if not the states."""
-    return Wording(f'`observe="{formula}"`', f'`--observe "{formula}"`')
-
-
 def standard_deviations(names: Sequence[str]) -> Wording:
     """The standard deviations of measured quantities."""
     columns = ", ".join(f"`{name}_sd`" for name in names)
