@@ -196,7 +196,8 @@ def _fit_study(
         raise ValueError(
             f"A study is fitted by least squares: leave out {wording.METHOD}."
         )
-    equation = equation_of_model(problem, given)
+    first_model = with_given(problem, _own_options(experiments[0], given))
+    equation = equation_of_model(first_model, given)
     study = make_study(
         experiments, equation, lambda each: _experiment_problem(problem, each, given)
     )
@@ -217,12 +218,16 @@ def _fit_study(
 def _experiment_problem(
     problem: Model, experiment: Experiment, given: FitOptions
 ) -> Problem:
-    """The problem of one experiment, with its own inputs and doses beside those of
-    all."""
+    """The problem of one experiment."""
+    own = _own_options(experiment, given)
+    return problem_of_model(with_given(problem, own), experiment.data, own)
+
+
+def _own_options(experiment: Experiment, given: FitOptions) -> FitOptions:
+    """The options for one experiment, with its inputs and doses beside those of all."""
     inputs = {**(given.inputs or {}), **(experiment.inputs or {})}
     doses = [*(given.doses or ()), *experiment.doses]
-    own = replace(given, inputs=inputs or None, doses=doses or None)
-    return problem_of_model(with_given(problem, own), experiment.data, own)
+    return replace(given, inputs=inputs or None, doses=doses or None)
 
 
 def _fit(

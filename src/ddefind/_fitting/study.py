@@ -9,6 +9,7 @@ from .._data.study_data import StudyData, study_data
 from .._equation.equation import Equation
 from .._problem.history import Smooth
 from .._problem.problem import Problem
+from .._problem.same_tables import with_same_tables
 from .._util import wording
 from .._util.errors import shown
 from .experiment import Experiment, labels_of
@@ -75,7 +76,8 @@ def make_study(
         parts.append(matched_data(problem, equation, each.data))
     _check_quantities(parts, labels)
     values = tuple(dict(each.values or {}) for each in experiments)
-    return Study(tuple(problems), study_data(parts, labels), values)
+    data = study_data(parts, labels)
+    return Study(tuple(with_same_tables(problems, data.T)), data, values)
 
 
 def _check_quantities(parts: Sequence[Data], labels: Sequence[str]) -> None:

@@ -69,14 +69,22 @@ def stack(problems: Sequence[Problem]) -> Problem:
     def stacked(*leaves):
         if not _is_array(leaves[0]):
             return leaves[0]
-        return jnp.asarray(np.stack([np.asarray(leaf) for leaf in leaves]))
+        array = np.stack([np.asarray(leaf) for leaf in leaves])
+        # An array of NumPy is a table of constants, and stays one.
+        return array if isinstance(leaves[0], np.ndarray) else jnp.asarray(array)
 
     return jax.tree.map(stacked, *problems)
 
 
 def pick(tree: Any, e: Any) -> Any:
     """The part of a stacked tree that belongs to experiment `e`."""
-    return jax.tree.map(lambda a: read(a, e) if _is_array(a) else a, tree)
+
+    def picked(leaf):
+        if not _is_array(leaf):
+            return leaf
+        return leaf[e] if isinstance(e, int) else read(leaf, e)
+
+    return jax.tree.map(picked, tree)
 
 
 def _is_array(leaf: Any) -> bool:
