@@ -196,15 +196,19 @@ def _fit_study(
         raise ValueError(
             f"A study is fitted by least squares: leave out {wording.METHOD}."
         )
-    first_model = with_given(problem, _own_options(experiments[0], given))
-    equation = equation_of_model(first_model, given)
+    models = [with_given(problem, _own_options(each, given)) for each in experiments]
+    without = replace(given, inputs=None, doses=None)
     study = make_study(
-        experiments, equation, lambda each: _experiment_problem(problem, each, given)
+        experiments,
+        [problem_of_model(m, e.data, without) for m, e in zip(models, experiments)],
+        [equation_of_model(model, without) for model in models],
     )
     noisy = [with_noise_of(p, study.data, given.noise) for p in study.problems]
     study = replace(study, problems=tuple(noisy))
     first = study.data.parts[0]
-    given = with_settings_of(equation, first, given)
+    equation = study.models[0] if study.models else None
+    for model in study.models:
+        given = with_settings_of(model, first, given)
     method = _method(optimizer or LeastSquares(), study.problems[0], given)
     if len(experiments) == 1:
         known = {name: Fixed(value) for name, value in study.values[0].items()}
@@ -213,14 +217,6 @@ def _fit_study(
     else:
         task = FitTask(study.problems[0], first, {}, given.seed, equation, study)
     return method.fit(task, given)
-
-
-def _experiment_problem(
-    problem: Model, experiment: Experiment, given: FitOptions
-) -> Problem:
-    """The problem of one experiment."""
-    own = _own_options(experiment, given)
-    return problem_of_model(with_given(problem, own), experiment.data, own)
 
 
 def _own_options(experiment: Experiment, given: FitOptions) -> FitOptions:

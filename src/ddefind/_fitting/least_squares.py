@@ -209,7 +209,11 @@ class LeastSquares(AbstractMethod):
             more = _bent(setup, problem, affine)
             result = with_more_starts(setup, result, more, task.seed)
         seconds = time.perf_counter() - began
-        return make_estimate(setup, problem, result, task.seed, seconds, task.equation)
+        estimate = make_estimate(
+            setup, problem, result, task.seed, seconds, task.equation
+        )
+        models = () if task.study is None else task.study.models
+        return replace(estimate, models=models)
 
     def _affine_first(
         self, task: FitTask, options: FitOptions, workers: int
@@ -319,7 +323,7 @@ def _better_fit(estimate: Estimate) -> Estimate | None:
     moved = make_estimate(
         setup, problem, found, estimate.seed, estimate.seconds, estimate.model
     )
-    return replace(moved, histories=estimate.histories)
+    return replace(moved, histories=estimate.histories, models=estimate.models)
 
 
 def batch_of(

@@ -1,6 +1,6 @@
 """A study as `fit` gets it: several experiments, and one problem for each."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -20,11 +20,13 @@ from .matched_data import matched_data
 @dataclass(frozen=True)
 class Study:
     """The experiments of a study, ready to be fitted: a problem for each, their data,
-    and the parameters that are known in each."""
+    the parameters that are known in each and, if the model is a text, the equation with
+    the inputs and doses of each."""
 
     problems: tuple[Problem, ...]
     data: StudyData
     values: tuple[Mapping[str, Any], ...]
+    models: tuple[Equation, ...] = ()
 
 
 def read_experiments(data: Any) -> list[Experiment] | None:
@@ -58,26 +60,24 @@ def read_experiments(data: Any) -> list[Experiment] | None:
 
 def make_study(
     experiments: Sequence[Experiment],
-    equation: Equation | None,
-    problem_of: Callable[[Experiment], Problem],
+    problems: Sequence[Problem],
+    models: Sequence[Equation | None],
 ) -> Study:
-    """The study of several experiments; `problem_of(experiment)` is the problem of
-    one."""
-    labels = labels_of(experiments)
-    problems, parts = [], []
-    for each in experiments:
-        problem = problem_of(each)
+    """The study of several experiments, each with its problem and, if it is a text, its
+    equation."""
+    labels, parts = labels_of(experiments), []
+    for each, problem, model in zip(experiments, problems, models):
         if isinstance(problem.history, Smooth):
             raise ValueError(
                 f"{wording.history('spline')} is for one data set. Choose another "
                 "history for a study, such as `affine`."
             )
-        problems.append(problem)
-        parts.append(matched_data(problem, equation, each.data))
+        parts.append(matched_data(problem, model, each.data))
     _check_quantities(parts, labels)
     values = tuple(dict(each.values or {}) for each in experiments)
     data = study_data(parts, labels)
-    return Study(tuple(with_same_tables(problems, data.T)), data, values)
+    alike = tuple(with_same_tables(problems, data.T))
+    return Study(alike, data, values, tuple(model for model in models if model))
 
 
 def _check_quantities(parts: Sequence[Data], labels: Sequence[str]) -> None:

@@ -70,7 +70,7 @@ def make_study_setup(
     is_own = _is_own(local, settings[0])
     _check_labelled(local, parameters or {}, is_own)
     joint = joint_parameters(local, data.labels, is_own, known)
-    return _joined(setups, filled, joint, data), filled
+    return joined_setup(setups, filled, joint, data), filled
 
 
 def _local_settings(
@@ -148,7 +148,7 @@ def _check_labelled(
                 )
 
 
-def _joined(
+def joined_setup(
     setups: Sequence[FitSetup],
     problems: Sequence[Problem],
     joint: JointParameters,

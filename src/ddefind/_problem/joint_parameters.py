@@ -27,11 +27,13 @@ class JointParameters:
 
     `free` are the joint parameters, `place` [experiments, local values] is the number
     of the joint value that each local one equals, or -1 where it is known, and `known`
-    its value there."""
+    its value there. `is_own` says of each local value whether every experiment has its
+    own."""
 
     free: FreeParameters
     place: np.ndarray
     known: np.ndarray
+    is_own: np.ndarray
 
     @property
     def selection(self) -> np.ndarray:
@@ -83,7 +85,7 @@ def joint_parameters(
         lower=(-np.inf,) * count,
         upper=(np.inf,) * count,
     )
-    return JointParameters(free, place, values)
+    return JointParameters(free, place, values, np.array(is_own, bool))
 
 
 def _arrays(

@@ -37,7 +37,8 @@ class Estimate(AbstractEstimate):
     `process` holds the process noise of a fit by `MultipleShooting`, and the path that
     the system took; it is None for one by `LeastSquares`.
 
-    A study has `problems`, one for each experiment, and its `experiments` are fits by
+    A study has `problems`, one for each experiment (and `models`, if it is of texts:
+    the equations with the inputs and doses of each), and its `experiments` are fits by
     themselves: `fit.experiments["low"].predict()`. In such a part of a study, `study`
     is the whole fit and `experiment` the number of the part."""
 

@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from .._equation.equation import Equation
 from .._inference.assessment import (
     Assessment,
     assess,
@@ -55,6 +56,7 @@ class AbstractEstimate(AbstractFit):
     histories: tuple[tuple[str, float], ...] = field(default=(), repr=False)
     process: ProcessNoise | None = field(default=None, repr=False)
     problems: tuple[Problem, ...] = field(default=(), repr=False)
+    models: tuple[Equation, ...] = field(default=(), repr=False)
     study: "Self | None" = field(default=None, repr=False)
     experiment: int = field(default=0, repr=False)
 

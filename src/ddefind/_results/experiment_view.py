@@ -29,6 +29,8 @@ def experiment_view(fit: _Fit, e: int) -> _Fit:
         fit,
         problem=fit.problems[e],
         problems=(),
+        models=(),
+        model=fit.models[e] if fit.models else fit.model,
         data=data,
         names=part.setup.model.free.names,
         best=theta,

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
+from .._data.study_data import Records
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment, assess
 from .._inference.covariance import Uncertainty
@@ -32,6 +33,7 @@ from .._problem.history import time_zero
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import with_values
 from .._problem.problem import Problem
+from .._problem.same_tables import with_same_tables
 from .._shooting.process_noise import ProcessNoise
 from .._solve.runge_kutta import AbstractSolver
 from .._util.cores import cores
@@ -43,6 +45,7 @@ from .make_estimate import make_estimate
 from .result import FitResult
 from .saved_file import read_saved
 from .saved_fit import SavedFit
+from .saved_study import saved_data, study_setup
 from .schema import read_content
 from .status import Status
 
@@ -92,9 +95,9 @@ def load(
         content = read_content(saved)
         if problem is None and content["problem"] is None:
             return _numbers_only(content, saved)
-        blank, model = _blank_problem(content, problem)
-        blank = with_described_noise(blank, content.get("noise_models"))
-        filled = _filled(blank, content["parameters"])
+        if content["kind"] == "estimate" and content["study"] is not None:
+            return _study(content, problem)
+        filled, model = _filled_problem(content, content["problem"], problem)
         whole = _estimate if content["kind"] == "estimate" else _descent
         return whole(content, filled, model)
     except ResultError as error:
@@ -106,16 +109,34 @@ def load(
         ) from None
 
 
-def _blank_problem(
-    content: dict[str, Any], given: Problem | Equation | None
+def _filled_problem(
+    content: dict[str, Any], described: Any, given: Problem | Equation | None
 ) -> tuple[Problem, Equation | None]:
-    """The problem without its numbers, and the equation that it comes from."""
+    """The problem with the saved numbers, and the equation that it comes from."""
     if given is None:
         most = sum(len(array["values"]) for array in content["parameters"])
-        return rebuild(content["problem"], most)
-    if isinstance(given, Equation):
-        return given.blank, given
-    return given, None
+        blank, model = rebuild(described, most)
+    elif isinstance(given, Equation):
+        blank, model = given.blank, given
+    else:
+        blank, model = given, None
+    blank = with_described_noise(blank, content.get("noise_models"))
+    return _filled(blank, content["parameters"]), model
+
+
+def _study(content: dict[str, Any], given: Problem | Equation | None) -> Estimate:
+    """The fit of a study."""
+    study, problems, models = content["study"], [], []
+    for each in study["experiments"]:
+        problem, model = _filled_problem(content, each["problem"], given)
+        problems.append(with_values(problem, each["values"]))
+        models.append(model)
+    longest = max(part.T for part in saved_data(content).parts)
+    alike = tuple(with_same_tables(problems, longest))
+    setup = study_setup(content, alike, _setup)
+    estimate = _from_setup(content, setup, alike, models[0])
+    is_text = all(model is not None for model in models)
+    return replace(estimate, models=tuple(models) if is_text else ())
 
 
 def _filled(problem: Problem, arrays: list[dict[str, Any]]) -> Problem:
@@ -137,7 +158,18 @@ def _listed(names: list[tuple[str, tuple[int, ...]]]) -> str:
 def _estimate(
     content: dict[str, Any], problem: Problem, equation: Equation | None
 ) -> Estimate:
-    setup = _setup(content, problem)
+    data = _data(content["data"]).later(-time_zero(problem.history))
+    setup = _setup(content, problem, data)
+    return _from_setup(content, setup, problem, equation)
+
+
+def _from_setup(
+    content: dict[str, Any],
+    setup: FitSetup,
+    problem: Problem | tuple[Problem, ...],
+    equation: Equation | None,
+) -> Estimate:
+    """The fit with its setup; a study has a problem for each experiment."""
     result = _search_result(content["search"], setup.points())
     seed, seconds = content["options"]["seed"], content["seconds"]
     assessment = _assessment(content, Uncertainty(setup, result))
@@ -156,14 +188,13 @@ def _estimate(
     return replace(estimate, histories=histories)
 
 
-def _setup(content: dict[str, Any], problem: Problem) -> FitSetup:
+def _setup(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
     saved, options = content["free"], content["options"]
     present = parameter_arrays(problem)
     roles: dict[str, DelayRole | None] = {array.name: array.role for array in present}
     free = _free_parameters(content["parameters"], tuple(saved["names"]), roles)
     learned, fixed = free.split(problem)
-    priors, data = saved["priors"], _data(content["data"])
-    data = data.later(-time_zero(problem.history))
+    priors = saved["priors"]
     solver = solver_named(content["solver"], content["tolerances"])
     model = LeastSquaresModel(
         free=free,
@@ -345,11 +376,18 @@ def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
         status=Status[content["status"]],
         message=content["message"],
         seconds=content["seconds"],
-        data=_data(content["data"]),
+        data=_records(content),
         table=tuple(content["table"]),
         text=content["text"],
         content=saved,
     )
+
+
+def _records(content: dict[str, Any]) -> Records:
+    """The data of a fit, or those of the experiments of a study."""
+    if content.get("study") is not None:
+        return saved_data(content)
+    return _data(content["data"])
 
 
 def _data(saved: dict[str, Any]) -> Data:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._data.data import Data
+from .._data.study_data import Records, StudyData
 from .._inference.assessment import Assessment
 from .._inference.profile import Profile
 from .._least_squares.search import SearchResult
@@ -14,6 +14,7 @@ from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import parameter_vector
 from .._util.json_numbers import nonfinite_as_words
 from .describe_problem import describe, described_noise, is_known_solver, tolerances
+from .saved_study import data_content, study_content
 
 if TYPE_CHECKING:
     from .estimate import Estimate
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def estimate_content(fit: "Estimate") -> dict[str, Any]:
     """A least-squares fit, with its intervals if it has them."""
-    setup, free = fit.setup, fit.setup.model.free
+    setup, free = fit.setup, fit.setup.parts[0].model.free
     arrays = [
         {
             **_array(array, parameter_vector(fit.problem)),
@@ -51,6 +52,7 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
         "profiles": None if profiles is None else [_profile(each) for each in profiles],
         "assessment": None if assessment is None else _assessment(assessment),
         "process": None if fit.process is None else dict(vars(fit.process)),
+        "study": study_content(fit),
     }
     return nonfinite_as_words(content)
 
@@ -178,7 +180,9 @@ def _array(array: ParameterArray, vector: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _data(data: Data) -> dict[str, Any]:
+def _data(data: Records) -> dict[str, Any]:
+    if isinstance(data, StudyData):
+        return data_content(data)
     return {
         "t": data.t,
         "x": data.x,

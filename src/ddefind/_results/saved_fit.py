@@ -7,7 +7,6 @@ from typing import Any, NoReturn, final
 
 import numpy as np
 
-from .._data.data import Data
 from .._inference.identifiability import NOT_JUDGED
 from .._util.data_frame import frame_of_rows
 from .estimate import Estimate
@@ -36,7 +35,7 @@ class SavedFit:
     status: Status
     message: str
     seconds: float
-    data: Data
+    data: Any
     table: tuple[dict[str, Any], ...]
     text: str
     content: dict[str, Any] = field(repr=False)

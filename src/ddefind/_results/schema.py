@@ -7,12 +7,13 @@ fields.
 Files of earlier versions are first brought to this one by `versions.upgraded`, so that
 one schema reads them all."""
 
-from typing import Any
+from typing import Any, final
 
 from .._inference.identifiability import VERDICTS
 from .._inference.profile_end import BREAKDOWNS
 from .._util.errors import ResultError
 from .fields import (
+    AbstractField,
     Array,
     ByType,
     Flag,
@@ -27,6 +28,15 @@ from .fields import (
     Whole,
 )
 from .status import Status
+
+
+@final
+class _DescribedProblem(AbstractField):
+    """A description of a problem, or null."""
+
+    def read(self, value: Any, where: str, sizes: Sizes) -> Any:
+        return _read_problem(value)
+
 
 # A class of the package, the shapes of its arrays, and its other arguments.
 _MODULE = Record(
@@ -177,6 +187,31 @@ _PROCESS = Record(
         "residuals": Array(float, "N", "k"),
     }
 )
+# The experiments of a study. `names` are the free parameters of one experiment, `own`
+# says which of them each experiment has for itself, `place` which joint one each is
+# (-1: it is known there), and `known` its value where it is known.
+_STUDY = Record(
+    {
+        "names": Many(Text(), "local"),
+        "own": Array(bool, "local"),
+        "place": Array(int, "experiments", "local"),
+        "known": Array(float, "experiments", "local"),
+        "experiments": Many(
+            Record(
+                {
+                    "label": Text(),
+                    "count": Whole(2),
+                    "origin": ByType({str: Text(), float: Real(), int: Real()}),
+                    "notes": Many(Text()),
+                    "axis_labels": Many(Text(), "k+1"),
+                    "values": Array(float, "all"),
+                    "problem": _DescribedProblem(),
+                }
+            ),
+            "experiments",
+        ),
+    }
+)
 _ESTIMATE = Record(
     {
         **_COMMON,
@@ -214,6 +249,7 @@ _ESTIMATE = Record(
         "profiles": Maybe(Many(_PROFILE, "p")),
         "assessment": Maybe(_ASSESSMENT),
         "process": Maybe(_PROCESS),
+        "study": Maybe(_STUDY),
     }
 )
 _DESCENT = Record(

@@ -22,10 +22,10 @@ def _complete(content: dict[str, Any]) -> dict[str, Any]:
     chosen or looked for, no fit had process noise, all intervals were those of 95%,
     nothing was said of what a model explains, verdicts followed from the profiles,
     these ended without a reason, every bound but that of a delay or of a frequency was
-    given, data had no labels of axes and no values below limits, and noise had no
-    models."""
+    given, data had no labels of axes and no values below limits, noise had no
+    models, and there were no studies."""
     content = {"tolerances": None, "histories": [], "process": None, **content}
-    content = {"noise_models": None, **content}
+    content = {"noise_models": None, "study": None, **content}
     options, problem = content.get("options"), content.get("problem")
     assessment = content.get("assessment")
     if isinstance(assessment, dict):
