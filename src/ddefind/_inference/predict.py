@@ -11,6 +11,7 @@ from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._least_squares.normal_equations import LeastSquaresModel
 from .._least_squares.observe import observed
+from .._problem.coverage import check_inputs_known
 from .._problem.network_weights import (
     Networks,
     named_indices,
@@ -144,6 +145,8 @@ def predict(
     as known exactly; all other values keep their estimates and their covariance."""
     setup, search_result = uncertainty.setup, uncertainty.search_result
     model, theta, is_given = _with_parameters(uncertainty, problem, parameters)
+    learned = model.free.join_values(theta, model.learned)
+    check_inputs_known(eqx.combine(learned, model.fixed), float(times.max()))
     n = int(search_result.best.n[0])
     if model.mesh is None:
         # A longer delay gets more steps, so that they stay as short as in the fit.
