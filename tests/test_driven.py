@@ -135,11 +135,18 @@ def check_derivatives(structure: Structure, seed: int):
     bounds = {name: dd.Parameter(upper=3.5) for name in ("tau", "lag")}
     setup = make_setup(problem, data, bounds, dd.RK4(), 10)[0]
 
-    def rows(vector):
-        return observed(setup.model, vector, TIMES, 64, 3)
+    def check_jacobian(n):
+        def rows(vector):
+            return observed(setup.model, vector, TIMES, n, 3)
 
-    jacobian = rows(vector)[..., 1:]
-    check_columns(jacobian, lambda v: rows(v)[..., 0], vector, names)
+        check_columns(rows(vector)[..., 1:], lambda v: rows(v)[..., 0], vector, names)
+
+    try:
+        check_jacobian(64)
+    except AssertionError:
+        # The mesh is made anew for every vector, and the number of its steps may change
+        # just there: not for both of two lengths of a step.
+        check_jacobian(65)
 
 
 @pytest.mark.parametrize("seed", range(FEW))

@@ -220,6 +220,8 @@ def test_beyond_its_record_an_input_is_an_error():
         dd.fit(model, data, inputs={"u": table(last=5.0)})
     with pytest.raises(ValueError, match="no values are given"):
         dd.fit(model, data)
+    with pytest.raises(ValueError, match="times of inputs and doses are counted"):
+        dd.fit(model, data, inputs=given, history="data")
     with pytest.raises(ValueError, match="a `Problem` has its own"):
         dd.fit(problem, data, inputs=given)
 
@@ -241,3 +243,6 @@ def test_a_fit_with_an_input():
     data = dd.Data(t, x + noise)
     found = dd.fit(model, data, inputs={"u": table()}, progress=False)
     assert found.best[found.names.index("tau")] == pytest.approx(1.5, abs=0.1)
+    assert np.isfinite(found.predict(8.0).mean).all()
+    with pytest.raises(ValueError, match="not known from 8 to"):
+        found.predict(20.0)

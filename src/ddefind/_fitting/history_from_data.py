@@ -46,6 +46,12 @@ def fit_with_data(
             f"{wording.history(str(kind))} is for least squares: leave out "
             f"{wording.METHOD}, or choose another history."
         )
+    if kind == "data" and (model.inputs or model.doses is not None):
+        raise ValueError(
+            f"{wording.history('data')} moves time zero into the record, but the times "
+            "of inputs and doses are counted from the beginning. Choose another "
+            "history."
+        )
     method = LeastSquares() if optimizer is None else optimizer
     constant = model.with_history("constant")
     # A name may mean something else where another history has it, too.

@@ -148,6 +148,8 @@ def predict(
     setup, search_result = uncertainty.setup, uncertainty.search_result
     assert isinstance(setup.data, Data)
     model, theta, is_given = _with_parameters(uncertainty, problem, parameters)
+    learned = model.free.join_values(theta, model.learned)
+    check_inputs_known(eqx.combine(learned, model.fixed), float(times.max()))
     n = int(search_result.best.n[0])
     if model.mesh is None:
         # A longer delay gets more steps, so that they stay as short as in the fit.
