@@ -6,7 +6,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # The release that the tests run with. Newer ones should work as well.
 TORCH ?= torch==2.13.0
-STUDIES := delay_gradient fit_quality mid_cycle interval_coverage process_noise noise_models \
+STUDIES := delay_gradient fit_quality mid_cycle interval_coverage experiments process_noise noise_models \
 	paper_claims paper_page conformance
 
 .PHONY: demo test test-slow test-float32 lint bench studies clean

@@ -11,16 +11,15 @@ scipy's DOP853, from delay to delay.
 import argparse
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 import ddefind as dd
 from ddefind._util.text_files import write_whole
 
+from .delayed_logistic import delayed_logistic
 from .page_tables import DOCS, RESULTS, read_results, write_table
 
 FILE = RESULTS / "noise_models.json"
@@ -61,24 +60,8 @@ CASES = {
 
 
 def trajectory(t: np.ndarray) -> np.ndarray:
-    """The solution at the times `t`, from delay to delay."""
-    r, K, b, tau = TRUE.values()
-    x, found = b, np.empty(len(t))
-    before: Callable[[Any], Any] = lambda s: np.full(np.shape(s), b)  # noqa: E731
-    for k in range(int(np.ceil(t[-1] / tau))):
-        solved = solve_ivp(
-            lambda s, x, before=before: r * x * (1 - before(s - tau) / K),
-            (k * tau, (k + 1) * tau),
-            [x],
-            "DOP853",
-            rtol=1e-11,
-            atol=1e-11,
-            dense_output=True,
-        )
-        here = (t >= k * tau) & (t <= (k + 1) * tau)
-        found[here] = solved.sol(t[here])[0]
-        x, before = solved.y[0, -1], lambda s, sol=solved.sol: sol(s)[0]
-    return found
+    """The solution at the times `t`."""
+    return delayed_logistic(*TRUE.values(), t)
 
 
 def simulate(case: Case, count: int) -> list[dd.Data]:
