@@ -119,8 +119,8 @@ def table(results: dict[str, Any]) -> str:
     lines.append("")
     lines.append(
         f"{len(errors)} studies; in the mean {100 * holds.mean():.1f}% of the "
-        f"intervals hold. A joint fit takes {joint / single:.2f} times as long as the three fits "
-        "by themselves."
+        f"intervals hold. A joint fit takes {joint / single:.2f} times as long as the "
+        "three fits by themselves."
     )
     return "\n".join(lines)
 

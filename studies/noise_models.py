@@ -61,7 +61,7 @@ CASES = {
 
 def trajectory(t: np.ndarray) -> np.ndarray:
     """The solution at the times `t`."""
-    return delayed_logistic(*TRUE.values(), t)
+    return delayed_logistic(**TRUE, t=t)
 
 
 def simulate(case: Case, count: int) -> list[dd.Data]:
