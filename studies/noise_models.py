@@ -130,15 +130,17 @@ def _preferred(
 def table(results: list[dict]) -> str:
     """Bias and coverage of each noise model."""
     lines = [
-        "| noise | largest mean error / spread | intervals that hold | failed tests |",
-        "|---|---|---|---|",
+        "| noise | data sets | largest mean error / spread | intervals that hold | "
+        "failed tests |",
+        "|---|---|---|---|---|",
     ]
     for each in results:
         parameters = each["parameters"]
         worst = max(parameters, key=lambda p: abs(parameters[p]["bias"]))
         shares = [100 * row["inside"] for row in parameters.values()]
         lines.append(
-            f"| {each['noise']} | {parameters[worst]['bias']:+.2f} (`{worst}`) | "
+            f"| {each['noise']} | {each['sets']} | "
+            f"{parameters[worst]['bias']:+.2f} (`{worst}`) | "
             f"{min(shares):.1f} to {max(shares):.1f}%, mean {np.mean(shares):.1f}% | "
             f"{100 * each['failed']:.1f}% |"
         )
