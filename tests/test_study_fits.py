@@ -1,5 +1,7 @@
 """Fits of several experiments: shared and own parameters, derivatives, views, files."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +14,9 @@ from ddefind._problem.joint_parameters import joint_parameters
 from ddefind._problem.parameters import free_parameters
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
-QUIET = {"progress": False}
+QUIET: Any = {"progress": False}
 ONE = dd.LeastSquares(starts=1)
-TRUE = {"r": 1.5, "K": 2.0, "tau": 1.0}
+TRUE: Any = {"r": 1.5, "K": 2.0, "tau": 1.0}
 START = {**TRUE, "b@low": 0.2, "b@high": 3.0}
 
 
@@ -71,6 +73,7 @@ def test_an_experiment_is_a_fit_by_itself(fit):
 def test_it_is_saved_and_loaded(fit, tmp_path):
     fit.save(tmp_path / "fit.json")
     again = dd.load(tmp_path / "fit.json")
+    assert isinstance(again, dd.Estimate)
     assert str(again) == str(fit)
     one, other = (each.experiments["low"].predict(3.0) for each in (fit, again))
     np.testing.assert_array_equal(one.mean, other.mean)
@@ -140,7 +143,7 @@ def test_joint_names_of_components():
     np.testing.assert_array_equal(joint.local(np.arange(6.0), 1), [0.0, 2.0, 4.0, 5.0])
 
 
-def bad(data, match, error=ValueError, **options):
+def bad(data: Any, match: str, error: Any = ValueError, **options: Any):
     with pytest.raises(error, match=match):
         dd.fit(MODEL, data, **options, **QUIET)
 
