@@ -94,7 +94,7 @@ def test_known_values_are_not_learned():
     low = dd.Experiment(LOW.data, values={**known, "b": 0.2}, label="low")
     high = dd.Experiment(HIGH.data, values=known, label="high")
     start = {"r": 1.4, "tau": 0.9, "b@high": 2.5}
-    fit = dd.fit(
+    fit: Any = dd.fit(
         MODEL, [low, high], parameters=start, optimizer=ONE, intervals=False, **QUIET
     )
     assert list(fit.values) == ["r", "b@high", "tau"]
