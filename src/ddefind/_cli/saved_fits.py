@@ -16,14 +16,11 @@ from .read_experiments import read_data
 def load_fit(path: Path) -> Estimate:
     """Return a fit by least squares, with its model.
 
-    A model that is code is not in the file of the fit, and neither are inputs and doses
-    of an equation. A folder of `ddefind fit` has copies of their files; code is run."""
+    A model that is code is not in the file of the fit. A folder of `ddefind fit` has
+    copies of its files; code is run."""
     config = path / CONFIG
     settings = combine_settings(config, {}) if config.is_file() else None
-    if settings is not None and (settings.inputs or settings.doses):
-        fit = load(path, problem=_model(settings))
-    else:
-        fit = load(path)
+    fit = load(path)
     if isinstance(fit, SavedFit):
         if settings is None:
             raise OptionError(

@@ -14,8 +14,8 @@ from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
 from .._util import wording
-from .._util.errors import check_instance
-from .experiment import Experiment
+from .._util.errors import check_instance, quoted
+from .experiment import Experiment, labels_of
 from .given_parts import with_given
 from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
@@ -196,7 +196,10 @@ def _fit_study(
         raise ValueError(
             f"A study is fitted by least squares: leave out {wording.METHOD}."
         )
-    models = [with_given(problem, _own_options(each, given)) for each in experiments]
+    models = [
+        _own_model(problem, each, given, label)
+        for each, label in zip(experiments, labels_of(experiments))
+    ]
     without = replace(given, inputs=None, doses=None)
     study = make_study(
         experiments,
@@ -217,6 +220,16 @@ def _fit_study(
     else:
         task = FitTask(study.problems[0], first, {}, given.seed, equation, study)
     return method.fit(task, given)
+
+
+def _own_model(
+    problem: Model, experiment: Experiment, given: FitOptions, label: str
+) -> Model:
+    """The model with the inputs and doses of one experiment."""
+    try:
+        return with_given(problem, _own_options(experiment, given))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Experiment {quoted(label)}: {error}") from None
 
 
 def _own_options(experiment: Experiment, given: FitOptions) -> FitOptions:

@@ -202,9 +202,11 @@ class LeastSquares(AbstractMethod):
         if options.solver == AUTO:
             other = another_solver(setup, result, lambda s: setup_with(s)[0])
             if other is not None:
-                setup, minima = other, [each.theta for each in result.minima]
+                minima = [each.theta for each in result.minima]
                 known = np.stack(minima) if minima else None
-                result = search(setup, self.starts, task.seed, after_phase, known)
+                found = search(other, self.starts, task.seed, after_phase, known)
+                if np.isfinite(found.best.loss[0]) or not minima:
+                    setup, result = other, found
         if affine is not None and isinstance(problem, Problem):
             more = _bent(setup, problem, affine)
             result = with_more_starts(setup, result, more, task.seed)

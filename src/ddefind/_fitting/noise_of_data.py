@@ -7,6 +7,7 @@ import numpy as np
 from .._data.study_data import Records
 from .._problem.problem import Problem, with_noise
 from .._util import wording
+from .._util.errors import DataError, quoted
 from ..noise._gaussian import Gaussian
 from ..noise._read_noise import read_noise, with_given
 from .least_squares import LeastSquares
@@ -21,6 +22,13 @@ def with_noise_of(problem: Problem, data: Records, noise: Any) -> Problem:
         return problem
     models = read_noise(Gaussian() if given is None else given, data.names)
     below = np.zeros(data.x.shape, bool) if data.below is None else data.below
+    for column, name in enumerate(data.names):
+        here = np.isfinite(data.x[:, column])
+        if here.any() and np.all(below[here, column]):
+            raise DataError(
+                f"All values of {quoted(name)} are below a limit: they say nothing but "
+                "that. Leave this quantity out."
+            )
     return with_noise(problem, with_given(models, data.names, data.x, data.sd, below))
 
 

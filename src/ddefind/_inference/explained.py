@@ -67,12 +67,15 @@ class Explained(NamedTuple):
 
 
 def explained(uncertainty: Uncertainty, fitted: np.ndarray) -> Explained | None:
-    """What the model explains; None where there are no degrees of freedom left, or
-    where the data do not vary."""
+    """What the model explains; None where there are no degrees of freedom left, where
+    the data do not vary, or where some of them are only known to be below a limit."""
     best = uncertainty.search_result.best
     # A likelihood is judged by the weighted least squares that explored for it.
     setup = uncertainty.setup.exploring
     if not np.isfinite(best.loss[0]) or not np.all(np.isfinite(fitted)):
+        return None
+    if uncertainty.setup.data.below is not None:
+        # A variance of values that are not known cannot be explained.
         return None
     size = 1 + len(setup.lower)
     k = free_count(setup, best.gram[0, :size, :size])

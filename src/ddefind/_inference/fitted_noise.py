@@ -181,8 +181,9 @@ def noise_interval(
         eta = np.sqrt(np.nanmean(eta**2, axis=1))
     ends = [model.quantile(mean, eta, float(ndtr(side * q))) for side in (-1, 1)]
     if isinstance(model, LogNormal):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            width = np.hypot(q * np.log(eta[0]), q * sd / mean)
+        # Where the model is zero, so is every value.
+        share = np.where(mean > 0, sd / np.where(mean > 0, mean, 1.0), 0.0)
+        width = np.hypot(q * np.log(eta[0]), q * share)
         return mean * np.exp(-width), mean * np.exp(width)
     low, high = (np.hypot(end - mean, q * sd) for end in ends)
     lowest = 0.0 if model.is_positive else -np.inf

@@ -22,6 +22,8 @@ from .starts import draw_starts
 # The gains of the guide, in units of the rate at which the data change; how many fits
 # for each start enter a stage; and the number of evaluations of a fit.
 _GAINS, _FITS_PER_START, _EVALUATIONS = (3.0, 1.0, 0.3), (6, 2, 1), 12
+# The number of evaluations in which scales and offsets are found.
+_LINEAR_EVALUATIONS = 4
 # The least number of steps in the time in which a guided trajectory follows its curve.
 _STEPS_PER_RESPONSE = 1.5
 
@@ -37,7 +39,12 @@ def guided_starts(
     user's start values, if they are complete, are the first as they are."""
     theta = draw_starts(setup, draws, 1, random)
     target = points._replace(values=_on_curves(setup, points))
-    fits = _guided_fits(setup, theta, target, _GAINS[0], evaluations=1)
+    # Draws are compared with the scales and offsets that are best for them.
+    is_linear = setup.is_linear
+    evaluations, held = (
+        (_LINEAR_EVALUATIONS, ~is_linear) if is_linear.any() else (1, None)
+    )
+    fits = _guided_fits(setup, theta, target, _GAINS[0], evaluations, held)
     for gain, entering in zip(_GAINS, _FITS_PER_START):
         theta = _best(fits, entering * count)
         fits = _guided_fits(setup, theta, target, gain, _EVALUATIONS)
@@ -53,6 +60,7 @@ def _guided_fits(
     target: Points,
     gain: float,
     evaluations: int,
+    held: np.ndarray | None = None,
 ) -> RefinedFits:
     """Short fits with a guide of this gain, in units of the rate of the data."""
     rates = [rate_of(_curve(part), part.data.T, part.measured) for part in setup.parts]
@@ -68,7 +76,7 @@ def _guided_fits(
     if setup.model.mesh is not None:
         n = np.maximum(n, int(rate * setup.data.T))
     rate = max(rate, setup.rate)
-    return refine(guided, theta, target, n, evaluations, rate=rate)
+    return refine(guided, theta, target, n, evaluations, held, rate)
 
 
 def _curve(part: FitSetup) -> Curve:

@@ -24,6 +24,7 @@ from .._problem.problem import Problem
 from .adaptive_sensitivity import COARSE, USUAL
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
 from .levenberg_marquardt import Box
+from .linear_values import linear_values
 from .natural_units import NaturalUnits, joint_units, natural_sizes, natural_units
 from .noise_setup import likelihood_points, noise_count, without_noise
 from .normal_equations import LeastSquaresModel
@@ -283,6 +284,17 @@ class FitSetup:
             sizes = self.exploring.natural_sizes
             return np.concatenate([sizes, np.abs(self.guess[len(sizes) :])])
         return natural_sizes(self.units, len(self.lower))
+
+    @cached_property
+    def is_linear(self) -> np.ndarray:
+        """Which free values are scales and offsets of what is observed."""
+        linear = [linear_values(part.model) for part in self.parts]
+        if self.joint is None:
+            return linear[0]
+        found = np.zeros(len(self.lower), bool)
+        for own, place in zip(linear, self.joint.place):
+            found[place[own & (place >= 0)]] = True
+        return found
 
     # The noise.
 
