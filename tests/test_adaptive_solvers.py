@@ -227,3 +227,14 @@ def test_derivatives_of_a_stiff_solution():
         both = end(values + e, "forward") - end(values - e, "forward")
         size = np.abs(forward[:, j]).max()
         np.testing.assert_allclose(forward[:, j], both / (2 * step), atol=1e-3 * size)
+
+
+@pytest.mark.parametrize("k", [1e3, 1e4])
+def test_a_cascade_that_begins_at_rest(k):
+    """All states and slopes are zero at time zero: no error can be judged by them."""
+    model = dd.equation("x' = t - x(t - tau); y' = k * (x - y)", history=[0.0, 0.0])
+    problem = model.problem(k=k, tau=1.2)
+    x, y = dd.solve(problem, T=2.0, solver=dd.Radau())(2.0)
+    # x = t^2 / 2 - (t - tau)^3 / 6, and y follows it at the distance x' / k.
+    assert float(x) == pytest.approx(2.0 - 0.8**3 / 6, rel=1e-6)
+    assert float(y) == pytest.approx(float(x) - (2.0 - 0.8**2 / 2) / k, rel=1e-5)

@@ -57,6 +57,7 @@ from .march_state import (
     Target,
     Tolerance,
     Trial,
+    first_size,
     recent_size,
     tolerance_of,
 )
@@ -237,6 +238,9 @@ class March(eqx.Module):
         tiny = 1e-15 * jnp.abs(hold(state.t)) + 1e-18 * self.T
         failure = jnp.where(trial.is_negative, NEGATIVE_DELAY, STEP_TOO_SHORT)
         after = state._replace(
+            size=jnp.where(
+                state.count == 0, first_size(state.size, trial.size), state.size
+            ),
             h=h,
             landing=landing,
             landing_entry=aim,

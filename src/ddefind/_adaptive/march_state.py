@@ -20,11 +20,21 @@ NOT_A_LANDING = -1
 
 # By how much the recent size of a component is forgotten in each step.
 _FORGET = 0.8
+# The share of a first try that counts as the size of a component.
+_FIRST_SHARE = 1e-3
 
 
 def recent_size(before: jax.Array, x: jax.Array) -> jax.Array:
     """The size of each component in recent steps, after a step to the state `x`."""
     return jnp.maximum(jnp.abs(x), _FORGET * before)
+
+
+def first_size(before: jax.Array, tried: jax.Array) -> jax.Array:
+    """The size of each component before the first step, given its size at the end of a
+    try. A state that begins at zero has no size of its own yet, by which its errors
+    could be judged: it gets a share of where the first tries led."""
+    seen = jnp.where(jnp.isfinite(tried), _FIRST_SHARE * tried, 0.0)
+    return jnp.maximum(before, seen)
 
 
 @final
