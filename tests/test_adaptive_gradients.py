@@ -214,6 +214,7 @@ def test_what_needs_a_grid_is_refused():
 # Gradient descent.
 
 
+@pytest.mark.slow
 def test_adam_learns_a_delay_of_the_state():
     solution = dd.solve(of_state(), 3.5)
     data = dd.Data(T, solution(T))
@@ -247,6 +248,7 @@ def test_lbfgs_with_an_adaptive_solver():
     np.testing.assert_allclose(found.problem.tau, 0.6, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_descent_gets_more_rows():
     problem, data = long_problem()
     options: dict[str, Any] = dict(optimizer=dd.Adam(1e-3), epochs=2)

@@ -111,6 +111,7 @@ def test_gradients_agree(capsys, model, values, names):
     np.testing.assert_allclose(found["Adjoint"], found["differences"], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_name_in_several_places_is_one_parameter(capsys):
     model = "x' = -k * x(t - 2 * tau) + c * x(t - tau); x(t<=0) = k"
     values = {"k": 0.7, "c": 0.4, "tau": 0.9}

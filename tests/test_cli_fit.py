@@ -12,7 +12,7 @@ import pytest
 import ddefind as dd
 import ddefind._cli.output_folder
 import ddefind._fitting.least_squares
-import ddefind._results.estimate
+import ddefind._results.estimate_record
 from ddefind._least_squares.search import search
 from support.command import TEXT, VALUES, refused, run
 from support.results import load_estimate
@@ -222,7 +222,7 @@ def test_an_equation_in_a_file(model):
 @pytest.mark.parametrize(
     "options, message",
     [
-        (["--model", "model.py"], "`--model` needs FILE.py:NAME"),
+        (["--model", "model.py"], "or FILE.py:NAME, as model.py:problem"),
         (["--model", "model.py:problems"], "Did you mean 'problem'?"),
         (["--model", "modul.py:f"], "there is no such file. Did you mean 'model.py'?"),
         (["--model", "data.csv:f"], "its name needs .py"),
@@ -328,7 +328,7 @@ def test_interrupted_with_nothing_found(monkeypatch, capsys, here):
 
 
 def test_interrupted_on_the_way_to_the_intervals(monkeypatch, capsys, here):
-    monkeypatch.setattr(ddefind._results.estimate, "assess", interrupt)
+    monkeypatch.setattr(ddefind._results.estimate_record, "assess", interrupt)
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     shown = capsys.readouterr()
     assert "std. error" in shown.out and "intervals" in shown.out
@@ -426,7 +426,7 @@ def test_groups_of_rows(here, capsys):
     rows_ = [f"{header},group", *(f"{line},a" for line in lines), "0,99,b", "5,99,b"]
     (here / "groups.csv").write_text("\n".join(rows_))
     said = refused(capsys, "fit", "groups.csv", "-e", TEXT)
-    assert 'by `--where "group=a"`; if all are replicates' in said
+    assert 'by `--where "group=a"`' in said
     command = ("fit", "groups.csv", "-e", TEXT, *STARTS, "--where", "group=a")
     assert run(*command, "--out", "out") == 0
     assert "Rows in which column 'group' is 'a' were read." in capsys.readouterr().err

@@ -59,6 +59,7 @@ def test_other_delays_are_simulated(kind, capsys):
     np.testing.assert_allclose(data.x, exact, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_gradients_with_a_distributed_delay_are_checked(capsys):
     """The random shape of a gamma distribution is at least 1."""
     assert run("check", "-e", GAMMA, "--history", 0.5, "--json") == 0

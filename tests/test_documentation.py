@@ -51,7 +51,13 @@ def run(path, name):
 
 def _is_quick(path: Path) -> bool:
     """Whether the examples of a page are tested always, or with the slow tests."""
-    slow = ("several-delays.md", "general-delays.md", "inputs-and-doses.md")
+    slow = (
+        "several-delays.md",
+        "general-delays.md",
+        "inputs-and-doses.md",
+        "fitting.md",
+        "process-noise.md",
+    )
     return path.name not in slow
 
 

@@ -245,6 +245,7 @@ def test_a_quantity_that_is_not_measured_has_no_residuals(fit):
     said = dataclasses.replace(said, **pairs, names=("x", "y"), data=lacking)
     stub = SimpleNamespace(
         data=lacking,
+        experiments={},
         time_zero=0.0,
         process=True,
         level=0.95,

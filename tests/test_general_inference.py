@@ -9,7 +9,7 @@ from support.general_fits import MODELS, TIMES, general_fit
 from support.repeats import mostly_slow
 
 KINDS = list(MODELS)
-QUICK = mostly_slow(KINDS, {"gamma", "state"})
+QUICK = mostly_slow(KINDS, {"state"})
 
 
 @pytest.mark.parametrize("kind", QUICK)

@@ -182,6 +182,7 @@ def test_times_that_begin_late():
     assert not driven.blank.is_autonomous and dd.equation(text).blank.is_autonomous
 
 
+@pytest.mark.slow
 def test_a_search_that_fails_does_not_blame_the_model():
     t = np.linspace(0, 10, 50)
     messages = []

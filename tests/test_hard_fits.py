@@ -170,6 +170,7 @@ class TestDelaysOutsideOfTheUsual:
         assert 0.7 < low < 0.8 < high < 0.9
 
 
+@pytest.mark.slow
 def test_nothing_goes_on_from_a_failed_fit():
     decay, data = dd.equation("x' = -r * x"), dd.Data(T, np.exp(-T))
     good = dd.fit(decay, data, intervals=False, **QUIET)

@@ -241,6 +241,7 @@ def test_a_fit_that_misses_its_past_says_which_history_would_do(data, tmp_path):
     assert other_history(load_estimate(tmp_path / "fit.json")) == other
 
 
+@pytest.mark.slow
 def test_a_model_that_no_history_can_help_gets_no_hint():
     # The residuals are a slow wave, from the beginning to the end.
     t = np.linspace(0, 20, 80)

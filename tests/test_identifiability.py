@@ -66,6 +66,7 @@ def test_the_formula_of_a_combination(rate, truth, formula):
     assert fit.standard_errors["tau"] < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", mostly_slow([0.0, 0.02, 0.3], {0.02}))
 def test_equal_values_are_a_product_or_a_sum(noise):
     """At a = c all three have the same gradient; what happens farther off decides. A

@@ -104,7 +104,7 @@ def _experiments(structure: Structure, random: np.random.Generator) -> list:
         is_count = structure.noise in ("poisson", "negative-binomial")
         x = np.round(x) if is_count else x
         below = None if structure.limit is None else x < structure.limit
-        x = x if below is None else np.where(below, structure.limit, x)
+        x = x if structure.limit is None else np.maximum(x, structure.limit)
         data = dd.Data(t, x, names="y" if structure.observe else "x", below=below)
         found.append((dd.Experiment(data, inputs, doses, label=label), own))
     return found

@@ -14,9 +14,9 @@ from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
 from .._util import wording
-from .._util.errors import check_instance, quoted
+from .._util.errors import check_instance
 from .experiment import Experiment, labels_of
-from .given_parts import with_given
+from .given_parts import with_given, with_own
 from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
 from .matched_data import matched_data
@@ -197,7 +197,7 @@ def _fit_study(
             f"A study is fitted by least squares: leave out {wording.METHOD}."
         )
     models = [
-        _own_model(problem, each, given, label)
+        with_own(problem, each, given, label)
         for each, label in zip(experiments, labels_of(experiments))
     ]
     without = replace(given, inputs=None, doses=None)
@@ -220,23 +220,6 @@ def _fit_study(
     else:
         task = FitTask(study.problems[0], first, {}, given.seed, equation, study)
     return method.fit(task, given)
-
-
-def _own_model(
-    problem: Model, experiment: Experiment, given: FitOptions, label: str
-) -> Model:
-    """The model with the inputs and doses of one experiment."""
-    try:
-        return with_given(problem, _own_options(experiment, given))
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"Experiment {quoted(label)}: {error}") from None
-
-
-def _own_options(experiment: Experiment, given: FitOptions) -> FitOptions:
-    """The options for one experiment, with its inputs and doses beside those of all."""
-    inputs = {**(given.inputs or {}), **(experiment.inputs or {})}
-    doses = [*(given.doses or ()), *experiment.doses]
-    return replace(given, inputs=inputs or None, doses=doses or None)
 
 
 def _fit(

@@ -17,7 +17,7 @@ from .._least_squares.computed_delays import check_guess
 from .._least_squares.explore import FIRST_LOOK, SECOND_LOOK, follows_data
 from .._least_squares.make_setup import make_setup
 from .._least_squares.other_history import free_values, moved_to, with_more_starts
-from .._least_squares.search import PHASES, search
+from .._least_squares.search import PHASES, SearchResult, search
 from .._least_squares.setup import FitSetup
 from .._least_squares.smooth_history import LENGTH, with_roughness_priors
 from .._least_squares.solver_choice import another_solver
@@ -206,7 +206,7 @@ class LeastSquares(AbstractMethod):
                 known = np.stack(minima) if minima else None
                 found = search(other, self.starts, task.seed, after_phase, known)
                 if np.isfinite(found.best.loss[0]) or not minima:
-                    setup, result = other, found
+                    setup, result = other, _with_starts_of(found, result)
         if affine is not None and isinstance(problem, Problem):
             more = _bent(setup, problem, affine)
             result = with_more_starts(setup, result, more, task.seed)
@@ -228,6 +228,16 @@ class LeastSquares(AbstractMethod):
         problem = eqx.tree_at(lambda p: p.history, task.problem, line)
         simple = replace(task, problem=problem, starts={})
         return self._search(simple, replace(options, parameters=kept), workers, None)
+
+
+def _with_starts_of(found: SearchResult, first: SearchResult) -> SearchResult:
+    """The result of a search that began at the minima of another one, with the number
+    of starts of that one, and of those that reached its best minimum."""
+    if not found.minima or not first.minima:
+        return replace(found, starts=first.starts)
+    best, *others = found.minima
+    best = best._replace(starts=max(best.starts, first.minima[0].starts))
+    return replace(found, starts=first.starts, minima=(best, *others))
 
 
 def _smooth_settings(

@@ -37,7 +37,8 @@ def read_experiments(data: Any) -> list[Experiment] | None:
     if isinstance(data, Data) or not isinstance(data, Sequence | dict):
         return None
     given = list(data)
-    if isinstance(data, dict) or not given:
+    has_any = any(isinstance(each, Data | Experiment) for each in given)
+    if isinstance(data, dict) or not has_any:
         raise TypeError(
             "`data` must be a `Data`, or a list of `Experiment`s, but got "
             f"{shown(data)}."
