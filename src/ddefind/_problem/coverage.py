@@ -58,7 +58,9 @@ def check_covered(
             if not np.isfinite(early):
                 raise ValueError(_no_limit(name, names[q]))
             if lacking := each.lacking(early, late):
-                more = "" if advice is None else f", or {advice[q]}"
+                # A shorter delay helps only if some delay is covered.
+                is_covered = float(each.knots[0]) < -float(shortest[q])
+                more = f", or {advice[q]}" if advice and is_covered else ""
                 raise ValueError(
                     f"The input {name!r} is not known {lacking}. It is read at t - "
                     f"{names[q]}, with {names[q]} up to {-early:.6g}, and so it is "
