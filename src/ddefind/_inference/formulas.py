@@ -251,7 +251,8 @@ def _with_exponentials(
     places: np.ndarray, powers: list[Part], slopes: list[Part]
 ) -> Iterator[Formula]:
     """Products of powers and exponentials. A coefficient that has the value of another
-    parameter is taken for it in a first formula, and for a number in a second one."""
+    parameter is taken for it in a first formula, and for a number in a second one: with
+    several numbers to choose, some product is nearly constant on any small set."""
     features = [_logs(places, part) for part in powers]
     vector = _null_vector([*features, *(part.value(places) for part in slopes)])
     if vector is None:
@@ -266,7 +267,8 @@ def _with_exponentials(
     named = [_equal_parameter(places, members, number) for number in numbers]
     if all(like is not None for like in named):
         yield Formula(raised, tuple(zip(slopes, numbers.tolist(), named)))
-    yield Formula(raised, tuple((p, float(g), None) for p, g in zip(slopes, numbers)))
+    if len(slopes) == 1:
+        yield Formula(raised, ((slopes[0], float(numbers[0]), None),))
 
 
 def _equal_parameter(
