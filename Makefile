@@ -4,25 +4,35 @@
 # sampling and style checks need.
 PYTHON ?= python3
 BIN := .venv/bin
+# Python compiles what it imports: not all of it is needed.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # The release that the tests run with. Newer ones should work as well.
 TORCH ?= torch==2.13.0
 STUDIES := delay_gradient fit_quality mid_cycle interval_coverage experiments process_noise noise_models \
 	paper_claims paper_page conformance
 
-.PHONY: demo test test-slow test-float32 lint bench studies clean
+.PHONY: demo docs test test-slow test-float32 lint bench studies clean
 
 .venv/installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(INSTALL) --editable .
 	touch $@
 
 .venv/complete: .venv/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--editable ".[test,lint,torch,sample]" $(TORCH)
+	$(INSTALL) --editable ".[test,lint,docs,torch,sample]" $(TORCH)
 	touch $@
+
+.venv/documentation: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(INSTALL) --editable ".[docs]" $(TORCH)
+	touch .venv/installed $@
 
 demo: .venv/installed
 	$(BIN)/python -m ddefind demo
+
+# The pages, tutorials and gallery as a site: open out/site/index.html in a browser.
+docs: .venv/documentation
+	$(BIN)/python -m website
 
 test: .venv/complete
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

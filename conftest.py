@@ -16,7 +16,7 @@ from pathlib import Path
 
 CACHE = Path(__file__).parent / ".jax_cache"
 _LARGEST_CACHE = 1 << 30  # bytes
-_LARGEST_MEMORY = 2 << 30
+_LARGEST_MEMORY = 3 << 30
 
 # Before numpy, torch and JAX are imported, which read them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -2,8 +2,8 @@
 
 `python -m studies.delay_gradient` computes dL/dtau by every route and by central
 differences, for the paper's models at its starts and at its mean estimates for noise
-0.3, and writes the tables of `docs/the-correction.md`. It takes about a minute.
-`tests/test_correction_page.py` computes some of the rows again.
+0.3, and writes the tables of `docs/explanation/the-correction.md`. It takes about a
+minute. `tests/test_correction_page.py` computes some of the rows again.
 """
 
 import math
@@ -20,7 +20,7 @@ from ddefind.paper import EXPERIMENTS, Experiment
 
 from .page_tables import DOCS, write_table
 
-PAGE, NAME = DOCS / "the-correction.md", "delay gradient"
+PAGE, NAME = DOCS / "explanation" / "the-correction.md", "delay gradient"
 LOSS = dd.Integral(dd.L2(), nodes=4000)
 STEPS = 16000  # on [0, T], at least
 ROUTES = (dd.Published(), dd.Adjoint(), dd.Discrete())

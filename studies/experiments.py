@@ -4,8 +4,8 @@ what does it cost?
 `python -m studies.experiments [REPEATS]` fits three experiments with one delayed
 logistic equation and different histories, lengths and numbers of values together,
 without start values, to 400 data sets. It writes what it measures to
-`results/experiments.json` and the table of `docs/experiments.md`. The trajectories are
-by scipy's DOP853, from delay to delay.
+`results/experiments.json` and the table of `docs/how-to/experiments.md`. The
+trajectories are by scipy's DOP853, from delay to delay.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from .delayed_logistic import delayed_logistic
 from .page_tables import DOCS, RESULTS, read_results, write_table
 
 FILE = RESULTS / "experiments.json"
-PAGE = DOCS / "experiments.md"
+PAGE = DOCS / "how-to" / "experiments.md"
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
 SHARED = {"r": 1.5, "K": 2.0, "tau": 1.0}
 # For each experiment its history, its length and its number of values.

@@ -3,7 +3,7 @@
 `python -m studies.fit_quality [REPEATS [MODEL ...]]` fits the paper's models, 400 times
 at each noise level (seven minutes on two cores), compares each fit with least squares
 that starts at the truth, and writes the result to `results/fit_quality.json` and the
-tables of `docs/fitting.md`.
+tables of `docs/explanation/fitting.md`.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from ddefind.paper import EXPERIMENTS, NOISE, Experiment
 from .page_tables import DOCS, RESULTS, measure_models, write_table
 
 FILE = RESULTS / "fit_quality.json"
-PAGE, NAME = DOCS / "fitting.md", "fits"
+PAGE, NAME = DOCS / "explanation" / "fitting.md", "fits"
 # The seed of the noise. The paper's tables use seed 0: these data sets are others.
 SEED = 5
 # The data do not determine these parameters, but estimates of others depend on where

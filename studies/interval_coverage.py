@@ -3,7 +3,7 @@
 `python -m studies.interval_coverage [REPEATS [MODEL ...]]` fits the paper's models
 without start values, 400 times at each noise level (most of an hour on two cores),
 counts how often each interval contains the truth, and writes the counts to
-`results/interval_coverage.json` and the table of `docs/uncertainty.md`.
+`results/interval_coverage.json` and the table of `docs/explanation/uncertainty.md`.
 """
 
 import time
@@ -19,7 +19,7 @@ from ddefind.paper import Experiment
 from .page_tables import DOCS, RESULTS, measure_models, write_table
 
 FILE = RESULTS / "interval_coverage.json"
-PAGE, NAME = DOCS / "uncertainty.md", "coverage"
+PAGE, NAME = DOCS / "explanation" / "uncertainty.md", "coverage"
 NOISE = (0.1, 0.3)
 # A profile has room if chi-square rises by this much before the bounds, on both sides.
 ROOM = 15.0

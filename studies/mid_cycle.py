@@ -3,7 +3,8 @@
 `python -m studies.mid_cycle [REPEATS [SYSTEM ...]]` fits records of five systems that
 begin at random times of their cycles, with noise of 5 and 10% of the spread, and
 compares the errors with the Cramér-Rao bound of the model whose history is a spline
-with six knots. It writes `results/mid_cycle.json` and the table of `docs/fitting.md`.
+with six knots. It writes `results/mid_cycle.json` and the table of
+`docs/explanation/fitting.md`.
 """
 
 import json
@@ -22,7 +23,7 @@ from .mid_cycle_systems import SYSTEMS, Record, System, record
 from .page_tables import DOCS, RESULTS, write_table
 
 FILE = RESULTS / "mid_cycle.json"
-PAGE, NAME = DOCS / "fitting.md", "mid-cycle"
+PAGE, NAME = DOCS / "explanation" / "fitting.md", "mid-cycle"
 NOISE = (0.05, 0.1)
 REPEATS = 50
 SEED = 17

@@ -4,8 +4,8 @@ does `compare` find the right noise?
 `python -m studies.noise_models [REPEATS [NOISE ...]]` fits the delayed logistic
 equation without start values to 400 data sets of 100 values for each noise model, and
 to some with values below a detection limit. It writes what it measures to
-`results/noise_models.json` and the tables of `docs/noise.md`. The trajectory is by
-scipy's DOP853, from delay to delay.
+`results/noise_models.json` and the tables of `docs/how-to/noise.md`. The trajectory is
+by scipy's DOP853, from delay to delay.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from .delayed_logistic import delayed_logistic
 from .page_tables import DOCS, RESULTS, read_results, write_table
 
 FILE = RESULTS / "noise_models.json"
-PAGE = DOCS / "noise.md"
+PAGE = DOCS / "how-to" / "noise.md"
 EQUATION = "x' = r * x * (1 - x(t - tau) / K)"
 TRUE = {"r": 1.0, "K": 50.0, "b": 10.0, "tau": 1.5}
 POINTS, T, SEED = 100, 20.0, 17

@@ -4,7 +4,7 @@
 systems with process noise by the Euler-Maruyama method, with and without measurement
 noise, fits each data set by multiple shooting and by least squares, without start
 values, and counts how often their 95% intervals contain the true values. It writes the
-counts to `results/process_noise.json` and the table of `docs/process-noise.md`.
+counts to `results/process_noise.json` and the table of `docs/how-to/process-noise.md`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from ddefind._util.text_files import write_whole
 from .page_tables import DOCS, RESULTS, read_results, write_table
 
 FILE = RESULTS / "process_noise.json"
-PAGE, NAME = DOCS / "process-noise.md", "coverage"
+PAGE, NAME = DOCS / "how-to" / "process-noise.md", "coverage"
 # The standard deviation of the disturbances in a delay, and of a measurement, as shares
 # of the level.
 PROCESS, MEASUREMENT = 0.05, (0.0, 0.05)

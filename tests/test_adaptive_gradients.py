@@ -111,7 +111,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", mostly_slow(CASES, ("of state", "uniform")))
+@pytest.mark.parametrize("name", mostly_slow(CASES, ("of state",)))
 def test_both_routes_agree_with_differences(name):
     make, loss, solver = CASES[name]
     check = dd.check_gradient(make(), DATA, loss, solver=solver)

@@ -159,6 +159,7 @@ def test_tolerances_and_names_are_checked():
 # Fits.
 
 
+@pytest.mark.slow
 def test_a_rate_that_may_be_infinite_has_an_open_interval():
     t = np.linspace(0.1, 10, 60)
     exact = solve_ivp(

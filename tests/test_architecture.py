@@ -61,9 +61,9 @@ def test_contributing_shows_the_folders_as_they_are():
 
 def test_the_package_has_few_entries_and_few_public_ones():
     entries = {path.stem for path in SOURCE.iterdir()} - {"__pycache__"}
-    assert len(entries) <= 22
+    assert len(entries) <= 24
     public = {name for name in entries if not name.startswith("_")} - {"py"}
-    assert public == {"models", "noise", "paper", "plots", "torch"}
+    assert public == {"datasets", "models", "noise", "paper", "plots", "torch"}
 
 
 @pytest.mark.parametrize("name", [n for n in PARTS if (SOURCE / n).is_dir()])
@@ -79,7 +79,9 @@ def test_a_folder_begins_with_a_docstring_and_public_names_only(name):
     assert lines == ([] if name.startswith("_") else lazily)
 
 
-@pytest.mark.parametrize("package", ["ddefind", "ddefind.torch", "ddefind.paper"])
+@pytest.mark.parametrize(
+    "package", ["ddefind", "ddefind.torch", "ddefind.paper", "ddefind.datasets"]
+)
 def test_type_checkers_and_python_see_the_same_names(package):
     module = importlib.import_module(package)
     stub = ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text())

@@ -1,4 +1,5 @@
-"""The commands of the documentation run as they stand there, in order."""
+"""The commands of the documentation run as they stand there, in order, and print what
+the page shows."""
 
 import re
 import shlex
@@ -7,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.command import run
+from support.printed import missing_output
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(sh|python|toml|csv)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-SECTION = re.compile(r"^## ", re.MULTILINE)
 FILE = re.compile(r"# ([\w-]+\.(?:py|toml|csv))\n")
 
 
@@ -23,26 +24,20 @@ def commands(text):
             yield words[1:]
 
 
-# Such delays have tests of their own, in which less is fitted.
-ELSEWHERE = ("Several delays", "Other delays")
-
-
 @pytest.mark.parametrize(
-    "page, left_out",
+    "page",
     [
-        ("docs/command-line.md", ELSEWHERE),
-        ("README.md", ()),
-        pytest.param("docs/experiments-from-files.md", (), marks=pytest.mark.slow),
-        pytest.param("docs/command-line.md", (), marks=pytest.mark.slow),
+        "README.md",
+        "docs/index.md",
+        pytest.param("docs/how-to/experiments-from-files.md", marks=pytest.mark.slow),
+        pytest.param("docs/reference/command-line.md", marks=pytest.mark.slow),
     ],
 )
-def test_the_commands_run(page, left_out, tmp_path, monkeypatch, capsys):
+def test_the_commands_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DDEFIND_CACHE", "off")
-    sections = SECTION.split((ROOT / page).read_text())
-    chosen = "".join(each for each in sections if not each.startswith(left_out))
-    ran = 0
-    for kind, text in BLOCK.findall(chosen):
+    shown, ran = (ROOT / page).read_text(), 0
+    for kind, text in BLOCK.findall(shown):
         if kind == "sh":
             for arguments in commands(text):
                 assert run(*arguments) == 0, arguments
@@ -50,4 +45,12 @@ def test_the_commands_run(page, left_out, tmp_path, monkeypatch, capsys):
         elif named := FILE.match(text):
             (tmp_path / named[1]).write_text(text)
     assert ran > 1
-    capsys.readouterr()
+    assert not missing_output(shown, capsys.readouterr().out)
+
+
+def test_the_page_has_every_command(capsys):
+    run("--help")
+    shown = capsys.readouterr().out.split("Commands:\n")[1].split("\n\n")[0]
+    page = (ROOT / "docs" / "reference" / "command-line.md").read_text()
+    for command in re.findall(r"^  ([a-z]+)  ", shown, re.MULTILINE):
+        assert f"\n| `{command}` | " in page, command

@@ -26,6 +26,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_delay_of_the_state_is_simulated_and_fitted(capsys):
     text, truth = MODELS["state"]
     simulate = ("simulate", "-e", text, *options("--set", truth), "--T", 8)

@@ -70,6 +70,7 @@ def test_noise_of_every_kind_is_simulated(capsys):
     assert "`--noise lognormal` needs factor in brackets" in said
 
 
+@pytest.mark.slow
 def test_a_fit_with_an_input_and_doses(capsys):
     places = ("--inputs", "u=warm.csv:T", "--doses", "doses.csv")
     values = ("--set", "k=0.7", "--set", "D=3")
@@ -94,6 +95,29 @@ def test_a_fit_with_an_input_and_doses(capsys):
     assert "with noise" in capsys.readouterr().out
     said = refused(capsys, "predict", "result", "--until", 12)
     assert "The input 'u' is not known from 10 to 12" in said
+
+
+def test_a_study_with_doses_is_fitted_and_predicted():
+    """The doses of each experiment are part of its prediction."""
+    Path("experiments.csv").write_text("id,b\nlow,1\nhigh,2\n")
+    Path("doses.csv").write_text("id,t,amount\nlow,2,1\nhigh,3,2\n")
+    text, doses = "x' = s - k * x(t - tau)", ("--doses", "x=doses.csv")
+    true = {"s": 1, "k": 0.6, "tau": 0.8}
+    given = [part for name in true for part in ("--set", f"{name}={true[name]}")]
+    study = ("--experiments", "experiments.csv", *doses, "--T", 8, "--points", 17)
+    noise = ("--noise", "lognormal(1.01)", "--out", "study.csv")
+    assert run("simulate", "-e", text, *given, *study, *noise) == 0
+    start = [part for name in true for part in ("--start", f"{name}={true[name]}")]
+    options = ("--group", "id", *doses, *start, "--starts", 2, "--out", "out")
+    assert run("fit", "study.csv", "-e", text, *options) == 0
+    until = ("--until", 8, "--out", "high.csv")
+    assert run("predict", "out", "--experiment", "high", *until) == 0
+    model = dd.equation(text).with_doses([dd.Dose("x", 2.0, 3.0)])
+    exact = dd.solve(model.problem({**true, "b": 2.0}), T=8.0)
+    for row in rows("high.csv")[1:]:
+        value = float(exact(float(row["t"]))[0])
+        if abs(float(row["t"]) - 3) > 0.1:
+            assert float(row["x"]) == pytest.approx(value, rel=0.05)
 
 
 def load_rows(path):

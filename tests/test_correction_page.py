@@ -1,4 +1,4 @@
-"""The table of `docs/the-correction.md` says what the code computes."""
+"""The table of `docs/explanation/the-correction.md` says what the code computes."""
 
 import pytest
 from studies import delay_gradient

@@ -69,6 +69,7 @@ def test_a_model_that_has_no_trajectory():
     assert not any(np.isfinite(error) for error in fit.standard_errors.values())
 
 
+@pytest.mark.slow
 def test_a_quantity_that_was_never_measured():
     model = dd.equation(
         "S' = -beta * S * I(t - tau); I' = beta * S * I(t - tau) - g * I"

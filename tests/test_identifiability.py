@@ -18,6 +18,7 @@ from ddefind._inference.exchanges import (
     find_exchanges,
     nearest_image,
 )
+from ddefind._inference.formulas import constant_formulas
 from ddefind._inference.identifiability import reasons
 from support.options import QUIET
 from support.repeats import mostly_slow
@@ -281,3 +282,38 @@ def test_exchangeable_delays_that_coincide_have_intervals(tmp_path):
     fit.save(tmp_path / "fit.json")
     again = dd.load(tmp_path / "fit.json", problem=problem)
     assert str(again) == str(fit) and again.summary() == fit.summary()
+
+
+def test_several_exponentials_with_numbers_of_their_own_are_no_formula():
+    """On a small set some such product is nearly constant, whatever the law: here
+    (1 - a - c) s is constant, which is none of the formulas."""
+    random = np.random.default_rng(0)
+    a, c = 0.1 * np.exp(0.3 * random.normal(size=(2, 24)))
+    places = np.stack([a, c, 1 / (1 - a - c)], axis=1)
+    found = list(constant_formulas(places, [0, 1, 2]))
+    assert all(len(formula.exponentials) < 2 for formula in found)
+
+
+def test_a_bound_on_which_nothing_can_be_solved():
+    """The profile is followed up to a bound of zero, at which the model divides by
+    zero: the data set no limit before it."""
+    model = dd.equation("p' = beta / (1 + (p(t - tau) / K)^4) - d * p")
+    truth = model.problem(beta=3.0, K=1.2, d=0.6, tau=2.5, b=0.3)
+    t = np.linspace(0, 4.5, 10)
+    noise = 0.075 * np.random.default_rng(1).normal(size=49)[:10]
+    data = dd.Data(t, np.asarray(dd.solve(truth, T=4.5)(t))[:, 0] + noise)
+    bound = {"K": dd.Parameter(lower=0)}
+    fit = dd.fit(model, data, parameters=bound, optimizer=dd.LeastSquares(starts=8))
+    assert isinstance(fit, dd.Estimate)
+    assert fit.intervals["K"][0] == 0
+    assert fit.verdicts["K"] == "not determined"
+    # The claim itself: a much smaller value fits nearly as well.
+    start = {**fit.values, "K": 1e-3, "beta": 5e10}
+    held = dd.fit(
+        model.problem(start),
+        data,
+        parameters={"K": dd.Fixed(1e-3)},
+        optimizer=dd.LeastSquares(starts=1),
+        intervals=False,
+    )
+    assert held.loss < fit.loss * (1 + fit.profile("K").quantile ** 2 / fit.freedom)

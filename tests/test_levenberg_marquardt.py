@@ -32,7 +32,7 @@ def run(function, theta, lower=None, upper=None, held=None, limit=200, tiny=0.0)
         return NormalEquations(rows.T @ rows, jnp.sum(residual**2)[None]), memory + 1
 
     def whole(theta):
-        return minimise(linearise, theta, box, limit, 1, tiny, jnp.asarray(0))
+        return minimise(linearise, theta, box, limit, tiny, jnp.asarray(0))
 
     return jax.tree.map(np.asarray, jax.jit(whole)(theta))
 

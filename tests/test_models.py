@@ -103,8 +103,7 @@ def test_neural_models_are_tanh_networks():
     close(model(X, Y, TAU, T), weight @ x + bias)
 
 
-def test_large_layers_agree_with_small_ones():
-    # Beyond some size a layer becomes a matrix product.
+def test_large_layers_are_sums_of_products():
     model = models.Neural(3, width=200, depth=2, seed=7)
     x = np.concatenate([X, Y])
     *hidden, (weight, bias) = zip(model.network.weights, model.network.biases)

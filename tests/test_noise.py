@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 import ddefind as dd
+from ddefind._inference.fitted_noise import FittedNoise, noise_interval
 from ddefind.noise._gaussian import AbstractGaussian
 from support.least_squares_problems import LOGISTIC
 from support.options import QUIET, Options
@@ -216,3 +217,17 @@ def test_flags_of_values_below_a_limit():
         dd.Data([0, 1], [1.0, 2.0], below=[0, 1])
     with pytest.raises(ValueError, match="must have the shape"):
         dd.Data([0, 1], [1.0, 2.0], below=[True])
+
+
+def test_all_values_below_a_limit_are_refused():
+    t = np.linspace(0, 5, 12)
+    data = dd.Data(t, np.full(12, 0.1), below=np.ones(12, bool))
+    with pytest.raises(dd.DataError, match="All values of 'x' are below a limit"):
+        dd.fit(dd.equation("x' = -k * x(t - tau)"), data, **QUIET)
+
+
+def test_log_normal_values_around_zero_are_zero():
+    noise = FittedNoise(0, dd.noise.LogNormal(1.2), np.array([1.2]))
+    mean, sd = np.array([0.0, 2.0]), np.array([0.0, 0.1])
+    low, high = noise_interval(noise, mean, sd, 1.96)
+    assert low[0] == high[0] == 0.0 and 0 < low[1] < 2.0 < high[1]

@@ -119,9 +119,9 @@ def test_what_the_data_do_not_determine_is_said(two_states):
     assert np.all(np.isfinite(found.high)) and np.all(np.isfinite(found.noisy_high))
     assert found.determined[:, 0].all() and not found.determined[:, 1].any()
     first, second, third = found.notes
-    assert first.startswith("From t = 0.06 on `c` matters, which the data do not")
-    assert first.endswith("determine; the bands leave it out.")
-    assert second.startswith("From t = 0 on `b[1]` matters")
+    assert first.startswith("From t = 0 on `b[1]` matters")
+    assert second.startswith("From t = 0.06 on `c` matters, which the data do not")
+    assert second.endswith("determine; the bands leave it out.")
     assert third == "Not measured, so without noise: z."
     # Given, they are known.
     assert two_states.predict(12.0, {"c": 1.0, "b[1]": 1.0}).determined.all()

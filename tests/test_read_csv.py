@@ -13,7 +13,7 @@ from support.data_sets import equal_data as equal
 from test_documentation import ROOT, run
 
 NAN = np.nan
-PAGE = ROOT / "docs" / "data-files.md"
+PAGE = ROOT / "docs" / "reference" / "data-files.md"
 
 
 @pytest.fixture

@@ -408,7 +408,9 @@ def test_the_file_is_as_documented(saved):
 
 
 def test_the_schema_and_the_page_have_every_key(saved):
-    page = (Path(__file__).parents[1] / "docs" / "saved-fits.md").read_text()
+    page = (
+        Path(__file__).parents[1] / "docs" / "reference" / "saved-fits.md"
+    ).read_text()
     body = json.loads(saved)
     envelope = {"format", "version", "ddefind", "checksum"}
     assert set(read_content(body)) == set(body) - envelope

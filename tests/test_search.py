@@ -289,8 +289,12 @@ class TestResults:
     def test_phases_are_told_in_order(self):
         seen = []
         dd.fit(MODEL, DATA, progress=seen.append)
-        phases = [now.phase for now in seen]
+        phases = list(dict.fromkeys(now.phase for now in seen))
         assert phases[0] == "first look" and phases[-2:] == ["finer steps", "intervals"]
+        # The last phase counts the ends of the intervals.
+        ends = [(now.epoch, now.epochs) for now in seen if now.phase == "intervals"]
+        assert ends[0] == (0, 2 * len(MODEL.names)) and ends[-1][0] == ends[-1][1]
+        assert [now.fits_done for now in seen][-2:] == [0, 1]
         assert all(np.isfinite(now.loss) and now.tau > 0 for now in seen)
 
 

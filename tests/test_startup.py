@@ -158,6 +158,25 @@ def test_there_is_no_bar_without_a_standard_error(monkeypatch):
     assert reporter.bar is None
 
 
+def test_the_ends_of_intervals_have_a_bar_of_their_own(capsys):
+    with Reporter(True, 5, 1) as reporter:
+        reporter.show("finer steps", 4, 0, 0.5, 1.5)
+        reporter.show_ends(0, 8, 0.5, 1.5)
+        task = reporter.bar.tasks[0]
+        assert (task.completed, task.total) == (0, 8)
+        reporter.show_ends(3, 10, 0.5, 1.5)
+        assert (task.completed, task.total) == (3, 10)
+        assert task.fields["phase"] == "intervals"
+    assert "intervals" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("patience, has_bar", [(60.0, False), (1e-9, True)])
+def test_short_work_has_no_bar(patience, has_bar):
+    with Reporter(True, 1, 1, patience=patience) as reporter:
+        reporter.show_ends(1, 2, 0.5, 1.5)
+    assert reporter.has_begun == has_bar
+
+
 def test_names_in_another_encoding_are_written(tmp_path):
     name = b"Gr\xc3\xb6\xc3\x9fe".decode("ascii", "surrogateescape")
     write_whole(tmp_path / "fit.toml", f'data = "{name}"')

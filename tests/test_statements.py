@@ -69,6 +69,7 @@ class TestCombinations:
         held = dd.fit(model, data, parameters=fixed, **options)
         assert held.chi_square - fit.chi_square == pytest.approx(1.96**2, rel=0.05)
 
+    @pytest.mark.slow
     def test_a_state_of_unknown_size(self):
         """Nothing tells how large the state is that was not measured."""
         text = "x' = k * y(t - tau) - d * x; y' = a / (1 + x^4) - d * y"

@@ -9,6 +9,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._least_squares.batches import capacity_for
+from ddefind._least_squares.make_setup import make_setup
 from ddefind._least_squares.normal_equations import normal_equations, work_buffer
 from ddefind._problem.joint_parameters import joint_parameters
 from ddefind._problem.parameters import free_parameters
@@ -60,7 +61,6 @@ def test_an_experiment_is_a_fit_by_itself(fit):
     at = high.predict(high.data.t)
     np.testing.assert_allclose(at.mean, high.fitted, rtol=1e-6)
     np.testing.assert_allclose(high.residuals, fit.residuals[40:])
-    # The band is that of the delta method with the covariance of the whole study.
     assert high.noise == fit.noise
     for what in (fit.predict, fit.stability, lambda: fit.solution):
         with pytest.raises(ValueError, match=r"fit.experiments\['low'\]"):
@@ -86,6 +86,54 @@ def test_derived_and_figures(fit):
     figure = fit.plot()
     titles = [ax.get_title(loc="left") for ax in figure.axes]
     assert [title for title in titles if title] == ["low", "high"]
+
+
+def test_what_is_computed_of_the_whole_study(fit):
+    drawn = fit.bootstrap(24)
+    assert drawn.names == tuple(fit.names)
+    own = dd.fit(
+        MODEL,
+        [LOW, HIGH],
+        parameters={"r": dd.Parameter(per_experiment=True)},
+        optimizer=dd.LeastSquares(starts=4),
+        intervals=False,
+        **QUIET,
+    )
+    assert isinstance(own, dd.Estimate)
+    assert list(own.values)[:2] == ["r@low", "r@high"]
+    assert own.loss <= fit.loss * (1 + 1e-6)
+    # An equation that is the same in both needs no rate of its own for each.
+    assert dd.compare({"shared": fit, "own": own}).best == "shared"
+
+
+def test_adaptive_steps_and_a_shared_history():
+    """Both experiments begin alike, and are solved with adaptive steps."""
+    other = experiment("other", 0.2, T=6.0, count=20)
+    fit: Any = dd.fit(
+        MODEL,
+        [LOW, other],
+        parameters={**TRUE, "b": dd.Parameter(start=0.2, per_experiment=False)},
+        solver=dd.Tsit5(),
+        optimizer=ONE,
+        intervals=False,
+        **QUIET,
+    )
+    assert list(fit.values) == ["r", "K", "b", "tau"]
+    for name, true in {**TRUE, "b": 0.2}.items():
+        assert abs(fit.values[name] - true) < 4 * fit.standard_errors[name]
+
+
+def test_scales_and_offsets_are_linear():
+    for observe, linear in {
+        "y = s * x + o": ["s", "o"],
+        "y = s * (x + o)": ["s"],
+        "y = K * x": [],
+        "y = x^s": [],
+    }.items():
+        model = dd.equation("x' = x * (1 - x(t - tau) / K)", observe=observe)
+        setup = make_setup(model.blank, LOW.data, model.settings, dd.RK4(), 10)[0]
+        names = np.array(setup.model.free.names)
+        assert names[setup.is_linear].tolist() == linear
 
 
 def test_known_values_are_not_learned():

@@ -2,6 +2,7 @@
 first used."""
 
 from . import (
+    datasets as datasets,
     models as models,
     noise as noise,
     paper as paper,
@@ -14,6 +15,7 @@ from ._data.read_csv import read_csv as read_csv
 from ._data.spline import Spline as Spline, spline as spline
 from ._equation.equation import Equation as Equation, equation as equation
 from ._equation.tokens import EquationError as EquationError
+from ._fitting.continue_from import continue_from as continue_from
 from ._fitting.experiment import Experiment as Experiment
 from ._fitting.fit import fit as fit, fit_many as fit_many
 from ._fitting.least_squares import LeastSquares as LeastSquares
@@ -28,6 +30,7 @@ from ._fitting.optimizers import (
     RMSProp as RMSProp,
 )
 from ._fitting.read_study import read_study as read_study
+from ._inference.learned_function import LearnedFunction as LearnedFunction
 from ._loss.adjoint import Adjoint as Adjoint
 from ._loss.check_gradient import (
     GradientCheck as GradientCheck,
@@ -61,6 +64,7 @@ from ._problem.history import (
     Smooth as Smooth,
 )
 from ._problem.inputs import Input as Input
+from ._problem.network import Network as Network
 from ._problem.parameters import (
     Fixed as Fixed,
     Parameter as Parameter,

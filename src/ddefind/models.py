@@ -229,18 +229,15 @@ class Neural(AbstractModel):
     network: Network
 
     def __init__(self, d: int, width: int = 16, depth: int = 2, *, seed: int = 0):
-        self.network = Network(2 * d, d, width, depth, seed=seed)
+        self.network = Network(width, depth, outputs=d, seed=seed).sized(2 * d)
 
-    def arguments(self) -> dict[str, int]:
-        """The arguments with which the constructor makes a network of the same shapes.
-
-        They are `d`, `width` and `depth`. A saved fit stores them, because unlike the
-        arguments of other models they cannot be read from the fields.
-        """
-        network = self.network
-        return {"d": network.outputs, "width": network.width, "depth": network.depth}
+    @classmethod
+    def of(cls, network: Network) -> "Neural":
+        """The model that a network of x and x(t - tau) is."""
+        result = cls(network.outputs, 1, 0)
+        return eqx.tree_at(lambda model: model.network, result, network)
 
     def __call__(
         self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
     ) -> jax.Array:
-        return self.network(jnp.concatenate([jnp.asarray(x), jnp.asarray(y)]))
+        return self.network(x, y)

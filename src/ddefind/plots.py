@@ -13,6 +13,7 @@ import numpy as np
 
 from ._data.data import Data
 from ._figures.colours import DATA, LEARNED, START, TRUE
+from ._figures.function_panel import draw_function
 from ._figures.panels import (
     add_figure_legend,
     add_legend,
@@ -21,6 +22,7 @@ from ._figures.panels import (
     given_axes,
     hide_frame,
     new_figure,
+    panel_grid,
     show_once,
 )
 from ._figures.profile_panel import draw_profile
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from ._inference.learned_function import LearnedFunction
     from ._inference.predict import Prediction
     from ._inference.profile import Profile
     from ._results.estimate import Estimate
@@ -237,13 +240,8 @@ def plot_profiles(
     """
     count = len(profiles)
     columns = min(count, 3)
-    rows = -(-count // columns)
     if ax is None:
-        figure = new_figure(3.0 * columns + 0.5, 2.6 * rows)
-        grid = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-        axes = list(grid[:count])
-        for empty in grid[count:]:
-            empty.set_visible(False)
+        axes = panel_grid(count, columns, 3.0 + 0.5 / columns, 2.6, sharey=True)
     else:
         axes = given_axes(ax, count)
     rises = [np.max(p.r / p.quantile) for p in profiles if len(p.r)]
@@ -252,6 +250,23 @@ def plot_profiles(
         draw_profile(panel, profile, f"{100 * level:g}%", min(max(top**2, 1.35), 3.0))
         if ax is not None or index % columns == 0:
             panel.set_ylabel("rise of chi-square")
+    return _finished(axes, [], ax is None)
+
+
+def plot_functions(functions: "Sequence[LearnedFunction]", ax: Any = None) -> "Figure":
+    """Draw the functions that networks have learned, each with its band: dashed and
+    paler where the fitted trajectory did not come. Short lines at the lower edge are
+    the arguments that it visited.
+
+    `ax` are axes to draw on, one for each output of each function.
+    """
+    panels = [(f, output) for f in functions for output in range(f.network.outputs)]
+    if ax is None:
+        axes = panel_grid(len(panels), 2, 5.6 if len(panels) == 1 else 4.5, 3.4)
+    else:
+        axes = given_axes(ax, len(panels))
+    for panel, (function, output) in zip(axes, panels):
+        draw_function(panel, function, output)
     return _finished(axes, [], ax is None)
 
 

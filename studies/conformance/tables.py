@@ -1,4 +1,4 @@
-"""The tables of `docs/conformance.md`, from the kept results."""
+"""The tables of `docs/explanation/conformance.md`, from the kept results."""
 
 import numpy as np
 from tests.support.delay_problems import ALL, NEUTRAL, OTHERS, RETARDED, STIFF
@@ -6,7 +6,7 @@ from tests.support.delay_problems import ALL, NEUTRAL, OTHERS, RETARDED, STIFF
 from ..page_tables import DOCS, RESULTS
 from .solutions import TOLERANCES
 
-PAGE, FILE = DOCS / "conformance.md", RESULTS / "conformance.json"
+PAGE, FILE = DOCS / "explanation" / "conformance.md", RESULTS / "conformance.json"
 GROUPS = {"retarded": RETARDED, "neutral": NEUTRAL, "RADAR5": STIFF, "others": OTHERS}
 # Why a problem misses its goal at the smallest tolerance, or is not solved at another.
 REASONS: dict[str, str] = {}

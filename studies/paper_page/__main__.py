@@ -1,4 +1,4 @@
-"""Write `docs/reproducing-the-paper.md` and its figure, `docs/paper-figures.png`.
+"""Write the page `docs/explanation/reproducing-the-paper.md` and its figure.
 
 Every number of the page comes from `results/paper/` and `results/paper_claims.json`,
 and every claim is checked against them: the script stops at a sentence that the numbers
@@ -17,7 +17,7 @@ from .gradients import routes, steps
 from .numbers import Numbers
 from .our_default import our_default
 
-PAGE = DOCS / "reproducing-the-paper.md"
+PAGE = DOCS / "explanation" / "reproducing-the-paper.md"
 SECTIONS = (
     *(beginning, summary, tables, bound, reached),
     *(constants, starts, our_default, steps, routes, errata, duration),
@@ -43,7 +43,7 @@ def draw(numbers: Numbers) -> None:
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
     draw_legend(figure, handles)
-    figure.savefig(DOCS / "paper-figures.png", dpi=100)
+    figure.savefig(PAGE.with_name("paper-figures.png"), dpi=100)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from ..page_tables import DOCS, RESULTS, read_results, write_table
 from . import delays, hidden, models
 
 FILE = RESULTS / "search_quality.json"
-PAGE, NAME = DOCS / "fitting.md", "search"
+PAGE, NAME = DOCS / "explanation" / "fitting.md", "search"
 
 
 def main() -> None:

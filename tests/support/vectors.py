@@ -8,12 +8,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
+from ddefind._util.arrays import is_parameter
 
 
 def flatten(module: Any):
     """Every parameter of a problem, or of a part of it, as one vector, and the way
     back."""
-    dynamic, static = eqx.partition(module, eqx.is_inexact_array)
+    dynamic, static = eqx.partition(module, is_parameter)
     flat, unravel = ravel_pytree(dynamic)
     return np.asarray(flat), lambda vector: eqx.combine(unravel(vector), static)
 

@@ -25,7 +25,7 @@ TRUE = {"theta_0": 2.0, "theta_1": 1.5, "b": 2.0, "tau": 1.0}
 
 
 def main() -> None:
-    """Fit, print the result beside the true values, and write a figure."""
+    """Fit, print the result beside the true values, and write figure and report."""
     model = dd.equation(EQUATION, history="constant")
     fit = dd.fit(model, logistic_data())
     print(f"{model},  x = b before time 0\n")
@@ -35,7 +35,10 @@ def main() -> None:
     figure = Path("out") / "demo.png"
     figure.parent.mkdir(exist_ok=True)
     fit.plot().savefig(figure, dpi=150)
+    report = figure.with_suffix(".html")
+    fit.report(report)
     print(f"Figure: {figure}")
+    print(f"Report: {report} (open it in a browser)")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from .messages import (
     errors_as_messages,
     print_json,
 )
+from .network_option import Networks, networks_of, parse_networks
 from .parse_options import (
     Bounds,
     number_or_text,
@@ -70,6 +71,7 @@ def fit(
     model: opt.Model = None,
     history: opt.History = None,
     observe: opt.Observe = None,
+    network: Networks = None,
     known: opt.Known = None,
     start: opt.Guess = None,
     bounds: opt.Range = None,
@@ -122,6 +124,7 @@ def fit(
                 "equation": equation,
                 "history": parse_history(history or ()),
                 "observe": observe,
+                "network": parse_networks(network or ()),
                 "method": method,
                 "starts": _whole("--starts", starts, 1),
                 "seed": _whole("--seed", seed),
@@ -172,7 +175,7 @@ def _fit(
 ) -> int:
     """Fit, print the result, write the folder `out` with figures in these `formats`,
     and return the exit code."""
-    from .output_folder import check_folder, read_inputs, write_folder
+    from .output_folder import REPORT, check_folder, read_inputs, write_folder
 
     if out is not None:
         check_folder(out)
@@ -196,12 +199,14 @@ def _fit(
         if out is not None:
             names, is_complete = write_folder(out, result, content, inputs, formats)
             messages.say(f"Written to {out}: {', '.join(names)}")
+            if is_complete:
+                messages.say(f"Open {out / REPORT} in a browser to see the report.")
     # Without intervals, least squares was interrupted while it computed them.
     has_no_intervals = content["kind"] == "estimate" and content["profiles"] is None
     if has_no_intervals:
         messages.say("Interrupted: the intervals are left out.")
     if not is_complete:
-        messages.say("Interrupted: the folder lacks the curve or the figure.")
+        messages.say("Interrupted: the folder lacks the curve, figure or report.")
     if has_no_intervals or not is_complete or content["status"] == "interrupted":
         return INTERRUPTED
     is_rejected = content["kind"] == "estimate" and result.rejected
@@ -210,17 +215,11 @@ def _fit(
 
 def _read_inputs(settings: FitSettings) -> "tuple[FitData, Equation | Problem]":
     """Return the data and the model."""
-    from .model_file import read_model
+    from .model_file import model_of
     from .read_experiments import check_per_experiment, read_data
 
     check_per_experiment(settings)
-    model = read_model(
-        settings.equation,
-        settings.model,
-        settings.history,
-        settings.observe,
-        tuple(settings.inputs),
-    )
+    model = model_of(settings)
     return read_data(settings, model), model
 
 
@@ -241,6 +240,7 @@ def _run_fit(
         given.data,  # type: ignore
         **given.options,
         noise=noise_models(settings.noise),
+        networks=networks_of(settings.network),
         parameters={**_parameters(settings, model), **known},
         optimizer=_method(settings),
         seed=settings.seed,

@@ -64,6 +64,7 @@ class FitSettings:
     start: Values = field(default_factory=dict)
     bounds: dict[str, Bounds] = field(default_factory=dict)
     prior: dict[str, str] = field(default_factory=dict)
+    network: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.data is None:

@@ -19,11 +19,15 @@ import typer
 from .._util.version import __version__
 from .check_command import CHECK_EXAMPLES, check
 from .compare_command import COMPARE_EXAMPLES, compare
+from .completion_command import COMPLETION_EXAMPLES, completion
+from .dataset_command import DATASET_EXAMPLES, dataset
 from .fit_command import FIT_EXAMPLES, fit
 from .messages import EXIT_CODES, PIPE_CLOSED, REFUSED, errors_as_messages
 from .paper_command import paper
 from .parse_options import parse_number
 from .predict_command import PREDICT_EXAMPLES, predict
+from .profile_command import PROFILE_EXAMPLES, profile
+from .report_command import REPORT_EXAMPLES, report
 from .show_command import show
 from .simulate_command import SIMULATE_EXAMPLES, simulate
 from .startup import quick_start
@@ -40,6 +44,9 @@ Make noisy data of an equation, and learn it back:
   ddefind fit data.csv -e "x' = r * x * (1 - x(t - tau) / K)" --out result
   ddefind show result
   ddefind predict result --until 30
+
+\b
+The folder holds a report, result/report.html: open it in a browser.
 
 \b
 With data of your own: a CSV file with a column of times and a column for each state.
@@ -90,8 +97,11 @@ app.command(epilog=FIT_EXAMPLES)(fit)
 app.command(epilog=SIMULATE_EXAMPLES)(simulate)
 app.command()(show)
 app.command(epilog=PREDICT_EXAMPLES)(predict)
+app.command(epilog=REPORT_EXAMPLES)(report)
+app.command(epilog=PROFILE_EXAMPLES)(profile)
 app.command(epilog=COMPARE_EXAMPLES)(compare)
 app.command(epilog=CHECK_EXAMPLES)(check)
+app.command(epilog=DATASET_EXAMPLES)(dataset)
 
 
 @app.command()
@@ -104,6 +114,7 @@ def demo() -> None:
 
 
 app.command(epilog=EXIT_CODES)(paper)
+app.command(epilog=COMPLETION_EXAMPLES)(completion)
 
 
 def spread_values(arguments: Sequence[str]) -> list[str]:

@@ -16,6 +16,18 @@ from .._problem.problem import Problem
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .equation_file import is_equation_file
+from .fit_settings import FitSettings
+
+
+def model_of(settings: FitSettings) -> Equation | Problem:
+    """Return the model of a fit."""
+    return read_model(
+        settings.equation,
+        settings.model,
+        settings.history,
+        settings.observe,
+        tuple(settings.inputs),
+    )
 
 
 def read_model(
@@ -125,6 +137,7 @@ def problem_at(
         model = model.with_inputs(inputs)
     if doses:
         model = model.with_doses(doses)
+    check_no_networks(model)
     lacking = [name for name in unknown(model, given) if name not in others]
     if lacking:
         raise ValueError(
@@ -133,6 +146,17 @@ def problem_at(
         )
     added = {name: others[name] for name in unknown(model, given)}
     return model.problem({**added, **given})
+
+
+def check_no_networks(model: Equation | Problem) -> None:
+    """Raise an error if an equation has networks, which have no values before a fit."""
+    if isinstance(model, Equation) and model.network_names:
+        listed = ", ".join(f"{name}(...)" for name in model.network_names)
+        raise ValueError(
+            f"The equation has an unknown function, {listed}, which has no values "
+            "before it is learned from data. Fit it with `ddefind fit ... --out "
+            "FOLDER`, and solve it with `ddefind predict FOLDER`."
+        )
 
 
 def names_in_equation(model: Equation | Problem) -> list[str]:
@@ -144,11 +168,13 @@ def names_in_equation(model: Equation | Problem) -> list[str]:
             "its parameters."
         )
     known = model.with_history("constant") if model.history in CHOSEN_BY_FIT else model
+    networks = [[name] for name in known.network_names]
     return [
         array.short
         for array in parameter_arrays(known.blank, known.settings)
         if array.role is None
         and not array.name.startswith("history.")
+        and array.name.split(".")[1:2] not in networks
         and array.name not in known.settings
     ]
 

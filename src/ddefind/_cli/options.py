@@ -1,21 +1,39 @@
 """The options and arguments of the commands, with their help texts."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+# Kinds of noise, as a shell offers them after `--noise`.
+_NOISES = (
+    *("gaussian", "proportional", "combined", "lognormal", "poisson"),
+    *("negative-binomial", "student"),
+)
 # The column that names the experiment in what is written, if the data have none.
 EXPERIMENT = "experiment"
 
 
-def _option(*names: str, metavar: str, help: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, show_default=False)
+def offer(values: Iterable[str]) -> Callable[[], list[str]]:
+    """Return what typer takes as the values that a shell offers."""
+    return lambda: list(values)
+
+
+def option(*names: str, metavar: str, help: str, values: Iterable[str] = ()) -> Any:
+    """Return an option; `values` are those that a shell offers after it."""
+    return typer.Option(
+        *names,
+        metavar=metavar,
+        help=help,
+        show_default=False,
+        autocompletion=offer(values) if values else None,
+    )
 
 
 Equation = Annotated[
     str | None,
-    _option(
+    option(
         "--equation",
         "-e",
         metavar="TEXT",
@@ -25,7 +43,7 @@ Equation = Annotated[
 ]
 Model = Annotated[
     str | None,
-    _option(
+    option(
         "--model",
         metavar="FILE",
         help="Instead of --equation: a text file with the equation, or FILE.py:NAME, "
@@ -35,9 +53,10 @@ Model = Annotated[
 ]
 History = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--history",
         metavar="KIND",
+        values=("constant", "affine", "periodic", "spline", "neural", "auto", "data"),
         help="Before time 0: constant (the default), affine, periodic, spline, neural, "
         "or the numbers that a constant history starts from, one for each state. A fit "
         "can choose (auto), or take the beginning of the data as the past (data).",
@@ -45,7 +64,7 @@ History = Annotated[
 ]
 Observe = Annotated[
     str | None,
-    _option(
+    option(
         "--observe",
         metavar="TEXT",
         help='What is measured, if not the states: "scale * x", or several as '
@@ -54,7 +73,7 @@ Observe = Annotated[
 ]
 Known = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--set",
         metavar="NAME=NUMBER",
         help="The value of a parameter; a fit does not learn it.",
@@ -62,7 +81,7 @@ Known = Annotated[
 ]
 Guess = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--start",
         metavar="NAME=NUMBER",
         help="A guess of a parameter: one of the starts begins there.",
@@ -70,7 +89,7 @@ Guess = Annotated[
 ]
 Range = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--bounds",
         metavar="RANGE",
         help='Bounds of a parameter: "K in [0, 10]", "K > 0" or "0 < K < 10".',
@@ -78,7 +97,7 @@ Range = Annotated[
 ]
 Prior = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--prior",
         metavar="PRIOR",
         help='What is known of a parameter beforehand: "K ~ normal(2, 0.5)", with mean '
@@ -87,7 +106,7 @@ Prior = Annotated[
 ]
 Positive = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--positive",
         metavar="NAME",
         help="Parameters that are positive, as r,K; all stands for all parameters of "
@@ -96,7 +115,7 @@ Positive = Annotated[
 ]
 Huber = Annotated[
     str | None,
-    _option(
+    option(
         "--huber",
         metavar="NUMBER",
         help="Residuals beyond this number of standard deviations count linearly, not "
@@ -105,7 +124,7 @@ Huber = Annotated[
 ]
 Level = Annotated[
     str | None,
-    _option(
+    option(
         "--level",
         metavar="NUMBER",
         help="The confidence level of intervals and bands, 0.95 by default.",
@@ -121,9 +140,10 @@ Steps = Annotated[
 ]
 Method = Annotated[
     str | None,
-    _option(
+    option(
         "--method",
         metavar="NAME",
+        values=("least-squares", "multiple-shooting"),
         help="least-squares (the default), or multiple-shooting for systems that are "
         "themselves disturbed, so that neighbouring residuals are alike.",
     ),
@@ -141,16 +161,17 @@ FitSeed = Annotated[
 Seed = Annotated[str, typer.Option(metavar="N", help="Seed of the random numbers.")]
 Solver = Annotated[
     str | None,
-    _option(
+    option(
         "--solver",
         metavar="NAME",
+        values=("auto", "rk4", "tsit5", "radau"),
         help="rk4 (fixed steps), tsit5 (adaptive steps) or radau (adaptive, for stiff "
         "equations). By default, auto, the equation and the data decide.",
     ),
 ]
 Tolerance = Annotated[
     str | None,
-    _option(
+    option(
         "--rtol",
         metavar="NUMBER",
         help="The relative error that tsit5 or radau tolerate in a step, 1e-6 by "
@@ -159,11 +180,11 @@ Tolerance = Annotated[
 ]
 Time = Annotated[
     str | None,
-    _option("--time", metavar="NAME", help="The name of the column of times."),
+    option("--time", metavar="NAME", help="The name of the column of times."),
 ]
 Columns = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--columns",
         metavar="NAMES",
         help='The columns to read, as a,b; or "hare=Hare (n/km2)", if the equation has '
@@ -172,7 +193,7 @@ Columns = Annotated[
 ]
 Where = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--where",
         metavar="NAME=VALUE",
         help="Read only the rows in which a column has this value, as "
@@ -181,7 +202,7 @@ Where = Annotated[
 ]
 Group = Annotated[
     str | None,
-    _option(
+    option(
         "--group",
         metavar="NAME",
         help="The column that names the experiment to which a row belongs. Without it, "
@@ -190,7 +211,7 @@ Group = Annotated[
 ]
 KnownColumns = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--values",
         metavar="NAMES",
         help="Columns of known values, each one number for a whole experiment, as "
@@ -199,7 +220,7 @@ KnownColumns = Annotated[
 ]
 Inputs = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--inputs",
         metavar="NAME",
         help="Inputs of the equation: a column of the data, as u; or "
@@ -209,16 +230,17 @@ Inputs = Annotated[
 ]
 InputKind = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--input-kind",
         metavar="KIND",
+        values=("linear", "steps", "cubic"),
         help="How inputs run between their values: linear (the default), steps or "
         "cubic; u=steps for one of them.",
     ),
 ]
 Doses = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--doses",
         metavar="PLACE",
         help="Doses: a file with the columns time, amount, state and, if they take "
@@ -228,7 +250,7 @@ Doses = Annotated[
 ]
 PerExperiment = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--per-experiment",
         metavar="NAMES",
         help="Parameters that have a value of their own in each experiment, as b,k.",
@@ -236,16 +258,17 @@ PerExperiment = Annotated[
 ]
 NoiseKind = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--noise",
         metavar="KIND",
+        values=_NOISES,
         help="The noise: gaussian (the default), proportional, combined, lognormal, "
         "poisson, negative-binomial or student; hare=poisson for one quantity.",
     ),
 ]
 Sheet = Annotated[
     str | None,
-    _option(
+    option(
         "--sheet",
         metavar="NAME",
         help="The sheet of an Excel workbook. By default the first one is read.",
@@ -253,7 +276,7 @@ Sheet = Annotated[
 ]
 TimeZero = Annotated[
     str | None,
-    _option(
+    option(
         "--time-zero",
         metavar="TIME",
         help="The time in the file that becomes time 0, where the history ends.",
@@ -261,7 +284,7 @@ TimeZero = Annotated[
 ]
 Config = Annotated[
     Path | None,
-    _option(
+    option(
         "--config",
         metavar="FILE.toml",
         help="The fit.toml of an earlier fit, or your own. Options override it.",
@@ -269,24 +292,25 @@ Config = Annotated[
 ]
 Folder = Annotated[
     Path | None,
-    _option(
+    option(
         "--out",
         metavar="DIR",
-        help="Folder for the result, tables, curve, figure and fit.toml.",
+        help="Folder for the result, tables, curve, figure, report and fit.toml.",
     ),
 ]
 Formats = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--format",
         metavar="NAME",
+        values=("png", "pdf", "svg"),
         help="Of the figure in the folder of --out: png (the default), pdf, svg, or "
         "several as pdf,svg.",
     ),
 ]
 File = Annotated[
     Path | None,
-    _option(
+    option(
         "--out",
         metavar="FILE.csv",
         help="The file to write. By default the data are printed.",
@@ -294,7 +318,7 @@ File = Annotated[
 ]
 PredictionFile = Annotated[
     Path | None,
-    _option(
+    option(
         "--out", metavar="FILE.csv", help="A file for the prediction at all 201 times."
     ),
 ]
@@ -325,7 +349,7 @@ Results = Annotated[
 ]
 Until = Annotated[
     str | None,
-    _option(
+    option(
         "--until",
         metavar="TIME",
         help="The last time of the prediction, a number or a date as in the data. By "
@@ -334,7 +358,7 @@ Until = Annotated[
 ]
 OneExperiment = Annotated[
     str | None,
-    _option(
+    option(
         "--experiment",
         metavar="LABEL",
         help="One experiment of a study. By default all are predicted.",
@@ -346,9 +370,10 @@ Points = Annotated[
 ]
 Noise = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--noise",
         metavar="NOISE",
+        values=_NOISES,
         help="Standard deviation of the noise, as a fraction of that of each quantity, "
         'or a kind with its numbers: "lognormal(1.1)", poisson, or hare=poisson for '
         "one quantity.",
@@ -356,7 +381,7 @@ Noise = Annotated[
 ]
 Experiments = Annotated[
     str | None,
-    _option(
+    option(
         "--experiments",
         metavar="FILE.csv",
         help="A row for each of several experiments: its name, and values of "

@@ -1,8 +1,10 @@
-"""Writing the folder of `ddefind fit --out`: the result, tables, curve and figure."""
+"""Writing the folder of `ddefind fit --out`: the result, tables, curve, figure and
+report."""
 
 import csv
 import io
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +17,10 @@ from .._data.source_times import source_times
 from .._figures.panels import close_figure
 from .._fitting.least_squares import LeastSquares
 from .._results.estimate import Estimate
+from .._results.html_report import html_report
 from .._results.result import AbstractFit, FitResult
 from .._results.saved_file import RESULT, saved_text
+from .._util.json_numbers import nonfinite_as_none
 from .._util.text_files import file_name, write_whole
 from ..plots import CURVE_POINTS, learned_curve
 from .figure_formats import FORMATS, figure_name
@@ -26,19 +30,28 @@ from .parse_options import OptionError
 from .paths_in_settings import with_paths
 
 CONFIG, CURVE, INPUT = "fit.toml", "curve.csv", "input"
+# The table of the function that a network has learned.
+FUNCTION = "function_{}.csv"
+REPORT = "report.html"
+# What `ddefind profile` writes, with the endings of a table and of figures.
+PROFILES = "profiles"
 
 
 def check_folder(folder: Path) -> None:
     """Raise an error if the folder cannot be written, or holds other things than a fit.
     This is called before anything is computed."""
-    if folder.is_dir():
-        if any(folder.iterdir()) and not (folder / CONFIG).is_file():
-            raise OptionError(
-                f"`--out`: {file_name(folder)} holds other things than a fit. Choose "
-                "another folder."
-            )
-        existing = folder
-    else:
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / CONFIG).is_file():
+        raise OptionError(
+            f"`--out`: {file_name(folder)} holds other things than a fit. Choose "
+            "another folder."
+        )
+    check_can_be_folder(folder)
+
+
+def check_can_be_folder(folder: Path) -> None:
+    """Raise an error if there is no folder to write to, and none can be made."""
+    existing = folder
+    if not folder.is_dir():
         existing = next((p for p in folder.absolute().parents if p.exists()), folder)
     if folder.exists() and not folder.is_dir() or not existing.is_dir():
         raise OptionError(f"`--out`: {file_name(folder)} cannot be a folder.")
@@ -86,7 +99,7 @@ def write_folder(
     complete.
 
     `content` is `fit.file_content()`, and `inputs` is what `read_inputs` returned. If
-    drawing the figure fails or is interrupted, the folder is written without it.
+    making figure or report is interrupted, the folder is written without them.
     """
     settings, copies = inputs
     if isinstance(fit, Estimate) and settings.starts is None:
@@ -101,12 +114,14 @@ def write_folder(
     }
     try:
         files[CURVE] = _curve(fit, settings.group or EXPERIMENT)
+        files |= _functions(fit)
         files |= _figures(fit, formats)
+        files[REPORT] = html_report(fit, settings=settings.toml())
     except KeyboardInterrupt:
         pass
     finally:
         _write_files(folder, files)
-    return list(files), figure_name(formats[-1]) in files
+    return list(files), REPORT in files
 
 
 def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
@@ -114,8 +129,8 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
 
     They are written to a temporary folder first. If there is no folder yet, the
     temporary one is renamed. Otherwise the files of an earlier fit are replaced one by
-    one, which needs no more space, and a curve and figure that are not replaced are
-    removed.
+    one, which needs no more space, and a curve, functions, figure, report and profiles
+    that are not replaced are removed.
     """
     is_new = not folder.exists()
     beside = folder.absolute().parent if is_new else folder
@@ -129,20 +144,24 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
             complete.rename(folder)
             return
         (folder / INPUT).mkdir(exist_ok=True)
-        for name in {CURVE, *map(figure_name, FORMATS)} - set(files):
+        old = {CURVE, REPORT, *map(figure_name, FORMATS)}
+        old |= {path.name for path in folder.glob(FUNCTION.format("*"))}
+        old |= {f"{PROFILES}.{ending}" for ending in ("csv", *FORMATS)}
+        for name in old - set(files):
             (folder / name).unlink(missing_ok=True)
         for name in files:
             (complete / name).replace(folder / name)
 
 
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a table, one dictionary per row, as the text of a CSV file."""
+    """Return a table, one dictionary per row, as the text of a CSV file, with empty
+    cells where a number is not finite."""
     text = io.StringIO()
     if not rows:
         return ""  # All parameters are weights of networks.
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(nonfinite_as_none(rows))
     return text.getvalue()
 
 
@@ -169,13 +188,23 @@ def _curve_rows(fit: Estimate | FitResult) -> list[dict[str, Any]]:
     columns = dict(zip(fit.data.names, x.T))
     if isinstance(fit, Estimate) and np.all(np.isfinite(x)):
         said = fit.predict(t, level=fit.level)
-        for suffix in ("low", "high", "noisy_low", "noisy_high"):
-            values = getattr(said, suffix).T
-            columns |= {f"{n}_{suffix}": each for n, each in zip(said.names, values)}
+        columns |= {
+            f"{name}_{band}": values
+            for band, bands in said.known_bands().items()
+            for name, values in zip(said.names, bands.T)
+        }
     name, times = source_times(fit.data, t)
     rows = np.stack(list(columns.values()), axis=1).tolist()
     names = [name, *columns]
     return [dict(zip(names, [time, *row])) for time, row in zip(times, rows)]
+
+
+def _functions(fit: AbstractFit) -> dict[str, str]:
+    """Return the tables of what networks have learned, by the names of their files."""
+    return {
+        FUNCTION.format(re.sub(r"[^\w@.-]+", "_", name)): csv_text(f.rows())
+        for name, f in fit.functions.items()
+    }
 
 
 def _figures(fit: AbstractFit, formats: Sequence[str]) -> dict[str, bytes]:

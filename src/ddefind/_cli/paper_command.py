@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .messages import exit_with_error
+from .options import offer
 from .startup import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def paper(
             metavar="MODEL",
             help="exponential, logistic, enso, cheyne, hiv. All by default.",
             show_default=False,
+            autocompletion=offer(("exponential", "logistic", "enso", "cheyne", "hiv")),
         ),
     ] = None,
     noise: Annotated[
@@ -38,7 +40,11 @@ def paper(
     ] = 20,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     protocol: Annotated[
-        str, typer.Option(help="published, stated, corrected or best.")
+        str,
+        typer.Option(
+            help="published, stated, corrected or best.",
+            autocompletion=offer(("published", "stated", "corrected", "best")),
+        ),
     ] = "published",
     out: Annotated[
         Path | None,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .._data.data import Data
     from .._inference.predict import Prediction
     from .._results.estimate import Estimate
+    from .._results.result import AbstractFit
 
 PREDICT_EXAMPLES = f"""\
 \b
@@ -51,7 +52,7 @@ def predict(
 
             fits = _chosen(load_fit(result), experiment)
             predictions = {
-                label: (fit.data, fit.predict(_last_time(fit, until), level=share))
+                label: (fit.data, fit.predict(last_time(fit, until), level=share))
                 for label, fit in fits.items()
             }
             _show(predictions, out, Messages(quiet), as_json)
@@ -73,7 +74,7 @@ def _chosen(fit: "Estimate", experiment: str | None) -> "dict[str | None, Estima
     return {experiment: views[experiment]}
 
 
-def _last_time(fit: "Estimate", text: str | None) -> float:
+def last_time(fit: "AbstractFit", text: str | None) -> float:
     """Return the last time of the prediction, counted from time 0 of the fit."""
     from .._data.source_times import time_of
 
@@ -120,12 +121,11 @@ def _rows(data: "Data", prediction: "Prediction") -> list[dict[str, Any]]:
 
     name, times = source_times(data, prediction.t)
     columns: dict[str, Any] = {name: times}
+    bands = prediction.known_bands()
     for c, quantity in enumerate(prediction.names):
         columns[quantity] = prediction.mean[:, c].tolist()
-        columns[f"{quantity}_low"] = prediction.low[:, c].tolist()
-        columns[f"{quantity}_high"] = prediction.high[:, c].tolist()
-        columns[f"{quantity}_noisy_low"] = prediction.noisy_low[:, c].tolist()
-        columns[f"{quantity}_noisy_high"] = prediction.noisy_high[:, c].tolist()
+        for band, values in bands.items():
+            columns[f"{quantity}_{band}"] = values[:, c].tolist()
     return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
 
@@ -141,17 +141,6 @@ def _table(data: "Data", prediction: "Prediction") -> str:
     shown = later if len(later) > 1 else np.arange(len(prediction.t))
     shown = shown[np.unique(np.linspace(0, len(shown) - 1, _ROWS).round().astype(int))]
     name, times = source_times(data, prediction.t[shown])
-    share = f"{100 * prediction.level:g}%"
-    header = [name]
-    for quantity in prediction.names:
-        header += [quantity, f"{share} band", f"{share} with noise"]
-    rows = [header]
-    for time, i in zip(times, shown):
-        row = [time if isinstance(time, str) else f"{time:.6g}"]
-        for c in range(len(prediction.names)):
-            low, high = prediction.low[i, c], prediction.high[i, c]
-            row += [f"{prediction.mean[i, c]:.4g}", f"[{low:.4g}, {high:.4g}]"]
-            low, high = prediction.noisy_low[i, c], prediction.noisy_high[i, c]
-            row += [f"[{low:.4g}, {high:.4g}]"]
-        rows.append(row)
+    texts = [each if isinstance(each, str) else f"{each:.6g}" for each in times]
+    rows = prediction.cells(shown, name, texts)
     return "\n".join([*table_lines(rows, left=()), *prediction.notes])

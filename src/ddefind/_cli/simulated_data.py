@@ -23,7 +23,7 @@ from .._solve.solve import solve
 from .._solve.time_grid import needs_mesh
 from ..noise import AbstractNoise
 from ..plots import observed
-from .model_file import observed_names, problem_at, unknown
+from .model_file import check_no_networks, observed_names, problem_at, unknown
 
 # Solver steps per delay when gradients are compared: that of `Adjoint` is only as exact
 # as its steps.
@@ -202,6 +202,7 @@ def gradients_at(
     are those of `file`, or else the model's own solution with 10% of noise. If that
     solution is not finite, other random values are tried.
     """
+    check_no_networks(model)
     random = np.random.default_rng(seed)
     data = None
     if file is not None:

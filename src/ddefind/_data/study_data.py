@@ -70,13 +70,6 @@ class StudyData:
         """The rows of an array that belong to each experiment."""
         return [array[first:last] for first, last in self.rows]
 
-    def with_values(self, x: np.ndarray) -> "StudyData":
-        """The same data with other values, of the shape of `x`."""
-        pairs = zip(self.parts, self.cut(x))
-        return StudyData(
-            tuple(part.with_fields(x=own) for part, own in pairs), self.labels
-        )
-
     def __len__(self) -> int:
         return len(self.t)
 

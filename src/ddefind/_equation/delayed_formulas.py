@@ -23,6 +23,7 @@ from .expression import (
     Name,
     Number,
     formula_text,
+    is_network_name,
     make_call,
     names_in,
     walk,
@@ -179,6 +180,8 @@ def _substituted(
     if isinstance(delay, Kernel):
         numbers = [written_out(each, definitions) for each in delay.arguments]
         return Kernel(delay.distribution, tuple(numbers))
+    if isinstance(delay, Call) and is_network_name(delay.function):
+        raise ExpansionError("A delay cannot contain a network.")
     if isinstance(delay, Call) and delay.value is None:
         arguments = [_substituted(each, definitions) for each in delay.arguments]
         return make_call(delay.function, *arguments)

@@ -9,23 +9,19 @@ import jax
 import numpy as np
 
 from .._problem.doses import Doses
-from .._problem.free_parameters import is_name
 from .._problem.inputs import AbstractInput
+from .._problem.network import Network
 from .._problem.parameters import Fixed, Tied, finite_numbers, with_values
 from .._problem.problem import Problem
 from .expression import Expression, Name
-from .formula_modules import (
-    FormulaProgram,
-    ModuleKind,
-    delay_program,
-    make_program,
-    module_class,
-)
+from .formula_modules import FormulaProgram, module_class
 from .given_doses import read_doses
 from .given_inputs import NotGiven, check_all_given, input_names, read_inputs
 from .history_kinds import blank_history, read_history
 from .latex import latex_model
-from .model_lines import ModelLine, ModelLines, read_lines
+from .model_lines import ModelLines, joined, read_lines
+from .model_programs import delay_path, programs_of
+from .network_names import read_networks
 from .problem_template import ProblemTemplate
 from .shared_names import ties_of
 from .switch_times import switch_times
@@ -55,6 +51,8 @@ class Equation:
     # The inputs that are given, by name.
     given: Mapping[str, AbstractInput] = field(default_factory=dict, hash=False)
     doses: Doses | None = field(default=None, hash=False)
+    # The networks that are given, by name; others have the usual size.
+    networks: Mapping[str, Network] = field(default_factory=dict, hash=False)
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -71,6 +69,12 @@ class Equation:
         """The names of the inputs: known functions of time, which are given with the
         values of the parameters."""
         return self.lines.inputs
+
+    @property
+    def network_names(self) -> tuple[str, ...]:
+        """The names of the networks, which stand as `NN(...)` in the text."""
+        parts = ("rhs", "history", "observe")
+        return tuple(name for part in parts for name in self._programs[part].networks)
 
     @property
     def delayed(self) -> bool:
@@ -116,16 +120,21 @@ class Equation:
         *,
         inputs: Mapping[str, Any] | None = None,
         doses: Any = None,
+        networks: Mapping[str, Network] | None = None,
         **named: Any,
     ) -> Problem:
         """The problem with the given values of the parameters, by name. `inputs` are
         the inputs by name, each an `Input` or a formula of t; `doses` are a list of
-        `Dose` and `SetState`.
+        `Dose` and `SetState`; `networks` are other networks by name. Networks have
+        random weights.
 
         >>> model = dd.equation("x' = -k * x(t - tau)", history=1.0)
         >>> dd.parameter_values(model.problem(k=2.0, tau=0.5))
         {'k': 2.0, 'b': 1.0, 'tau': 0.5}
         """
+        if networks is not None:
+            model = self.with_networks(networks)
+            return model.problem(values, inputs=inputs, doses=doses, **named)
         if inputs is not None:
             return self.with_inputs(inputs).problem(values, doses=doses, **named)
         if doses is not None:
@@ -155,7 +164,7 @@ class Equation:
         """
         kept = tuple(line for line in self.lines.model if line.kind != "history")
         lines = ModelLines(kept, self.lines.observe, self.lines.inputs)
-        return _make(lines, history, self.given, self.doses)
+        return _make(lines, history, self.given, self.doses, self.networks)
 
     def with_inputs(self, inputs: Mapping[str, Any]) -> "Equation":
         """The same equations with these inputs, by name: each is an `Input`, or a
@@ -176,6 +185,17 @@ class Equation:
         ('k', 'b', 'tau', 'F')
         """
         return replace(self, doses=read_doses(self.lines, doses))
+
+    def with_networks(self, networks: Mapping[str, Network]) -> "Equation":
+        """The same equations with other networks, by name.
+
+        >>> model = dd.equation("x' = NN(x(t - tau)) - x")
+        >>> wide = model.with_networks({"NN": dd.Network(width=32, positive=True)})
+        >>> wide.problem(b=1.0, tau=1.0).rhs.NN.width
+        32
+        """
+        given = {**self.networks, **read_networks(self.network_names, networks)}
+        return replace(self, networks=given)
 
     def latex(self) -> str:
         r"""The model in LaTeX.
@@ -204,11 +224,11 @@ class Equation:
     def texts(self) -> tuple[str, str | None]:
         """The arguments `text` and `observe` with which `equation` makes this model."""
         observe = self.lines.observe
-        return _joined(self.lines.model), _joined(observe) if observe else None
+        return joined(self.lines.model), joined(observe) if observe else None
 
     def __repr__(self) -> str:
         arguments = [f", {name}={value!r}" for name, value in self._arguments().items()]
-        return f"dd.equation({_joined(self.lines.model)!r}{''.join(arguments)})"
+        return f"dd.equation({joined(self.lines.model)!r}{''.join(arguments)})"
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments of `equation` that are not the text, without default values."""
@@ -217,26 +237,18 @@ class Equation:
             is_numbers = isinstance(self.history, tuple)
             arguments["history"] = list(self.history) if is_numbers else self.history
         if self.lines.observe:
-            arguments["observe"] = _joined(self.lines.observe)
+            arguments["observe"] = joined(self.lines.observe)
         if self.inputs:
             arguments["inputs"] = self.inputs
+        usual = repr(Network())
+        if own := {n: net for n, net in self.networks.items() if repr(net) != usual}:
+            arguments["networks"] = own
         return arguments
 
     @cached_property
     def _programs(self) -> dict[str, FormulaProgram]:
-        """The formulas of the parts of the problem, by the paths of their parameters.
-
-        These are the right-hand side, the delays that are formulas, the history, the
-        state at time zero and the observation."""
-        rhs = make_program("rhs", self.lines)
-        delays = {
-            _delay_path(key): delay_program(rhs, delay)
-            for key, delay in rhs.delays_by_text.items()
-            if rhs.has_several_delays and not rhs.is_number(delay)
-        }
-        kinds: tuple[ModuleKind, ...] = ("history", "initial", "observe")
-        others = {kind: make_program(kind, self.lines) for kind in kinds}
-        return {"rhs": rhs, **delays, **others}
+        """The formulas of the parts of the problem, by their paths in it."""
+        return programs_of(self.lines)
 
     @property
     def _delays(self) -> dict[str, Expression]:
@@ -297,7 +309,7 @@ class Equation:
             return {
                 key: 1.0
                 if self._programs["rhs"].is_number(delay)
-                else self._module(_delay_path(key))
+                else self._module(delay_path(key))
                 for key, delay in self._delays.items()
             }
         # If nothing depends on the delay, it only sets the step size.
@@ -310,7 +322,8 @@ class Equation:
         if not program.outputs:
             return None
         inputs = [self.given.get(name, NotGiven()) for name in program.inputs]
-        values: Any = [*[np.nan] * len(program.parameters), *inputs]
+        networks = [self.networks.get(name, Network()) for name in program.networks]
+        values: Any = [*[np.nan] * len(program.parameters), *inputs, *networks]
         make: Any = module_class(program)
         return make(*values, texts=texts)
 
@@ -327,22 +340,13 @@ def _shown(value: Any) -> str:
     return ", ".join(value) if names else " ".join(str(value).split())
 
 
-def _joined(lines: tuple[ModelLine, ...]) -> str:
-    """Several lines as one text."""
-    return "; ".join(map(str, lines))
-
-
-def _delay_path(key: str) -> str:
-    """The path of a delay in the problem: `tau.lag`, or `tau['2 * lag']`."""
-    return f"tau.{key}" if is_name(key) else f"tau[{key!r}]"
-
-
 def equation(
     text: str,
     *,
     history: Any = None,
     observe: str | None = None,
     inputs: Sequence[str] = (),
+    networks: Mapping[str, Network] | None = None,
 ) -> Equation:
     """Read a model from the text of its equations.
 
@@ -355,7 +359,9 @@ def equation(
       `x(t / 2)`. `x'(t - tau)` is the slope of the delayed state, and `delay(x,
       gamma(mean, shape))` or `delay(x, uniform(low, high))` its mean over a
       distribution of delays. A line `f = ...` gives a formula a name, and
-      `f(t - tau)` is its delayed value. Every other name is a parameter. A line
+      `f(t - tau)` is its delayed value. `NN(...)`, or a name that begins with `NN_`,
+      is an unknown function of its arguments, which a fit learns as a neural network:
+      `NN_uptake(x(t - tau))`. Every other name is a parameter. A line
       `x(t<=0) = ...` is the history of a state, and `x(0) = ...` its value at time
       zero, if that differs. Conditions on the time, such as `t > 5`, are switches of
       the problem.
@@ -368,6 +374,8 @@ def equation(
       several as `name = ...`.
     - `inputs`: the names of the inputs, which are known functions of time, such as a
       measured temperature. A formula reads an input as `u`, or as `u(t - tau)`.
+    - `networks`: networks of other sizes and shapes than usual, by name, as `{"NN":
+      dd.Network(width=32, positive=True)}`.
 
     >>> model = dd.equation("T' = s - k * T * V(t - tau); V' = N * T - c * V")
     >>> model.names
@@ -381,7 +389,8 @@ def equation(
       line 1: x' = -sine(x)
                     ^
     """
-    return _make(read_lines(text, observe, input_names(inputs)), history)
+    model = _make(read_lines(text, observe, input_names(inputs)), history)
+    return model if networks is None else model.with_networks(networks)
 
 
 def _make(lines: ModelLines, history: Any, *given: Any) -> Equation:

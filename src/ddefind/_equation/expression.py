@@ -27,6 +27,8 @@ FUNCTIONS = {
 CONSTANTS = {"pi": float(np.pi)}
 # The distributions of delays, each with the names of its two numbers.
 KERNELS = {"gamma": ("mean", "shape"), "uniform": ("low", "high")}
+# The name of a network, and what the names of further ones begin with.
+_NETWORK, _NETWORKS = "NN", "NN_"
 _ARITHMETIC = {
     "+": operator.add,
     "-": operator.sub,
@@ -121,6 +123,26 @@ class Call:
 Expression = Number | Name | Delayed | Kernel | Call
 
 
+def is_network_name(name: str) -> bool:
+    """Whether a name is that of a network where it stands before a parenthesis."""
+    return name == _NETWORK or name.startswith(_NETWORKS)
+
+
+def network_variable(name: str) -> str:
+    """Under which name a network stands among the variables of a formula: a parameter
+    may have the name of a network."""
+    return f"{name}(...)"
+
+
+def networks_called(expression: "Expression") -> list[str]:
+    """The names of the networks in an expression, in the order of the text."""
+    return [
+        part.function
+        for part in walk(expression)
+        if isinstance(part, Call) and is_network_name(part.function)
+    ]
+
+
 def make_call(function: str, *arguments: Expression) -> Call:
     """The call of a function, evaluated at once if its arguments are constant.
 
@@ -170,6 +192,9 @@ def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> An
     values = []
     for argument in expression.arguments:
         values.append(evaluate_formula(argument, variables))
+    if is_network_name(expression.function):
+        network = variables[network_variable(expression.function)]
+        return network(*map(as_number, values))
     exponent = expression.arguments[-1].value
     if expression.function == "^" and exponent is not None and exponent % 1 == 0:
         values[1] = int(exponent)  # computed by products, not by logarithms
@@ -221,7 +246,7 @@ def formula_text(expression: Expression, precedence: int = 0) -> str:
     if isinstance(expression, Kernel):
         return _kernel_text(expression)
     function, arguments = expression.function, expression.arguments
-    if function in FUNCTIONS:
+    if function in FUNCTIONS or is_network_name(function):
         return f"{function}({', '.join(map(formula_text, arguments))})"
     own = PRECEDENCE[function]
     if function == "neg":

@@ -24,6 +24,7 @@ from .._problem.general_delays import (
 )
 from .._problem.history import AbstractHistory
 from .._problem.inputs import AbstractInput, is_input
+from .._problem.network import Network, is_network
 from .._problem.problem import Problem
 from .._util.arrays import as_parameter
 from ..models import AbstractModel
@@ -40,6 +41,8 @@ from .expression import (
     evaluate_formula,
     formula_text,
     names_in,
+    network_variable,
+    networks_called,
     walk,
 )
 from .model_lines import ModelLines
@@ -63,7 +66,7 @@ class FormulaProgram:
     they can be evaluated. `outputs` are the formulas of the components. `parameters`
     are the names of the parameters in them. `delays` are the distinct delays of the
     states, and `slopes` the texts of those at which slopes are read. `inputs` are the
-    names of the inputs that are read."""
+    names of the inputs that are read, `networks` those of the networks."""
 
     kind: ModuleKind
     states: tuple[str, ...]
@@ -73,6 +76,12 @@ class FormulaProgram:
     delays: tuple[Expression, ...] = ()
     slopes: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields of a module that runs the program."""
+        return (*self.parameters, *self.inputs, *self.networks)
 
     @property
     def delays_by_text(self) -> dict[str, Expression]:
@@ -151,6 +160,7 @@ def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
         delays,
         slopes,
         _inputs_in([*steps.values(), *formulas], lines.inputs),
+        _networks_in([*steps.values(), *formulas]),
     )
 
 
@@ -161,6 +171,11 @@ def _inputs_in(
     parts = [part for formula in formulas for part in walk(formula)]
     read = {part.name for part in parts if isinstance(part, Name | Delayed)}
     return tuple(name for name in inputs if name in read)
+
+
+def _networks_in(formulas: Sequence[Expression]) -> tuple[str, ...]:
+    """The networks that formulas call."""
+    return tuple(dict.fromkeys(n for each in formulas for n in networks_called(each)))
 
 
 def _delay_arguments(delays: Sequence[Expression], slopes: Sequence[str]) -> set[str]:
@@ -199,26 +214,28 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
 
     def __init__(self, *values, texts=None):
         self._texts = texts
-        names = (*program.parameters, *program.inputs)
-        for name, value in zip(names, values, strict=True):
-            setattr(self, name, value if is_input(value) else as_parameter(value))
+        for name, value in zip(program.fields, values, strict=True):
+            is_part = is_input(value) or is_network(value)
+            setattr(self, name, value if is_part else as_parameter(value))
 
     def __call__(self, *arguments):
         parameters = {name: getattr(self, name) for name in program.parameters}
         variables = name_arguments(program, *arguments)
         for name in program.inputs:
             variables |= _input_values(program, name, getattr(self, name), variables)
+        for name in program.networks:
+            variables[network_variable(name)] = getattr(self, name)
         result = program(parameters | variables)
         return result[0] if program.kind in ("delay", "varying") else result
 
     def __reduce__(self):
-        names = (*program.parameters, *program.inputs)
-        values = [getattr(self, name) for name in names]
+        values = [getattr(self, name) for name in program.fields]
         return _rebuild, (program, self._texts, *values)
 
     def body(namespace):
         namespace["__annotations__"] = dict.fromkeys(program.parameters, jax.Array)
         namespace["__annotations__"] |= dict.fromkeys(program.inputs, AbstractInput)
+        namespace["__annotations__"] |= dict.fromkeys(program.networks, Network)
         namespace["__annotations__"]["_texts"] = Any
         namespace["_texts"] = eqx.field(static=True, repr=False)
         namespace.update(

@@ -14,7 +14,14 @@ from .._problem.inputs import AbstractInput, is_input
 from .._problem.problem import Problem
 from .._util import wording
 from .._util.errors import did_you_mean, shown
-from .expression import Expression, as_number, evaluate_formula, formula_text, names_in
+from .expression import (
+    Expression,
+    as_number,
+    evaluate_formula,
+    formula_text,
+    names_in,
+    networks_called,
+)
 from .formula_modules import FormulaProgram
 from .model_lines import ModelLines
 from .parser import parse_statements
@@ -122,6 +129,11 @@ def _read_formula(name: str, text: str) -> FormulaInput:
             f"{text!r}."
         )
     formula = Translator(()).formula(statements[0], "equation")
+    if networks_called(formula):
+        raise statements[0].error(
+            f"The input {name!r} is known, but has a network. Write the network in the "
+            "equations."
+        )
     for other in names_in(formula):
         if other != "t" and formula.value is None and other != "pi":
             raise statements[0].error(

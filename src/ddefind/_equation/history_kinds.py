@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from .._problem.history import Affine, Constant, Neural, Periodic, Smooth
+from .._problem.network import Network
 from .._problem.parameters import finite_numbers
 from .._problem.spline_basis import USUAL_CURVES
 from .._util import wording
@@ -46,6 +47,8 @@ def read_history(history: Any, lines: ModelLines) -> Any:
         raise ValueError(
             f"There is no history {history!r}.{did_you_mean(history, known)}"
         )
+    if isinstance(history, Network):
+        return Neural.of(history, len(lines.states))
     if isinstance(history, str) or callable(history):
         return history
     return tuple(finite_numbers("history", history, len(lines.states)).tolist())
@@ -56,6 +59,8 @@ def blank_history(history: Any, d: int) -> Any:
     are not known."""
     if isinstance(history, tuple):
         return Constant(history)
+    if isinstance(history, Network):
+        return Neural.of(history, d)
     if not isinstance(history, str):
         return history
     if history in CHOSEN_BY_FIT:

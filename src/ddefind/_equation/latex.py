@@ -14,6 +14,7 @@ from .expression import (
     Name,
     Number,
     delay_terms,
+    is_network_name,
     number_text,
     time_argument,
 )
@@ -78,9 +79,13 @@ def latex(expression: Expression, precedence: int = 0) -> str:
     if isinstance(expression, Delayed):
         return _delayed(expression, precedence)
     assert isinstance(expression, Call)
-    is_function = expression.function in FUNCTIONS
+    is_function = _is_function(expression.function)
     text = _function(expression) if is_function else _operator(expression)
     return _enclosed(text) if _precedence(expression) < precedence else text
+
+
+def _is_function(function: str) -> bool:
+    return function in FUNCTIONS or is_network_name(function)
 
 
 def _delayed(expression: Delayed, precedence: int) -> str:
@@ -116,7 +121,7 @@ def _precedence(expression: Call) -> int:
     The bar of a fraction groups its parts. Like a function, a fraction needs
     parentheses only as the base of a power."""
     function = expression.function
-    if function in FUNCTIONS:
+    if _is_function(function):
         return PRECEDENCE["^"]
     return PRECEDENCE["neg" if function == "/" else function]
 
@@ -148,7 +153,8 @@ def _function(expression: Call) -> str:
             rf"\begin{{cases}} {rest[0]} & \text{{if }} {first} \\ "
             rf"{rest[1]} & \text{{otherwise}} \end{{cases}}"
         )
-    return rf"\{function}{_enclosed(', '.join([first, *rest]))}"
+    name = latex_name(function) if is_network_name(function) else f"\\{function}"
+    return f"{name}{_enclosed(', '.join([first, *rest]))}"
 
 
 def _operator(expression: Call) -> str:

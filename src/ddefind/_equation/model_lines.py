@@ -13,6 +13,7 @@ from .._util import wording
 from .._util.errors import did_you_mean
 from .delayed_formulas import Expansion, ExpansionError
 from .expression import Delayed, Expression, Name, formula_text, names_in, walk
+from .network_names import check_networks
 from .parser import Statement, StatementKind, parse_statements
 from .tokens import EquationError, Source, read_source
 from .translate_formula import RESERVED, Place, Translator
@@ -92,6 +93,11 @@ class ModelLines:
         return used - {*self.states, *self.inputs, *RESERVED, *self.definitions}
 
 
+def joined(lines: tuple[ModelLine, ...]) -> str:
+    """Several lines as one text."""
+    return "; ".join(map(str, lines))
+
+
 def read_lines(
     text: str, observe: str | None, inputs: tuple[str, ...] = ()
 ) -> ModelLines:
@@ -119,6 +125,7 @@ def read_lines(
         observed = _read_observe(observe, translator, model.parameters)
         model = ModelLines(lines, observed, inputs)
     _check_used(model)
+    check_networks(model.model, model.observe, model.parameters)
     return model
 
 

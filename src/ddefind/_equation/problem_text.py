@@ -10,6 +10,7 @@ from .._util.arrays import is_parameter
 from .equation import Equation, equation
 from .given_inputs import given_inputs
 from .history_kinds import KINDS, is_kind
+from .network_names import given_networks
 
 
 def equation_of(problem: Problem) -> Equation | None:
@@ -29,6 +30,7 @@ def equation_of(problem: Problem) -> Equation | None:
     text, observe, names = texts
     plain = equation(text, observe=observe, inputs=names)
     plain = plain.with_inputs(given_inputs(problem, names)).with_doses(problem.doses)
+    plain = plain.with_networks(given_networks(problem, plain.network_names))
     models = [plain]
     if plain.history is not None:
         kinds = [kind for kind in KINDS if is_kind(problem.history, kind)]

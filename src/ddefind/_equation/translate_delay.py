@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._util.errors import did_you_mean
-from .delayed_formulas import MAX_DELAY_PARTS, written_out
+from .delayed_formulas import MAX_DELAY_PARTS, ExpansionError, written_out
 from .expression import (
     ATOM_PRECEDENCE,
     KERNELS,
@@ -207,7 +207,10 @@ def _checked_formula(
     translator = translation.translator
     if translator.part_count(formula) > MAX_DELAY_PARTS:
         raise _long_delay(translation, node)
-    whole = written_out(formula, translator.formulas)
+    try:
+        whole = written_out(formula, translator.formulas)
+    except ExpansionError as error:
+        raise translation.error(node, str(error)) from None
     for part in walk(whole):
         if isinstance(part, Call):
             translation.finite(node, part)

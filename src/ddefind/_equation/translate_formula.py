@@ -25,6 +25,7 @@ from .expression import (
     Number,
     formula_text,
     is_condition,
+    is_network_name,
     make_call,
     names_in,
     walk,
@@ -282,6 +283,8 @@ class Translation:
             return read_distributed(self, node, depth)
         if is_known:
             return read_at_time(self, node, name, depth)
+        if is_network_name(name):
+            return self.network(node, name, depth)
         if name not in FUNCTIONS:
             raise self.error(node, self.unknown_function(name, node))
         _, least, most = FUNCTIONS[name]
@@ -297,6 +300,14 @@ class Translation:
             parts = [self.expression(first, depth)]
         parts += [self.expression(argument, depth) for argument in rest]
         return self.finite(node, make_call(name, *parts))
+
+    def network(self, node: ast.Call, name: str, depth: int) -> Expression:
+        """The call of a network. It is no constant, whatever it is called with."""
+        if self.place in ("delay", "kernel", "initial"):
+            raise self.error(node, f"{self.where} cannot contain a network.")
+        if not node.args:
+            raise self.error(node, f"{name}(...) needs at least one value.")
+        return Call(name, tuple(self.expression(each, depth) for each in node.args))
 
     def unknown_function(self, name: str, node: ast.Call) -> str:
         """The message for a call of what is neither a function nor a state."""

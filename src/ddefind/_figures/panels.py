@@ -82,6 +82,20 @@ def given_axes(ax: Any, *counts: int) -> list["Axes"]:
     return axes
 
 
+def panel_grid(
+    count: int, columns: int, width: float, height: float, **options: Any
+) -> list["Axes"]:
+    """Return panels of a new figure in rows of at most so many, of the given size in
+    inches; `options` are those of matplotlib's `subplots`."""
+    columns = min(count, columns)
+    rows = -(-count // columns)
+    figure = new_figure(width * columns, height * rows)
+    panels = list(figure.subplots(rows, columns, squeeze=False, **options).ravel())
+    for empty in panels[count:]:
+        empty.set_visible(False)
+    return panels[:count]
+
+
 def figure_of(axes: Sequence["Axes"]) -> "Figure":
     """Return the figure that holds some axes."""
     figure = axes[0].get_figure(root=True)

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from .._inference.profile import Profile
 
 
+# Fits that are farther apart than this share of the range have no line between them.
+_FAR = 0.75
+
+
 def draw_profile(ax: "Axes", profile: "Profile", share: str, top: float) -> None:
     """Draw a profile up to `top` times the rise that bounds its interval."""
     from matplotlib.ticker import MaxNLocator
@@ -22,7 +26,7 @@ def draw_profile(ax: "Axes", profile: "Profile", share: str, top: float) -> None
         ax.annotate(about, middle, xycoords="axes fraction", ha="center")
         ax.set_xlabel(profile.name)
         return
-    ax.plot(*_smooth_profile(profile), color=LEARNED, lw=1)
+    ax.plot(*smooth_profile(profile), color=LEARNED, lw=1)
     ax.plot(profile.values, profile.r**2, ".", color=LEARNED, ms=4)
     height = profile.quantile**2
     ax.axhline(height, color=START, lw=1, ls="--")
@@ -57,13 +61,16 @@ def _limits(low: float, high: float) -> str:
     return f"< {high:.4g}" if np.isfinite(high) else "without limits"
 
 
-def _smooth_profile(profile: "Profile") -> tuple[np.ndarray, np.ndarray]:
+def smooth_profile(profile: "Profile") -> tuple[np.ndarray, np.ndarray]:
     """Return values between those that were fitted, and the rise of chi-square there.
 
     The signed square root of the rise is interpolated linearly, since it is almost a
-    straight line, and then squared.
+    straight line, and then squared. Across most of the range there is nothing to
+    interpolate: values far apart, such as two signs, belong to different minima.
     """
     values = profile.values
     finer = np.linspace(values[:-1], values[1:], 12).T.ravel()
     signed_root = np.sign(values - profile.estimate) * profile.r
-    return finer, np.interp(finer, values, signed_root) ** 2
+    rise = np.interp(finer, values, signed_root) ** 2
+    is_far = np.repeat(np.diff(values) > _FAR * np.ptp(values), 12)
+    return finer, np.where(is_far, np.nan, rise)

@@ -42,8 +42,13 @@ def set_time_axis(ax: "Axes", data: Data, first: float, last: float) -> None:
 
 
 def time_label(data: Data) -> str:
-    """Return the label of the time axis."""
-    label = axis_label(data.axis_labels[0])
+    """Return the label of the time axis of a figure."""
+    return axis_label(time_title(data))
+
+
+def time_title(data: Data) -> str:
+    """Return what the times are called."""
+    label = data.axis_labels[0]
     if isinstance(data.origin, str):
         return f"{label} (UTC)" if _first(data.origin).tzinfo else label
     return f"{label} - {data.origin:.15g}" if _is_far(data) else label

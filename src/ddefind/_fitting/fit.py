@@ -32,10 +32,11 @@ from .request import (
     LeastSquaresKeywords,
     read_options,
 )
+from .scaled_networks import scaled_networks, scaled_together
 from .study import make_study, read_experiments
 
 # Above this number of parameters the normal equations cost more than they save.
-_MOST_FOR_LEAST_SQUARES = 200
+_MOST_FOR_LEAST_SQUARES = 1500
 
 # One data set, or the experiments of a study.
 Measurements: TypeAlias = Data | Experiment | Sequence[Experiment]
@@ -108,7 +109,7 @@ def fit(
     """Learn a problem's parameters, delay and history from data.
 
     By default this is least squares from many starts, with the problem's own values
-    among them, and the result is an `Estimate`. With more than 200 parameters, another
+    among them, and the result is an `Estimate`. With more than 1500 parameters, another
     loss, or options of gradient descent it is Adam from the problem's own values, and
     the result is a `FitResult`.
 
@@ -129,8 +130,9 @@ def fit(
       past. For a function alone, its history.
     - `inputs`: for an `Equation` with inputs, these by name: each an `Input`, or a
       formula of t.
-    - `doses`: what is given to states at certain times, a list of `Dose` and
-      `SetState`.
+    - `doses`: what states get at certain times, a list of `Dose` and `SetState`.
+    - `networks`: for an `Equation` with unknown functions, `NN(...)`, other networks
+      than the usual ones, by name, as `{"NN": dd.Network(width=32)}`.
     - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
       number to start from. All others are learned without bounds. The delay stays
       positive; least squares looks for it between a small share of the sampling
@@ -200,14 +202,15 @@ def _fit_study(
         with_own(problem, each, given, label)
         for each, label in zip(experiments, labels_of(experiments))
     ]
-    without = replace(given, inputs=None, doses=None)
+    without = replace(given, inputs=None, doses=None, networks=None)
     study = make_study(
         experiments,
         [problem_of_model(m, e.data, without) for m, e in zip(models, experiments)],
         [equation_of_model(model, without) for model in models],
     )
     noisy = [with_noise_of(p, study.data, given.noise) for p in study.problems]
-    study = replace(study, problems=tuple(noisy))
+    scaled = scaled_together(noisy, study.data.parts)
+    study = replace(study, problems=tuple(scaled))
     first = study.data.parts[0]
     equation = study.models[0] if study.models else None
     for model in study.models:
@@ -234,7 +237,7 @@ def _fit(
         equation_of_model(problem, given),
     )
     matched = matched_data(model, equation, data)
-    model = with_noise_of(model, matched, given.noise)
+    model = scaled_networks(with_noise_of(model, matched, given.noise), matched)
     given = with_settings_of(equation, matched, given)
     task = FitTask(model, matched, {}, given.seed, equation)
     return _method(optimizer, model, given).fit(task, given)
@@ -328,6 +331,7 @@ def fit_many(
     equation = equation_of_model(first, given)
     matched = [matched_data(model, equation, each) for model, each in zip(models, sets)]
     models = [with_noise_of(m, each, given.noise) for m, each in zip(models, matched)]
+    models = scaled_together(models, matched)
     given = with_settings_of(equation, matched[0], given)
     tasks = [
         FitTask(*each, given.seed + index, equation)

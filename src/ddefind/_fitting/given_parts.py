@@ -1,4 +1,4 @@
-"""What a fit gives to a model beside data: inputs and doses."""
+"""What a fit gives to a model beside data: inputs, networks and doses."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from .request import FitOptions
 
 
 def with_given(problem: Any, options: FitOptions) -> Any:
-    """The model of a fit with the inputs and the doses that are given to it."""
+    """The model of a fit with the inputs, networks and doses that are given to it."""
     if options.inputs is not None:
         if not isinstance(problem, Equation):
             raise ValueError(
@@ -20,6 +20,13 @@ def with_given(problem: Any, options: FitOptions) -> Any:
                 "fields of its modules or as defaults of its functions."
             )
         problem = problem.with_inputs(options.inputs)
+    if options.networks is not None:
+        if not isinstance(problem, Equation):
+            raise ValueError(
+                "`networks` are those of an `Equation`, `NN(...)`; a `Problem` has its "
+                "own."
+            )
+        problem = problem.with_networks(options.networks)
     if options.doses is None:
         return problem
     if isinstance(problem, Equation):

@@ -13,7 +13,7 @@ from .._util import wording
 from .._util.progress import Progress, Reporter
 from .choose_history import KINDS, choose_history
 from .full_names import by_full_names
-from .least_squares import INTERVALS, LeastSquares, longest_delay, with_intervals
+from .least_squares import LeastSquares, with_intervals
 from .measured_past import fit_after_past
 from .method import AbstractMethod
 from .request import FitOptions
@@ -88,7 +88,5 @@ def fit_with_data(
             best = fit_after_past(constant, matched, parameters, fit_known)
         if options.intervals is False or best.search_result.interrupted:
             return best
-        best = with_intervals(best, options.level)
-        tau = longest_delay(best)
-        reporter.show(INTERVALS, reporter.epochs, 1, best.loss, tau)
+        best = with_intervals(best, options.level, reporter)
     return best

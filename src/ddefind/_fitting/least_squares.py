@@ -12,6 +12,7 @@ import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.smoothing import spread
+from .._inference.evidence_intervals import most_probable
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
 from .._least_squares.explore import FIRST_LOOK, SECOND_LOOK, follows_data
@@ -35,15 +36,14 @@ from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
 from .._util import wording
+from .._util.blas_threads import one_blas_thread
 from .._util.cores import cores
 from .._util.errors import check_positive
-from .._util.progress import Reporter
+from .._util.progress import INTERVALS, Progress, Reporter
 from .full_names import by_full_names
 from .method import AbstractMethod
 from .request import FitOptions, FitTask
 
-# What the progress bar shows after the phases of the search.
-INTERVALS = "intervals"
 _STEPS_PER_DELAY = 10
 # The parameters that a smooth history has, and an affine one has not.
 _BENDS = ("history.c", "history.length")
@@ -64,7 +64,7 @@ _LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them.
 @final
 class LeastSquares(AbstractMethod):
     """Levenberg-Marquardt on the residuals at the measured times: the default of
-    `fit`, for up to some hundred parameters.
+    `fit`, for up to 1500 parameters.
 
     **Arguments**
 
@@ -107,7 +107,10 @@ class LeastSquares(AbstractMethod):
         """The best of many starts, with its intervals unless they are left out."""
         wants_intervals = options.intervals is not False
         phases = (*PHASES, INTERVALS) if wants_intervals else PHASES
-        with Reporter(options.progress, len(phases), 1) as reporter:
+        with (
+            Reporter(options.progress, len(phases), 1) as reporter,
+            one_blas_thread(),
+        ):
 
             def report(
                 phase: str, fits: RefinedFits, tau: np.ndarray, message: str
@@ -119,9 +122,7 @@ class LeastSquares(AbstractMethod):
             estimate = self._search(task, options, cores(), report)
             # After Ctrl-C the intervals are not computed.
             if wants_intervals and not estimate.search_result.interrupted:
-                estimate = with_intervals(estimate, options.level)
-                tau = longest_delay(estimate)
-                reporter.show(INTERVALS, len(phases), 1, estimate.loss, tau)
+                estimate = with_intervals(estimate, options.level, reporter)
         return estimate
 
     def fit_many(
@@ -282,23 +283,34 @@ def longest_delay(estimate: Estimate) -> float:
     return float(np.max(np.asarray(typical_delays(problem.tau, problem.start))))
 
 
-def with_intervals(estimate: Estimate, level: float) -> Estimate:
+def with_intervals(
+    estimate: Estimate, level: float, reporter: Reporter | None = None
+) -> Estimate:
     """The estimate with its intervals of the given confidence `level`; without them
-    where Ctrl-C was pressed before they were found.
+    where Ctrl-C was pressed before they were found. The `reporter` shows how many of
+    their ends are found.
 
     If a profile comes across a fit that is better than the best one, the search missed
     it: the estimate moves there, and its intervals are computed again. A search from
     one start is asked for the nearest minimum, and stays there."""
+
+    def report(now: Progress) -> None:
+        if reporter is not None:
+            reporter.show_ends(now.epoch, now.epochs, now.loss, now.tau)
+
     began = time.perf_counter()
     try:
-        assessed = estimate.with_intervals(level)
+        assessed = estimate.with_intervals(level, progress=report)
         for _ in range(_MOST_MOVES if estimate.starts > 1 else 0):
             better = _better_fit(assessed)
             if better is None:
                 break
-            assessed = better.with_intervals(level)
+            assessed = better.with_intervals(level, progress=report)
     except KeyboardInterrupt:
         return estimate
+    if reporter is not None:
+        tau = longest_delay(assessed)
+        reporter.show(INTERVALS, reporter.epochs, 1, assessed.loss, tau)
     return replace(assessed, seconds=estimate.seconds + time.perf_counter() - began)
 
 
@@ -306,6 +318,9 @@ def _better_fit(estimate: Estimate) -> Estimate | None:
     """The fit that is reached from the best place that the profiles came across, if
     chi-square is lower there by a noticeable amount."""
     assert estimate.assessment is not None
+    if estimate.setup.has_networks:
+        found = most_probable(estimate.uncertainty, estimate.assessment.profiles)
+        return None if found is None else _moved(estimate, found)
     places = [
         (r, theta)
         for profile in estimate.assessment.profiles
@@ -331,9 +346,14 @@ def _better_fit(estimate: Estimate) -> Estimate | None:
         before, after = result.best.loss[0], found.best.loss[0]
     if not after < before:
         return None
+    return _moved(estimate, found)
+
+
+def _moved(estimate: Estimate, found: SearchResult) -> Estimate:
+    """The estimate at another place."""
     problem = estimate.problems or estimate.problem
     moved = make_estimate(
-        setup, problem, found, estimate.seed, estimate.seconds, estimate.model
+        estimate.setup, problem, found, estimate.seed, estimate.seconds, estimate.model
     )
     return replace(moved, histories=estimate.histories, models=estimate.models)
 

@@ -159,7 +159,7 @@ def _fit_from(
     text, names = model.texts[0], _start_names(model)
     lines = [f"{state}(0) = {name}" for state, name in zip(model.states, names)]
     past = _past(curve, zero)
-    begun = equation("; ".join([text, *lines]), history=past)
+    begun = equation("; ".join([text, *lines]), history=past, networks=model.networks)
     at_zero = curve.x(np.array([zero]))[0].tolist()
     starts = {f"initial.{name}": value for name, value in zip(names, at_zero)}
     held = {f"history.{name}": Fixed() for name in vars(past)}

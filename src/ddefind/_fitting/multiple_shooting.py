@@ -26,8 +26,8 @@ from .._results.status import Status
 from .._shooting import shooting
 from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult
 from .._util import wording
-from .._util.progress import Progress, Reporter
-from .least_squares import INTERVALS, LeastSquares, batch_of, with_intervals
+from .._util.progress import INTERVALS, Progress, Reporter
+from .least_squares import LeastSquares, batch_of, with_intervals
 from .method import AbstractMethod
 from .request import FitOptions, FitTask
 
@@ -89,8 +89,7 @@ class MultipleShooting(AbstractMethod):
 
             estimate = _disturbed(first, report)
             if wants_intervals and not estimate.search_result.interrupted:
-                estimate = with_intervals(estimate, options.level)
-                report(INTERVALS, estimate.best)
+                estimate = with_intervals(estimate, options.level, reporter)
         return estimate
 
     def fit_many(
@@ -107,7 +106,9 @@ class MultipleShooting(AbstractMethod):
         each = map(firsts.__getitem__, range(len(tasks)))
         estimates = [_disturbed(first, lambda *_: None) for first in each]
         if wants_intervals:
-            estimates = [each.with_intervals(options.level) for each in estimates]
+            estimates = [
+                each.with_intervals(options.level, progress=False) for each in estimates
+            ]
         return batch_of(estimates, time.perf_counter() - began, wants_intervals)
 
 

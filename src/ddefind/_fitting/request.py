@@ -12,6 +12,7 @@ from .._equation.equation import Equation
 from .._inference.bootstrap import check_level
 from .._loss.gradients import AbstractGradient
 from .._loss.losses import AbstractLoss, SumOfSquares
+from .._problem.network import Network
 from .._problem.parameters import Parameter
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
@@ -45,6 +46,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
     history: Any
     inputs: Mapping[str, Any] | None
     doses: Any
+    networks: Mapping[str, Network] | None
     parameters: Mapping[str, Any] | None
     noise: Any
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"]
@@ -74,6 +76,7 @@ class FitOptions:
     history: Any = None
     inputs: Mapping[str, Any] | None = None
     doses: Any = None
+    networks: Mapping[str, Network] | None = None
     parameters: Mapping[str, Any] | None = None
     noise: Any = None
     loss: AbstractLoss = SumOfSquares()

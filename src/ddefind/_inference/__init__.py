@@ -10,6 +10,8 @@
 - `assessment.py` computes what is printed with a fit: intervals, verdicts and tests.
 - `disturbed.py` does so for fits with process noise, and predicts their paths.
 - `fitted_noise.py` knows the noise of fits by likelihood.
+- `learned_function.py` is what a network has learned, over the `visited_arguments.py`;
+  `determined_weights.py` counts its weights.
 - `bootstrap.py` and `posterior.py` sample the distribution of the estimates.
 - `predict.py`, `derived.py` and `stability.py` draw conclusions from the fit, with
   standard errors by the `delta_method.py`. Stability needs `linearise.py` and

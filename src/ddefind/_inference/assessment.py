@@ -17,14 +17,16 @@ from .._least_squares.observe import observed_at_data
 from .._problem.network_weights import named_indices, networks_of
 from .combinations import Combination, determined_combinations
 from .covariance import Uncertainty
-from .exchanges import delay_parameters, exchange_notes, find_exchanges
+from .evidence_intervals import network_profiles, rests_on_prior, tied_networks
+from .exchanges import Exchange, delay_parameters, exchange_notes, find_exchanges
 from .explained import Explained, explained
 from .fitted_noise import information_roots, quantile_residuals
 from .history_check import OtherHistory, other_history
-from .identifiability import Verdict, not_judged, verdicts
+from .identifiability import Verdict, made_up_for, not_judged, verdicts
 from .misfit import find_misfit
 from .profile import Profile, unknown_profile
 from .profile_intervals import profiles as compute_profiles, tied_minima
+from .profile_likelihood import FoundEnds
 from .residual_tests import CHI, SPREAD, WHITE, ResidualTest, failed, run_tests
 
 # With residuals this many times as large as the scatter of neighbouring values, a fit
@@ -62,22 +64,26 @@ def assess(
     uncertainty: Uncertainty,
     profiles: tuple[Profile, ...] | None = None,
     level: float = 0.95,
+    found: FoundEnds | None = None,
 ) -> Assessment:
     """The assessment of a fit, with intervals of the given `level`; its profiles are
-    computed unless they are given."""
+    computed unless they are given. `found` is told of their ends."""
     if profiles is None:
-        profiles = tuple(_all_profiles(uncertainty, level))
+        profiles = tuple(_all_profiles(uncertainty, level, found))
     values = model_values(uncertainty)
-    exchanges = find_exchanges(uncertainty)
-    ties = tied_minima(uncertainty, exchanges) if has_fit(uncertainty) else []
+    has_networks = uncertainty.setup.has_networks
+    exchanges = [] if has_networks else find_exchanges(uncertainty)
+    ties = _ties(uncertainty, exchanges, level) if has_fit(uncertainty) else []
     checks = test_residuals(uncertainty, values)
     shares = explained(uncertainty, values[..., 0])
     doubt = _doubt(uncertainty, checks, shares)
     if doubt is None:
-        combinations = determined_combinations(uncertainty)
+        combinations = [] if has_networks else determined_combinations(uncertainty)
         profiles = tuple(_opened(uncertainty, profiles, combinations))
         notes = exchange_notes(uncertainty, exchanges)
         judged = verdicts(uncertainty, profiles, combinations, notes)
+        if has_networks:
+            judged = made_up_for(judged, rests_on_prior(uncertainty))
     else:
         judged = not_judged(profiles, doubt)
     return Assessment(
@@ -88,24 +94,38 @@ def assess(
         checks=checks,
         other_history=other_history(uncertainty, _passes)
         if any(check.test != SPREAD for check in failed(list(checks)))
+        and not has_networks
         else None,
         level=level,
         explained=shares,
     )
 
 
-def _all_profiles(uncertainty: Uncertainty, level: float) -> list[Profile]:
-    """The profiles of all parameters. Those of the weights of networks, which mean
-    nothing one by one, are not followed."""
+def _all_profiles(
+    uncertainty: Uncertainty, level: float, found: FoundEnds | None
+) -> list[Profile]:
+    """The profiles of all parameters; of large arrays, whose elements mean little one
+    by one, none is followed."""
+    if uncertainty.setup.has_networks:
+        return network_profiles(uncertainty, level, found)
     model, theta = uncertainty.setup.model, uncertainty.theta
     names, q = model.free.names, uncertainty.profile_quantile(level)
-    networks = networks_of(eqx.combine(model.learned, model.fixed), names)
-    named = named_indices(len(names), networks)
-    followed = dict(zip(named, compute_profiles(uncertainty, level, named)))
+    large = networks_of(eqx.combine(model.learned, model.fixed), names)
+    named = named_indices(len(names), large)
+    followed = dict(zip(named, compute_profiles(uncertainty, level, named, found)))
     return [
         followed[j] if j in followed else unknown_profile(name, theta, j, q)
         for j, name in enumerate(names)
     ]
+
+
+def _ties(
+    uncertainty: Uncertainty, exchanges: Sequence[Exchange], level: float
+) -> list[tuple[float, np.ndarray]]:
+    """Other minima that fit the data about as well as the best."""
+    if uncertainty.setup.has_networks:
+        return tied_networks(uncertainty, level)
+    return tied_minima(uncertainty, exchanges)
 
 
 def _opened(

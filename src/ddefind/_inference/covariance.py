@@ -16,6 +16,7 @@ import numpy as np
 from .._data.data import Data
 from .._least_squares.batches import refine
 from .._least_squares.degrees_of_freedom import degrees_of_freedom, residual_variance
+from .._least_squares.noise_levels import effective_weights
 from .._least_squares.search import SearchResult
 from .._least_squares.setup import FitSetup
 
@@ -178,16 +179,27 @@ class Uncertainty:
 
     @cached_property
     def freedom(self) -> int:
-        """Degrees of freedom: measured values less determined directions; see
+        """Degrees of freedom: measured values less determined directions; of the
+        weights of networks, as many as the data determine. See
         `_least_squares/degrees_of_freedom.py`."""
         if self.study is not None:
             return self.study.freedom
         determined = self.dimension
+        if self.setup.has_networks:
+            named = np.sum(~self.setup.is_weight[self._informative])
+            determined = int(np.ceil(named + self.effective_weights))
         if self.setup.model.likelihood is not None:
             # Those of the noise cost none.
             paths = np.array(self.setup.model.free.paths)[self._informative]
             determined -= sum(path.startswith("noise.") for path in paths)
         return degrees_of_freedom(self.setup.count, determined=determined)
+
+    @cached_property
+    def effective_weights(self) -> float:
+        """How many weights of networks the data determine."""
+        if self.study is not None:
+            return self.study.effective_weights
+        return effective_weights(self.setup, self.search_result.best)
 
     @cached_property
     def residual_variance(self) -> float:

@@ -30,6 +30,10 @@ _WIDE = 2.0
 _VERY_WIDE = 100.0
 # The data do not depend on a value if r stays below this, however far it is moved.
 _FLAT = 0.1
+_BY_NETWORK = (
+    "A network can make up for a change of {}: what is known of it comes from the "
+    "prior of the weights, which prefers smooth functions."
+)
 _MADE_UP_FOR = "The interval of `{}` is how far the others can make up for it."
 
 
@@ -106,6 +110,19 @@ def verdicts(
     return [
         each if j in sentences else replace(each, note=notes.get(j, ""))
         for j, each in enumerate(judged)
+    ]
+
+
+def made_up_for(
+    verdicts: Sequence[Verdict], rests_on_prior: np.ndarray
+) -> list[Verdict]:
+    """The verdicts, in which values for which a network can make up are at most weakly
+    determined."""
+    return [
+        replace(verdict, verdict=WEAKLY_DETERMINED, pattern=_BY_NETWORK)
+        if rests and verdict.verdict == DETERMINED
+        else verdict
+        for verdict, rests in zip(verdicts, rests_on_prior)
     ]
 
 

@@ -1,6 +1,6 @@
 """Predictions of the model at any time, with confidence bands by the delta method."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -29,7 +29,7 @@ from .._solve.solve import solve
 from .._util import wording
 from .._util.data_frame import data_frame
 from .._util.errors import shown
-from .._util.text_table import html_table, table_lines
+from .._util.text_table import html_table, listed, table_lines
 from .covariance import Uncertainty
 from .delta_method import Propagated, propagate
 from .fitted_noise import fitted_noise, mean_size, noise_interval
@@ -67,21 +67,37 @@ class Prediction:
     notes: tuple[str, ...]
     data: Data
 
+    def known_bands(self) -> dict[str, np.ndarray]:
+        """The ends of both bands by name; NaN where the data do not determine them."""
+        return {
+            name: np.where(self.determined, getattr(self, name), np.nan)
+            for name in ("low", "high", "noisy_low", "noisy_high")
+        }
+
     def _rows(self) -> list[tuple[str, ...]]:
+        shown = np.unique(np.linspace(0, len(self.t) - 1, _ROWS).round().astype(int))
+        return self.cells(shown, "t", [f"{t:.5g}" for t in self.t[shown]])
+
+    def cells(
+        self, shown: np.ndarray, time: str, times: Sequence[str]
+    ) -> list[tuple[str, ...]]:
+        """The printed table of the times with the numbers `shown`, which are called
+        `times` in it, below the header `time`."""
         share = f"{100 * self.level:g}%"
-        header = ["t"]
+        header = [time]
         for name in self.names:
             header += [name, f"{share} band", f"{share} with noise"]
-        shown = np.unique(np.linspace(0, len(self.t) - 1, _ROWS).round().astype(int))
         rows = [tuple(header)]
-        for i in shown:
-            row = [f"{self.t[i]:.5g}"]
+        for text, i in zip(times, shown):
+            row = [text]
             for c in range(len(self.names)):
-                row += [
-                    f"{self.mean[i, c]:.4g}",
+                bands = [
                     f"[{self.low[i, c]:.4g}, {self.high[i, c]:.4g}]",
                     f"[{self.noisy_low[i, c]:.4g}, {self.noisy_high[i, c]:.4g}]",
                 ]
+                if not self.determined[i, c]:
+                    bands = ["not determined"] * 2
+                row += [f"{self.mean[i, c]:.4g}", *bands]
             rows.append(tuple(row))
         return rows
 
@@ -274,21 +290,26 @@ def _notes(
     names = uncertainty.setup.model.free.names
     notes = []
     named = named_indices(len(names), networks)
-    groups = {(f"`{names[j]}` matters", "it"): [j] for j in named}
-    groups |= {(f"weights of {n} matter", "them"): [*i] for n, i in networks.items()}
-    for (what, them), indices in groups.items():
+    groups = {f"`{names[j]}`": [j] for j in named}
+    groups |= {f"weights of {n}": [*indices] for n, indices in networks.items()}
+    first: dict[float, list[str]] = {}
+    for what, indices in groups.items():
         moved = propagated.moved[..., indices].any(axis=(1, 2))
         if moved.any():
-            notes.append(
-                f"From t = {times[moved].min():.4g} on {what}, which the data do not "
-                f"determine; the bands leave {them} out."
-            )
+            first.setdefault(float(times[moved].min()), []).append(what)
+    for time, what in sorted(first.items()):
+        is_one = len(what) == 1 and what[0][0] == "`"
+        matter, them = ("matters", "it") if is_one else ("matter", "them")
+        notes.append(
+            f"From t = {time:.4g} on {listed(what)} {matter}, which the data do not "
+            f"determine; the bands leave {them} out."
+        )
     has_influence = np.any(gradient != 0, axis=(0, 1))
     held = np.flatnonzero(uncertainty.at_bound & has_influence)
     if len(held):
-        listed = ", ".join(f"`{names[j]}`" for j in held)
-        listed = without_weights(listed, names, networks)
-        notes.append(f"On a bound, and taken as known: {listed}.")
+        known = ", ".join(f"`{names[j]}`" for j in held)
+        known = without_weights(known, names, networks)
+        notes.append(f"On a bound, and taken as known: {known}.")
     quantities = uncertainty.setup.data.names
     lacking = ", ".join(quantities[i] for i in np.flatnonzero(~measured))
     if lacking:

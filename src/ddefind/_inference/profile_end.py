@@ -32,6 +32,8 @@ _JUMP, _MOST_RETRIES = 0.3, 2
 # the way to it; less where r jumps from one number to another, which may be a steep
 # rise.
 _GAP, _JUMP_GAP = 1e-3, 1e-6
+# Towards a bound on which fits fail, the distance to it shrinks by this factor.
+_TOWARDS_BOUND = 0.1
 # The share of the distance between the bounds by which a value is moved off its bound.
 _RELEASE = 0.25
 
@@ -145,6 +147,8 @@ class EndSearch:
         linear r reaches the quantile; but the mean if r is flat inside, or the
         geometric mean if the two are of different orders of magnitude."""
         inside, outside = self.inside, self.outside
+        if self._fails_at_bound:
+            return outside + _TOWARDS_BOUND * (inside - outside)
         ratio = outside / inside if inside else -1.0
         if ratio > 0 and max(ratio, 1 / ratio) > 30:
             return float(np.sign(inside) * np.sqrt(abs(inside)) * np.sqrt(abs(outside)))
@@ -219,12 +223,13 @@ class EndSearch:
 
     def give_up(self) -> None:
         """End a search that took too many rounds."""
-        self.is_exhausted = not self.done and np.isnan(self.outside)
+        is_near = self.path[-1][0] > self.quantile - _JUMP
+        self.is_exhausted = not self.done and (np.isnan(self.outside) or not is_near)
         self.done = True
 
     def open_if_exhausted(self) -> None:
-        """Open the end if the search for it gave up before anything outside was found:
-        beyond, the profile is not known."""
+        """Open the end if the search for it gave up before anything outside was found,
+        or far below the quantile: beyond, the profile is not known."""
         if self.is_exhausted and not self.is_open:
             self.is_open, self.breakdown = True, LOST
 
@@ -240,6 +245,11 @@ class EndSearch:
         self.step = min(max(1.05 * linear_step, 0.3 * last_step), growth * last_step)
         self.path.append((r, theta))
 
+    @property
+    def _fails_at_bound(self) -> bool:
+        """Whether the nearest value outside is the bound itself, where a fit failed."""
+        return self.has_failed and self.outside == self.bound
+
     def _close_gap(self) -> None:
         """End the search when the values inside and outside are close together.
 
@@ -249,6 +259,11 @@ class EndSearch:
         there, and the interval is open."""
         gap = abs(self.outside - self.inside)
         moved = abs(self.inside - self.origin)
+        if self._fails_at_bound:
+            # There is no solution on the bound, such as a division by zero; the profile
+            # is open if it stays low up to the bound.
+            self.done = self.is_open = gap < _JUMP_GAP * moved
+            return
         jumps = self.path[-1][0] < self.quantile - _JUMP < self.r_outside - 2 * _JUMP
         if jumps and gap < 0.1 * moved and self.retries < _MOST_RETRIES:
             self.retries += 1

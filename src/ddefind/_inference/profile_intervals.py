@@ -16,7 +16,7 @@ from .covariance import Uncertainty
 from .exchanges import Exchange, find_exchanges, nearest_image
 from .profile import Profile, unknown_profile
 from .profile_end import Optimum
-from .profile_likelihood import follow_profiles
+from .profile_likelihood import FoundEnds, follow_profiles
 
 # The largest number of other minima whose profiles are followed.
 _MAX_TIED_MINIMA = 4
@@ -29,10 +29,14 @@ _FREQUENCY_ALLOWANCE = 1.0
 
 
 def profiles(
-    uncertainty: Uncertainty, level: float = 0.95, which: Sequence[int] | None = None
+    uncertainty: Uncertainty,
+    level: float = 0.95,
+    which: Sequence[int] | None = None,
+    found: FoundEnds | None = None,
 ) -> list[Profile]:
     """The profiles of the free values with the indices `which` (by default of all),
-    over all minima that tie with the best, with intervals at `level`.
+    over all minima that tie with the best, with intervals at `level`. `found` is told
+    how many ends are found.
 
     Profiles that are computed together inform each other: a good fit that one of them
     comes across can widen the interval of another. The profile of one parameter alone
@@ -60,6 +64,7 @@ def profiles(
         list(indices),
         tied,
         _tied_quantile(uncertainty, q),
+        found,
     )
 
 

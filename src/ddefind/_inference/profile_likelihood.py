@@ -16,8 +16,8 @@ continued from there.
 At last the fits at the ends are repeated with half the step. Where that changes r, the
 profiles are followed again with shorter steps; an end that still changes is open."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -54,6 +54,10 @@ _SAME_R = 0.1
 # of steps for this.
 _MOST_HALVINGS, _MOST_STEPS = 2, 4000
 
+# Called after each round, with the number of ends that are found, and of those that
+# have been sought so far.
+FoundEnds = Callable[[int, int], None]
+
 
 @final
 @dataclass(frozen=True)
@@ -64,6 +68,9 @@ class _ProfileSearch:
     points: Points
     optimum: Optimum
     quantile: float
+    found: FoundEnds | None = None
+    # All ends that have been sought, also with longer steps.
+    sought: list[EndSearch] = field(default_factory=list)
 
     def begin_end(
         self, theta: np.ndarray, r: float, j: int, side: int, quantile: float
@@ -129,6 +136,8 @@ class _ProfileSearch:
 
     def run(self, ends: list[EndSearch]) -> None:
         """Follow all ends until they are found, one batch of fits in each round."""
+        self.sought.extend(ends)
+        self.report()
         for _ in range(_MAX_ROUNDS):
             active = [end for end in ends if not end.done]
             if not active:
@@ -137,8 +146,15 @@ class _ProfileSearch:
             fits = self.fit_held(indices, [end.propose() for end in active])
             for end, (loss, theta, _) in zip(active, fits):
                 end.update(self.optimum.r(loss), theta)
+            self.report()
         for end in ends:
             end.give_up()
+
+    def report(self) -> None:
+        """Tell how many of all ends are found."""
+        if self.found is not None:
+            done = sum(bool(end.done) for end in self.sought)
+            self.found(done, len(self.sought))
 
     def all_ends(
         self, beginnings: list[tuple[float, np.ndarray, float]], which: list[int]
@@ -154,6 +170,8 @@ class _ProfileSearch:
         self.run(ends)
         for _ in range(_MAX_EXTENSIONS):
             extensions = self.extensions(ends)
+            if not extensions:
+                break
             self.run(extensions)
             ends = [*ends, *extensions]
         return ends
@@ -277,18 +295,20 @@ def follow_profiles(
     which: list[int],
     tied: list[tuple[float, np.ndarray]],
     tied_quantile: float,
+    found: FoundEnds | None = None,
 ) -> list[Profile]:
     """The profiles of the free values with the indices `which`.
 
     They are followed from the optimum and from other minima that tie with it, `tied`,
     given as (r, theta). From those the interval extends to where r reaches
-    `tied_quantile`."""
+    `tied_quantile`. `found` is told how many ends are found."""
+    sought: list[EndSearch] = []
     beginnings = [
         (0.0, optimum.theta, quantile),
         *((r, theta, tied_quantile) for r, theta in tied),
     ]
     for halvings in range(1 + _MOST_HALVINGS):
-        search = _ProfileSearch(setup, points, optimum, quantile)
+        search = _ProfileSearch(setup, points, optimum, quantile, found, sought)
         ends = search.all_ends(beginnings, which)
         outermost = _outermost(ends)
         for end in outermost.values():

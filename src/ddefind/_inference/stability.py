@@ -53,12 +53,15 @@ class Equilibrium:
         return self.growth < 0
 
     @property
+    def is_sure(self) -> bool:
+        """Whether the growth rate is more than two standard errors from zero."""
+        return abs(self.growth) > 2 * self.growth_error
+
+    @property
     def verdict(self) -> str:
-        """`stable` or `unstable`, with ", but not surely" if the growth rate is less
-        than two standard errors from zero."""
+        """`stable` or `unstable`, with ", but not surely" if it is not sure."""
         verdict = "stable" if self.is_stable else "unstable"
-        is_significant = abs(self.growth) > 2 * self.growth_error
-        return verdict if is_significant else f"{verdict}, but not surely"
+        return verdict if self.is_sure else f"{verdict}, but not surely"
 
 
 @final
@@ -72,7 +75,7 @@ class Stability:
     equilibria: tuple[Equilibrium, ...]
     notes: tuple[str, ...] = ()
 
-    def _rows(self) -> list[tuple[str, ...]]:
+    def rows(self) -> list[tuple[str, ...]]:
         rows = [(*self.names, "growth rate", "period", "")]
         for each in self.equilibria:
             x = [f"{value:.5g}" for value in each.x]
@@ -83,7 +86,7 @@ class Stability:
             rows.append((*x, growth, period, each.verdict))
         return rows
 
-    def _footer(self) -> list[str]:
+    def footer(self) -> list[str]:
         if not self.equilibria:
             return list(self.notes or ["No equilibrium was found near the trajectory."])
         first = self.equilibria[0]
@@ -92,15 +95,17 @@ class Stability:
         if first.period is not None:
             manner = f"in oscillations with a period of {first.period:.4g}"
         state = ", ".join(f"{n} = {x:.4g}" for n, x in zip(self.names, first.x))
-        return [f"At {state} small disturbances {change} {manner}.", *self.notes]
+        doubt = "" if first.is_sure else ", but not surely"
+        said = f"At {state} small disturbances {change} {manner}{doubt}."
+        return [said, *self.notes]
 
     def __str__(self) -> str:
-        table = table_lines(self._rows(), left=(len(self.names) + 2,))
+        table = table_lines(self.rows(), left=(len(self.names) + 2,))
         table = table if self.equilibria else []
-        return "\n".join([*table, *([""] if table else []), *self._footer()])
+        return "\n".join([*table, *([""] if table else []), *self.footer()])
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows(), self._footer())
+        return html_table(self.rows(), self.footer())
 
 
 def _with_error(value: float, error: float) -> str:

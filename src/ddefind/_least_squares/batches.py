@@ -14,9 +14,20 @@ import numpy as np
 
 from .._data.smoothing import spread
 from .._loss.path_costs import Points
+from .._util.blas_threads import one_blas_thread
 from .adaptive_sensitivity import ADAPTIVE_CAPACITY, USUAL
-from .levenberg_marquardt import EXACT, GRADIENT, KINK, LIMIT, STEP, MinimiserResult
-from .normal_equations import LeastSquaresModel, StartTask, fit_block
+from .fit_block import StartTask, fit_block
+from .levenberg_marquardt import (
+    EXACT,
+    GRADIENT,
+    KINK,
+    LIMIT,
+    PROBABLE,
+    SLOW,
+    STEP,
+    MinimiserResult,
+)
+from .normal_equations import LeastSquaresModel
 from .setup import CAPACITY, MESH_CAPACITY, FitSetup
 
 # The number of fits that one call of the compiled program runs, one after the other.
@@ -65,7 +76,7 @@ class RefinedFits:
 
     @property
     def converged(self) -> np.ndarray:
-        return np.isin(self.status, (GRADIENT, STEP, EXACT, KINK))
+        return np.isin(self.status, (GRADIENT, STEP, EXACT, KINK, SLOW, PROBABLE))
 
     def take(self, rows: Any) -> "RefinedFits":
         """The fits with the given row numbers (or where a boolean mask is true)."""
@@ -242,9 +253,10 @@ def map_in_blocks(
     """Call `function(rows)` for blocks of the row numbers 0 ... `count` - 1, on a pool
     of `workers` threads, and concatenate the arrays that it returns."""
     blocks = np.split(np.arange(count), range(BLOCK_SIZE, count, BLOCK_SIZE))
-    if len(blocks) == 1 or workers == 1:
-        results = list(map(function, blocks))
-    else:
-        with ThreadPoolExecutor(workers) as pool:
-            results = list(pool.map(function, blocks))
+    with one_blas_thread():
+        if len(blocks) == 1 or workers == 1:
+            results = list(map(function, blocks))
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                results = list(pool.map(function, blocks))
     return jax.tree.map(lambda *a: np.concatenate(a), *results)

@@ -34,19 +34,6 @@ def computed_delays(setup: FitSetup) -> dict[str, int]:
     return {names[q]: q for q, leaf in enumerate(leaves) if isinstance(leaf, kinds)}
 
 
-def constant_delays(setup: FitSetup, theta: np.ndarray) -> dict[str, float]:
-    """The delays that are numbers, learned or fixed or computed, with their values at
-    the free values `theta`."""
-    tau = eqx.combine(setup.model.learned.tau, setup.model.fixed.tau)
-    leaves = jax.tree.leaves(tau, is_leaf=is_delay)
-    values = setup.delays(theta[None])[0]
-    return {
-        name: float(value)
-        for name, leaf, value in zip(delay_names(tau), leaves, values)
-        if not is_delay(leaf) or isinstance(leaf, AbstractConstantDelay)
-    }
-
-
 def check_guess(setup: FitSetup) -> None:
     """Raise an error if a computed delay is not positive at the user's start values."""
     known = setup.delays(setup.guess[None])[0]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .batches import RefinedFits
+from .degrees_of_freedom import standard_errors
 from .ranking import score
 from .setup import FitSetup
 
@@ -23,10 +24,21 @@ class Minimum(NamedTuple):
 
 
 def distance(setup: FitSetup, fits: RefinedFits, theta: np.ndarray) -> float:
-    """The distance between the first fit and `theta`, in joint standard errors."""
+    """The distance between the first fit and `theta`, in joint standard errors. Beside
+    networks it is that of the named values: weights move along curved valleys, on which
+    they are all as good, as long as a fit goes on."""
+    if setup.has_networks:
+        return _distance_of_named(setup, fits, theta)
     rise = _predicted_rise(fits, 0, theta)
     unit = setup.residual_variance(fits.loss_above_rounding[0])
     return float(np.sqrt(max(rise, 0.0) / unit))
+
+
+def _distance_of_named(setup: FitSetup, fits: RefinedFits, theta: np.ndarray) -> float:
+    """The largest distance of a named value, in its standard error."""
+    errors = standard_errors(fits.gram[0, 1:, 1:])
+    moved = np.abs(theta - fits.theta[0]) / np.maximum(errors, 1e-300)
+    return float(np.max(moved[~setup.is_weight], initial=0.0))
 
 
 def _predicted_rise(fits: RefinedFits, row: int, theta: np.ndarray) -> float:

@@ -61,6 +61,16 @@ class Experiments(eqx.Module):
         half = jnp.sum(gram[:, :, None] * P[None], axis=1)
         return jnp.sum(P[:, :, None] * half[:, None, :], axis=0)
 
+    def joint_of(self, e: Any, rows: jax.Array) -> jax.Array:
+        """Rows [..., 1 + local values] of experiment `e`, values and derivatives, with
+        the derivatives for the joint values instead. A joint value is at most one of
+        the local values of an experiment."""
+        selection = read(self.selection, e)
+        derivatives = jnp.take(rows[..., 1:], jnp.argmax(selection, axis=0), axis=-1)
+        is_used = jnp.any(selection > 0, axis=0)
+        derivatives = jnp.where(is_used, derivatives, 0.0)
+        return jnp.concatenate([rows[..., :1], derivatives], axis=-1)
+
 
 def stack(problems: Sequence[Problem]) -> Problem:
     """Problems, or parts of them, with a first axis over them in each array. What is

@@ -11,10 +11,14 @@ where the delayed state y(t) is $\hat x(t - \tau)$ for $t \ge \tau$, and the his
 $X_0(t - \tau; \phi)$ before; with several delays for each of them. Delays that are more
 than numbers are read from the curve as if it were the solution.
 
+The weights of networks keep their prior: the slopes then count as known to 5% of their
+size.
+
 The result is biased by the smoothing. But this sum of squares has few local minima, and
 no trajectory can diverge: it turns a randomly drawn delay into a good start for least
 squares."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -29,14 +33,16 @@ from .._data.smoothing import Curve
 from .._problem.delays import delay_values, in_structure
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
-from .._util.buffers import read
+from .._util.buffers import read, write
 from .experiments import pick
 from .levenberg_marquardt import Box, MinimiserResult, NormalEquations, minimise
 from .normal_equations import LeastSquaresModel
+from .prior_equations import Priors, prior_gram
+from .stored_rows import StoredRows, stored_rows
 
 # The number of times at which slopes are compared.
 _TIMES = 80
-_MAX_EVALUATIONS = 15
+_MAX_EVALUATIONS, _MAX_EVALUATIONS_OF_NETWORKS = 15, 40
 
 
 class MatchingTarget(NamedTuple):
@@ -58,12 +64,12 @@ class MatchingTarget(NamedTuple):
 
 
 def matching_targets(
-    curve: Curve, T: float, delays: np.ndarray, noise: np.ndarray
+    curve: Curve, T: float, delays: np.ndarray, noise: np.ndarray, precision: float
 ) -> MatchingTarget:
     """The target of each row of `delays` [rows, k], with a first axis over the rows.
 
     Slopes are weighted by their mean square along the curve, the start by the variance
-    of the noise."""
+    of the noise, and both by a `precision` that matters where there are priors."""
     t = np.linspace(0, T, _TIMES)
     x, slope = curve.x(t), curve.slope(t)
     known = t[:, None] >= delays[:, None]
@@ -72,6 +78,7 @@ def matching_targets(
     start_variance = np.maximum(noise**2, 1e-4 * np.var(x, axis=0) + 1e-300)
     earlier = curve.x(np.clip(np.where(known, t[:, None] - delays[:, None], 0.0), 0, T))
     weights = 1 / np.where(mean_square > 0, mean_square, 1.0), 1 / start_variance
+    weights = precision * weights[0], precision * weights[1]
 
     def repeat(a: np.ndarray) -> np.ndarray:
         return np.broadcast_to(a, (len(delays), *a.shape))
@@ -102,20 +109,33 @@ def _curve_path(t: np.ndarray, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 @eqx.filter_jit
 def match_block(
-    model: LeastSquaresModel, theta, box: Box, targets: MatchingTarget
+    model: LeastSquaresModel,
+    theta,
+    box: Box,
+    targets: MatchingTarget,
+    priors: Priors | None,
 ) -> MinimiserResult:
     """Match several starts, one after the other in one compiled program. Arrays have a
-    first axis over the starts."""
-    return lax.map(lambda each: _match(model, *each), (theta, box, targets))
+    first axis over the starts, but for those of the `priors`."""
+    return lax.map(
+        lambda each: _match(model, each[0], each[1], each[2], priors),
+        (theta, box, targets),
+    )
 
 
 def _match(
-    model: LeastSquaresModel, theta: jax.Array, box: Box, target: MatchingTarget
+    model: LeastSquaresModel,
+    theta: jax.Array,
+    box: Box,
+    target: MatchingTarget,
+    priors: Priors | None,
 ) -> MinimiserResult:
     """The free values that match the target; that of a study has a first axis over the
     experiments."""
 
     def linearise(theta, memory):
+        if model.stores_rows:
+            return _matching_rows(model, theta, target, priors), memory
         study = model.experiments
         if study is None:
             gram = _matching_gram(model, theta, target)
@@ -128,19 +148,78 @@ def _match(
 
             size = 1 + theta.shape[0]
             gram = lax.fori_loop(0, study.count, add, jnp.zeros((size, size)))
+        if priors is not None:
+            gram = gram + prior_gram(priors, theta)
         return NormalEquations(gram, jnp.zeros(1)), memory
 
-    return minimise(linearise, theta, box, jnp.asarray(_MAX_EVALUATIONS), 1, 0.0, ())
+    limit = _MAX_EVALUATIONS if priors is None else _MAX_EVALUATIONS_OF_NETWORKS
+    return minimise(linearise, theta, box, jnp.asarray(limit), 0.0, ())
 
 
 def _matching_gram(
     model: LeastSquaresModel, theta: jax.Array, target: MatchingTarget
 ) -> jax.Array:
     """The normal equations of gradient matching in one experiment."""
+    start = _start_rows(model, theta, target)
+
+    def add(gram, j, rows):
+        return gram + jnp.sum(rows[:, :, None] * rows[:, None, :], axis=0)
+
+    gram = add(0.0, None, start)
+    return _visit_times(model, theta, target, add, gram)
+
+
+def _matching_rows(
+    model: LeastSquaresModel,
+    theta: jax.Array,
+    target: MatchingTarget,
+    priors: Priors | None,
+) -> StoredRows:
+    """The same as stored rows, of all experiments."""
+    study, zeros = model.experiments, jnp.zeros
+
+    def of_experiment(part, local, target):
+        start = _start_rows(part, local, target)
+        shape = (target.t.shape[0], *start.shape)
+        slopes = _visit_times(part, local, target, write, zeros(shape))
+        return jnp.concatenate([start, slopes.reshape(-1, start.shape[1])])
+
+    if study is None:
+        rows = of_experiment(model, theta, target)
+    else:
+        rows = lax.map(
+            lambda e: of_experiment(
+                model.part(e), study.local(e, theta), pick(target, e)
+            ),
+            jnp.arange(study.count),
+        )
+        rows = jax.vmap(study.joint_of)(jnp.arange(study.count), rows)
+        rows = rows.reshape(-1, rows.shape[-1])
+    return stored_rows(rows, zeros(1), priors, theta)
+
+
+def _start_rows(
+    model: LeastSquaresModel, theta: jax.Array, target: MatchingTarget
+) -> jax.Array:
+    """The weighted rows [r, J] of the differences at time zero."""
+    extended = model.sensitivity(theta, 1, 0.0)
+    rows = _residual_rows(extended.push(extended.system.start), target.start)
+    return jnp.sqrt(target.start_weight)[:, None] * rows
+
+
+def _visit_times(
+    model: LeastSquaresModel,
+    theta: jax.Array,
+    target: MatchingTarget,
+    add: Callable[[Any, Any, jax.Array], Any],
+    total: Any,
+) -> Any:
+    """`total = add(total, j, rows)` for each time j, with the weighted rows [r, J] of
+    the differences of slopes."""
     extended = model.sensitivity(theta, 1, 0.0)
     system = extended.system
 
-    def add(j, gram):
+    def at_time(j, total):
         t, x, y = (read(a, j) for a in (target.t, target.x, target.y))
 
         def slope(params):
@@ -158,11 +237,9 @@ def _matching_gram(
             return system.slope(params.rhs, x, y_tree, tau_tree, t)
 
         rows = _residual_rows(extended.push(slope), read(target.slope, j))
-        return gram + _weighted_gram(target.weight, rows)
+        return add(total, j, jnp.sqrt(target.weight)[:, None] * rows)
 
-    start = _residual_rows(extended.push(system.start), target.start)
-    gram = _weighted_gram(target.start_weight, start)
-    return lax.fori_loop(0, target.t.shape[0], add, gram)
+    return lax.fori_loop(0, target.t.shape[0], at_time, total)
 
 
 def _slope_on_curve(problem: Problem, target: MatchingTarget, t, x) -> jax.Array:
@@ -189,9 +266,3 @@ def _slope_on_curve(problem: Problem, target: MatchingTarget, t, x) -> jax.Array
 def _residual_rows(rows: jax.Array, values: jax.Array) -> jax.Array:
     """Rows [f, J] of a function and its derivatives as rows [f - values, J]."""
     return jnp.concatenate([rows[:, :1] - values[:, None], rows[:, 1:]], axis=1)
-
-
-def _weighted_gram(weight: jax.Array, rows: jax.Array) -> jax.Array:
-    """The sum over the rows of weight * row^T row."""
-    products = rows[:, :, None] * rows[:, None, :]
-    return jnp.sum(weight[:, None, None] * products, axis=0)

@@ -44,17 +44,17 @@ def guided_starts(
     evaluations, held = (
         (_LINEAR_EVALUATIONS, ~is_linear) if is_linear.any() else (1, None)
     )
-    fits = _guided_fits(setup, theta, target, _GAINS[0], evaluations, held)
+    fits = guided_fits(setup, theta, target, _GAINS[0], evaluations, held)
     for gain, entering in zip(_GAINS, _FITS_PER_START):
         theta = _best(fits, entering * count)
-        fits = _guided_fits(setup, theta, target, gain, _EVALUATIONS)
+        fits = guided_fits(setup, theta, target, gain, _EVALUATIONS)
     theta = _best(fits, count)
     if np.isfinite(setup.guess).all():
         theta[0] = setup.guess
     return theta
 
 
-def _guided_fits(
+def guided_fits(
     setup: FitSetup,
     theta: np.ndarray,
     target: Points,

@@ -28,7 +28,9 @@ from .._util.buffers import read
 # STUCK     no step lowers S, although the gradient is not zero
 # NO_START  S is not finite at the start
 # KINK      no finite move lowers S, although the gradient is not zero (`kinks.py`)
-LIMIT, GRADIENT, STEP, EXACT, STUCK, NO_START, KINK = range(7)
+# SLOW      several steps in a row have lowered S by a negligible amount
+# PROBABLE  S is lower elsewhere, but the evidence is not (`evidence_intervals.py`)
+LIMIT, GRADIENT, STEP, EXACT, STUCK, NO_START, KINK, SLOW, PROBABLE = range(9)
 _RUNNING = -1
 
 # Convergence (GRADIENT): the largest cosine between the residuals and a column of the
@@ -38,6 +40,8 @@ _LARGEST_DAMPING = 1e16
 # A value stays where it is if doubling it changes the residuals by less than this
 # share: it would run away, for nothing but rounding errors.
 _NEGLIGIBLE = 1e-13
+# So many slow steps in a row are convergence.
+_SLOW_STEPS = 4
 
 
 class Convergence(NamedTuple):
@@ -46,10 +50,12 @@ class Convergence(NamedTuple):
     - `reduction`: that a full step predicts. 1e-11 of a chi-square of a thousand moves
       no estimate by more than 1e-4 of its standard error.
     - `hidden`: when no step lowers S, a predicted reduction below this: the errors of S
-      may hide it."""
+      may hide it.
+    - `slow`: the reductions of S by several accepted steps in a row."""
 
     reduction: Any = 1e-11
     hidden: Any = 1e-7
+    slow: Any = 0.0
 
 
 class NormalEquations(NamedTuple):
@@ -62,6 +68,58 @@ class NormalEquations(NamedTuple):
 
     gram: Any  # [1 + p, 1 + p]
     squares: Any  # [k]
+
+    @property
+    def S(self) -> jax.Array:
+        """The sum of squares."""
+        return self.gram[0, 0]
+
+    @property
+    def is_finite(self) -> jax.Array:
+        """Whether all numbers are finite."""
+        return jnp.all(jnp.isfinite(self.gram))
+
+    @property
+    def gradient(self) -> jax.Array:
+        """J^T r."""
+        return self.gram[0, 1:]
+
+    @property
+    def diagonal(self) -> jax.Array:
+        """The diagonal of J^T J."""
+        information = self.gram[1:, 1:]
+        return jnp.sum(jnp.where(_on_diagonal(information), information, 0.0), axis=1)
+
+    def equations(self, exist: jax.Array) -> "NormalEquations":
+        """The same, with infinite elements where these equations do not `exist`."""
+        return self._replace(gram=jnp.where(exist, self.gram, jnp.inf))
+
+    def scaled(self, D: jax.Array, free: jax.Array) -> "ScaledMatrix":
+        """D^-1 J^T J D^-1 for the values that are `free`; zero for the others."""
+        information = self.gram[1:, 1:] / (D[:, None] * D)
+        return ScaledMatrix(jnp.where(free[:, None] & free, information, 0.0), free)
+
+
+class ScaledMatrix(NamedTuple):
+    """J^T J in scaled variables, in which it has a unit diagonal."""
+
+    matrix: Any  # [p, p]
+    free: Any  # [p], boolean
+
+    def solve(self, damping: Any, right: jax.Array) -> jax.Array:
+        """The step that solves the damped equations."""
+        added = jnp.where(self.free, damping, 1.0)
+        on_diagonal = _on_diagonal(self.matrix)
+        return _solve(self.matrix + jnp.where(on_diagonal, added[:, None], 0.0), right)
+
+    def curvature(self, step: jax.Array) -> jax.Array:
+        """step^T J^T J step."""
+        return jnp.sum(step[:, None] * self.matrix * step[None, :])
+
+
+def _on_diagonal(matrix: jax.Array) -> jax.Array:
+    index = jnp.arange(matrix.shape[0])
+    return index[:, None] == index
 
 
 class Box(NamedTuple):
@@ -88,21 +146,22 @@ class _State(NamedTuple):
 
     theta: Any
     trial: Any
-    normal: NormalEquations  # at `theta`
+    S: Any  # at `theta`; infinite before the first evaluation
+    normal: Any  # at `theta`
     damping: Any
     growth: Any  # the factor by which the next rejection increases the damping
     predicted: Any  # the reduction of S that the quadratic model predicts at `trial`
+    slow: Any  # the number of slow steps up to here
     evaluations: Any
     status: Any
     memory: Any
 
 
 def minimise(
-    linearise: Callable[[jax.Array, Any], tuple[NormalEquations, Any]],
+    linearise: Callable[[jax.Array, Any], tuple[Any, Any]],
     theta: jax.Array,
     box: Box,
     limit: jax.Array | int,
-    quantities: int,
     tiny: jax.Array | float,
     memory: Any,
     convergence: Convergence = Convergence(),
@@ -112,24 +171,26 @@ def minimise(
 
     **Arguments**
 
-    - `linearise(theta, memory)` returns the normal equations at `theta` and the memory,
-      a work buffer that is handed from one evaluation to the next.
+    - `linearise(theta, memory)` returns the linearisation at `theta`, as
+      `NormalEquations` or `StoredRows`, and the memory, a work buffer that is handed
+      from one evaluation to the next.
     - `theta`: where to begin, of shape (p,).
     - `limit`: the largest number of evaluations.
-    - `quantities`: the length of `NormalEquations.squares`.
     - `tiny`: an S below this is a rounding error of zero.
     - `memory`: for the first evaluation.
     - `convergence`: what counts as such.
     - `scale`: what S is compared with in these tests, if it is no sum of squares, and
       may be negative."""
-    size = 1 + theta.shape[0]
+    shapes = jax.eval_shape(linearise, theta, memory)[0]
     state = _State(
         theta,
         theta,
-        NormalEquations(jnp.full((size, size), jnp.inf), jnp.zeros(quantities)),
+        jnp.asarray(jnp.inf),
+        jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes),
         jnp.asarray(1e-3),
         jnp.asarray(2.0),
         jnp.asarray(1.0),
+        jnp.asarray(0),
         jnp.asarray(0),
         jnp.asarray(_RUNNING),
         memory,
@@ -145,7 +206,8 @@ def minimise(
 
     state = lax.while_loop(is_running, iterate, state)
     status = jnp.where(state.status == _RUNNING, LIMIT, state.status)
-    return MinimiserResult(state.theta, state.normal, state.evaluations, status)
+    normal = state.normal.equations(jnp.isfinite(state.S))
+    return MinimiserResult(state.theta, normal, state.evaluations, status)
 
 
 def _update(
@@ -154,13 +216,12 @@ def _update(
     convergence: Convergence,
     scale: jax.Array | None,
     state: _State,
-    trial_normal: NormalEquations,
+    trial_normal: Any,
 ) -> _State:
     """Accept or reject the trial point, adapt the damping, test for convergence, and
     propose the next trial point."""
-    before = state.normal.gram[0, 0]
-    finite = jnp.all(jnp.isfinite(trial_normal.gram))
-    after = jnp.where(finite, trial_normal.gram[0, 0], jnp.inf)
+    before = state.S
+    after = jnp.where(trial_normal.is_finite, trial_normal.S, jnp.inf)
     accepted = after < before
     is_first = state.evaluations == 0
     gain = (before - after) / state.predicted
@@ -172,8 +233,10 @@ def _update(
     normal = jax.tree.map(
         lambda new, old: jnp.where(accepted, new, old), trial_normal, state.normal
     )
-    S = normal.gram[0, 0]
+    S = jnp.where(accepted, after, before)
     size = S if scale is None else scale
+    is_slow = accepted & (before - after < convergence.slow * size)
+    slow = jnp.where(is_slow, state.slow + 1, jnp.where(accepted, 0, state.slow))
     proposal = _propose(box, theta, normal, damping, size)
     stuck = (damping > _LARGEST_DAMPING) | jnp.all(proposal.trial == theta)
     status = jnp.select(
@@ -182,19 +245,22 @@ def _update(
             S <= tiny,
             proposal.cosine <= _COSINE_TOLERANCE,
             accepted & (proposal.predicted_undamped <= convergence.reduction * size),
+            slow >= _SLOW_STEPS,
             stuck & (proposal.predicted_undamped <= convergence.hidden * size),
             stuck,
         ],
-        [NO_START, EXACT, GRADIENT, STEP, STEP, STUCK],
+        [NO_START, EXACT, GRADIENT, STEP, SLOW, STEP, STUCK],
         _RUNNING,
     )
     return state._replace(
         theta=theta,
         trial=proposal.trial,
+        S=S,
         normal=normal,
         damping=damping,
         growth=growth,
         predicted=jnp.maximum(proposal.predicted, 1e-300),
+        slow=slow,
         evaluations=state.evaluations + 1,
         status=status,
     )
@@ -209,16 +275,13 @@ class _Proposal(NamedTuple):
     cosine: Any  # the largest between the residuals and a column of the Jacobian
 
 
-def _propose(box: Box, theta, normal: NormalEquations, damping, size) -> _Proposal:
+def _propose(box: Box, theta, normal: Any, damping, size) -> _Proposal:
     """The damped step from `theta`, clipped to the bounds. `size` is that of S.
 
     The equations are solved in the scaled variables D theta, in which J^T J has a unit
     diagonal."""
-    gradient = normal.gram[0, 1:]
-    information = normal.gram[1:, 1:]
-    index = jnp.arange(theta.shape[0])
-    on_diagonal = index[:, None] == index
-    D = jnp.sqrt(jnp.sum(jnp.where(on_diagonal, information, 0.0), axis=1))
+    gradient = normal.gradient
+    D = jnp.sqrt(normal.diagonal)
     outwards = ((theta <= box.lower) & (gradient > 0)) | (
         (theta >= box.upper) & (gradient < 0)
     )
@@ -227,21 +290,17 @@ def _propose(box: Box, theta, normal: NormalEquations, damping, size) -> _Propos
     free = ~(outwards | box.held | is_negligible)
     D = jnp.where(D > 0, D, 1.0)
     scaled_gradient = jnp.where(free, gradient / D, 0.0)
-    scaled_matrix = jnp.where(free[:, None] & free, information / (D[:, None] * D), 0.0)
-
-    def solve(damping):
-        added = jnp.where(free, damping, 1.0)
-        matrix = scaled_matrix + jnp.where(on_diagonal, added[:, None], 0.0)
-        return _solve(matrix, -scaled_gradient)
+    scaled = normal.scaled(D, free)
 
     def predicted_reduction(step):
-        curvature = jnp.sum(step[:, None] * scaled_matrix * step[None, :])
-        return -(2 * jnp.sum(scaled_gradient * step) + curvature)
+        return -(2 * jnp.sum(scaled_gradient * step) + scaled.curvature(step))
 
-    trial = jnp.clip(theta + solve(damping) / D, box.lower, box.upper)
+    step = scaled.solve(damping, -scaled_gradient)
+    trial = jnp.clip(theta + step / D, box.lower, box.upper)
     trial = jnp.where(free, trial, theta)
     cosine = jnp.max(jnp.abs(scaled_gradient)) / jnp.sqrt(size)
-    undamped = -jnp.sum(scaled_gradient * solve(jnp.minimum(damping, 1e-9)))
+    full_step = scaled.solve(jnp.minimum(damping, 1e-9), -scaled_gradient)
+    undamped = -jnp.sum(scaled_gradient * full_step)
     return _Proposal(trial, predicted_reduction((trial - theta) * D), undamped, cosine)
 
 

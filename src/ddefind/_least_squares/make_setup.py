@@ -15,6 +15,7 @@ from .._data.data import Data
 from .._problem.delays import delay_count, is_delay
 from .._problem.free_parameters import FreeParameters
 from .._problem.history import frequency_fields
+from .._problem.network_weights import weights_of
 from .._problem.parameters import Parameter, find, free_parameters, parameter_vector
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
@@ -28,6 +29,7 @@ from .noise_setup import bound_noise, make_likelihood
 from .normal_equations import LeastSquaresModel, MeshPlan
 from .prior_equations import Priors
 from .setup import STEPS_PER_RECORD, FitSetup
+from .weight_widths import weight_widths
 
 # One delay for which the user allows less than this share of the record is solved on a
 # mesh, whose steps have nothing to do with it.
@@ -67,7 +69,7 @@ def make_setup(
     bound_noise(problem, data, free, lower, upper, guess)
     is_inside = (lower <= guess) & (guess <= upper)
     guess = np.where(is_inside, guess, np.nan)
-    priors = _priors(parameters, free)
+    priors = _priors(parameters, free, weights_of(problem, free.names))
     # Levenberg-Marquardt enforces the bounds itself, on untransformed values. Here they
     # are left out: the model is a constant of the compiled programs, which fits with
     # other bounds can then use as well.
@@ -138,18 +140,20 @@ def _is_frequency(problem: Problem, free: FreeParameters) -> np.ndarray:
 
 
 def _priors(
-    parameters: Mapping[str, Any] | None, free: FreeParameters
+    parameters: Mapping[str, Any] | None, free: FreeParameters, weights: list[int]
 ) -> Priors | None:
-    """The priors of the free values; None if no parameter has one."""
+    """The priors of the free values; None if no parameter has one. The `weights` of
+    networks have a Gaussian one of zero mean, unless the user gives another."""
     given = {
         key: parameter.prior
         for key, parameter in (parameters or {}).items()
         if isinstance(parameter, Parameter) and parameter.prior is not None
     }
-    if not given:
+    if not given and not weights:
         return None
     size = len(free.names)
     mean, weight, log = np.zeros(size), np.zeros(size), np.zeros(size, bool)
+    weight[weights] = weight_widths(free, weights) ** -2
     for key, prior in given.items():
         for element in find(key, list(free.arrays)):
             j = free.source[element]

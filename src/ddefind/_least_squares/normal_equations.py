@@ -6,14 +6,13 @@ quantity i at time $t_j$:
 $$S(\theta) = \sum_{j,i} w_{ji}\,\bigl(\hat x_i(t_j; \theta) - x_{ji}\bigr)^2
   + \text{priors}, \qquad w_{ji} = 1 / \mathrm{sd}_{ji}^2.$$
 
-`LeastSquaresModel` holds what all fits of one problem share, `StartTask` what belongs
-to one start. `normal_equations` evaluates S and its linearisation, `fit_one` minimises
-S from one start, and `fit_block` does so for a block of starts in one compiled
-program. In a study S is the sum over its experiments: see `experiments.py`."""
+`LeastSquaresModel` holds what all fits of one problem share. `normal_equations`
+evaluates S and its linearisation. In a study S is the sum over its experiments: see
+`experiments.py`."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -37,20 +36,17 @@ from .adaptive_sensitivity import AdaptiveSensitivity, AdaptiveSteps, adaptive_s
 from .experiments import Experiments, pick
 from .guide import Guide, GuidedRhs
 from .huber import clipped_variance, huber_rows
-from .levenberg_marquardt import (
-    Box,
-    Convergence,
-    MinimiserResult,
-    NormalEquations,
-    minimise,
-)
+from .levenberg_marquardt import Convergence, NormalEquations
 from .likelihood import Likelihood, likelihood_equations
 from .mesh_sensitivity import MeshSensitivity
 from .prior_equations import Priors, prior_gram
 from .sensitivity import AbstractSensitivity, Extended
 
-# Residuals of 1e-12 of the data are rounding errors; this is the square of it.
-_ROUNDING = 1e-24
+# With more free values than this the Jacobian is stored: see `stored_rows.py`.
+_MANY_VALUES = 40
+# Convergence of the weights of networks, whose single values mean nothing: along curved
+# valleys S becomes lower by ever less.
+_FOR_NETWORKS = Convergence(reduction=1e-6, hidden=1e-5, slow=2e-5)
 
 
 @final
@@ -112,6 +108,11 @@ class LeastSquaresModel(eqx.Module):
             return function(self.part(e), end, study.local(e, theta), *own)
 
         return lax.map(one, jnp.arange(study.count))
+
+    @property
+    def stores_rows(self) -> bool:
+        """Whether there are so many free values that the Jacobian is stored."""
+        return self.likelihood is None and len(self.free.names) > _MANY_VALUES
 
     @property
     def observes(self) -> bool:
@@ -188,9 +189,12 @@ class LeastSquaresModel(eqx.Module):
         """What counts as convergence of a fit with these steps. Adaptive steps change
         from one evaluation to the next, so that S is only as smooth as its tolerance
         is small."""
+        if self.stores_rows and self.priors is not None:
+            return _FOR_NETWORKS
         if not isinstance(steps, AdaptiveSteps):
             return Convergence()
-        rtol = steps.rtol(self.solver)
+        # The experiments of a study have the same tolerance.
+        rtol = jnp.max(steps.rtol(self.solver))
         return Convergence(rtol, 1000 * rtol)
 
     @property
@@ -225,24 +229,6 @@ class MeshPlan(eqx.Module):
 def _with_rhs(problem: Problem, rhs: Any) -> Problem:
     """The problem, or a part of it, with another right-hand side."""
     return eqx.tree_at(lambda p: p.rhs, problem, rhs, is_leaf=lambda v: v is None)
-
-
-class StartTask(NamedTuple):
-    """One start of a fit: where it begins, its bounds, its data and its step size.
-
-    The solver takes `n` steps per delay, or `rate` steps per unit of time where that
-    is more. The number of steps that a `rate` gives changes with the delay from one
-    iteration to the next, which makes S slightly discontinuous. A positive `rate`
-    therefore serves short preliminary fits only; refinements to convergence use
-    rate = 0. On a mesh the solver takes `n` steps in the record, and no `rate` is
-    needed."""
-
-    theta: Any  # [p]
-    box: Box
-    points: Points
-    n: Any
-    rate: Any
-    limit: Any  # the largest number of evaluations
 
 
 def normal_equations(
@@ -324,36 +310,6 @@ def _sum_of_squares(
     return sensitivity.visit(points, rows, memory, add, _no_equations(theta, points))
 
 
-def fit_one(
-    model: LeastSquaresModel, task: StartTask, capacity: int
-) -> MinimiserResult:
-    """Minimise the sum of squares of one task, inside a compiled program.
-
-    `capacity` is the number of rows of the solver's memory, which limits the steps."""
-    values, weights = jnp.asarray(task.points.values), task.points.weights
-    steps = model.steps(task.theta, task.n, task.points.times[-1], capacity)
-
-    def linearise(theta, memory):
-        own = _at_least(model, task, theta, steps, capacity)
-        return normal_equations(model, theta, task.points, own, memory)
-
-    tiny = _ROUNDING * jnp.sum(weights * values**2)
-    scale = None
-    if model.likelihood is not None:
-        tiny, scale = -jnp.inf, jnp.sum(model.likelihood.count)
-    return minimise(
-        linearise,
-        task.theta,
-        task.box,
-        task.limit,
-        values.shape[1],
-        tiny,
-        work_buffer(model, task.theta, steps, capacity),
-        model.convergence(steps),
-        scale,
-    )
-
-
 def work_buffer(
     model: LeastSquaresModel, theta: jax.Array, steps: Any, capacity: int
 ) -> Any:
@@ -363,33 +319,3 @@ def work_buffer(
         local = model.experiments.local(0, theta)
         return work_buffer(model.part(0), local, pick(steps, 0), capacity)
     return model.marching(theta, steps, 0.0).memory(capacity)
-
-
-def _at_least(
-    model: LeastSquaresModel, task: StartTask, theta: jax.Array, steps, capacity: int
-):
-    """The steps of a task, with as many per delay as its `rate` asks for."""
-    if isinstance(steps, Mesh | AdaptiveSteps):
-        return steps
-    if model.experiments is not None:
-        return model.for_each_part(
-            lambda part, _, local, own: _at_least(part, task, local, own, capacity),
-            theta,
-            steps,
-        )
-    sensitivity = model.sensitivity(theta, steps, 0.0)
-    assert isinstance(sensitivity, Extended)
-    tau = sensitivity.tau(sensitivity.join(theta))
-    by_rate = jnp.minimum(jnp.ceil(task.rate * tau), capacity - 4)
-    return jnp.maximum(steps, by_rate.astype(int))
-
-
-@eqx.filter_jit
-def fit_block(
-    model: LeastSquaresModel, tasks: StartTask, capacity: int
-) -> MinimiserResult:
-    """Minimise a block of tasks, one after the other in one compiled program.
-
-    Every array of `tasks` has a first axis over the tasks. A task whose `limit` is zero
-    costs nothing; such tasks fill up the last block."""
-    return lax.map(lambda task: fit_one(model, task, capacity), tasks)

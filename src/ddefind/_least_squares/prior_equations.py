@@ -18,15 +18,25 @@ class Priors(NamedTuple):
     log: Any  # [p], boolean
 
 
-def prior_gram(priors: Priors, theta: jax.Array) -> jax.Array:
-    """What the priors add to `NormalEquations.gram`; NaN where a value with a
-    log-normal prior is not positive."""
+def prior_terms(
+    priors: Priors, theta: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """What the priors add to S, to J^T r and to the diagonal of J^T J; NaN where a
+    value with a log-normal prior is not positive."""
     size = jnp.where(priors.log, jnp.where(theta > 0, theta, jnp.nan), 1.0)
     deviation = jnp.where(priors.log, jnp.log(size), theta) - priors.mean
     weight = priors.weight
     deviation = jnp.where(weight > 0, deviation, 0.0)
     slope = jnp.where(weight > 0, 1 / size, 0.0)
-    corner = jnp.sum(weight * deviation**2)[None, None]
-    side = (weight * deviation * slope)[None]
-    square = jnp.diag(weight * slope**2)
-    return jnp.block([[corner, side], [side.T, square]])
+    return (
+        jnp.sum(weight * deviation**2),
+        weight * deviation * slope,
+        weight * slope**2,
+    )
+
+
+def prior_gram(priors: Priors, theta: jax.Array) -> jax.Array:
+    """What the priors add to `NormalEquations.gram`."""
+    corner, side, diagonal = prior_terms(priors, theta)
+    corner, side = corner[None, None], side[None]
+    return jnp.block([[corner, side], [side.T, jnp.diag(diagonal)]])

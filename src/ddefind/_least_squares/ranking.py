@@ -1,5 +1,5 @@
-"""How minima are ranked: by the sum of squares, and by what is plausible where the data
-cannot tell them apart.
+r"""How minima are ranked: by the sum of squares, and by what is plausible where the
+data cannot tell them apart.
 
 *Long delays.* If the data oscillate, a delay and the same delay plus one period predict
 nearly the same; and the longer a delay is, the more of the record the free history can
@@ -13,6 +13,11 @@ many of them some always follow the noise better than the true one does. A histo
 completes c full cycles within a delay, with c above `_SLOW_CYCLES`, must lower
 chi-square by `_FAST_PENALTY` (1 + log2(c / `_SLOW_CYCLES`)): so much does the best of
 as many frequencies by chance.
+
+*Networks.* A network with a few more turns follows the noise better at another delay.
+Fits with networks are compared by their evidence, the probability of the data averaged
+over the weights (Laplace's approximation): twice its negative logarithm is
+$S + \log\det H$ with the Hessian H of S / 2, up to a constant.
 
 Within a minimum the estimates are those of plain least squares."""
 
@@ -37,12 +42,23 @@ def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
     is_fast = setup.is_frequency & has_influence & (excess > 1)
     penalty = _FAST_PENALTY * (1 + np.log2(np.where(is_fast, excess, 1.0)))
     scores = fits.loss / unit + np.sum(np.where(is_fast, penalty, 0.0), axis=1)
+    if setup.has_networks:
+        scores += _log_determinants(fits)
     delay = setup.delay(fits.theta)
     is_on_bound = np.any((fits.theta <= setup.lower) | (fits.theta >= setup.upper), 1)
     is_shorter = delay[None, :] < delay[:, None] / 2
     ties = scores[None, :] < scores[:, None] + _TIED
     is_long = np.any(is_shorter & ties & ~is_on_bound, axis=1)
     return scores + _TIED * is_long
+
+
+def _log_determinants(fits: RefinedFits) -> np.ndarray:
+    """log det H of each fit; zero where there is none, so that its loss decides."""
+    found = np.zeros(len(fits.theta))
+    for row in np.flatnonzero(np.isfinite(fits.gram).all(axis=(1, 2))):
+        sign, found[row] = np.linalg.slogdet(fits.gram[row, 1:, 1:])
+        found[row] = found[row] if sign > 0 else 0.0
+    return found
 
 
 def slow_frequency_limit(setup: FitSetup, theta: np.ndarray) -> np.ndarray:

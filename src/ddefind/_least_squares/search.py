@@ -19,6 +19,7 @@ from .._loss.path_costs import Points
 from .batches import RefinedFits, refine, refine_promising
 from .distinct_fits import Minimum, distance, distinct_minima, keep_distinct
 from .explore import FIRST_LOOK, SECOND_LOOK, explore
+from .explore_networks import explore_networks
 from .kinks import settle
 from .levenberg_marquardt import KINK
 from .noise_levels import given_noise, noise_from_residuals
@@ -99,7 +100,11 @@ def _improving_results(
     given = given_noise(setup.data)
     noise = rough_noise(setup.data) if given is None else given
     points = setup.points(noise)
-    looks = explore(setup, starts, seed, points, noise, known)
+    if setup.has_networks:
+        found = explore_networks(setup, starts, seed, points, noise)
+        looks = ((fits, count, FIRST_LOOK) for fits, count in found)
+    else:
+        looks = explore(setup, starts, seed, points, noise, known)
     for fits, start_count, phase in looks:
         yield _result(setup, fits, points, noise, start_count)
         report(phase, fits)
@@ -199,14 +204,15 @@ def _result(
 def _reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
     """Estimate the noise from the residuals of the best fit, repeat the fits with the
     new weights, and so on until the noise levels no longer change."""
+    tolerance, most = (1e-2, 2) if setup.has_networks else (1e-4, 6)
     points, before = None, None
     for _ in range(20):
         best = fits.take([int(np.argmin(score(setup, fits)))])
         noise = noise_from_residuals(setup, best)
-        if before is not None and np.all(np.abs(noise / before - 1) < 1e-4):
+        if before is not None and np.all(np.abs(noise / before - 1) < tolerance):
             break
         points = setup.points(noise)
-        fits = keep_distinct(setup, fits, 6)
+        fits = keep_distinct(setup, fits, most)
         refined = refine(setup, fits.theta, points, setup.steps(fits.theta))
         fits = replace(refined, starts=fits.starts)
         before = noise
@@ -226,7 +232,7 @@ def _halve_steps(
     Several fits are taken along first, because a minimum may exist with coarse steps
     only. Returns these fits, the best one with its final steps, and how far that one
     moved when its step was halved for the last time, in joint standard errors."""
-    fits = keep_distinct(setup, fits, _SURVIVORS)
+    fits = keep_distinct(setup, fits, 2 if setup.has_networks else _SURVIVORS)
     n = 2 * setup.steps(fits.theta)
     finer = refine_promising(setup, fits.theta, points, n)
     finer = replace(finer, starts=fits.starts)

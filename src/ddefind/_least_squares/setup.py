@@ -20,6 +20,7 @@ from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
 from .._problem.general_delays import is_general, typical_delays
 from .._problem.joint_parameters import JointParameters
+from .._problem.network_weights import weights_of
 from .._problem.problem import Problem
 from .adaptive_sensitivity import COARSE, USUAL
 from .degrees_of_freedom import degrees_of_freedom, residual_variance
@@ -121,6 +122,23 @@ class FitSetup:
             if isinstance(value, float) and all(each[name] == value for each in local):
                 known[name] = value
         return known
+
+    @cached_property
+    def is_weight(self) -> np.ndarray:
+        """Which free values are weights of networks."""
+        found = np.zeros(len(self.lower), bool)
+        if self.joint is not None:
+            for part, place in zip(self.parts, self.joint.place):
+                found[place[part.is_weight & (place >= 0)]] = True
+            return found
+        model = self.model
+        found[weights_of(eqx.combine(model.learned, model.fixed), model.free.names)] = 1
+        return found
+
+    @property
+    def has_networks(self) -> bool:
+        """Whether weights of networks are learned."""
+        return bool(self.is_weight.any())
 
     # The delays and the solver's steps.
 
@@ -238,9 +256,10 @@ class FitSetup:
     @property
     def has_few_values(self) -> np.ndarray:
         """For each of several quantities, whether it has no more values than there are
-        parameters, so that its residuals say nothing about its noise."""
-        count = np.isfinite(self.data.x).sum(axis=0)
-        return (count > 0) & (count <= len(self.lower)) & (len(count) > 1)
+        parameters beside the weights of networks, so that its residuals say nothing
+        about its noise."""
+        count, named = np.isfinite(self.data.x).sum(axis=0), np.sum(~self.is_weight)
+        return (count > 0) & (count <= named) & (len(count) > 1)
 
     @cached_property
     def quantity_curve(self) -> Curve | None:
@@ -268,12 +287,16 @@ class FitSetup:
 
     @cached_property
     def units(self) -> NaturalUnits | None:
-        """The natural sizes of the free values; None without a smooth curve, or if the
-        delays are more than numbers."""
+        """The natural sizes of the free values; None without a smooth curve, if the
+        delays are more than numbers, or with networks, which have their own units."""
         if self.joint is not None:
             return joint_units(self.joint, [part.units for part in self.parts])
         curve, model = self.quantity_curve, self.model
-        if curve is None or is_general(eqx.combine(model.learned.tau, model.fixed.tau)):
+        if (
+            curve is None
+            or self.has_networks
+            or is_general(eqx.combine(model.learned.tau, model.fixed.tau))
+        ):
             return None
         return natural_units(model, curve, self.data.T, self.measured)
 
@@ -310,16 +333,16 @@ class FitSetup:
     def weights_are_absolute(self) -> bool:
         """Whether the weights are absolute, so that the sum of squares is a chi-square:
         the noise is given, or (in a robust fit) was estimated from clipped residuals,
-        or has a model. Otherwise the variance of the residuals is estimated from the
-        sum of squares."""
+        or (with networks) from effective degrees of freedom, or has a model. Otherwise
+        the variance of the residuals is estimated from the sum of squares."""
         given = self.data.sd, self.model.huber, self.model.likelihood
-        return any(each is not None for each in given)
+        return any(each is not None for each in given) or self.has_networks
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom with every free parameter counted as determined; see
-        `degrees_of_freedom.py`."""
-        free = len(self.lower) - noise_count(self.model.free)
+        """Degrees of freedom with every free parameter but weights counted as
+        determined; see `degrees_of_freedom.py`."""
+        free = int(np.sum(~self.is_weight)) - noise_count(self.model.free)
         return degrees_of_freedom(self.count, determined=free)
 
     def residual_variance(self, loss: float) -> float:

@@ -47,6 +47,8 @@ def another_solver(
     best = result.best
     if not np.isfinite(best.loss[0]):
         return with_solver(Radau())
+    if setup.has_networks:
+        return None  # The priors keep networks from becoming stiff.
     points, stiff = result.points, None
     for theta, held in _walls(setup, result):
         stiff = stiff or with_solver(Radau())

@@ -23,6 +23,8 @@ from .setup import FitSetup
 _TRIES = 4
 # One start in this many is not matched.
 _UNMATCHED_EVERY = 4
+# How precisely the slopes of the curve count as known beside the priors of weights.
+_SLOPE_ERROR = 0.05
 
 
 def matched_starts(
@@ -172,11 +174,14 @@ def _draw_value(
 def _targets(setup: FitSetup, theta: np.ndarray, noise: np.ndarray) -> MatchingTarget:
     """What gradient matching compares each row of `theta` with. In a study the arrays
     have a second axis over the experiments."""
+    precision = _SLOPE_ERROR**-2 if setup.has_networks else 1.0
     targets = []
     for e, part in enumerate(setup.parts):
         assert part.curve is not None
         delays = part.delays(setup.local(theta, e))
-        targets.append(matching_targets(part.curve, part.data.T, delays, noise))
+        targets.append(
+            matching_targets(part.curve, part.data.T, delays, noise, precision)
+        )
     if setup.joint is None:
         return targets[0]
     return jax.tree.map(lambda *arrays: np.stack(arrays, axis=1), *targets)
@@ -201,11 +206,15 @@ def match_starts(
     held = held | np.isin(free_values, setup.model.free.delays)
     held = held | ~np.isin(free_values, setup.model.direct)
     box = setup.box(len(theta), held)
+    priors = setup.model.priors if setup.has_networks else None
 
     def match_rows(rows: np.ndarray):
         filled = np.resize(rows, BLOCK_SIZE)
-        tasks = jax.tree.map(lambda a: a[filled], (theta, box, targets))
-        result = jax.tree.map(np.asarray, match_block(setup.model, *tasks))
+        own, own_box, own_targets = jax.tree.map(
+            lambda a: a[filled], (theta, box, targets)
+        )
+        found = match_block(setup.model, own, own_box, own_targets, priors)
+        result = jax.tree.map(np.asarray, found)
         needed = result.theta, result.status, result.normal.gram[:, 0, 0]
         return jax.tree.map(lambda a: a[: len(rows)], needed)
 

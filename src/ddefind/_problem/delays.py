@@ -98,6 +98,16 @@ def delay_vector(tau: Any) -> jax.Array:
     return jnp.stack(jax.tree.leaves(delay_values(tau)))
 
 
+def constant_delays(tau: Any) -> dict[str, float]:
+    """The delays that are numbers, or computed of parameters alone, by name."""
+    leaves = jax.tree.leaves(tau, is_leaf=is_delay)
+    return {
+        name: float(leaf() if isinstance(leaf, AbstractConstantDelay) else leaf)
+        for name, leaf in zip(delay_names(tau), leaves)
+        if not is_delay(leaf) or isinstance(leaf, AbstractConstantDelay)
+    }
+
+
 def longest_delay(tau: Any) -> float:
     """The longest of the delays, whose values are known."""
     return max(float(value) for value in jax.tree.leaves(delay_values(tau)))

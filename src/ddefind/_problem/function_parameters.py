@@ -20,6 +20,7 @@ import numpy as np
 
 from .._util.arrays import as_parameter, is_parameter
 from .inputs import inputs_in
+from .network import networks_in
 
 _COMPILED = type(jax.jit(lambda: None))
 
@@ -129,7 +130,8 @@ def _learned(default: Any) -> Any:
         return as_parameter(default)
     module = jax.tree.map(_as_array_if_number, default)
     has_parameters = any(map(is_parameter, jax.tree.leaves(module)))
-    return module if has_parameters or inputs_in(module) else None
+    belongs = has_parameters or inputs_in(module) or networks_in(module)
+    return module if belongs else None
 
 
 def _is_number(value: Any) -> bool:

@@ -195,16 +195,18 @@ class Neural(AbstractHistory):
     network: Network
 
     def __init__(self, d: int, width: int = 16, depth: int = 2, *, seed: int = 0):
-        self.network = Network(1, d, width, depth, seed=seed)
+        self.network = Network(width, depth, outputs=d, seed=seed).sized(1)
 
-    def arguments(self) -> dict[str, int]:
-        """The arguments with which the constructor makes a network of the same shapes.
-
-        They are `d`, `width` and `depth`. A saved fit stores them, because unlike the
-        arguments of other histories they cannot be read from the fields.
-        """
-        network = self.network
-        return {"d": network.outputs, "width": network.width, "depth": network.depth}
+    @classmethod
+    def of(cls, network: Network, d: int) -> "Neural":
+        """The history of d components that a network of time is."""
+        if network.outputs not in (1, d):
+            raise ValueError(
+                f"`history` is a network with {network.outputs} outputs, but the state "
+                f"has {d} components. Leave out `outputs`: it gets as many as it needs."
+            )
+        network = network if network.weights else network.sized(1, d)
+        return eqx.tree_at(lambda history: history.network, cls(d, 1, 0), network)
 
     def __call__(self, t: jax.Array) -> jax.Array:
-        return self.network(jnp.reshape(t, (1,)))
+        return self.network(t)

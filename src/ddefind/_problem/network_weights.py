@@ -5,19 +5,22 @@ An array belongs to a network if it is inside of a `Network`, of a layer of
 in the same way, whatever it is."""
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 
 from .._util.arrays import is_parameter
-from .network import Network
+from .free_parameters import ParameterArray
+from .network import Network, is_network
 from .parameter_names import name_parts, parameter_arrays
 from .problem import Problem
 
 # An array with more elements than this does not stand in a table.
 _MANY = 30
+# How the name of a network begins, as opposed to that of a large array.
+_NETWORK = "network "
 # The parts of a problem, which are left out of the name of what is inside.
 _PARTS = ("rhs", "history", "initial", "observe")
 
@@ -53,12 +56,62 @@ def networks_of(problem: Problem, names: Sequence[str]) -> Networks:
     return {owner: tuple(indices) for owner, indices in found.items()}
 
 
-def count_weights(networks: Networks) -> list[str]:
-    """A line for each network: "network `g`: 33 weights"."""
-    return [
-        f"{owner}: {len(indices)} {'weights' if owner[0] == 'n' else 'elements'}"
-        for owner, indices in networks.items()
-    ]
+def weights_of(problem: Problem, names: Sequence[str]) -> list[int]:
+    """The indices of all weights of networks in `names`."""
+    networks = networks_of(problem, names).items()
+    return [j for owner, js in networks if owner.startswith(_NETWORK) for j in js]
+
+
+def count_weights(
+    networks: Networks, determined: Mapping[str, float] | None = None
+) -> list[str]:
+    """A line for each network: "network `g`: 33 weights"; or, if it is known how many
+    of them are `determined`, "network `g`: 6 of 33 weights determined by the data"."""
+    lines = []
+    for owner, indices in networks.items():
+        what = "weights" if owner.startswith(_NETWORK) else "elements"
+        count = f"{len(indices)} {what}"
+        if determined is not None and owner in determined:
+            count = f"{determined[owner]:.0f} of {count} determined by the data"
+        lines.append(f"{owner}: {count}")
+    return lines
+
+
+class NamedNetwork(NamedTuple):
+    """A network of a problem, its number among them, and the arrays of its weights."""
+
+    network: Network
+    number: int
+    arrays: tuple[ParameterArray, ...]
+
+
+def named_networks(problem: Problem) -> dict[str, NamedNetwork]:
+    """The networks of a problem by their names, as tables have them. Where two would
+    have the same name, they have their full ones.
+
+    >>> import ddefind as dd
+    >>> model = dd.equation("x' = NN_a(x(t - tau)) - NN_b(x)")
+    >>> list(named_networks(model.problem(tau=1.0, b=0.5)))
+    ['NN_a', 'NN_b']
+    """
+    parameters = eqx.filter(problem, is_parameter)
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(parameters)[0]]
+    arrays = list(zip(paths, parameter_arrays(problem)))
+    leaves = jax.tree_util.tree_flatten_with_path(problem, is_leaf=is_network)[0]
+    places = [(path, leaf) for path, leaf in leaves if is_network(leaf)]
+    full = [jax.tree_util.keystr(path).lstrip(".") for path, _ in places]
+    short = [_shortened(name) for name in full]
+    found = {}
+    for number, (path, network) in enumerate(places):
+        name = short[number] if short.count(short[number]) == 1 else full[number]
+        own = tuple(array for at, array in arrays if at[: len(path)] == path)
+        found[name] = NamedNetwork(network, number, own)
+    return found
+
+
+def network_name(owner: str) -> str:
+    """The name of a network alone: `g` of "network `g`"."""
+    return owner.partition("`")[2].removesuffix("`")
 
 
 def named_indices(count: int, networks: Networks) -> list[int]:
@@ -89,13 +142,13 @@ def _owner(problem: Problem, path: tuple[Any, ...], name: str) -> str | None:
     for depth, key in enumerate(path):
         if depth > 0 and _is_network(node):
             inside = jax.tree_util.keystr(path[:depth]).lstrip(".")
-            return f"network `{_shortened(inside)}`"
+            return f"{_NETWORK}`{_shortened(inside)}`"
         if hasattr(node, "network_of"):
             inside = node.network_of(key.name)
             if inside is None:
                 return None
             begin = jax.tree_util.keystr(path[:depth]).lstrip(".")
-            return f"network `{_shortened(f'{begin}.{inside}'.rstrip('.'))}`"
+            return f"{_NETWORK}`{_shortened(f'{begin}.{inside}'.rstrip('.'))}`"
         node = _child(node, key)
     return None
 

@@ -17,6 +17,7 @@ from .doses import Doses, make_doses
 from .function_parameters import with_parameters
 from .general_delays import AbstractVaryingDelay, check_general, delayed_states
 from .known_times import KnownTimes, known_times
+from .network_sizes import NetworkParts, sized_parts
 
 
 @final
@@ -52,6 +53,8 @@ class Problem(eqx.Module):
       models, as `{"x": dd.noise.LogNormal()}`. By default it is Gaussian, of one size
       for each quantity.
 
+    `rhs` and `history` may be a `Network`, and any function may contain some.
+
     Every floating-point number and array of JAX in the problem is a parameter, and so
     is a number that is the default of a further argument of a function: `def rhs(x, y,
     tau, t, r=1.0)` has the parameter `r`. An array of NumPy is a table of constants;
@@ -84,14 +87,17 @@ class Problem(eqx.Module):
         doses: Any = None,
         noise: Mapping[str, AbstractNoise] | None = None,
     ):
-        self.rhs = with_parameters("rhs", rhs, ("x", "y", "tau", "t"))
-        self.history = with_parameters("history", history, ("t",))
-        self.tau = as_delays(tau)
+        parts = NetworkParts(
+            with_parameters("rhs", rhs, ("x", "y", "tau", "t")),
+            with_parameters("history", history, ("t",)),
+            as_delays(tau),
+            with_parameters("observe", observe, ("x", "t")),
+        )
+        self.rhs, self.history, self.tau, self.observe = sized_parts(parts)
         if callable(initial):
             self.initial = with_parameters("initial", initial, ("problem",))
         else:
             self.initial = as_vector_parameter(initial)
-        self.observe = with_parameters("observe", observe, ("x", "t"))
         self.switches = switches if callable(switches) else _numbers(switches)
         self.doses = None
         self.noise = None if noise is None else dict(noise)

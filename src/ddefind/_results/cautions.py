@@ -17,9 +17,10 @@ from .._inference.residual_tests import (
     ResidualTest,
     failed,
 )
-from .._least_squares.computed_delays import computed_delays, constant_delays
+from .._least_squares.computed_delays import computed_delays
 from .._least_squares.default_bounds import possible_delays
 from .._least_squares.noise_setup import noise_of
+from .._problem.delays import constant_delays
 from .._problem.history import Constant
 from .._problem.network_weights import named_indices
 from .._util import wording
@@ -81,7 +82,7 @@ def _named(fit: "Estimate") -> list[int]:
 
 
 def _few_values(fit: "Estimate") -> str:
-    count, p = fit.setup.count, len(fit.names)
+    count, p = fit.setup.count, int(np.sum(~fit.setup.is_weight))
     if count > p:
         return ""
     return (
@@ -187,7 +188,7 @@ def _long_delays(fit: "Estimate") -> list[str]:
         f"The delay `{name}` is {delay:.4g}, longer than the record, {record:.4g}: in "
         "all of it the delayed state is the history. The data say at most what that "
         f"was{end}"
-        for name, delay in constant_delays(fit.setup, fit.best).items()
+        for name, delay in constant_delays(fit.problem.tau).items()
         if delay >= record and (fit.model is None or fit.model.delayed)
     ]
 

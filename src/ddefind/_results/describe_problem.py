@@ -18,9 +18,11 @@ from .. import models
 from .._adaptive import methods
 from .._adaptive.methods import AbstractAdaptive
 from .._equation.equation import Equation, equation
+from .._equation.network_names import given_networks
 from .._equation.problem_text import equation_of
 from .._problem import general_delays, history
 from .._problem.delays import AbstractDelay
+from .._problem.network_sizes import NetworkRhs
 from .._problem.problem import Problem, with_noise
 from .._solve import runge_kutta
 from .._solve.runge_kutta import AbstractSolver
@@ -29,6 +31,7 @@ from .._util.errors import ResultError
 from ..noise._gaussian import Given
 from ..noise._read_noise import WORDS
 from .describe_driving import describe_doses, describe_inputs, with_driving
+from .describe_network import describe_network, network_from
 
 
 def _final_classes(module: ModuleType, base: type) -> dict[str, type]:
@@ -48,6 +51,13 @@ _CLASSES = {
     **{f"models.{name}": cls for name, cls in _MODELS.items()},
     **_final_classes(history, history.AbstractHistory),
     **_final_classes(general_delays, AbstractDelay),
+    "NetworkRhs": NetworkRhs,
+}
+# The classes that are made of one network, and how they are made of it.
+_OF_NETWORK = {
+    "models.Neural": models.Neural.of,
+    "Neural": lambda network: history.Neural.of(network, network.outputs),
+    "NetworkRhs": NetworkRhs,
 }
 _NAMES = {cls: name for name, cls in _CLASSES.items()}
 _FIXED_SOLVERS = _final_classes(runge_kutta, AbstractSolver)
@@ -147,6 +157,11 @@ def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation 
         text, observe = described["equation"], described["observe"]
         names = tuple(described.get("inputs", ()))
         model = equation(text, history=past, observe=observe, inputs=names)
+        networks = described.get("networks", {})
+        where = "problem.networks.{}"
+        model = model.with_networks(
+            {n: network_from(where.format(n), a, most) for n, a in networks.items()}
+        )
         model = with_driving(model, described) if "inputs" in described else model
         return model.blank, model
     initial = described["initial"]
@@ -168,6 +183,9 @@ def _describe_equation(model: Equation) -> dict[str, Any] | None:
         return None
     text, observe = model.texts
     found = {"equation": text, "history": past, "observe": observe}
+    if model.network_names:
+        networks = given_networks(model.blank, model.network_names)
+        found["networks"] = {n: describe_network(net) for n, net in networks.items()}
     if not model.inputs and model.doses is None:
         return found
     inputs = describe_inputs(model.given)
@@ -177,14 +195,15 @@ def _describe_equation(model: Equation) -> dict[str, Any] | None:
 
 
 def _describe_module(module: Any) -> dict[str, Any] | None:
-    """The class of a module and the arguments that make one of the same shapes: either
-    those that its method `arguments` gives, or its fields, of which all that are not
+    """The class of a module and the arguments that make one of the same shapes: those
+    of its network, if it is made of one, or its fields, of which all that are not
     arrays must be integers or flags."""
     name = _NAMES.get(type(module))
     if name is None:
         return None
-    if hasattr(module, "arguments"):
-        return {"class": name, "shapes": {}, "arguments": module.arguments()}
+    if name in _OF_NETWORK:
+        arguments = describe_network(module.network)
+        return {"class": name, "shapes": {}, "arguments": arguments}
     values = {field.name: getattr(module, field.name) for field in fields(module)}
     arrays = {key: v for key, v in values.items() if is_parameter(v)}
     others = {key: v for key, v in values.items() if key not in arrays}
@@ -200,10 +219,12 @@ def _rebuild_module(where: str, described: Mapping[str, Any], most: int) -> Any:
     if name not in _CLASSES:
         raise ResultError(f"`{where}.class` is {name!r}, which is not of this package.")
     shapes = {key: shape.tolist() for key, shape in described["shapes"].items()}
+    if name in _OF_NETWORK:
+        # Files that name no inputs have networks of the states, or of time.
+        d = arguments.get("d", 1)
+        inputs = {"inputs": 2 * d if name == "models.Neural" else 1}
+        return _OF_NETWORK[name](network_from(where, inputs | dict(arguments), most))
     sizes = [math.prod(shape) for shape in shapes.values()]
-    if hasattr(_CLASSES[name], "arguments"):
-        d, width, depth = (arguments.get(key, 0) for key in ("d", "width", "depth"))
-        sizes = [d, width * depth, width * d]  # less than a network's weights
     if max(sizes, default=0) > most or min(sizes, default=0) < 0:
         raise ResultError(f"`{where}` has larger arrays than the file has numbers for.")
     # A delay has to be positive; NaN stands for numbers that are not known yet.

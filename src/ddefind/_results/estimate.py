@@ -16,8 +16,9 @@ from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.stability import Stability, stability
 from .._problem.network_weights import named_indices
+from .cautions import cautions
 from .estimate_record import AbstractEstimate
-from .report import as_dict, as_html, as_text, table
+from .report import as_dict, as_html, as_text, cells, sentences, table
 from .save import estimate_content
 
 
@@ -142,6 +143,21 @@ class Estimate(AbstractEstimate):
         standard error and, unless they were left out, its interval and verdict. None
         stands where there is no number."""
         return table(self)
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The printed table, with its header."""
+        return cells(self)
+
+    def sentences(self) -> list[str]:
+        """What is printed below the table."""
+        return sentences(self)
+
+    def doubts(self) -> list[str]:
+        """Those of the sentences that warn of something."""
+        found = [] if self.status.ok else [self.message]
+        if self.assessment is not None and self.study is None:
+            found += cautions(self, self.assessment)
+        return found
 
     def file_content(self) -> dict[str, Any]:
         """What `save` writes, as plain words and numbers."""

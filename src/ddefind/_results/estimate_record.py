@@ -1,6 +1,8 @@
 """The record of a fit by least squares: the estimates, how precise they are, and what
 tests say of them."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
@@ -19,6 +21,7 @@ from .._inference.assessment import (
 )
 from .._inference.bootstrap import check_level
 from .._inference.covariance import Uncertainty
+from .._inference.determined_weights import determined_weights
 from .._inference.disturbed import (
     assess_disturbed,
     disturbed_criteria,
@@ -31,15 +34,22 @@ from .._inference.identifiability import Verdict
 from .._inference.information_criteria import Criteria, criteria, likelihood_criteria
 from .._inference.profile import Profile
 from .._inference.profile_intervals import profiles
+from .._inference.profile_likelihood import FoundEnds
 from .._inference.residual_tests import ResidualTest, failed
 from .._least_squares.search import Minimum, SearchResult
 from .._least_squares.setup import FitSetup
 from .._problem.problem import Problem
 from .._shooting.process_noise import ProcessNoise
 from .._solve.solution import Solution
+from .._util.progress import Progress, Reporter
 from .experiment_view import experiment_view
 from .limits import limits
 from .result import AbstractFit
+
+# How progress is shown: by a callback, by a bar (True), or not at all (False).
+Shown = bool | Callable[[Progress], None] | None
+# Intervals that take so many seconds have no bar.
+_PATIENCE = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,16 +104,6 @@ class AbstractEstimate(AbstractFit):
             raise ValueError(f"There is no fit: {self.message}")
 
     @property
-    def state_names(self) -> tuple[str, ...]:
-        """What the states are called."""
-        d = self.problem.dimension
-        if self.model is not None:
-            return self.model.states
-        if self.problem.observe is None:
-            return self.data.names
-        return ("x",) if d == 1 else tuple(f"x[{i}]" for i in range(d))
-
-    @property
     def noise(self) -> dict[str, float]:
         """The standard deviation of the noise of each measured quantity, as given or as
         estimated: from the squares of the residuals over the degrees of freedom. If it
@@ -144,6 +144,14 @@ class AbstractEstimate(AbstractFit):
         whole = self.study.uncertainty
         return Uncertainty(self.setup, self.search_result, whole, place)
 
+    @cached_property
+    def determined_weights(self) -> dict[str, float]:
+        """How many weights of each network the data determine, by the keys of
+        `networks`; the prior determines the others."""
+        if self.study is not None:
+            return self.study.determined_weights
+        return determined_weights(self.uncertainty, self.networks)
+
     @property
     def solution(self) -> Solution:
         """The learned trajectory, at the times of the data."""
@@ -179,9 +187,10 @@ class AbstractEstimate(AbstractFit):
 
     # Intervals, verdicts and tests: from the assessment
 
-    def with_intervals(self, level: float = 0.95) -> Self:
+    def with_intervals(self, level: float = 0.95, progress: Shown = None) -> Self:
         """The same fit with its intervals of the given confidence `level`, verdicts and
-        tests of the residuals, which take some further fits."""
+        tests of the residuals, which take some further fits. `progress` is as in `fit`:
+        by default a terminal has a bar, if it takes more than a second."""
         check_level(level)
         self._check_whole("`with_intervals`")
         if self.assessment is not None and self.assessment.level == level:
@@ -189,8 +198,18 @@ class AbstractEstimate(AbstractFit):
         if self.process is not None:
             assessment = assess_disturbed(self.uncertainty, self.process, level)
         else:
-            assessment = assess(self.uncertainty, level=level)
+            with self._counted_ends(progress) as found:
+                assessment = assess(self.uncertainty, level=level, found=found)
         return replace(self, assessment=assessment)
+
+    @contextmanager
+    def _counted_ends(self, progress: Shown) -> Iterator[FoundEnds]:
+        """Shows how many ends of intervals are found."""
+        tau = float(self.setup.delay(self.best[None])[0])
+        with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
+            yield lambda found, sought: reporter.show_ends(
+                found, sought, self.loss, tau
+            )
 
     @property
     def _assessed(self) -> Assessment:
@@ -221,9 +240,12 @@ class AbstractEstimate(AbstractFit):
         or not determined; and its `reason`."""
         return {verdict.name: verdict for verdict in self._assessed.verdicts}
 
-    def profile(self, name: str, level: float = 0.95) -> Profile:
+    def profile(
+        self, name: str, level: float = 0.95, progress: Shown = None
+    ) -> Profile:
         """The profile likelihood of one parameter, with its interval of the given
-        level. A level other than that of the fit is computed for this parameter."""
+        level. A level other than that of the fit is computed for this parameter, with
+        `progress` as in `with_intervals`."""
         check_level(level)
         self._check_whole("`profile`")
         index = self.setup.model.free.index(name)
@@ -231,7 +253,8 @@ class AbstractEstimate(AbstractFit):
             return self.assessment.profiles[index]
         if self.process is not None:
             return disturbed_profile(self.uncertainty, index, level)
-        return profiles(self.uncertainty, level, [index])[0]
+        with self._counted_ends(progress) as found:
+            return profiles(self.uncertainty, level, [index], found)[0]
 
     @cached_property
     def _values_with_derivatives(self) -> np.ndarray:

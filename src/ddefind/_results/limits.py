@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._util.text_table import format_interval, format_number
+from .._util.text_table import decimals, format_interval, format_number
 
 if TYPE_CHECKING:
+    from .._inference.profile import Profile
     from .estimate_record import AbstractEstimate
 
 # What marks an end that is a bound.
@@ -54,15 +55,41 @@ class Limits(NamedTuple):
 def limits(fit: "AbstractEstimate") -> list[Limits]:
     """The limits of each free parameter of a fit that has intervals."""
     assert fit.assessment is not None
-    setup = fit.setup
-    found = []
-    for j, profile in enumerate(fit.assessment.profiles):
-        low, high = profile.interval
-        low_is_bound = bool(low < setup.lower[j] or np.isneginf(low))
-        low_is_bound &= bool(setup.is_given[0, j])
-        high_is_bound = bool(high > setup.upper[j] or np.isposinf(high))
-        high_is_bound &= bool(setup.is_given[1, j])
-        low = float(setup.lower[j]) if low_is_bound else low
-        high = float(setup.upper[j]) if high_is_bound else high
-        found.append(Limits(low, high, low_is_bound, high_is_bound))
-    return found
+    return [limits_of(fit, profile) for profile in fit.assessment.profiles]
+
+
+def limits_of(fit: "AbstractEstimate", profile: "Profile") -> Limits:
+    """The limits of the parameter whose profile this is."""
+    setup, j = fit.setup, fit.names.index(profile.name)
+    low, high = profile.interval
+    low_is_bound = bool(low < setup.lower[j] or np.isneginf(low))
+    low_is_bound &= bool(setup.is_given[0, j])
+    high_is_bound = bool(high > setup.upper[j] or np.isposinf(high))
+    high_is_bound &= bool(setup.is_given[1, j])
+    low = float(setup.lower[j]) if low_is_bound else low
+    high = float(setup.upper[j]) if high_is_bound else high
+    return Limits(low, high, low_is_bound, high_is_bound)
+
+
+def interval_in_words(fit: "AbstractEstimate", profile: "Profile", level: float) -> str:
+    """The interval of a parameter in a sentence, from its profile at this `level`."""
+    ends, name = limits_of(fit, profile), f"`{profile.name}`"
+    digits = decimals(profile.estimate, fit.standard_errors[profile.name])
+    value, low, high = (
+        format_number(each, digits) for each in (profile.estimate, ends.low, ends.high)
+    )
+    share = f"with {100 * level:g}% confidence"
+    below = f" (its bound is {ends.low:.5g})" if ends.low_is_bound else ""
+    above = f" (its bound is {ends.high:.5g})" if ends.high_is_bound else ""
+    match profile.closed[0] and not below, profile.closed[1] and not above:
+        case _ if np.isnan(ends.low):
+            return f"{name} is {value}. Its profile was not followed."
+        case True, True:
+            return f"{name} is {value}, and {share} between {low} and {high}."
+        case True, False:
+            said = f"{share} above {low}; the data set no upper limit{above}"
+        case False, True:
+            said = f"{share} below {high}; the data set no lower limit{below}"
+        case _:
+            said = f"the data set no lower limit{below} and no upper limit{above}"
+    return f"{name} is {value}, and {said}."

@@ -28,6 +28,7 @@ from .._problem.same_tables import with_same_tables
 from .._shooting.process_noise import ProcessNoise
 from .._util.errors import ResultError, check_instance
 from .._util.text_files import file_name
+from .describe_network import with_scales
 from .describe_problem import rebuild, solver_named, with_described_noise
 from .estimate import Estimate
 from .make_estimate import make_estimate
@@ -111,7 +112,8 @@ def _filled_problem(
     else:
         blank, model = given, None
     blank = with_described_noise(blank, content.get("noise_models"))
-    return _filled(blank, content["parameters"]), model
+    filled = _filled(blank, content["parameters"])
+    return with_scales(filled, content["networks"]), model
 
 
 def _study(content: dict[str, Any], given: Problem | Equation | None) -> Estimate:
@@ -123,7 +125,7 @@ def _study(content: dict[str, Any], given: Problem | Equation | None) -> Estimat
         models.append(model)
     longest = max(part.T for part in saved_data(content).parts)
     alike = tuple(with_same_tables(problems, longest))
-    setup = study_setup(content, alike, setup_of)
+    setup = study_setup(content, alike)
     estimate = _from_setup(content, setup, alike, models[0])
     is_text = all(model is not None for model in models)
     return replace(estimate, models=tuple(models) if is_text else ())
@@ -206,6 +208,8 @@ def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment
     if content["profiles"] is None:
         return None
     profiles = tuple(_profile(profile) for profile in content["profiles"])
+    if [each.name for each in profiles] != list(uncertainty.setup.model.free.names):
+        raise ResultError("`profiles` must be those of the free parameters, in order.")
     saved = content["assessment"]
     if saved is None or saved["verdicts"] is None:
         return assess(uncertainty, profiles)

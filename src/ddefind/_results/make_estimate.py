@@ -22,6 +22,8 @@ _STATUS = {
     levenberg_marquardt.STUCK: Status.stuck,
     levenberg_marquardt.NO_START: Status.no_start,
     levenberg_marquardt.KINK: Status.converged_kink,
+    levenberg_marquardt.SLOW: Status.converged_slowly,
+    levenberg_marquardt.PROBABLE: Status.most_probable,
 }
 
 

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive, Radau
+from .._inference.distinct_minima import distinct_minima
 from .._inference.identifiability import (
     DETERMINED,
     NOT_DETERMINED,
     NOT_JUDGED,
     reasons,
 )
-from .._inference.profile_intervals import SAME_CURVE
 from .._least_squares.noise_setup import noise_of
-from .._least_squares.search import Minimum
 from .._least_squares.setup import FitSetup
-from .._problem.network_weights import count_weights, named_indices, without_weights
+from .._problem.network_weights import (
+    count_weights,
+    named_indices,
+    network_name,
+    without_weights,
+)
 from .._shooting.process_noise import ProcessNoise
 from .._util import wording
 from .._util.json_numbers import nonfinite_as_none
@@ -47,21 +51,31 @@ def as_text(fit: "Estimate") -> str:
     """The table and the sentences as text."""
     if not np.isfinite(fit.loss):
         return fit.message
-    lines = [*table_lines(_cells(fit), left=(0, 3, 4)), *count_weights(fit.networks)]
-    return "\n".join([*lines, "", *_sentences(fit)])
+    counts = count_weights(fit.networks, fit.determined_weights)
+    lines = [*table_lines(cells(fit), left=(0, 3, 4)), *counts]
+    return "\n".join([*lines, "", *sentences(fit)])
 
 
 def as_html(fit: "Estimate") -> str:
     """The same for notebooks."""
     if not np.isfinite(fit.loss):
         return f"<p>{escape(fit.message)}</p>"
-    return html_table(_cells(fit), [*count_weights(fit.networks), *_sentences(fit)])
+    counts = count_weights(fit.networks, fit.determined_weights)
+    return html_table(cells(fit), [*counts, *sentences(fit)])
 
 
 def as_dict(fit: "Estimate") -> dict[str, Any]:
-    """The fit as plain numbers and strings."""
+    """The fit as plain numbers and strings; weights of networks are only counted."""
+    named = named_indices(len(fit.names), fit.networks)
     return {
-        "parameters": fit.values,
+        "parameters": {fit.names[j]: float(fit.best[j]) for j in named},
+        "networks": {
+            network_name(owner): {
+                "weights": len(indices),
+                "determined": fit.determined_weights.get(owner),
+            }
+            for owner, indices in fit.networks.items()
+        },
         "loss": nonfinite_as_none(fit.loss),
         "status": fit.status.name,
         "message": fit.message,
@@ -73,7 +87,7 @@ def as_dict(fit: "Estimate") -> dict[str, Any]:
             {
                 "loss": minimum.loss,
                 "starts": minimum.starts,
-                "parameters": dict(zip(fit.names, minimum.theta.tolist())),
+                "parameters": {fit.names[j]: float(minimum.theta[j]) for j in named},
             }
             for minimum in fit.minima
         ],
@@ -118,7 +132,7 @@ def _rows(fit: "Estimate") -> list[dict[str, Any]]:
     ]
 
 
-def _cells(fit: "Estimate") -> list[tuple[str, ...]]:
+def cells(fit: "Estimate") -> list[tuple[str, ...]]:
     """The printed table, with its header."""
     rows, named = [], named_indices(len(fit.names), fit.networks)
     ends = [] if fit.assessment is None else limits(fit)
@@ -156,7 +170,7 @@ def _has_estimate(fit: "Estimate", j: int) -> bool:
     return all(rises) or verdict.verdict != NOT_DETERMINED
 
 
-def _sentences(fit: "Estimate") -> list[str]:
+def sentences(fit: "Estimate") -> list[str]:
     """What is said below the table."""
     if fit.process is not None:
         lines = [_about_noise(fit), _about_process(fit, fit.process), fit.message]
@@ -258,8 +272,10 @@ def _about_process(fit: "Estimate", process: ProcessNoise) -> str:
 
 
 def _about_minima(fit: "Estimate") -> str:
-    minima = _without_images(fit)
+    minima = distinct_minima(fit.uncertainty)
     starts = "1 start" if fit.starts == 1 else f"{fit.starts} starts"
+    if fit.uncertainty.setup.has_networks:  # Minima in weights mean nothing.
+        return f"{starts}, {fit.seconds:.2g} s."
     text = f"{starts}, {fit.seconds:.2g} s; "
     reached = _reached(minima[0].starts if minima else 0)
     if len(minima) <= 1:
@@ -274,25 +290,6 @@ def _about_minima(fit: "Estimate") -> str:
         f"{text}{len(minima)} minima, the best {reached}, the next {where} in "
         "chi-square."
     )
-
-
-def _without_images(fit: "Estimate") -> list[Minimum]:
-    """The distinct minima. If delays can be exchanged, those that have the values of a
-    better one in another order count as that one. If the data leave a direction free,
-    those with the same sum of squares are places on one curve."""
-    has_curve = bool(np.any(fit.uncertainty.without_influence))
-    same = SAME_CURVE * fit.uncertainty.residual_variance
-    kept: list[Minimum] = []
-    for minimum in fit.search_result.minima:
-        values = np.sort(minimum.theta)
-        for place, other in enumerate(kept):
-            is_image = np.allclose(values, np.sort(other.theta), rtol=1e-3)
-            if (has_curve or is_image) and abs(minimum.loss - other.loss) < same:
-                kept[place] = other._replace(starts=other.starts + minimum.starts)
-                break
-        else:
-            kept.append(minimum)
-    return kept
 
 
 def _reached(starts: int) -> str:

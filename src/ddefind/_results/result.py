@@ -4,17 +4,20 @@ import abc
 import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._equation.equation import Equation
+from .._inference.learned_function import LearnedFunction
 from .._problem.history import time_zero
 from .._problem.network_weights import (
     Networks,
     count_weights,
     named_indices,
+    network_name,
     networks_of,
 )
 from .._problem.problem import Problem
@@ -23,8 +26,10 @@ from .._solve.solution import Solution
 from .._solve.solve import solve
 from .._util.data_frame import frame_of_rows
 from .._util.json_numbers import nonfinite_as_none
+from .._util.text_files import write_whole
 from .._util.text_table import table_lines
 from ..torch._from_torch import TorchParts, to_torch
+from .learned_functions import chosen_function, learned_functions
 from .save import descent_content
 from .saved_file import write_saved
 from .status import Status
@@ -62,6 +67,28 @@ class AbstractFit(abc.ABC):
         4)}. Tables do not list them."""
         return networks_of(self.problem, self.names)
 
+    @cached_property
+    def functions(self) -> dict[str, LearnedFunction]:
+        """The functions that the networks have learned, by the names of these."""
+        return learned_functions(self)
+
+    def function(self, name: str | None = None) -> LearnedFunction:
+        """The function that a network has learned: `f(u)` are its values and
+        `f.band(u)` is its confidence band.
+
+        `name` is that of the network, `"NN"` in a text equation, and otherwise as in
+        the printed table. It can be left out if there is only one."""
+        return chosen_function(self.functions, name)
+
+    def plot_function(self, name: str | None = None, ax: Any = None) -> Any:
+        """A matplotlib figure of the function that a network has learned, by default of
+        each network: with its band over the range that the fitted trajectory visited,
+        and dashed a little beyond it. `ax` are axes to draw on, one for each output."""
+        from ..plots import plot_functions
+
+        first = self.function(name) if name or not self.functions else None
+        return plot_functions([first] if first else [*self.functions.values()], ax)
+
     @property
     def solution(self) -> Solution:
         """The learned trajectory, at the times of the data."""
@@ -73,6 +100,16 @@ class AbstractFit(abc.ABC):
             max_step=self.max_step,
         )
         return replace(solution, time_zero=self.time_zero)
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """What the states are called."""
+        d = self.problem.dimension
+        if self.model is not None:
+            return self.model.states
+        if self.problem.observe is None:
+            return self.data.names
+        return ("x",) if d == 1 else tuple(f"x[{i}]" for i in range(d))
 
     @property
     def time_zero(self) -> float:
@@ -93,6 +130,18 @@ class AbstractFit(abc.ABC):
     def summary(self) -> list[dict[str, Any]]:
         """A row for each parameter."""
 
+    @abc.abstractmethod
+    def cells(self) -> list[tuple[str, ...]]:
+        """The printed table, with its header."""
+
+    @abc.abstractmethod
+    def sentences(self) -> list[str]:
+        """What is printed below the table."""
+
+    @abc.abstractmethod
+    def doubts(self) -> list[str]:
+        """Those of the sentences that warn of something."""
+
     def to_frame(self) -> Any:
         """The rows of `summary` as a pandas data frame, by name."""
         return frame_of_rows(self.summary())
@@ -100,6 +149,22 @@ class AbstractFit(abc.ABC):
     @abc.abstractmethod
     def plot(self, ax: Any = None) -> Any:
         """A matplotlib figure, or that of the axes `ax`."""
+
+    def report(self, path: str | os.PathLike[str], until: float | None = None) -> None:
+        """Write a report (HTML): one page with the equation, the estimates in words,
+        charts that can be zoomed, the tests, and how to repeat the fit. It needs
+        nothing but itself, and can be sent to a colleague or printed.
+
+        **Arguments**
+
+        - `path`: the file to write.
+        - `until`: the last time of the prediction, by default a quarter of the record
+          after its end.
+        """
+        from .html_report import check_page, html_report
+
+        check_page("`path`", Path(path))
+        write_whole(Path(path), html_report(self, until))
 
     @abc.abstractmethod
     def file_content(self) -> dict[str, Any]:
@@ -129,9 +194,14 @@ class FitResult(AbstractFit):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and strings, ready for JSON."""
+        rows = self.summary()
         return {
-            "parameters": self.values,
-            "start": dict(zip(self.names, self.first.tolist())),
+            "parameters": {row["name"]: row["estimate"] for row in rows},
+            "start": {row["name"]: row["start"] for row in rows},
+            "networks": {
+                network_name(owner): {"weights": len(indices)}
+                for owner, indices in self.networks.items()
+            },
             "loss": nonfinite_as_none(self.loss),
             "status": self.status.name,
             "message": self.message,
@@ -146,19 +216,28 @@ class FitResult(AbstractFit):
         named = [rows[j] for j in named_indices(len(rows), self.networks)]
         return [{"name": n, "start": a, "estimate": b} for n, a, b in named]
 
-    def __str__(self) -> str:
+    def cells(self) -> list[tuple[str, ...]]:
+        """The printed table, with its header."""
         rows = [
             (row["name"], f"{row['start']:.5g}", f"{row['estimate']:.5g}")
             for row in self.summary()
         ]
-        table = table_lines(
-            [("parameter", "start", "learned"), *rows],
-            min_widths=(9, 12, 10),
-            row_noun="parameters",
-        )
+        return [("parameter", "start", "learned"), *rows]
+
+    def sentences(self) -> list[str]:
+        """What is printed below the table."""
         fell = f" (from {self.losses[0]:.5g})" if len(self.losses) else ""
         loss = f"loss {self.loss:.5g}{fell}, {self.epochs} epochs, {self.seconds:.2g} s"
-        return "\n".join([*table, *count_weights(self.networks), loss, self.message])
+        return [*count_weights(self.networks), loss, self.message]
+
+    def doubts(self) -> list[str]:
+        """Those of the sentences that warn of something."""
+        return [] if self.status.ok else [self.message]
+
+    def __str__(self) -> str:
+        widths = (9, 12, 10)
+        table = table_lines(self.cells(), min_widths=widths, row_noun="parameters")
+        return "\n".join([*table, *self.sentences()])
 
     def plot(self, ax: Any = None) -> Any:
         """A matplotlib figure: data, start and learned trajectory, and the loss. `ax`

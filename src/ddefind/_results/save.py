@@ -13,6 +13,7 @@ from .._problem.free_parameters import ParameterArray
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import parameter_vector
 from .._util.json_numbers import nonfinite_as_words
+from .describe_network import scales_of
 from .describe_problem import describe, described_noise, is_known_solver, tolerances
 from .saved_study import data_content, study_content
 
@@ -167,6 +168,7 @@ def _common(kind: str, fit: "AbstractFit") -> dict[str, Any]:
         "steps_per_delay": fit.steps_per_delay,
         "data": _data(fit.data),
         "table": fit.summary(),
+        "networks": scales_of(fit.problem),
     }
 
 

@@ -96,7 +96,8 @@ class SavedFit:
         """Plain numbers and strings, ready for JSON."""
         kept = ("loss", "status", "message", "noise", "seconds")
         known = {key: self.content[key] for key in kept if key in self.content}
-        return {"parameters": self.values, **known}
+        parameters = {row["name"]: row["estimate"] for row in self.table}
+        return {"parameters": parameters, **known}
 
     def to_frame(self) -> Any:
         """The rows of `summary` as a pandas data frame, by name."""

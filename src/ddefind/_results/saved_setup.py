@@ -45,15 +45,22 @@ def setup_of(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
     return FitSetup(
         model=model,
         data=data,
-        lower=saved["lower"],
-        upper=saved["upper"],
-        guess=saved["guess"],
         steps_per_delay=options["steps_per_delay"],
-        is_history=saved["history"],
-        is_frequency=saved["frequencies"],
-        is_given=saved["given"],
         workers=cores(),
+        **fields_of(saved),
     )
+
+
+def fields_of(saved: dict[str, Any]) -> dict[str, Any]:
+    """What a setup knows of each free value: bounds, start values and kinds."""
+    return {
+        "lower": saved["lower"],
+        "upper": saved["upper"],
+        "guess": saved["guess"],
+        "is_history": saved["history"],
+        "is_frequency": saved["frequencies"],
+        "is_given": saved["given"],
+    }
 
 
 def _mesh(

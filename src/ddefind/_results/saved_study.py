@@ -3,7 +3,6 @@
 The data of all experiments stand one after the other. `parameters` are those of one
 experiment, with the values of the first; `free` are the joint ones."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
 from .._util.errors import ResultError
 from .describe_problem import describe
+from .saved_setup import fields_of, setup_of
 
 if TYPE_CHECKING:
     from .estimate import Estimate
@@ -100,13 +100,8 @@ def saved_data(content: dict[str, Any]) -> StudyData:
     return StudyData(tuple(parts), tuple(part.label or "" for part in parts))
 
 
-def study_setup(
-    content: dict[str, Any],
-    problems: tuple[Problem, ...],
-    setup_of: Callable[[dict[str, Any], Problem, Data], FitSetup],
-) -> FitSetup:
-    """The setup of a saved study; `setup_of(content, problem, data)` is that of one
-    data set."""
+def study_setup(content: dict[str, Any], problems: tuple[Problem, ...]) -> FitSetup:
+    """The setup of a saved study."""
     study, saved, data = content["study"], content["free"], saved_data(content)
     place, known = study["place"], study["known"]
     setups = []
@@ -134,16 +129,7 @@ def study_setup(
     setup = joined_setup(setups, problems, joint, data)
     priors = saved["priors"]
     model = replace(setup.model, priors=None if priors is None else Priors(*priors))
-    return replace(
-        setup,
-        model=model,
-        lower=saved["lower"],
-        upper=saved["upper"],
-        guess=saved["guess"],
-        is_history=saved["history"],
-        is_frequency=saved["frequencies"],
-        is_given=saved["given"],
-    )
+    return replace(setup, model=model, **fields_of(saved))
 
 
 def _local(array: np.ndarray, place: np.ndarray, known: Any) -> np.ndarray:

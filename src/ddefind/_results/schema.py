@@ -1,8 +1,8 @@
 """The format of saved fits, version 2: every field, its type and its size.
 
 The sizes are p, the number of free parameters, and p+1; N, the number of times; k, the
-number of measured quantities; and d, that of states. `docs/saved-fits.md` explains the
-fields.
+number of measured quantities; and d, that of states. `docs/reference/saved-fits.md`
+explains the fields.
 
 Files of earlier versions are first brought to this one by `versions.upgraded`, so that
 one schema reads them all."""
@@ -38,12 +38,13 @@ class _DescribedProblem(AbstractField):
         return _read_problem(value)
 
 
+_ARGUMENTS = Named(ByType({int: Whole(), bool: Flag(), float: Real()}))
 # A class of the package, the shapes of its arrays, and its other arguments.
 _MODULE = Record(
     {
         "class": Text(),
         "shapes": Named(Array(int, "axes")),
-        "arguments": Named(ByType({int: Whole(), bool: Flag()})),
+        "arguments": _ARGUMENTS,
     }
 )
 _EQUATION = Record(
@@ -53,6 +54,8 @@ _EQUATION = Record(
         "observe": Maybe(Text()),
     }
 )
+# What an equation with networks has beside.
+_NETWORKS = Record({"networks": Named(_ARGUMENTS)})
 _QUANTITY = Record({"numbers": Array(float, "times"), "name": Maybe(Text())})
 # What an equation with inputs or doses has beside.
 _DRIVING = Record(
@@ -114,6 +117,15 @@ _FREE_ARRAY = {
     "free": Array(int, "elements"),
     "like": Array(int, "elements"),
 }
+# The scales of a network.
+_SCALES = Record(
+    {
+        "center": Array(float, "inputs"),
+        "scale": Array(float, "inputs"),
+        "size": Array(float, "outputs"),
+        "offset": Array(float, "outputs"),
+    }
+)
 _CELL = ByType({str: Text(), float: Real(), int: Real(), bool: Flag()})
 _COMMON = {
     "text": Text(),
@@ -126,6 +138,7 @@ _COMMON = {
     "steps_per_delay": Whole(1),
     "data": _DATA,
     "table": Many(Named(Maybe(_CELL))),
+    "networks": Many(_SCALES),
 }
 _SEARCH = Record(
     {
@@ -135,7 +148,7 @@ _SEARCH = Record(
                 "gram": Array(float, "p+1", "p+1"),
                 "squares": Array(float, "k"),
                 "evaluations": Whole(),
-                "status": Whole(high=6),
+                "status": Whole(high=8),
                 "n": Whole(1),
                 "rounding": Real(low=0.0),
                 "starts": Whole(),
@@ -290,6 +303,8 @@ def _read_problem(described: Any) -> dict[str, Any] | None:
         return None
     is_text = isinstance(described, dict) and "equation" in described
     read = (_EQUATION if is_text else _MODULES).read(described, "problem", {})
+    if is_text and "networks" in described:
+        read |= _NETWORKS.read(described, "problem", {})
     if is_text and "inputs" in described:
         read |= _DRIVING.read(described, "problem", {})
     return read

@@ -28,6 +28,14 @@ class Status(enum.Enum):
         "Converged: no move of up to a standard error lowers the sum of squares, "
         "though its slope is not zero (a kink, or lost digits)."
     )
+    converged_slowly = (
+        "Converged: the last steps lowered the sum of squares by less than 2e-5 of it "
+        "each."
+    )
+    most_probable = (
+        "Converged: a named value is where it is most probable on average over all "
+        "weights of the networks, and all others are fitted to it."
+    )
     limit = (
         "Stopped before convergence, after the most evaluations that a fit may take. "
         "Bound the parameters, or fix those that the data cannot determine."
@@ -47,5 +55,7 @@ class Status(enum.Enum):
             Status.converged_gradient,
             Status.converged_step,
             Status.converged_kink,
+            Status.converged_slowly,
+            Status.most_probable,
             Status.exact,
         )

@@ -23,9 +23,9 @@ def _complete(content: dict[str, Any]) -> dict[str, Any]:
     nothing was said of what a model explains, verdicts followed from the profiles,
     these ended without a reason, every bound but that of a delay or of a frequency was
     given, data had no labels of axes and no values below limits, noise had no
-    models, and there were no studies."""
+    models, there were no studies, and networks had no scales."""
     content = {"tolerances": None, "histories": [], "process": None, **content}
-    content = {"noise_models": None, "study": None, **content}
+    content = {"noise_models": None, "study": None, "networks": [], **content}
     options, problem = content.get("options"), content.get("problem")
     assessment = content.get("assessment")
     if isinstance(assessment, dict):

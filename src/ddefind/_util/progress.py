@@ -8,6 +8,8 @@ from typing import Any, final
 
 import numpy as np
 
+# The part of a fit in which the ends of the intervals are sought.
+INTERVALS = "intervals"
 # Work that takes longer than this is explained.
 _SECONDS_BEFORE_MESSAGES = 2.0
 
@@ -18,7 +20,9 @@ class Progress:
     """What a progress callback receives.
 
     - `phase`: the part of the work that runs, `"epochs"` for gradient descent.
-    - `epoch`, `epochs`: how many steps of the work are done, and how many there are.
+    - `epoch`, `epochs`: how many steps of the work are done, and how many there are:
+      epochs of gradient descent, phases of a search or, in the phase `"intervals"`, the
+      ends of intervals, whose number grows where the search for them leads to others.
     - `fits_done`, `fits`: how many fits have ended, and how many there are.
     - `loss`, `tau`: the lowest loss so far, and the delay of that fit.
     - `seconds_left`: an estimate of the remaining time.
@@ -41,7 +45,9 @@ class Reporter:
     """Passes progress on to the user's callback, or moves a bar on a terminal.
 
     `progress` is a callback, True for a bar, False for neither, or None for a bar if
-    the standard error is a terminal. It is used as a context manager.
+    the standard error is a terminal. It is used as a context manager. Work of fewer
+    seconds than `patience` gets no bar, and the bar of longer work goes when it is
+    done.
     """
 
     def __init__(
@@ -49,25 +55,32 @@ class Reporter:
         progress: bool | Callable[[Progress], None] | None,
         epochs: int,
         fits: int,
+        patience: float = 0.0,
     ):
         if progress is None:
             progress = sys.stderr is not None and sys.stderr.isatty()
         self.callback = progress if callable(progress) else None
         self.epochs, self.fits = epochs, fits
-        self.bar: Any = _bar() if progress is True else None
-        self.began = time.perf_counter()
+        self.bar: Any = _bar(patience > 0) if progress is True else None
+        self.patience, self.has_begun = patience, False
+        self.phase, self.began = "", time.perf_counter()
         self.said: set[str] = set()
 
     def __enter__(self) -> "Reporter":
         if self.bar is not None:
-            self.bar.start()
             self.task = self.bar.add_task(
                 "", total=max(self.epochs, 1), phase="compiling", loss="-", tau="-"
             )
+            if not self.patience:
+                self._begin()
         return self
 
+    def _begin(self) -> None:
+        self.has_begun = True
+        self.bar.start()
+
     def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
+        if self.has_begun:
             self.bar.stop()
 
     def update(self, state: Any, tau: np.ndarray) -> None:
@@ -81,6 +94,17 @@ class Reporter:
         lowest = int(np.argmin(state.best_loss))
         done = int((~running).sum())
         self.show("epochs", epoch, done, state.best_loss[lowest], float(tau[lowest]))
+
+    def show_ends(self, found: int, sought: int, loss: float, tau: float) -> None:
+        """Report that so many ends of intervals are found, of those that are sought.
+        They have a bar of their own, and the time left is counted anew."""
+        if self.phase != INTERVALS:
+            self.phase, self.began = INTERVALS, time.perf_counter()
+            if self.bar is not None:
+                fields = _shown(INTERVALS, loss, tau)
+                self.bar.reset(self.task, total=sought, **fields)
+        self.epochs = sought
+        self.show(INTERVALS, found, 0, loss, tau)
 
     def show(
         self,
@@ -111,13 +135,21 @@ class Reporter:
         if self.callback is not None:
             self.callback(now)
         if self.bar is not None:
+            if not self.has_begun and passed > self.patience:
+                self._begin()
             if now.message:
                 self.bar.console.print(now.message, highlight=False, markup=False)
-            fields = {"phase": phase, "loss": f"{loss:.4g}", "tau": f"{tau:.4g}"}
-            self.bar.update(self.task, completed=epoch, **fields)
+            fields = _shown(phase, loss, tau)
+            total = max(self.epochs, 1)
+            self.bar.update(self.task, completed=epoch, total=total, **fields)
 
 
-def _bar() -> Any:
+def _shown(phase: str, loss: float, tau: float) -> dict[str, str]:
+    """Return what a bar shows beside the steps and the time."""
+    return {"phase": phase, "loss": f"{loss:.4g}", "tau": f"{tau:.4g}"}
+
+
+def _bar(is_transient: bool) -> Any:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -134,4 +166,5 @@ def _bar() -> Any:
         TextColumn("loss {task.fields[loss]}  tau {task.fields[tau]}"),
         TimeRemainingColumn(),
         console=Console(stderr=True),
+        transient=is_transient,
     )

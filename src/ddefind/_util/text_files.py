@@ -113,7 +113,10 @@ def write_whole(path: Path, content: str | bytes) -> None:
     data = content.encode("utf-8", "surrogateescape") if is_text else content
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {file_name(path.parent)}")
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:  # of a name that means nothing to the user
+        raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)

@@ -264,4 +264,5 @@ BELOW_LIMIT = Wording("`dd.Data(t, x, below=...)`", "a cell such as `<0.1`")
 # Predictions
 
 TIMES = Wording("`times`", "`--until`")
+UNTIL = Wording("`until`", "`--until`")
 EARLIER_TIMES = Wording("earlier `times`, or other `parameters`", "an earlier time")

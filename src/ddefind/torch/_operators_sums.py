@@ -4,13 +4,25 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.scipy import special
 
-from .._problem.network import MAX_ELEMENTWISE_WEIGHTS, matrix_vector_product
 from ._operators import add, operator, power, register_all
+
+# A layer with at most this many weights is computed as an elementwise product and a
+# sum, which is faster than a matrix product. In a batch of fits, the elementwise
+# product of a larger layer would not be fused into the compiled loop.
+_MAX_ELEMENTWISE_WEIGHTS = 64
+
+
+def _matrix_vector_product(weight: jax.Array, x: jax.Array) -> jax.Array:
+    """`weight @ x` for a vector `x`, by the faster way for the size of `weight`."""
+    if weight.size <= _MAX_ELEMENTWISE_WEIGHTS:
+        return jnp.sum(weight * x, axis=-1)
+    return weight @ x
 
 
 def _axes(dim: Any) -> Any:
@@ -102,10 +114,10 @@ def _cdist(x, y, p, compute_mode):
 @operator("matmul.default mm.default bmm.default mv.default dot.default")
 def _matmul(a, b):
     if b.ndim == 1:
-        return matrix_vector_product(a, b)
+        return _matrix_vector_product(a, b)
     if a.ndim == 1:
-        return matrix_vector_product(jnp.swapaxes(b, -1, -2), a)
-    if a.shape[-2] * math.prod(b.shape[-2:]) <= MAX_ELEMENTWISE_WEIGHTS:
+        return _matrix_vector_product(jnp.swapaxes(b, -1, -2), a)
+    if a.shape[-2] * math.prod(b.shape[-2:]) <= _MAX_ELEMENTWISE_WEIGHTS:
         return jnp.sum(a[..., :, :, None] * b[..., None, :, :], axis=-2)
     return a @ b
 
@@ -118,7 +130,7 @@ def _add_product(c, a, b, beta=1, alpha=1):
 @operator("linear.default")
 def _linear(x, weight, bias=None):
     if x.ndim == 1:
-        result = matrix_vector_product(weight, x)
+        result = _matrix_vector_product(weight, x)
     else:
         result = _matmul(x, weight.T)
     return result if bias is None else result + bias

@@ -1,0 +1,117 @@
+"""The networks of a text: their names, and how large they are.
+
+`NN(...)` is a network, and so is every other name that begins with `NN_`, where it
+stands before a parenthesis. One name is one network."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .._problem.network import Network, is_network
+from .._problem.problem import Problem
+from .._util.errors import did_you_mean, shown
+from .expression import Call, Expression, is_network_name, networks_called, walk
+from .tokens import EquationError
+
+# What the lines of a model are called, by their kind.
+_PLACES = {"derivative": "an equation", "history": "a history"}
+
+
+def check_networks(
+    model: Sequence[Any], observe: Sequence[Any], parameters: set[str]
+) -> None:
+    """Check that each network has a name of its own, one number of inputs, and stands
+    in one part of the model only."""
+    sizes: dict[str, int] = {}
+    for line in (*model, *observe):
+        for name, count in _calls(line.formula):
+            if name in parameters:
+                raise EquationError(
+                    f"{name!r} is a network, {name}(...), and a parameter, too. Give "
+                    "the parameter another name."
+                )
+            if sizes.setdefault(name, count) != count:
+                raise EquationError(
+                    f"The network {name}(...) gets {sizes[name]} values in one place "
+                    f"and {count} in another. Give it the same number of values, or "
+                    f"call one of them {_other(name)}."
+                )
+    places: dict[str, set[str]] = {}
+    definitions = {line.name: line for line in model if line.kind == "definition"}
+    for line in (*model, *observe):
+        if line.kind != "definition" or line in observe:
+            place = _PLACES.get(line.kind, "what is measured")
+            for name in _reached(line.formula, definitions):
+                places.setdefault(name, set()).add(place)
+    for name, found in places.items():
+        if len(found) > 1:
+            listed = " and in ".join(sorted(found))
+            raise EquationError(
+                f"The network {name}(...) stands in {listed}. It can stand in one of "
+                f"them: call the other {_other(name)}."
+            )
+
+
+def read_networks(names: Sequence[str], networks: Any) -> dict[str, Network]:
+    """The argument `networks`, a dict of networks by name."""
+    if not isinstance(networks, Mapping):
+        raise TypeError(
+            '`networks` maps names to networks, as {"NN": dd.Network(width=32)}, but '
+            f"got {shown(networks)}."
+        )
+    for name, network in networks.items():
+        if name not in names:
+            listed = ", ".join(f"{each}(...)" for each in names) or "none"
+            raise ValueError(
+                f"The text has no network {name!r}: its networks are {listed}."
+                f"{did_you_mean(str(name), names)}"
+            )
+        if not is_network(network):
+            raise TypeError(
+                f"The network {name!r} must be a `dd.Network(...)`, but got "
+                f"{shown(network)}."
+            )
+        if network.outputs != 1:
+            raise ValueError(
+                f"The network {name!r} has {network.outputs} outputs, but in a text a "
+                "network is one number. Write a network of its own for each."
+            )
+    return dict(networks)
+
+
+def given_networks(problem: Problem, names: Sequence[str]) -> dict[str, Network]:
+    """The networks of a problem that was made from a text."""
+    parts = (problem.rhs, problem.history, problem.observe)
+    return {
+        name: getattr(part, name)
+        for part in parts
+        for name in names
+        if is_network(getattr(part, name, None))
+    }
+
+
+def _calls(formula: Expression) -> list[tuple[str, int]]:
+    """The names of the networks in a formula, with the numbers of their inputs."""
+    return [
+        (part.function, len(part.arguments))
+        for part in walk(formula)
+        if isinstance(part, Call) and is_network_name(part.function)
+    ]
+
+
+def _reached(formula: Expression, definitions: Mapping[str, Any]) -> set[str]:
+    """The networks in a formula and in the definitions that it uses."""
+    found, waiting, seen = set(networks_called(formula)), [formula], set()
+    while waiting:
+        for part in walk(waiting.pop()):
+            name = getattr(part, "name", "")
+            if name in definitions and name not in seen:
+                seen.add(name)
+                inner = definitions[name].formula
+                found |= set(networks_called(inner))
+                waiting.append(inner)
+    return found
+
+
+def _other(name: str) -> str:
+    """Another name for a network."""
+    return "NN_2" if name == "NN" else f"{name}_2"

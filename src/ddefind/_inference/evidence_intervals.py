@@ -1,0 +1,314 @@
+r"""Intervals of named parameters beside networks: from the evidence.
+
+With its prior a network is a distribution over functions, and what the data say of a
+delay or a rate is an average over these functions. Laplace's approximation gives it:
+the standard error from the inverse of the information matrix H of data and priors.
+Where the standard error is more than `_WIDE` of the estimate, that is checked and
+replaced by the *evidence profile*: the parameter is held at values on both sides, all
+other values are fitted again, and the density of the parameter is
+
+$$p(\theta_j) \propto \exp\bigl(-L / 2\bigr), \qquad
+  L = S(\theta_j) + \log\det H_{-j}(\theta_j),$$
+
+where $H_{-j}$ is H without the row and the column of the parameter. The interval leaves
+out the same probability on both sides.
+
+The other minima of a search tie with the best if their evidence is about the same and
+their named values are others."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import final
+
+import numpy as np
+
+from .._least_squares.batches import refine
+from .._least_squares.degrees_of_freedom import standard_errors
+from .._least_squares.levenberg_marquardt import PROBABLE
+from .._least_squares.search import SearchResult
+from .covariance import Uncertainty
+from .profile import Profile, unknown_profile
+from .profile_likelihood import FoundEnds
+
+# Standard errors up to this share of the estimate are those of Laplace's approximation.
+_WIDE = 0.05
+# The length of a move, in standard errors; how many there are at most on a side; and
+# how many evaluations each gets.
+_MOVE, _MOST_MOVES, _EVALUATIONS = 0.8, 12, 200
+# A rise of L that is larger than Laplace's by this factor and this much is no property
+# of the data: the fit has lost its way. It begins again with half the move, so often.
+_LOST_FACTOR, _LOST_RISE, _MOST_LOSSES = 2.5, 6.0, 2
+# A side is followed until L has risen by this.
+_RISE = 9.0
+# A value is more probable than the estimate if its L is lower by this.
+_NOTICEABLE = 1.0
+# A standard error that a wider prior multiplies by more than this is that of the prior.
+_BY_PRIOR = 3.0
+# Named values that differ by fewer standard errors belong to one minimum.
+_APART = 3.0
+# Where Laplace's parabola takes the place of fits, in standard errors.
+_BEYOND = 1.0, 2.0, 3.0, 4.0
+# The number of places at which a density is added up.
+_PLACES = 2000
+
+
+def network_profiles(
+    uncertainty: Uncertainty, level: float, found: FoundEnds | None = None
+) -> list[Profile]:
+    """The profiles of all free values of a fit with networks. Those of weights, which
+    mean nothing one by one, are unknown."""
+    setup, theta = uncertainty.setup, uncertainty.theta
+    names, q = setup.model.free.names, uncertainty.profile_quantile(level)
+    result = [unknown_profile(name, theta, j, q) for j, name in enumerate(names)]
+    if not uncertainty.has_converged:
+        return result
+    errors = uncertainty.standard_errors
+    # On a bound, or without any influence, a value has no standard error.
+    named = np.flatnonzero(~setup.is_weight & np.isfinite(errors) & (errors > 0))
+    is_wide = errors[named] > _WIDE * np.abs(theta[named])
+    for j in named[~is_wide]:
+        result[j] = _laplace(uncertainty, int(j), q)
+    walks = [_Walk(int(j), side, theta) for j in named[is_wide] for side in (-1.0, 1.0)]
+    _follow(uncertainty, walks, found)
+    for lower, upper in zip(walks[::2], walks[1::2]):
+        result[lower.j] = _from_evidence(uncertainty, lower, upper, q, level)
+    for _, other in tied_networks(uncertainty, level):
+        for j in named:
+            result[j] = _widened(result[j], float(other[j]), float(errors[j]))
+    return result
+
+
+def log_evidence(gram: np.ndarray, held: int | None = None) -> float:
+    """S + log det H, from [r J]^T [r J] of data and priors; the lower the better. The
+    row and the column of a `held` value are left out of H."""
+    H = gram[1:, 1:]
+    if not np.all(np.isfinite(gram)):
+        return np.inf
+    if held is not None:
+        H = np.delete(np.delete(H, held, axis=0), held, axis=1)
+    sign, logarithm = np.linalg.slogdet(H)
+    return float(gram[0, 0] + logarithm) if sign > 0 else np.inf
+
+
+def tied_networks(
+    uncertainty: Uncertainty, level: float = 0.95
+) -> list[tuple[float, np.ndarray]]:
+    """Other minima whose evidence is about that of the best, with other named values:
+    by how much S + log det H is higher, and their free values."""
+    setup, result = uncertainty.setup, uncertainty.search_result
+    others = np.array([minimum.theta for minimum in result.minima[1:]])
+    if len(others) == 0:
+        return []
+    named, errors = ~setup.is_weight, uncertainty.standard_errors
+    apart = np.abs(others - uncertainty.theta) / np.where(errors > 0, errors, np.inf)
+    others = others[np.any(apart[:, named] > _APART, axis=1)]
+    if len(others) == 0:
+        return []
+    n = setup.steps_near(others, uncertainty.theta, int(result.best.n[0]))
+    fits = refine(setup, others, result.points, n, limit=1)
+    best = log_evidence(result.best.gram[0])
+    rises = [log_evidence(gram) - best for gram in fits.gram]
+    limit = uncertainty.profile_quantile(level) ** 2
+    return [(rise, row) for rise, row in zip(rises, others) if rise < limit]
+
+
+def most_probable(
+    uncertainty: Uncertainty, profiles: Sequence[Profile]
+) -> SearchResult | None:
+    """The search result moved to the value of a named parameter that the evidence finds
+    more probable than its estimate, with all other values fitted there; None if there
+    is no such value.
+
+    The estimates are the most probable of all values together. Where a network can do
+    more at one delay than at another, that delay need not be the most probable one."""
+    setup, result = uncertainty.setup, uncertainty.search_result
+    best, place = _NOTICEABLE, None
+    for profile in profiles:
+        at_estimate = np.flatnonzero(profile.values == profile.estimate)
+        if len(at_estimate) == 0:
+            continue
+        rise = float(profile.r[at_estimate[0]] ** 2)
+        if rise > best:
+            best, place = rise, profile.theta[int(np.argmin(profile.r))]
+    if place is None:
+        return None
+    moved = refine(setup, place[None], result.points, result.best.n, limit=1)
+    if not np.isfinite(moved.loss[0]):
+        return None
+    return replace(result, best=replace(moved, status=np.full(1, PROBABLE)))
+
+
+def rests_on_prior(uncertainty: Uncertainty) -> np.ndarray:
+    """Which free values are named ones whose precision is that of the prior of the
+    weights, and not of the data: because a network can make up for a change of them.
+
+    With a prior of ten times the width their standard errors grow by more than a factor
+    `_BY_PRIOR`; if the data determined them, they would hardly change."""
+    setup, gram = uncertainty.setup, uncertainty.search_result.best.gram[0]
+    priors, is_weight = setup.model.priors, setup.is_weight
+    if priors is None or not np.all(np.isfinite(gram)):
+        return np.zeros(len(is_weight), bool)
+    H = gram[1:, 1:]
+    wider = H - 0.99 * np.diag(np.where(is_weight, priors.weight, 0.0))
+    growth = standard_errors(wider) / np.maximum(standard_errors(H), 1e-300)
+    return ~is_weight & (growth > _BY_PRIOR)
+
+
+@final
+@dataclass
+class _Walk:
+    """The moves of value j to one side: `values`, L there, and all free values."""
+
+    j: int
+    side: float
+    last: np.ndarray
+    move: float = _MOVE
+    losses: int = 0
+    values: list[float] = field(default_factory=list)
+    L: list[float] = field(default_factory=list)
+    theta: list[np.ndarray] = field(default_factory=list)
+    is_done: bool = False
+    at_bound: bool = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether no fit was found beyond the last place."""
+        return self.losses > _MOST_LOSSES
+
+
+def _follow(
+    uncertainty: Uncertainty, walks: list[_Walk], found: FoundEnds | None
+) -> None:
+    """Follow all walks, one move of each at a time."""
+    setup, result = uncertainty.setup, uncertainty.search_result
+    C, gram = uncertainty.covariance, result.best.gram[0]
+    first = {walk.j: log_evidence(gram, walk.j) for walk in walks}
+    for _ in range(_MOST_MOVES):
+        active = [walk for walk in walks if not walk.is_done]
+        if found is not None and walks:
+            found(len(walks) - len(active), len(walks))
+        if not active:
+            return
+        starts = np.array([_moved(uncertainty, walk, C) for walk in active])
+        inside = np.clip(starts, setup.lower, setup.upper)
+        held = np.arange(starts.shape[1]) == np.array([[w.j] for w in active])
+        n = setup.steps_near(inside, uncertainty.theta, int(result.best.n[0]))
+        fits = refine(setup, inside, result.points, n, _EVALUATIONS, held)
+        for row, walk in enumerate(active):
+            L = log_evidence(fits.gram[row], walk.j)
+            rise = L - min(first[walk.j], *walk.L, np.inf)
+            moved = (fits.theta[row, walk.j] - uncertainty.theta[walk.j]) ** 2
+            expected = moved / C[walk.j, walk.j]
+            if not rise < _LOST_FACTOR * expected + _LOST_RISE:
+                walk.move, walk.losses = 0.5 * walk.move, walk.losses + 1
+                walk.is_done = walk.losses > _MOST_LOSSES
+                continue
+            walk.last = fits.theta[row]
+            walk.values.append(float(fits.theta[row, walk.j]))
+            walk.L.append(L)
+            walk.theta.append(fits.theta[row])
+            walk.at_bound = bool(starts[row, walk.j] != inside[row, walk.j])
+            if len(walk.values) == 4:  # A density with long tails is followed faster.
+                walk.move *= 2
+            walk.is_done = rise > _RISE or walk.at_bound
+
+
+def _moved(uncertainty: Uncertainty, walk: _Walk, C: np.ndarray) -> np.ndarray:
+    """The next place of a walk: the value is moved, and the others follow as Laplace's
+    approximation says."""
+    j = walk.j
+    step = walk.side * walk.move * np.sqrt(C[j, j])
+    direction = np.where(np.isfinite(C[:, j]), C[:, j], 0.0) / C[j, j]
+    return walk.last + step * direction
+
+
+def _laplace(uncertainty: Uncertainty, j: int, q: float) -> Profile:
+    """The profile of value j as a parabola."""
+    theta, name = uncertainty.theta, uncertainty.setup.model.free.names[j]
+    C, sd = uncertainty.covariance, float(uncertainty.standard_errors[j])
+    estimate = float(theta[j])
+    if not np.isfinite(sd) or sd == 0:
+        return unknown_profile(name, theta, j, q)
+    shifts = np.linspace(-1.5 * q, 1.5 * q, 13)
+    direction = np.where(np.isfinite(C[:, j]), C[:, j], 0.0) / sd
+    low, high = estimate - q * sd, estimate + q * sd
+    lower = float(uncertainty.setup.lower[j])
+    return Profile(
+        name,
+        estimate,
+        q,
+        (max(low, lower), high),
+        (max(low, lower), high),
+        estimate + shifts * sd,
+        np.abs(shifts),
+        theta + shifts[:, None] * direction,
+    )
+
+
+def _from_evidence(
+    uncertainty: Uncertainty, lower: _Walk, upper: _Walk, q: float, level: float
+) -> Profile:
+    """The profile of a value from the walks to both sides."""
+    j, theta = lower.j, uncertainty.theta
+    name, estimate = uncertainty.setup.model.free.names[j], float(theta[j])
+    first = log_evidence(uncertainty.search_result.best.gram[0], j)
+    if not np.isfinite(first):
+        return _laplace(uncertainty, j, q)
+    for walk in (lower, upper):
+        _complete(uncertainty, walk, first)
+    values = np.array([*lower.values, estimate, *upper.values])
+    L = np.array([*lower.L, first, *upper.L])
+    rows = np.array([*lower.theta, theta, *upper.theta])
+    values, kept = np.unique(values, return_index=True)
+    L, rows = L[kept] - np.min(L[kept]), rows[kept]
+    low, high = _central(values, L, q, level)
+    # An end is open where the walk ended before the density became small.
+    is_open = [
+        L[0] < q**2 and not lower.at_bound,
+        L[-1] < q**2 and not upper.at_bound,
+    ]
+    interval = -np.inf if is_open[0] else low, np.inf if is_open[1] else high
+    reached = float(values[0]), float(values[-1])
+    return Profile(name, estimate, q, interval, reached, values, np.sqrt(L), rows)
+
+
+def _complete(uncertainty: Uncertainty, walk: _Walk, first: float) -> None:
+    """Where a walk is lost, Laplace's parabola goes on from the estimate."""
+    if not walk.is_lost:
+        return
+    theta, C = uncertainty.theta, uncertainty.covariance
+    sd = float(np.sqrt(C[walk.j, walk.j]))
+    direction = np.where(np.isfinite(C[:, walk.j]), C[:, walk.j], 0.0) / sd
+    for shift in _BEYOND:
+        value = float(theta[walk.j] + walk.side * shift * sd)
+        is_beyond = not walk.values or walk.side * (value - walk.values[-1]) > 0
+        if is_beyond and value > uncertainty.setup.lower[walk.j]:
+            walk.values.append(value)
+            walk.L.append(max(first + shift**2, *walk.L, -np.inf))
+            walk.theta.append(theta + walk.side * shift * direction)
+
+
+def _central(
+    values: np.ndarray, L: np.ndarray, q: float, level: float
+) -> tuple[float, float]:
+    """The interval that leaves out the same probability on both sides of the density
+    exp(-L / 2), which is wider by as much as the quantile q of Student's distribution
+    is above the normal one."""
+    from scipy.interpolate import PchipInterpolator
+    from scipy.special import ndtri
+
+    grid = np.linspace(values[0], values[-1], _PLACES)
+    wider = (ndtri(0.5 * (1 + level)) / q) ** 2
+    density = np.exp(-0.5 * wider * PchipInterpolator(values, L)(grid))
+    mass = np.cumsum(density) / np.sum(density)
+    low, high = np.interp([0.5 * (1 - level), 0.5 * (1 + level)], mass, grid)
+    return float(low), float(high)
+
+
+def _widened(profile: Profile, other: float, error: float) -> Profile:
+    """The profile with an interval that contains that of another minimum, too."""
+    low, high = profile.interval
+    reach = profile.quantile * error
+    return replace(
+        profile, interval=(min(low, other - reach), max(high, other + reach))
+    )

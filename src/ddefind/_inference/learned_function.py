@@ -1,0 +1,370 @@
+"""The function that a network has learned, with its band."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._problem.network import Network
+from .._util.data_frame import data_frame
+from .._util.errors import shown
+from .bootstrap import check_level
+from .covariance import Uncertainty
+from .delta_method import propagate
+
+# A curve has so many points in the visited range and in each margin beyond it, which is
+# this share of it.
+_POINTS, _MARGIN_POINTS, _MARGIN = 101, 15, 0.15
+# Of two arguments, the second has so many values.
+_SECOND_VALUES = 3
+
+
+class WeightShares(NamedTuple):
+    """How precise the weights of a network are: the `uncertainty` of a fit, and for
+    each weight the number of its free value, -1 for one that is known."""
+
+    uncertainty: Uncertainty
+    places: np.ndarray
+
+
+@final
+@dataclass(frozen=True)
+class FunctionCurve:
+    """A learned function along its first argument, with the others held.
+
+    - `label`: the value of the second argument, as "y = 0.5"; empty without one.
+    - `output`: which component of the result it is.
+    - `inputs`: all arguments, of shape (points, arguments).
+    - `value`, `low`, `high`: the function and its band.
+    - `visited`: which points are in the range that the fitted trajectory visited."""
+
+    label: str
+    output: int
+    inputs: np.ndarray
+    value: np.ndarray
+    low: np.ndarray | None
+    high: np.ndarray | None
+    visited: np.ndarray
+
+    @property
+    def u(self) -> np.ndarray:
+        """The first argument."""
+        return self.inputs[:, 0]
+
+
+@final
+@dataclass(frozen=True)
+class LearnedFunction:
+    r"""The function that a network has learned: `fit.function("NN")`.
+
+    `f(u)` are its values at a number or an array, with several arguments `f(u, v)`; a
+    network with several outputs has a last axis for them. `f.band(u)` is its confidence
+    band, and `f.plot()` draws both.
+
+    - `name`: of the network.
+    - `arguments`: what its arguments are in the equation, as `x(t - tau)`.
+    - `visited`: what the network is called with along the fitted trajectory at the
+      times of the data, with a row for each call.
+    - `determined`: how many of its weights the data determine; None after gradient
+      descent.
+
+    With the derivatives J of the function for all free values, and their covariance C,
+    the standard deviation of the function is $\sqrt{J C J^T}$ (the delta method). The
+    prior of the weights takes part in C.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    visited: np.ndarray = field(repr=False)
+    network: Network = field(repr=False)
+    determined: float | None
+    shares: WeightShares | None = field(repr=False)
+
+    @property
+    def range(self) -> tuple[tuple[float, float], ...]:
+        """The smallest and the largest value of each argument that the fitted
+        trajectory visited. Beyond it the data say nothing."""
+        lows, highs = self.visited.min(axis=0), self.visited.max(axis=0)
+        return tuple(zip(lows.tolist(), highs.tolist()))
+
+    @property
+    def weight_count(self) -> int:
+        """The number of weights."""
+        return sum(a.size for a in (*self.network.weights, *self.network.biases))
+
+    def __call__(self, *arguments: Any) -> np.ndarray:
+        """The function at numbers or arrays, one for each argument."""
+        inputs, shape = self._inputs(arguments)
+        return self._shaped(np.asarray(_values(self.network, inputs)), shape)
+
+    def band(
+        self, *arguments: Any, level: float = 0.95
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The lower and the upper end of the confidence band at numbers or arrays, one
+        for each argument. Where the network is positive or has bounds, so has its
+        band."""
+        check_level(level)
+        inputs, shape = self._inputs(arguments)
+        low, high = self._ends(inputs, level)
+        return self._shaped(low, shape), self._shaped(high, shape)
+
+    def curves(self, level: float = 0.95) -> list[FunctionCurve]:
+        """The function over the visited range and a little beyond it, as it is drawn.
+
+        With several arguments the first one varies. The second has three values, the
+        medians of the lower, middle and upper third of what was visited, and the first
+        varies over what was visited in that third; further arguments have their median
+        there."""
+        check_level(level)
+        found = []
+        for label, inputs, is_visited in self._lines():
+            values = np.asarray(_values(self.network, inputs))
+            ends = None if self.shares is None else self._ends(inputs, level)
+            for i, value in enumerate(values.T):
+                low, high = (None, None) if ends is None else (e[:, i] for e in ends)
+                curve = FunctionCurve(label, i, inputs, value, low, high, is_visited)
+                found.append(curve)
+        return found
+
+    def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """A table of `curves`: the arguments, the value with its band, and whether the
+        first argument is in the visited range. Several outputs are counted from 0."""
+        rows = []
+        for curve in self.curves(level):
+            for i, inputs in enumerate(curve.inputs.tolist()):
+                row: dict[str, Any] = dict(zip(self.arguments, inputs))
+                if self.network.outputs > 1:
+                    row["output"] = curve.output
+                row["value"] = float(curve.value[i])
+                if curve.low is not None and curve.high is not None:
+                    row |= {"low": float(curve.low[i]), "high": float(curve.high[i])}
+                rows.append({**row, "visited": bool(curve.visited[i])})
+        return rows
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """The `rows` as a pandas data frame."""
+        rows = self.rows(level)
+        return data_frame({key: [row[key] for row in rows] for key in rows[0]})
+
+    def plot(self, ax: Any = None) -> Any:
+        """A matplotlib figure: the function with its band, dashed and paler beyond the
+        visited range. `ax` are axes to draw on, one for each output."""
+        from ..plots import plot_functions
+
+        return plot_functions([self], ax=ax)
+
+    @cached_property
+    def note(self) -> str:
+        """A sentence if the data do not determine the level of the function, its mean
+        over the visited range, and otherwise an empty text.
+
+        Another part of the equation can then make up for a constant that is added to
+        it, as in `NN_a(x) + NN_b(y)`, and the prior chooses one."""
+        if self.shares is None or _prior_share(self._mean_slope, self.shares) < 0.5:
+            return ""
+        return (
+            f"The data do not determine the level of `{self.name}`, only its form: "
+            "another part of the equation makes up for a constant that is added to it. "
+            "The prior alone chose this level, and how wide the band is."
+        )
+
+    def __str__(self) -> str:
+        places = [
+            f"{name} from {low:.4g} to {high:.4g}"
+            for name, (low, high) in zip(self.arguments, self.range)
+        ]
+        about = f"{self.weight_count} weights"
+        if self.determined is not None:
+            about = f"{self.determined:.0f} of {about} determined by the data"
+        call = f"{self.name}({', '.join(self.arguments)})"
+        lines = [f"{call}, learned for {', '.join(places)}; {about}.", self.note]
+        return "\n".join(filter(None, lines))
+
+    def __repr__(self) -> str:
+        return f"<{str(self).splitlines()[0].removesuffix('.')}>"
+
+    # What is computed
+
+    def _inputs(self, arguments: tuple[Any, ...]) -> tuple[np.ndarray, tuple[int, ...]]:
+        """The arguments as rows, and the shape of what they are broadcast to."""
+        if len(arguments) != len(self.arguments):
+            wanted = ", ".join(self.arguments)
+            count = "1 argument" if len(arguments) == 1 else f"{len(arguments)} of them"
+            raise TypeError(
+                f"`{self.name}` is a function of ({wanted}): give a number or an array "
+                f"for each, but got {count}."
+            )
+        try:
+            arrays = np.broadcast_arrays(*(np.asarray(a, float) for a in arguments))
+        except (TypeError, ValueError):
+            given = " and ".join(map(shown, arguments))
+            raise ValueError(
+                f"The arguments of `{self.name}` must be numbers, or arrays of the "
+                f"same shape, but got {given}."
+            ) from None
+        rows = np.stack([array.ravel() for array in arrays], axis=1)
+        return rows, arrays[0].shape
+
+    def _shaped(self, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        outputs = self.network.outputs
+        return values.reshape(shape if outputs == 1 else (*shape, outputs))
+
+    def _ends(self, inputs: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Both ends of the band, [points, outputs]. They are computed before the shape
+        of the network is applied, so that the band keeps it."""
+        if self.shares is None:
+            raise ValueError(
+                "This fit is by gradient descent, which computes no errors, so that "
+                f"`{self.name}` has no band. Fit with `optimizer=dd.LeastSquares()`."
+            )
+        values, slopes = map(np.asarray, _values_and_slopes(self.network, inputs))
+        uncertainty = self.shares.uncertainty
+        gradient = _for_free_values(slopes, self.shares)
+        sd = propagate(uncertainty, gradient, np.ptp(values, axis=0)).sd
+        half = uncertainty.quantile(level) * sd
+        bend, straighten, rise = _shape_of(self.network)
+        z = straighten(values)
+        half = half / rise(z)
+        return bend(z - half), bend(z + half)
+
+    @property
+    def _mean_slope(self) -> np.ndarray:
+        """The derivatives of the mean over what was visited, [outputs, weights]."""
+        slopes = _values_and_slopes(self.network, self.visited)[1]
+        return np.mean(np.asarray(slopes), axis=0)
+
+    @cached_property
+    def _thirds(self) -> list[np.ndarray]:
+        """The visited arguments in groups with a similar second argument."""
+        if len(self.arguments) == 1 or np.ptp(self.visited[:, 1]) == 0:
+            return [self.visited]
+        order = np.argsort(self.visited[:, 1], kind="stable")
+        thirds = np.array_split(self.visited[order], _SECOND_VALUES)
+        return [third for third in thirds if len(third)]
+
+    def _lines(self) -> list[tuple[str, np.ndarray, np.ndarray]]:
+        """The arguments along each curve, with its label, and which are visited."""
+        found = []
+        for group in self._thirds:
+            u, is_visited = _along(group[:, 0])
+            inputs = np.tile(np.median(group, axis=0), (len(u), 1))
+            inputs[:, 0] = u
+            label = ""
+            if len(self.arguments) > 1:
+                label = f"{self.arguments[1]} = {inputs[0, 1]:.3g}"
+            found.append((label, inputs, is_visited))
+        return found
+
+
+def _along(visited: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Values over the range of what was visited and a margin, and which are inside."""
+    low, high = float(visited.min()), float(visited.max())
+    margin = _MARGIN * ((high - low) or abs(high) or 1.0)
+    before = np.linspace(low - margin, low, _MARGIN_POINTS, endpoint=False)
+    after = np.linspace(high + margin, high, _MARGIN_POINTS, endpoint=False)[::-1]
+    inside = np.linspace(low, high, _POINTS) if high > low else np.array([low])
+    u = np.concatenate([before, inside, after])
+    return u, (u >= low) & (u <= high)
+
+
+@eqx.filter_jit
+def _values(network: Network, inputs: Any) -> jax.Array:
+    return jax.vmap(network)(jnp.asarray(inputs))
+
+
+@eqx.filter_jit
+def _values_and_slopes(network: Network, inputs: Any) -> tuple[jax.Array, jax.Array]:
+    """The values of a network [points, outputs], and their derivatives for its weights
+    in the order of its arrays, [points, outputs, weights]."""
+
+    def weights_of(network: Network) -> Any:
+        return network.weights, network.biases
+
+    def at(u: Any) -> tuple[jax.Array, jax.Array]:
+        def value(weights: Any) -> jax.Array:
+            return eqx.tree_at(weights_of, network, weights)(u)
+
+        slopes = jax.tree.leaves(jax.jacrev(value)(weights_of(network)))
+        flat = [slope.reshape(slope.shape[0], -1) for slope in slopes]
+        return network(u), jnp.concatenate(flat, axis=1)
+
+    return jax.vmap(at)(jnp.asarray(inputs))
+
+
+def _for_free_values(slopes: np.ndarray, shares: WeightShares) -> np.ndarray:
+    """Derivatives for weights as derivatives for the free values of the fit, along the
+    last axis."""
+    gradient = np.zeros((*slopes.shape[:-1], len(shares.uncertainty.theta)))
+    for place, slope in zip(shares.places.tolist(), np.moveaxis(slopes, -1, 0)):
+        if place >= 0:
+            gradient[..., place] += slope
+    return gradient
+
+
+def _prior_share(slopes: np.ndarray, shares: WeightShares) -> float:
+    r"""To which share the prior, and not the data, limits quantities that have such
+    derivatives for the weights, [quantities, weights]; the largest of them.
+
+    With the covariance C of the free values, in units of the residual variance, and the
+    information A of their priors, $g^T C g = g^T C (H - A) C g + g^T C A C g$ is the
+    sum of what the information H - A of the data and that of the priors leaves of the
+    variance; the share is that of the second term."""
+    gradient = _for_free_values(slopes, shares)
+    own = shares.uncertainty
+    whole = own if own.study is None else own.study
+    if own.place is not None:
+        local, gradient = gradient, np.zeros((len(gradient), len(whole.theta)))
+        is_free = own.place >= 0
+        gradient[:, own.place[is_free]] = local[:, is_free]
+    priors = whole.setup.model.priors
+    if priors is None:
+        return 0.0
+    spread = gradient @ whole.covariance_factor
+    moved = spread @ whole.covariance_factor.T
+    variance = np.sum(spread**2, axis=1) * whole.residual_variance
+    limited = np.sum(np.asarray(priors.weight) * moved**2, axis=1)
+    return float(np.max(limited / np.maximum(variance, 1e-300)))
+
+
+# A map of numbers to numbers.
+_Map = Callable[[np.ndarray], np.ndarray]
+
+
+def _shape_of(network: Network) -> tuple[_Map, _Map, _Map]:
+    """How the last layer z of a network becomes its value, the inverse of that, and the
+    derivative of the value for z. Where nothing limits the value, z is the value."""
+    size, offset = np.asarray(network.size), np.asarray(network.offset)
+    tiny = np.finfo(float).tiny
+
+    if network.positive:
+
+        def above(value: np.ndarray) -> np.ndarray:
+            share = np.maximum((value - offset) / size, tiny)
+            return share + np.log(-np.expm1(-share))
+
+        return (
+            lambda z: size * np.logaddexp(0.0, z) + offset,
+            above,
+            lambda z: size * _logistic(z),
+        )
+    if network.bounds is not None:
+
+        def between(value: np.ndarray) -> np.ndarray:
+            share = np.clip((value - offset) / size, tiny, 1 - 1e-16)
+            return np.log(share) - np.log1p(-share)
+
+        return (
+            lambda z: size * _logistic(z) + offset,
+            between,
+            lambda z: np.maximum(size * _logistic(z) * _logistic(-z), tiny),
+        )
+    return lambda z: z, lambda value: value, np.ones_like
+
+
+def _logistic(z: np.ndarray) -> np.ndarray:
+    return np.exp(-np.logaddexp(0.0, -z))

@@ -1,0 +1,109 @@
+"""The page of a report, put together from its sections."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, final
+
+from markupsafe import Markup
+
+from .._util.text_table import listed
+from .._util.version import __version__
+from .asked import asked
+from .blocks import Block, Code, Formula, Section, Text
+from .course import course
+from .delayed_state import delayed_state
+from .dynamics import dynamics
+from .estimates import correlations, estimates
+from .formula import typeset
+from .function_charts import function_charts
+from .profile_charts import profile_charts
+from .residuals import residuals
+from .search import descent, search
+
+if TYPE_CHECKING:
+    from .._results.result import AbstractFit
+
+_PAGE = files("ddefind").joinpath("_report/page")
+# The style of the page differs where its scripts run.
+_BEGIN = Markup('document.documentElement.classList.add("live")')
+
+
+@final
+@dataclass(frozen=True)
+class Given:
+    """What stands in the page besides the fit.
+
+    - `noise`: its noise models; None if it has none.
+    - `saved`: the text of the saved fit; None if it cannot be saved.
+    - `settings`: those of the command line; None in Python."""
+
+    noise: str | None
+    saved: str | None
+    settings: str | None
+
+
+def build(fit: "AbstractFit", given: Given, until: float | None) -> str:
+    """The whole page. `until` is the last time of the prediction."""
+    sections = [_summary(fit), course(fit, until), function_charts(fit)]
+    if hasattr(fit, "setup"):
+        estimate: Any = fit
+        sections += [residuals(estimate), profile_charts(estimate)]
+        sections += [correlations(estimate), search(estimate)]
+        sections += [delayed_state(fit), dynamics(estimate)]
+    else:
+        descended: Any = fit
+        sections += [descent(descended), delayed_state(fit)]
+    sections.append(asked(fit, given.noise, given.saved, given.settings))
+    return _render(_title(fit), [each for each in sections if each])
+
+
+def _title(fit: "AbstractFit") -> str:
+    """What was fitted: the data by their label, or the states."""
+    count = len(getattr(fit, "experiments", {}))
+    if count:
+        return f"Fit of {count} experiments"
+    return f"Fit of {fit.data.label or listed(fit.data.names)}"
+
+
+def _summary(fit: "AbstractFit") -> Section:
+    """The equation, and what was found."""
+    blocks = [*_equation(fit), *estimates(fit)]
+    return Section("summary", "What was found", blocks)
+
+
+def _equation(fit: "AbstractFit") -> list[Block]:
+    """The equation as it was fitted, typeset if it is a text."""
+    if fit.model is None:
+        kinds = [type(part).__name__ for part in (fit.problem.rhs, fit.problem.history)]
+        return [Text(f"The model is `{kinds[0]}`, with the history `{kinds[1]}`.")]
+    picture, text = typeset(fit.model.latex()), str(fit.model)
+    return [Formula(picture, text)] if picture else [Code(text)]
+
+
+def _fingerprint(script: str) -> str:
+    """What the page says of a script so that a browser runs it, and no other one."""
+    digest = hashlib.sha256(script.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def _render(title: str, sections: Sequence[Section]) -> str:
+    from jinja2 import Environment
+
+    def read(name: str) -> Markup:
+        return Markup(_PAGE.joinpath(name).read_text(encoding="utf-8"))
+
+    scripts = [_BEGIN, read("uPlot.js"), read("report.js")]
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    template = environment.from_string(str(read("report.html")))
+    return template.render(
+        title=title,
+        sections=sections,
+        version=__version__,
+        style=read("uPlot.css") + read("report.css"),
+        licence=read("uPlot-LICENSE.txt"),
+        scripts=scripts,
+        allowed=Markup(" ".join(map(_fingerprint, scripts))),
+    )

@@ -1,0 +1,115 @@
+"""A typeset equation, drawn by matplotlib's mathtext as an outline that needs no
+font."""
+
+import logging
+import re
+from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup, escape
+
+_SIZE, _LEADING, _GAP = 19, 15, 8
+# What mathtext calls otherwise.
+_WORDS = {
+    r"\le": r"\leq",
+    r"\ge": r"\geq",
+    r"\ne": r"\neq",
+    r"\land": r"\wedge",
+    r"\lor": r"\vee",
+    r"\lnot": r"\neg",
+}
+_CASES = re.compile(
+    r"\\begin\{cases\} ((?:(?!\\begin\{cases\}).)*?) & \\text\{if \} (.*?) \\\\ (.*?)"
+    r" & \\text\{otherwise\} \\end\{cases\}"
+)
+
+
+class _Outline(NamedTuple):
+    """The outline of a piece of a formula, and its extent above and below the line."""
+
+    path: str
+    width: float
+    above: float
+    below: float
+
+
+def typeset(latex: str) -> Markup | None:
+    """Lines of LaTeX, aligned at `&` as `Equation.latex` gives them, as a picture; None
+    if there is something in them that mathtext does not know."""
+    body = latex.removeprefix("\\begin{aligned}\n").removesuffix("\n\\end{aligned}")
+    try:
+        rows = [_row(line) for line in body.split(" \\\\\n")]
+    except ValueError:
+        return None
+    margin = max(left.width for left, _ in rows)
+    y, parts = 0.0, []
+    for left, right in rows:
+        y += max(left.above, right.above)
+        parts += [_placed(left, margin - left.width, y)]
+        parts += [_placed(right, margin + _GAP, y)]
+        y += max(left.below, right.below) + _LEADING
+    width = margin + _GAP + max(right.width for _, right in rows)
+    size = f"0 0 {np.ceil(width) + 2:.0f} {np.ceil(y - _LEADING) + 4:.0f}"
+    style = f"max-width:{width + 2:.0f}px"
+    return Markup(
+        f'<svg class="formula" viewBox="{size}" style="{style}" role="img" '
+        f'aria-label="{escape(latex)}">{"".join(parts)}</svg>'
+    )
+
+
+def _row(line: str) -> tuple[_Outline, _Outline]:
+    """The two sides of a line, which meet at its `&`."""
+    left, mark, right = _simple(line).partition("&")
+    return (_outline(left), _outline(right)) if mark else (_outline(""), _outline(left))
+
+
+def _simple(line: str) -> str:
+    """A line without what mathtext does not know."""
+    while (found := _CASES.search(line)) is not None:
+        yes, condition, no = found.groups()
+        text = (
+            rf"\left\{{ {yes} \;\; \mathrm{{if}} \;\; {condition}, \;\; {no} \;\; "
+            r"\mathrm{otherwise} \right."
+        )
+        line = line[: found.start()] + text + line[found.end() :]
+    line = re.sub(r"\\text\{(.*?) ?\}", r"\\mathrm{\1} \\;", line)
+    return re.sub(r"\\[a-z]+", lambda word: _WORDS.get(word[0], word[0]), line)
+
+
+def _outline(latex: str) -> _Outline:
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.path import Path
+    from matplotlib.textpath import TextPath
+
+    latex = latex.strip()
+    if not latex:
+        return _Outline("", 0.0, 0.0, 0.0)
+    if "&" in latex or "\\begin" in latex:
+        raise ValueError(latex)
+    # A list of fonts that is out of date would be complained of.
+    log = logging.getLogger("matplotlib.font_manager")
+    was_disabled, log.disabled = log.disabled, True
+    try:
+        fonts = FontProperties(math_fontfamily="cm")
+        outline = TextPath((0, 0), f"${latex}$", size=_SIZE, prop=fonts)
+    finally:
+        log.disabled = was_disabled
+    letters = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C"}
+    parts = []
+    for points, code in outline.iter_segments():
+        if code == Path.CLOSEPOLY:
+            parts.append("Z")
+            continue
+        numbers = " ".join(
+            f"{x:.1f} {-y:.1f}" for x, y in np.reshape(points, (-1, 2)).tolist()
+        )
+        parts.append(f"{letters[code]}{numbers}")
+    box = outline.get_extents()
+    return _Outline("".join(parts), box.x1, max(box.y1, 0.0), max(-box.y0, 0.0))
+
+
+def _placed(outline: _Outline, x: float, y: float) -> str:
+    if not outline.path:
+        return ""
+    place = f"translate({x:.1f} {y + 2:.1f})"
+    return f'<path transform="{place}" d="{outline.path}"/>'

@@ -1,0 +1,273 @@
+"""Reports: what they hold, that they need nothing else, and that texts stay texts."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ddefind as dd
+from ddefind._cli.demo import EQUATION, logistic_data
+from ddefind._data.data import Data
+from ddefind._report.blocks import marked
+from ddefind._report.chart import Chart, Series, thinned
+from ddefind._report.course import _dots
+from ddefind._report.formula import typeset
+from ddefind._report.svg import svg
+from ddefind._report.ticks import ticks
+from support.command import refused, run
+
+HOSTILE = "<script>alert(1)</script>"
+NAMES = ("What was found", "Data and fitted curve", "Residuals", "Profiles")
+NAMES += ("How the estimates hang together", "The search", "The state one delay ago")
+NAMES += ("Stability", "What was asked for, and how to repeat it")
+LARGEST = 1_500_000
+
+
+class Page(HTMLParser):
+    """The parts of a page: its elements with their attributes, and its texts."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.text, self.elements, self.scripts, self.said = text, [], [], []
+        self._is_in_script = False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self._is_in_script = tag in ("script", "style")
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        self._is_in_script = False
+
+    def handle_data(self, data):
+        if self._is_in_script and self.elements[-1][0] == "script":
+            self.scripts[-1] += data
+        elif not self._is_in_script:
+            self.said.append(data)
+
+    @property
+    def words(self):
+        return " ".join(self.said)
+
+    def charts(self):
+        pairs = zip([e for e in self.elements if e[0] == "script"], self.scripts)
+        return [json.loads(s) for e, s in pairs if e[1].get("type")]
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return dd.fit(dd.equation(EQUATION), logistic_data(), seed=1)
+
+
+@pytest.fixture(scope="module")
+def page(fit, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "fit.html"
+    fit.report(path)
+    return Page(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A study whose labels and columns want to be code."""
+    model = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
+    t, random = np.linspace(0, 8, 25), np.random.default_rng(0)
+    experiments = []
+    for label, b in ((HOSTILE, 0.5), ('" onload="alert(2)', 1.5)):
+        truth = model.problem(r=1.8, K=2.5, tau=0.8, b=b)
+        x = np.asarray(dd.solve(truth, T=8.0)(t)) + 0.05 * random.normal(size=(25, 1))
+        axes = ("time", f"x {HOSTILE}")
+        data = dd.Data(t, x, label=label, axis_labels=axes, notes=[f"`{HOSTILE}`"])
+        experiments.append(dd.Experiment(data))
+    search = dd.LeastSquares(starts=2)
+    study = dd.fit(model, experiments, optimizer=search, intervals=False)
+    path = tmp_path_factory.mktemp("study") / "study.html"
+    study.report(path, until=9.0)
+    return path
+
+
+def test_it_has_every_section(page):
+    titles = [title for title in NAMES if title in page.words]
+    assert titles == list(NAMES)
+
+
+def test_it_says_what_the_fit_says(fit, page):
+    for row in fit.cells()[1:]:
+        for cell in row:
+            assert cell in page.said or not cell
+    for sentence in fit.sentences():
+        assert sentence in page.words
+    assert page.words.count("not contradicted") == len(fit.checks)
+    assert str(fit.stability().equilibria[0].verdict) in page.said
+
+
+def test_it_needs_nothing_but_itself(page):
+    assert len(page.text) < LARGEST
+    for tag, attributes in page.elements:
+        assert "src" not in attributes, tag
+        assert tag not in ("img", "iframe", "object", "embed", "base")
+        assert attributes.get("href", "#").startswith(("#", "data:"))
+    assert "url(" not in page.text and "@import" not in page.text
+    (policy,) = [a for _, a in page.elements if "http-equiv" in a]
+    assert policy["content"].startswith("default-src 'none';")
+    allowed = re.findall(r"script-src ([^;]*);", policy["content"])[0].split()
+    assert len(allowed) == 3 and all(each[:8] == "'sha256-" for each in allowed)
+
+
+def test_doubts_are_set_off(page, tmp_path):
+    assert "No test of the residuals contradicts this model." in page.words
+    assert not any(a.get("class") == "doubt" for _, a in page.elements)
+    constant = dd.equation("x' = -k * x(t - tau)")
+    search = dd.LeastSquares(starts=4)
+    wrong = dd.fit(constant, logistic_data(), optimizer=search)
+    wrong.report(tmp_path / "wrong.html")
+    found = Page((tmp_path / "wrong.html").read_text())
+    assert (
+        f"{len(wrong.failed_checks)} tests of the residuals contradict" in found.words
+    )
+    assert sum(a.get("class") == "doubt" for _, a in found.elements) > 2
+
+
+def test_its_charts_hold_the_data_and_the_bands(fit, page):
+    course, residuals, *_ = page.charts()
+    series = {each["label"]: each for each in course["series"]}
+    np.testing.assert_allclose(series["data"]["y"], fit.data.x[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(series["data"]["x"], fit.data.t, rtol=1e-6)
+    band = series["95% confidence band of the curve"]
+    said = fit.predict(np.array(band["x"]))
+    np.testing.assert_allclose(band["y"], said.low[:, 0], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(band["high"], said.high[:, 0], rtol=1e-4, atol=1e-6)
+    assert band["x"][-1] == pytest.approx(1.25 * fit.data.T)
+    found = residuals["series"][0]["y"]
+    np.testing.assert_allclose(found, fit.residuals[:, 0], rtol=1e-4, atol=1e-6)
+
+
+def test_its_profiles_end_at_the_intervals(fit, page):
+    charts = {chart["x"]: chart for chart in page.charts()}
+    for name, ends in fit.intervals.items():
+        marks = [m["value"] for m in charts[name]["marks"] if m["along"] == "x"]
+        np.testing.assert_allclose(marks, ends)
+
+
+def test_its_pictures_are_whole(page):
+    pictures = re.findall(r"<svg class.*?</svg>(?=\n|</div>)", page.text, re.DOTALL)
+    assert len(pictures) == 1 + len(page.charts()) + 1  # formula, charts, loop
+    for picture in pictures:
+        tree = ET.fromstring(picture)
+        assert tree.attrib["role"] == "img"
+        assert not re.search(r"nan|inf\b", picture)
+
+
+def test_the_fit_comes_back_from_the_page(fit, page, tmp_path):
+    import base64
+
+    (link,) = [a for _, a in page.elements if a.get("download") == "fit.json"]
+    saved = base64.b64decode(link["href"].split(",")[1])
+    (tmp_path / "fit.json").write_bytes(saved)
+    assert str(dd.load(tmp_path / "fit.json")) == str(fit)
+
+
+def test_hostile_labels_stay_text(study):
+    page = Page(study.read_text(encoding="utf-8"))
+    assert HOSTILE in page.words and '" onload="alert(2)' in page.words
+    own = [e for e in page.elements if e[0] == "script" and "type" not in e[1]]
+    assert len(own) == 3  # what the template has
+    assert not any("onload" in attributes for _, attributes in page.elements)
+    assert not any("alert(" in script for script in page.scripts if script[:1] != "{")
+    labels = {chart["y"] for chart in page.charts()}
+    assert f"x {HOSTILE}" in labels  # the same text in the charts
+    assert "The intervals and the tests of the residuals were left out" in page.words
+    quantities = {a.get("data-experiment") for t, a in page.elements if t == "figure"}
+    assert HOSTILE in quantities
+
+
+def test_descents_have_a_report(tmp_path):
+    problem = dd.Problem(dd.models.Logistic(1.0, 1.0), dd.Constant(2.6), tau=0.5)
+    fit = dd.fit(problem, logistic_data(), optimizer=dd.Adam(0.03), epochs=5)
+    fit.report(tmp_path / "fit.html")
+    page = Page((tmp_path / "fit.html").read_text())
+    assert "The descent" in page.words and "Profiles" not in page.words
+    losses = page.charts()[-1]["series"][0]["y"]
+    np.testing.assert_allclose(losses, np.log10(fit.losses), rtol=1e-4)
+
+
+def test_a_saved_fit_gets_a_report(fit, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    fit.save("fit.json")
+    assert run("report", "fit.json", "--until", 14, "--out", "page.html") == 0
+    band = Page(Path("page.html").read_text()).charts()[0]["series"][0]
+    assert band["x"][-1] == 14
+    assert "no such file" in refused(capsys, "report", "nothing")
+    early = refused(capsys, "report", "fit.json", "--until", 5)
+    assert "`--until` is 5.0, but the data end at 10.0" in early
+    assert "is not the name of a page" in refused(
+        capsys, "report", "fit.json", "--out", "page.pdf"
+    )
+    assert "Give the name of a file" in refused(
+        capsys, "report", "fit.json", "--out", "."
+    )
+
+
+def test_text_is_marked_and_escaped():
+    assert marked("`a<b` & c") == "<code>a&lt;b</code> &amp; c"
+    assert marked("a ` b") == "a ` b"
+
+
+def test_charts_end_no_script():
+    series = Series("</script><script>", "dots", "data", np.arange(2.0), np.ones(2))
+    text = Chart("a", "b", "c", [series]).as_json()
+    assert "<" not in text
+    assert json.loads(text)["series"][0]["label"] == "</script><script>"
+
+
+def test_gaps_stay_gaps():
+    y = np.array([1.0, 2.0, np.nan, 3.0, 4.0])
+    chart = Chart("a", "b", "c", [Series("s", "line", "curve", np.arange(5.0), y)])
+    assert json.loads(chart.as_json())["series"][0]["y"] == [1, 2, None, 3, 4]
+    (path,) = re.findall(r'class="line line curve" d="([^"]*)"', svg(chart))
+    assert path.count("M") == 2
+
+
+def test_many_values_are_thinned_and_said():
+    data = Data(np.arange(10_000.0), np.arange(10_000.0))
+    (dots,), note = _dots(data, 0, 500)
+    assert len(dots.y) == 500 and dots.y[-1] == 9999
+    assert note == "500 of the 10,000 values are drawn."
+    assert list(thinned(3, 5)) == [0, 1, 2]
+
+
+def test_ticks_are_round_and_within():
+    assert [tick.label for tick in ticks((55, 125), 5)] == ["60", "80", "100", "120"]
+    assert ticks((1e-9, 3e-9), 4)[0].label == "1.0e-09"
+    small = ticks((1e6, 1e6 + 1), 4)
+    assert [tick.label for tick in small][:2] == ["1000000.00", "1000000.25"]
+    assert [tick.label for tick in ticks((-1e-9, 1.02), 5)][0] == "0"
+    assert all(0.3 <= tick.at <= 7 for tick in ticks((0.3, 7.0), 5))
+    wide = ticks((-0.6, 12_000.0), 5, "wide")
+    assert [tick.at for tick in wide] == [0, 1, 10, 100, 1000, 10_000]
+    year = 86400 * 366.0
+    dates = ticks((1577836800.0, 1577836800.0 + year), 6, "dates")
+    assert dates[0].label.startswith("2020-01")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x' = r * x * (1 - x(t - tau) / K_max)",
+        "x' = where(t > 5, a, exp(-x))^2 - sqrt(abs(x)) * (t > 3 and not x <= 2)",
+        "x' = beta * delay(x, gamma(mean = m, shape = k)) - min(x, 2e-7) / x'(t - tau)",
+        "a' = c * log(b(t - 2 * tau)) - tanh(a); b' = -b + max(a, 1) + pi",
+    ],
+)
+def test_equations_are_typeset(text):
+    picture = typeset(dd.equation(text, history="affine").latex())
+    assert picture is not None and ET.fromstring(str(picture)) is not None
+
+
+def test_what_cannot_be_typeset_is_left():
+    assert typeset(r"\unknown{x} &= 1") is None

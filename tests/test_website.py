@@ -1,0 +1,93 @@
+"""The documentation site: its reference is complete, and its checks find mistakes."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+from website.api import entry, names_on
+from website.check_links import broken_links, far_pages
+from website.formulas import typeset_formulas
+from website.working_copy import make_working_copy, place_in_site
+
+import ddefind as dd
+
+ROOT = Path(__file__).parents[1]
+API = sorted((ROOT / "docs" / "reference" / "api").glob("*.md"))
+
+
+def public_names():
+    """All public functions and classes, as pages name them."""
+    for name in dir(dd):
+        thing = getattr(dd, name)
+        if name.startswith("_"):
+            continue
+        if not inspect.ismodule(thing):
+            yield name
+            continue
+        for inner in getattr(thing, "__all__", vars(thing)):
+            value = getattr(thing, inner)
+            is_ours = getattr(value, "__module__", "").startswith(thing.__name__)
+            is_tool = inner.startswith("_") or (
+                name == "plots" and inner[:5] != "plot_"
+            )
+            if callable(value) and is_ours and not is_tool:
+                yield f"{name}.{inner}"
+
+
+def test_the_reference_has_every_public_name_once():
+    described = [name for page in API for name in names_on(page)]
+    assert sorted(described) == sorted(public_names())
+
+
+@pytest.mark.parametrize("page", API, ids=lambda page: page.stem)
+def test_entries_have_a_description(page):
+    for name in names_on(page):
+        heading, *parts = entry(name).split("\n\n")
+        assert heading == f"## `dd.{name}` {{ #{name} }}"
+        assert [part for part in parts if not part.startswith("```")], name
+
+
+def test_every_page_is_in_the_navigation():
+    """So that it is at most two clicks away."""
+    navigation = (ROOT / "mkdocs.yml").read_text().split("\nnav:")[1]
+    for page in [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]:
+        place = place_in_site(page.relative_to(ROOT).as_posix())
+        assert f" {place}\n" in navigation + "\n", place
+
+
+def test_the_working_copy_has_links_that_hold_in_a_site(tmp_path):
+    make_working_copy(ROOT, tmp_path / "docs")
+    page = (tmp_path / "docs" / "how-to" / "pytorch.md").read_text()
+    assert "](../files/examples/torch_fit.py)" in page
+    assert (tmp_path / "docs" / "files" / "examples" / "torch_fit.py").is_file()
+    changes = (tmp_path / "docs" / "project" / "changes.md").read_text()
+    assert "](../how-to/experiments.md)" in changes
+
+
+def test_mistakes_in_links_are_found(tmp_path):
+    (tmp_path / "index.html").write_text(
+        '<h1 id="top">A</h1><a href="b.html#no">b</a><a href="no.html">c</a>'
+        '<img src="https://elsewhere.org/a.png"><a href="https://elsewhere.org">d</a>'
+    )
+    (tmp_path / "b.html").write_text('<a href="c.html">c</a><a href="#top">c</a>')
+    (tmp_path / "c.html").write_text('<a href="d.html">d</a>')
+    (tmp_path / "d.html").write_text('<a href="index.html#top">a</a>')
+    assert broken_links(tmp_path) == [
+        "b.html: there is no anchor #top",
+        "index.html: there is no anchor b.html#no",
+        "index.html: there is no no.html",
+        "index.html: https://elsewhere.org/a.png is fetched from elsewhere",
+    ]
+    assert far_pages(tmp_path) == ["d.html"]
+
+
+def test_formulas_become_mathml(tmp_path):
+    page = tmp_path / "index.html"
+    page.write_text(
+        r'<span class="arithmatex">\(x &lt; \tau\)</span>'
+        '\n<div class="arithmatex">\\[\n\\frac{1}{2}\n\\]</div>'
+    )
+    typeset_formulas(tmp_path)
+    text = page.read_text()
+    assert text.count("<math") == 2 and "<mfrac>" in text
+    assert "arithmatex" not in text and "\\tau" not in text
