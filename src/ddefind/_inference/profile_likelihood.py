@@ -105,9 +105,9 @@ class _ProfileSearch:
             for first, last in zip(firsts, firsts[1:])
         ]
         diagonal = np.add(indices, 1)
-        sensitivity = np.sqrt(
-            fits.gram[rows, diagonal, diagonal] / self.optimum.residual_variance
-        )
+        # The variance of exact data may be tiny: one root of a quotient overflows.
+        sensitivity = np.sqrt(fits.gram[rows, diagonal, diagonal])
+        sensitivity = sensitivity / np.sqrt(self.optimum.residual_variance)
         return zip(fits.loss[rows].tolist(), fits.theta[rows], sensitivity.tolist())
 
     def _refine(
