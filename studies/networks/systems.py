@@ -85,9 +85,15 @@ def _moving_past(t):
     return np.atleast_1d(1.0 + 0.5 * np.sin(3.0 * t))
 
 
-_LOGISTIC = dict(rhs=_logistic, start=(2.0,), tau=1.0, T=10.0, points=100)
-_MACKEY = dict(rhs=_mackey_glass, start=(0.5,), tau=2.0, T=40.0, points=200)
-_PREDATOR = dict(rhs=_predator_prey, start=(1.0, 0.6), tau=0.8, T=30.0, points=100)
+_LOGISTIC: dict[str, Any] = dict(
+    rhs=_logistic, start=(2.0,), tau=1.0, T=10.0, points=100
+)
+_MACKEY: dict[str, Any] = dict(
+    rhs=_mackey_glass, start=(0.5,), tau=2.0, T=40.0, points=200
+)
+_PREDATOR: dict[str, Any] = dict(
+    rhs=_predator_prey, start=(1.0, 0.6), tau=0.8, T=30.0, points=100
+)
 
 SYSTEMS: dict[str, System] = {
     "logistic full": System(

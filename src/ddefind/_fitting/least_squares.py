@@ -12,7 +12,8 @@ import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.smoothing import spread
-from .._inference.evidence_intervals import most_probable
+from .._inference.assessment import assess
+from .._inference.evidence_intervals import most_probable, moved_profiles
 from .._least_squares.batches import RefinedFits
 from .._least_squares.computed_delays import check_guess
 from .._least_squares.explore import FIRST_LOOK, SECOND_LOOK, follows_data
@@ -305,13 +306,26 @@ def with_intervals(
             better = _better_fit(assessed)
             if better is None:
                 break
-            assessed = better.with_intervals(level, progress=report)
+            assessed = _assessed_again(better, assessed, level, report)
     except KeyboardInterrupt:
         return estimate
     if reporter is not None:
         tau = longest_delay(assessed)
         reporter.show(INTERVALS, reporter.epochs, 1, assessed.loss, tau)
     return replace(assessed, seconds=estimate.seconds + time.perf_counter() - began)
+
+
+def _assessed_again(
+    moved: Estimate, before: Estimate, level: float, report: Callable[[Progress], None]
+) -> Estimate:
+    """The moved estimate with its intervals. With networks it went along the profile of
+    a named value, and these are known already."""
+    if not moved.setup.has_networks:
+        return moved.with_intervals(level, progress=report)
+    assert before.assessment is not None
+    known = moved_profiles(moved.uncertainty, before.assessment.profiles, level)
+    assessment = assess(moved.uncertainty, tuple(known), level)
+    return replace(moved, assessment=assessment)
 
 
 def _better_fit(estimate: Estimate) -> Estimate | None:

@@ -21,8 +21,9 @@ from .._least_squares.search import SearchResult
 from .._least_squares.setup import FitSetup
 
 # Eigenvalues of the information matrix, scaled to a unit diagonal, that are below this
-# are zero up to rounding errors.
-_ZERO_EIGENVALUE = 1e-10
+# are zero up to rounding errors. Beside networks, whose weights have priors, no
+# direction is undetermined: only rounding errors of the matrix itself count there.
+_ZERO_EIGENVALUE, _ZERO_WITH_PRIORS = 1e-10, 1e-15
 
 
 def quantile(level: float, freedom: int | None) -> float:
@@ -148,10 +149,15 @@ class Uncertainty:
         columns."""
         return np.linalg.eigh(self._scaled_information)
 
+    @property
+    def _zero(self) -> float:
+        """Eigenvalues up to this one are zero."""
+        return _ZERO_WITH_PRIORS if self.setup.has_networks else _ZERO_EIGENVALUE
+
     @cached_property
     def dimension(self) -> int:
         """The number of directions that the data determine."""
-        return int(np.sum(self._eigen[0] > _ZERO_EIGENVALUE))
+        return int(np.sum(self._eigen[0] > self._zero))
 
     @cached_property
     def undetermined(self) -> np.ndarray:
@@ -161,7 +167,7 @@ class Uncertainty:
         if self.study is not None:
             return self._of_study(self.study.undetermined, 0.0)
         eigenvalues, vectors = self._eigen
-        is_zero = eigenvalues <= _ZERO_EIGENVALUE
+        is_zero = eigenvalues <= self._zero
         directions = np.zeros((len(self.theta), int(np.sum(is_zero))))
         directions[self._informative] = vectors[:, is_zero]
         return directions
@@ -241,7 +247,7 @@ class Uncertainty:
         eigenvalues, vectors = np.linalg.eigh(
             self._scaled_information + np.diag(scaled_extra)
         )
-        determined = eigenvalues > _ZERO_EIGENVALUE
+        determined = eigenvalues > self._zero
         factor = np.zeros((len(self.theta), int(determined.sum())))
         columns = vectors[:, determined] / np.sqrt(eigenvalues[determined])
         factor[self._informative] = (

@@ -25,6 +25,7 @@ import numpy as np
 from .._least_squares.batches import refine
 from .._least_squares.degrees_of_freedom import standard_errors
 from .._least_squares.levenberg_marquardt import PROBABLE
+from .._least_squares.ranking import TIED_NETWORKS
 from .._least_squares.search import SearchResult
 from .covariance import Uncertainty
 from .profile import Profile, unknown_profile
@@ -38,6 +39,8 @@ _MOVE, _MOST_MOVES, _EVALUATIONS = 0.8, 12, 200
 # A rise of L that is larger than Laplace's by this factor and this much is no property
 # of the data: the fit has lost its way. It begins again with half the move, so often.
 _LOST_FACTOR, _LOST_RISE, _MOST_LOSSES = 2.5, 6.0, 2
+# What is added to the information matrix, as a share of its diagonal.
+_RIDGE = 1e-12
 # A side is followed until L has risen by this.
 _RISE = 9.0
 # A value is more probable than the estimate if its L is lower by this.
@@ -68,13 +71,33 @@ def network_profiles(
     is_wide = errors[named] > _WIDE * np.abs(theta[named])
     for j in named[~is_wide]:
         result[j] = _laplace(uncertainty, int(j), q)
-    walks = [_Walk(int(j), side, theta) for j in named[is_wide] for side in (-1.0, 1.0)]
+    gram = uncertainty.search_result.best.gram[0]
+    walks = [
+        _Walk(int(j), side, theta, _direction(gram, int(j)))
+        for j in named[is_wide]
+        for side in (-1.0, 1.0)
+    ]
     _follow(uncertainty, walks, found)
     for lower, upper in zip(walks[::2], walks[1::2]):
         result[lower.j] = _from_evidence(uncertainty, lower, upper, q, level)
     for _, other in tied_networks(uncertainty, level):
         for j in named:
             result[j] = _widened(result[j], float(other[j]), float(errors[j]))
+    return result
+
+
+def moved_profiles(
+    uncertainty: Uncertainty, profiles: Sequence[Profile], level: float
+) -> list[Profile]:
+    """The profiles of a fit that was moved along one of them: those that were followed
+    remain as they are, and Laplace's are those of the new place."""
+    result, theta = list(profiles), uncertainty.theta
+    q, errors = uncertainty.profile_quantile(level), uncertainty.standard_errors
+    for j in np.flatnonzero(~uncertainty.setup.is_weight):
+        if errors[j] > _WIDE * abs(theta[j]):
+            result[j] = replace(profiles[j], estimate=float(theta[j]))
+        else:
+            result[j] = _laplace(uncertainty, int(j), q)
     return result
 
 
@@ -108,7 +131,7 @@ def tied_networks(
     fits = refine(setup, others, result.points, n, limit=1)
     best = log_evidence(result.best.gram[0])
     rises = [log_evidence(gram) - best for gram in fits.gram]
-    limit = uncertainty.profile_quantile(level) ** 2
+    limit = max(uncertainty.profile_quantile(level) ** 2, TIED_NETWORKS)
     return [(rise, row) for rise, row in zip(rises, others) if rise < limit]
 
 
@@ -157,11 +180,13 @@ def rests_on_prior(uncertainty: Uncertainty) -> np.ndarray:
 @final
 @dataclass
 class _Walk:
-    """The moves of value j to one side: `values`, L there, and all free values."""
+    """The moves of value j to one side: `values`, L there, and all free values. From
+    the `last` place the other values follow in a `direction`."""
 
     j: int
     side: float
     last: np.ndarray
+    direction: np.ndarray
     move: float = _MOVE
     losses: int = 0
     values: list[float] = field(default_factory=list)
@@ -181,29 +206,34 @@ def _follow(
 ) -> None:
     """Follow all walks, one move of each at a time."""
     setup, result = uncertainty.setup, uncertainty.search_result
-    C, gram = uncertainty.covariance, result.best.gram[0]
-    first = {walk.j: log_evidence(gram, walk.j) for walk in walks}
+    # Halving the steps no longer changed the estimates: half as many of them will do.
+    n = max(int(result.best.n[0]) // 2, 1)
+    C, theta = uncertainty.covariance, uncertainty.theta
+    start = refine(setup, theta[None], result.points, np.array([n]), limit=1)
+    first = {walk.j: log_evidence(start.gram[0], walk.j) for walk in walks}
     for _ in range(_MOST_MOVES):
         active = [walk for walk in walks if not walk.is_done]
         if found is not None and walks:
             found(len(walks) - len(active), len(walks))
         if not active:
             return
-        starts = np.array([_moved(uncertainty, walk, C) for walk in active])
+        moves = [walk.side * walk.move * np.sqrt(C[walk.j, walk.j]) for walk in active]
+        starts = np.array([w.last + d * w.direction for w, d in zip(active, moves)])
         inside = np.clip(starts, setup.lower, setup.upper)
         held = np.arange(starts.shape[1]) == np.array([[w.j] for w in active])
-        n = setup.steps_near(inside, uncertainty.theta, int(result.best.n[0]))
-        fits = refine(setup, inside, result.points, n, _EVALUATIONS, held)
+        steps = setup.steps_near(inside, theta, n)
+        fits = refine(setup, inside, result.points, steps, _EVALUATIONS, held)
         for row, walk in enumerate(active):
             L = log_evidence(fits.gram[row], walk.j)
             rise = L - min(first[walk.j], *walk.L, np.inf)
-            moved = (fits.theta[row, walk.j] - uncertainty.theta[walk.j]) ** 2
+            moved = (fits.theta[row, walk.j] - theta[walk.j]) ** 2
             expected = moved / C[walk.j, walk.j]
             if not rise < _LOST_FACTOR * expected + _LOST_RISE:
                 walk.move, walk.losses = 0.5 * walk.move, walk.losses + 1
                 walk.is_done = walk.losses > _MOST_LOSSES
                 continue
             walk.last = fits.theta[row]
+            walk.direction = _direction(fits.gram[row], walk.j)
             walk.values.append(float(fits.theta[row, walk.j]))
             walk.L.append(L)
             walk.theta.append(fits.theta[row])
@@ -213,13 +243,17 @@ def _follow(
             walk.is_done = rise > _RISE or walk.at_bound
 
 
-def _moved(uncertainty: Uncertainty, walk: _Walk, C: np.ndarray) -> np.ndarray:
-    """The next place of a walk: the value is moved, and the others follow as Laplace's
-    approximation says."""
-    j = walk.j
-    step = walk.side * walk.move * np.sqrt(C[j, j])
-    direction = np.where(np.isfinite(C[:, j]), C[:, j], 0.0) / C[j, j]
-    return walk.last + step * direction
+def _direction(gram: np.ndarray, j: int) -> np.ndarray:
+    r"""How all values follow value j: 1 for itself, and $-H_{-j}^{-1} H_{-j,j}$ for the
+    others, with the information matrix H."""
+    H = gram[1:, 1:]
+    others = np.arange(len(H)) != j
+    direction = np.ones(len(H))
+    rest, column = H[np.ix_(others, others)], H[others, j]
+    # A value without any influence stays where it is.
+    rest = rest + _RIDGE * np.diag(np.maximum(np.diag(rest), 1.0))
+    direction[others] = -np.linalg.solve(rest, column)
+    return direction
 
 
 def _laplace(uncertainty: Uncertainty, j: int, q: float) -> Profile:

@@ -58,16 +58,23 @@ def keep_distinct(setup: FitSetup, fits: RefinedFits, most: int) -> RefinedFits:
     for row in order:
         if len(kept) == most or (kept and not np.isfinite(fits.loss[row])):
             break
-        if not _is_same_place(fits.theta[kept], fits.theta[row]).any():
+        if not any(_is_same_place(setup, fits, place)[row] for place in kept):
             kept.append(int(row))
-    same = [_is_same_place(fits.theta, fits.theta[row]) for row in kept]
+    same = [_is_same_place(setup, fits, row) for row in kept]
     starts = np.array([int(fits.starts[rows].sum()) for rows in same])
     return replace(fits.take(kept), starts=starts)
 
 
-def _is_same_place(theta: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """For each row of `theta`, whether it agrees with `place` to 0.1%."""
-    return np.all(np.abs(theta - place) <= 1e-3 * np.abs(place) + 1e-12, axis=1)
+def _is_same_place(setup: FitSetup, fits: RefinedFits, place: int) -> np.ndarray:
+    """For each fit, whether its values agree with those of fit `place` to 0.1% or,
+    beside networks, its named values to a standard error of that fit."""
+    moved = np.abs(fits.theta - fits.theta[place])
+    allowed = 1e-3 * np.abs(fits.theta[place]) + 1e-12
+    if not setup.has_networks:
+        return np.all(moved <= allowed, axis=1)
+    errors = standard_errors(fits.gram[place, 1:, 1:])
+    near = moved <= np.maximum(allowed, np.where(np.isfinite(errors), errors, 0.0))
+    return np.all(near[:, ~setup.is_weight], axis=1)
 
 
 def distinct_minima(setup: FitSetup, fits: RefinedFits) -> tuple[Minimum, ...]:

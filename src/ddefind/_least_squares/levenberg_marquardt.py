@@ -2,7 +2,8 @@ r"""The Levenberg-Marquardt method: nonlinear least squares within bounds.
 
 `minimise` finds a local minimum of $S(\theta) = \sum_j r_j(\theta)^2$ over the free
 parameter values $\theta$, within bounds, as one compiled loop. With the Jacobian $J$ of
-the residuals $r$ and $D^2 = \mathrm{diag}(J^T J)$, a step $p$ solves
+the residuals $r$ and scales $D$, as a rule $D^2 = \mathrm{diag}(J^T J)$, a step $p$
+solves
 
 $$(J^T J + \lambda D^2)\,p = -J^T r.$$
 
@@ -89,6 +90,11 @@ class NormalEquations(NamedTuple):
         """The diagonal of J^T J."""
         information = self.gram[1:, 1:]
         return jnp.sum(jnp.where(_on_diagonal(information), information, 0.0), axis=1)
+
+    @property
+    def scales(self) -> jax.Array:
+        """D, the root of the diagonal of J^T J."""
+        return jnp.sqrt(self.diagonal)
 
     def equations(self, exist: jax.Array) -> "NormalEquations":
         """The same, with infinite elements where these equations do not `exist`."""
@@ -278,10 +284,9 @@ class _Proposal(NamedTuple):
 def _propose(box: Box, theta, normal: Any, damping, size) -> _Proposal:
     """The damped step from `theta`, clipped to the bounds. `size` is that of S.
 
-    The equations are solved in the scaled variables D theta, in which J^T J has a unit
-    diagonal."""
-    gradient = normal.gradient
-    D = jnp.sqrt(normal.diagonal)
+    The equations are solved in the scaled variables D theta, in which J^T J usually has
+    a unit diagonal."""
+    gradient, D = normal.gradient, normal.scales
     outwards = ((theta <= box.lower) & (gradient > 0)) | (
         (theta >= box.upper) & (gradient < 0)
     )

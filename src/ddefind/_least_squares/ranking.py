@@ -17,7 +17,8 @@ as many frequencies by chance.
 *Networks.* A network with a few more turns follows the noise better at another delay.
 Fits with networks are compared by their evidence, the probability of the data averaged
 over the weights (Laplace's approximation): twice its negative logarithm is
-$S + \log\det H$ with the Hessian H of S / 2, up to a constant.
+$S + \log\det H$ with the Hessian H of S / 2, up to a constant. The approximation is
+off by a few units, so that such fits tie within `TIED_NETWORKS`.
 
 Within a minimum the estimates are those of plain least squares."""
 
@@ -28,7 +29,7 @@ from .setup import FitSetup
 
 _SLOW_CYCLES = 1.4
 _FAST_PENALTY = 8.0
-_TIED = 1.0
+_TIED, TIED_NETWORKS = 1.0, 8.0
 
 
 def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
@@ -42,14 +43,16 @@ def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
     is_fast = setup.is_frequency & has_influence & (excess > 1)
     penalty = _FAST_PENALTY * (1 + np.log2(np.where(is_fast, excess, 1.0)))
     scores = fits.loss / unit + np.sum(np.where(is_fast, penalty, 0.0), axis=1)
+    tied = _TIED
     if setup.has_networks:
         scores += _log_determinants(fits)
+        tied = TIED_NETWORKS
     delay = setup.delay(fits.theta)
     is_on_bound = np.any((fits.theta <= setup.lower) | (fits.theta >= setup.upper), 1)
     is_shorter = delay[None, :] < delay[:, None] / 2
-    ties = scores[None, :] < scores[:, None] + _TIED
+    ties = scores[None, :] < scores[:, None] + tied
     is_long = np.any(is_shorter & ties & ~is_on_bound, axis=1)
-    return scores + _TIED * is_long
+    return scores + tied * is_long
 
 
 def _log_determinants(fits: RefinedFits) -> np.ndarray:

@@ -27,8 +27,9 @@ from .noise_setup import lifted
 from .ranking import score
 from .setup import FitSetup
 
-# How many of the fits are repeated with half the step.
-_SURVIVORS = 10
+# How many of the fits are repeated with half the step; of those with networks, which
+# take longer, fewer.
+_SURVIVORS, _SURVIVORS_WITH_NETWORKS = 10, 4
 # The largest number of steps per delay, or in the record on a mesh.
 _MAX_STEPS = 8000
 # Steps are fine enough when halving them moves the estimates by less than this share of
@@ -204,7 +205,9 @@ def _result(
 def _reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
     """Estimate the noise from the residuals of the best fit, repeat the fits with the
     new weights, and so on until the noise levels no longer change."""
-    tolerance, most = (1e-2, 2) if setup.has_networks else (1e-4, 6)
+    tolerance, most = (
+        (1e-2, _SURVIVORS_WITH_NETWORKS) if setup.has_networks else (1e-4, 6)
+    )
     points, before = None, None
     for _ in range(20):
         best = fits.take([int(np.argmin(score(setup, fits)))])
@@ -232,7 +235,8 @@ def _halve_steps(
     Several fits are taken along first, because a minimum may exist with coarse steps
     only. Returns these fits, the best one with its final steps, and how far that one
     moved when its step was halved for the last time, in joint standard errors."""
-    fits = keep_distinct(setup, fits, 2 if setup.has_networks else _SURVIVORS)
+    most = _SURVIVORS_WITH_NETWORKS if setup.has_networks else _SURVIVORS
+    fits = keep_distinct(setup, fits, most)
     n = 2 * setup.steps(fits.theta)
     finer = refine_promising(setup, fits.theta, points, n)
     finer = replace(finer, starts=fits.starts)

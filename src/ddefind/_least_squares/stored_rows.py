@@ -29,6 +29,9 @@ from .prior_equations import Priors, prior_terms
 # The system of the rows is solved with at least this damping, so that it stays accurate
 # where a value has no prior.
 _LEAST_IN_DUAL = 1e-6
+# The c in the scale of values with a prior. With 0.3 network fits take half of the
+# evaluations that they take with 1 or with scales of their own.
+_SHARE_OF_LARGEST = 0.3
 
 
 class StoredRows(NamedTuple):
@@ -62,6 +65,18 @@ class StoredRows(NamedTuple):
     def diagonal(self) -> jax.Array:
         """The diagonal of J^T J."""
         return jnp.sum(self.rows[:, 1:] ** 2, axis=0) + self.weight
+
+    @property
+    def scales(self) -> jax.Array:
+        r"""D: the root of the diagonal of J^T J. For values with a prior of precision a
+        it is $c \sqrt{a R}$, where R is the largest ratio of that diagonal to a: one
+        length for all of them. With scales of their own, weights that hardly matter run
+        far away, and a fit creeps along a curved valley."""
+        diagonal, has_prior = self.diagonal, self.weight > 0
+        ratio = diagonal / jnp.where(has_prior, self.weight, 1.0)
+        largest = jnp.max(jnp.where(has_prior, ratio, 0.0))
+        shared = _SHARE_OF_LARGEST * jnp.sqrt(self.weight * largest)
+        return jnp.where(has_prior, shared, jnp.sqrt(diagonal))
 
     def equations(self, exist: jax.Array) -> NormalEquations:
         """The normal equations, infinite where they do not `exist`."""
