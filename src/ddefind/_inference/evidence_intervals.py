@@ -93,7 +93,7 @@ def moved_profiles(
     remain as they are, and Laplace's are those of the new place."""
     result, theta = list(profiles), uncertainty.theta
     q, errors = uncertainty.profile_quantile(level), uncertainty.standard_errors
-    for j in np.flatnonzero(~uncertainty.setup.is_weight):
+    for j in np.flatnonzero(~uncertainty.setup.is_weight).tolist():
         if errors[j] > _WIDE * abs(theta[j]):
             result[j] = replace(profiles[j], estimate=float(theta[j]))
         else:
