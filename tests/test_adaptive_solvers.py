@@ -185,6 +185,7 @@ def test_a_rate_that_may_be_infinite_has_an_open_interval():
 @pytest.mark.parametrize(
     "solver", [pytest.param(dd.Tsit5(), marks=pytest.mark.slow), dd.Radau()]
 )
+@pytest.mark.slow
 def test_adaptive_fits_agree_with_those_of_fixed_steps(solver):
     model = dd.equation("x' = r * x * (1 - x(t - tau) / K)", history="constant")
     truth = model.problem({"r": 1.4, "K": 2.0, "tau": 1.0, "b": 0.5})
@@ -203,6 +204,7 @@ def test_adaptive_fits_agree_with_those_of_fixed_steps(solver):
         )
 
 
+@pytest.mark.slow
 def test_derivatives_of_a_stiff_solution():
     class Rhs(eqx.Module):
         k: jax.Array

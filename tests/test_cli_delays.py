@@ -27,6 +27,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_two_delays_are_simulated_fitted_and_shown(capsys):
     simulate = ("simulate", "-e", TEXT, *settings(TRUTH), "--history", 0.5)
     times = ("--T", 20, "--points", 80, "--noise", 0.02, "--out", "data.csv")
@@ -103,6 +104,7 @@ def test_a_delay_much_shorter_than_the_record_is_no_obstacle(capsys):
         ),
     ],
 )
+@pytest.mark.slow
 def test_gradients_agree(capsys, model, values, names):
     assert run("check", "-e", model, *settings(values), "--json") == 0
     found = json.loads(capsys.readouterr().out)

@@ -393,6 +393,7 @@ def test_a_failure_while_drawing_keeps_the_result(monkeypatch, made, here):
     assert not Path("out/figure.png").exists()  # not even that of the earlier fit
 
 
+@pytest.mark.slow
 def test_a_fit_that_did_not_converge_has_its_own_code(monkeypatch, capsys):
     unsolvable = "x' = exp(exp(exp(30 + x^2))) + k * x(t - tau)"
     assert run("fit", "data.csv", "-e", unsolvable, "--starts", 2) == 3

@@ -97,6 +97,7 @@ def test_a_fit_with_an_input_and_doses(capsys):
     assert "The input 'u' is not known from 10 to 12" in said
 
 
+@pytest.mark.slow
 def test_a_study_with_doses_is_fitted_and_predicted():
     """The doses of each experiment are part of its prediction."""
     Path("experiments.csv").write_text("id,b\nlow,1\nhigh,2\n")

@@ -25,6 +25,7 @@ def test_every_model_has_a_line_in_both_blocks(blocks):
 @pytest.mark.parametrize(
     ("model", "point"), [("exponential", "start"), ("enso", "estimate")]
 )
+@pytest.mark.slow
 def test_a_line_measured_again_is_the_line_on_the_page(blocks, model, point):
     experiment = EXPERIMENTS[model]
     title = delay_gradient.title(experiment)

@@ -50,6 +50,7 @@ def test_the_stored_numbers_are_those_of_the_inversion():
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.5), (0.4, 0.5), (0.3, 2.0)])
 @pytest.mark.parametrize("rate", [-0.7, 0.3])
+@pytest.mark.slow
 def test_uniform_windows_have_exponential_solutions(low, high, rate):
     """x = e^(l t) solves x' = a x + c y if l = a + c (e^(-l low) - e^(-l high)) / (l
     (high - low)), with this history."""

@@ -150,6 +150,7 @@ def check_derivatives(structure: Structure, seed: int):
 
 
 @pytest.mark.parametrize("seed", range(FEW))
+@pytest.mark.slow
 def test_derivatives(seed):
     check_derivatives(EVERYTHING, seed)
 

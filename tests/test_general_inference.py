@@ -13,6 +13,7 @@ QUICK = mostly_slow(KINDS, {"state"})
 
 
 @pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.slow
 def test_the_truth_is_found_with_its_errors(kind):
     fit, (_, truth) = general_fit(kind), MODELS[kind]
     errors = {
@@ -65,6 +66,7 @@ def test_predictions_are_the_solution_with_its_derivatives(kind):
         ("gamma", {"b": -1.0}, "The solution cannot be continued beyond t = 1"),
     ],
 )
+@pytest.mark.slow
 def test_predictions_that_are_impossible_are_refused(kind, parameters, message):
     with pytest.raises(ValueError, match=message):
         general_fit(kind).predict([3.0, 1.0], parameters=parameters)

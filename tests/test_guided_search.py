@@ -145,6 +145,7 @@ class TestGuide:
     ],
     ids=["positive", "free"],
 )
+@pytest.mark.slow
 def test_prey_alone(seed, parameters):
     """The predator is hidden: the best fit is that from the truth."""
     model, data = dd.equation(PREDATOR), prey_only(seed)
@@ -160,6 +161,7 @@ def test_prey_alone(seed, parameters):
     assert fit.search_result.noise[0] == pytest.approx(4.0, rel=0.35)
 
 
+@pytest.mark.slow
 def test_a_short_delay_and_few_points():
     t = np.arange(16) * 2.0
     data = dd.Data(t, record(HUTCHINSON, HUTCHINSON_TRUTH, t, 0.1))
@@ -199,6 +201,7 @@ def test_a_search_that_fails_does_not_blame_the_model():
     assert sum("the search goes on" in each for each in messages) <= 1
 
 
+@pytest.mark.slow
 def test_no_fit_oscillates_unseen_between_the_data():
     """A record that begins in mid-cycle, with a constant history: an alias with a delay
     of 0.23, a ninth of the sampling interval, has a lower sum of squares."""

@@ -45,6 +45,7 @@ def test_pure_noise():
 
 
 @pytest.mark.parametrize("count", mostly_slow((2, 3, 4), (2, 4)))
+@pytest.mark.slow
 def test_no_more_points_than_parameters(count):
     data = logistic_data(count, noise=0.0)
     fit = dd.fit(dd.equation(LOGISTIC), data, **QUIET)
@@ -60,6 +61,7 @@ def test_a_model_that_cannot_follow():
     assert fit.rejected or not is_sure(fit, "tau")
 
 
+@pytest.mark.slow
 def test_a_model_that_has_no_trajectory():
     model = dd.equation("x' = a * sqrt(-1 - x^2) + x(t - tau)")
     fit = dd.fit(model, dd.Data(T, np.sin(T)), **QUIET)

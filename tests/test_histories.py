@@ -157,6 +157,7 @@ def test_with_several_delays_the_length_covers_the_longest(data):
 # The choice by evidence
 
 
+@pytest.mark.slow
 def test_a_chosen_history_has_one_progress_bar(auto, reports):
     # One kind of history after the other, and each fills its part of the bar.
     kinds = [report.phase.partition(":")[0] for report in reports]
@@ -184,6 +185,7 @@ def test_the_history_is_chosen_by_evidence(auto, data, tmp_path):
     assert loaded.histories == auto.histories and str(loaded) == str(auto)
 
 
+@pytest.mark.slow
 def test_a_constant_history_is_chosen_where_it_is_right():
     # The name `a` is also that of the slope of an affine history.
     model = dd.equation("x' = -a * x(t - tau)", history="auto")

@@ -60,6 +60,7 @@ def only(formula):
         ("k * exp(-m * tau)", {"k": 2.0, "m": 1.0}, "k * exp(-m * tau)"),
     ],
 )
+@pytest.mark.slow
 def test_the_formula_of_a_combination(rate, truth, formula):
     fit = fitted(f"x' = -{rate} * x(t - tau)", {**truth, "tau": 0.9})
     assert said(fit) == [only(formula)]
@@ -96,6 +97,7 @@ def test_a_value_that_its_bounds_determine():
     assert fit.verdicts["c"] == "determined"
 
 
+@pytest.mark.slow
 def test_a_coefficient_that_has_a_parameters_value_by_accident():
     """The delay has the value of the exponent 1.1, but does not stand there."""
     truth = {"k": 2.0, "m": 1.0, "tau": 1.1}
@@ -221,6 +223,7 @@ def test_a_fit_says_which_delays_can_be_exchanged(tmp_path):
     assert str(again) == str(fit) and again.summary() == fit.summary()
 
 
+@pytest.mark.slow
 def test_a_fit_says_that_only_the_sum_of_delays_is_determined():
     text = "x' = -k * x(t - tau_1 - tau_2)"
     fit = two_delays(text, {"k": 0.8, "tau_1": 0.4, "tau_2": 0.7})

@@ -152,6 +152,7 @@ def test_a_lane_that_explodes_leaves_the_others_alone():
         compare(own, alone(calm, sets[lane], loss, dd.Discrete()))
 
 
+@pytest.mark.slow
 def test_a_lane_rests_after_its_end_where_it_would_explode():
     # x' = x^3 - 0.1 x(t - tau), x(0) = 1 explodes soon after t = 0.5.
     calm = dd.Problem(dd.models.ENSO(0.0, 1.0, 0.1), dd.Constant(1.0), 0.5)

@@ -46,6 +46,7 @@ class TestAgainstScipy:
         assert free.loss < fit.loss
         assert all(minimum.theta[1] <= 1.9 for minimum in fit.minima)
 
+    @pytest.mark.slow
     def test_huber(self):
         data = logistic_data()
         x = data.x.copy()

@@ -120,6 +120,7 @@ def gradients(problem, loss, route, solver, steps):
 
 
 @pytest.mark.parametrize("name, loss", mostly_slow(CASES, FAST))
+@pytest.mark.slow
 def test_second_order(name, loss):
     """The error goes down by about 64, from steps of 0.1 to steps of 0.0125, for the
     whole gradient; and no derivative keeps an error."""

@@ -36,6 +36,7 @@ EVERYTHING = 9
 
 
 @pytest.mark.parametrize("number", mostly_slow(STRUCTURES, (EVERYTHING,)))
+@pytest.mark.slow
 def test_derivatives(number):
     structure = STRUCTURES[number]
     count = ALWAYS if number == EVERYTHING else CASES

@@ -24,6 +24,7 @@ def decay(sd=None, **settings):
 
 
 @pytest.mark.parametrize("sd", [None, 0.05])
+@pytest.mark.slow
 def test_the_potential_energy_is_minus_the_logarithm_of_the_posterior(sd):
     """For x = b exp(-k t), with everything written out; and its gradient against
     differences."""

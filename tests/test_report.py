@@ -119,6 +119,7 @@ def test_it_needs_nothing_but_itself(page):
     assert len(allowed) == 3 and all(each[:8] == "'sha256-" for each in allowed)
 
 
+@pytest.mark.slow
 def test_doubts_are_set_off(page, tmp_path):
     assert "No test of the residuals contradicts this model." in page.words
     assert not any(a.get("class") == "doubt" for _, a in page.elements)

@@ -217,6 +217,7 @@ def test_an_equation_with_a_history_of_the_packages(path, data):
     same(dd.load(path), fit)
 
 
+@pytest.mark.slow
 def test_a_fit_that_failed_can_be_saved(path, data):
     model = dd.equation("x' = exp(exp(exp(30 + x^2))) + k * x(t - tau)")
     fit = dd.fit(model, data, optimizer=dd.LeastSquares(starts=1))

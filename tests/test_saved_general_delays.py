@@ -154,6 +154,7 @@ def own_delay(t, x):
     return 0.5 + 0.2 * x[0] ** 2
 
 
+@pytest.mark.slow
 def test_a_delay_of_own_code_is_given_again(tmp_path):
     def problem():
         return dd.Problem(rhs, dd.Constant(1.0), dd.Delay(own_delay))

@@ -30,6 +30,7 @@ def test_the_bound_is_the_standard_error_of_a_fit():
 
 
 @pytest.mark.parametrize("sd", [None, 0.05])
+@pytest.mark.slow
 def test_a_minimum_elsewhere_has_a_larger_chi_square(sd):
     data, model = decay(1, sd), dd.equation(DECAY)
     best = best_known(Record(model, data, TRUTH, {}), random_starts=16)

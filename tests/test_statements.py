@@ -47,6 +47,7 @@ class TestCombinations:
         lines = {line.split()[0]: line for line in str(fit).splitlines()[1:6]}
         assert lines["death"].split() == ["death", "-", "-", "-", "not", "determined"]
 
+    @pytest.mark.slow
     def test_rates_that_coincide_at_the_estimate(self):
         """There the Jacobian is singular, but both are determined."""
         text = "C' = -0.4 * C; S' = C(t - tau) - m * S; Z' = S - d * Z"

@@ -98,6 +98,7 @@ def test_trajectories_are_those_of_solve():
     np.testing.assert_allclose(by_step, expected, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_differences():
     assert differences_agree(model(), TIMES[1:])
 
@@ -191,6 +192,7 @@ def test_a_network_with_two_delays_trains_in_torch():
     assert layer.tau["growth"].item() > 0.6 and layer.tau["rest"].item() > 1.3
 
 
+@pytest.mark.slow
 def test_two_delays_of_a_torch_module_are_fitted():
     rhs = dd.from_torch(ByNumber(), tau=(0.61, 1.37))
     truth = dd.Problem(rhs, dd.Constant(0.4), (0.61, 1.37))

@@ -61,6 +61,7 @@ def test_the_covariance_agrees_with_numerical_differentiation(model):
 @pytest.mark.parametrize(
     "model", mostly_slow(("exponential", "logistic", "hiv"), ("exponential", "hiv"))
 )
+@pytest.mark.slow
 def test_standard_errors_of_exact_data_are_the_cramer_rao_limits(model):
     experiment = EXPERIMENTS[model]
     sd = 0.1 * np.std(experiment.exact.x, axis=0, ddof=1)
@@ -80,6 +81,7 @@ def test_standard_errors_of_exact_data_are_the_cramer_rao_limits(model):
     assert fit.chi_square < 1 and fit.freedom == fit.setup.count - known.sum()
 
 
+@pytest.mark.slow
 def test_intervals_end_where_brute_force_says():
     """At each end of an interval a fit with that value held, from several starts, is
     worse by the square of the quantile; and a lower level is closer."""
@@ -139,6 +141,7 @@ def test_quadratic_profiles_give_the_standard_errors():
         np.testing.assert_allclose(ends, [value - away, value + away], atol=0.02 * away)
 
 
+@pytest.mark.slow
 def test_what_history_the_drug_saw_is_not_determined():
     """Cheyne's slope of the history: any steep one looks the same."""
     fit = paper_fit("cheyne")
@@ -202,6 +205,7 @@ def all_constants():
     return dd.fit(experiment.true, data, parameters=settings, optimizer=NEAR, **QUIET)
 
 
+@pytest.mark.slow
 def test_only_a_combination_is_determined_and_it_is_named(all_constants):
     fit = all_constants
     verdicts = fit.verdicts

@@ -1,19 +1,20 @@
 """`python -m studies.networks [SEEDS [SYSTEM ...]]` fits every system, in every case,
-to 20 data sets, and prints a table. `--seconds` ends the run after so much time.
-Results go to `results/networks.jsonl`, a line for each fit, and those that are there
-are not computed again."""
+to 20 data sets, and writes the table of the page. `--seconds` ends the run after so
+much time. Results go to `results/networks.jsonl`, a line for each fit, and those that
+are there are not computed again."""
 
 import argparse
 import os
 from pathlib import Path
 
-from ..page_tables import RESULTS
+from ..page_tables import DOCS, RESULTS, write_table
 from .one_fit import Case
 from .run import read, run
 from .systems import SYSTEMS
 from .table import table
 
 FILE = RESULTS / "networks.jsonl"
+PAGE, NAME = DOCS / "explanation" / "networks-against-the-field.md", "networks"
 
 
 def cases(systems: list[str]) -> list[Case]:
@@ -38,7 +39,10 @@ def main() -> None:
     chosen = [case for case in cases(given.systems) if given.only in str(case)]
     tasks = [(case, seed) for case in chosen for seed in range(given.seeds)]
     run(tasks, given.file, given.processes, given.seconds)
-    print(table(read(given.file)))
+    measured = table(read(given.file))
+    if given.file == FILE:
+        write_table(PAGE, NAME, measured)
+    print(measured)
 
 
 if __name__ == "__main__":
