@@ -46,7 +46,7 @@ _RISE = 9.0
 # A value is more probable than the estimate if its L is lower by this.
 _NOTICEABLE = 1.0
 # A standard error that a wider prior multiplies by more than this is that of the prior.
-_BY_PRIOR = 3.0
+_BY_PRIOR = 2.0
 # Named values that differ by fewer standard errors belong to one minimum.
 _APART = 3.0
 # Where Laplace's parabola takes the place of fits, in standard errors.
