@@ -14,7 +14,7 @@ class System:
     """A system with its true terms.
 
     `slope(x, delayed)` is the right-hand side, where `delayed` are the states one delay
-    ago, in the order of `delays`. `terms` are the candidates that `discover` is given,
+    ago, in the order of `delays`, which are typical values. `terms` are the candidates that `discover` is given,
     and `truth` the true terms of each state, in the notation of its results. The states
     are `start` up to time zero."""
 
@@ -38,7 +38,7 @@ def _mackey_glass(x, y):
 
 
 def _nicholson(x, y):
-    return 8.0 * y[0] * np.exp(-y[0]) - x
+    return 16.0 * y[0] * np.exp(-y[0]) - x
 
 
 def _enso(x, y):
@@ -47,7 +47,7 @@ def _enso(x, y):
 
 def _neurons(x, y):
     own, other = np.tanh(y[0]), np.tanh(y[1][::-1])
-    return -0.5 * x - own + np.array([1.0, 1.3]) * other
+    return -0.5 * x - 1.2 * own + np.array([1.0, 1.4]) * other
 
 
 def _predator_prey(x, y):
@@ -100,9 +100,9 @@ DELAYED = (
         "Nicholson",
         ("x",),
         _nicholson,
-        (2.713,),
+        (3.313,),
         (0.8,),
-        50.0,
+        55.0,
         ["polynomial(2)", _RICKER],
         _of(x=f"x, {_RICKER}"),
     ),
@@ -120,7 +120,7 @@ DELAYED = (
         "two neurons",
         ("x", "y"),
         _neurons,
-        (1.517, 0.433),
+        (2.217, 0.533),
         (1.0, -0.5),
         30.0,
         _TANH,
@@ -178,11 +178,12 @@ ORDINARY = (
 _STEPS_PER_POINT = 24
 
 
-def solution(system: System, points: int) -> tuple[np.ndarray, np.ndarray]:
+def solution(
+    system: System, points: int, delays: tuple[float, ...], start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The times and the states at so many equidistant points from time zero on."""
     count = (points - 1) * _STEPS_PER_POINT
     h = system.T / count
-    start = np.array(system.start)
     x = np.empty((count + 1, len(start)))
     slopes = np.empty_like(x)
     x[0] = start
@@ -198,7 +199,7 @@ def solution(system: System, points: int) -> tuple[np.ndarray, np.ndarray]:
         return ends + h * (c * slopes[i] + d * slopes[i + 1])
 
     def slope(t: float, state: np.ndarray, known: int) -> np.ndarray:
-        return system.slope(state, [past(t - tau, known) for tau in system.delays])
+        return system.slope(state, [past(t - tau, known) for tau in delays])
 
     for j in range(count):
         t = j * h
@@ -211,10 +212,25 @@ def solution(system: System, points: int) -> tuple[np.ndarray, np.ndarray]:
     return chosen * h, x[chosen]
 
 
-def noisy(
-    system: System, points: int, level: float, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The same with noise of `level` times the spread of each state."""
-    t, x = solution(system, points)
-    generator = np.random.default_rng([seed, len(system.name)])
-    return t, x + level * x.std(axis=0) * generator.normal(size=x.shape)
+@final
+@dataclass(frozen=True)
+class Sample:
+    """A data set: the true delays, the times, and the states with noise."""
+
+    delays: tuple[float, ...]
+    t: np.ndarray
+    x: np.ndarray
+
+
+def sample(system: System, points: int, level: float, seed: int) -> Sample:
+    """A data set with noise of `level` times the spread of each state. Delays and start
+    values are random, up to a quarter longer or a fifth shorter than the typical
+    ones."""
+    generator = np.random.default_rng([seed, sum(map(ord, system.name))])
+    delays = tuple(
+        float(tau * generator.uniform(0.8, 1.25)) for tau in system.delays
+    )
+    start = np.array(system.start) * generator.uniform(0.8, 1.25, len(system.start))
+    t, x = solution(system, points, delays, start)
+    noise = level * x.std(axis=0) * generator.normal(size=x.shape)
+    return Sample(delays, t, x + noise)
