@@ -62,6 +62,12 @@ def run_case(name: str, level: float, seed: int) -> dict[str, Any]:
     }
 
 
+def run_until(case: tuple[str, float, int, float]) -> dict[str, Any] | None:
+    """The same, unless the time at which the study ends has passed."""
+    *what, ends = case
+    return run_case(*what) if time.time() < ends else None
+
+
 def _spaceless(terms: Any, swap: bool = False) -> dict[str, frozenset[str]]:
     def text(term: str) -> str:
         term = term.replace(" ", "")

@@ -20,6 +20,8 @@ _HOPELESS = 30.0
 _MOST_STEPS = 60
 # Looks at proposals: the share of the record, the evaluations, and how many remain.
 _LOOKS = ((0.25, 6, 90), (0.5, 10, 40), (1.0, 14, 24))
+# A structure is fitted again from so many delays of the scan.
+_RESCANNED = 80
 # A fit goes on if it is as near to the best as this.
 _NEAR = 40.0
 
@@ -165,6 +167,7 @@ class Search:
             return start, float(score[0])
 
         scans = [delays for delays in self.delays if len(delays) == count]
+        scans = scans[:: max(len(scans) // _RESCANNED, 1)]
         looks = [each for each in in_parallel(look, scans) if each is not None]
         looks = sorted(looks, key=lambda each: each[1])[:4]
         if looks:

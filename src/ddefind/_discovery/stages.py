@@ -16,7 +16,7 @@ from .climb import Search
 from .exact import SPARE, Exact, Fitted, make_exact
 from .inner_parameters import inner_parameters
 from .library import Library, Structure, make_library
-from .proposals import propose
+from .proposals import Proposal, propose
 from .terms import Term, delay_names, read_terms
 from .weak_form import Record
 
@@ -27,8 +27,6 @@ _MOST_TERMS_OF_STATE = 7
 _MOST_DELAYS, _MOST_IN_PAIRS, _TRIED_DELAYS = 90, 26, 14
 # From how many fits of one pattern a climb begins; with one state there is one pattern.
 _CLIMBS, _CLIMBS_OF_ONE = 1, 3
-# Another kind of history is tried in full if it lowers the BIC by this.
-_BETTER_HISTORY = 4.0
 
 
 @final
@@ -117,23 +115,23 @@ def delayed_stage(
 ) -> Stage:
     """The stage of equations with so many delays; `before` is the one with one less.
 
-    The history is constant at first. Other kinds are tried in full if they describe
-    what was found clearly better."""
+    The history is constant at first. Other kinds are tried in full if a short search
+    with them finds something better."""
     phase = "one delay" if delays == 1 else f"{delays} delays"
     kinds = ["constant", "affine", "spline"]
     if len(parts_of(question.data)) > 1:
         kinds.remove("spline")
     if delays > 1:
         kinds = list(dict.fromkeys(["constant", before.search.exact.history]))
-    first = _make_stage(question, delays, kinds[0], phase, report)
-    _search_delays(first, before)
-    best = first
+    best = _make_stage(question, delays, kinds[0], phase, report)
+    proposals = _proposals(best)
+    _search_delays(best, before, proposals)
     for kind in kinds[1:]:
         other = _make_stage(question, delays, kind, f"{phase}, {kind} history", report)
         _carry_over(best, other)
-        gain = best.search.best.bic - other.search.best.bic
-        if gain > _BETTER_HISTORY:
-            _search_delays(other, before)
+        _climb_from(other, proposals, 1)
+        if other.search.best.bic < best.search.best.bic:
+            _search_delays(other, before, proposals)
             best = other
     return best
 
@@ -157,25 +155,36 @@ def _make_stage(
     return Stage(question, delays, search)
 
 
-def _search_delays(stage: Stage, before: Stage) -> None:
-    """Search with delays: from proposals, from the stage before, and at all delays of
-    the scan for the structure that is best."""
-    search, library = stage.search, stage.library
-    candidates = _pairs(library)
+def _proposals(stage: Stage) -> list[Proposal]:
+    search, several = stage.search, len(stage.library.states) > 1
     proposals = propose(
-        library,
+        stage.library,
         search.records,
         search.exact.inner,
         search.delays,
         _MOST_TERMS_OF_STATE,
-        (0, 2) if len(library.states) > 1 else (-1, 0, 1, 2),
+        (0, 2) if several else (-1, 0, 1, 2),
     )
-    proposals = [p for p in proposals if _fits(search, p.structure)]
-    pattern = {p.structure: p.pattern for p in proposals}
+    return [each for each in proposals if _fits(search, each.structure)]
+
+
+def _climb_from(stage: Stage, proposals: Sequence[Proposal], count: int) -> None:
+    """Climb from the best fits of proposals: from so many of each pattern."""
+    search, candidates = stage.search, _pairs(stage.library)
+    pattern = {each.structure: each.pattern for each in proposals}
     fits = search.try_proposals(proposals)
-    count = _CLIMBS if len(library.states) > 1 else _CLIMBS_OF_ONE
     for fit in _of_each(fits, lambda each: pattern[each.structure], count):
         search.climb(fit, candidates)
+
+
+def _search_delays(
+    stage: Stage, before: Stage, proposals: Sequence[Proposal]
+) -> None:
+    """Search with delays: from proposals, from the stage before, and at all delays of
+    the scan for the structure that is best."""
+    search, candidates = stage.search, _pairs(stage.library)
+    several = len(stage.library.states) > 1
+    _climb_from(stage, proposals, _CLIMBS if several else _CLIMBS_OF_ONE)
     _extend(stage, before, candidates)
     for _ in range(3):
         best = search.best
