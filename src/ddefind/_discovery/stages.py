@@ -28,6 +28,9 @@ _MOST_DELAYS, _MOST_IN_PAIRS, _TRIED_DELAYS = 90, 26, 14
 # From how many fits of one pattern a climb begins; with one state there is one pattern.
 _CLIMBS, _CLIMBS_OF_ONE = 1, 3
 
+# Another kind of history is searched in full if a short search comes as near as this.
+_NEAR = 3.0
+
 
 @final
 @dataclass(frozen=True)
@@ -130,8 +133,9 @@ def delayed_stage(
         other = _make_stage(question, delays, kind, f"{phase}, {kind} history", report)
         _carry_over(best, other)
         _climb_from(other, proposals, 1)
-        if other.search.best.bic < best.search.best.bic:
+        if other.search.best.bic < best.search.best.bic + _NEAR:
             _search_delays(other, before, proposals)
+        if other.search.best.bic < best.search.best.bic:
             best = other
     return best
 
