@@ -64,8 +64,8 @@ def run_case(name: str, level: float, seed: int) -> dict[str, Any]:
 
 def run_until(case: tuple[str, float, int, float]) -> dict[str, Any] | None:
     """The same, unless the time at which the study ends has passed."""
-    *what, ends = case
-    return run_case(*what) if time.time() < ends else None
+    name, level, seed, ends = case
+    return run_case(name, level, seed) if time.time() < ends else None
 
 
 def _spaceless(terms: Any, swap: bool = False) -> dict[str, frozenset[str]]:
@@ -136,9 +136,7 @@ def truth_bic(system: System, own: Sample, data: dd.Data) -> float:
         c = coefficients_at(library, question.records, structure, own.delays, values)
         if c is not None:
             starts.append(exact.start(c, values, own.delays))
-    theta, scores = zip(
-        *(exact.glance(structure, s[None], 0.3, 12) for s in starts)
-    )
+    theta, scores = zip(*(exact.glance(structure, s[None], 0.3, 12) for s in starts))
     order = np.argsort(np.concatenate(scores))[:6]
     first = exact.fit(structure, np.concatenate(theta)[order])
     return exact.fit(structure, first.theta[None], finer=2).bic

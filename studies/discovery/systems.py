@@ -14,9 +14,9 @@ class System:
     """A system with its true terms.
 
     `slope(x, delayed)` is the right-hand side, where `delayed` are the states one delay
-    ago, in the order of `delays`, which are typical values. `terms` are the candidates that `discover` is given,
-    and `truth` the true terms of each state, in the notation of its results. The states
-    are `start` up to time zero."""
+    ago, in the order of `delays`, which are typical values. `terms` are the
+    candidates that `discover` is given, and `truth` the true terms of each state, in
+    the notation of its results. The states are `start` up to time zero."""
 
     name: str
     states: tuple[str, ...]
@@ -227,9 +227,7 @@ def sample(system: System, points: int, level: float, seed: int) -> Sample:
     values are random, up to a quarter longer or a fifth shorter than the typical
     ones."""
     generator = np.random.default_rng([seed, sum(map(ord, system.name))])
-    delays = tuple(
-        float(tau * generator.uniform(0.8, 1.25)) for tau in system.delays
-    )
+    delays = tuple(float(tau * generator.uniform(0.8, 1.25)) for tau in system.delays)
     start = np.array(system.start) * generator.uniform(0.8, 1.25, len(system.start))
     t, x = solution(system, points, delays, start)
     noise = level * x.std(axis=0) * generator.normal(size=x.shape)

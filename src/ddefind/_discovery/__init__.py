@@ -8,6 +8,6 @@ trajectories of structures; `moves.py` predicts which term more or less would he
 `climb.py` goes there. `stages.py` does so without a delay, with one, and with several,
 and `search.py` weighs what all of them found. Begin with `search.py`.
 
-May import: `_util`, `noise`, `_data`, `_figures`, `_problem`, `models`, `_solve`,
-`_equation`, `_loss`, `plots`, `_least_squares`, `_inference`, `_results`, `_fitting`.
+May import: `_util`, `_data`, `_figures`, `_problem`, `models`, `_solve`, `_equation`,
+`_loss`, `_least_squares`, `_results`, `_fitting`.
 """

@@ -35,7 +35,7 @@ class Search:
     exact: Exact
     records: Sequence[Record]
     delays: Sequence[tuple[float, ...]]
-    report: Callable[["Search"], None] = lambda search: None
+    report: Callable[[], None] = lambda: None
     visited: dict[Structure, Fitted] = field(default_factory=dict)
     path: list[Fitted] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ class Search:
             best = self.best
             if not self.path or best.bic < self.path[-1].bic - 1e-6:
                 self.path.append(best)
-            self.report(self)
+            self.report()
 
     def try_proposals(self, proposals: Sequence[Proposal]) -> list[Fitted]:
         """The fits from proposals, best first. All are fitted to the beginning of the
@@ -77,15 +77,11 @@ class Search:
             order = _spread_over(score, [proposals[j].pattern for j in rows])
             rows = [rows[k] for k in order[:kept]]
 
-        fits = in_parallel(
-            lambda j: self.exact.fit(structures[j], starts[j]), rows
-        )
+        fits = in_parallel(lambda j: self.exact.fit(structures[j], starts[j]), rows)
         self.add(fits)
         return sorted(fits, key=lambda each: each.bic)
 
-    def climb(
-        self, start: Fitted, candidates: Sequence[tuple[int, int]]
-    ) -> Fitted:
+    def climb(self, start: Fitted, candidates: Sequence[tuple[int, int]]) -> Fitted:
         """The structure that is reached by steps to better neighbours, until none is
         better."""
         current = self._polished(start)
@@ -108,7 +104,7 @@ class Search:
         for first in range(0, min(len(moves), _TRIED * _ROUNDS), _TRIED):
             fits = in_parallel(self._fit_move, moves[first : first + _TRIED])
             self.add(fits)
-            known = [self.visited.get(each.structure, each) for each in fits]
+            known = [self.visited.get(each.structure) or each for each in fits]
             best = min(known, key=lambda each: each.bic)
             if best.bic < current.bic - 1e-3:
                 return best
@@ -161,9 +157,7 @@ class Search:
                 return None
             start = self.exact.start(found, inner, delays)[None]
             for share, limit, _ in _LOOKS:
-                start, score = self.exact.glance(
-                    fitted.structure, start, share, limit
-                )
+                start, score = self.exact.glance(fitted.structure, start, share, limit)
             return start, float(score[0])
 
         scans = [delays for delays in self.delays if len(delays) == count]

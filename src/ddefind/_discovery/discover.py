@@ -17,13 +17,13 @@ from .._fitting.least_squares import LeastSquares
 from .._fitting.study import read_experiments
 from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
+from .._util import wording
 from .._util.errors import check_instance, quoted, shown
 from .._util.progress import Progress, Reporter
-from .climb import Search
 from .discovery import Discovery, FoundModel
 from .library import read_known
 from .search import DELAY_CHARGE, Model, Outcome, search_models
-from .stages import Question, renamed
+from .stages import ORDINARY, Question, Stage, renamed
 from .terms import delay_names, read_terms
 from .weak_form import make_record
 
@@ -36,7 +36,7 @@ _LEAST_POINTS = 20
 _STARTS = 6
 # Models with less weight than this are not listed, but they count.
 _LEAST_WEIGHT = 1e-4
-_PHASES = ("without a delay", "one delay", "2 delays", "3 delays")
+_PHASES = (ORDINARY, "one delay", "2 delays", "3 delays")
 
 
 def discover(
@@ -97,9 +97,8 @@ def discover(
     question = _question(given, terms, most, known, settings)
     with Reporter(progress, most + 2, 1) as reporter:
 
-        def report(phase: str, search: Search) -> None:
-            stem = phase.split(",")[0]
-            number = _PHASES.index(stem) if stem in _PHASES else 0
+        def report(phase: str, stage: Stage) -> None:
+            search, number = stage.search, _PHASES.index(phase.split(",")[0])
             best = search.best
             tau = float(np.max(best.theta[search.exact.delays]))
             label = f"{phase}: {len(search.visited)} structures"
@@ -109,7 +108,9 @@ def discover(
     estimate = None
     if not outcome.interrupted:
         try:
-            estimate = _fit(outcome.models[0], given, settings, intervals, seed, progress)
+            estimate = _fit(
+                outcome.models[0], given, settings, intervals, seed, progress
+            )
         except KeyboardInterrupt:
             outcome = outcome._replace(interrupted=True)
     return _discovery(outcome, estimate, time.perf_counter() - began)
@@ -119,8 +120,8 @@ def _number_of_delays(delays: Any) -> int:
     text = re.fullmatch(r"(?:up to )?\s*(\d+)", str(delays).strip())
     if isinstance(delays, bool) or text is None or int(text.group(1)) > _MOST_DELAYS:
         raise ValueError(
-            f"`delays` must be the largest number of delays, from 0 to {_MOST_DELAYS}, "
-            f"or a text such as 'up to 2', but got {shown(delays)}."
+            f"{wording.MOST_DELAYS} must be the largest number of delays, from 0 to "
+            f"{_MOST_DELAYS}, or a text such as 'up to 2', but got {shown(delays)}."
         )
     return int(text.group(1))
 
@@ -196,8 +197,13 @@ def _one_record(data: Data) -> Data:
     if tuple(names) == data.names:
         return moved
     return Data(
-        moved.t, moved.x, sd=moved.sd, names=names, label=data.label,
-        origin=moved.origin, notes=moved.notes,
+        moved.t,
+        moved.x,
+        sd=moved.sd,
+        names=names,
+        label=data.label,
+        origin=moved.origin,
+        notes=moved.notes,
     )
 
 
@@ -230,8 +236,8 @@ def _question(
     unknown = {n for n in unknown if known is None or not re.search(rf"\b{n}\b", known)}
     if unknown:
         raise ValueError(
-            f"`parameters` names {quoted(min(unknown))}, which stands in no term. "
-            f"Known names: {', '.join(sorted(names | {'tau'}))}."
+            f"{wording.setting(min(unknown))} stands in no term. Known names: "
+            f"{', '.join(sorted(names | {'tau'}))}."
         )
     return Question(states, data, records, terms, parts, settings, (low, high))
 
@@ -269,7 +275,11 @@ def _fit(
         lower = own.lower
         if lower is None and name in bounds:
             lower = 0.0
-        if lower is not None and own.upper is not None and own.upper - lower < 1e-6 * abs(value):
+        if (
+            lower is not None
+            and own.upper is not None
+            and own.upper - lower < 1e-6 * abs(value)
+        ):
             parameters[name] = Fixed(value)
         else:
             parameters[name] = replace(own, start=value, lower=lower)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from .._equation.equation import Equation
-from .._figures.panels import given_axes, new_figure, show_once
+from .._figures.panels import figure_of, given_axes, new_figure, show_once
 from .._results.estimate import Estimate
 from .._util.text_table import html_table, listed, table_lines
 
@@ -137,9 +137,7 @@ class Discovery:
     # Tables and text.
 
     def _model_rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [
-            ("model", "delays", "k", "BIC - best", "weight")
-        ]
+        rows: list[tuple[str, ...]] = [("model", "delays", "k", "BIC - best", "weight")]
         for each in self.models[:_MOST_SHOWN]:
             delays = ", ".join(f"{value:.4g}" for value in each.delays.values())
             rows.append(
@@ -214,9 +212,9 @@ class Discovery:
             axes = list(figure.subplots(1, 2, width_ratios=[1, 1.2]))
         else:
             axes = given_axes(ax, 2, 2)
+            figure = figure_of(axes)
         self._draw_path(axes[0])
         self._draw_terms(axes[1])
-        figure = axes[0].figure
         if ax is None:
             show_once(figure)
         return figure
@@ -229,7 +227,9 @@ class Discovery:
             label = {1: "up to one delay"}.get(offered, f"up to {offered} delays")
             label = "no delay" if offered == 0 else label
             marker = "os^D"[offered % 4]
-            panel.plot(sizes, 1 + bics - lowest, marker + "-", lw=0.8, ms=4, label=label)
+            panel.plot(
+                sizes, 1 + bics - lowest, marker + "-", lw=0.8, ms=4, label=label
+            )
         panel.set_yscale("log")
         panel.set(xlabel="terms", ylabel="1 + BIC above the lowest")
         panel.legend(frameon=False, fontsize="small")

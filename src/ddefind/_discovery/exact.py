@@ -4,7 +4,6 @@ parameters and the history free.
 All structures of a library share one compiled program (see `library.py`): a structure
 only says which values are held at zero. A fit then takes milliseconds."""
 
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ import numpy as np
 
 from .._data.data import Data
 from .._data.smoothing import rough_noise, smooth, spread
-from .._data.study_data import Records, parts_of, study_data
+from .._data.study_data import Records, parts_of
 from .._least_squares.batches import RefinedFits, refine
 from .._least_squares.make_setup import make_setup
 from .._least_squares.setup import FitSetup
@@ -190,7 +189,9 @@ class Exact:
             best = self._best(structure, fits)
         return best
 
-    def glance(self, structure: Structure, starts: np.ndarray, share: float, limit: int):
+    def glance(
+        self, structure: Structure, starts: np.ndarray, share: float, limit: int
+    ):
         """Short fits to a `share` of the record: their values, and the logarithm of
         their mean squares, a rough measure of how good they are."""
         setup, held = self._with(structure), self.is_held(structure)
@@ -326,8 +327,7 @@ def make_exact(
     names = ["tau"] if library.delays < 2 else delay_names(library.delays)
     prefix = "" if library.delays < 2 else "tau."
     settings |= {
-        f"{prefix}{name}": Parameter(lower=bounds[0], upper=bounds[1])
-        for name in names
+        f"{prefix}{name}": Parameter(lower=bounds[0], upper=bounds[1]) for name in names
     }
     how = RK4(), 10, None, 0, 1
     if isinstance(data, Data):

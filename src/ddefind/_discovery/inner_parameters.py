@@ -56,7 +56,9 @@ def inner_parameters(
             continue
         count = _MOST_VALUES[min(len(rest), len(_MOST_VALUES)) - 1]
         scans = [
-            np.geomspace(*ranges[name], max(count // 2, 3) if name in exponents else count)
+            np.geomspace(
+                *ranges[name], max(count // 2, 3) if name in exponents else count
+            )
             for name in rest
         ]
         for values in product(*scans):
@@ -119,7 +121,7 @@ def columns_of(
     row of values. Two columns exclude each other if they are of the same term, or need
     different values of a shared parameter."""
     rows, terms = [], []
-    for number, term in enumerate(library.terms):
+    for number in range(len(library.terms)):
         own = np.flatnonzero(inner.term == number)
         own = own if len(own) else np.zeros(1, int)
         rows += own.tolist()

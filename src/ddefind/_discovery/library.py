@@ -16,6 +16,7 @@ import numpy as np
 
 from .._equation.equation import Equation, equation
 from .._equation.tokens import EquationError
+from .._util import wording
 from .._util.errors import quoted
 from ..models import AbstractModel
 from .terms import Term, delay_names
@@ -160,15 +161,15 @@ def read_known(given: str | None, states: Sequence[str]) -> dict[str, str]:
         state = left.strip().removesuffix("'").rstrip()
         if not equals or not left.strip().endswith("'") or state not in states:
             raise ValueError(
-                f"`known` must give known parts of equations, as "
-                f"\"{states[0]}' = -0.5 * {states[0]}\", with the states "
+                f"{wording.KNOWN_PARTS} must give known parts of equations, as "
+                f'"{states[0]}\' = -0.5 * {states[0]}", with the states '
                 f"{', '.join(states)}, but got {quoted(line)}."
             )
         parts[state] = right.strip()
     try:
         equation("; ".join(f"{s}' = {parts.get(s, '0')}" for s in states))
     except EquationError as error:
-        raise ValueError(f"`known` cannot be read. {error}") from None
+        raise ValueError(f"{wording.KNOWN_PARTS} cannot be read. {error}") from None
     return parts
 
 
@@ -180,7 +181,9 @@ def evaluate_library(library: Library, x, y, values) -> np.ndarray:
 
 @eqx.filter_jit
 def _evaluate(module: Any, count: int, x, y, values) -> jax.Array:
-    fields = [leaf for leaf in jax.tree.leaves(eqx.filter(module, eqx.is_inexact_array))]
+    fields = [
+        leaf for leaf in jax.tree.leaves(eqx.filter(module, eqx.is_inexact_array))
+    ]
     treedef = jax.tree.structure(eqx.filter(module, eqx.is_inexact_array))
     rest = eqx.filter(module, eqx.is_inexact_array, inverse=True)
     k = y.shape[0]

@@ -1,4 +1,4 @@
-r"""Moves from one structure to its neighbours: a term more, one or two terms less, or both.
+r"""Moves to the neighbours of a structure: a term more, up to two less, or both.
 
 What a move will gain is predicted from one linearisation of the trajectory with its
 derivatives for all candidates. With the normal equations $H = J^T J$ and $g = J^T r$ at

@@ -84,7 +84,14 @@ def propose(
         for pattern in kinds:
             chosen = [paths[i, kind] for i, kind in enumerate(pattern)]
             found += _sized(
-                library, scan, chosen, row[kept], term[kept], inner, own, pattern,
+                library,
+                scan,
+                chosen,
+                row[kept],
+                term[kept],
+                inner,
+                own,
+                pattern,
                 offsets,
             )
     return sorted(found, key=lambda each: each.score)

@@ -5,15 +5,15 @@ delay as the score. The charge makes up for the many delays that a search tries:
 delays one always follows the noise. With it a delay is claimed where the model with it
 is clearly better than all without."""
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .climb import Search
 from .exact import Fitted, in_parallel
 from .library import Structure
-from .stages import Question, Stage, delayed_stage, ordinary_stage
+from .stages import ORDINARY, Question, Report, Stage, delayed_stage, ordinary_stage
 
 # What a further delay must lower the BIC by: very strong evidence.
 DELAY_CHARGE = 10.0
@@ -44,20 +44,26 @@ class Outcome(NamedTuple):
     interrupted: bool
 
 
-def search_models(
-    question: Question, delays: int, report: Callable[[str, Search], None]
-) -> Outcome:
+def search_models(question: Question, delays: int, report: Report) -> Outcome:
     """Search with up to so many delays. After Ctrl-C the best so far is returned."""
-    stages: list[Stage] = []
-    interrupted = False
+    begun: dict[int, Stage] = {}
+
+    def remember(phase: str, stage: Stage) -> None:
+        # The stage without a delay comes first, and shares the number of the next one.
+        key = 0 if phase == ORDINARY else stage.delays
+        before = begun.get(key)
+        if before is None or stage.search.best.bic < before.search.best.bic:
+            begun[key] = stage
+        report(phase, stage)
+
+    interrupted, stages = False, []
     try:
-        for stage in _stages(question, delays, report):
-            stages.append(stage)
-        stages = [_finer(stage) for stage in stages]
+        for stage in _stages(question, delays, remember):
+            stages.append(_finer(stage))
     except KeyboardInterrupt:
-        if not stages:
+        if not begun:
             raise
-        interrupted = True
+        interrupted, stages = True, list(begun.values())
     models = sorted(_models(stages), key=lambda each: each.score)
     path = [
         (stage.delays, len(fit.structure), fit.bic)
@@ -67,9 +73,7 @@ def search_models(
     return Outcome(models, path, interrupted)
 
 
-def _stages(
-    question: Question, delays: int, report: Callable[[str, Search], None]
-) -> Iterator[Stage]:
+def _stages(question: Question, delays: int, report: Report) -> Iterator[Stage]:
     stage = ordinary_stage(question, report)
     yield stage
     for count in range(1, delays + 1):
@@ -124,7 +128,5 @@ def _keys(stage: Stage, structure: Structure) -> list[frozenset]:
 
 
 def _renamed(text: str, names: dict[str, str]) -> str:
-    import re
-
     pattern = r"\b(" + "|".join(names) + r")\b"
     return re.sub(pattern, lambda match: names[match.group(1)], text)

@@ -20,6 +20,8 @@ from .proposals import Proposal, propose
 from .terms import Term, delay_names, read_terms
 from .weak_form import Record
 
+# How the first stage is called while it runs.
+ORDINARY = "without a delay"
 # Slots: those that are always there, and those for each state.
 _SLOTS, _SLOTS_OF_STATE = 3, 5
 _MOST_TERMS_OF_STATE = 7
@@ -85,19 +87,15 @@ class Stage:
         ]
 
 
-Report = Callable[[str, Search], None]
+Report = Callable[[str, Stage], None]
 
 
 def ordinary_stage(question: Question, report: Report) -> Stage:
     """The stage of equations without a delay. Their candidates are those of one delay,
     so that both stages share a compiled program."""
-    stage = _make_stage(question, 1, "constant", "without a delay", report)
+    stage = _make_stage(question, 1, "constant", ORDINARY, report)
     search, library = stage.search, stage.library
-    plain = [
-        pair
-        for pair in _pairs(library)
-        if not library.terms[pair[1]].delays
-    ]
+    plain = [pair for pair in _pairs(library) if not library.terms[pair[1]].delays]
     proposals = propose(
         library,
         question.records,
@@ -147,16 +145,16 @@ def _make_stage(
     library = make_library(question.states, terms, delays, question.known)
     inner = inner_parameters(library, question.data.x, question.settings)
     slots = _SLOTS + SPARE + _SLOTS_OF_STATE * len(question.states)
-    exact = make_exact(
-        library, inner, question.data, history, slots, question.bounds
-    )
+    exact = make_exact(library, inner, question.data, history, slots, question.bounds)
     if delays == 1:
         scan = [(float(tau),) for tau in question.scan(_MOST_DELAYS)]
     else:
         few = question.scan(_MOST_IN_PAIRS).tolist()
         scan = list(combinations(few, delays))
-    search = Search(exact, question.records, scan, lambda own: report(phase, own))
-    return Stage(question, delays, search)
+    search = Search(exact, question.records, scan)
+    stage = Stage(question, delays, search)
+    search.report = lambda: report(phase, stage)
+    return stage
 
 
 def _proposals(stage: Stage) -> list[Proposal]:
@@ -181,9 +179,7 @@ def _climb_from(stage: Stage, proposals: Sequence[Proposal], count: int) -> None
         search.climb(fit, candidates)
 
 
-def _search_delays(
-    stage: Stage, before: Stage, proposals: Sequence[Proposal]
-) -> None:
+def _search_delays(stage: Stage, before: Stage, proposals: Sequence[Proposal]) -> None:
     """Search with delays: from proposals, from the stage before, and at all delays of
     the scan for the structure that is best."""
     search, candidates = stage.search, _pairs(stage.library)
@@ -199,9 +195,7 @@ def _search_delays(
     _reweighted(search, candidates)
 
 
-def _extend(
-    stage: Stage, before: Stage, candidates: Sequence[tuple[int, int]]
-) -> None:
+def _extend(stage: Stage, before: Stage, candidates: Sequence[tuple[int, int]]) -> None:
     """Begin at the best equation with a delay less, and give it one more."""
     exact = stage.search.exact
     fits = before.with_exactly(stage.delays - 1)
