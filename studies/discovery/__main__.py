@@ -1,6 +1,7 @@
 """How often does `dd.discover` find exactly the true terms?
 
-`python -m studies.discovery [SEEDS [SYSTEM ...]] [--seconds LIMIT] [--processes N]`
+`python -m studies.discovery [SEEDS [SYSTEM ...]] [--first SEED] [--seconds LIMIT]
+[--processes N]`
 makes data sets of 200 points of six delayed systems and three ordinary ones, with noise
 of 1, 5 and 10% of the spread, and asks `dd.discover` for their equations. It writes
 `results/discovery.json` and the tables of `docs/explanation/discovery.md`. Delays and
@@ -30,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("seeds", nargs="?", type=int, default=20)
     parser.add_argument("systems", nargs="*", help=f"of {', '.join(names)}")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--out", default=str(FILE))
@@ -37,7 +39,7 @@ def main() -> None:
     chosen = given.systems or names
     cases = [
         (name, level, seed)
-        for seed in range(given.seeds)
+        for seed in range(given.first, given.first + given.seeds)
         for name in chosen
         for level in LEVELS
     ]

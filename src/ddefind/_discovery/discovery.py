@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Models whose score is within this of the best one tie with it.
 _TIE = 2.0
 _MOST_SHOWN = 6
+_NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
 # The least probability of a term in the printed table.
 _LEAST_SHOWN = 0.02
 
@@ -57,7 +58,7 @@ class Discovery:
     - `delay_probability`: the sum of the weights of the models with a delay.
     - `without_delay`: the best model without a delay.
     - `path`: the best models in the order in which the search came to them, each as
-      (offered delays, number of terms, BIC).
+      (number of delays, number of terms, BIC).
     - `interrupted`: whether Ctrl-C ended the search.
     - `seconds`: how long it took."""
 
@@ -94,13 +95,12 @@ class Discovery:
         """What is to be said of the result, in sentences."""
         said = [self._about_delays()]
         if self.undecided:
-            listed_models = [f"({each.label})" for each in self.undecided[:4]]
-            more = len(self.undecided) - len(listed_models)
-            rest = f", or {more} more" if more else ""
+            shown = [f"({each.label})" for each in self.undecided[:_MOST_SHOWN]]
+            more = len(self.undecided) - len(shown)
+            shown += [f"{more} more"] if more else []
             said.append(
-                "These data cannot decide between "
-                f"{' and '.join(listed_models)}{rest}: their scores differ by less "
-                f"than {_TIE:g}."
+                f"These data cannot decide between {listed(shown)}: their scores "
+                f"differ by less than {_TIE:g}."
             )
         unsure = [
             f"{term} in {state}' ({self.inclusion[state].get(term, 0.0):.0%})"
@@ -221,16 +221,16 @@ class Discovery:
 
     def _draw_path(self, panel: Any) -> None:
         lowest = min(self.best.bic, *(bic for _, _, bic in self.path))
-        for offered in sorted({offered for offered, _, _ in self.path}):
-            own = [(k, bic) for each, k, bic in self.path if each == offered]
+        for delays in sorted({delays for delays, _, _ in self.path}):
+            own = [(k, bic) for each, k, bic in self.path if each == delays]
             sizes, bics = np.array(own).T
-            label = {1: "up to one delay"}.get(offered, f"up to {offered} delays")
-            label = "no delay" if offered == 0 else label
-            marker = "os^D"[offered % 4]
+            label = _NAMES_OF_COUNTS[delays]
+            marker = "os^D"[delays % 4]
             panel.plot(
                 sizes, 1 + bics - lowest, marker + "-", lw=0.8, ms=4, label=label
             )
         panel.set_yscale("log")
+        panel.xaxis.get_major_locator().set_params(integer=True)
         panel.set(xlabel="terms", ylabel="1 + BIC above the lowest")
         panel.legend(frameon=False, fontsize="small")
 

@@ -36,8 +36,8 @@ class Model(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """All models that matter, best first, the path of the search as pairs of the number
-    of terms and the BIC, and whether it was interrupted."""
+    """All models that matter, best first, the path of the search as the number of
+    delays, that of terms and the BIC, and whether it was interrupted."""
 
     models: list[Model]
     path: list[tuple[int, int, float]]
@@ -66,7 +66,7 @@ def search_models(question: Question, delays: int, report: Report) -> Outcome:
         interrupted, stages = True, list(begun.values())
     models = sorted(_models(stages), key=lambda each: each.score)
     path = [
-        (stage.delays, len(fit.structure), fit.bic)
+        (len(stage.library.delays_in(fit.structure)), len(fit.structure), fit.bic)
         for stage in stages
         for fit in stage.search.path
     ]

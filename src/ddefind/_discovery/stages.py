@@ -77,6 +77,10 @@ class Stage:
     def library(self) -> Library:
         return self.search.exact.library
 
+    def lowest(self, count: int) -> float:
+        """The lowest BIC with this number of delays."""
+        return min((fit.bic for fit in self.with_exactly(count)), default=np.inf)
+
     def with_exactly(self, count: int) -> list[Fitted]:
         """The fits with this number of delays."""
         visited = self.search.visited.values()
@@ -131,9 +135,11 @@ def delayed_stage(
         other = _make_stage(question, delays, kind, f"{phase}, {kind} history", report)
         _carry_over(best, other)
         _climb_from(other, proposals, 1)
-        if other.search.best.bic < best.search.best.bic + _NEAR:
+        # Equations with fewer delays have the same BIC with histories of all kinds.
+        lowest = min(best.lowest(delays), before.lowest(delays - 1))
+        if other.lowest(delays) < lowest + _NEAR:
             _search_delays(other, before, proposals)
-        if other.search.best.bic < best.search.best.bic:
+        if other.lowest(delays) < best.lowest(delays):
             best = other
     return best
 
