@@ -1,9 +1,14 @@
 """Discovery finds true terms and delays, claims no others, and says what it cannot
 tell. The data are by an integrator that is not the package's."""
 
+import json
+
 import numpy as np
 import pytest
+from studies.discovery.__main__ import FILE
 from studies.discovery.systems import DELAYED, ORDINARY, sample
+from studies.discovery.tables import PAGE, tables
+from studies.page_tables import read_table
 
 import ddefind as dd
 from ddefind._discovery.inner_parameters import columns_of, inner_parameters
@@ -281,3 +286,9 @@ def test_the_folder_of_the_command_goes_on_as_a_fit(tmp_path, capsys):
     assert run("fit", "--config", out / "fit.toml", "--out", tmp_path / "again") == 0
     again = dd.load(tmp_path / "again" / "result.json")
     assert np.isclose(before.values["tau"], again.values["tau"], rtol=1e-4)
+
+
+def test_the_page_shows_what_the_study_found():
+    results = json.loads(FILE.read_text("utf-8"))
+    for name, table in tables(results).items():
+        assert read_table(PAGE, name) == table

@@ -12,7 +12,6 @@ import argparse
 import json
 import multiprocessing
 import time
-from pathlib import Path
 from typing import Any
 
 from ddefind._util.text_files import write_whole
@@ -20,9 +19,9 @@ from ddefind._util.text_files import write_whole
 from ..page_tables import RESULTS, read_results
 from .cases import run_until
 from .systems import DELAYED, ORDINARY
+from .tables import LEVELS, write_tables
 
 FILE = RESULTS / "discovery.json"
-LEVELS = (0.01, 0.05, 0.1)
 
 
 def main() -> None:
@@ -34,7 +33,6 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--out", default=str(FILE))
     given = parser.parse_args()
     chosen = given.systems or names
     cases = [
@@ -53,8 +51,9 @@ def main() -> None:
             results[_key(result)] = result
             ordered = [results[key] for key in sorted(results)]
             lines = ",\n".join(json.dumps(each) for each in ordered)
-            write_whole(Path(given.out), f"[\n{lines}\n]\n")
+            write_whole(FILE, f"[\n{lines}\n]\n")
             shown = ("system", "level", "seed", "success", "truth_is_best", "seconds")
+            write_tables(ordered)
             print({key: result[key] for key in shown}, flush=True)
 
 

@@ -39,7 +39,7 @@ def run_case(name: str, level: float, seed: int) -> dict[str, Any]:
         progress=False,
     )
     seconds = time.perf_counter() - began
-    is_true = [_same(each.terms, system.truth) for each in found.models]
+    is_true = [same_terms(each.terms, system.truth) for each in found.models]
     success = bool(is_true[0])
     best = min(each.bic for each in found.models)
     known = [m.bic for m, true in zip(found.models, is_true) if true]
@@ -78,7 +78,7 @@ def _spaceless(terms: Any, swap: bool = False) -> dict[str, frozenset[str]]:
     return {state: frozenset(map(text, own)) for state, own in terms.items()}
 
 
-def _same(terms: Any, truth: Any) -> bool:
+def same_terms(terms: Any, truth: Any) -> bool:
     """Whether terms are the true ones; two delays may change their names."""
     return _spaceless(terms) in (_spaceless(truth), _spaceless(truth, swap=True))
 
