@@ -150,7 +150,7 @@ def test_the_weak_form_knows_the_coefficients(stage):
     own, made = stage
     library, records = made.library, made.search.records
     found = coefficients_at(library, records, TRUE, own.delays, np.zeros(0))
-    assert np.allclose(found, [1.4, -0.7], rtol=0.1)
+    assert found is not None and np.allclose(found, [1.4, -0.7], rtol=0.1)
 
 
 def test_a_fit_of_the_true_structure_finds_the_truth(stage):

@@ -93,7 +93,7 @@ def discover(
     began = time.perf_counter()
     most = _number_of_delays(delays)
     settings = _settings(parameters)
-    given, records = _read_data(data)
+    given = _read_data(data)
     question = _question(given, terms, most, known, settings)
     with Reporter(progress, most + 2, 1) as reporter:
 
@@ -149,13 +149,12 @@ def _settings(parameters: Any) -> dict[str, Parameter]:
     return settings
 
 
-def _read_data(data: Any) -> tuple[Records, list[Experiment] | None]:
-    """The data, with times that begin at zero; and the experiments, if these are
-    given."""
+def _read_data(data: Any) -> Records:
+    """The data, with times that begin at zero."""
     experiments = read_experiments(data)
     if experiments is None:
         check_instance("data", data, Data, "Data(t, x)")
-        return _one_record(data), None
+        return _one_record(data)
     for each in experiments:
         if each.inputs or each.doses or each.values:
             raise ValueError(
@@ -163,17 +162,13 @@ def _read_data(data: Any) -> tuple[Records, list[Experiment] | None]:
                 "`inputs`, `doses` and `values`."
             )
     parts = [_one_record(each.data) for each in experiments]
-    if len(parts) == 1:
-        return parts[0], None
     for part in parts:
         if part.names != parts[0].names:
             raise ValueError(
                 f"The states of one experiment are {', '.join(part.names)}, those of "
                 f"another {', '.join(parts[0].names)}. All need the same columns."
             )
-    labels = labels_of(experiments)
-    kept = [Experiment(part, label=label) for part, label in zip(parts, labels)]
-    return study_data(parts, labels), kept
+    return parts[0] if len(parts) == 1 else study_data(parts, labels_of(experiments))
 
 
 def _one_record(data: Data) -> Data:
@@ -268,12 +263,11 @@ def _fit(
     starts |= {name: value for name, value in delays.items() if name in law.names}
     if not model.delays:
         starts.pop("tau", None)
-    bounds = {name: (exact.inner.lower[j], None) for j, name in enumerate(inner)}
     parameters: dict[str, Any] = {}
     for name, value in starts.items():
         own = settings.get(name, Parameter())
         lower = own.lower
-        if lower is None and name in bounds:
+        if lower is None and name in inner:
             lower = 0.0
         if (
             lower is not None

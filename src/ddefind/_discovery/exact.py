@@ -209,7 +209,7 @@ class Exact:
         return self._best(structure, fits)
 
     def _best(self, structure: Structure, fits: RefinedFits) -> Fitted:
-        bics = [self.bic(structure, squares) for squares in fits.squares]
+        bics = [self.bic(structure, *each) for each in zip(fits.squares, fits.loss)]
         bics = np.where(np.isfinite(fits.loss), bics, np.inf)
         row = int(np.argmin(bics))
         return Fitted(
@@ -222,8 +222,9 @@ class Exact:
             bool(fits.converged[row]),
         )
 
-    def bic(self, structure: Structure, squares: np.ndarray) -> float:
-        """The BIC of a fit with these sums of squares; infinite if they are not
+    def bic(self, structure: Structure, squares: np.ndarray, loss: float) -> float:
+        """The BIC of a fit, given its sums of squares and its weighted one, which is a
+        chi-square if the data have standard deviations; infinite where they are not
         finite."""
         data, k = self.setup.data, self.parameters_of(structure)
         counts = np.isfinite(data.x).sum(axis=0)
@@ -232,8 +233,7 @@ class Exact:
             return np.inf
         least = 1e-12 * spread(data) ** 2 * counts
         if data.sd is not None:
-            scale = np.array([np.nanmean(column**2) for column in data.sd.T])
-            return float(np.sum(squares / scale) + k * np.log(n))
+            return float(loss + k * np.log(n))
         variance = np.maximum(squares, least)[counts > 0] / counts[counts > 0]
         return float(np.sum(counts[counts > 0] * np.log(variance)) + k * np.log(n))
 
