@@ -252,10 +252,7 @@ def test_the_systems_of_the_study_are_found(system):
     result = dd.discover(
         data, system.terms, delays=system.most_delays, intervals=False, progress=False
     )
-    near = [
-        model.delays for model in result.models if model.score < 4 + result.best.score
-    ]
-    assert result.best.delays and near
+    assert result.best.delays
     longest = max(result.best.delays.values())
     assert abs(longest / max(own.delays) - 1) < 0.1
 
