@@ -21,6 +21,7 @@ from .check_command import CHECK_EXAMPLES, check
 from .compare_command import COMPARE_EXAMPLES, compare
 from .completion_command import COMPLETION_EXAMPLES, completion
 from .dataset_command import DATASET_EXAMPLES, dataset
+from .discover_command import DISCOVER_EXAMPLES, discover
 from .fit_command import FIT_EXAMPLES, fit
 from .messages import EXIT_CODES, PIPE_CLOSED, REFUSED, errors_as_messages
 from .paper_command import paper
@@ -94,6 +95,7 @@ def _commands(
 
 
 app.command(epilog=FIT_EXAMPLES)(fit)
+app.command(epilog=DISCOVER_EXAMPLES)(discover)
 app.command(epilog=SIMULATE_EXAMPLES)(simulate)
 app.command()(show)
 app.command(epilog=PREDICT_EXAMPLES)(predict)

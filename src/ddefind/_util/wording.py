@@ -115,6 +115,13 @@ def per_experiment(name: str) -> Wording:
     )
 
 
+# What `discover` is asked
+
+TERMS = Wording("`terms`", "`--terms`")
+MOST_DELAYS = Wording("`delays`", "`--delays`")
+KNOWN_PARTS = Wording("`known`", "`--known`")
+
+
 # The history
 
 HISTORY = Wording("`history`", "`--history`")

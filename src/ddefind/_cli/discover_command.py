@@ -1,0 +1,210 @@
+"""`ddefind discover`: find the terms and the delays of an equation from a file."""
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options as opt
+from .figure_formats import FORMATS, parse_formats
+from .fit_settings import FitSettings
+from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages, print_json
+from .parse_options import (
+    number_or_text,
+    parse_bounds,
+    parse_columns,
+    parse_where,
+    parse_whole,
+)
+from .startup import INTERRUPTED, quick_start
+
+if TYPE_CHECKING:
+    from .._discovery.discovery import Discovery
+
+DISCOVER_EXAMPLES = f"""\
+\b
+Examples:
+  ddefind discover data.csv
+  ddefind discover data.csv --terms "polynomial(3)" --out found
+  ddefind discover data.csv --terms "polynomial(1)" --terms hill --delays 2
+  ddefind discover data.csv --terms x --terms "x(t - tau) * exp(-a * x(t - tau))"
+  ddefind discover data.csv --known "x' = -0.5 * x" --bounds "tau in [1, 5]"
+
+\b
+The file has a column of times and a column for each state. Candidate terms are
+polynomial(2), products of up to two states and delayed states; hill, exponential and
+saturation, functions of each state and delayed state; and formulas, in which names that
+are not states are parameters. --out DIR writes what `ddefind fit --out` does, so that
+`ddefind show DIR` and `ddefind predict DIR` go on from there, and discovery.txt,
+discovery.json and a figure of the search.
+
+{EXIT_CODES}
+"""
+# What is read before an equation is known.
+_NO_EQUATION = "x' = 0"
+_TEXT, _JSON, _FIGURE = "discovery.txt", "discovery.json", "discovery.{}"
+
+
+def discover(
+    data: opt.DataFiles = None,
+    terms: Annotated[
+        list[str] | None,
+        opt.option(
+            "--terms",
+            metavar="TERM",
+            values=(
+                "polynomial(2)",
+                "polynomial(3)",
+                "hill",
+                "exponential",
+                "saturation",
+            ),
+            help="Candidates: polynomial(2) (the default), hill, exponential, "
+            'saturation, or a formula such as "x(t - tau)^2".',
+        ),
+    ] = None,
+    delays: Annotated[
+        str,
+        typer.Option(metavar="N", help="The largest number of delays, from 0 to 3."),
+    ] = "1",
+    known: Annotated[
+        str | None,
+        opt.option(
+            "--known",
+            metavar="TEXT",
+            help='Known parts of equations, as "x\' = -0.5 * x". Terms are added.',
+        ),
+    ] = None,
+    bounds: opt.Range = None,
+    seed: opt.FitSeed = None,
+    time: opt.Time = None,
+    columns: opt.Columns = None,
+    where: opt.Where = None,
+    group: opt.Group = None,
+    sheet: opt.Sheet = None,
+    out: opt.Folder = None,
+    formats: opt.Formats = None,
+    quiet: opt.Quiet = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Find the terms and the delays of an equation from a file of measurements."""
+    with errors_as_messages():
+        paths = [str(path) for path in data or ()]
+        settings = FitSettings(
+            data=paths[0] if len(paths) == 1 else paths or None,
+            equation=_NO_EQUATION,
+            seed=0 if seed is None else parse_whole("--seed", seed),
+            time=time,
+            columns=parse_columns(columns or ()),
+            where=parse_where(where or ()),
+            group=group,
+            sheet=sheet,
+            bounds=parse_bounds(bounds or ()),
+        )
+        most = parse_whole("--delays", delays)
+        figures = parse_formats(formats or (), out)
+        with quick_start():
+            code = _discover(
+                settings, terms, most, known, out, figures, Messages(quiet), as_json
+            )
+    raise typer.Exit(code)
+
+
+def _discover(
+    settings: FitSettings,
+    terms: list[str] | None,
+    delays: int,
+    known: str | None,
+    out: Path | None,
+    formats: Sequence[str],
+    messages: Messages,
+    as_json: bool,
+) -> int:
+    """Search, print the result, write the folder `out`, and return the exit code."""
+    import ddefind as dd
+
+    from .output_folder import check_folder
+    from .read_experiments import read_data
+
+    if out is not None:
+        check_folder(out)
+    given = read_data(settings, dd.equation(_NO_EQUATION))
+    messages.say(f"{given}\n")
+    found = dd.discover(
+        given.data,  # type: ignore
+        terms or "polynomial(2)",
+        delays=delays,
+        known=known,
+        parameters={
+            name: dd.Parameter(lower=each.lower, upper=each.upper)
+            for name, each in settings.bounds.items()
+        },
+        seed=settings.seed,
+        progress=False if messages.quiet else None,
+    )
+    try:
+        if as_json:
+            print_json(found.to_dict())
+        else:
+            typer.echo(str(found))
+    finally:
+        if out is not None and found.fit is not None:
+            names = _write(out, found, settings, formats)
+            messages.say(f"Written to {out}: {', '.join(names)}")
+    if found.interrupted or found.fit is None:
+        return INTERRUPTED
+    return 0 if found.fit.status.ok and not found.fit.rejected else DOUBTFUL
+
+
+def _write(
+    out: Path, found: "Discovery", settings: FitSettings, formats: Sequence[str]
+) -> list[str]:
+    """Write the folder of the fit, and what the search found."""
+    from .._figures.panels import close_figure
+    from .._util.json_numbers import nonfinite_as_none
+    from .._util.text_files import write_whole
+    from .output_folder import read_inputs, write_folder
+
+    fit: Any = found.fit
+    inputs = read_inputs(_settings_of_fit(found, settings))
+    names, _ = write_folder(out, fit, fit.file_content(), inputs, formats)
+    figure, files = found.plot(), {}
+    for form in formats:
+        content = io.BytesIO()
+        figure.savefig(content, format=form, **FORMATS[form])
+        files[_FIGURE.format(form)] = content.getvalue()
+    close_figure(figure)
+    files[_TEXT] = f"{found}\n"
+    content = nonfinite_as_none(found.to_dict())
+    files[_JSON] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    for name, content in files.items():
+        write_whole(out / name, content)
+    return [*names, *files]
+
+
+def _settings_of_fit(found: "Discovery", settings: FitSettings) -> FitSettings:
+    """The settings with which `ddefind fit` repeats the last fit."""
+    from dataclasses import replace
+
+    fit: Any = found.fit
+    text = "; ".join(
+        line for line in str(found.equation).splitlines() if "#" not in line
+    )
+    history = found.equation.history
+    named = {name for name in fit.names if name in found.equation.names}
+    shifted = settings.time_zero
+    if not settings.is_study and fit.data.origin != 0.0:
+        shifted = number_or_text(str(fit.data.origin))
+    return replace(
+        settings,
+        equation=text,
+        history=None if history == "constant" else history,
+        time_zero=shifted,
+        start={
+            name: float(fit.values[name]) for name in sorted(named) if "[" not in name
+        },
+        bounds={n: each for n, each in settings.bounds.items() if n in named},
+    )

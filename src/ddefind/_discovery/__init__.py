@@ -1,0 +1,13 @@
+"""Discovery: which terms, and which delays, from noisy states alone.
+
+`discover.py` reads the arguments and makes the `Discovery` of `discovery.py`. The
+`terms.py` that a user offers are compiled into one program for all structures, the
+`library.py`. `weak_form.py` integrates the data against test functions, and
+`proposals.py` scans delays and `inner_parameters.py` with it. `exact.py` fits the
+trajectories of structures; `moves.py` predicts which term more or less would help, and
+`climb.py` goes there. `stages.py` does so without a delay, with one, and with several,
+and `search.py` weighs what all of them found. Begin with `search.py`.
+
+May import: `_util`, `_data`, `_figures`, `_problem`, `models`, `_solve`, `_equation`,
+`_loss`, `_least_squares`, `_results`, `_fitting`.
+"""

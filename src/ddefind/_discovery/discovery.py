@@ -1,0 +1,244 @@
+"""What `discover` returns: the equation, its fit, and how sure its terms are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from .._equation.equation import Equation
+from .._figures.panels import figure_of, given_axes, new_figure, show_once
+from .._results.estimate import Estimate
+from .._util.text_table import html_table, listed, table_lines
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Models whose score is within this of the best one tie with it.
+_TIE = 2.0
+_MOST_SHOWN = 6
+_NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
+# The least probability of a term in the printed table.
+_LEAST_SHOWN = 0.02
+
+
+@final
+@dataclass(frozen=True)
+class FoundModel:
+    """A model that `discover` found: its equations with coefficients c_1, c_2, ..., the
+    terms of each state, its delays, the number of parameters, its BIC, its score (the
+    BIC with a charge for each delay), and its weight among all models."""
+
+    text: str
+    terms: Mapping[str, tuple[str, ...]]
+    delays: Mapping[str, float]
+    parameters: int
+    bic: float
+    score: float
+    weight: float
+
+    @property
+    def label(self) -> str:
+        """The equations without coefficients, in one line."""
+        parts = [f"{s}' ~ {' + '.join(own) or '0'}" for s, own in self.terms.items()]
+        return "; ".join(parts)
+
+
+@final
+@dataclass(frozen=True)
+class Discovery:
+    """What `discover` found. Print it, or look at its parts:
+
+    - `equation`: the equation with the best score, with coefficients c_1, c_2, ...
+    - `fit`: its fit to the data, as of `dd.fit`: values, error bars, verdicts, report.
+      None if the search was interrupted before.
+    - `models`: the models that were found, the best first, with their weights.
+    - `inclusion`: for each state, the probability of each term: the sum of the weights
+      of the models that have it.
+    - `delay_probability`: the sum of the weights of the models with a delay.
+    - `without_delay`: the best model without a delay.
+    - `path`: the best models in the order in which the search came to them, each as
+      (number of delays, number of terms, BIC).
+    - `interrupted`: whether Ctrl-C ended the search.
+    - `seconds`: how long it took."""
+
+    equation: Equation
+    fit: Estimate | None
+    models: tuple[FoundModel, ...]
+    inclusion: Mapping[str, Mapping[str, float]]
+    delay_probability: float
+    without_delay: FoundModel | None
+    delay_charge: float
+    path: tuple[tuple[int, int, float], ...]
+    interrupted: bool
+    seconds: float
+
+    @property
+    def best(self) -> FoundModel:
+        """The model with the best score."""
+        return self.models[0]
+
+    @property
+    def terms(self) -> Mapping[str, tuple[str, ...]]:
+        """The terms of each state in the best model."""
+        return self.best.terms
+
+    @property
+    def undecided(self) -> tuple[FoundModel, ...]:
+        """The models that tie with the best one, and this one first: the data cannot
+        decide between them. Empty if no other is near."""
+        near = [m for m in self.models if m.score < self.best.score + _TIE]
+        return tuple(near) if len(near) > 1 else ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is to be said of the result, in sentences."""
+        said = [self._about_delays()]
+        if self.undecided:
+            shown = [f"({each.label})" for each in self.undecided[:_MOST_SHOWN]]
+            more = len(self.undecided) - len(shown)
+            shown += [f"{more} more"] if more else []
+            said.append(
+                f"These data cannot decide between {listed(shown)}: their scores "
+                f"differ by less than {_TIE:g}."
+            )
+        unsure = [
+            f"{term} in {state}' ({self.inclusion[state].get(term, 0.0):.0%})"
+            for state, own in self.terms.items()
+            for term in own
+            if self.inclusion[state].get(term, 0.0) < 0.5
+        ]
+        if unsure:
+            said.append(f"Less likely than not: {listed(unsure)}.")
+        if self.interrupted:
+            said.append("The search was interrupted: this is the best so far.")
+        return tuple(each for each in said if each)
+
+    def _about_delays(self) -> str:
+        plain = self.without_delay
+        delayed = [model for model in self.models if model.delays]
+        if plain is None or not (delayed or self.best.delays):
+            return ""
+        if self.best.delays:
+            gain = plain.bic - self.best.bic
+            return (
+                "A delay is claimed: without one, the lowest BIC that was found is "
+                f"higher by {gain:.1f}."
+            )
+        gain = plain.bic - min(delayed, key=lambda model: model.bic).bic
+        if gain > 0:
+            return (
+                "No delay is claimed: with one, the BIC is lower by only "
+                f"{gain:.1f}, and {self.delay_charge:g} are asked for, since of many "
+                "delays one always follows the noise."
+            )
+        return "No delay is claimed: with one, the BIC is not lower."
+
+    # Tables and text.
+
+    def _model_rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("model", "delays", "k", "BIC - best", "weight")]
+        for each in self.models[:_MOST_SHOWN]:
+            delays = ", ".join(f"{value:.4g}" for value in each.delays.values())
+            rows.append(
+                (
+                    each.label,
+                    delays or "-",
+                    str(each.parameters),
+                    f"{each.bic - self.best.bic:.2f}",
+                    f"{each.weight:.3f}",
+                )
+            )
+        return rows
+
+    def _term_rows(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = [("equation", "term", "probability", "chosen")]
+        for state, terms in self.inclusion.items():
+            chosen = self.terms[state]
+            for term in sorted(terms, key=lambda name: -terms[name]):
+                if terms[term] >= _LEAST_SHOWN or term in chosen:
+                    mark = "yes" if term in chosen else ""
+                    rows.append((f"{state}'", term, f"{terms[term]:.3f}", mark))
+        return rows
+
+    def __str__(self) -> str:
+        lines = [str(self.equation), ""]
+        if self.fit is not None:
+            lines += [str(self.fit), ""]
+        lines += [*table_lines(self._term_rows(), left=(0, 1, 3)), ""]
+        lines += [*table_lines(self._model_rows()), ""]
+        return "\n".join([*lines, *self.sentences])
+
+    def __repr__(self) -> str:
+        return f"Discovery: {self.best.label}"
+
+    def _repr_html_(self) -> str:
+        terms = html_table(self._term_rows(), [str(self.equation)])
+        return terms + html_table(self._model_rows(), self.sentences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain numbers, texts and lists, for files."""
+        return {
+            "equation": str(self.equation),
+            "values": None if self.fit is None else dict(self.fit.values),
+            "terms": {state: list(own) for state, own in self.terms.items()},
+            "delays": dict(self.best.delays),
+            "inclusion": {s: dict(own) for s, own in self.inclusion.items()},
+            "delay_probability": self.delay_probability,
+            "models": [
+                {
+                    "terms": {s: list(own) for s, own in each.terms.items()},
+                    "delays": dict(each.delays),
+                    "parameters": each.parameters,
+                    "bic": each.bic,
+                    "score": each.score,
+                    "weight": each.weight,
+                }
+                for each in self.models
+            ],
+            "sentences": list(self.sentences),
+            "interrupted": self.interrupted,
+            "seconds": self.seconds,
+        }
+
+    def plot(self, ax: Any = None) -> "Figure":
+        """Draw the path of the search, the BIC of its best models above that of the
+        best one against the number of their terms; and the probabilities of terms.
+
+        `ax` are two axes to draw on."""
+        if ax is None:
+            shown = [row for row in self._term_rows()[1:]]
+            figure = new_figure(9, max(3.2, 0.28 * len(shown) + 1.2))
+            axes = list(figure.subplots(1, 2, width_ratios=[1, 1.2]))
+        else:
+            axes = given_axes(ax, 2, 2)
+            figure = figure_of(axes)
+        self._draw_path(axes[0])
+        self._draw_terms(axes[1])
+        if ax is None:
+            show_once(figure)
+        return figure
+
+    def _draw_path(self, panel: Any) -> None:
+        lowest = min(self.best.bic, *(bic for _, _, bic in self.path))
+        for delays in sorted({delays for delays, _, _ in self.path}):
+            own = [(k, bic) for each, k, bic in self.path if each == delays]
+            sizes, bics = np.array(own).T
+            label = _NAMES_OF_COUNTS[delays]
+            marker = "os^D"[delays % 4]
+            panel.plot(
+                sizes, 1 + bics - lowest, marker + "-", lw=0.8, ms=4, label=label
+            )
+        panel.set_yscale("log")
+        panel.xaxis.get_major_locator().set_params(integer=True)
+        panel.set(xlabel="terms", ylabel="1 + BIC above the lowest")
+        panel.legend(frameon=False, fontsize="small")
+
+    def _draw_terms(self, panel: Any) -> None:
+        rows: Sequence[tuple[str, ...]] = self._term_rows()[1:][::-1]
+        names = [f"{state}  {term}" for state, term, _, _ in rows]
+        values = [float(value) for _, _, value, _ in rows]
+        colours = ["C0" if chosen else "0.75" for *_, chosen in rows]
+        panel.barh(range(len(rows)), values, color=colours)
+        panel.set_yticks(range(len(rows)), names, fontsize="small")
+        panel.set(xlabel="probability", xlim=(0, 1))

@@ -1,0 +1,220 @@
+"""Proposals: structures, delays and start values from the weak form.
+
+For each delay of a scan, terms are added to each equation one by one, each time the one
+that lowers the sum of squares most. The scan is linear algebra alone."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .inner_parameters import InnerParameters, columns_of, values_of
+from .library import Library, Structure
+from .weak_form import Record, weak_system
+
+# The columns, which are read from smoothed data, count as uncertain by this share. Else
+# x(t) - x(t - tau) with a short delay, which is tau times the slope itself, would seem
+# to explain everything.
+_UNCERTAIN = 0.02
+# A column that is a combination of chosen ones up to this share of it is left out.
+_COLLINEAR = 1e-6
+
+
+class Proposal(NamedTuple):
+    """A structure with start values: a coefficient for each of its pairs, the inner
+    parameters, the delays, and the score of the scan (lower is better). `pattern` says
+    which equations were offered delayed terms."""
+
+    structure: Structure
+    coefficients: np.ndarray
+    inner: np.ndarray
+    delays: tuple[float, ...]
+    score: float
+    pattern: tuple[bool, ...]
+
+
+class _Scan(NamedTuple):
+    """The linear equations at one delay, in columns of unit length."""
+
+    gram: np.ndarray  # [C, C]
+    right: np.ndarray  # [C, d]
+    squares: np.ndarray  # [d], of the left-hand sides
+    sizes: np.ndarray  # [C], of the columns before
+    rows: int
+
+
+def patterns(states: int) -> list[tuple[bool, ...]]:
+    """Which equations may have delayed terms: all, all but one, or one alone."""
+    alone = [tuple(i == j for i in range(states)) for j in range(states)]
+    others = [tuple(i != j for i in range(states)) for j in range(states)]
+    return list(dict.fromkeys([(True,) * states, *alone, *others]))[: 1 + 2 * states]
+
+
+def propose(
+    library: Library,
+    records: Sequence[Record],
+    inner: InnerParameters,
+    delays: Sequence[tuple[float, ...]],
+    most_terms: int,
+    offsets: Sequence[int] = (-1, 0, 1, 2),
+) -> list[Proposal]:
+    """Proposals for each of the `delays`, for each pattern and several sizes, best
+    first. With an empty tuple for the delays no equation has delayed terms."""
+    row, term, compatible = columns_of(library, inner)
+    is_delayed = np.array([bool(library.terms[j].delays) for j in term])
+    d, found = len(library.states), []
+    for own in delays:
+        kept = np.ones(len(term), bool) if own else ~is_delayed
+        system = weak_system(library, records, own, inner.rows, row[kept], term[kept])
+        scan = _scan(system.columns, system.slopes)
+        if scan is None:
+            continue
+        both = compatible[kept][:, kept]
+        offered = {
+            True: np.ones(int(kept.sum()), bool),
+            False: ~is_delayed[kept],
+        }
+        kinds = [pattern for pattern in patterns(d) if any(pattern)]
+        kinds = kinds if own else [(False,) * d]
+        paths = {
+            (i, kind): _path(scan, i, both, offered[kind], most_terms)
+            for i in range(d)
+            for kind in {pattern[i] for pattern in kinds}
+        }
+        for pattern in kinds:
+            chosen = [paths[i, kind] for i, kind in enumerate(pattern)]
+            found += _sized(
+                library,
+                scan,
+                chosen,
+                row[kept],
+                term[kept],
+                inner,
+                own,
+                pattern,
+                offsets,
+            )
+    return sorted(found, key=lambda each: each.score)
+
+
+def _scan(columns: np.ndarray, slopes: np.ndarray) -> _Scan | None:
+    rows = len(columns)
+    if rows < 8:
+        return None
+    columns = np.where(np.isfinite(columns).all(axis=0), columns, 0.0)
+    sizes = np.sqrt(np.sum(columns**2, axis=0))
+    unit = columns / np.where(sizes > 0, sizes, 1.0)
+    gram = unit.T @ unit + _UNCERTAIN**2 * np.eye(len(sizes))
+    return _Scan(gram, unit.T @ slopes, np.sum(slopes**2, axis=0), sizes, rows)
+
+
+def _path(
+    scan: _Scan,
+    state: int,
+    compatible: np.ndarray,
+    offered: np.ndarray,
+    most: int,
+) -> list[tuple[list[int], float]]:
+    """Columns in the order in which they are added to the equation of one state: the
+    chosen columns of each size, with the share of the sum of squares that is left."""
+    gram, right = scan.gram.copy(), scan.right[:, state].copy()
+    left, total = scan.squares[state], max(scan.squares[state], 1e-300)
+    allowed, chosen = offered & (scan.sizes > 0), []
+    path: list[tuple[list[int], float]] = [([], 1.0)]
+    for _ in range(most):
+        pivots = np.diag(gram)
+        usable = allowed & (pivots > _COLLINEAR)
+        if not usable.any():
+            break
+        gain = np.where(usable, right**2 / np.where(usable, pivots, 1.0), -1.0)
+        best = int(np.argmax(gain))
+        chosen = [*chosen, best]
+        left = max(left - gain[best], 1e-12 * total)
+        factor = gram[:, best] / gram[best, best]
+        right = right - factor * right[best]
+        gram = gram - factor[:, None] * gram[best]
+        allowed = allowed & compatible[best]
+        path.append((chosen, left / total))
+    return path
+
+
+def _sized(
+    library: Library,
+    scan: _Scan,
+    paths: list[list[tuple[list[int], float]]],
+    row: np.ndarray,
+    term: np.ndarray,
+    inner: InnerParameters,
+    delays: tuple[float, ...],
+    pattern: tuple[bool, ...],
+    offsets: Sequence[int],
+) -> list[Proposal]:
+    """The proposals at one delay: with the sizes that a BIC of the scan prefers, and
+    with so many terms more in all equations."""
+    n = scan.rows / 2
+    charges = [
+        [n * np.log(left) + len(chosen) * np.log(n) for chosen, left in path]
+        for path in paths
+    ]
+    preferred = [int(np.argmin(each)) for each in charges]
+    found = {}
+    for offset in offsets:
+        sizes = [
+            int(np.clip(size + offset, 1, len(path) - 1))
+            for size, path in zip(preferred, paths)
+        ]
+        columns = [path[size][0] for path, size in zip(paths, sizes)]
+        pairs = [(i, c) for i, own in enumerate(columns) for c in own]
+        if not _agree(library, row, term, inner, pairs):
+            continue
+        pairs = sorted(pairs, key=lambda pair: (pair[0], term[pair[1]]))
+        structure = tuple((i, int(term[c])) for i, c in pairs)
+        coefficients = np.zeros(len(pairs))
+        for i, own in enumerate(columns):
+            if not own:
+                continue
+            matrix = scan.gram[np.ix_(own, own)]
+            solved = np.linalg.solve(matrix, scan.right[own, i]) / scan.sizes[own]
+            where = [pairs.index((i, c)) for c in own]
+            coefficients[where] = solved
+        chosen = [(int(row[c]), int(term[c])) for _, c in pairs]
+        values = values_of(inner, library, chosen)
+        score = sum(each[size] for each, size in zip(charges, sizes))
+        found[structure] = Proposal(
+            structure, coefficients, values, delays, score, pattern
+        )
+    return list(found.values())
+
+
+def _agree(library, row, term, inner: InnerParameters, pairs) -> bool:
+    """Whether the columns of all equations need the same inner parameters."""
+    known: dict[str, float] = {}
+    for _, column in pairs:
+        for name in library.terms[term[column]].parameters:
+            value = inner.rows[row[column], inner.names.index(name)]
+            if not np.isclose(known.setdefault(name, value), value):
+                return False
+    return True
+
+
+def coefficients_at(
+    library: Library,
+    records: Sequence[Record],
+    structure: Structure,
+    delays: tuple[float, ...],
+    inner: np.ndarray,
+) -> np.ndarray | None:
+    """The coefficients of a structure by linear least squares; None if there are too
+    few equations."""
+    term = np.array([each for _, each in structure], int)
+    row = np.zeros(len(term), int)
+    system = weak_system(library, records, delays, inner[None], row, term)
+    if len(system.slopes) < 8:
+        return None
+    found = np.zeros(len(structure))
+    for i in range(len(library.states)):
+        where = [s for s, (own, _) in enumerate(structure) if own == i]
+        columns = system.columns[:, where]
+        if where and np.isfinite(columns).all():
+            found[where] = np.linalg.lstsq(columns, system.slopes[:, i], rcond=1e-8)[0]
+    return found

@@ -1,0 +1,306 @@
+"""The stages of a discovery: equations without a delay, with one delay, with several.
+
+Each stage proposes structures by the weak form, fits them, and climbs from the best of
+each pattern. A stage with several delays also begins at the best equation of the stage
+before, and gives it a term that reads one more delay."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, final
+
+import numpy as np
+
+from .._data.study_data import Records, parts_of
+from .climb import Search
+from .exact import SPARE, Exact, Fitted, make_exact
+from .inner_parameters import inner_parameters
+from .library import Library, Structure, make_library
+from .proposals import Proposal, propose
+from .terms import Term, delay_names, read_terms
+from .weak_form import Record
+
+# How the first stage is called while it runs.
+ORDINARY = "without a delay"
+# Slots: those that are always there, and those for each state.
+_SLOTS, _SLOTS_OF_STATE = 3, 5
+_MOST_TERMS_OF_STATE = 7
+# The delays of a scan: at most so many, and fewer of each where pairs are scanned.
+_MOST_DELAYS, _MOST_IN_PAIRS, _TRIED_DELAYS = 90, 26, 14
+# From how many fits of one pattern a climb begins; with one state there is one pattern.
+_CLIMBS, _CLIMBS_OF_ONE = 1, 3
+
+# Another kind of history is searched in full if a short search comes as near as this.
+_NEAR = 3.0
+
+
+@final
+@dataclass(frozen=True)
+class Question:
+    """What is asked: the data, their test functions, the candidates, what is known, the
+    user's settings, and the range of the delays."""
+
+    states: tuple[str, ...]
+    data: Records
+    records: Sequence[Record]
+    terms: Any
+    known: Mapping[str, str]
+    settings: Mapping[str, Any]
+    bounds: tuple[float, float]
+
+    @property
+    def spacing(self) -> float:
+        """The typical sampling interval."""
+        steps = [np.diff(np.unique(part.t)) for part in parts_of(self.data)]
+        return float(np.median(np.concatenate(steps)))
+
+    def scan(self, most: int) -> np.ndarray:
+        """At most so many delays, as far apart as measurements if possible."""
+        low, high = self.bounds
+        count = int(np.clip((high - low) / self.spacing, 6, most))
+        even = np.linspace(low, high, count)
+        # Between the first ones, which are far apart relative to their size.
+        between = np.sqrt(even[:3] * even[1:4])
+        return np.unique(np.concatenate([even, between]))
+
+
+@final
+@dataclass(frozen=True)
+class Stage:
+    """The search with so many `delays`."""
+
+    question: Question
+    delays: int
+    search: Search
+
+    @property
+    def library(self) -> Library:
+        return self.search.exact.library
+
+    def lowest(self, count: int) -> float:
+        """The lowest BIC with this number of delays."""
+        return min((fit.bic for fit in self.with_exactly(count)), default=np.inf)
+
+    def with_exactly(self, count: int) -> list[Fitted]:
+        """The fits with this number of delays."""
+        visited = self.search.visited.values()
+        return [
+            each
+            for each in visited
+            if len(self.library.delays_in(each.structure)) == count
+        ]
+
+
+Report = Callable[[str, Stage], None]
+
+
+def ordinary_stage(question: Question, report: Report) -> Stage:
+    """The stage of equations without a delay. Their candidates are those of one delay,
+    so that both stages share a compiled program."""
+    stage = _make_stage(question, 1, "constant", ORDINARY, report)
+    search, library = stage.search, stage.library
+    plain = [pair for pair in _pairs(library) if not library.terms[pair[1]].delays]
+    proposals = propose(
+        library,
+        question.records,
+        search.exact.inner,
+        [()],
+        _MOST_TERMS_OF_STATE,
+        range(-2, 4),
+    )
+    fits = search.try_proposals([p for p in proposals if _fits(search, p.structure)])
+    for fit in _of_each(fits, lambda _: 0, _CLIMBS_OF_ONE):
+        search.climb(fit, plain)
+    _reweighted(search, plain)
+    return stage
+
+
+def delayed_stage(
+    question: Question, delays: int, before: Stage, report: Report
+) -> Stage:
+    """The stage of equations with so many delays; `before` is the one with one less.
+
+    The history is constant at first. Other kinds are tried in full if a short search
+    with them finds something better."""
+    phase = "one delay" if delays == 1 else f"{delays} delays"
+    kinds = ["constant", "affine", "spline"]
+    if len(parts_of(question.data)) > 1:
+        kinds.remove("spline")
+    if delays > 1:
+        kinds = list(dict.fromkeys(["constant", before.search.exact.history]))
+    best = _make_stage(question, delays, kinds[0], phase, report)
+    proposals = _proposals(best)
+    _search_delays(best, before, proposals)
+    for kind in kinds[1:]:
+        other = _make_stage(question, delays, kind, f"{phase}, {kind} history", report)
+        _carry_over(best, other)
+        _climb_from(other, proposals, 1)
+        # Equations with fewer delays have the same BIC with histories of all kinds.
+        lowest = min(best.lowest(delays), before.lowest(delays - 1))
+        if other.lowest(delays) < lowest + _NEAR:
+            _search_delays(other, before, proposals)
+        if other.lowest(delays) < best.lowest(delays):
+            best = other
+    return best
+
+
+def _make_stage(
+    question: Question, delays: int, history: str, phase: str, report: Report
+) -> Stage:
+    terms = read_terms(question.terms, question.states, delays)
+    library = make_library(question.states, terms, delays, question.known)
+    inner = inner_parameters(library, question.data.x, question.settings)
+    slots = _SLOTS + SPARE + _SLOTS_OF_STATE * len(question.states)
+    exact = make_exact(library, inner, question.data, history, slots, question.bounds)
+    if delays == 1:
+        scan = [(float(tau),) for tau in question.scan(_MOST_DELAYS)]
+    else:
+        few = question.scan(_MOST_IN_PAIRS).tolist()
+        scan = list(combinations(few, delays))
+    search = Search(exact, question.records, scan)
+    stage = Stage(question, delays, search)
+    search.report = lambda: report(phase, stage)
+    return stage
+
+
+def _proposals(stage: Stage) -> list[Proposal]:
+    search, several = stage.search, len(stage.library.states) > 1
+    proposals = propose(
+        stage.library,
+        search.records,
+        search.exact.inner,
+        search.delays,
+        _MOST_TERMS_OF_STATE,
+        (0, 2) if several else (-1, 0, 1, 2),
+    )
+    return [each for each in proposals if _fits(search, each.structure)]
+
+
+def _climb_from(stage: Stage, proposals: Sequence[Proposal], count: int) -> None:
+    """Climb from the best fits of proposals: from so many of each pattern."""
+    search, candidates = stage.search, _pairs(stage.library)
+    pattern = {each.structure: each.pattern for each in proposals}
+    fits = search.try_proposals(proposals)
+    for fit in _of_each(fits, lambda each: pattern[each.structure], count):
+        search.climb(fit, candidates)
+
+
+def _search_delays(stage: Stage, before: Stage, proposals: Sequence[Proposal]) -> None:
+    """Search with delays: from proposals, from the stage before, and at all delays of
+    the scan for the structure that is best."""
+    search, candidates = stage.search, _pairs(stage.library)
+    several = len(stage.library.states) > 1
+    _climb_from(stage, proposals, _CLIMBS if several else _CLIMBS_OF_ONE)
+    _extend(stage, before, candidates)
+    for _ in range(3):
+        best = search.best
+        search.rescan(best)
+        if search.best.bic > best.bic - 0.5:
+            break
+        search.climb(search.best, candidates)
+    _reweighted(search, candidates)
+
+
+def _extend(stage: Stage, before: Stage, candidates: Sequence[tuple[int, int]]) -> None:
+    """Begin at the best equation with a delay less, and give it one more."""
+    exact = stage.search.exact
+    fits = before.with_exactly(stage.delays - 1)
+    if not fits:
+        return
+    best = min(fits, key=lambda each: each.bic)
+    structure = _translated(before, stage, best.structure)
+    if structure is None:
+        return
+    own = before.search.exact
+    start = exact.start(
+        best.theta[own.coefficients[: len(structure)]],
+        _inner_values(own, exact, best.theta),
+        best.theta[own.delays][: stage.delays - 1].tolist(),
+    )
+    fit = exact.fit(structure, start[None])
+    stage.search.add([fit])
+    delays = stage.question.scan(_TRIED_DELAYS).tolist()
+    if np.isfinite(fit.bic):
+        stage.search.extend(fit, candidates, stage.delays - 1, delays)
+
+
+def _translated(before: Stage, stage: Stage, structure: Structure) -> Structure | None:
+    """A structure of one stage in the numbers of another one. `tau` becomes `tau_1`;
+    other names stay."""
+    texts = {term.text: j for j, term in enumerate(stage.library.terms)}
+    found = []
+    for state, term in structure:
+        text = renamed(before.library.terms[term], before.delays, stage.delays)
+        if text not in texts:
+            return None
+        found.append((state, texts[text]))
+    # The coefficients keep their order.
+    return tuple(found) if found == sorted(found) else None
+
+
+def renamed(term: Term, delays: int, others: int) -> str:
+    """The text of a term among the candidates with another number of delays."""
+    if delays == 1 and others > 1:
+        return term.text.replace("(t - tau)", f"(t - {delay_names(others)[0]})")
+    return term.text
+
+
+def _inner_values(before: Exact, after: Exact, theta: np.ndarray) -> np.ndarray:
+    known = dict(zip(before.library.parameters, theta[before.inner_places]))
+    pairs = zip(after.library.parameters, after.inner.typical)
+    return np.array([known.get(name, typical) for name, typical in pairs])
+
+
+def _carry_over(stage: Stage, other: Stage) -> None:
+    """The best structures of one stage, fitted with another kind of history."""
+    exact, own = other.search.exact, stage.search.exact
+    best = sorted(stage.search.visited.values(), key=lambda each: each.bic)[:4]
+    for each in best:
+        size = len(each.structure)
+        count = len(own.library.delays_in(each.structure))
+        start = exact.start(
+            each.theta[own.coefficients[:size]],
+            each.theta[own.inner_places],
+            each.theta[own.delays][:count].tolist(),
+        )
+        other.search.add([exact.fit(each.structure, start[None])])
+
+
+def _pairs(library: Library) -> list[tuple[int, int]]:
+    return [
+        (i, j) for i in range(len(library.states)) for j in range(len(library.terms))
+    ]
+
+
+def _fits(search: Search, structure: Structure) -> bool:
+    """Whether a structure leaves spare slots, and uses the delays in their order."""
+    exact = search.exact
+    is_small = len(structure) + SPARE <= exact.slots
+    return is_small and exact.library.is_valid(structure)
+
+
+def _of_each(
+    fits: Sequence[Fitted], kind: Callable[[Fitted], Any], count: int
+) -> list[Fitted]:
+    """The best few fits of each kind, each with another structure."""
+    found: dict[Any, list[Fitted]] = {}
+    seen: set[Structure] = set()
+    for fit in fits:
+        own = found.setdefault(kind(fit), [])
+        if len(own) < count and fit.structure not in seen and np.isfinite(fit.bic):
+            own.append(fit)
+            seen.add(fit.structure)
+    return [fit for own in found.values() for fit in own]
+
+
+def _reweighted(search: Search, candidates: Sequence[tuple[int, int]]) -> None:
+    """Weigh the quantities by the noise that the best fit shows, and go on from
+    there."""
+    exact = search.exact
+    if not search.visited or exact.setup.data.x.shape[1] < 2:
+        return
+    noise = exact.noise_of(search.best)
+    if np.max(np.abs(np.log(noise / exact.noise))) < 0.15:
+        return
+    search.exact = replace(exact, noise=noise, points=exact.setup.points(noise))
+    search.climb(search.best, candidates)

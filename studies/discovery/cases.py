@@ -1,0 +1,142 @@
+"""One case of the study: a data set, what `dd.discover` says of it, and whether that is
+true."""
+
+import re
+import time
+from typing import Any
+
+import numpy as np
+
+import ddefind as dd
+from ddefind._discovery.discover import _question
+from ddefind._discovery.inner_parameters import inner_parameters
+from ddefind._discovery.library import make_library
+from ddefind._discovery.proposals import coefficients_at
+from ddefind._discovery.stages import _make_stage
+from ddefind._discovery.terms import read_terms
+
+from .systems import DELAYED, ORDINARY, Sample, System, sample
+
+POINTS = 200
+
+
+def system_named(name: str) -> System:
+    """The system of this name."""
+    return next(each for each in (*DELAYED, *ORDINARY) if each.name == name)
+
+
+def run_case(name: str, level: float, seed: int) -> dict[str, Any]:
+    """What `dd.discover` finds for one data set."""
+    system = system_named(name)
+    own = sample(system, POINTS, level, seed)
+    data = dd.Data(own.t, own.x, names=list(system.states))
+    began = time.perf_counter()
+    found = dd.discover(
+        data,
+        system.terms,
+        delays=system.most_delays,
+        intervals=False,
+        progress=False,
+    )
+    seconds = time.perf_counter() - began
+    is_true = [same_terms(each.terms, system.truth) for each in found.models]
+    success = bool(is_true[0])
+    best = min(each.bic for each in found.models)
+    known = [m.bic for m, true in zip(found.models, is_true) if true]
+    bic = min([*known, truth_bic(system, own, data)])
+    return {
+        "system": name,
+        "level": level,
+        "seed": seed,
+        "success": success,
+        "truth_is_best": bool(success or bic <= best + 1e-6),
+        "truth_minus_best": float(bic - best),
+        "delays": list(found.best.delays.values()),
+        "true_delays": list(own.delays),
+        "errors": _delay_errors(found) if success else [],
+        "probabilities": _probabilities(found, system),
+        "terms": {state: list(own) for state, own in found.terms.items()},
+        "history": found.equation.history,
+        "undecided": len(found.undecided),
+        "seconds": seconds,
+    }
+
+
+def run_until(case: tuple[str, float, int, float]) -> dict[str, Any] | None:
+    """The same, unless the time at which the study ends has passed."""
+    name, level, seed, ends = case
+    return run_case(name, level, seed) if time.time() < ends else None
+
+
+def _spaceless(terms: Any, swap: bool = False) -> dict[str, frozenset[str]]:
+    def text(term: str) -> str:
+        term = term.replace(" ", "")
+        return re.sub(
+            r"tau_(\d)", lambda m: f"tau_{3 - int(m[1])}" if swap else m[0], term
+        )
+
+    return {state: frozenset(map(text, own)) for state, own in terms.items()}
+
+
+def same_terms(terms: Any, truth: Any) -> bool:
+    """Whether terms are the true ones; two delays may change their names."""
+    return _spaceless(terms) in (_spaceless(truth), _spaceless(truth, swap=True))
+
+
+def _probabilities(found: dd.Discovery, system: System) -> list[list[float]]:
+    """Pairs of the probability of a term and whether it is true."""
+    given = _spaceless(found.inclusion)
+    choices = [_spaceless(system.truth, swap) for swap in (False, True)]
+    # Delays are named by what was found.
+    chosen = _spaceless(found.terms)
+    truth = max(choices, key=lambda t: sum(len(t[s] & chosen[s]) for s in t))
+    if not found.best.delays or "tau_2" not in str(found.inclusion):
+        truth = {
+            s: frozenset(re.sub(r"tau_\d", "tau", text) for text in own)
+            for s, own in truth.items()
+        }
+    pairs = []
+    for state, terms in found.inclusion.items():
+        assert len(given[state]) == len(terms)
+        for text, probability in terms.items():
+            is_true = text.replace(" ", "") in truth[state]
+            pairs.append([float(probability), int(is_true)])
+    return pairs
+
+
+def _delay_errors(found: dd.Discovery) -> list[float]:
+    """The standard errors of the delays."""
+    fit = found.fit
+    if fit is None:
+        return []
+    errors = fit.standard_errors
+    return [float(errors.get(name, np.nan)) for name in found.best.delays]
+
+
+def truth_bic(system: System, own: Sample, data: dd.Data) -> float:
+    """The BIC of the true structure, fitted from the true delays and all inner
+    parameters of the scan."""
+    most = system.most_delays
+    question = _question(data, system.terms, most, None, {})
+    count = max(len(own.delays), 1)
+    terms = read_terms(system.terms, system.states, count)
+    library = make_library(system.states, terms, count, {})
+    texts = [term.text.replace(" ", "") for term in terms]
+    structure = tuple(
+        sorted(
+            (system.states.index(state), texts.index(text))
+            for state, chosen in _spaceless(system.truth).items()
+            for text in chosen
+        )
+    )
+    inner = inner_parameters(library, data.x, {})
+    stage = _make_stage(question, count, "constant", "truth", lambda *_: None)
+    exact, starts = stage.search.exact, []
+    for values in inner.rows[:: max(len(inner.rows) // 40, 1)]:
+        c = coefficients_at(library, question.records, structure, own.delays, values)
+        if c is not None:
+            starts.append(exact.start(c, values, own.delays))
+    theta, scores = zip(*(exact.glance(structure, s[None], 0.3, 12) for s in starts))
+    order = np.argsort(np.concatenate(scores))[:6]
+    first = exact.fit(structure, np.concatenate(theta)[order])
+    return exact.fit(structure, first.theta[None], finer=2).bic

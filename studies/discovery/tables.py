@@ -1,0 +1,108 @@
+"""The tables of `docs/explanation/discovery.md`, from the kept results."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..page_tables import DOCS, write_table
+from .systems import DELAYED, ORDINARY
+
+PAGE = DOCS / "explanation" / "discovery.md"
+LEVELS = (0.01, 0.05, 0.1)
+# Probabilities are called high and low beyond these.
+_HIGH, _LOW = 0.9, 0.1
+
+Results = Sequence[dict[str, Any]]
+
+
+def write_tables(results: Results) -> None:
+    """Write all tables of the page."""
+    for name, table in tables(results).items():
+        write_table(PAGE, name, table)
+
+
+def tables(results: Results) -> dict[str, str]:
+    """The tables by name."""
+    return {
+        "discovery": _success(results),
+        "ordinary": _ordinary(results),
+        "calibration": _calibration(results),
+    }
+
+
+def _of(results: Results, name: str, level: float) -> Results:
+    return [r for r in results if (r["system"], r["level"]) == (name, level)]
+
+
+def _success(results: Results) -> str:
+    """For each system and level, how often exactly the true terms were found, of the
+    data sets where the truth is best, and of all."""
+    lines = [
+        "| system | " + " | ".join(f"{level:.0%} noise" for level in LEVELS) + " |"
+    ]
+    lines.append("|---" * (1 + len(LEVELS)) + "|")
+    names = [each.name for each in DELAYED]
+    for name in names:
+        cells = [_share(_of(results, name, level)) for level in LEVELS]
+        if any(cell != "-" for cell in cells):
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    pooled = [
+        [r for r in results if r["system"] in names and r["level"] == level]
+        for level in LEVELS
+    ]
+    lines.append("| together | " + " | ".join(map(_share, pooled)) + " |")
+    errors = [
+        abs(found - true) / error
+        for r in results
+        if r["success"] and r["errors"]
+        for found, true, error in zip(
+            sorted(r["delays"]), sorted(r["true_delays"]), _in_order(r)
+        )
+    ]
+    near = sum(error < 3 for error in errors)
+    lines += [
+        "",
+        "In each cell: successes, of data sets in which the truth is best, of all data "
+        f"sets. Of {len(errors)} delays in successes, {near} are within three standard "
+        "errors of the truth.",
+    ]
+    return "\n".join(lines)
+
+
+def _in_order(result: dict[str, Any]) -> list[float]:
+    """The standard errors in the order of the delays."""
+    pairs = sorted(zip(result["delays"], result["errors"]))
+    return [error for _, error in pairs]
+
+
+def _share(results: Results) -> str:
+    if not results:
+        return "-"
+    success = sum(r["success"] for r in results)
+    best = sum(r["truth_is_best"] for r in results)
+    return f"{success} of {best} of {len(results)}"
+
+
+def _ordinary(results: Results) -> str:
+    lines = ["| system | data sets | a delay was claimed | exactly the true terms |"]
+    lines.append("|---|---|---|---|")
+    for name in (each.name for each in ORDINARY):
+        own = [r for r in results if r["system"] == name]
+        if own:
+            claimed = sum(bool(r["delays"]) for r in own)
+            success = sum(r["success"] for r in own)
+            lines.append(f"| {name} | {len(own)} | {claimed} | {success} |")
+    return "\n".join(lines)
+
+
+def _calibration(results: Results) -> str:
+    pairs = [pair for r in results for pair in r["probabilities"]]
+    groups = [
+        (f"{_HIGH:.0%} or more", [t for p, t in pairs if p >= _HIGH]),
+        ("between", [t for p, t in pairs if _LOW < p < _HIGH]),
+        (f"{_LOW:.0%} or less", [t for p, t in pairs if p <= _LOW]),
+    ]
+    lines = ["| probability | candidates | true |", "|---|---|---|"]
+    for label, truth in groups:
+        share = f"{sum(truth) / len(truth):.1%}" if truth else "-"
+        lines.append(f"| {label} | {len(truth)} | {share} |")
+    return "\n".join(lines)
