@@ -261,6 +261,11 @@ def noise(word: str) -> Wording:
 BELOW_LIMIT = Wording("`dd.Data(t, x, below=...)`", "a cell such as `<0.1`")
 
 
+# Sweeps
+
+SWEEP_FOLDER = Wording("`folder`", "`--out`")
+RETRY_FAILED = Wording("`retry_failed=True`", "`--retry-failed`")
+
 # Predictions
 
 TIMES = Wording("`times`", "`--until`")
