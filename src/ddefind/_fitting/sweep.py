@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from functools import partial
@@ -132,36 +133,36 @@ def _run(
     first = tasks[0]
     run = FitChunk(method, quiet(options), first.problem, first.equation)
     is_shared = all(task.problem is first.problem for task in tasks)
-
-    def numbered(chunk: Chunk) -> list[NumberedTask]:
-        return [_numbered(n, tasks[n], is_shared) for n in chunk.numbers]
-
     wanted = sum(len(chunk.wanted) for chunk in chunks)
     with ExitStack() as stack:
-        reporter = Reporter(options.progress, wanted, len(tasks))
-        keeping = _Keeping(log, tasks, stack.enter_context(reporter))
-        submit: Callable[[Chunk, int], Any]
-        if executor is None:
-            workers = None if jax.default_backend() == "cpu" else 1
-            threads = stack.enter_context(threads_of(workers))
+        hand_out = _handing_out(run, executor, stack)
 
-            def submit(chunk: Chunk, attempt: int) -> Any:
-                return threads.submit(run_here, run, numbered(chunk))
+        def submit(chunk: Chunk, attempt: int) -> Future:
+            return hand_out(
+                [_numbered(n, tasks[n], is_shared) for n in chunk.numbers], attempt
+            )
 
-        else:
-            shared = packed(run)
-            others = stack.enter_context(executor_of(executor))
-
-            def submit(chunk: Chunk, attempt: int) -> Any:
-                own = packed(numbered(chunk))
-                return submitted(others, run_packed, shared, own, attempt)
-
+        reporter = stack.enter_context(Reporter(options.progress, wanted, len(tasks)))
+        keeping = _Keeping(log, tasks, reporter)
         schedule = Schedule(chunks, submit, keeping.keep, keeping.lose, keeping.tick)
         is_finished = schedule.run(finish=executor is None)
         keeping.end()
-        if not is_finished and isinstance(executor, int):
-            others.shutdown(wait=False, cancel_futures=True)
     return is_finished
+
+
+def _handing_out(
+    run: FitChunk, executor: Any, stack: ExitStack
+) -> Callable[[list[NumberedTask], int], Future]:
+    """What hands tasks out: to threads of this process, or to an executor."""
+    if executor is None:
+        workers = None if jax.default_backend() == "cpu" else 1
+        threads = stack.enter_context(threads_of(workers))
+        return lambda tasks, _: threads.submit(run_here, run, tasks)
+    shared = packed(run)
+    others = stack.enter_context(executor_of(executor))
+    return lambda tasks, attempt: submitted(
+        others, run_packed, shared, packed(tasks), attempt
+    )
 
 
 def _numbered(number: int, task: FitTask, is_shared: bool) -> NumberedTask:

@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from .._sweeps.digest import NoDigest, digest
 from .._sweeps.logs import FileLog
@@ -49,7 +50,7 @@ def manifest_of(
     versions = {
         "ddefind": __version__,
         "jax": jax.__version__,
-        "float": "64" if jax.config.jax_enable_x64 else "32",
+        "float": str(jnp.finfo(jnp.result_type(float)).bits),
     }
     return Manifest(len(tasks), width, digests, versions, _about(tasks[0]))
 

@@ -21,9 +21,9 @@ def chunks_of(
 ) -> list[Chunk]:
     """The chunks of tasks 0 ... `tasks` - 1 that are still to be run.
 
-    Those `recorded` are not wanted. If that is only a part of a chunk, as after a record
-    that was cut off, the chunk runs as a whole. The tasks `again` are recorded, but
-    run once more, each alone.
+    Those `recorded` are not wanted. If these are only a part of a chunk, as after a
+    record that was cut off, the chunk runs as a whole. The tasks `again` are recorded,
+    but run once more, each alone.
 
     >>> for chunk in chunks_of(6, 2, recorded={0, 1, 2}, again={1}):
     ...     print(chunk.numbers, sorted(chunk.wanted))

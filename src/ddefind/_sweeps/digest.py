@@ -107,9 +107,9 @@ class _Digests:
         """An object: its class, and its fields or what it is pickled by."""
         cls = type(value)
         has_own = cls.__reduce__ is not object.__reduce__
-        if is_dataclass(value) and not has_own:
+        if is_dataclass(cls) and not has_own:
             yield self.of(cls)
-            for field in fields(value):
+            for field in fields(cls):
                 yield field.name.encode()
                 yield self.of(getattr(value, field.name, None))
             return
@@ -195,9 +195,8 @@ def _is_library(module: str | None) -> bool:
     """Whether a module is not the user's own: its version tells what it does."""
     if module in _SCRIPT:
         return False
-    if module is None or module.partition(".")[0] in (_OWN, "builtins"):
+    top = (module or "builtins").partition(".")[0]
+    if top == _OWN or top in sys.stdlib_module_names:
         return True
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None:
-        return True
-    return "site-packages" in file or file.startswith(_LIBRARIES)
+    file = getattr(sys.modules.get(module or ""), "__file__", None)
+    return file is not None and ("site-packages" in file or file.startswith(_LIBRARIES))

@@ -15,17 +15,15 @@ def executor_of(given: Any) -> Iterator[Any]:
     """The executor: an object that has `submit`; a client of dask, or whatever else has
     `get_executor`; or a number of processes of this machine.
 
-    What was made here ends here: at once after an error or Ctrl-C."""
+    Processes that were made here end here."""
     if isinstance(given, bool) or (isinstance(given, int) and given < 1):
         _refuse(given)
     if isinstance(given, int):
         processes = LocalProcesses(given)
         try:
             yield processes
-        except BaseException:
-            processes.shutdown(wait=False, cancel_futures=True)
-            raise
-        processes.shutdown()
+        finally:
+            processes.end()
     elif hasattr(given, "get_executor"):
         yield given.get_executor()
     elif callable(getattr(given, "submit", None)) and not isinstance(given, type):

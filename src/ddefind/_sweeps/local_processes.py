@@ -1,14 +1,15 @@
 """Processes of this machine as an executor. One that dies is replaced.
 
 Each process is a pool by itself, so that its end costs the one task that it ran. A
-process is spawned, not forked: JAX has threads, which a fork does not copy. It ends with
-the process that started it, however that ends."""
+process is spawned, not forked: JAX has threads, which a fork does not copy. It ends
+with the process that started it, however that ends."""
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing import connection
@@ -29,7 +30,7 @@ class CannotStart(RuntimeError):
 
 
 @final
-class LocalProcesses(Executor):
+class LocalProcesses:
     """An executor with so many processes, of one core each."""
 
     def __init__(self, count: int):
@@ -71,15 +72,14 @@ class LocalProcesses(Executor):
         self.pools.discard(pool)
         pool.shutdown(wait=False, cancel_futures=True)
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes: at once, what they run included, or when it is done."""
+    def end(self) -> None:
+        """End the processes at once, and with them what they run."""
         self.is_closed = True
-        self.threads.shutdown(wait=wait, cancel_futures=cancel_futures)
+        self.threads.shutdown(wait=False, cancel_futures=True)
         for pool in list(self.pools):
-            if not wait:
-                _end(pool)
-            pool.shutdown(wait=wait, cancel_futures=True)
-        self.pools.clear()
+            _end(pool)
+            pool.shutdown(wait=False, cancel_futures=True)
+        self.threads.shutdown()
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
@@ -90,8 +90,9 @@ def _end(pool: ProcessPoolExecutor) -> None:
 
 
 def _begin() -> None:
-    """What a process does first: limit its threads, and watch the one that started
-    it."""
+    """What a process does first: leave Ctrl-C to the one that started it, limit its
+    threads, and watch that one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(_ONE_THREAD)
     parent = multiprocessing.parent_process()
     if parent is not None:

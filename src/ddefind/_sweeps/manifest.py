@@ -15,7 +15,7 @@ from .._util.text_files import file_name, read_bytes, write_whole
 
 NAME = "sweep.json"
 FORMAT, VERSION = "ddefind sweep", 1
-_CHOOSE = "or choose another folder"
+_CHOOSE, _ANOTHER = "or choose another folder", "Choose another folder."
 
 
 @final
@@ -49,7 +49,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     except DataError as error:
         raise ResultError(str(error)) from None
     except ValueError:
-        raise ResultError(f"{name}: the file is damaged. Choose another folder.")
+        raise ResultError(f"{name}: the file is damaged. {_ANOTHER}") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ResultError(f"{name}: this is not a file of a sweep of ddefind.")
     version = content.get("version")
@@ -61,7 +61,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     try:
         return _checked(content)
     except (KeyError, TypeError, ValueError):
-        raise ResultError(f"{name}: the file was altered. Choose another folder.")
+        raise ResultError(f"{name}: the file was altered. {_ANOTHER}") from None
 
 
 def _checked(content: dict[str, Any]) -> Manifest:

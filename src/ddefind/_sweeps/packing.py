@@ -1,9 +1,10 @@
 """The way to another process: values as bytes, and back.
 
-They are pickled, for the way only: nothing that is kept on a disk is a pickle. Functions
-of a script or a notebook, and those without a name, go as code if `cloudpickle` is
-installed, as it is with dask."""
+They are pickled, for the way only: nothing that is kept on a disk is a pickle.
+Functions of a script or a notebook, and those without a name, go as code if
+`cloudpickle` is installed, as it is with dask."""
 
+import importlib
 import pickle
 from functools import lru_cache
 from typing import Any, final
@@ -30,7 +31,7 @@ def packed(value: Any) -> bytes:
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         plain, reason = None, error
     try:
-        import cloudpickle
+        cloudpickle = importlib.import_module("cloudpickle")
     except ImportError:
         if plain is not None:
             return plain

@@ -2,8 +2,8 @@
 
 Whatever a task itself does wrong is in its record. An error of a future therefore
 comes from its worker, which died or was lost: the chunk is handed out again, a few
-times. If it never returns, its tasks run one by one, and those of them that never return
-are recorded without a result."""
+times. If it never returns, its tasks run one by one, and those of them that never
+return are recorded without a result."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
