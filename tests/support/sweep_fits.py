@@ -1,9 +1,5 @@
-"""Fits whose making is written down, so that a test sees what was made, and where; and
-a program that makes some of them, to be killed.
+"""Fits whose making is written down, so that a test sees what was made, and where."""
 
-    python -m support.sweep_fits FOLDER JOURNAL --executor 2 --fits 40 --seconds 0.1"""
-
-import argparse
 import os
 import time
 from collections.abc import Sequence
@@ -80,39 +76,3 @@ def arrays(batch: dd.FitBatch) -> list[bytes]:
     """All numbers of a batch, to the last bit."""
     found = [getattr(batch, name).tobytes() for name in FIELDS]
     return [*found, " ".join(status.name for status in batch.statuses).encode()]
-
-
-def main() -> None:
-    read = argparse.ArgumentParser()
-    read.add_argument("folder")
-    read.add_argument("journal")
-    read.add_argument("--executor")
-    read.add_argument("--fits", type=int, default=40)
-    read.add_argument("--seconds", type=float, default=0.1)
-    read.add_argument("--largest-file", type=int)
-    given = read.parse_args()
-    if given.largest_file:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_FSIZE, 2 * (given.largest_file,))
-    executor: Any = given.executor
-    if executor is not None and executor.isdigit():
-        executor = int(executor)
-    elif executor is not None:
-        from distributed import Client
-
-        executor = Client(executor, set_as_default=False)
-    method = Written(given.journal, given.seconds)
-    found = dd.fit_many(
-        start(),
-        sets(given.fits),
-        optimizer=method,
-        executor=executor,
-        folder=given.folder,
-        progress=False,
-    )
-    print(found)
-
-
-if __name__ == "__main__":
-    main()
