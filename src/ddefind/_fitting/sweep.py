@@ -1,6 +1,7 @@
 """`fit_many` on other workers, and kept in a folder: a sweep of numbered fits."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from .._sweeps.logs import ERROR, AbstractLog, MemoryLog
 from .._sweeps.packing import packed
 from .._sweeps.schedule import Schedule, submitted
 from .._sweeps.worker import run_here, run_packed
+from .._util import wording
 from .._util.errors import ResultError
 from .._util.progress import Reporter
 from .fit_records import FitChunk, NumberedTask, batch_of_records, failure, quiet
@@ -30,9 +32,11 @@ from .optimizers import AbstractOptimizer
 from .request import FitKeywords, FitOptions, FitTask, LeastSquaresKeywords
 from .sweep_manifest import changed_data, manifest_of
 
-# How many fits a worker gets at a time: fits by gradient descent run side by side and
-# fill a block of the compiled program, and so they do on an accelerator.
+# The most fits that a worker gets at a time: fits by gradient descent run side by side
+# and fill a block of the compiled program, and so they do on an accelerator.
 _FITS, _FITS_SIDE_BY_SIDE, _FITS_ON_ACCELERATOR = 8, 64, 4096
+# Fewer fits by least squares are cut into so many chunks, for as many workers.
+_CHUNKS = 32
 # If the first so many fits that end all end with an error, the error is not theirs.
 _MOST_ERRORS = 50
 
@@ -90,7 +94,7 @@ def fit_sweep(
     began = time.perf_counter()
     with ExitStack() as stack:
         log: AbstractLog = MemoryLog()
-        width = _width(method)
+        width = _width(method, len(tasks))
         if sweep.folder is not None:
             given = manifest_of(method, tasks, options, width)
             changed = partial(changed_data, tasks)
@@ -113,12 +117,13 @@ def fit_sweep(
     return batch_of_records(log, len(tasks), parts_of, seconds, not is_finished)
 
 
-def _width(method: AbstractMethod) -> int:
+def _width(method: AbstractMethod, fits: int) -> int:
     """How many fits run together, unless a folder has fixed that already."""
     if jax.default_backend() != "cpu":
         return _FITS_ON_ACCELERATOR
-    descends = isinstance(method, AbstractOptimizer)
-    return _FITS_SIDE_BY_SIDE if descends else _FITS
+    if isinstance(method, AbstractOptimizer):
+        return _FITS_SIDE_BY_SIDE
+    return min(_FITS, math.ceil(fits / _CHUNKS))
 
 
 def _run(
@@ -158,10 +163,10 @@ def _handing_out(
         workers = None if jax.default_backend() == "cpu" else 1
         threads = stack.enter_context(threads_of(workers))
         return lambda tasks, _: threads.submit(run_here, run, tasks)
-    shared = packed(run)
+    shared, words = packed(run), wording.are_for_command_line()
     others = stack.enter_context(executor_of(executor))
     return lambda tasks, attempt: submitted(
-        others, run_packed, shared, packed(tasks), attempt
+        others, run_packed, shared, packed(tasks), words, attempt
     )
 
 

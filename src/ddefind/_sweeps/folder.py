@@ -21,14 +21,7 @@ def opened(
 ) -> Iterator[tuple[FileLog, Manifest]]:
     """The log of a sweep for writing, and its manifest: a new one, or that of the same
     sweep, which goes on. `changed(log)` says which data have changed."""
-    _make(folder)
-    lock = locked(folder)
-    if lock is None:
-        raise ResultError(
-            f"{file_name(folder)}: another sweep is at work in this folder. Wait for "
-            "its end, or choose another folder."
-        )
-    with lock:
+    with locked_folder(folder):
         found = read_manifest(folder)
         path = folder / logs.NAME
         if found is None:
@@ -49,6 +42,20 @@ def opened(
             yield log, found
         finally:
             log.close()
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """A folder, made if need be, in which no other sweep works meanwhile."""
+    _make(folder)
+    lock = locked(folder)
+    if lock is None:
+        raise ResultError(
+            f"{file_name(folder)}: another sweep is at work in this folder. Wait for "
+            "its end, or choose another folder."
+        )
+    with lock:
+        yield
 
 
 def _with_width_of(found: Manifest, given: Manifest) -> Manifest:

@@ -10,6 +10,7 @@ from typing import Any
 from .._util.blas_threads import one_blas_thread
 from .._util.compile_cache import set_up_cache
 from .._util.cores import at_most_cores
+from .._util.wording import command_line_words
 from .packing import CannotLoad, unpacked, unpacked_once
 
 # What runs the tasks of a chunk and returns the body of a record for each; or says for
@@ -23,9 +24,11 @@ def run_here(run: Run, tasks: Sequence[Any]) -> list[bytes]:
         return run(tasks)
 
 
-def run_packed(run: bytes, tasks: bytes, attempt: int) -> list[bytes]:
-    """Run a chunk in a process of its own. A further `attempt` is another task for a
-    scheduler that remembers what it did."""
+def run_packed(
+    run: bytes, tasks: bytes, is_for_command_line: bool, attempt: int
+) -> list[bytes]:
+    """Run a chunk in a process of its own, with sentences in the words of the user. A
+    further `attempt` is another task for a scheduler that remembers what it did."""
     set_up_cache()
     _leave_interrupts_to_parent()
     try:
@@ -37,7 +40,8 @@ def run_packed(run: bytes, tasks: bytes, attempt: int) -> list[bytes]:
             f"A worker cannot load what is to be fitted ({error}). Does it have the "
             "same versions of Python and ddefind?"
         ) from None
-    return run_here(shared, own)
+    with command_line_words(is_for_command_line):
+        return run_here(shared, own)
 
 
 def _leave_interrupts_to_parent() -> None:
