@@ -125,7 +125,7 @@ def test_a_killed_worker(tmp_path):
     # Only what ran at that time was made twice: one chunk.
     seeds = [each.seed for each in lines]
     again = {seed for seed in seeds if seeds.count(seed) > 1}
-    assert again and len({seed // 8 for seed in again}) == 1
+    assert again and len({seed // 2 for seed in again}) == 1
     finished(out, journal, 40)
     assert len(made(journal)) == len(lines)
 
@@ -206,7 +206,7 @@ def test_a_pool_that_is_broken(tmp_path):
                 folder=out,
                 **QUIET,
             )
-    assert sorted(recorded(out)) == list(range(8))
+    assert sorted(recorded(out)) == list(range(9))
 
 
 class Remote:

@@ -16,7 +16,12 @@ from support.options import QUIET
 from support.results import as_estimate
 from support.sweep_fits import FIELDS, Written, arrays, made, sets, start
 
-COUNT = 20
+COUNT, WIDTH = 20, 7
+
+
+@pytest.fixture(autouse=True)
+def three_chunks(monkeypatch):
+    monkeypatch.setattr("ddefind._fitting.sweep._CHUNKS", 3)
 
 
 @pytest.fixture(scope="module")
@@ -93,9 +98,9 @@ def test_it_goes_on_wherever_the_log_was_cut_off(tmp_path, data, method, undistu
         numbers = numbers_in(out)
         assert numbers[: len(kept)] == kept and sorted(numbers) == list(range(COUNT))
         # The chunk of the record that was cut runs as a whole.
-        first = {number - number % 8 for number in set(range(COUNT)) - set(kept)}
+        first = {number - number % WIDTH for number in set(range(COUNT)) - set(kept)}
         seeds = {each.seed for each in made(method.journal)}
-        assert seeds == {n for f in first for n in range(f, min(f + 8, COUNT))}
+        assert seeds == {n for f in first for n in range(f, min(f + WIDTH, COUNT))}
 
 
 def numbers_in(folder):

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn, final
 
-from .._equation.history_kinds import CHOSEN_BY_FIT
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .equation_file import is_equation_file
@@ -22,6 +21,8 @@ _OF_STUDIES = (
     *("data", "group", "values", "doses", "inputs", "input_kind", "per_experiment"),
     *("equation", "model"),
 )
+# Histories that follow from the data of one fit.
+_FROM_DATA = ("auto", "data")
 _NAME = re.compile(r"[\w-][\w.-]*")
 # The name of the only settings.
 USUAL = "usual"
@@ -167,7 +168,7 @@ def _settings(name: str, kind: str, given: Any) -> dict[str, Any]:
             expected = EXPECTED.get(key, "a text")
             _refuse(name, f"settings.{kind}.{key}", expected, value)
     check_bounds(read.get("bounds", {}))
-    if read.get("history") in CHOSEN_BY_FIT:
+    if read.get("history") in _FROM_DATA:
         raise OptionError(
             f"{name}: the history {read['history']!r} follows from the data, but a "
             "sweep has one model for all files. Choose another, such as 'affine'."

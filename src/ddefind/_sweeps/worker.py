@@ -5,6 +5,7 @@ import pickle
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from .._util.blas_threads import one_blas_thread
@@ -40,7 +41,7 @@ def run_packed(
             f"A worker cannot load what is to be fitted ({error}). Does it have the "
             "same versions of Python and ddefind?"
         ) from None
-    with command_line_words(is_for_command_line):
+    with command_line_words() if is_for_command_line else nullcontext():
         return run_here(shared, own)
 
 

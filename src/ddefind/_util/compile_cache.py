@@ -32,8 +32,8 @@ def set_up_cache() -> None:
         return
     if not os.access(folder, os.W_OK):
         return
-    if "jax" in sys.modules and not _set_in_jax(folder):
-        return
+    if "jax" in sys.modules:
+        _set_in_jax(folder)
     os.environ[_FOLDER] = str(folder)
     # By default JAX keeps only programs that take a second to compile. Ours take less.
     os.environ.setdefault(_LEAST_SECONDS, "0")
@@ -41,16 +41,15 @@ def set_up_cache() -> None:
     warnings.filterwarnings("ignore", message=".*persistent compilation cache.*")
 
 
-def _set_in_jax(folder: Path) -> bool:
-    """Set the folder in JAX, which has read the environment already; False if another
-    one is set."""
+def _set_in_jax(folder: Path) -> None:
+    """Set the folder in JAX, which has read the environment already, unless it has
+    one."""
     config = sys.modules["jax"].config
     if config.jax_compilation_cache_dir:
-        return False
+        return
     config.update("jax_compilation_cache_dir", str(folder))
     if _LEAST_SECONDS not in os.environ:
         config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    return True
 
 
 def _user_cache() -> Path:

@@ -53,11 +53,11 @@ def are_for_command_line() -> bool:
 
 
 @contextmanager
-def command_line_words(wanted: bool = True) -> Iterator[None]:
+def command_line_words() -> Iterator[None]:
     """Within this context, sentences are made in the words of the command line, in all
     threads."""
     global _for_command_line
-    before, _for_command_line = _for_command_line, wanted
+    before, _for_command_line = _for_command_line, True
     try:
         yield
     finally:
@@ -273,7 +273,6 @@ BELOW_LIMIT = Wording("`dd.Data(t, x, below=...)`", "a cell such as `<0.1`")
 # Sweeps
 
 SWEEP_FOLDER = Wording("`folder`", "`--out`")
-RETRY_FAILED = Wording("`retry_failed=True`", "`--retry-failed`")
 
 # Predictions
 
