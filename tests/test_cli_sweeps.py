@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import ddefind as dd
 from ddefind._sweeps.folder import locked_folder
 from support.command import refused, run
-from test_sweep_kills import LONG, PATHS, wait_until
+from support.sweep_kills import LONG, PATHS, wait_until
 
 TABLE = """
 files = ["lakes/*.csv"]
@@ -176,7 +177,7 @@ def test_status_of_what_is_not_done(home, capsys):
     assert run("status", "out") == 0
     assert capsys.readouterr().out == "decay: 0 of 3 fits, not begun\n"
     data = [dd.read_csv(path) for path in sorted((home / "lakes").iterdir())]
-    options = dict(optimizer=dd.LeastSquares(starts=1), progress=False)
+    options: dict[str, Any] = dict(optimizer=dd.LeastSquares(starts=1), progress=False)
     start = MODEL.problem(k=0.8, tau=0.8, b=0.8)
     seen = []
 

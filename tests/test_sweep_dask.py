@@ -12,7 +12,7 @@ import pytest
 import ddefind as dd
 from support.options import QUIET
 from support.sweep_fits import Written, arrays, made, sets, start
-from test_sweep_kills import (
+from support.sweep_kills import (
     LONG,
     PATHS,
     check_nothing_twice,

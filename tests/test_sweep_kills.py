@@ -1,84 +1,28 @@
 """Sweeps whose workers and clients are killed: nothing that was recorded is lost, or
 made again, and the numbers are those of a sweep that nobody disturbed."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from multiprocessing import get_context
-from pathlib import Path
 
 import pytest
 
 import ddefind as dd
 from support.options import QUIET
 from support.sweep_fits import Written, arrays, made, sets, start
-
-TESTS = Path(__file__).parent
-PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), *sys.path[1:]])
-LONG = 240
-
-
-def undisturbed(count):
-    method = dd.LeastSquares(starts=1)
-    return dd.fit_many(start(), sets(count), optimizer=method, **QUIET)
-
-
-@contextmanager
-def client(folder, journal, *options):
-    """A process that makes fits."""
-    words = [sys.executable, "-m", "support.sweep_client", folder, journal, *options]
-    process = subprocess.Popen(
-        [str(word) for word in words],
-        env=os.environ | {"PYTHONPATH": PATHS},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def recorded(folder):
-    """The whole records of a log by their numbers; none stands there twice."""
-    path = Path(folder) / "fits.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    records = [json.loads(line) for line in lines if line.endswith(b"\n")]
-    by_number = {record["number"]: record for record in records}
-    assert len(by_number) == len(records)
-    return by_number
-
-
-def wait_until(what, seconds=LONG):
-    end = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-    return found
-
-
-def is_alive(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{process}/stat")
-    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def check_nothing_twice(folder, journal):
-    """No fit was begun after it was recorded."""
-    records = recorded(folder)
-    for each in made(journal):
-        assert each.at < records[each.seed]["at"]
+from support.sweep_kills import (
+    LONG,
+    PATHS,
+    check_nothing_twice,
+    client,
+    is_alive,
+    recorded,
+    undisturbed,
+    wait_until,
+)
 
 
 def finished(folder, journal, count, executor=None, seconds=0.1):
@@ -175,7 +119,8 @@ def test_a_full_disk(tmp_path):
 # Executors of others
 
 
-@pytest.mark.parametrize("folder", ["out", pytest.param(None, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["out", None])
 def test_a_pool_of_python(tmp_path, folder):
     journal = tmp_path / "journal"
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

@@ -4,6 +4,7 @@ sweep is refused."""
 import json
 import os
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -69,7 +70,7 @@ def test_a_sweep_is_what_fit_many_is(tmp_path, data, method, undisturbed):
 
 
 def test_gradient_descent_and_intervals(tmp_path, data):
-    options = dict(optimizer=dd.Adam(), epochs=30, **QUIET)
+    options: dict[str, Any] = dict(optimizer=dd.Adam(), epochs=30, **QUIET)
     plain = dd.fit_many(start(), data[:5], **options)
     for _ in range(2):
         found = dd.fit_many(start(), data[:5], folder=tmp_path / "adam", **options)
@@ -152,7 +153,9 @@ def test_another_sweep_is_refused(tmp_path, data, method, monkeypatch):
 
 def test_another_model_is_refused(tmp_path, data):
     first = dd.equation("x' = -k * x(t - tau)")
-    options = dict(optimizer=dd.LeastSquares(starts=1), folder=tmp_path, **QUIET)
+    options: dict[str, Any] = dict(
+        optimizer=dd.LeastSquares(starts=1), folder=tmp_path, **QUIET
+    )
     dd.fit_many(first.problem(k=0.5, b=1.0, tau=1.0), data[:2], **options)
     other = dd.equation("x' = -k * x(t - tau) ^ 2")
     with pytest.raises(
