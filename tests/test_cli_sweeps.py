@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
 
 import numpy as np
 import pytest
@@ -177,7 +176,7 @@ def test_status_of_what_is_not_done(home, capsys):
     assert run("status", "out") == 0
     assert capsys.readouterr().out == "decay: 0 of 3 fits, not begun\n"
     data = [dd.read_csv(path) for path in sorted((home / "lakes").iterdir())]
-    options: dict[str, Any] = dict(optimizer=dd.LeastSquares(starts=1), progress=False)
+    few = dd.LeastSquares(starts=1)
     start = MODEL.problem(k=0.8, tau=0.8, b=0.8)
     seen = []
 
@@ -185,7 +184,7 @@ def test_status_of_what_is_not_done(home, capsys):
         run("status", "sets")
         seen.append(capsys.readouterr().out)
 
-    dd.fit_many(start, data, folder="sets", **(options | {"progress": look}))
+    dd.fit_many(start, data, optimizer=few, folder="sets", progress=look)
     assert seen[-1].startswith("sets: 3 of 3 fits (") and "done" in seen[-1]
     log = home / "sets" / "fits.jsonl"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))

@@ -103,7 +103,8 @@ def test_a_killed_worker_and_a_killed_client(tmp_path, fits):
         assert fits // 2 <= len(before) < fits
         began = time.time()
         with client(out, journal, *options) as process:
-            assert process.wait(LONG) == 0, process.stderr.read()
+            _, errors = process.communicate(timeout=LONG)
+            assert process.returncode == 0, errors
     after = recorded(out)
     assert sorted(after) == list(range(fits))
     assert {number: after[number] for number in before} == before

@@ -62,7 +62,8 @@ def test_a_killed_worker(tmp_path):
         wait_until(lambda: len(recorded(out)) >= 8)
         victim = made(journal)[-1].process
         os.kill(victim, signal.SIGKILL)
-        assert process.wait(LONG) == 0, process.stderr.read()
+        _, errors = process.communicate(timeout=LONG)
+        assert process.returncode == 0, errors
     lines = made(journal)
     workers = {each.process for each in lines}
     assert len(workers) == 3 and process.pid not in workers

@@ -40,10 +40,9 @@ def method(tmp_path):
     return Written(str(tmp_path / "journal"))
 
 
-def sweep(folder, data, method, **options):
-    return dd.fit_many(
-        start(), data, optimizer=method, folder=folder, **{**QUIET, **options}
-    )
+def sweep(folder, data, method, **options: Any) -> dd.FitBatch:
+    given: dict[str, Any] = {**QUIET, **options}
+    return dd.fit_many(start(), data, optimizer=method, folder=folder, **given)
 
 
 def log_of(folder):

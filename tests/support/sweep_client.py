@@ -3,6 +3,7 @@
 python -m support.sweep_client FOLDER JOURNAL --executor 2 --fits 40 --seconds 0.1"""
 
 import argparse
+from importlib import import_module
 from typing import Any
 
 import ddefind as dd
@@ -26,9 +27,8 @@ def main() -> None:
     if executor is not None and executor.isdigit():
         executor = int(executor)
     elif executor is not None:
-        from distributed import Client
-
-        executor = Client(executor, set_as_default=False)
+        distributed = import_module("distributed")
+        executor = distributed.Client(executor, set_as_default=False)
     method = Written(given.journal, given.seconds)
     found = dd.fit_many(
         start(),
