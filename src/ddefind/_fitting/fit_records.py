@@ -1,7 +1,8 @@
 """The fits of a chunk as records, and records as the fits that `fit_many` returns."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, final
 
@@ -13,7 +14,6 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.kept_fit import fit_of_kept, kept_content
 from .._results.status import Status
-from .._sweeps.digest import digest
 from .._sweeps.logs import ERROR, AbstractLog
 from .._sweeps.records import body_of, compressed, decompressed
 from .._util.errors import ResultError
@@ -24,6 +24,7 @@ from .request import FitOptions, FitTask
 _LONGEST = 2000
 # The digits of the digest of a data set, by which a changed one is named.
 _DIGITS = 12
+_OF_DATA = tuple(field.name for field in fields(Data))
 
 
 @final
@@ -50,16 +51,25 @@ class FitChunk:
     def __call__(self, tasks: Sequence[NumberedTask]) -> list[bytes]:
         """The record of each fit. If one of them cannot be made, each is made alone."""
         try:
-            batch = self.method.fit_many([*map(self._task, tasks)], self.options)
+            batch = self.method.fit_many(self._fit_tasks(tasks), self.options)
             return [body_of(_record(batch, i, task)) for i, task in enumerate(tasks)]
         except Exception as error:
             if len(tasks) == 1:
                 return [failure(tasks[0].number, error, tasks[0].data)]
         return [body for task in tasks for body in self([task])]
 
-    def _task(self, task: NumberedTask) -> FitTask:
-        problem = self.problem if task.problem is None else task.problem
-        return FitTask(problem, task.data, task.starts, task.seed, self.equation)
+    def _fit_tasks(self, tasks: Sequence[NumberedTask]) -> list[FitTask]:
+        """The tasks as a method takes them."""
+        return [
+            FitTask(
+                self.problem if task.problem is None else task.problem,
+                task.data,
+                task.starts,
+                task.seed,
+                self.equation,
+            )
+            for task in tasks
+        ]
 
 
 def _record(batch: FitBatch[Any], index: int, task: NumberedTask) -> dict[str, Any]:
@@ -103,8 +113,16 @@ def failure(number: int, error: Exception | str, data: Data) -> bytes:
 
 
 def data_digest(data: Data) -> str:
-    """By what a data set is known again."""
-    return digest(data)[:_DIGITS]
+    """By what a data set is known again, one of perhaps a million."""
+    found = hashlib.sha256()
+    for name in _OF_DATA:
+        value = getattr(data, name)
+        is_array = isinstance(value, np.ndarray)
+        head = (name, value.dtype.str, value.shape) if is_array else (name, value)
+        found.update(repr(head).encode())
+        if is_array:
+            found.update(np.ascontiguousarray(value).data)
+    return found.hexdigest()[:_DIGITS]
 
 
 def batch_of_records(
