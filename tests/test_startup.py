@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import ddefind._cli.startup
+import ddefind._util.compile_cache
 from ddefind._cli.startup import quick_start
 from ddefind._util.progress import Reporter
 from ddefind._util.text_files import write_whole
@@ -74,7 +74,7 @@ def test_without_a_folder_there_is_no_cache(unset, tmp_path):
 
 
 def test_old_programs_go(unset, tmp_path):
-    unset.setattr(ddefind._cli.startup, "_MOST_FILES", 4)
+    unset.setattr(ddefind._util.compile_cache, "_MOST_FILES", 4)
     unset.setenv("DDEFIND_CACHE", str(tmp_path))
     for age in range(5):
         path = tmp_path / f"program{age}-cache"

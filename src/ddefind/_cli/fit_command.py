@@ -10,7 +10,8 @@ import typer
 from . import options as opt
 from .equation_file import is_equation_file
 from .figure_formats import parse_formats
-from .fit_settings import ALL, MULTIPLE_SHOOTING, FitSettings, combine_settings
+from .fit_arguments import fit_arguments
+from .fit_settings import FitSettings, combine_settings
 from .messages import (
     DOUBTFUL,
     EXIT_CODES,
@@ -18,9 +19,8 @@ from .messages import (
     errors_as_messages,
     print_json,
 )
-from .network_option import Networks, networks_of, parse_networks
+from .network_option import Networks, parse_networks
 from .parse_options import (
-    Bounds,
     number_or_text,
     parse_assignments,
     parse_bounds,
@@ -33,7 +33,6 @@ from .parse_options import (
     parse_real,
     parse_where,
     parse_whole,
-    read_prior,
 )
 from .show_command import printed_as_json
 from .startup import INTERRUPTED, quick_start
@@ -232,89 +231,8 @@ def _run_fit(
     """Return the result of `ddefind.fit`, with the settings as its arguments."""
     import ddefind as dd
 
-    from .noise_option import noise_models
-
-    known = {name: dd.Fixed(value) for name, value in given.values.items()}
-    return dd.fit(
-        model,
-        given.data,  # type: ignore
-        **given.options,
-        noise=noise_models(settings.noise),
-        networks=networks_of(settings.network),
-        parameters={**_parameters(settings, model), **known},
-        optimizer=_method(settings),
-        seed=settings.seed,
-        solver=_solver(settings),
-        steps_per_delay=settings.steps,
-        level=0.95 if settings.level is None else settings.level,
-        progress=False if messages.quiet else None,
-    )
-
-
-def _method(settings: FitSettings) -> Any:
-    """Return the method, as the argument `optimizer` of `ddefind.fit`."""
-    import ddefind as dd
-
-    given = (settings.method, settings.starts, settings.huber)
-    if given == (None, None, None):
-        return None
-    starts = {} if settings.starts is None else {"starts": settings.starts}
-    if settings.method == MULTIPLE_SHOOTING:
-        return dd.MultipleShooting(**starts)
-    return dd.LeastSquares(**starts, huber=settings.huber)
-
-
-def _solver(settings: FitSettings) -> Any:
-    """Return the solver, as the argument of `ddefind.fit`."""
-    import ddefind as dd
-
-    if settings.solver in (None, "auto"):
-        return "auto"
-    if settings.solver == "rk4":
-        return dd.RK4()
-    solver = dd.Tsit5 if settings.solver == "tsit5" else dd.Radau
-    return solver() if settings.rtol is None else solver(rtol=settings.rtol)
-
-
-def _parameters(settings: FitSettings, model: "Equation | Problem") -> dict[str, Any]:
-    """Return what is known of each parameter, as the argument of `ddefind.fit`."""
-    import ddefind as dd
-
-    bounds, priors = dict(settings.bounds), settings.prior
-    for name in _positive(settings, model):
-        lower, upper = bounds.get(name, Bounds())
-        bounds[name] = Bounds(max(lower, 0.0), upper)
-    parameters: dict[str, Any] = {k: dd.Fixed(v) for k, v in settings.set.items()}
-    own = dict.fromkeys(settings.per_experiment or ())
-    for name in {**settings.start, **bounds, **priors, **own}:
-        lower, upper = bounds.get(name, (None, None))
-        prior = _prior(priors[name]) if name in priors else None
-        parameters[name] = dd.Parameter(
-            settings.start.get(name),
-            lower,
-            upper,
-            prior,
-            per_experiment=True if name in own else None,
-        )
-    return parameters
-
-
-def _positive(settings: FitSettings, model: "Equation | Problem") -> list[str]:
-    """Return the parameters that are positive by `--positive`."""
-    from .model_file import names_in_equation
-
-    names = list(settings.positive or ())
-    if ALL not in names:
-        return names
-    names.remove(ALL)
-    known = {*names, *settings.set}
-    return names + [name for name in names_in_equation(model) if name not in known]
-
-
-def _prior(text: str) -> Any:
-    """Return a prior, as `ddefind.fit` takes it."""
-    import ddefind as dd
-
-    kind, center, spread = read_prior(text)
-    distribution = dd.Gaussian if kind == "normal" else dd.LogNormal
-    return distribution(center, spread)
+    arguments = fit_arguments(settings, model)
+    for name, value in given.values.items():
+        arguments["parameters"][name] = dd.Fixed(value)
+    arguments["progress"] = False if messages.quiet else None
+    return dd.fit(model, given.data, **given.options, **arguments)  # type: ignore

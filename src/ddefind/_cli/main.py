@@ -32,6 +32,8 @@ from .report_command import REPORT_EXAMPLES, report
 from .show_command import show
 from .simulate_command import SIMULATE_EXAMPLES, simulate
 from .startup import quick_start
+from .status_command import STATUS_EXAMPLES, status
+from .sweep_command import SWEEP_EXAMPLES, sweep
 
 # Options that take several values after one flag, such as `--noise 0.1 0.3`.
 _WITH_SEVERAL_VALUES = ("--noise", "--history")
@@ -103,6 +105,8 @@ app.command(epilog=REPORT_EXAMPLES)(report)
 app.command(epilog=PROFILE_EXAMPLES)(profile)
 app.command(epilog=COMPARE_EXAMPLES)(compare)
 app.command(epilog=CHECK_EXAMPLES)(check)
+app.command(epilog=SWEEP_EXAMPLES)(sweep)
+app.command(epilog=STATUS_EXAMPLES)(status)
 app.command(epilog=DATASET_EXAMPLES)(dataset)
 
 

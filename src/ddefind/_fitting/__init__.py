@@ -5,8 +5,10 @@ them to a method. `method.py` says what a method is: `least_squares.py` is one,
 `multiple_shooting.py` another, and each
 of the `optimizers.py` of gradient descent is one. These share `gradient_descent.py`,
 whose compiled loop is `epochs.py` and which `descent_batches.py` runs in blocks on all
-cores. `scaled_networks.py` takes the scales of networks from data. Begin with `fit.py`.
+cores. `scaled_networks.py` takes the scales of networks from data. `sweep.py` has the
+fits of `fit_many` made by other workers and kept in a folder; `fit_records.py` says as
+what, and `sweep_manifest.py` what they belong to. Begin with `fit.py`.
 
 May import: `_util`, `noise`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`,
-`_loss`, `_least_squares`, `_shooting`, `_inference`, `_results`.
+`_loss`, `_least_squares`, `_shooting`, `_inference`, `_results`, `_sweeps`.
 """

@@ -1,9 +1,8 @@
 """`fit` and `fit_many`: they read their arguments and hand them to a method."""
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any, TypeAlias, TypeVar, Unpack, overload
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias, Unpack, overload
 
 from .._data.data import Data
 from .._equation.equation import Equation
@@ -31,9 +30,16 @@ from .request import (
     FitTask,
     LeastSquaresKeywords,
     read_options,
+    with_options_listed,
 )
 from .scaled_networks import scaled_networks, scaled_together
 from .study import make_study, read_experiments
+from .sweep import (
+    LeastSquaresSweepKeywords,
+    SweepFitKeywords,
+    SweepOptions,
+    fit_sweep,
+)
 
 # Above this number of parameters the normal equations cost more than they save.
 _MOST_FOR_LEAST_SQUARES = 1500
@@ -44,26 +50,6 @@ Measurements: TypeAlias = Data | Experiment | Sequence[Experiment]
 Problems: TypeAlias = Model | Sequence[Problem]
 DataSets: TypeAlias = Data | Sequence[Data]
 Starts: TypeAlias = int | Sequence[Mapping[str, float]] | None
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def _with_options_listed(function: _Function) -> _Function:
-    """The function with a signature that lists every option and its default, for `help`
-    and for notebooks."""
-    own = [
-        parameter
-        for parameter in inspect.signature(function).parameters.values()
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    shared = [
-        inspect.Parameter(
-            option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default
-        )
-        for option in fields(FitOptions)
-    ]
-    function.__signature__ = inspect.Signature([*own, *shared])  # type: ignore
-    return function
 
 
 @overload
@@ -98,7 +84,7 @@ def fit(
     optimizer: AbstractMethod | None = None,
     **options: Unpack[FitKeywords],
 ) -> Estimate | FitResult: ...
-@_with_options_listed
+@with_options_listed(FitOptions)
 def fit(
     problem: Model,
     data: Measurements,
@@ -250,7 +236,7 @@ def fit_many(
     *,
     starts: Starts = None,
     optimizer: LeastSquares | MultipleShooting,
-    **options: Unpack[LeastSquaresKeywords],
+    **options: Unpack[LeastSquaresSweepKeywords],
 ) -> FitBatch[Estimate]: ...
 @overload
 def fit_many(
@@ -259,7 +245,7 @@ def fit_many(
     *,
     starts: Starts = None,
     optimizer: AbstractOptimizer,
-    **options: Unpack[FitKeywords],
+    **options: Unpack[SweepFitKeywords],
 ) -> FitBatch[FitResult]: ...
 @overload
 def fit_many(
@@ -268,7 +254,7 @@ def fit_many(
     *,
     starts: Starts = None,
     optimizer: None = None,
-    **options: Unpack[LeastSquaresKeywords],
+    **options: Unpack[LeastSquaresSweepKeywords],
 ) -> FitBatch[Estimate]: ...
 @overload
 def fit_many(
@@ -277,16 +263,16 @@ def fit_many(
     *,
     starts: Starts = None,
     optimizer: AbstractMethod | None = None,
-    **options: Unpack[FitKeywords],
+    **options: Unpack[SweepFitKeywords],
 ) -> FitBatch[Estimate] | FitBatch[FitResult]: ...
-@_with_options_listed
+@with_options_listed(FitOptions, SweepOptions)
 def fit_many(
     problem: Problems,
     data: DataSets,
     *,
     starts: Starts = None,
     optimizer: AbstractMethod | None = None,
-    **options: Unpack[FitKeywords],
+    **options: Unpack[SweepFitKeywords],
 ) -> Any:
     """Many fits of one model at once: of many data sets, from many starts, or both.
 
@@ -301,6 +287,15 @@ def fit_many(
     - `starts`: start values by name for each fit, or a number of fits, each with random
       starts of its own (see `Parameter`).
     - `intervals`: by default there are none; True computes them for every fit.
+    - `executor`: where the fits run, if not here: a number of processes of this
+      machine, a client of dask, or any executor as of `concurrent.futures`. Each worker
+      uses one core.
+    - `folder`: where finished fits are kept. Called again, with the same arguments, it
+      goes on where it stopped, and ends with the same numbers to the last bit.
+    - `retry_failed`: fits of the folder that ended with an error are made again.
+
+    With `executor` or `folder`, a fit that cannot be made has the status `error`, and
+    all others are made.
 
     >>> import numpy as np
     >>> import ddefind as dd
@@ -313,7 +308,8 @@ def fit_many(
     >>> len(found), found.best.shape
     (3, (3, 4))
     """
-    given = read_options("fit_many", options)
+    sweep, others = SweepOptions.taken_from(options)
+    given = read_options("fit_many", others)
     problems, sets, own_starts = _one_for_each_fit(problem, data, starts)
     problems = [with_given(each, given) for each in problems]
     first = problems[0]
@@ -337,7 +333,10 @@ def fit_many(
         FitTask(*each, given.seed + index, equation)
         for index, each in enumerate(zip(models, matched, own_starts))
     ]
-    return _method(optimizer, models[0], given).fit_many(tasks, given)
+    method = _method(optimizer, models[0], given)
+    if sweep.is_plain:
+        return method.fit_many(tasks, given)
+    return fit_sweep(method, tasks, given, sweep)
 
 
 def _one_for_each_fit(

@@ -59,7 +59,7 @@ _GOES_ON = (
 # estimate moves to such a fit.
 _NOTICEABLE_R, _MOST_MOVES = 0.3, 2
 # What is printed below many fits without intervals.
-_LEFT_OUT = "Intervals were left out; `batch[i].with_intervals()` computes them."
+_LEFT_OUT = "Intervals were left out; {}."
 
 
 @final
@@ -387,5 +387,5 @@ def batch_of(
         epochs=np.array([each.search_result.evaluations for each in estimates]),
         seconds=seconds,
         results=estimates.__getitem__,
-        notes=() if has_intervals else (_LEFT_OUT,),
+        notes=() if has_intervals else (_LEFT_OUT.format(wording.INTERVALS_OF_MANY),),
     )

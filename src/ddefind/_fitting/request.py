@@ -1,8 +1,9 @@
 """The request of a fit: its task (problem and data) and its options."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypedDict, final
+from typing import Any, Literal, TypedDict, TypeVar, final
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from .._solve.runge_kutta import AbstractSolver
 from .._util.errors import did_you_mean, shown
 from .._util.progress import Progress
 from .study import Study
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @final
@@ -128,3 +131,26 @@ def _check_seed(seed: Any) -> None:
     is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if not is_whole or seed < 0:
         raise ValueError(f"`seed` must be an integer from 0 on, but got {shown(seed)}.")
+
+
+def with_options_listed(*records: Any) -> Callable[[_Function], _Function]:
+    """A decorator: the function has a signature that lists every option of these
+    records and its default, for `help` and for notebooks."""
+
+    def decorated(function: _Function) -> _Function:
+        own = [
+            parameter
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        listed = [
+            inspect.Parameter(
+                option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default
+            )
+            for record in records
+            for option in fields(record)
+        ]
+        function.__signature__ = inspect.Signature([*own, *listed])  # type: ignore
+        return function
+
+    return decorated

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar, final, overload
 
 import numpy as np
 
-from .._problem.network_weights import count_weights, named_indices
+from .._problem.network_weights import Networks, count_weights, named_indices
 from .._util.data_frame import data_frame
 from .._util.errors import shown
 from .._util.text_table import table_lines
@@ -74,7 +74,7 @@ class FitBatch(Generic[Fit]):
     def to_frame(self) -> Any:
         """A pandas data frame with a row for each fit: its estimates by name, without
         the weights of networks, its loss and how it ended."""
-        networks = self[0].networks if len(self) else {}
+        networks = self._networks
         columns = {
             self.names[j]: self.best[:, j]
             for j in named_indices(len(self.names), networks)
@@ -85,18 +85,28 @@ class FitBatch(Generic[Fit]):
     def __iter__(self) -> Iterator[Fit]:
         return (self[index] for index in range(len(self)))
 
+    @property
+    def _made(self) -> list[int]:
+        """The numbers of the fits that there are."""
+        return [i for i, status in enumerate(self.statuses) if status.has_fit]
+
+    @property
+    def _networks(self) -> Networks:
+        return next((self[index].networks for index in self._made), {})
+
     def __str__(self) -> str:
+        best = self.best[self._made]
         columns = (
-            np.mean(self.best, axis=0),
-            np.std(self.best, axis=0, ddof=min(1, len(self) - 1)),
-            np.min(self.best, axis=0),
-            np.max(self.best, axis=0),
+            np.mean(best, axis=0),
+            np.std(best, axis=0, ddof=min(1, len(best) - 1)),
+            np.min(best, axis=0),
+            np.max(best, axis=0),
         )
         rows = [
             (name, *(f"{value:.5g}" for value in row))
             for name, *row in zip(self.names, *columns)
         ]
-        networks = self[0].networks if len(self) else {}
+        networks = self._networks
         rows = [rows[j] for j in named_indices(len(rows), networks)]
         header = ("parameter", "mean", "sd", "lowest", "highest")
         counts = {s: self.statuses.count(s) for s in dict.fromkeys(self.statuses)}

@@ -100,6 +100,16 @@ def load(
         ) from None
 
 
+def fit_of_content(
+    content: dict[str, Any], problem: Problem, equation: Equation | None
+) -> Estimate | FitResult:
+    """A fit of this problem, from what its file would hold beside the problem."""
+    content = read_content(content)
+    filled, _ = _filled_problem(content, None, problem)
+    whole = _estimate if content["kind"] == "estimate" else _descent
+    return whole(content, filled, equation)
+
+
 def _filled_problem(
     content: dict[str, Any], described: Any, given: Problem | Equation | None
 ) -> tuple[Problem, Equation | None]:

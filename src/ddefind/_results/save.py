@@ -166,7 +166,7 @@ def _common(kind: str, fit: "AbstractFit") -> dict[str, Any]:
         "solver": type(fit.solver).__name__,
         "tolerances": tolerances(fit.solver),
         "steps_per_delay": fit.steps_per_delay,
-        "data": _data(fit.data),
+        "data": data_fields(fit.data),
         "table": fit.summary(),
         "networks": scales_of(fit.problem),
     }
@@ -182,7 +182,7 @@ def _array(array: ParameterArray, vector: np.ndarray) -> dict[str, Any]:
     }
 
 
-def _data(data: Records) -> dict[str, Any]:
+def data_fields(data: Records) -> dict[str, Any]:
     if isinstance(data, StudyData):
         return data_content(data)
     return {

@@ -46,6 +46,14 @@ class Status(enum.Enum):
         "of large numbers."
     )
 
+    error = "There is no fit: it ended with an error."
+    pending = "There is no fit yet: it was interrupted before."
+
+    @property
+    def has_fit(self) -> bool:
+        """Whether there is a fit at all."""
+        return self not in (Status.error, Status.pending)
+
     @property
     def ok(self) -> bool:
         return self in (

@@ -47,6 +47,11 @@ class Wording:
         return self.command_line if _for_command_line else self.python
 
 
+def are_for_command_line() -> bool:
+    """Whether sentences are made for a user of the command line."""
+    return _for_command_line
+
+
 @contextmanager
 def command_line_words() -> Iterator[None]:
     """Within this context, sentences are made in the words of the command line, in all
@@ -66,6 +71,10 @@ METHOD = Wording("`optimizer`", "`--method`")
 LEAST_SQUARES = Wording("`dd.LeastSquares()`", "`--method least-squares`")
 MULTIPLE_SHOOTING = Wording("`dd.MultipleShooting()`", "`--method multiple-shooting`")
 INTERVALS = Wording("`fit.with_intervals()` computes them", "fit again to compute them")
+INTERVALS_OF_MANY = Wording(
+    "`batch[i].with_intervals()` computes them",
+    "with a `level` in the settings they are computed",
+)
 
 
 def starts(count: int) -> Wording:
@@ -267,6 +276,10 @@ def noise(word: str) -> Wording:
 
 BELOW_LIMIT = Wording("`dd.Data(t, x, below=...)`", "a cell such as `<0.1`")
 
+
+# Sweeps
+
+SWEEP_FOLDER = Wording("`folder`", "`--out`")
 
 # Predictions
 

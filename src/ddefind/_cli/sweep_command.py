@@ -1,0 +1,205 @@
+"""`ddefind sweep`: a table of fits, on the cores of this machine or on a cluster."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options as opt
+from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages
+from .parse_options import OptionError, parse_whole
+from .startup import INTERRUPTED, quick_start
+from .sweep_table import Group, SweepTable, read_sweep_table
+
+if TYPE_CHECKING:
+    from .._results.batch import FitBatch
+
+SWEEP_EXAMPLES = f"""\
+\b
+Examples:
+  ddefind sweep lakes.toml --out lakes
+  ddefind sweep lakes.toml --out lakes --workers 2
+  ddefind sweep lakes.toml --out lakes --scheduler tcp://10.0.0.1:8786
+  ddefind status lakes
+
+\b
+The table is a TOML file, here of 2 equations x 2 kinds of settings for each file:
+  files = ["lakes/*.csv"]
+\b
+  [equations]
+  plain = "x' = r * x * (1 - x / K)"
+  delayed = "x' = r * x * (1 - x(t - tau) / K)"
+\b
+  [settings.usual]
+  [settings.robust]
+  huber = 1.345
+
+\b
+Settings are those of a fit.toml and may be left out. The same command, given again,
+goes on where the sweep stopped.
+
+{EXIT_CODES}
+"""
+
+# The table of all fits, and what is to be made, in the folder of a sweep.
+TABLE, PLAN = "table.csv", "plan.json"
+
+Table = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE.toml",
+        help="The files, equations and settings of the fits.",
+        show_default=False,
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    opt.option(
+        "--out",
+        metavar="DIR",
+        help="The folder in which finished fits are kept, and from which it goes on.",
+    ),
+]
+Workers = Annotated[
+    str | None,
+    opt.option(
+        "--workers",
+        metavar="N",
+        help="How many processes of this machine fit, by default one for each core.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    opt.option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="The address of a scheduler of dask, whose workers fit instead.",
+    ),
+]
+Retry = Annotated[
+    bool,
+    typer.Option(
+        "--retry-failed", help="Make the fits again that ended with an error."
+    ),
+]
+
+
+def sweep(
+    table: Table,
+    out: Folder = None,
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    retry_failed: Retry = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Make many fits: files x equations x settings, kept in a folder as they end."""
+    with errors_as_messages():
+        read = read_sweep_table(table)
+        if out is None:
+            raise OptionError(
+                "Give the folder in which the fits are kept: `--out DIR`."
+            )
+        count = None if workers is None else parse_whole("--workers", workers, 1)
+        if count is not None and scheduler is not None:
+            raise OptionError(
+                "`--workers` are processes of this machine, and `--scheduler` has "
+                "workers of its own: give one of them."
+            )
+        with quick_start():
+            code = _sweep(read, out, count, scheduler, retry_failed, Messages(quiet))
+    raise typer.Exit(code)
+
+
+def _sweep(
+    table: SweepTable,
+    out: Path,
+    workers: int | None,
+    scheduler: str | None,
+    retry_failed: bool,
+    messages: Messages,
+) -> int:
+    """Make the fits of all groups, and return the exit code."""
+    from .._sweeps.folder import locked_folder
+    from .sweep_fits import fit_group, table_rows
+
+    rows: list[dict[str, Any]] = []
+    is_doubtful = False
+    with ExitStack() as stack:
+        stack.enter_context(locked_folder(out))
+        plan = {group.name: len(table.files) for group in table.groups}
+        (out / PLAN).write_text(json.dumps(plan, indent=1) + "\n")
+        executor, where = stack.enter_context(_workers(workers, scheduler))
+        messages.say(f"{table}, {where}.")
+        for group in table.groups:
+            batch = fit_group(table.files, group, executor, out, retry_failed, messages)
+            _print(group, batch)
+            rows += table_rows(table.files, group, batch)
+            is_doubtful |= not all(status.ok for status in batch.statuses)
+            if any(status.name == "pending" for status in batch.statuses):
+                messages.say("Interrupted. The same command goes on from here.")
+                return INTERRUPTED
+        _write_table(out / TABLE, rows)
+        messages.say(f"Written to {out}: {TABLE}")
+    return DOUBTFUL if is_doubtful else 0
+
+
+def _print(group: Group, batch: "FitBatch[Any]") -> None:
+    text = group.settings.equation or ""
+    typer.echo(f"{group.name}: {' '.join(text.split())}\n{batch}\n")
+
+
+@contextmanager
+def _workers(count: int | None, scheduler: str | None) -> Iterator[tuple[Any, str]]:
+    """The executor, and in words where the fits are made."""
+    from .._sweeps.executors import executor_of
+    from .._util.cores import cores
+
+    if scheduler is None:
+        count = count or cores()
+        with executor_of(count) as executor:
+            processes = "1 process" if count == 1 else f"{count} processes"
+            yield executor, f"made by {processes} of this machine"
+        return
+    with _client(scheduler) as client:
+        found = len(client.nthreads())
+        if not found:
+            raise OptionError(
+                f"`--scheduler`: {scheduler} has no workers. Start some: "
+                f"`dask worker {scheduler} --nthreads 1`."
+            )
+        yield client, f"made by {found} {'worker' if found == 1 else 'workers'} of dask"
+
+
+@contextmanager
+def _client(address: str) -> Iterator[Any]:
+    """A client of dask that is connected to a scheduler."""
+    from importlib import import_module
+
+    try:
+        distributed = import_module("distributed")
+    except ImportError:
+        raise OptionError(
+            "`--scheduler` needs dask: `pip install 'ddefind[scale]'`."
+        ) from None
+    try:
+        client = distributed.Client(address, timeout=10, set_as_default=False)
+    except (OSError, ValueError, TimeoutError):
+        raise OptionError(
+            f"`--scheduler`: nothing answers at {address}. Start a scheduler with "
+            "`dask scheduler`, which prints its address, as tcp://10.0.0.1:8786."
+        ) from None
+    with client:
+        yield client
+
+
+def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write the table of all fits. A column that a row does not have is empty."""
+    from .._util.text_files import write_whole
+    from .output_folder import csv_text
+
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    whole = [{name: row.get(name) for name in columns} for row in rows]
+    write_whole(path, csv_text(whole))

@@ -1,0 +1,176 @@
+"""The table of a sweep: files x equations x settings, from a TOML file."""
+
+import glob
+import os
+import re
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NoReturn, final
+
+from .._util.errors import did_you_mean, quoted
+from .._util.text_files import file_name, read_text
+from .equation_file import is_equation_file
+from .fit_settings import FitSettings
+from .parse_options import OptionError, check_bounds
+from .setting_values import EXPECTED, read_value
+
+_TABLES = ("files", "equations", "settings")
+# What a sweep cannot have, since each file is one data set of its own.
+_OF_STUDIES = (
+    *("data", "group", "values", "doses", "inputs", "input_kind", "per_experiment"),
+    *("equation", "model"),
+)
+# Histories that follow from the data of one fit.
+_FROM_DATA = ("auto", "data")
+_NAME = re.compile(r"[\w-][\w.-]*")
+# The name of the only settings.
+USUAL = "usual"
+
+
+@final
+@dataclass(frozen=True)
+class Group:
+    """The fits of one equation with one kind of settings, to all files."""
+
+    name: str
+    equation: str
+    settings_name: str
+    settings: FitSettings
+
+
+@final
+@dataclass(frozen=True)
+class SweepTable:
+    """What a sweep is made of: files, and groups of fits to all of them."""
+
+    files: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+    def __str__(self) -> str:
+        equations = {group.equation for group in self.groups}
+        kinds = {group.settings_name for group in self.groups}
+        factors = [_counted(self.files, "file"), _counted(equations, "equation")]
+        if len(kinds) > 1:
+            factors.append(f"{len(kinds)} kinds of settings")
+        fits = len(self.files) * len(self.groups)
+        return f"{fits} {'fit' if fits == 1 else 'fits'}: {' x '.join(factors)}"
+
+
+def _counted(items: Any, noun: str) -> str:
+    return f"{len(items)} {noun}" + ("" if len(items) == 1 else "s")
+
+
+def read_sweep_table(path: Path) -> SweepTable:
+    """Read the table of a sweep. Paths in it are relative to its folder."""
+    name, (text, _) = file_name(path), read_text(path)
+    try:
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise OptionError(f"{name}: {error}.") from None
+    for key in content:
+        if key not in _TABLES:
+            hint = did_you_mean(key, _TABLES)
+            raise OptionError(
+                f"{name}: {key!r} is not of a sweep, which has `files`, `[equations]` "
+                f"and `[settings.NAME]`.{hint}"
+            )
+    files = _files(name, path.parent, content.get("files"))
+    equations = _equations(name, path.parent, content.get("equations"))
+    settings = content.get("settings", {USUAL: {}})
+    if not isinstance(settings, dict) or not settings:
+        _refuse(name, "settings", "tables by name, as [settings.robust]", settings)
+    groups = []
+    for kind, given in settings.items():
+        own = _settings(name, kind, given)
+        for label, equation in equations.items():
+            whole = label if len(settings) == 1 else f"{label}-{kind}"
+            try:
+                made = FitSettings(data=files[0], equation=equation, **own)
+            except OptionError as error:
+                raise OptionError(f"{name}, settings {kind!r}: {error}") from None
+            groups.append(Group(whole, label, kind, made))
+    if len({group.name for group in groups}) < len(groups):
+        raise OptionError(
+            f"{name}: two groups of fits have the same name. Rename an equation."
+        )
+    return SweepTable(files, tuple(groups))
+
+
+def _refuse(name: str, key: str, expected: str, value: Any) -> NoReturn:
+    raise OptionError(f"{name}: `{key}` must be {expected}, but it is {value!r}.")
+
+
+def _files(name: str, folder: Path, given: Any) -> tuple[str, ...]:
+    """The files that the patterns stand for, each once."""
+    patterns = [given] if isinstance(given, str) else given
+    is_list = isinstance(patterns, list) and patterns
+    if not is_list or not all(isinstance(each, str) for each in patterns):
+        _refuse(name, "files", 'a list of files, as ["lakes/*.csv"]', given)
+    found: list[str] = []
+    for pattern in patterns:
+        place = os.path.normpath(os.path.join(folder, pattern))
+        paths = [place] if os.path.exists(place) else sorted(glob.glob(place))
+        if not paths:
+            raise OptionError(f"{name}: `files`: there is no file {quoted(pattern)}.")
+        found += [path for path in paths if path not in found]
+    return tuple(found)
+
+
+def _equations(name: str, folder: Path, given: Any) -> dict[str, str]:
+    """The texts of the equations by name. One may be the path of a text file."""
+    is_table = isinstance(given, dict) and given
+    if not is_table or not all(isinstance(each, str) for each in given.values()):
+        _refuse(name, "equations", "a table of equations by name", given)
+    texts = {}
+    for label, text in given.items():
+        _check_name(name, "equations", label)
+        if "=" not in text:
+            place = os.path.join(folder, text)
+            if ".py:" in text or not is_equation_file(place):
+                raise OptionError(
+                    f"{name}: the equation {label!r} must be a text, or a text file "
+                    f"with one, but it is {quoted(text)}. Models that are code are "
+                    "fitted in Python, by `dd.fit_many(..., folder=...)`."
+                )
+            text, _ = read_text(place)
+        texts[label] = text
+    return texts
+
+
+def _check_name(name: str, table: str, label: str) -> None:
+    if not _NAME.fullmatch(label):
+        raise OptionError(
+            f"{name}: {quoted(label)} in `{table}` becomes a folder: its name may have "
+            "letters, digits, `_`, `-` and `.` only."
+        )
+
+
+def _settings(name: str, kind: str, given: Any) -> dict[str, Any]:
+    """The settings of one name, checked, as arguments of `FitSettings`."""
+    _check_name(name, "settings", kind)
+    if not isinstance(given, dict):
+        _refuse(name, f"settings.{kind}", "a table, as of a fit.toml", given)
+    known = [each.name for each in fields(FitSettings) if each.name not in _OF_STUDIES]
+    read = {}
+    for key, value in given.items():
+        if key in _OF_STUDIES:
+            raise OptionError(
+                f"{name}: `settings.{kind}` has {key!r}, which a sweep does not have: "
+                "each file is a data set of its own, and `[equations]` has the models."
+            )
+        if key not in known:
+            hint = did_you_mean(key, known)
+            raise OptionError(f"{name}: there is no setting {key!r}.{hint}")
+        try:
+            read[key] = read_value(key, value)
+        except (AttributeError, TypeError, ValueError):
+            expected = EXPECTED.get(key, "a text")
+            _refuse(name, f"settings.{kind}.{key}", expected, value)
+    check_bounds(read.get("bounds", {}))
+    if read.get("history") in _FROM_DATA:
+        raise OptionError(
+            f"{name}: the history {read['history']!r} follows from the data, but a "
+            "sweep has one model for all files. Choose another, such as 'affine'."
+        )
+    return read

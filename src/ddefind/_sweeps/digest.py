@@ -1,0 +1,202 @@
+"""The digest of a value: a text that is the same for the same content, in any process.
+
+By it a folder knows its model, data and settings again. Numbers, texts, arrays and
+records count by their content, functions and classes of the user's by their code and by
+what that refers to, and those of libraries by their names."""
+
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, final
+
+import numpy as np
+
+_LIBRARIES = tuple(
+    path
+    for path in map(sysconfig.get_path, ("stdlib", "purelib", "platlib"))
+    if path is not None
+)
+_OWN = __name__.partition(".")[0]
+# What the module is called that Python was started with, here and in its workers.
+_SCRIPT = ("__main__", "__mp_main__")
+
+
+def digest(value: Any) -> str:
+    """The digest of a value, 64 hexadecimal digits.
+
+    >>> digest({"a": [1, 2.0]}) == digest({"a": [1, 2.0]}), digest(1) == digest(1.0)
+    (True, False)
+    """
+    return _Digests().of(value).hex()
+
+
+@final
+class NoDigest(TypeError):
+    """A value that has no digest."""
+
+
+@final
+class _Digests:
+    """The digests of the objects that were seen, by their ids. `kept` keeps the
+    objects, so that no id is given twice."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, bytes] = {}
+        self.kept: list[Any] = []
+
+    def of(self, value: Any) -> bytes:
+        if value is None or isinstance(value, bool | int | float | complex | str):
+            if not isinstance(value, Enum):
+                return _hashed(type(value).__name__.encode(), repr(value).encode())
+        key = id(value)
+        if key not in self.known:
+            self.kept.append(value)
+            self.known[key] = b"itself"  # for an object that contains itself
+            self.known[key] = _hashed(*self._parts(value))
+        return self.known[key]
+
+    def _parts(self, value: Any) -> Iterator[bytes]:
+        """The pieces of an object from which its digest is made."""
+        if isinstance(value, bytes | bytearray):
+            yield from (b"bytes", bytes(value))
+        elif isinstance(value, Enum):
+            yield from (_name(type(value)), value.name.encode())
+        elif isinstance(value, type):
+            yield from self._class(value)
+        elif isinstance(value, ModuleType):
+            yield value.__name__.encode()
+        elif hasattr(value, "__array__") and hasattr(value, "dtype"):
+            array = np.asarray(value)
+            kind = f"array {array.dtype.str} {array.shape}".encode()
+            if array.dtype.hasobject:
+                yield from (kind, self.of(array.tolist()))
+            else:
+                yield from (kind, array.tobytes())
+        elif isinstance(value, CodeType):
+            yield from self._code(value)
+        else:
+            yield from self._compound(value)
+
+    def _compound(self, value: Any) -> Iterator[bytes]:
+        if isinstance(value, Mapping):
+            pairs = [(self.of(key), self.of(each)) for key, each in value.items()]
+            yield from (b"mapping", *(part for pair in sorted(pairs) for part in pair))
+        elif isinstance(value, set | frozenset):
+            yield from (b"set", *sorted(map(self.of, value)))
+        elif isinstance(value, list | tuple):
+            yield from (_name(type(value)), *map(self.of, value))
+        elif isinstance(value, FunctionType):
+            yield from self._function(value)
+        elif isinstance(value, MethodType):
+            yield from (self.of(value.__func__), self.of(value.__self__))
+        elif isinstance(value, partial):
+            yield from map(self.of, (value.func, value.args, value.keywords))
+        elif isinstance(value, BuiltinFunctionType):
+            yield _name(value)
+        elif callable(inner := getattr(value, "__wrapped__", None)):
+            yield from (_name(type(value)), self.of(inner))
+        else:
+            yield from self._object(value)
+
+    def _object(self, value: Any) -> Iterator[bytes]:
+        """An object: its class, and its fields or what it is pickled by."""
+        cls = type(value)
+        has_own = cls.__reduce__ is not object.__reduce__
+        if is_dataclass(cls) and not has_own:
+            yield self.of(cls)
+            for field in fields(cls):
+                yield field.name.encode()
+                yield self.of(getattr(value, field.name, None))
+            return
+        try:
+            reduced = value.__reduce_ex__(4)
+        except Exception:
+            raise NoDigest(
+                f"it holds an object of the class `{cls.__qualname__}`, whose content "
+                "cannot be compared with that of another session"
+            ) from None
+        yield self.of(cls)
+        yield reduced.encode() if isinstance(reduced, str) else self.of(list(reduced))
+
+    def _class(self, cls: type) -> Iterator[bytes]:
+        yield _name(cls)
+        if not _is_library(cls.__module__):
+            bases = [base for base in cls.__bases__ if base is not object]
+            yield from map(self.of, bases)
+            for name, part in vars(cls).items():
+                for wrapper in _WRAPPERS:
+                    part = getattr(part, wrapper, part)
+                if name in _OF_CLASSES or _is_generated(part):
+                    continue
+                if isinstance(part, FunctionType | int | float | str | tuple):
+                    yield from (name.encode(), self.of(part))
+
+    def _function(self, function: FunctionType) -> Iterator[bytes]:
+        yield _name(function)
+        if _is_library(function.__module__):
+            return
+        yield from map(self.of, (function.__defaults__, function.__kwdefaults__))
+        for cell in function.__closure__ or ():
+            yield self.of(cell.cell_contents)
+        yield self.of(function.__code__)
+        # What the code refers to by name.
+        for name in sorted(_names_in(function.__code__)):
+            if name in function.__globals__:
+                yield from (name.encode(), self.of(function.__globals__[name]))
+
+    def _code(self, code: CodeType) -> Iterator[bytes]:
+        arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        yield code.co_code
+        yield from map(self.of, (code.co_names, arguments, code.co_consts))
+
+
+# What classes have that is no content: where they were written, and what they say.
+_OF_CLASSES = (
+    *("__module__", "__doc__", "__qualname__", "__firstlineno__"),
+    *("__static_attributes__", "__match_args__", "__slots__"),
+)
+# Where a method stands in what a decorator made of it: of Python, of equinox.
+_WRAPPERS = ("__func__", "fget", "method")
+
+
+def _is_generated(part: Any) -> bool:
+    """Whether a function was made by a decorator, as those of a dataclass."""
+    code = getattr(part, "__code__", None)
+    return code is not None and code.co_filename == "<string>"
+
+
+def _names_in(code: CodeType) -> set[str]:
+    """The names that a code uses, those of the functions within it among them."""
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    return set(code.co_names).union(*map(_names_in, inner))
+
+
+def _hashed(*parts: bytes) -> bytes:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(len(part).to_bytes(8, "little"))
+        found.update(part)
+    return found.digest()
+
+
+def _name(value: Any) -> bytes:
+    module = getattr(value, "__module__", None)
+    # A script is the same one when it is imported.
+    module = "" if module in _SCRIPT else module
+    return f"{module}.{value.__qualname__}".encode()
+
+
+def _is_library(module: str | None) -> bool:
+    """Whether a module is not the user's own: its version tells what it does."""
+    if module in _SCRIPT:
+        return False
+    top = (module or "builtins").partition(".")[0]
+    if top == _OWN or top in sys.stdlib_module_names:
+        return True
+    file = getattr(sys.modules.get(module or ""), "__file__", None)
+    return file is not None and ("site-packages" in file or file.startswith(_LIBRARIES))

@@ -1,0 +1,75 @@
+"""A process that makes fits and can be killed, and what is left of it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import ddefind as dd
+from support.options import QUIET
+from support.sweep_fits import made, sets, start
+
+TESTS = Path(__file__).parents[1]
+PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), *sys.path[1:]])
+LONG = 240
+
+
+def undisturbed(count):
+    method = dd.LeastSquares(starts=1)
+    return dd.fit_many(start(), sets(count), optimizer=method, **QUIET)
+
+
+@contextmanager
+def client(folder, journal, *options):
+    """A process that makes fits."""
+    words = [sys.executable, "-m", "support.sweep_client", folder, journal, *options]
+    process = subprocess.Popen(
+        [str(word) for word in words],
+        env=os.environ | {"PYTHONPATH": PATHS},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def recorded(folder):
+    """The whole records of a log by their numbers; none stands there twice."""
+    path = Path(folder) / "fits.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    records = [json.loads(line) for line in lines if line.endswith(b"\n")]
+    by_number = {record["number"]: record for record in records}
+    assert len(by_number) == len(records)
+    return by_number
+
+
+def wait_until(what, seconds=LONG):
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return found
+
+
+def is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{process}/stat")
+    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def check_nothing_twice(folder, journal):
+    """No fit was begun after it was recorded."""
+    records = recorded(folder)
+    for each in made(journal):
+        assert each.at < records[each.seed]["at"]

@@ -1,0 +1,198 @@
+"""`ddefind sweep` and `ddefind status`."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import ddefind as dd
+from ddefind._sweeps.folder import locked_folder
+from support.command import refused, run
+from support.sweep_kills import LONG, PATHS, wait_until
+
+TABLE = """
+files = ["lakes/*.csv"]
+
+[equations]
+decay = "x' = -k * x"
+delayed = "x' = -k * x(t - tau)"
+
+[settings.usual]
+starts = 2
+[settings.robust]
+starts = 2
+huber = 1.345
+"""
+MODEL = dd.equation("x' = -k * x(t - tau)")
+
+
+def write_lake(folder, number, seed=0):
+    truth = MODEL.problem(k=1.0 + 0.05 * number, tau=1.0, b=1.0)
+    t = np.linspace(0, 6, 25)
+    noise = 0.02 * np.random.default_rng([number, seed]).normal(size=25)
+    x = np.asarray(dd.solve(truth, T=6)(t))[:, 0] + noise
+    rows = "".join(f"{time:.6f},{value:.6f}\n" for time, value in zip(t, x))
+    (folder / f"lake{number:03d}.csv").write_text("t,x\n" + rows)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DDEFIND_CACHE", "off")
+    (tmp_path / "lakes").mkdir()
+    for number in range(3):
+        write_lake(tmp_path / "lakes", number)
+    (tmp_path / "lakes.toml").write_text(TABLE)
+    return tmp_path
+
+
+def rows_of(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.slow
+def test_a_table_of_fits(home, capsys):
+    assert run("sweep", "lakes.toml", "--out", "out", "--workers", "2") in (0, 3)
+    shown = capsys.readouterr()
+    assert "12 fits: 3 files x 2 equations x 2 kinds of settings" in shown.err
+    assert "made by 2 processes of this machine" in shown.err
+    assert "delayed-robust: x' = -k * x(t - tau)\n" in shown.out
+    assert "with a `level` in the settings they are computed" in shown.out
+    rows = rows_of(home / "out" / "table.csv")
+    names = {f"{e}-{s}" for e in ("decay", "delayed") for s in ("usual", "robust")}
+    assert {row["fit"] for row in rows} == names and len(rows) == 12
+    model = MODEL
+    for row in (each for each in rows if each["fit"] == "delayed-usual"):
+        data = dd.read_csv(row["file"])
+        method = dd.LeastSquares(starts=2)
+        alone = dd.fit(model, data, optimizer=method, intervals=False, progress=False)
+        for name, value in alone.values.items():
+            assert float(row[name]) == pytest.approx(value, rel=1e-4)
+            error = alone.standard_errors[name]
+            assert float(row[f"{name}_se"]) == pytest.approx(error, rel=1e-3)
+    assert rows[0]["tau"] == ""
+    before = rows_of(home / "out" / "table.csv")
+    assert run("sweep", "lakes.toml", "--out", "out", "--workers", "1") in (0, 3)
+    assert rows_of(home / "out" / "table.csv") == before
+    capsys.readouterr()
+    assert run("status", "out") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert all(": 3 of 3 fits (" in line and line.endswith(", done") for line in lines)
+    # Another file is another data set.
+    write_lake(home / "lakes", 1, seed=1)
+    assert "those of fit 1, 'lake001', have" in refused_later(capsys)
+    capsys.readouterr()
+    with locked_folder(home / "out"):
+        assert "another sweep is at work" in refused_later(capsys)
+
+
+def refused_later(capsys):
+    """What a sweep is refused with, after it has said what it is about to do."""
+    assert run("sweep", "lakes.toml", "--out", "out", "--workers", "1") == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("Error: ")
+    return last
+
+
+@pytest.mark.slow
+def test_an_interrupted_command_goes_on(home):
+    for number in range(60):
+        write_lake(home / "lakes", number)
+    (home / "lakes.toml").write_text(TABLE.replace('decay = "x\' = -k * x"\n', ""))
+    words = [sys.executable, "-m", "ddefind", "sweep", "lakes.toml", "--out", "out"]
+    words += ["--workers", "2", "--quiet"]
+    settings = {"PYTHONPATH": PATHS}
+    process = subprocess.Popen(
+        words,
+        env=os.environ | settings,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    log = home / "out" / "delayed-usual" / "fits.jsonl"
+    wait_until(lambda: log.exists() and log.read_bytes().count(b"\n") >= 4)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=LONG)
+    assert process.returncode == 130 and "Traceback" not in errors
+    before = log.read_bytes()
+    assert run("sweep", "lakes.toml", "--out", "out", "--workers", "2", "--quiet") == 0
+    assert log.read_bytes().startswith(before) and len(rows_of("out/table.csv")) == 120
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (("files", "data"), "'data' is not of a sweep"),
+        (('["lakes/*.csv"]', '["seas/*.csv"]'), "no file 'seas/*.csv'"),
+        (('["lakes/*.csv"]', "[]"), "`files` must be a list of files"),
+        (("starts", "start_"), "no setting 'start_'. Did you mean 'start'?"),
+        (("huber = 1.345", "huber = 'x'"), "`settings.robust.huber` must be a number"),
+        (("huber = 1.345", "group = 'g'"), "'group', which a sweep does not have"),
+        (("huber = 1.345", "history = 'auto'"), "'auto' follows from the data"),
+        (("huber = 1.345", "huber = -1"), "settings 'robust': `--huber` must be"),
+        (("decay", '"a/b"'), "'a/b' in `equations` becomes a folder"),
+        (("x' = -k * x\"", 'model.py:f"'), "must be a text, or a text file"),
+        (("[equations]", "[equation]"), "'equation' is not of a sweep"),
+        (("[settings.usual]", "[settings.usual"), "lakes.toml: "),
+    ],
+)
+def test_wrong_tables(home, capsys, change, message):
+    old, new = change
+    (home / "lakes.toml").write_text(TABLE.replace(old, new, 1))
+    assert message in refused(capsys, "sweep", "lakes.toml", "--out", "out")
+    assert not (home / "out").exists()
+
+
+def test_wrong_options(home, capsys):
+    assert "`--out DIR`" in refused(capsys, "sweep", "lakes.toml")
+    given = ("sweep", "lakes.toml", "--out", "out")
+    assert "from 1 on" in refused(capsys, *given, "--workers", "0")
+    both = ("--workers", "2", "--scheduler", "tcp://127.0.0.1:1")
+    assert "give one of them" in refused(capsys, *given, *both)
+    (home / "file").write_text("")
+    last = refused(capsys, "sweep", "lakes.toml", "--out", "file")
+    assert "`--out`: file cannot be made: there is a file in its place" in last
+    assert "not the folder of a sweep" in refused(capsys, "status", "lakes")
+
+
+def test_no_dask(home, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    given = ("sweep", "lakes.toml", "--out", "out", "--scheduler", "tcp://127.0.0.1:1")
+    assert "pip install 'ddefind[scale]'" in refused(capsys, *given)
+
+
+def test_status_of_what_is_not_done(home, capsys):
+    (home / "out").mkdir()
+    (home / "out" / "plan.json").write_text('{"decay": 3}')
+    assert run("status", "out") == 0
+    assert capsys.readouterr().out == "decay: 0 of 3 fits, not begun\n"
+    data = [dd.read_csv(path) for path in sorted((home / "lakes").iterdir())]
+    few = dd.LeastSquares(starts=1)
+    start = MODEL.problem(k=0.8, tau=0.8, b=0.8)
+    seen = []
+
+    def look(now):
+        run("status", "sets")
+        seen.append(capsys.readouterr().out)
+
+    dd.fit_many(start, data, optimizer=few, folder="sets", progress=look)
+    assert seen[-1].startswith("sets: 3 of 3 fits (") and "done" in seen[-1]
+    log = home / "sets" / "fits.jsonl"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+    assert run("status", "sets") == 0
+    assert "sets: 2 of 3 fits (" in (shown := capsys.readouterr().out)
+    assert "stopped 0:00:" in shown
+    with locked_folder(home / "sets"):
+        assert run("status", "sets", "--json") == 0
+    (part,) = json.loads(capsys.readouterr().out)
+    assert part["runs"] and part["done"] == 2 and part["tasks"] == 3
+    assert time.time() - part["last"] < 600
