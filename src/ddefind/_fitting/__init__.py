@@ -8,5 +8,5 @@ whose compiled loop is `epochs.py` and which `descent_batches.py` runs in blocks
 cores. `scaled_networks.py` takes the scales of networks from data. Begin with `fit.py`.
 
 May import: `_util`, `noise`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`,
-`_loss`, `_least_squares`, `_shooting`, `_inference`, `_results`.
+`_loss`, `_least_squares`, `_many_fits`, `_shooting`, `_inference`, `_results`.
 """

@@ -290,8 +290,10 @@ def fit_many(
 ) -> Any:
     """Many fits of one model at once: of many data sets, from many starts, or both.
 
-    They run as one compiled program in blocks that fill the vector units, on all cores.
-    Each ends as it would alone, to rounding.
+    They run together, on all cores: gradient descent side by side in blocks that fill
+    the vector units, least squares with the searches of many data sets at a time. A fit
+    is a function of its data and its seed, which is `seed` plus its number, whatever
+    else is fitted; it ends where it would alone, to rounding.
 
     **Arguments**, where they differ from those of `fit`:
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypedDict, final
+from typing import Any, Literal, TypeAlias, TypedDict, final
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._inference.bootstrap import check_level
+from .._least_squares.setup import FitSetup
 from .._loss.gradients import AbstractGradient
 from .._loss.losses import AbstractLoss, SumOfSquares
 from .._problem.network import Network
@@ -37,6 +38,10 @@ class FitTask:
     seed: int
     equation: Equation | None
     study: Study | None = None
+
+
+# The setup of a task, and its problem with the values of what is fixed.
+SetupOf: TypeAlias = Callable[[FitTask], tuple[FitSetup, Problem]]
 
 
 class LeastSquaresKeywords(TypedDict, total=False):
