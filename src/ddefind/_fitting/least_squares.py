@@ -1,7 +1,7 @@
 """Least squares as a method: one fit on all cores, or many at the same time."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
@@ -23,7 +23,7 @@ from .._least_squares.setup import FitSetup
 from .._least_squares.smooth_history import LENGTH, with_roughness_priors
 from .._least_squares.solver_choice import another_solver
 from .._least_squares.study_setup import make_study_setup
-from .._loss.gradients import check_data, check_problem_and_data
+from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
 from .._problem.history import Affine, Smooth
@@ -44,7 +44,7 @@ from .full_names import by_full_names
 from .many_estimates import ManyEstimates
 from .many_searches import search_together
 from .method import AbstractMethod
-from .request import FitOptions, FitTask
+from .request import FitOptions, FitTask, FitTasks
 
 _STEPS_PER_DELAY = 10
 # The parameters that a smooth history has, and an affine one has not.
@@ -125,17 +125,12 @@ class LeastSquares(AbstractMethod):
                 estimate = with_intervals(estimate, options.level, reporter)
         return estimate
 
-    def fit_many(
-        self, tasks: Sequence[FitTask], options: FitOptions
-    ) -> FitBatch[Estimate]:
+    def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:
         """The searches of all data sets together, as far as that is possible; those of
         the others on all cores, one on each."""
         began = time.perf_counter()
         check_any_solver(options.solver)
-        problems = {id(task.problem): task.problem for task in tasks}
-        observed = {key: problem.observed for key, problem in problems.items()}
-        for task in tasks:
-            check_data(task.data, observed[id(task.problem)])
+        tasks.check_data()
 
         def setup_of(task: FitTask) -> tuple[FitSetup, Problem]:
             solver = default_solver(task.problem, options.solver)
@@ -150,8 +145,7 @@ class LeastSquares(AbstractMethod):
             def show() -> None:
                 reporter.show("fits", fits.done, fits.done, *fits.last)
 
-            is_auto = options.solver == AUTO
-            for searched in search_together(tasks, self.starts, setup_of, is_auto):
+            for searched in search_together(tasks, options, self.starts, setup_of):
                 fits.add_searched(searched)
                 show()
             self._search_others(fits, options, show)

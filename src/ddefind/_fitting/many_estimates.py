@@ -17,7 +17,7 @@ from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.make_estimate import STATUS, make_estimate
 from .._results.status import Status
-from .request import FitTask, SetupOf
+from .request import FitTasks, SetupOf
 
 # How many of the estimates that were asked for are kept.
 _KEPT = 1024
@@ -66,7 +66,7 @@ class ManyEstimates:
     """The estimates of many tasks, as they come: those of searches that were done
     together, or single ones."""
 
-    def __init__(self, tasks: Sequence[FitTask], setup_of: SetupOf):
+    def __init__(self, tasks: FitTasks, setup_of: SetupOf):
         self.tasks, self._setup_of = tasks, setup_of
         self._place: dict[int, tuple[Searched, int]] = {}
         self._single: dict[int, Estimate] = {}

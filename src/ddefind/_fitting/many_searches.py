@@ -5,7 +5,7 @@ arrays; the fit of a single data set is made of them when it is asked for. Data 
 whose search took an unusual way are fitted alone, and so are all of a kind that
 `can_search` refuses."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -14,31 +14,33 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from .._data.stack import DataStack
 from .._least_squares.setup import FitSetup
 from .._many_fits.minima import rounding
 from .._many_fits.search import Found, search
-from .._many_fits.sets import Sets
+from .._many_fits.sets import DataSets, Sets
 from .._many_fits.solver_check import needs_no_other_solver
-from .._many_fits.stack import can_search, make_sets, stacked
+from .._many_fits.stack import can_search, make_sets
 from .._problem.history import Smooth
 from .._problem.parameters import parameter_vector
+from .._solve.choose_solver import AUTO
 from .._util.cores import cores
 from .many_estimates import Searched
-from .request import FitTask, SetupOf
+from .request import FitOptions, FitTasks, SetupOf
 
 # How many data sets a thread searches at a time: their arrays take little memory then.
 _PORTION = 64
 
 
 def search_together(
-    tasks: Sequence[FitTask], starts: int, setup_of: SetupOf, checks_solver: bool
+    tasks: FitTasks, options: FitOptions, starts: int, setup_of: SetupOf
 ) -> Iterator[Searched]:
     """Search for all data sets of the tasks that can be searched together, in portions;
     those of unusual searches are left out."""
     first = tasks[0]
-    if first.study is not None or isinstance(first.problem.history, Smooth):
+    if isinstance(first.problem.history, Smooth):
         return
-    setups, kind = _kinds(tasks, setup_of)
+    setups, kind = _kinds(tasks, setup_of, options)
     able = np.array([can_search(setup, starts) for setup in setups])
     able &= np.array([_like(setups[0], setup) for setup in setups])
     numbers = np.flatnonzero(able[kind])
@@ -48,17 +50,16 @@ def search_together(
     portions = np.split(numbers, range(size, len(numbers), size))
 
     def one(portion: np.ndarray) -> Searched:
-        own = [tasks[number] for number in portion]
         sets = make_sets(
-            stacked([task.data for task in own]),
+            DataSets.of(tasks.stack(portion)),
             setups,
             kind[portion],
-            np.array([task.seed for task in own]),
-            lambda row: setup_of(own[row])[0],
+            tasks.seed + portion,
+            lambda row: setup_of(tasks[int(portion[row])])[0],
         )
         found = search(sets, starts)
         usual = found.is_usual
-        if checks_solver:
+        if options.solver == AUTO:
             usual = usual & needs_no_other_solver(sets, found)
         return _result(portion[usual], sets.take(usual), found.take(usual))
 
@@ -77,24 +78,40 @@ def _result(numbers: np.ndarray, sets: Sets, found: Found) -> Searched:
 
 
 def _kinds(
-    tasks: Sequence[FitTask], setup_of: SetupOf
+    tasks: FitTasks, setup_of: SetupOf, options: FitOptions
 ) -> tuple[list[FitSetup], np.ndarray]:
     """Setups that differ in more than the measured values, and which of them each task
     has: they depend on the problem, the starts and the times."""
     known: dict[tuple, int] = {}
     setups: list[FitSetup] = []
     kind = np.zeros(len(tasks), int)
-    for index, task in enumerate(tasks):
-        data = task.data
-        measured = np.isfinite(data.x)
-        starts = tuple(sorted(task.starts.items()))
-        key = id(task.problem), starts, data.sd is None, data.t.tobytes()
-        key = *key, data.x.shape, measured.all() or measured.tobytes()
+    for number, times in enumerate(_times_of_all(tasks)):
+        problem = tasks.problems[number if len(tasks.problems) > 1 else 0]
+        starts = tasks.starts[number if len(tasks.starts) > 1 else 0]
+        key = id(problem), tuple(sorted(starts.items())), times
+        key = (*key, number if options.has_random_starts else 0)
         if key not in known:
             known[key] = len(setups)
-            setups.append(setup_of(task)[0])
-        kind[index] = known[key]
+            setups.append(setup_of(tasks[number])[0])
+        kind[number] = known[key]
     return setups, kind
+
+
+def _times_of_all(tasks: FitTasks) -> Iterator[Hashable]:
+    """Something for each task that says at which times it was measured."""
+    sets = tasks.sets
+    if isinstance(sets, DataStack):
+        if sets.t.strides[0] == 0 and np.isfinite(sets.x).all():
+            yield from [0] * len(tasks)
+            return
+        rows = zip(sets.t, np.isfinite(sets.x))
+        each = [(t.tobytes(), measured.tobytes()) for t, measured in rows]
+    else:
+        each = [
+            (d.sd is None, d.x.shape, d.t.tobytes(), np.isfinite(d.x).tobytes())
+            for d in sets
+        ]
+    yield from each * (len(tasks) if len(each) == 1 else 1)
 
 
 def _like(template: FitSetup, setup: FitSetup) -> bool:

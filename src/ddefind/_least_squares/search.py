@@ -34,6 +34,8 @@ MAX_STEPS = 8000
 # Steps are fine enough when halving them moves the estimates by less than this share of
 # their joint standard error.
 STEP_TOLERANCE = 0.05
+# Scores that differ by less are those of one minimum.
+SAME_SCORE = 1e-6
 
 
 @final
@@ -236,7 +238,12 @@ def _halve_steps(
     n = 2 * setup.steps(fits.theta)
     finer = refine_promising(setup, fits.theta, points, n)
     finer = replace(finer, starts=fits.starts)
-    row = int(np.argmin(score(setup, finer)))
+    # Of fits that end at the same place the one that moved least moved for no other
+    # reason than the steps.
+    scores = score(setup, finer)
+    tied = np.flatnonzero(scores <= np.min(scores) + SAME_SCORE)
+    ways = [distance(setup, finer.take([i]), fits.theta[i]) for i in tied]
+    row = int(tied[np.argmin(ways)])
     best, before, moved = finer.take([row]), fits.theta[row], np.inf
     best = settle(setup, best, points)
     while np.isfinite(best.loss[0]):

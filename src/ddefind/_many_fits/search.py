@@ -21,7 +21,7 @@ from .._least_squares.explore import (
     LARGEST_REDUCED_CHI_SQUARE,
     SURVIVORS,
 )
-from .._least_squares.search import MAX_STEPS, STEP_TOLERANCE
+from .._least_squares.search import MAX_STEPS, SAME_SCORE, STEP_TOLERANCE
 from .._solve.runge_kutta import AbstractSolver
 from .fits import Fits
 from .minima import (
@@ -265,7 +265,11 @@ def _with_halved_steps(
     fits = keep_distinct(sets, fits, record.weights, SURVIVORS)
     n = 2 * sets.steps(fits.theta, sets.T[:, None])
     finer = _refined(sets, record, fits, n)
-    row = np.argmin(score(sets, finer, record.weights), axis=1)[:, None]
+    scores = score(sets, finer, record.weights)
+    lowest = np.min(scores, axis=1, keepdims=True)
+    way = rise(finer.gram, finer.theta - fits.theta)
+    way = np.where(scores <= lowest + SAME_SCORE, np.nan_to_num(way, nan=1e300), np.inf)
+    row = np.argmin(way, axis=1)[:, None]
     best, before = finer.pick(row), fits.pick(row).theta
     moved = np.full(len(sets), np.inf)
     left = np.flatnonzero(np.isfinite(best.loss[:, 0]))

@@ -9,6 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .._data.stack import DataStack
 from .._least_squares.setup import (
     CAPACITY,
     COARSE_STEPS,
@@ -32,6 +33,18 @@ class DataSets:
     x: np.ndarray
     measured: np.ndarray
     sd: np.ndarray | None
+
+    @classmethod
+    def of(cls, stack: DataStack) -> "DataSets":
+        exists = np.arange(stack.t.shape[1]) < stack.lengths[:, None]
+        measured = np.isfinite(stack.x) & exists[..., None]
+        x, sd = np.where(measured, stack.x, 0.0), stack.sd
+        return cls(
+            np.array(stack.t),
+            x,
+            measured,
+            None if sd is None else np.where(measured, sd, 1.0),
+        )
 
     def take(self, chosen: Any) -> "DataSets":
         sd = None if self.sd is None else self.sd[chosen]

@@ -16,27 +16,6 @@ from .curves import curves, rough_noises, spreads
 from .sets import DataSets, Sets
 
 
-def stacked(sets: Sequence[Data]) -> DataSets:
-    """Data sets as arrays."""
-    longest = max(len(data) for data in sets)
-
-    def filled(name: str) -> np.ndarray:
-        rows = [getattr(data, name) for data in sets]
-        if all(len(row) == longest for row in rows):
-            return np.stack(rows)
-        pads = [longest - len(row) for row in rows]
-        wide = [((0, pad), *[(0, 0)] * (row.ndim - 1)) for row, pad in zip(rows, pads)]
-        return np.stack([np.pad(r, w, mode="edge") for r, w in zip(rows, wide)])
-
-    x = filled("x")
-    exists = np.arange(longest) < np.array([len(data) for data in sets])[:, None]
-    measured = np.isfinite(x) & exists[..., None]
-    sd = None if sets[0].sd is None else filled("sd")
-    if sd is not None:
-        sd = np.where(measured, sd, 1.0)
-    return DataSets(filled("t"), np.where(measured, x, 0.0), measured, sd)
-
-
 def can_search(setup: FitSetup, starts: int) -> bool:
     """Whether fits like this one can be searched for together: a single data set with
     curves through all states (or a complete start, from which alone a fit begins),
@@ -95,7 +74,10 @@ def make_sets(
         typical = np.ones(template.model.dimension)
         if not template.model.observes:
             typical = np.exp(lines.logs[0, :k])
-        exponents, shifts = unit_exponents(template.model, template.measured, typical)
+        found = unit_exponents(template.model, template.measured, typical)
+        # They are ratios of small numbers, up to the errors of differences at points
+        # that depend on the data of the first set.
+        exponents, shifts = (np.round(each, 4) + 0.0 for each in found)
     return Sets(
         template,
         data,
