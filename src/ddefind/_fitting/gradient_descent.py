@@ -96,7 +96,7 @@ def _run(
     )
     stack = tasks.stack(np.arange(len(tasks.sets)))
     ends = np.broadcast_to(stack.T, count)
-    plain = {id(start): without_doses(start) for start in starts}
+    plain = {id(start): without_doses(start) for start in distinct(starts)}
     grids = make_grids([plain[id(start)] for start in starts], ends, solver, steps)
     batch = DescentBatch(descent, z, stack, grids, keep_paths)
     with Reporter(options.progress, int(epochs), count) as reporter:
