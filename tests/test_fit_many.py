@@ -158,7 +158,8 @@ def temporary_bytes(fits, capacity, rows=50):
         1,
     )
     grids = make_grids([problem] * fits, np.full(fits, sets[0].T), dd.RK2(), 10)
-    batch = DescentBatch(descent, np.stack([z] * fits, -1), sets, grids, False)
+    z, stack = np.stack([z] * fits, -1), dd.Data.stack(sets)
+    batch = DescentBatch(descent, z, stack, grids, False)
     lowered = run.lower(
         descent,
         jax.tree.map(jnp.asarray, batch.state),

@@ -17,6 +17,7 @@ from .._util.text_files import write_whole
 from .column_names import SD_SUFFIX
 from .frame_to_table import frame_table
 from .read_columns import Columns, read_measurements
+from .stack import DataStack, stack_arrays, stack_frame, stack_sets
 
 
 @final
@@ -124,6 +125,32 @@ class Data:
         table, time = frame_table(frame, time)
         measurements = read_measurements(table, time, columns, start, where or {})
         return cls(**measurements._asdict(), label=label)
+
+    @classmethod
+    def stack(
+        cls,
+        t: Any,
+        x: Any = None,
+        *,
+        sd: Any = None,
+        names: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        id: str | None = None,
+        time: str | None = None,
+        columns: Sequence[str] | str | None = None,
+    ) -> DataStack:
+        """Stack many data sets, for `fit_many`.
+
+        - `Data.stack(t, x)`: times (N,) or (sets, N), values (sets, N) or (sets, N, k).
+        - `Data.stack(frame, id="animal")`: a set for each value of a column. Its times
+          are in the column `time`, its quantities in the other `columns`, as numbers.
+        - `Data.stack([data, ...])`: sets with the same quantities.
+        """
+        if x is not None:
+            return stack_arrays(cls, t, x, sd, names, labels)
+        if hasattr(t, "columns"):
+            return stack_frame(cls, t, id, time, columns)
+        return stack_sets(cls, t)
 
     @property
     def T(self) -> float:
@@ -257,6 +284,8 @@ class Data:
         """Return the distinct times and, for each, the mean of the replicates of every
         quantity, or NaN if it was not measured then."""
         times, index = np.unique(self.t, return_inverse=True)
+        if len(times) == len(self.t):
+            return times, self.x
         measured = np.isfinite(self.x)
         total = np.zeros((len(times), self.x.shape[1]))
         count = np.zeros_like(total)

@@ -1,7 +1,7 @@
 """What data show without a model: a smooth curve through them, its slope, their spread
 and their noise."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,12 +22,13 @@ class _Spline(NamedTuple):
       (b^3 - b)\gamma_{i+1}\bigr).$$
 
     `curvatures` are the degrees of freedom that it has beside those of a straight
-    line."""
+    line. For the same quantity of several data sets, x, $\gamma$ and the result have a
+    last axis over these."""
 
     t: np.ndarray
     x: np.ndarray
     second: np.ndarray
-    curvatures: float
+    curvatures: Any
 
     def __call__(self, t: np.ndarray) -> np.ndarray:
         i, h, a, b = self._locate(t)
@@ -47,6 +48,8 @@ class _Spline(NamedTuple):
         i = np.clip(np.searchsorted(self.t, t, "right") - 1, 0, len(self.t) - 2)
         h = self.t[i + 1] - self.t[i]
         a = (self.t[i + 1] - t) / h
+        if self.x.ndim == 2:
+            h, a = h[..., None], a[..., None]
         return i, h, a, 1 - a
 
 
@@ -80,14 +83,15 @@ def smooth(data: Data) -> Curve | None:
         t, x = _points(data, column)
         if len(np.unique(t)) < 5:
             return None
-        t, x = _bins(t, x)
-        splines.append(_smoothed(t, x))
+        t, x = bins(t, x)
+        splines.append(smoothed(t, x))
     return Curve(splines, np.nanmin(data.x, axis=0), np.nanmax(data.x, axis=0))
 
 
-def _smoothed(t: np.ndarray, x: np.ndarray) -> _Spline:
+def smoothed(t: np.ndarray, x: np.ndarray) -> _Spline:
     r"""Return the natural cubic spline s that minimises $\sum (x - s)^2 + \lambda \int
-    s''^2$, with the $\lambda$ of the lowest generalised cross-validation score.
+    s''^2$, with the $\lambda$ of the lowest generalised cross-validation score; of
+    each column of `x`, if it is a matrix.
 
     For each $\lambda$ it solves Reinsch's equations, a banded system with five
     diagonals: $(R + \lambda Q^T Q)\gamma = Q^T x$ and $x - s = \lambda Q \gamma$.
@@ -108,25 +112,33 @@ def _smoothed(t: np.ndarray, x: np.ndarray) -> _Spline:
     QtQ[2] = a**2 + b**2 + c**2
     QtQ[1, 1:] = b[:-1] * a[1:] + c[:-1] * b[1:]
     QtQ[0, 2:] = c[:-2] * a[2:]
-    Qtx = a * x[:-2] + b * x[1:-1] + c * x[2:]
+    columns = x.reshape(len(t), -1)
+    Qtx = a[:, None] * columns[:-2] + b[:, None] * columns[1:-1]
+    Qtx += c[:, None] * columns[2:]
     order = np.pi * np.arange(0.5, len(b)) / (t[-1] - t[0])
     eigenvalues = (t[-1] - t[0]) / len(t) * order**4
 
-    best_score, best_spline = np.inf, _Spline(t, x, np.zeros_like(x), 0.0)
+    best_score = np.full(columns.shape[1], np.inf)
+    best_residual, best_gamma = np.zeros_like(columns), np.zeros_like(Qtx)
+    best_freedom = np.full(columns.shape[1], float(len(b)))
     # With a smaller weight the degrees of freedom of equal spacing are too inexact.
     for weight in np.geomspace(10 / eigenvalues[-1], 100 / eigenvalues[0], 40):
         gamma = solveh_banded(R + weight * QtQ, Qtx)
-        residual = np.zeros_like(x)
-        residual[:-2] += weight * a * gamma
-        residual[1:-1] += weight * b * gamma
-        residual[2:] += weight * c * gamma
+        residual = np.zeros_like(columns)
+        residual[:-2] += weight * a[:, None] * gamma
+        residual[1:-1] += weight * b[:, None] * gamma
+        residual[2:] += weight * c[:, None] * gamma
         freedom = np.sum(weight * eigenvalues / (1 + weight * eigenvalues))
-        score = np.sum(residual**2) / freedom**2
-        if score < best_score:
-            best_score = score
-            curvatures = len(b) - freedom
-            best_spline = _Spline(t, x - residual, np.pad(gamma, 1), curvatures)
-    return best_spline
+        score = np.sum(np.ascontiguousarray(residual.T) ** 2, axis=1) / freedom**2
+        better = score < best_score
+        best_score = np.where(better, score, best_score)
+        best_residual = np.where(better, residual, best_residual)
+        best_gamma = np.where(better, gamma, best_gamma)
+        best_freedom = np.where(better, freedom, best_freedom)
+    second = np.pad(best_gamma, ((1, 1), (0, 0))).reshape(x.shape)
+    smooth = (columns - best_residual).reshape(x.shape)
+    curvatures = len(b) - best_freedom
+    return _Spline(t, smooth, second, curvatures if x.ndim > 1 else curvatures[0])
 
 
 def spread(data: Records) -> np.ndarray:
@@ -152,7 +164,7 @@ def smooth_variance(data: Records, weights: np.ndarray) -> np.ndarray:
             t, x = _points(part, column)
             if len(np.unique(t)) < 5:
                 continue
-            spline = _smoothed(*_bins(t, x))
+            spline = smoothed(*bins(t, x))
             weight = own[np.isfinite(part.x[:, column]), column]
             freedom += max(len(t) - 2 - spline.curvatures, 1.0)
             squares += float(np.sum(weight * (x - spline(t)) ** 2))
@@ -177,12 +189,12 @@ def rough_noise(data: Records) -> np.ndarray:
 
 def scatter(t: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the distance of each point but the first and the last to the line between
-    its neighbours, scaled to the size of its noise."""
+    its neighbours, scaled to the size of its noise. The last axis of `x` is time."""
     if len(t) < 3:
-        return np.zeros(0)
+        return np.zeros((*x.shape[:-1], 0))
     gap = t[2:] - t[:-2]
     left = np.where(gap > 0, (t[2:] - t[1:-1]) / np.where(gap > 0, gap, 1.0), 0.5)
-    distance = left * x[:-2] + (1 - left) * x[2:] - x[1:-1]
+    distance = left * x[..., :-2] + (1 - left) * x[..., 2:] - x[..., 1:-1]
     return distance / np.sqrt(left**2 + (1 - left) ** 2 + 1)
 
 
@@ -192,12 +204,14 @@ def _points(data: Records, column: int) -> tuple[np.ndarray, np.ndarray]:
     return data.t[measured], data.x[measured, column]
 
 
-def _bins(t: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def bins(t: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the mean values at distinct times or, if there are more than
-    `_MOST_POINTS` of these, the mean times and values in bins."""
+    `_MOST_POINTS` of these, the mean times and values in bins; for each column of `x`,
+    if it is a matrix. Times are in order."""
     times, index = np.unique(t, return_inverse=True)
     if len(times) > _MOST_POINTS:
         edges = np.linspace(times[0], times[-1], _MOST_POINTS + 1)[1:-1]
         index = np.unique(np.digitize(t, edges), return_inverse=True)[1]
-    count = np.bincount(index)
-    return np.bincount(index, t) / count, np.bincount(index, x) / count
+    count, first = np.bincount(index), np.searchsorted(index, np.unique(index))
+    total = np.add.reduceat(x, first, axis=0)
+    return np.bincount(index, t) / count, (total.T / count).T

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._data.data import Data
-from .._loss.losses import AbstractLoss, Target
+from .._data.stack import DataStack
 from .._util.cores import cores
 from .._util.progress import Reporter
 from . import epochs
 from .descent_grids import AbstractGrids
+from .descent_targets import stacked_targets
 from .epochs import Descent, EpochLog, State, begin, run
 
 # The parameters of every epoch are kept for fits of at most this many parameters.
@@ -35,25 +35,24 @@ class DescentBatch:
         self,
         descent: Descent,
         z,
-        sets: list[Data],
+        stack: DataStack,
         grids: AbstractGrids,
         keep_paths: bool,
     ):
         self.descent, self.grids = descent, grids
-        self.targets, self.T = _stack(descent.loss, sets)
+        self.targets = stacked_targets(descent.loss, stack, z.shape[1])
+        self.T = np.broadcast_to(stack.T, z.shape[1])
         self.keeps_paths = keep_paths and len(z) <= _MOST_IN_A_PATH
         in_lanes = descent.optimizer.elementwise and grids.side_by_side
         self.size, self.workers, most = _block_size(in_lanes, z.shape[1])
         self.rows = max(16, min(descent.epochs + 1, _MOST_EPOCHS, most // self.size))
         self.inputs: dict[bytes, tuple] = {}
         self.logs: list[tuple[np.ndarray, EpochLog]] = []
-        columns = [begin(descent, jnp.asarray(part)) for part in _lanes(z, self.size)]
-        self.state = jax.tree.map(
-            lambda *parts: np.concatenate(
-                [_column(part, self.size) for part in parts], axis=-1
-            )[..., : len(sets)],
-            *columns,
-        )
+        if self.size > 1:
+            self.state = jax.tree.map(np.array, begin(descent, jnp.asarray(z)))
+        else:
+            columns = [begin(descent, jnp.asarray(column)) for column in z.T]
+            self.state = jax.tree.map(lambda *a: np.stack(a, axis=-1), *columns)
 
     def active(self) -> np.ndarray:
         return np.flatnonzero(self.state.status == epochs.RUNNING)
@@ -67,11 +66,15 @@ class DescentBatch:
                     blocks = self._blocks(active)
                     self.grids.reserve(active, overflow)
                     stop = int(self.state.epoch[active].min()) + epochs_in_a_call
-                    done = pool.map(self._advance, blocks, [stop] * len(blocks))
                     overflow = False
-                    for block, (*result, is_full) in zip(blocks, done):
-                        self._store(block, *result)
-                        overflow |= bool(is_full)
+                    done = pool.map(self._advance, blocks, [stop] * len(blocks))
+                    try:
+                        for block, (*result, is_full) in zip(blocks, done):
+                            self._store(block, *result)
+                            overflow |= bool(is_full)
+                    except jax.errors.JaxRuntimeError as error:
+                        if not self._narrows(error):
+                            raise
                     if len(self.inputs) > len(blocks):
                         self.inputs.clear()  # They belong to other blocks.
                     reporter.update(self.state, self.grids.longest)
@@ -79,6 +82,14 @@ class DescentBatch:
                         epochs_in_a_call = min(2 * epochs_in_a_call, self.rows)
         except KeyboardInterrupt:
             pass  # Fits that still run get the status `interrupted`.
+
+    def _narrows(self, error: Exception) -> bool:
+        """Make the blocks narrower if the device had too little memory for one."""
+        if "RESOURCE_EXHAUSTED" not in str(error) or self.size == 1:
+            return False
+        self.size = max(self.size // 2, 2)
+        self.inputs.clear()
+        return self.size > 2
 
     def _blocks(self, active: np.ndarray) -> list[np.ndarray]:
         """The fits that run, in blocks: neighbours in tau take about as many steps."""
@@ -155,15 +166,6 @@ def _column(array, size: int) -> np.ndarray:
     return array[..., None] if size == 1 else array
 
 
-def _lanes(z: np.ndarray, size: int) -> list[np.ndarray]:
-    """The unconstrained vectors, divided into blocks; the last block is filled up."""
-    if size == 1:
-        return list(z.T)
-    count = -(-z.shape[1] // size) * size
-    filled = z[:, np.resize(np.arange(z.shape[1]), count)]
-    return np.split(filled, count // size, axis=1)
-
-
 def _block_size(in_lanes: bool, fits: int) -> tuple[int, int, int]:
     """The number of fits in a block, the number of blocks that run at a time, and the
     largest number of epochs times fits in one call, which limits the memory of the
@@ -173,30 +175,3 @@ def _block_size(in_lanes: bool, fits: int) -> tuple[int, int, int]:
     workers = cores()
     size = min(_BLOCK, -(-fits // workers)) if in_lanes else 1
     return size, workers, 250 * _BLOCK
-
-
-def _stack(loss: AbstractLoss, sets: list[Data]) -> tuple[Target, np.ndarray]:
-    """All data sets as one target with a last axis over fits; T of each."""
-    distinct = list({id(data): data for data in sets}.values())
-    number = {id(data): index for index, data in enumerate(distinct)}
-    targets = [loss.prepare(data) for data in distinct]
-    if any(not _same_times(targets[0], target) for target in targets):
-        points = max(0 if t.points is None else len(t.points.times) for t in targets)
-        pieces = max(
-            0 if t.spline is None else len(t.spline.coefficients) for t in targets
-        )
-        targets = [target.pad(points, pieces) for target in targets]
-    own = np.array([number[id(data)] for data in sets])
-    stacked = jax.tree.map(
-        lambda *leaves: np.stack(leaves, axis=-1)[..., own], *targets
-    )
-    return stacked, np.array([data.T for data in distinct])[own]
-
-
-def _same_times(one: Target, other: Target) -> bool:
-    pairs = []
-    if one.points is not None and other.points is not None:
-        pairs.append((one.points.times, other.points.times))
-    if one.spline is not None and other.spline is not None:
-        pairs.append((one.spline.knots, other.spline.knots))
-    return all(np.array_equal(a, b) for a, b in pairs)

@@ -21,6 +21,7 @@ from .._solve.grid import Grid
 from .._solve.mesh import Mesh, make_mesh
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.time_grid import make_grid, mover_values, needs_mesh, time_grid
+from .request import distinct
 
 # How much shorter the steps may become before a mesh needs more room.
 _ROOM = 0.25
@@ -137,7 +138,7 @@ class AdaptiveRooms(AbstractGrids):
     def __init__(self, problems: Sequence[Problem]):
         known = {
             id(each): np.asarray(typical_delays(each.tau, each.start))
-            for each in problems
+            for each in distinct(problems)
         }
         self.movers = np.stack([known[id(each)] for each in problems], axis=1)
         self.delays = len(self.movers)
@@ -174,6 +175,6 @@ def make_grids(
     first = problems[0]
     if needs_mesh(first):
         return Meshes(problems, T, solver, n)
-    known = {id(problem): float(problem.tau) for problem in problems}
+    known = {id(each): float(each.tau) for each in distinct(problems)}
     tau = np.array([known[id(problem)] for problem in problems])
     return AlignedGrids(tau[None], T, first.has_jump, n)

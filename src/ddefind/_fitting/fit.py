@@ -1,6 +1,6 @@
 """`fit` and `fit_many`: they read their arguments and hand them to a method."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, Unpack, overload
 
@@ -18,6 +18,7 @@ from .experiment import Experiment, labels_of
 from .given_parts import with_given, with_own
 from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
+from .many_tasks import DataSets, Problems, Starts, make_tasks
 from .matched_data import matched_data
 from .method import AbstractMethod
 from .multiple_shooting import MultipleShooting
@@ -46,10 +47,6 @@ _MOST_FOR_LEAST_SQUARES = 1500
 
 # One data set, or the experiments of a study.
 Measurements: TypeAlias = Data | Experiment | Sequence[Experiment]
-# The arguments of `fit_many`: one for all fits, or one for each.
-Problems: TypeAlias = Model | Sequence[Problem]
-DataSets: TypeAlias = Data | Sequence[Data]
-Starts: TypeAlias = int | Sequence[Mapping[str, float]] | None
 
 
 @overload
@@ -276,14 +273,17 @@ def fit_many(
 ) -> Any:
     """Many fits of one model at once: of many data sets, from many starts, or both.
 
-    They run as one compiled program in blocks that fill the vector units, on all cores.
-    Each ends as it would alone, to rounding.
+    They run together, on all cores: gradient descent side by side in blocks that fill
+    the vector units, least squares with the searches of many data sets at a time. A fit
+    is a function of its data and its seed, which is `seed` plus its number, whatever
+    else is fitted; it ends where it would alone, to rounding.
 
     **Arguments**, where they differ from those of `fit`:
 
     - `problem`: one for all fits, or one for each, all of the same shape, with
       different start values.
-    - `data`: one data set for all fits, or one for each; their times may differ.
+    - `data`: one data set for all fits, or one for each, as a list or as
+      `Data.stack(...)`; their times may differ.
     - `starts`: start values by name for each fit, or a number of fits, each with random
       starts of its own (see `Parameter`).
     - `intervals`: by default there are none; True computes them for every fit.
@@ -310,76 +310,11 @@ def fit_many(
     """
     sweep, others = SweepOptions.taken_from(options)
     given = read_options("fit_many", others)
-    problems, sets, own_starts = _one_for_each_fit(problem, data, starts)
-    problems = [with_given(each, given) for each in problems]
-    first = problems[0]
-    if isinstance(first, Equation) and (kind := depends_on_data(first, given)):
-        raise ValueError(
-            f'`history="{kind}"` depends on the data, but `fit_many` fits one model to '
-            "all of them. Call `dd.fit` for each data set, or choose a history."
-        )
-    _check_one_equation(problems)
-    distinct = {
-        id(each): problem_of_model(each, own, given)
-        for each, own in zip(problems, sets)
-    }
-    models = [distinct[id(each)] for each in problems]
-    equation = equation_of_model(first, given)
-    matched = [matched_data(model, equation, each) for model, each in zip(models, sets)]
-    models = [with_noise_of(m, each, given.noise) for m, each in zip(models, matched)]
-    models = scaled_together(models, matched)
-    given = with_settings_of(equation, matched[0], given)
-    tasks = [
-        FitTask(*each, given.seed + index, equation)
-        for index, each in enumerate(zip(models, matched, own_starts))
-    ]
-    method = _method(optimizer, models[0], given)
+    tasks, given = make_tasks(problem, data, starts, given)
+    method = _method(optimizer, tasks.problems[0], given)
     if sweep.is_plain:
         return method.fit_many(tasks, given)
     return fit_sweep(method, tasks, given, sweep)
-
-
-def _one_for_each_fit(
-    problem: Problems,
-    data: DataSets,
-    starts: Starts,
-) -> tuple[list[Any], list[Any], list[Mapping[str, float]]]:
-    """A problem, a data set and starts for each fit; what is given once is for all."""
-    if isinstance(problem, Problem | Equation | str) or callable(problem):
-        problems: list[Any] = [problem]
-    else:
-        problems = list(problem)
-    sets = [data] if isinstance(data, Data) else list(data)
-    for name, items in {"problem": problems, "data": sets}.items():
-        if not items:
-            raise ValueError(f"`{name}` is empty: there is nothing to fit.")
-    if starts is None or isinstance(starts, int):
-        own, count = [{}], starts or 1
-    else:
-        own, count = list(starts), len(starts)
-    sizes = {"problem": len(problems), "data": len(sets), "starts": count}
-    fits = max(sizes.values())
-    for name, size in sizes.items():
-        if size < 1 or size not in (1, fits):
-            shown = ", ".join(f"{n}: {s}" for n, s in sizes.items())
-            raise ValueError(
-                f"Give one or {fits} for `{name}`, as for the others ({shown})."
-            )
-
-    def repeated(items: list) -> list:
-        return items * fits if len(items) == 1 else items
-
-    return repeated(problems), repeated(sets), repeated(own)
-
-
-def _check_one_equation(problems: Sequence[Any]) -> None:
-    """Refuse text equations that differ."""
-    texts = {id(each): str(each) for each in problems if isinstance(each, Equation)}
-    if len(set(texts.values())) > 1 or 0 < len(texts) < len({*map(id, problems)}):
-        raise ValueError(
-            "`problem` has different equations. Fit one of them at a time: `fit_many` "
-            "fits one equation to many data sets."
-        )
 
 
 def _method(

@@ -18,7 +18,7 @@ from .._sweeps.logs import ERROR, AbstractLog
 from .._sweeps.records import body_of, compressed, decompressed
 from .._util.errors import ResultError
 from .method import AbstractMethod
-from .request import FitOptions, FitTask
+from .request import FitOptions, FitTasks
 
 # The most letters of a sentence on what went wrong.
 _LONGEST = 2000
@@ -58,18 +58,17 @@ class FitChunk:
                 return [failure(tasks[0].number, error, tasks[0].data)]
         return [body for task in tasks for body in self([task])]
 
-    def _fit_tasks(self, tasks: Sequence[NumberedTask]) -> list[FitTask]:
-        """The tasks as a method takes them."""
-        return [
-            FitTask(
-                self.problem if task.problem is None else task.problem,
-                task.data,
-                task.starts,
-                task.seed,
-                self.equation,
-            )
-            for task in tasks
-        ]
+    def _fit_tasks(self, tasks: Sequence[NumberedTask]) -> FitTasks:
+        """The tasks as a method takes them: their seeds follow one another."""
+        problems = [self.problem if t.problem is None else t.problem for t in tasks]
+        is_shared = all(problem is problems[0] for problem in problems)
+        return FitTasks(
+            problems[:1] if is_shared else problems,
+            [task.data for task in tasks],
+            [task.starts for task in tasks],
+            tasks[0].seed,
+            self.equation,
+        )
 
 
 def _record(batch: FitBatch[Any], index: int, task: NumberedTask) -> dict[str, Any]:

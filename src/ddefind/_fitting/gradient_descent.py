@@ -1,7 +1,6 @@
 """Gradient descent as a method: run the compiled epochs, and collect the results."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
@@ -9,10 +8,10 @@ from typing import TYPE_CHECKING, Any, final
 import jax.numpy as jnp
 import numpy as np
 
-from .._loss.gradients import Discrete, check_data, check_inputs
+from .._loss.gradients import Discrete, check_inputs
 from .._problem.free_parameters import FreeParameters
 from .._problem.network_weights import named_indices, networks_of
-from .._problem.parameters import Parameter, free_parameters, parameter_vector
+from .._problem.parameters import free_parameters, parameter_vector
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
 from .._results.batch import FitBatch
@@ -20,23 +19,23 @@ from .._results.result import FitResult
 from .._results.status import Status
 from .._solve.solution import check_steps
 from .._util.progress import Reporter
-from . import epochs
+from . import epochs as states
 from .descent_batches import DescentBatch
 from .descent_grids import make_grids
 from .epochs import Descent
-from .request import FitOptions, FitTask
+from .request import FitOptions, FitTask, FitTasks, distinct
 
 if TYPE_CHECKING:
     from .optimizers import AbstractOptimizer
 
 _EPOCHS, _STEPS_PER_DELAY = 500, 20
 _STATUS = {
-    epochs.RUNNING: Status.interrupted,
-    epochs.FINISHED: Status.finished,
-    epochs.REACHED: Status.threshold,
-    epochs.SETTLED: Status.settled,
-    epochs.FAILED: Status.failed,
-    epochs.NO_START: Status.no_start,
+    states.RUNNING: Status.interrupted,
+    states.FINISHED: Status.finished,
+    states.REACHED: Status.threshold,
+    states.SETTLED: Status.settled,
+    states.FAILED: Status.failed,
+    states.NO_START: Status.no_start,
 }
 # The largest number of parameters that a message about a failed fit names.
 _MOST_NAMED = 12
@@ -46,11 +45,14 @@ def descend(
     optimizer: "AbstractOptimizer", task: FitTask, options: FitOptions
 ) -> FitResult:
     """One fit, which keeps the parameters of every epoch."""
-    return _run(optimizer, [task], options, keep_paths=True).result(0)
+    tasks = FitTasks(
+        [task.problem], [task.data], [task.starts], task.seed, task.equation
+    )
+    return _run(optimizer, tasks, options, keep_paths=True).result(0)
 
 
 def descend_many(
-    optimizer: "AbstractOptimizer", tasks: Sequence[FitTask], options: FitOptions
+    optimizer: "AbstractOptimizer", tasks: FitTasks, options: FitOptions
 ) -> FitBatch[FitResult]:
     """Many fits side by side."""
     return _run(optimizer, tasks, options, keep_paths=False).batch()
@@ -58,27 +60,26 @@ def descend_many(
 
 def _run(
     optimizer: "AbstractOptimizer",
-    tasks: Sequence[FitTask],
+    tasks: FitTasks,
     options: FitOptions,
     *,
     keep_paths: bool,
 ) -> "_Finished":
     """Check the options, and run all epochs of all fits."""
     began = time.perf_counter()
-    sets = [task.data for task in tasks]
+    first, count = tasks.sets[0], len(tasks)
     gradient = Discrete() if options.gradient is None else options.gradient
     solver = check_inputs(
-        tasks[0].problem, sets[0], options.loss, gradient, options.solver
+        tasks.problems[0], first, options.loss, gradient, options.solver
     )
-    for problem in {id(task.problem): task.problem for task in tasks[1:]}.values():
-        check_inputs(problem, sets[0], options.loss, gradient, solver)
-    for data in sets:
-        check_data(data, sets[0].x.shape[1])
+    for problem in distinct(tasks.problems[1:]):
+        check_inputs(problem, first, options.loss, gradient, solver)
+    tasks.check_data()
     steps = options.steps_per_delay
     steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
-    count = _EPOCHS if options.epochs is None else options.epochs
-    if not isinstance(count, (int, np.integer)) or count < 0:
-        raise ValueError(f"`epochs` must be an integer from 0 on, but got {count!r}.")
+    epochs = _EPOCHS if options.epochs is None else options.epochs
+    if not isinstance(epochs, (int, np.integer)) or epochs < 0:
+        raise ValueError(f"`epochs` must be an integer from 0 on, but got {epochs!r}.")
     free, starts, z = _starts(tasks, options)
     learned, fixed = free.split(starts[0])
     descent = Descent(
@@ -90,45 +91,47 @@ def _run(
         gradient,
         solver,
         jnp.asarray(float(options.threshold or 0.0)),
-        int(count),
+        int(epochs),
         without_doses(starts[0]).dimension,
     )
-    ends = np.array([data.T for data in sets])
-    plain = {id(start): without_doses(start) for start in starts}
+    stack = tasks.stack(np.arange(len(tasks.sets)))
+    ends = np.broadcast_to(stack.T, count)
+    plain = {id(start): without_doses(start) for start in distinct(starts)}
     grids = make_grids([plain[id(start)] for start in starts], ends, solver, steps)
-    batch = DescentBatch(descent, z, sets, grids, keep_paths)
-    with Reporter(options.progress, int(count), len(sets)) as reporter:
+    batch = DescentBatch(descent, z, stack, grids, keep_paths)
+    with Reporter(options.progress, int(epochs), count) as reporter:
         batch.run(reporter)
     return _Finished(tasks, batch, starts, z, steps, time.perf_counter() - began)
 
 
 def _starts(
-    tasks: Sequence[FitTask], options: FitOptions
+    tasks: FitTasks, options: FitOptions
 ) -> tuple[FreeParameters, list[Problem], np.ndarray]:
     """The free parameters that all fits share, each fit's problem at its start, and the
     unconstrained start vectors as columns."""
     known: dict[Any, tuple[FreeParameters, Problem, np.ndarray]] = {}
+    is_random = options.has_random_starts
 
     def start_of(task: FitTask) -> tuple[FreeParameters, Problem, np.ndarray]:
         settings = options.settings(task)
-        is_random = any(
-            isinstance(setting, Parameter) and isinstance(setting.start, str)
-            for setting in settings.values()
-        )
         # Fits that start alike share the work: there may be a hundred thousand.
         key = id(task.problem), id(task.starts), task.seed if is_random else None
         if key not in known:
             known[key] = free_parameters(task.problem, settings, seed=task.seed)
         return known[key]
 
-    starts = [start_of(task) for task in tasks]
+    is_one = len(tasks.problems) == len(tasks.starts) == 1
+    if is_one and not is_random:
+        starts = [start_of(tasks[0])] * len(tasks)
+    else:
+        starts = [start_of(tasks[number]) for number in range(len(tasks))]
     free, problem, _ = starts[0]
     if not free.names:
         raise ValueError("Every parameter is fixed: there is nothing to learn.")
     constant = np.array(free.source) < 0
     constants = parameter_vector(problem)[constant]
-    distinct = {id(start): (index, start) for index, start in enumerate(starts)}
-    for index, (other, problem, _) in distinct.values():
+    different = {id(start): (index, start) for index, start in enumerate(starts)}
+    for index, (other, problem, _) in different.values():
         if other != free:
             raise ValueError(f"Fit {index} has other parameters or bounds than fit 0.")
         if not np.array_equal(parameter_vector(problem)[constant], constants):
@@ -137,7 +140,7 @@ def _starts(
                 "they must agree."
             )
     problems = [problem for _, problem, _ in starts]
-    return free, problems, np.stack([z for *_, z in starts], axis=-1)
+    return free, problems, np.array([z for *_, z in starts]).T.copy()
 
 
 @final
@@ -146,7 +149,7 @@ class _Finished:
     """Fits that have ended, and how to read their results. `start` has each fit's
     problem at its start and `z` the unconstrained start vectors as columns."""
 
-    tasks: Sequence[FitTask]
+    tasks: FitTasks
     batch_state: DescentBatch
     start: list[Problem]
     z: np.ndarray

@@ -1,7 +1,7 @@
 """Least squares as a method: one fit on all cores, or many at the same time."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
@@ -42,8 +42,10 @@ from .._util.cores import cores
 from .._util.errors import check_positive
 from .._util.progress import INTERVALS, Progress, Reporter
 from .full_names import by_full_names
+from .many_estimates import ManyEstimates
+from .many_searches import search_together
 from .method import AbstractMethod
-from .request import FitOptions, FitTask
+from .request import FitOptions, FitTask, FitTasks
 
 _STEPS_PER_DELAY = 10
 # The parameters that a smooth history has, and an affine one has not.
@@ -58,8 +60,6 @@ _GOES_ON = (
 # A fit is noticeably better if chi-square is lower by the square of this. How often the
 # estimate moves to such a fit.
 _NOTICEABLE_R, _MOST_MOVES = 0.3, 2
-# What is printed below many fits without intervals.
-_LEFT_OUT = "Intervals were left out; {}."
 
 
 @final
@@ -126,30 +126,54 @@ class LeastSquares(AbstractMethod):
                 estimate = with_intervals(estimate, options.level, reporter)
         return estimate
 
-    def fit_many(
-        self, tasks: Sequence[FitTask], options: FitOptions
-    ) -> FitBatch[Estimate]:
-        """As many fits at a time as there are cores; the first compiles for all."""
+    def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:
+        """The searches of all data sets together, as far as that is possible; those of
+        the others on all cores, one on each."""
         began = time.perf_counter()
+        check_any_solver(options.solver)
+        tasks.check_data()
 
-        def one(task: FitTask) -> Estimate:
-            estimate = self._search(task, options, 1, None)
-            if not options.intervals:
-                return estimate
-            return with_intervals(estimate, options.level)
+        def setup_of(task: FitTask) -> tuple[FitSetup, Problem]:
+            solver = default_solver(task.problem, options.solver)
+            return self._setup(task, options, options.settings(task), solver, 1)
 
-        estimates: list[Estimate] = []
-        first, *others = tasks
+        fits = ManyEstimates(tasks, setup_of)
         with (
             Reporter(options.progress, len(tasks), len(tasks)) as reporter,
-            ThreadPoolExecutor(cores()) as pool,
+            one_blas_thread(),
         ):
-            for estimate in chain([one(first)], pool.map(one, others)):
-                estimates.append(estimate)
-                done, tau = len(estimates), longest_delay(estimate)
-                reporter.show("fits", done, done, estimate.loss, tau)
-        seconds = time.perf_counter() - began
-        return batch_of(estimates, seconds, bool(options.intervals))
+
+            def show() -> None:
+                reporter.show("fits", fits.done, fits.done, *fits.last)
+
+            for searched in search_together(tasks, options, self.starts, setup_of):
+                fits.add_searched(searched)
+                show()
+            self._search_others(fits, options, show)
+        return fits.batch(time.perf_counter() - began, bool(options.intervals))
+
+    def _search_others(
+        self, fits: ManyEstimates, options: FitOptions, show: Callable[[], None]
+    ) -> None:
+        """The fits that could not be searched together, on all cores, one on each; the
+        first compiles for all. Then the intervals of all, if these are wanted."""
+
+        def alone(number: int) -> Estimate:
+            return self._search(fits.tasks[number], options, 1, None)
+
+        def assessed(number: int) -> Estimate:
+            return with_intervals(fits[number], options.level)
+
+        jobs = [(alone, fits.missing())]
+        if options.intervals:
+            jobs.append((assessed, list(range(len(fits.tasks)))))
+        with ThreadPoolExecutor(cores()) as pool:
+            for job, numbers in jobs:
+                first, others = numbers[:1], numbers[1:]
+                results = chain(map(job, first), pool.map(job, others))
+                for number, estimate in zip(numbers, results):
+                    fits.add(number, estimate)
+                    show()
 
     def _search(
         self,
@@ -169,9 +193,6 @@ class LeastSquares(AbstractMethod):
             for problem, part in zip(task.study.problems, task.study.data.parts):
                 check_problem_and_data(problem, part)
         check_any_solver(options.solver)
-        steps = options.steps_per_delay
-        steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
-
         settings, affine = options.settings(task), None
         if isinstance(task.problem.history, Smooth):
             affine = self._affine_first(task, options, workers)
@@ -179,13 +200,7 @@ class LeastSquares(AbstractMethod):
             options = replace(options, solver=affine.solver)
 
         def setup_with(solver: AbstractSolver | AbstractAdaptive):
-            how = solver, steps, self.huber, task.seed, workers
-            if task.study is None:
-                return make_setup(task.problem, task.data, settings, *how)
-            study = task.study
-            return make_study_setup(
-                study.problems, study.data, settings, study.values, *how
-            )
+            return self._setup(task, options, settings, solver, workers)
 
         setup, problem = setup_with(default_solver(task.problem, options.solver))
 
@@ -218,6 +233,25 @@ class LeastSquares(AbstractMethod):
         )
         models = () if task.study is None else task.study.models
         return replace(estimate, models=models)
+
+    def _setup(
+        self,
+        task: FitTask,
+        options: FitOptions,
+        settings: dict[str, Any],
+        solver: AbstractSolver | AbstractAdaptive,
+        workers: int,
+    ) -> tuple[FitSetup, Any]:
+        """The setup of a task, and its problem with the values of what is fixed."""
+        steps = options.steps_per_delay
+        steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
+        how = solver, steps, self.huber, task.seed, workers
+        if task.study is None:
+            return make_setup(task.problem, task.data, settings, *how)
+        study = task.study
+        return make_study_setup(
+            study.problems, study.data, settings, study.values, *how
+        )
 
     def _affine_first(
         self, task: FitTask, options: FitOptions, workers: int
@@ -370,22 +404,3 @@ def _moved(estimate: Estimate, found: SearchResult) -> Estimate:
         estimate.setup, problem, found, estimate.seed, estimate.seconds, estimate.model
     )
     return replace(moved, histories=estimate.histories, models=estimate.models)
-
-
-def batch_of(
-    estimates: list[Estimate], seconds: float, has_intervals: bool
-) -> FitBatch[Estimate]:
-    """Many fits, as `fit_many` returns them."""
-    best = np.stack([each.best for each in estimates])
-    return FitBatch(
-        names=estimates[0].names,
-        best=best,
-        first=np.stack([each.setup.guess for each in estimates]),
-        final=best,
-        loss=np.array([each.loss for each in estimates]),
-        statuses=tuple(each.status for each in estimates),
-        epochs=np.array([each.search_result.evaluations for each in estimates]),
-        seconds=seconds,
-        results=estimates.__getitem__,
-        notes=() if has_intervals else (_LEFT_OUT.format(wording.INTERVALS_OF_MANY),),
-    )

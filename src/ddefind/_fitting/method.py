@@ -1,14 +1,13 @@
 """What all methods of fitting have in common."""
 
 import abc
-from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
 
 from .._results.batch import FitBatch
 from .._results.result import AbstractFit
-from .request import FitOptions, FitTask
+from .request import FitOptions, FitTask, FitTasks
 
 
 class AbstractMethod(eqx.Module):
@@ -25,5 +24,5 @@ class AbstractMethod(eqx.Module):
         """One fit, on all cores."""
 
     @abc.abstractmethod
-    def fit_many(self, tasks: Sequence[FitTask], options: FitOptions) -> FitBatch[Any]:
+    def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Any]:
         """Many fits of one model, at the same time."""

@@ -1,7 +1,7 @@
 """Multiple shooting as a method: fits of systems that are themselves disturbed."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import final
 
@@ -27,9 +27,10 @@ from .._shooting import shooting
 from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult
 from .._util import wording
 from .._util.progress import INTERVALS, Progress, Reporter
-from .least_squares import LeastSquares, batch_of, with_intervals
+from .least_squares import LeastSquares, with_intervals
+from .many_estimates import batch_of
 from .method import AbstractMethod
-from .request import FitOptions, FitTask
+from .request import FitOptions, FitTask, FitTasks
 
 # How many minima of least squares, and how many starts by gradient matching, are taken
 # for starts.
@@ -92,9 +93,7 @@ class MultipleShooting(AbstractMethod):
                 estimate = with_intervals(estimate, options.level, reporter)
         return estimate
 
-    def fit_many(
-        self, tasks: Sequence[FitTask], options: FitOptions
-    ) -> FitBatch[Estimate]:
+    def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:
         """One fit after the other: their linear algebra runs on all cores."""
         began = time.perf_counter()
         for task in tasks:

@@ -1,7 +1,6 @@
 """The optimisers of gradient descent; optax does their steps."""
 
 import abc
-from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, final
 
 import equinox as eqx
@@ -12,7 +11,7 @@ from .._results.result import FitResult
 from .._util.errors import check_positive
 from .gradient_descent import descend, descend_many
 from .method import AbstractMethod
-from .request import FitOptions, FitTask
+from .request import FitOptions, FitTask, FitTasks
 
 
 @final
@@ -56,9 +55,7 @@ class AbstractOptimizer(AbstractMethod):
         """One fit, which keeps its losses and its path."""
         return descend(self, task, options)
 
-    def fit_many(
-        self, tasks: Sequence[FitTask], options: FitOptions
-    ) -> FitBatch[FitResult]:
+    def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[FitResult]:
         """Many fits, side by side in compiled blocks."""
         return descend_many(self, tasks, options)
 

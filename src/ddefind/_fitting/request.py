@@ -1,17 +1,19 @@
 """The request of a fit: its task (problem and data) and its options."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypedDict, TypeVar, final
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, final, overload
 
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
+from .._data.stack import DataStack, joined
 from .._equation.equation import Equation
 from .._inference.bootstrap import check_level
-from .._loss.gradients import AbstractGradient
+from .._least_squares.setup import FitSetup
+from .._loss.gradients import AbstractGradient, check_data
 from .._loss.losses import AbstractLoss, SumOfSquares
 from .._problem.network import Network
 from .._problem.parameters import Parameter
@@ -21,6 +23,7 @@ from .._util.errors import did_you_mean, shown
 from .._util.progress import Progress
 from .study import Study
 
+Item = TypeVar("Item")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -40,6 +43,64 @@ class FitTask:
     seed: int
     equation: Equation | None
     study: Study | None = None
+
+
+@final
+@dataclass(frozen=True)
+class FitTasks(Sequence[FitTask]):
+    """The fits of a `fit_many`, numbered. What is given once is for all of them; task i
+    is made when it is asked for, with the seed `seed` + i."""
+
+    problems: Sequence[Problem]
+    sets: Sequence[Data]
+    starts: Sequence[Mapping[str, float]]
+    seed: int
+    equation: Equation | None
+
+    def __len__(self) -> int:
+        return max(map(len, (self.problems, self.sets, self.starts)))
+
+    @overload
+    def __getitem__(self, index: int) -> FitTask: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[FitTask]: ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"There are {len(self)} fits; {index} is outside.")
+        number = int(index) % len(self)
+        return FitTask(
+            self.problems[number if len(self.problems) > 1 else 0],
+            self.sets[number if len(self.sets) > 1 else 0],
+            self.starts[number if len(self.starts) > 1 else 0],
+            self.seed + number,
+            self.equation,
+        )
+
+    def check_data(self) -> None:
+        """Check that the data have as many quantities as the problems observe."""
+        observed = {problem.observed for problem in distinct(self.problems)}
+        sets = self.sets[:1] if isinstance(self.sets, DataStack) else self.sets
+        for data in distinct(sets):
+            for quantities in observed:
+                check_data(data, quantities)
+
+    def stack(self, numbers: np.ndarray) -> DataStack:
+        """The data of the tasks with these numbers, as arrays."""
+        own = numbers if len(self.sets) > 1 else 0 * numbers
+        if isinstance(self.sets, DataStack):
+            return self.sets.take(own)
+        return joined(Data, [self.sets[i] for i in own])
+
+
+def distinct(items: Iterable[Item]) -> list[Item]:
+    """The items without repetitions of the same object."""
+    return list({id(item): item for item in items}.values())
+
+
+# The setup of a task, and its problem with the values of what is fixed.
+SetupOf: TypeAlias = Callable[[FitTask], tuple[FitSetup, Problem]]
 
 
 class LeastSquaresKeywords(TypedDict, total=False):
@@ -92,6 +153,14 @@ class FitOptions:
     intervals: bool | None = None
     level: float = 0.95
     progress: bool | Callable[[Progress], None] | None = None
+
+    @property
+    def has_random_starts(self) -> bool:
+        """Whether starts are drawn at random, so that they differ from fit to fit."""
+        return any(
+            isinstance(setting, Parameter) and isinstance(setting.start, str)
+            for setting in (self.parameters or {}).values()
+        )
 
     def settings(self, task: FitTask) -> dict[str, Any]:
         """The settings of the parameters by name, with the starts of one fit."""

@@ -20,7 +20,7 @@ from .setup import FitSetup
 # Trajectories whose distance from the curve through the data is larger than their
 # residuals by this factor, at this place between the times of the data, are looked at.
 # (The place is no simple fraction: there, aliases might be near the curve, too.)
-_SUSPICIOUS, _PLACE = 2.0, 0.382
+SUSPICIOUS, PLACE = 2.0, 0.382
 # At how many times in an interval of the data and in all they are looked at, and how
 # large a turn must be, as a share of the spread of the trajectory.
 _TIMES, _MOST_TIMES, _TURN = 10, 4000, 0.2
@@ -37,7 +37,7 @@ def without_aliases(setup: FitSetup, fits: RefinedFits, points: Points) -> Refin
     while order and is_suspect[order[0]]:
         theta = fits.theta[order[0]]
         each = enumerate(setup.parts)
-        if not any(_turns_too_often(p, setup.local(theta, e), solver) for e, p in each):
+        if not any(turns_too_often(p, setup.local(theta, e), solver) for e, p in each):
             break
         order.pop(0)
     return fits.take(np.array(order, int))
@@ -51,7 +51,7 @@ def _leaves_curves(setup: FitSetup, fits: RefinedFits, points: Points) -> np.nda
     ):
         curve = part.quantity_curve
         assert curve is not None
-        times.append(np.append(t[:-1] + _PLACE * np.diff(t), t[-1]))
+        times.append(np.append(t[:-1] + PLACE * np.diff(t), t[-1]))
         values.append(curve.x(times[-1]))
     is_used = np.asarray(points.weights) > 0
     between = points._replace(
@@ -60,12 +60,10 @@ def _leaves_curves(setup: FitSetup, fits: RefinedFits, points: Points) -> np.nda
     )
     there = refine(setup, fits.theta, between, fits.n, limit=1)
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.isfinite(fits.loss) & (there.loss > _SUSPICIOUS**2 * fits.loss)
+        return np.isfinite(fits.loss) & (there.loss > SUSPICIOUS**2 * fits.loss)
 
 
-def _turns_too_often(
-    setup: FitSetup, theta: np.ndarray, solver: AbstractSolver
-) -> bool:
+def turns_too_often(setup: FitSetup, theta: np.ndarray, solver: AbstractSolver) -> bool:
     """Whether a state has more extrema than there are intervals of the data, in one
     experiment."""
     data, model = setup.data, setup.model

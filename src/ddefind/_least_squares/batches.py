@@ -36,10 +36,10 @@ BLOCK_SIZE = 16
 MAX_EVALUATIONS = 400
 # Most fits converge within this number of evaluations. Those that do not go on if their
 # sum of squares is within this factor of the lowest.
-_PATIENCE, _PROMISING = 60, 3.0
+PATIENCE, PROMISING = 60, 3.0
 # The factor by which the delay that steps are aligned with may become shorter before
 # the steps are changed, and how often they are.
-_SHRINKAGE, _MOST_SHRINKAGES = 4.0, 6
+SHRINKAGE, MOST_SHRINKAGES = 4.0, 6
 
 
 @final
@@ -119,13 +119,13 @@ def refine(
     - `rate`: the least number of steps per unit of time (see `StartTask`)."""
     n = np.array(n)
     fits = _refine_once(setup, theta, points, n, limit, held, rate)
-    for _ in range(_MOST_SHRINKAGES if limit >= _PATIENCE else 0):
+    for _ in range(MOST_SHRINKAGES if limit >= PATIENCE else 0):
         # Steps follow the delay. Where it has become much shorter, a fit that is to
         # converge goes on with fewer of them.
         rows = np.flatnonzero(_has_shrunk(setup, theta, fits.theta))
         if len(rows) == 0:
             break
-        n[rows] = np.maximum(np.ceil(n[rows] / _SHRINKAGE), 1)
+        n[rows] = np.maximum(np.ceil(n[rows] / SHRINKAGE), 1)
         theta = fits.theta
         own = points
         if np.ndim(points.times) == 2:
@@ -140,11 +140,11 @@ def refine_promising(
     setup: FitSetup, theta: np.ndarray, points: Points, n: np.ndarray
 ) -> RefinedFits:
     """Refine the fits, but give up those that go on for long far from the best."""
-    fits = refine(setup, theta, points, n, _PATIENCE)
+    fits = refine(setup, theta, points, n, PATIENCE)
     lowest = np.min(fits.loss)
     # A sum of squares is compared with itself, a likelihood with the number of values.
     size = lowest if setup.model.likelihood is None else setup.count
-    is_promising = fits.loss < lowest + (_PROMISING - 1) * size
+    is_promising = fits.loss < lowest + (PROMISING - 1) * size
     rows = np.flatnonzero((fits.status == LIMIT) & is_promising)
     if len(rows) == 0:
         return fits
@@ -158,7 +158,7 @@ def _shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
     lower = np.broadcast_to(setup.lower, theta.shape).copy()
     if setup.model.mesh is None and not setup.model.is_adaptive:
         for j in setup.model.free.delays:
-            lower[:, j] = np.maximum(lower[:, j], theta[:, j] / _SHRINKAGE)
+            lower[:, j] = np.maximum(lower[:, j], theta[:, j] / SHRINKAGE)
     return lower
 
 

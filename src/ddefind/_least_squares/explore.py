@@ -35,15 +35,15 @@ FIRST_LOOK, SECOND_LOOK = "first look", "second look"
 _ROUNDS, _ROUNDS_WHEN_LOST = 3, 5
 # A fit follows the data if its chi-square per degree of freedom is below this (with the
 # noise as given, or as the scatter of neighbouring points shows it).
-_LARGEST_REDUCED_CHI_SQUARE = 2.0
+LARGEST_REDUCED_CHI_SQUARE = 2.0
 # A start has reached the best minimum if its chi-square is larger by less than this:
 # fits at different steps differ somewhat.
-_AS_LOW = 0.5
+AS_LOW = 0.5
 # The number of evaluations of a coarse fit, and how many coarse fits are refined.
-_COARSE_EVALUATIONS, _SURVIVORS = 15, 10
+COARSE_EVALUATIONS, SURVIVORS = 15, 10
 # The first parts of the record that fits begin with, as shares of it: for half of the
 # starts in the first round, and for those without a guide in later rounds.
-_FIRST_WINDOWS, _LATER_WINDOWS = (1 / 3,), (0.15, 0.3, 0.6)
+FIRST_WINDOWS, _LATER_WINDOWS = (1 / 3,), (0.15, 0.3, 0.6)
 # How many draws guided fits begin with in the first round. The largest numbers of
 # components (of states and their derivatives) of all draws and of all starts of a
 # round; one with adaptive steps counts as several.
@@ -104,7 +104,7 @@ def explore(
 def follows_data(setup: FitSetup, fits: RefinedFits) -> bool:
     """Whether the best of the fits is about as near to the data as noise allows."""
     best = fits.loss[np.argmin(score(setup, fits))]
-    return bool(best < _LARGEST_REDUCED_CHI_SQUARE * setup.freedom)
+    return bool(best < LARGEST_REDUCED_CHI_SQUARE * setup.freedom)
 
 
 def _is_confirmed(setup: FitSetup, fits: RefinedFits, independent: RefinedFits) -> bool:
@@ -112,7 +112,7 @@ def _is_confirmed(setup: FitSetup, fits: RefinedFits, independent: RefinedFits) 
     reached a sum of squares as low as its own."""
     best = fits.loss[np.argmin(score(setup, fits))]
     unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
-    is_as_low = independent.loss < best + _AS_LOW * unit
+    is_as_low = independent.loss < best + AS_LOW * unit
     return follows_data(setup, fits) and independent.starts[is_as_low].sum() >= 2
 
 
@@ -174,7 +174,7 @@ class _Looks:
         return guided_starts(self.setup, self.starts, draws, self.points, self.random)
 
     def _half_in_windows(self, theta: np.ndarray) -> np.ndarray:
-        theta[1::2] = self._in_windows(theta[1::2], _FIRST_WINDOWS)
+        theta[1::2] = self._in_windows(theta[1::2], FIRST_WINDOWS)
         return theta
 
     def _in_windows(self, theta: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
@@ -196,13 +196,13 @@ class _Looks:
 def _coarse_fit(setup: FitSetup, theta: np.ndarray, points: Points) -> RefinedFits:
     """A few iterations with coarse steps from each start."""
     n = setup.coarse_steps(theta)
-    return refine(setup, theta, points, n, _COARSE_EVALUATIONS, rate=setup.rate)
+    return refine(setup, theta, points, n, COARSE_EVALUATIONS, rate=setup.rate)
 
 
 def _fit_and_refine_best(
     setup: FitSetup, theta: np.ndarray, points: Points
 ) -> RefinedFits:
     """A coarse fit from each start; the best of them, refined to convergence."""
-    kept = keep_distinct(setup, _coarse_fit(setup, theta, points), _SURVIVORS)
+    kept = keep_distinct(setup, _coarse_fit(setup, theta, points), SURVIVORS)
     fits = refine_promising(setup, kept.theta, points, setup.steps(kept.theta))
     return replace(fits, starts=kept.starts)

@@ -41,7 +41,7 @@ from .prior_equations import Priors, prior_gram
 from .stored_rows import StoredRows, stored_rows
 
 # The number of times at which slopes are compared.
-_TIMES = 80
+TIMES = 80
 _MAX_EVALUATIONS, _MAX_EVALUATIONS_OF_NETWORKS = 15, 40
 
 
@@ -70,7 +70,7 @@ def matching_targets(
 
     Slopes are weighted by their mean square along the curve, the start by the variance
     of the noise, and both by a `precision` that matters where there are priors."""
-    t = np.linspace(0, T, _TIMES)
+    t = np.linspace(0, T, TIMES)
     x, slope = curve.x(t), curve.slope(t)
     known = t[:, None] >= delays[:, None]
     mean_square = np.mean(slope**2, axis=0)

@@ -146,7 +146,7 @@ class MinimiserResult(NamedTuple):
     status: Any
 
 
-class _State(NamedTuple):
+class State(NamedTuple):
     """The state of the loop: the last accepted point, and the trial point that is to be
     evaluated next."""
 
@@ -188,7 +188,21 @@ def minimise(
     - `scale`: what S is compared with in these tests, if it is no sum of squares, and
       may be negative."""
     shapes = jax.eval_shape(linearise, theta, memory)[0]
-    state = _State(
+
+    def iterate(state: State):
+        trial_normal, memory = linearise(state.trial, state.memory)
+        state = state._replace(memory=memory)
+        return update(box, tiny, convergence, scale, state, trial_normal)
+
+    state = lax.while_loop(
+        lambda state: is_running(state, limit), iterate, begin(theta, shapes, memory)
+    )
+    return result_of(state)
+
+
+def begin(theta: jax.Array, shapes: Any, memory: Any) -> State:
+    """The state before the first evaluation; `shapes` are those of a linearisation."""
+    return State(
         theta,
         theta,
         jnp.asarray(jnp.inf),
@@ -202,28 +216,27 @@ def minimise(
         memory,
     )
 
-    def is_running(state: _State):
-        return (state.status == _RUNNING) & (state.evaluations < limit)
 
-    def iterate(state: _State):
-        trial_normal, memory = linearise(state.trial, state.memory)
-        state = state._replace(memory=memory)
-        return _update(box, tiny, convergence, scale, state, trial_normal)
+def is_running(state: State, limit: Any) -> jax.Array:
+    """Whether there is another evaluation to be made."""
+    return (state.status == _RUNNING) & (state.evaluations < limit)
 
-    state = lax.while_loop(is_running, iterate, state)
+
+def result_of(state: State) -> MinimiserResult:
+    """What a minimisation returns that has ended in this state."""
     status = jnp.where(state.status == _RUNNING, LIMIT, state.status)
     normal = state.normal.equations(jnp.isfinite(state.S))
     return MinimiserResult(state.theta, normal, state.evaluations, status)
 
 
-def _update(
+def update(
     box: Box,
     tiny,
     convergence: Convergence,
     scale: jax.Array | None,
-    state: _State,
+    state: State,
     trial_normal: Any,
-) -> _State:
+) -> State:
     """Accept or reject the trial point, adapt the damping, test for convergence, and
     propose the next trial point."""
     before = state.S

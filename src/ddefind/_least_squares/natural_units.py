@@ -17,7 +17,7 @@ from .normal_equations import LeastSquaresModel
 from .symmetries import symmetries
 
 # Natural sizes are not beyond these powers of e.
-_LARGEST_LOG = 200.0
+LARGEST_LOG = 200.0
 
 
 class NaturalUnits(NamedTuple):
@@ -38,7 +38,7 @@ class NaturalUnits(NamedTuple):
         shape = (count, *self.exponents.shape)
         drawn = random.choice([-1.0, 0.0, 1.0], shape, p=[0.25, 0.5, 0.25])
         exponents = np.where(np.isnan(self.exponents), drawn, self.exponents)
-        return np.exp(np.clip(exponents @ self.logs, -_LARGEST_LOG, _LARGEST_LOG))
+        return np.exp(np.clip(exponents @ self.logs, -LARGEST_LOG, LARGEST_LOG))
 
 
 def natural_units(
@@ -52,14 +52,23 @@ def natural_units(
     typical = np.ones(model.dimension)
     if not model.observes:
         typical[measured] = np.exp(sizes)
+    exponents, shifts = unit_exponents(model, measured, typical)
+    return NaturalUnits(logs, exponents, shifts @ levels)
+
+
+def unit_exponents(
+    model: LeastSquaresModel, measured: np.ndarray, typical: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The exponents of the scales for each free value, and its shifts with the level of
+    each quantity; `typical` are sizes of the states."""
     found = symmetries(model, np.flatnonzero(measured), typical)
-    count = len(levels)
+    count = int(measured.sum())
     exponents, shifts = found.exponents, found.shifts[:, count : 2 * count]
     # A quantity is a logarithm if its level is a scale and its size is not.
     size, level = exponents[:, :count], exponents[:, count : 2 * count]
     size[:, np.isnan(size[0]) & ~np.isnan(level[0])] = 0.0
     level[:, np.isnan(level[0])] = 0.0
-    return NaturalUnits(logs, exponents, np.nan_to_num(shifts) @ levels)
+    return exponents, np.nan_to_num(shifts)
 
 
 def joint_units(
@@ -91,7 +100,7 @@ def natural_sizes(units: NaturalUnits | None, count: int) -> np.ndarray:
     if units is None:
         return np.ones(count)
     logs = np.nan_to_num(units.exponents) @ units.logs
-    return np.exp(np.clip(logs, -_LARGEST_LOG, _LARGEST_LOG))
+    return np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG))
 
 
 def rate_of(curve: Curve, T: float, measured: np.ndarray) -> float:

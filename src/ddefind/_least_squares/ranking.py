@@ -3,15 +3,15 @@ data cannot tell them apart.
 
 *Long delays.* If the data oscillate, a delay and the same delay plus one period predict
 nearly the same; and the longer a delay is, the more of the record the free history can
-fill. Of minima whose chi-squares differ by less than `_TIED`, one with a delay more
+fill. Of minima whose chi-squares differ by less than `TIED`, one with a delay more
 than twice that of another is not preferred; but no minimum on a bound is preferred to
 it.
 
 *Fast histories.* The data see the history only during one delay. The higher its
 frequency may be, the more frequencies there are below the sampling limit, and among
 many of them some always follow the noise better than the true one does. A history that
-completes c full cycles within a delay, with c above `_SLOW_CYCLES`, must lower
-chi-square by `_FAST_PENALTY` (1 + log2(c / `_SLOW_CYCLES`)): so much does the best of
+completes c full cycles within a delay, with c above `SLOW_CYCLES`, must lower
+chi-square by `FAST_PENALTY` (1 + log2(c / `SLOW_CYCLES`)): so much does the best of
 as many frequencies by chance.
 
 *Networks.* A network with a few more turns follows the noise better at another delay.
@@ -27,9 +27,9 @@ import numpy as np
 from .batches import RefinedFits
 from .setup import FitSetup
 
-_SLOW_CYCLES = 1.4
-_FAST_PENALTY = 8.0
-_TIED, TIED_NETWORKS = 1.0, 8.0
+SLOW_CYCLES = 1.4
+FAST_PENALTY = 8.0
+TIED, TIED_NETWORKS = 1.0, 8.0
 
 
 def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
@@ -41,9 +41,9 @@ def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         excess = fits.theta / slow_frequency_limit(setup, fits.theta)
     is_fast = setup.is_frequency & has_influence & (excess > 1)
-    penalty = _FAST_PENALTY * (1 + np.log2(np.where(is_fast, excess, 1.0)))
+    penalty = FAST_PENALTY * (1 + np.log2(np.where(is_fast, excess, 1.0)))
     scores = fits.loss / unit + np.sum(np.where(is_fast, penalty, 0.0), axis=1)
-    tied = _TIED
+    tied = TIED
     if setup.has_networks:
         scores += _log_determinants(fits)
         tied = TIED_NETWORKS
@@ -67,4 +67,4 @@ def _log_determinants(fits: RefinedFits) -> np.ndarray:
 def slow_frequency_limit(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
     """The highest frequency of a history that counts as slow, for each row of free
     values, of shape (rows, 1)."""
-    return _SLOW_CYCLES * 2 * np.pi / setup.delay(theta)[:, None]
+    return SLOW_CYCLES * 2 * np.pi / setup.delay(theta)[:, None]

@@ -31,10 +31,12 @@ from .setup import FitSetup
 # take longer, fewer.
 _SURVIVORS, _SURVIVORS_WITH_NETWORKS = 10, 4
 # The largest number of steps per delay, or in the record on a mesh.
-_MAX_STEPS = 8000
+MAX_STEPS = 8000
 # Steps are fine enough when halving them moves the estimates by less than this share of
 # their joint standard error.
-_STEP_TOLERANCE = 0.05
+STEP_TOLERANCE = 0.05
+# Scores that differ by less are those of one minimum.
+SAME_SCORE = 1e-6
 
 
 @final
@@ -240,7 +242,12 @@ def _halve_steps(
     n = 2 * setup.steps(fits.theta)
     finer = refine_promising(setup, fits.theta, points, n)
     finer = replace(finer, starts=fits.starts)
-    row = int(np.argmin(score(setup, finer)))
+    # Of fits that end at the same place the one that moved least moved for no other
+    # reason than the steps.
+    scores = score(setup, finer)
+    tied = np.flatnonzero(scores <= np.min(scores) + SAME_SCORE)
+    ways = [distance(setup, finer.take([i]), fits.theta[i]) for i in tied]
+    row = int(tied[np.argmin(ways)])
     best, before, moved = finer.take([row]), fits.theta[row], np.inf
     best = settle(setup, best, points)
     while np.isfinite(best.loss[0]):
@@ -248,8 +255,8 @@ def _halve_steps(
         # A fit that did not converge might do so with finer steps, but each attempt
         # takes long, as it does at a kink: it gets fewer of them.
         is_smooth = best.converged[0] and best.status[0] != KINK
-        max_steps = _MAX_STEPS if is_smooth else _MAX_STEPS // 16
-        if moved < _STEP_TOLERANCE or 2 * best.n[0] > max_steps:
+        max_steps = MAX_STEPS if is_smooth else MAX_STEPS // 16
+        if moved < STEP_TOLERANCE or 2 * best.n[0] > max_steps:
             break
         halved = refine(setup, best.theta, points, 2 * best.n)
         if not np.isfinite(halved.loss[0]):

@@ -37,12 +37,12 @@ CAPACITY = 512
 # usual numbers of steps in the record.
 MESH_CAPACITY = 2048
 # The least number of steps over the whole record, and on a mesh the largest one.
-STEPS_PER_RECORD, _MOST_STEPS_PER_RECORD = 100, 400
+STEPS_PER_RECORD, MOST_STEPS_PER_RECORD = 100, 400
 # The number of steps per delay of a short preliminary fit. (The record may need more
 # steps: see `FitSetup.rate`.)
-_COARSE_STEPS = 5
+COARSE_STEPS = 5
 # A delay that is shorter than this share of the record has fewer steps than usual.
-_USUAL_SHARE = 1 / 40
+USUAL_SHARE = 1 / 40
 
 
 @final
@@ -174,9 +174,9 @@ class FitSetup:
         if self.model.is_adaptive:
             return np.full(len(theta), USUAL)
         if self.model.mesh is not None:
-            return self._steps_in_record(theta, least / 2, _MOST_STEPS_PER_RECORD)
+            return self._steps_in_record(theta, least / 2, MOST_STEPS_PER_RECORD)
         share = self.delay(theta) / self.data.T
-        least = np.ceil(np.minimum(1.0, share / _USUAL_SHARE) * least)
+        least = np.ceil(np.minimum(1.0, share / USUAL_SHARE) * least)
         by_record = np.ceil(STEPS_PER_RECORD * share)
         most = max(self.steps_per_delay, CAPACITY // 2 - 3)
         return np.clip(by_record, least, most).astype(int)
@@ -195,10 +195,10 @@ class FitSetup:
             return np.full(len(theta), COARSE)
         if self.model.mesh is not None:
             return self._steps_in_record(
-                theta, _COARSE_STEPS, _MOST_STEPS_PER_RECORD // 2
+                theta, COARSE_STEPS, MOST_STEPS_PER_RECORD // 2
             )
         steps = np.ceil(STEPS_PER_RECORD * self.delay(theta) / self.data.T)
-        return np.clip(steps, 1, _COARSE_STEPS).astype(int)
+        return np.clip(steps, 1, COARSE_STEPS).astype(int)
 
     def _steps_in_record(self, theta: np.ndarray, in_delay: float, most: int):
         steps = in_delay * self.data.T / np.maximum(self.delay(theta), 1e-300)

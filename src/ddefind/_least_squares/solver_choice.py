@@ -24,15 +24,15 @@ from .setup import FitSetup
 
 # Steps matter if halving them moves the estimates by more than this share of their
 # joint standard error.
-_STEP_ERROR = 0.1
+STEP_ERROR = 0.1
 # A value is moved by powers of this factor, at most so often.
-_FACTOR, _MOST_MOVES = 10**0.5, 10
+FACTOR, MOST_MOVES = 10**0.5, 10
 # The power of the first move that is tried if there is a wall at once.
-_SMALLER = 0.25
-# The data say little about a value if its move raises chi-square by less than `_FLAT`.
-# A rise above `_WALL` is a wall, or an infinite one.
-_FLAT, _WALL = 8.0, 1e4
-_EVALUATIONS = 10
+SMALLER = 0.25
+# The data say little about a value if its move raises chi-square by less than `FLAT`.
+# A rise above `WALL` is a wall, or an infinite one.
+FLAT, WALL = 8.0, 1e4
+EVALUATIONS = 10
 
 
 def another_solver(
@@ -54,9 +54,9 @@ def another_solver(
         stiff = stiff or with_solver(Radau())
         level = refine(stiff, best.theta, points, stiff.steps(best.theta)).loss[0]
         moved = _refine_held(stiff, theta, held, points)
-        if np.any(_rise(setup, moved.loss, level) < _FLAT):
+        if np.any(_rise(setup, moved.loss, level) < FLAT):
             return stiff
-    steps_matter = not result.step_error <= _STEP_ERROR
+    steps_matter = not result.step_error <= STEP_ERROR
     if steps_matter and not setup.model.is_adaptive:
         explicit = with_solver(Tsit5())
         fit = refine(explicit, best.theta, points, explicit.steps(best.theta))
@@ -76,7 +76,7 @@ def _walls(
     movable[list(setup.model.free.delays)] = False
     rows = [(int(j), sign) for j in np.flatnonzero(movable) for sign in (1, -1)]
     level = best.loss[0]
-    for move in range(1, _MOST_MOVES + 1):
+    for move in range(1, MOST_MOVES + 1):
         theta, held = _moved(best.theta, rows, move)
         is_inside = np.all((theta >= setup.lower) & (theta <= setup.upper), axis=1)
         theta, held = theta[is_inside], held[is_inside]
@@ -84,17 +84,17 @@ def _walls(
         if not rows:
             return
         rise = _rise(setup, _refine_held(setup, theta, held, result.points).loss, level)
-        is_wall = rise > _WALL
+        is_wall = rise > WALL
         if move == 1 and is_wall.any():
             # Chi-square rises as much for a value that the data determine: then a
             # smaller move raises it, too, and there is a trajectory.
-            smaller, _ = _moved(best.theta, rows, _SMALLER)
+            smaller, _ = _moved(best.theta, rows, SMALLER)
             near = _refine_held(setup, smaller[is_wall], held[is_wall], result.points)
             near_rise = _rise(setup, near.loss, level)
-            is_wall[is_wall] = (near_rise < _FLAT) | np.isinf(near_rise)
+            is_wall[is_wall] = (near_rise < FLAT) | np.isinf(near_rise)
         if is_wall.any():
             yield theta[is_wall], held[is_wall]
-        rows = [row for row, each in zip(rows, rise) if each < _FLAT]
+        rows = [row for row, each in zip(rows, rise) if each < FLAT]
 
 
 def _moved(
@@ -106,7 +106,7 @@ def _moved(
     held = np.zeros(moved.shape, bool)
     for row, (j, sign) in enumerate(rows):
         with np.errstate(over="ignore"):
-            moved[row, j] *= _FACTOR ** (sign * power)
+            moved[row, j] *= FACTOR ** (sign * power)
         held[row, j] = True
     return moved, held
 
@@ -115,7 +115,7 @@ def _refine_held(
     setup: FitSetup, theta: np.ndarray, held: np.ndarray, points
 ) -> RefinedFits:
     """Short fits in which some values are held."""
-    return refine(setup, theta, points, setup.steps(theta), _EVALUATIONS, held)
+    return refine(setup, theta, points, setup.steps(theta), EVALUATIONS, held)
 
 
 def _rise(setup: FitSetup, loss: np.ndarray, level: float) -> np.ndarray:

@@ -20,9 +20,9 @@ from .ranking import slow_frequency_limit
 from .setup import FitSetup
 
 # The number of random draws per start; the best match is kept.
-_TRIES = 4
+TRIES = 4
 # One start in this many is not matched.
-_UNMATCHED_EVERY = 4
+UNMATCHED_EVERY = 4
 # How precisely the slopes of the curve count as known beside the priors of weights.
 _SLOPE_ERROR = 0.05
 
@@ -32,11 +32,11 @@ def matched_starts(
 ) -> np.ndarray:
     """The user's start values, then random ones, moved by gradient matching along the
     smooth curves through the data."""
-    drawn = draw_starts(setup, count, _TRIES, random)
-    matched = match_starts(setup, drawn, noise, _TRIES)
+    drawn = draw_starts(setup, count, TRIES, random)
+    matched = match_starts(setup, drawn, noise, TRIES)
     # If the curve follows the data badly, unmatched starts may be the better ones.
-    is_unmatched = np.arange(count) % _UNMATCHED_EVERY == _UNMATCHED_EVERY - 1
-    return np.where(is_unmatched[:, None], drawn[::_TRIES], matched)
+    is_unmatched = np.arange(count) % UNMATCHED_EVERY == UNMATCHED_EVERY - 1
+    return np.where(is_unmatched[:, None], drawn[::TRIES], matched)
 
 
 def perturbed_starts(

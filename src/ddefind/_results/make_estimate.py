@@ -14,7 +14,7 @@ from .._shooting.process_noise import ProcessNoise
 from .estimate import Estimate
 from .status import Status
 
-_STATUS = {
+STATUS = {
     levenberg_marquardt.LIMIT: Status.limit,
     levenberg_marquardt.GRADIENT: Status.converged_gradient,
     levenberg_marquardt.STEP: Status.converged_step,
@@ -41,7 +41,7 @@ def make_estimate(
     there is one for each experiment."""
     free, best = setup.model.free, search_result.best
     theta = best.theta[0]
-    status = _STATUS[int(best.status[0])]
+    status = STATUS[int(best.status[0])]
     if search_result.interrupted:
         status = Status.interrupted
     loss = float(best.loss[0])

@@ -1,0 +1,297 @@
+"""The searches for the best fits of many data sets, all at the same time.
+
+The phases are those of `_least_squares/search.py` and `explore.py`: starts, coarse fits
+and refined ones, a second look around the best, noise levels, finer steps, and whether
+the solver is right. Here each phase is done for all data sets together, as arrays.
+
+A search that takes an unusual way is left: there the best minimum was not confirmed in
+the second round, a fit ended at a kink, or fixed steps are not good enough. Such data
+sets are fitted alone."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, final
+
+import numpy as np
+
+from .._least_squares.aliases import PLACE, SUSPICIOUS, turns_too_often
+from .._least_squares.explore import (
+    AS_LOW,
+    COARSE_EVALUATIONS,
+    FIRST_WINDOWS,
+    LARGEST_REDUCED_CHI_SQUARE,
+    SURVIVORS,
+)
+from .._least_squares.search import MAX_STEPS, SAME_SCORE, STEP_TOLERANCE
+from .._solve.runge_kutta import AbstractSolver
+from .fits import Fits
+from .minima import (
+    Minima,
+    best_of,
+    distinct_minima,
+    keep_distinct,
+    rise,
+    score,
+    unit_of,
+)
+from .random import Streams
+from .refine import Record, refine, refine_promising
+from .sets import Sets
+from .starts import draw_starts, matched_starts, perturbed_starts
+
+# How often further starts are drawn for a set whose best minimum follows the data, but
+# was reached by one start only.
+_LOOKS = 2
+# The most rounds in which noise levels are estimated, the relative change with which
+# they end, and how many fits are taken along.
+_NOISE_ROUNDS, _NOISE_TOLERANCE, _NOISE_FITS = 20, 1e-4, 6
+
+
+@final
+@dataclass(frozen=True)
+class Found:
+    """What the searches have found, a row for each data set: `SearchResult` as arrays.
+
+    `best` has one row for each set. `is_usual` says which searches have come to an end;
+    the others are left."""
+
+    best: Fits
+    noise: np.ndarray
+    weighting: np.ndarray
+    minima: Minima
+    starts: np.ndarray
+    evaluations: np.ndarray
+    step_error: np.ndarray
+    is_usual: np.ndarray
+
+    def take(self, chosen: Any) -> "Found":
+        """The searches of some of the data sets."""
+        minima = Minima(*(array[chosen] for array in self.minima))
+        kept = [getattr(self, field.name)[chosen] for field in fields(self)[4:]]
+        noise, weighting = self.noise[chosen], self.weighting[chosen]
+        return Found(self.best.sets(chosen), noise, weighting, minima, *kept)
+
+
+def search(sets: Sets, starts: int) -> Found:
+    """Search the best fit of each data set from `starts` starts in each round."""
+    noise = sets.noise
+    record = Record.of(sets, sets.weights(noise))
+    fits, count, is_usual = _explored(sets, record, starts)
+    if sets.data.sd is None and sets.template.needs_noise:
+        fits, noise = _reweighted(sets, fits, record.weights)
+        record = Record.of(sets, sets.weights(noise))
+    finer, best, step_error = _with_halved_steps(sets, fits, record)
+    is_usual &= np.isfinite(best.loss[:, 0]) & ~best.is_unsettled[:, 0]
+    weighting = noise
+    if sets.data.sd is None:
+        noise = sets.noise_from_residuals(best.squares[:, 0])
+    each = (fits, finer, best)
+    used = [np.sum(f.evaluations * f.exists, axis=1) for f in each]
+    evaluations = np.sum(used, axis=0)
+    minima = distinct_minima(sets, finer, record.weights)
+    return Found(
+        best, noise, weighting, minima, count, evaluations, step_error, is_usual
+    )
+
+
+# The exploration.
+
+
+def _explored(
+    sets: Sets, record: Record, starts: int
+) -> tuple[Fits, np.ndarray, np.ndarray]:
+    """All fits of the exploration, the number of starts of each set, and which sets
+    have a best minimum that is confirmed."""
+    random = Streams(sets.seed)
+    if starts == 1:
+        theta = draw_starts(sets, 1, 1, random)
+        fits = _fit_and_refine_best(sets, record, theta)
+        return fits, np.ones(len(sets), int), np.any(np.isfinite(fits.loss), axis=1)
+    before: tuple[Fits, Fits] | None = None
+    count = np.zeros(len(sets), int)
+    is_confirmed = np.zeros(len(sets), bool)
+    everything = []
+    left = np.arange(len(sets))
+    for _ in range(_LOOKS):
+        part, own = sets.take(left), record.take(left)
+        streams = Streams(random.seeds[left], random.stream)
+        theta = _first_starts(part, own, starts, streams)
+        found = _fit_and_refine_best(part, own, theta)
+        seen = _without_aliases(part, found, own)
+        has_any = seen.exists.any(axis=1, keepdims=True)
+        first = found.where(found.exists & (seen.exists | ~has_any))
+        if before is not None:
+            first, seen = before[0].join(first), before[1].join(seen)
+        good = keep_distinct(part, first, own.weights, 3)
+        theta = perturbed_starts(part, good, starts, streams)
+        found = _fit_and_refine_best(part, own, theta)
+        perturbed = _without_aliases(part, found, own).without_starts()
+        joined = first.join(perturbed)
+        count[left] += starts
+        is_confirmed[left] = _confirmed(part, joined, seen, own.weights)
+        everything.append((left, joined))
+        random.stream = streams.stream
+        remaining = ~is_confirmed[left] & _follows_data(part, joined, own.weights)
+        if not remaining.any():
+            break
+        left = left[remaining]
+        before = joined.sets(remaining), seen.sets(remaining)
+    return _together(everything), count, is_confirmed
+
+
+def _together(everything: list[tuple[np.ndarray, Fits]]) -> Fits:
+    """The fits of all sets; those of a set that was looked at again are the later."""
+    (_, fits), *others = everything
+    for left, more in others:
+        width = more.theta.shape[1] - fits.theta.shape[1]
+        empty = fits.pick(np.zeros((len(fits.theta), width), int))
+        fits = fits.join(empty.where(np.zeros((len(fits.theta), width), bool)))
+        fits = fits.replace_sets(left, more)
+    return fits
+
+
+def _first_starts(
+    sets: Sets, record: Record, starts: int, random: Streams
+) -> np.ndarray:
+    """Matched starts, of which half are moved by coarse fits to the first part of the
+    record."""
+    theta = matched_starts(sets, starts, random)
+    for share in FIRST_WINDOWS:
+        coarse = _coarse_fits(sets, record.until(share), theta[:, 1::2])
+        theta[:, 1::2] = coarse.theta
+    return theta
+
+
+def _coarse_fits(sets: Sets, record: Record, theta: np.ndarray) -> Fits:
+    n = sets.coarse_steps(theta, sets.T[:, None])
+    return refine(sets, record, theta, n, COARSE_EVALUATIONS, has_rate=True)
+
+
+def _fit_and_refine_best(sets: Sets, record: Record, theta: np.ndarray) -> Fits:
+    """A coarse fit from each start; the best of them, refined to convergence."""
+    coarse = _coarse_fits(sets, record, theta)
+    kept = keep_distinct(sets, coarse, record.weights, SURVIVORS)
+    return _refined(sets, record, kept, sets.steps(kept.theta, sets.T[:, None]))
+
+
+def _refined(sets: Sets, record: Record, kept: Fits, n: np.ndarray) -> Fits:
+    """Fits that go on to convergence, with the starts that they stand for."""
+    fits = refine_promising(sets, record, kept.theta, n, kept.exists)
+    return replace(fits, starts=kept.starts)
+
+
+def _follows_data(sets: Sets, fits: Fits, weights: np.ndarray) -> np.ndarray:
+    """Which best fits are about as near to the data as noise allows."""
+    best = best_of(sets, fits, weights).loss[:, 0]
+    return best < LARGEST_REDUCED_CHI_SQUARE * sets.freedom
+
+
+def _confirmed(
+    sets: Sets, fits: Fits, independent: Fits, weights: np.ndarray
+) -> np.ndarray:
+    """Which best fits follow the data, and were reached by two independent starts."""
+    best = best_of(sets, fits, weights).loss
+    unit = unit_of(sets, fits, weights)[:, None]
+    is_as_low = independent.loss < best + AS_LOW * unit
+    reached = np.sum(independent.starts * is_as_low, axis=1)
+    return _follows_data(sets, fits, weights) & (reached >= 2)
+
+
+def _without_aliases(sets: Sets, fits: Fits, record: Record) -> Fits:
+    """The fits without the aliases that are better than the best of the others."""
+    solver = sets.template.model.solver
+    if not sets.has_curves or not isinstance(solver, AbstractSolver):
+        return fits
+    order = np.argsort(score(sets, fits, record.weights), axis=1, kind="stable")
+    is_suspect, kept = _leaves_curves(sets, fits, record), fits.exists.copy()
+    for s in np.flatnonzero(is_suspect[np.arange(len(sets)), order[:, 0]]):
+        for row in order[s]:
+            theta = fits.theta[s, row]
+            if not is_suspect[s, row] or not turns_too_often(
+                sets.setup(int(s)), theta, solver
+            ):
+                break
+            kept[s, row] = False
+    return fits.where(kept)
+
+
+def _leaves_curves(sets: Sets, fits: Fits, record: Record) -> np.ndarray:
+    """Which trajectories are far from the curves between the times of the data."""
+    t = record.t
+    between = np.concatenate([t[:, :-1] + PLACE * np.diff(t, axis=1), t[:, -1:]], 1)
+    there = Record(between, sets.curve_at(between), record.weights)
+    found = refine(sets, there, fits.theta, fits.n, 1, exists=fits.exists)
+    with np.errstate(invalid="ignore", over="ignore"):
+        is_far = found.loss > SUSPICIOUS**2 * fits.loss
+    return np.isfinite(fits.loss) & is_far
+
+
+# Noise, and finer steps.
+
+
+def _reweighted(sets: Sets, fits: Fits, weights: np.ndarray) -> tuple[Fits, np.ndarray]:
+    """The fits with weights from their own residuals, repeated until both agree."""
+    noise = np.full_like(sets.noise, np.nan)
+    left, kept = np.arange(len(sets)), None
+    weights = weights.copy()
+    for _ in range(_NOISE_ROUNDS):
+        part = sets.take(left)
+        current = fits if kept is None else kept.sets(left)
+        best = best_of(part, current, weights[left])
+        found = part.noise_from_residuals(best.squares[:, 0])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            change = np.abs(noise[left] / found - 1)
+            goes_on = ~np.all(change < _NOISE_TOLERANCE, axis=1)
+        if not goes_on.any():
+            break
+        left, part = left[goes_on], part.take(goes_on)
+        current, found = current.sets(goes_on), found[goes_on]
+        before, noise[left] = weights[left], found
+        distinct = keep_distinct(part, current, before, _NOISE_FITS)
+        weights[left] = part.weights(found)
+        n = part.steps(distinct.theta, part.T[:, None])
+        record = Record.of(part, weights[left])
+        more = refine(part, record, distinct.theta, n, exists=distinct.exists)
+        more = replace(more, starts=distinct.starts)
+        kept = more if kept is None else kept.replace_sets(left, more)
+    assert kept is not None
+    return kept, noise
+
+
+def _with_halved_steps(
+    sets: Sets, fits: Fits, record: Record
+) -> tuple[Fits, Fits, np.ndarray]:
+    """The best fits with half the step, the best of them with ever smaller steps until
+    its estimates no longer change, and how far they moved the last time."""
+    fits = keep_distinct(sets, fits, record.weights, SURVIVORS)
+    n = 2 * sets.steps(fits.theta, sets.T[:, None])
+    finer = _refined(sets, record, fits, n)
+    scores = score(sets, finer, record.weights)
+    lowest = np.min(scores, axis=1, keepdims=True)
+    way = rise(finer.gram, finer.theta - fits.theta)
+    way = np.where(scores <= lowest + SAME_SCORE, np.nan_to_num(way, nan=1e300), np.inf)
+    row = np.argmin(way, axis=1)[:, None]
+    best, before = finer.pick(row), fits.pick(row).theta
+    moved = np.full(len(sets), np.inf)
+    left = np.flatnonzero(np.isfinite(best.loss[:, 0]))
+    while len(left):
+        own, part = best.sets(left), sets.take(left)
+        moved[left] = _distance(part, own, before[left], record.weights[left])
+        goes_on = (moved[left] >= STEP_TOLERANCE) & (2 * own.n[:, 0] <= MAX_STEPS)
+        goes_on &= ~own.is_unsettled[:, 0]
+        left, own, part = left[goes_on], own.sets(goes_on), part.take(goes_on)
+        if len(left) == 0:
+            break
+        halved = refine(part, record.take(left), own.theta, 2 * own.n)
+        exists = np.isfinite(halved.loss[:, 0])
+        left, before[left[exists]] = left[exists], own.theta[exists]
+        best = best.replace_sets(left, halved.sets(exists))
+    return finer, best, moved
+
+
+def _distance(
+    sets: Sets, best: Fits, theta: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """The distance between the best fits and `theta`, in joint standard errors."""
+    predicted = rise(best.gram[:, 0], theta[:, 0] - best.theta[:, 0])
+    unit = unit_of(sets, best, weights)
+    return np.sqrt(np.maximum(predicted, 0.0) / unit)

@@ -1,0 +1,133 @@
+"""Searches that are done together find what each finds alone, whatever else is in the
+batch."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import ddefind as dd
+from ddefind._fitting import many_searches
+from ddefind._many_fits.random import Streams
+from ddefind.paper import EXPERIMENTS
+from support.options import QUIET
+from support.repeats import mostly_slow
+
+MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
+
+
+def growth(count, size=40, noise=0.05, seed=0):
+    """Delayed logistic growth by the method of steps, solved by scipy."""
+    t, x = np.linspace(0, 12, size), [lambda s: np.full_like(s, 0.4)]
+    for k in range(12):
+        past = x[-1]
+        step = solve_ivp(
+            lambda s, v, past=past: 1.2 * v * (1 - past(np.asarray(s - 1.0)) / 2.0),
+            (k, k + 1),
+            [float(past(np.asarray(float(k))))],
+            dense_output=True,
+            rtol=1e-9,
+            atol=1e-10,
+        ).sol
+        x.append(lambda s, step=step: step(s)[0])
+    clean = np.array([x[min(int(s), 11) + 1](np.asarray(s)) for s in t])
+    random = np.random.default_rng(seed)
+    return t, clean + noise * random.normal(size=(count, size))
+
+
+def as_data(t, x):
+    return [dd.Data(t, row) for row in x]
+
+
+@pytest.fixture
+def searched(monkeypatch):
+    """How many data sets were searched together, call by call."""
+    counts, plain = [], many_searches.search
+
+    def counted(sets, starts):
+        counts.append(len(sets))
+        return plain(sets, starts)
+
+    monkeypatch.setattr(many_searches, "search", counted)
+    return counts
+
+
+def test_data_from_scipy_are_fitted(searched):
+    many = dd.fit_many(MODEL, as_data(*growth(12)), **QUIET)
+    assert sum(searched) == 12
+    truth = np.array([{"r": 1.2, "K": 2.0, "tau": 1.0}.get(n, 0.4) for n in many.names])
+    errors = many.best - truth
+    assert np.all(np.abs(errors.mean(axis=0)) < 4 * many.best.std(axis=0) / 12**0.5)
+    assert many[3].with_intervals().assessment is not None
+
+
+@pytest.mark.parametrize("name", mostly_slow(EXPERIMENTS, ("logistic",)))
+def test_the_minima_are_those_of_single_fits(name, searched):
+    experiment = EXPERIMENTS[name]
+    sets = [experiment.data(0.1, repeat, exact=True) for repeat in range(4)]
+    options = dict(parameters=experiment.bounds, **QUIET)
+    many = dd.fit_many(experiment.blank, sets, **options)
+    assert sum(searched) == 4
+    for number in (0, 3):
+        alone = dd.fit(experiment.blank, sets[number], intervals=False, **options)
+        assert many[number].steps_per_delay == alone.steps_per_delay
+        np.testing.assert_allclose(many.loss[number], alone.loss, rtol=1e-8)
+        if name != "hiv":  # Of its parameters the data determine products alone.
+            np.testing.assert_allclose(many.best[number], alone.best, rtol=1e-3)
+        assert many[number].status is many.statuses[number]
+
+
+def test_a_fit_does_not_depend_on_the_others():
+    t, x = growth(5)
+    sets = as_data(t, x)
+    whole = dd.fit_many(MODEL, sets, seed=3, **QUIET)
+    part = dd.fit_many(MODEL, sets[2:4], seed=5, **QUIET)
+    np.testing.assert_array_equal(whole.best[2:4], part.best)
+    np.testing.assert_array_equal(whole.loss[2:4], part.loss)
+    one = dd.fit_many(MODEL, sets[4], seed=7, **QUIET)
+    np.testing.assert_array_equal(whole.best[4], one.best[0])
+
+
+def test_times_gaps_and_deviations_may_differ():
+    t, x = growth(4)
+    holes = x[1].copy()
+    holes[[3, 17, 18]] = np.nan
+    sets = [dd.Data(t, x[0]), dd.Data(t, holes), dd.Data(t[:31], x[2][:31])]
+    many = dd.fit_many(MODEL, sets, **QUIET)
+    for number, data in enumerate(sets):
+        alone = dd.fit(MODEL, data, intervals=False, **QUIET)
+        np.testing.assert_allclose(many.best[number], alone.best, rtol=1e-4)
+    sd = np.linspace(0.02, 0.2, len(t))
+    known = dd.fit_many(MODEL, [dd.Data(t, each, sd=sd) for each in x], **QUIET)
+    alone = dd.fit(MODEL, dd.Data(t, x[3], sd=sd), intervals=False, **QUIET)
+    np.testing.assert_allclose(known.loss[3], alone.loss, rtol=1e-6)
+
+
+def test_what_cannot_be_searched_together_is_fitted_alone(searched):
+    t, x = growth(2, size=15)
+    many = dd.fit_many(MODEL, as_data(t, x), noise="proportional", **QUIET)
+    assert searched == [] and np.isfinite(many.loss).all()
+
+
+def test_an_unusual_search_is_done_alone(searched):
+    t, x = growth(2)
+    x[1] = np.random.default_rng(5).normal(size=len(t))  # Nothing follows this.
+    many = dd.fit_many(MODEL, as_data(t, x), **QUIET)
+    alone = dd.fit(MODEL, dd.Data(t, x[1]), seed=1, intervals=False, **QUIET)
+    assert sum(searched) == 2
+    np.testing.assert_array_equal(many.best[1], alone.best)
+
+
+def test_random_numbers_of_a_search_are_its_own():
+    seeds = np.arange(2000)
+    numbers = Streams(seeds)
+    first, second = numbers.uniform(50), numbers.normal(50)
+    np.testing.assert_array_equal(first[7], Streams(seeds[7:8]).uniform(50)[0])
+    assert abs(first.mean() - 0.5) < 4 / (12 * first.size) ** 0.5
+    assert abs(second.mean()) < 4 / second.size**0.5
+    assert abs(second.std() - 1) < 0.01
+    for pair in (
+        (first, second),
+        (first[:-1], first[1:]),
+        (first[:, 1:], first[:, :-1]),
+    ):
+        assert abs(np.corrcoef(pair[0].ravel(), pair[1].ravel())[0, 1]) < 0.015
