@@ -30,7 +30,7 @@ from .many_estimates import Searched
 from .request import FitOptions, FitTasks, SetupOf
 
 # How many data sets a thread searches at a time: their arrays take little memory then.
-_PORTION = 64
+_PORTION = 256
 
 
 def search_together(
