@@ -9,6 +9,7 @@ import time
 from . import (
     fits,
     least_squares,
+    many,
     neural,
     neural_fits,
     neural_laplace,
@@ -28,7 +29,7 @@ SECTIONS = {
     for module in (
         *(structured, text, fits, least_squares, neural),
         *(several_delays, torch, scaling, startup, xla_flag),
-        *(neural_laplace, neural_fits, torchdde),
+        *(many, neural_laplace, neural_fits, torchdde),
     )
 }
 

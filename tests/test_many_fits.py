@@ -9,7 +9,7 @@ import ddefind as dd
 from ddefind._fitting import many_searches
 from ddefind._many_fits.random import Streams
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET
+from support.options import QUIET, Options
 from support.repeats import mostly_slow
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
@@ -64,7 +64,7 @@ def test_data_from_scipy_are_fitted(searched):
 def test_the_minima_are_those_of_single_fits(name, searched):
     experiment = EXPERIMENTS[name]
     sets = [experiment.data(0.1, repeat, exact=True) for repeat in range(4)]
-    options = dict(parameters=experiment.bounds, **QUIET)
+    options: Options = dict(parameters=experiment.bounds, **QUIET)
     many = dd.fit_many(experiment.blank, sets, **options)
     assert sum(searched) == 4
     for number in (0, 3):

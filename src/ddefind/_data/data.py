@@ -17,7 +17,7 @@ from .._util.text_files import write_whole
 from .column_names import SD_SUFFIX
 from .frame_to_table import frame_table
 from .read_columns import Columns, read_measurements
-from .stack import DataStack, stack_arrays, stack_frame, stack_sets
+from .stack import DataStack, stacked
 
 
 @final
@@ -142,15 +142,9 @@ class Data:
         """Stack many data sets, for `fit_many`.
 
         - `Data.stack(t, x)`: times (N,) or (sets, N), values (sets, N) or (sets, N, k).
-        - `Data.stack(frame, id="animal")`: a set for each value of a column. Its times
-          are in the column `time`, its quantities in the other `columns`, as numbers.
-        - `Data.stack([data, ...])`: sets with the same quantities.
-        """
-        if x is not None:
-            return stack_arrays(cls, t, x, sd, names, labels)
-        if hasattr(t, "columns"):
-            return stack_frame(cls, t, id, time, columns)
-        return stack_sets(cls, t)
+        - `Data.stack(frame, id="animal")`: a set for each value of a column.
+        - `Data.stack([data, ...])`: sets with the same quantities."""
+        return stacked(cls, t, x, (sd, names, labels), (id, time, columns))
 
     @property
     def T(self) -> float:

@@ -102,6 +102,17 @@ class DataStack(Sequence["Data"]):
         return DataStack(**{**vars(self), "t": t, "x": x, "sd": sd, **changes})
 
 
+def stacked(
+    make: "Callable[..., Data]", t: Any, x: Any, of_arrays: tuple, of_frame: tuple
+) -> DataStack:
+    """The stack that the arguments of `Data.stack` describe."""
+    if x is not None:
+        return stack_arrays(make, t, x, *of_arrays)
+    if hasattr(t, "columns"):
+        return stack_frame(make, t, *of_frame)
+    return stack_sets(make, t)
+
+
 def stack_arrays(
     make: "Callable[..., Data]", t: Any, x: Any, sd: Any, names: Any, labels: Any
 ) -> DataStack:

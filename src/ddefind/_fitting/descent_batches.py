@@ -85,11 +85,11 @@ class DescentBatch:
 
     def _narrows(self, error: Exception) -> bool:
         """Make the blocks narrower if the device had too little memory for one."""
-        if "RESOURCE_EXHAUSTED" not in str(error) or self.size == 1:
+        if "RESOURCE_EXHAUSTED" not in str(error) or self.size <= 2:
             return False
         self.size = max(self.size // 2, 2)
         self.inputs.clear()
-        return self.size > 2
+        return True
 
     def _blocks(self, active: np.ndarray) -> list[np.ndarray]:
         """The fits that run, in blocks: neighbours in tau take about as many steps."""

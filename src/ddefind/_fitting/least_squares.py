@@ -40,6 +40,7 @@ from .._util import wording
 from .._util.blas_threads import one_blas_thread
 from .._util.cores import cores
 from .._util.errors import check_positive
+from .._util.host import on_host
 from .._util.progress import INTERVALS, Progress, Reporter
 from .full_names import by_full_names
 from .many_estimates import ManyEstimates
@@ -159,10 +160,12 @@ class LeastSquares(AbstractMethod):
         first compiles for all. Then the intervals of all, if these are wanted."""
 
         def alone(number: int) -> Estimate:
-            return self._search(fits.tasks[number], options, 1, None)
+            with on_host():
+                return self._search(fits.tasks[number], options, 1, None)
 
         def assessed(number: int) -> Estimate:
-            return with_intervals(fits[number], options.level)
+            with on_host():
+                return with_intervals(fits[number], options.level)
 
         jobs = [(alone, fits.missing())]
         if options.intervals:

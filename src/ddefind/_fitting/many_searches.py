@@ -25,11 +25,12 @@ from .._problem.history import Smooth
 from .._problem.parameters import parameter_vector
 from .._solve.choose_solver import AUTO
 from .._util.cores import cores
+from .._util.host import on_host
 from .many_estimates import Searched
 from .request import FitOptions, FitTasks, SetupOf
 
 # How many data sets a thread searches at a time: their arrays take little memory then.
-_PORTION = 64
+_PORTION = 256
 
 
 def search_together(
@@ -50,6 +51,10 @@ def search_together(
     portions = np.split(numbers, range(size, len(numbers), size))
 
     def one(portion: np.ndarray) -> Searched:
+        with on_host():
+            return searched(portion)
+
+    def searched(portion: np.ndarray) -> Searched:
         sets = make_sets(
             DataSets.of(tasks.stack(portion)),
             setups,
