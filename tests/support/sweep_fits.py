@@ -2,13 +2,13 @@
 
 import os
 import time
-from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import numpy as np
 
 import ddefind as dd
+from ddefind._fitting.many_tasks import FitTasks
 from ddefind._fitting.request import FitOptions, FitTask
 
 FIELDS = ("best", "first", "final", "loss", "epochs")
@@ -29,7 +29,7 @@ class Written(dd.AbstractMethod):
     def fit(self, task: FitTask, options: FitOptions) -> dd.Estimate:
         return dd.LeastSquares(starts=1).fit(task, options)
 
-    def fit_many(self, tasks: Sequence[FitTask], options: FitOptions) -> dd.FitBatch:
+    def fit_many(self, tasks: FitTasks, options: FitOptions) -> dd.FitBatch:
         for task in tasks:
             with open(self.journal, "a") as file:
                 file.write(f"{task.seed} {os.getpid()} {time.time()}\n")
