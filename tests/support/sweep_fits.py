@@ -8,8 +8,7 @@ import equinox as eqx
 import numpy as np
 
 import ddefind as dd
-from ddefind._fitting.many_tasks import FitTasks
-from ddefind._fitting.request import FitOptions, FitTask
+from ddefind._fitting.request import FitOptions, FitTask, FitTasks
 
 FIELDS = ("best", "first", "final", "loss", "epochs")
 
