@@ -90,6 +90,7 @@ def test_a_cost_at_time_zero():
     ],
     ids=["within the record", "beyond it"],
 )
+@pytest.mark.slow
 def test_jump_at_zero(models, delays):
     problems = [
         dd.Problem(model, dd.Affine(0.4, 0.6), tau, initial=1.3)

@@ -58,6 +58,7 @@ def exact(text, values, T, points):
 
 
 @pytest.mark.parametrize("lag", [0.6, 0.004])
+@pytest.mark.slow
 def test_formulas_start_values_and_switches_are_simulated(capsys, lag):
     values = {"k": 0.5, "dose": 0.2, "lag": lag}
     command = ("simulate", "-e", DOSE, *settings(values), "--points", 21)

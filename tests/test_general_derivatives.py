@@ -21,6 +21,7 @@ def check(kind, found):
 
 
 @pytest.mark.parametrize(("kind", "d"), sorted(_USUAL))
+@pytest.mark.slow
 def test_derivatives_of_random_problems(kind, d):
     check(kind, measure(Structure(kind, d), range(4)))
 

@@ -26,6 +26,7 @@ def test_the_truth_is_found_with_its_errors(kind):
 
 
 @pytest.mark.parametrize("kind", QUICK)
+@pytest.mark.slow
 def test_the_bootstrap_has_the_standard_errors(kind):
     fit = general_fit(kind)
     values = fit.bootstrap(60).values

@@ -88,6 +88,7 @@ def test_a_quantity_that_was_never_measured():
     assert "S" not in str(fit).split("noise")[1].split("\n")[0]
 
 
+@pytest.mark.slow
 def test_a_delay_beyond_the_record():
     data = logistic_data(r=0.3, tau=15.0)
     fit = dd.fit(dd.equation(LOGISTIC), data, **QUIET)

@@ -206,6 +206,7 @@ def two_delays(text, truth, start=None):
     return dd.fit(model, data, parameters=settings, **QUIET)
 
 
+@pytest.mark.slow
 def test_a_fit_says_which_delays_can_be_exchanged(tmp_path):
     """Among many starts, some end at the mirror image. It widens no interval."""
     text = "x' = -a * x(t - tau_1) - c * x(t - tau_2)"
@@ -264,6 +265,7 @@ class Product(eqx.Module):
         return self.m - self.k * y["one"] * y["two"]
 
 
+@pytest.mark.slow
 def test_exchangeable_delays_that_coincide_have_intervals(tmp_path):
     """With delays that are nearly the same, the best fit has them equal. There is no
     slope for their difference, but the profile still ends."""

@@ -85,6 +85,7 @@ def test_a_posterior_without_end_is_refused():
         fit.sample()
 
 
+@pytest.mark.slow
 def test_samples_are_arviz_data_and_agree_with_the_intervals():
     pytest.importorskip("numpyro")
     fit = decay()

@@ -7,6 +7,7 @@ FEW = ("dose", "steps and infusion")
 
 
 @pytest.mark.parametrize("name", FEW)
+@pytest.mark.slow
 def test_derivatives_of_studies(name):
     assert max(largest_error(STRUCTURES[name], seed) for seed in range(3)) < 1e-6
 

@@ -110,6 +110,7 @@ def python_problem(tau):
     return dd.Problem(rhs, dd.Constant(1.0), tau)
 
 
+@pytest.mark.slow
 def test_code_with_several_delays_is_given_again(tmp_path):
     truth = python_problem({"a": 1.1, "b": 2.3})
     fit = dd.fit(truth, noisy(truth), optimizer=NEAR)

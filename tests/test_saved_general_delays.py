@@ -96,6 +96,7 @@ def test_a_file_with_fixed_steps_for_a_general_delay_is_refused(tmp_path):
         dd.load(tmp_path / "fit.json")
 
 
+@pytest.mark.slow
 def test_a_delay_of_the_package_comes_back_with_a_model_of_it(tmp_path):
     tau = dd.GammaDelay(0.9, 2.5)
     truth = dd.Problem(dd.models.Logistic(1.2, 0.5), dd.Constant(0.5), tau)

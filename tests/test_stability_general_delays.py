@@ -229,6 +229,7 @@ def test_the_delay_itself_may_stand_in_the_equation():
 
 
 @pytest.mark.parametrize("kind", ["gamma", "neutral"])
+@pytest.mark.slow
 def test_fits_with_distributed_and_neutral_delays(kind):
     """At x = K, disturbances obey u' = -r y, or u' = -r (y + c y')."""
     fit = general_fit(kind)

@@ -91,6 +91,7 @@ def test_descent_from_a_stack(loss):
     same(stacked[3].data, alone.data)
 
 
+@pytest.mark.slow
 def test_least_squares_from_a_stack():
     model = dd.equation("x' = -k * x(t - tau)")
     stack = dd.Data.stack(CLEAN.t + 20.0, noisy(3), names="x")

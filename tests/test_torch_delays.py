@@ -134,6 +134,7 @@ def test_a_batch_is_its_trajectories_one_by_one():
     assert torch.autograd.gradcheck(lambda u: layer(TIMES, u), (u,))
 
 
+@pytest.mark.slow
 def test_delays_are_parameters_with_names():
     by_name, by_number = model(), DelayODE(ByNumber(), Past(), (0.61, 1.37))
     modules = ["rhs.r", "rhs.c", "history.b"]

@@ -160,6 +160,7 @@ def test_what_history_the_drug_saw_is_not_determined():
     assert row["standard_error"] is None and row["low_is_bound"]
 
 
+@pytest.mark.slow
 def test_a_plateau_is_open_even_where_noise_lifts_it():
     """Beyond 95% by chance is no limit, where the data do not depend on the value."""
     experiment = EXPERIMENTS["cheyne"]

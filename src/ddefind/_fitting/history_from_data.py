@@ -13,7 +13,8 @@ from .._util import wording
 from .._util.progress import Progress, Reporter
 from .choose_history import KINDS, choose_history
 from .full_names import by_full_names
-from .least_squares import LeastSquares, with_intervals
+from .intervals import with_intervals
+from .least_squares import LeastSquares
 from .measured_past import fit_after_past
 from .method import AbstractMethod
 from .request import FitOptions

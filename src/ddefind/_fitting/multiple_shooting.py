@@ -27,7 +27,8 @@ from .._shooting import shooting
 from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult
 from .._util import wording
 from .._util.progress import INTERVALS, Progress, Reporter
-from .least_squares import LeastSquares, with_intervals
+from .intervals import with_intervals
+from .least_squares import LeastSquares
 from .many_estimates import batch_of
 from .method import AbstractMethod
 from .request import FitOptions, FitTask, FitTasks

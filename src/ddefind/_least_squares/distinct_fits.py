@@ -58,14 +58,14 @@ def keep_distinct(setup: FitSetup, fits: RefinedFits, most: int) -> RefinedFits:
     for row in order:
         if len(kept) == most or (kept and not np.isfinite(fits.loss[row])):
             break
-        if not any(_is_same_place(setup, fits, place)[row] for place in kept):
+        if not any(is_same_place(setup, fits, place)[row] for place in kept):
             kept.append(int(row))
-    same = [_is_same_place(setup, fits, row) for row in kept]
+    same = [is_same_place(setup, fits, row) for row in kept]
     starts = np.array([int(fits.starts[rows].sum()) for rows in same])
     return replace(fits.take(kept), starts=starts)
 
 
-def _is_same_place(setup: FitSetup, fits: RefinedFits, place: int) -> np.ndarray:
+def is_same_place(setup: FitSetup, fits: RefinedFits, place: int) -> np.ndarray:
     """For each fit, whether its values agree with those of fit `place` to 0.1% or,
     beside networks, its named values to a standard error of that fit."""
     moved = np.abs(fits.theta - fits.theta[place])

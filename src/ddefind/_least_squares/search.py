@@ -17,7 +17,13 @@ import numpy as np
 from .._data.smoothing import rough_noise
 from .._loss.path_costs import Points
 from .batches import RefinedFits, refine, refine_promising
-from .distinct_fits import Minimum, distance, distinct_minima, keep_distinct
+from .distinct_fits import (
+    Minimum,
+    distance,
+    distinct_minima,
+    is_same_place,
+    keep_distinct,
+)
 from .explore import FIRST_LOOK, SECOND_LOOK, explore
 from .explore_networks import explore_networks
 from .kinks import settle
@@ -245,7 +251,8 @@ def _halve_steps(
     # Of fits that end at the same place the one that moved least moved for no other
     # reason than the steps.
     scores = score(setup, finer)
-    tied = np.flatnonzero(scores <= np.min(scores) + SAME_SCORE)
+    same = is_same_place(setup, finer, int(np.argmin(scores)))
+    tied = np.flatnonzero(same & (scores <= np.min(scores) + SAME_SCORE))
     ways = [distance(setup, finer.take([i]), fits.theta[i]) for i in tied]
     row = int(tied[np.argmin(ways)])
     best, before, moved = finer.take([row]), fits.theta[row], np.inf

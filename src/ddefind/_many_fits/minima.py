@@ -68,19 +68,19 @@ def keep_distinct(sets: Sets, fits: Fits, weights: np.ndarray, most: int) -> Fit
         place = fits.theta[:, row]
         kept = fits.pick(rows).theta
         is_kept = np.arange(most) < count[:, None]
-        is_known = np.any(_is_same_place(kept, place) & is_kept, axis=1)
+        is_known = np.any(is_same_place(kept, place) & is_kept, axis=1)
         is_new = ~is_known & (count < most) & (finite[:, row] | (count == 0))
         rows[all_sets[is_new], count[is_new]] = row
         count += is_new
     kept, starts = fits.pick(rows), np.zeros_like(rows)
     for index in range(most):
-        same = _is_same_place(fits.theta, kept.theta[:, index])
+        same = is_same_place(fits.theta, kept.theta[:, index])
         starts[:, index] = np.sum(fits.starts * same, axis=1)
     kept = replace(kept, starts=starts)
     return kept.where((np.arange(most) < count[:, None]) & kept.exists)
 
 
-def _is_same_place(theta: np.ndarray, place: np.ndarray) -> np.ndarray:
+def is_same_place(theta: np.ndarray, place: np.ndarray) -> np.ndarray:
     """For each row of `theta`, whether it agrees with the `place` to 0.1%."""
     place = place[:, None]
     return np.all(np.abs(theta - place) <= 1e-3 * np.abs(place) + 1e-12, axis=2)

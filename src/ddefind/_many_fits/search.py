@@ -28,6 +28,7 @@ from .minima import (
     Minima,
     best_of,
     distinct_minima,
+    is_same_place,
     keep_distinct,
     rise,
     score,
@@ -268,7 +269,9 @@ def _with_halved_steps(
     scores = score(sets, finer, record.weights)
     lowest = np.min(scores, axis=1, keepdims=True)
     way = rise(finer.gram, finer.theta - fits.theta)
-    way = np.where(scores <= lowest + SAME_SCORE, np.nan_to_num(way, nan=1e300), np.inf)
+    place = finer.pick(np.argmin(scores, axis=1)[:, None]).theta[:, 0]
+    tied = is_same_place(finer.theta, place) & (scores <= lowest + SAME_SCORE)
+    way = np.where(tied, np.nan_to_num(way, nan=1e300), np.inf)
     row = np.argmin(way, axis=1)[:, None]
     best, before = finer.pick(row), fits.pick(row).theta
     moved = np.full(len(sets), np.inf)
