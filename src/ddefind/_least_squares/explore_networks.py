@@ -56,6 +56,8 @@ def explore_networks(
         theta = _starts(setup, starts, points, noise, random)
         found = refine(setup, theta, points, setup.steps(theta), _FREE_EVALUATIONS)
         kept = keep_distinct(setup, found, _SURVIVORS)
+        # What Ctrl-C leaves while these are refined.
+        yield kept if fits is None else fits.join(kept), count + len(theta)
         more = refine_promising(setup, kept.theta, points, setup.steps(kept.theta))
         more = replace(more, starts=kept.starts)
         fits, count = more if fits is None else fits.join(more), count + len(theta)
