@@ -63,12 +63,22 @@ def test_families_and_formulas_stand_for_each_delay():
         ("polynomial(9)", "the degree must be from 0 to 5"),
         ([], "must be a text such as 'polynomial(2)'"),
         ([3], "one item is 3"),
+        ("hil", "has no state in it. Did you mean 'hill'?"),
     ],
 )
 def test_candidates_that_cannot_be_are_refused(given, said):
     with pytest.raises((TypeError, ValueError)) as caught:
         read_terms(given, ("x",), 1)
     assert said in str(caught.value)
+
+
+def test_questions_that_cannot_be_are_refused():
+    t = np.linspace(0, 10, 40)
+    data = dd.Data(t, 1 + np.sin(t), names=["x"])
+    with pytest.raises(ValueError, match="needs a delay, but `delays` is 0"):
+        dd.discover(data, ["x", "x(t - tau)"], delays=0)
+    with pytest.raises(ValueError, match="cannot contain a network, as NN"):
+        dd.discover(data, "x", known="x' = NN(x)")
 
 
 def test_columns_of_one_term_exclude_each_other():

@@ -205,6 +205,13 @@ def test_a_fit_with_many_weights_is_by_least_squares(data):
     assert 0.7 < found.noise["x"] / NOISE < 1.4
 
 
+def test_too_few_values_for_a_network_are_refused():
+    model = dd.equation("x' = NN(x(t - tau)) - g * x")
+    few = dd.Data([0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 1.5, 1.0, 1.2])
+    with pytest.raises(ValueError, match="5 measured values are too few to learn a"):
+        dd.fit(model, few, progress=False)
+
+
 def test_the_problem_itself_is_one_of_the_starts(fit, data):
     """So that a fit that was good is not lost when it is fitted again."""
     problem = fit.problem

@@ -193,6 +193,12 @@ def test_a_folder_that_cannot_be_made(tmp_path, data, method):
             sweep(folder, data, method)
 
 
+@pytest.mark.parametrize("folder", ["", 3])
+def test_a_folder_that_is_no_path(folder, data, method):
+    with pytest.raises(ValueError, match="`folder` must be the path of the folder"):
+        sweep(folder, data, method)
+
+
 def test_one_sweep_at_a_time(tmp_path, data, method):
     def second(now):
         with pytest.raises(dd.ResultError, match="another sweep is at work"):

@@ -123,12 +123,17 @@ def _sweep(
 ) -> int:
     """Make the fits of all groups, and return the exit code."""
     from .._sweeps.folder import locked_folder
+    from .._sweeps.manifest import NAME as MANIFEST
     from .sweep_fits import fit_group, table_rows
 
     rows: list[dict[str, Any]] = []
     is_doubtful = False
     with ExitStack() as stack:
         stack.enter_context(locked_folder(out))
+        if (out / MANIFEST).exists():
+            raise OptionError(
+                f"`--out`: {out} holds fits of `dd.fit_many`. Choose another folder."
+            )
         plan = {group.name: len(table.files) for group in table.groups}
         (out / PLAN).write_text(json.dumps(plan, indent=1) + "\n")
         executor, where = stack.enter_context(_workers(workers, scheduler))

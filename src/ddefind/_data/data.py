@@ -14,6 +14,7 @@ import numpy as np
 from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .._util.text_files import write_whole
+from .check_values import check_values
 from .column_names import SD_SUFFIX
 from .frame_to_table import frame_table
 from .read_columns import Columns, read_measurements
@@ -84,7 +85,7 @@ class Data:
                 f"but has shape {x.shape}."
             )
         _check_times(t)
-        _check_values(x)
+        check_values(x)
         order = np.argsort(t, kind="stable")
         has_given_names = names is not None
         names = _names(names, x.shape[1])
@@ -313,17 +314,6 @@ def _check_times(t: np.ndarray) -> None:
             f"Times must not be before 0, where the history ends, but the first is "
             f"{t.min():g}. Shift them: `t - t.min()`."
         )
-
-
-def _check_values(x: np.ndarray) -> None:
-    if np.any(np.isinf(x)):
-        row, column = np.argwhere(np.isinf(x))[0]
-        raise DataError(
-            f"`x` must be finite or NaN (not measured), but x[{row}, {column}] is "
-            f"{x[row, column]}."
-        )
-    if not np.any(np.isfinite(x)):
-        raise DataError("`x` holds no measurement: all values are NaN.")
 
 
 def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:

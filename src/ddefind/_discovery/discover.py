@@ -225,6 +225,8 @@ def _question(
             f"be positive, in this order, and shorter than the record of {data.T:.6g}."
         )
     read = read_terms(terms, states, max(delays, 1))
+    if delays == 0:
+        _check_no_delay([terms] if isinstance(terms, str) else terms)
     parts = read_known(known, states)
     names = {name for term in read for name in term.parameters}
     unknown = set(settings) - names - {"tau", *delay_names(delays)}
@@ -235,6 +237,17 @@ def _question(
             f"{', '.join(sorted(names | {'tau'}))}."
         )
     return Question(states, data, records, terms, parts, settings, (low, high))
+
+
+def _check_no_delay(terms: Sequence[str]) -> None:
+    """Refuse a formula that needs a delay where none is sought. Libraries do without
+    their delayed terms."""
+    for item in terms:
+        if re.search(r"\btau\b", item):
+            raise ValueError(
+                f"The term {quoted(item)} needs a delay, but {wording.MOST_DELAYS} "
+                "is 0."
+            )
 
 
 def _fit(

@@ -167,9 +167,14 @@ def read_known(given: str | None, states: Sequence[str]) -> dict[str, str]:
             )
         parts[state] = right.strip()
     try:
-        equation("; ".join(f"{s}' = {parts.get(s, '0')}" for s in states))
+        model = equation("; ".join(f"{s}' = {parts.get(s, '0')}" for s in states))
     except EquationError as error:
         raise ValueError(f"{wording.KNOWN_PARTS} cannot be read. {error}") from None
+    if model.network_names:
+        raise ValueError(
+            f"{wording.KNOWN_PARTS} cannot contain a network, as "
+            f"{model.network_names[0]}: what is not known is sought among the terms."
+        )
     return parts
 
 

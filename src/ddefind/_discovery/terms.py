@@ -13,7 +13,7 @@ from typing import Any, final
 from .._equation.equation import equation
 from .._equation.expression import Delayed, Name, formula_text, walk
 from .._equation.tokens import EquationError
-from .._util.errors import quoted, shown
+from .._util.errors import did_you_mean, quoted, shown
 
 _POLYNOMIAL = re.compile(r"polynomial\(\s*(\d+)\s*\)")
 # The families, each a list of formulas of a state or delayed state {y}. The parameters
@@ -89,6 +89,11 @@ def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
         yield item
 
 
+def _names_in(formula: Any) -> set[str]:
+    """The names that a formula contains."""
+    return {part.name for part in walk(formula) if isinstance(part, Name)}
+
+
 def _monomial(factors: list[str]) -> str:
     """A product, with powers for repeated factors: `x^2 * x(t - tau)`."""
     powers = [(factor, factors.count(factor)) for factor in dict.fromkeys(factors)]
@@ -126,5 +131,10 @@ def _read_term(
         if any(formula_text(part.delay) == tau for part in read)
     )
     own = model.lines.parameters - set(delays)
+    if own and not read and not _names_in(line.formula) & set(states):
+        known = [*states, "polynomial(2)", *_FAMILIES]
+        raise ValueError(
+            f"The term {quoted(item)} has no state in it.{did_you_mean(item, known)}"
+        )
     names = tuple(name for name in model.names if name in own)
     return Term(formula_text(line.formula), names, used)

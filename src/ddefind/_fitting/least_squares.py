@@ -51,6 +51,8 @@ _STEPS_PER_DELAY = 10
 _BENDS = ("history.c", "history.length")
 # How many minima of a fit with an affine history are starts of one with a smooth one.
 _MOST_MINIMA = 8
+# A network needs so many measured values more than there are parameters beside it.
+_LEAST_BESIDE = 10
 # What is said while a search has not come near the data.
 _GOES_ON = (
     "No fit has come near the data yet: the search goes on, with more starts. Bounds "
@@ -203,6 +205,7 @@ class LeastSquares(AbstractMethod):
         setup, problem = setup_with(default_solver(task.problem, options.solver))
 
         check_guess(setup)
+        _check_enough_for_networks(setup)
 
         def after_phase(phase: str, fits: RefinedFits) -> None:
             if report is not None:
@@ -262,6 +265,16 @@ class LeastSquares(AbstractMethod):
         problem = eqx.tree_at(lambda p: p.history, task.problem, line)
         simple = replace(task, problem=problem, starts={})
         return self._search(simple, replace(options, parameters=kept), workers, None)
+
+
+def _check_enough_for_networks(setup: FitSetup) -> None:
+    """Refuse to learn a network from fewer values than tell anything of a function."""
+    least = int(np.sum(~setup.is_weight)) + _LEAST_BESIDE
+    if setup.has_networks and setup.count < least:
+        raise ValueError(
+            f"{setup.count} measured values are too few to learn a network and "
+            f"{least - _LEAST_BESIDE} parameters: at least {least} are needed."
+        )
 
 
 def _with_starts_of(found: SearchResult, first: SearchResult) -> SearchResult:

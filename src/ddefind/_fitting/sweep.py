@@ -24,7 +24,7 @@ from .._sweeps.packing import packed
 from .._sweeps.schedule import Schedule, submitted
 from .._sweeps.worker import run_here, run_packed
 from .._util import wording
-from .._util.errors import ResultError
+from .._util.errors import ResultError, shown
 from .._util.progress import Reporter
 from .fit_records import FitChunk, NumberedTask, batch_of_records, failure, quiet
 from .method import AbstractMethod
@@ -71,6 +71,12 @@ class SweepOptions:
         """These options, and all others."""
         own = {field.name for field in fields(cls)}
         sweep = cls(**{name: keywords[name] for name in own & set(keywords)})
+        is_path = isinstance(sweep.folder, str | os.PathLike) and str(sweep.folder)
+        if sweep.folder is not None and not is_path:
+            raise ValueError(
+                "`folder` must be the path of the folder in which the fits are kept, "
+                f"but got {shown(sweep.folder)}."
+            )
         if sweep.retry_failed and sweep.folder is None:
             raise ValueError("`retry_failed` needs the `folder` of an earlier sweep.")
         return sweep, {n: each for n, each in keywords.items() if n not in own}

@@ -1,0 +1,27 @@
+"""What measured values must be, so that a fit can calculate with them."""
+
+import numpy as np
+
+from .._util.errors import DataError
+
+# The square of a value, summed, must neither overflow nor vanish.
+_LARGEST = 1e100
+
+
+def check_values(x: np.ndarray) -> None:
+    """Refuse values that are infinite, all missing, or of a size whose squares are not
+    numbers of a computer."""
+    if np.any(np.isinf(x)):
+        row, column = np.argwhere(np.isinf(x))[0]
+        raise DataError(
+            f"`x` must be finite or NaN (not measured), but x[{row}, {column}] is "
+            f"{x[row, column]}."
+        )
+    if not np.any(np.isfinite(x)):
+        raise DataError("`x` holds no measurement: all values are NaN.")
+    largest = float(np.nanmax(np.abs(x)))
+    if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
+        raise DataError(
+            f"The largest value of `x` is {largest:.3g}: a computer cannot calculate "
+            "with its square. Give `x` in other units."
+        )
