@@ -101,8 +101,6 @@ BAD = {
     "cube": (([0.0, 1.0], np.ones((2, 1, 1))), r"has shape \(2, 1, 1\)"),
     "table of times": (([[0.0, 1.0]], [1.0]), "`t` must be a vector"),
     "infinite data": (([0.0, 1.0], [1.0, -np.inf]), r"x\[1, 0\] is -inf"),
-    "huge data": (([0.0, 1.0], [1.0, 1e200]), "`x` is 1e\\+200: a computer cannot"),
-    "tiny data": (([0.0, 1.0], [0.0, 1e-200]), "`x` is 1e-200: a computer cannot"),
     "nothing measured": (
         ([0.0, 1.0], [[np.nan, np.nan], [np.nan, np.nan]]),
         "`x` holds no measurement",

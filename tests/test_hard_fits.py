@@ -187,3 +187,10 @@ def test_nothing_goes_on_from_a_failed_fit():
     with pytest.raises(ValueError, match="There is no fit"):
         dd.compare({"good": good, "bad": bad})
     assert bad.noise == {} and verdict_of(bad)["r"] == "not determined"
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_values_whose_squares_are_no_numbers_are_refused(size):
+    data = dd.Data([0.0, 1.0, 2.0], [size, 0.0, size])
+    with pytest.raises(ValueError, match="a computer cannot calculate with its square"):
+        dd.fit(dd.equation("x' = -k * x(t - tau)"), data, progress=False)

@@ -9,8 +9,7 @@ _LARGEST = 1e100
 
 
 def check_values(x: np.ndarray) -> None:
-    """Refuse values that are infinite, all missing, or of a size whose squares are not
-    numbers of a computer."""
+    """Refuse values that are infinite or all missing."""
     if np.any(np.isinf(x)):
         row, column = np.argwhere(np.isinf(x))[0]
         raise DataError(
@@ -19,6 +18,10 @@ def check_values(x: np.ndarray) -> None:
         )
     if not np.any(np.isfinite(x)):
         raise DataError("`x` holds no measurement: all values are NaN.")
+
+
+def check_sizes(x: np.ndarray) -> None:
+    """Refuse values to fit whose squares are not numbers of a computer."""
     largest = float(np.nanmax(np.abs(x)))
     if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
         raise DataError(

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from .._adaptive.methods import AbstractAdaptive
+from .._data.check_values import check_sizes
 from .._data.data import Data
 from .._problem.coverage import check_inputs_known
 from .._problem.doses import check_dose_times
@@ -363,3 +364,4 @@ def check_problem_and_data(problem: Any, data: Any) -> None:
     """Check a problem, and data that it shall be compared with."""
     check_problem(problem)
     check_data(data, problem.observed)
+    check_sizes(data.x)
