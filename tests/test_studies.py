@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from studies import fit_quality, interval_coverage, mid_cycle, process_noise
+from studies.networks import __main__ as networks
 from studies.page_tables import read_results, read_table
 from studies.search_quality import __main__ as search_quality, models
 
@@ -94,3 +95,10 @@ def test_intervals_cover_without_start_values(model):
             assert row["inside"] >= 0.88 and row["determined"] >= 0.95
         else:
             assert row["inside"] >= 0.86
+
+
+def test_the_page_of_networks_has_the_table_that_was_measured():
+    results = networks.read(networks.FILE)
+    assert read_table(networks.PAGE, networks.NAME) == networks.table(results)
+    for each in results:
+        assert "failed" in each or 0.7 < each["residual"] < 1.3

@@ -1,5 +1,7 @@
 """What measured values must be, so that a fit can calculate with them."""
 
+from typing import Any
+
 import numpy as np
 
 from .._util.errors import DataError
@@ -28,3 +30,14 @@ def check_sizes(x: np.ndarray) -> None:
             f"The largest value of `x` is {largest:.3g}: a computer cannot calculate "
             "with its square. Give `x` in other units."
         )
+
+
+def numbers(name: str, value: Any) -> np.ndarray:
+    """Return the argument `name` as an array of float64."""
+    try:
+        return np.array(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`{name}` must be an array of numbers, but got {type(value).__name__}: "
+            f"{error}"
+        ) from None

@@ -14,7 +14,7 @@ import numpy as np
 from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .._util.text_files import write_whole
-from .check_values import check_values
+from .check_values import check_values, numbers
 from .column_names import SD_SUFFIX
 from .frame_to_table import frame_table
 from .read_columns import Columns, read_measurements
@@ -74,7 +74,7 @@ class Data:
         axis_labels: Sequence[str] | None = None,
         below: Any = None,
     ):
-        t, x = _numbers("t", t), _numbers("x", x)
+        t, x = numbers("t", t), numbers("x", x)
         if t.ndim != 1:
             raise DataError(f"`t` must be a vector of times, but has shape {t.shape}.")
         if x.ndim == 1:
@@ -290,17 +290,6 @@ class Data:
             return times, total / count
 
 
-def _numbers(name: str, value: Any) -> np.ndarray:
-    """Return the argument `name` as an array of float64."""
-    try:
-        return np.array(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"`{name}` must be an array of numbers, but got {type(value).__name__}: "
-            f"{error}"
-        ) from None
-
-
 def _check_times(t: np.ndarray) -> None:
     if not np.all(np.isfinite(t)):
         index = int(np.flatnonzero(~np.isfinite(t))[0])
@@ -318,7 +307,7 @@ def _check_times(t: np.ndarray) -> None:
 
 def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:
     """Return the standard deviations as an array of the shape of `x`."""
-    sd = _numbers("sd", sd)
+    sd = numbers("sd", sd)
     if sd.shape == (len(x),) and x.shape[1] == 1:
         sd = sd[:, None]
     try:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final, overload
 import numpy as np
 
 from .._util.errors import DataError, did_you_mean, quoted, shown
+from .check_values import numbers
 
 if TYPE_CHECKING:
     from .data import Data
@@ -117,7 +118,7 @@ def stack_arrays(
     make: "Callable[..., Data]", t: Any, x: Any, sd: Any, names: Any, labels: Any
 ) -> DataStack:
     """A stack of arrays: times [N] or [sets, N], values [sets, N] or [sets, N, k]."""
-    t, x = _numbers("t", t), _numbers("x", x)
+    t, x = numbers("t", t), numbers("x", x)
     x = x[..., None] if x.ndim == 2 else x
     if x.ndim != 3 or len(x) == 0 or t.shape not in (x.shape[1:2], x.shape[:2]):
         raise DataError(
@@ -125,7 +126,7 @@ def stack_arrays(
             f"or (sets, N), but `x` has {x.shape} and `t` {t.shape}."
         )
     if sd is not None:
-        sd = _numbers("sd", sd)
+        sd = numbers("sd", sd)
         sd = sd[..., None] if sd.shape == x.shape[:2] else sd
         try:
             sd = np.broadcast_to(sd, x.shape)
@@ -212,8 +213,8 @@ def stack_frame(
     order = np.lexsort((np.arange(len(number)), rank[number]))
     lengths = counts[np.argsort(first)]
     cuts = np.cumsum(lengths)[:-1]
-    t = _numbers(time, frame[time])[order]
-    x = np.stack([_numbers(name, frame[name]) for name in names], axis=1)[order]
+    t = numbers(time, frame[time])[order]
+    x = np.stack([numbers(name, frame[name]) for name in names], axis=1)[order]
     labels = tuple(map(str, ids[np.argsort(first)].tolist()))
     return _checked(
         make,
@@ -282,13 +283,3 @@ def _checked(make, t, x, sd, lengths, names, labels) -> DataStack:
     assert one is not None
     has_names = names is not None
     return DataStack(t, x, sd, lengths, one.names, has_names, labels, make)
-
-
-def _numbers(name: str, value: Any) -> np.ndarray:
-    try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"`{name}` must be an array of numbers, but got {type(value).__name__}: "
-            f"{error}"
-        ) from None
