@@ -1,4 +1,4 @@
-"""The compiled descent of many fits, run in blocks on all cores."""
+"""The compiled descent of many fits, run in blocks on all cores, or on a GPU."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._data.stack import DataStack
+from .._gpu.device import LEAST_FOR_GPU, has_gpu
+from .._gpu.jaxpr import UntranslatedError
+from .._solve.grid import Grid
 from .._util.cores import cores
 from .._util.progress import Reporter
 from . import epochs
 from .descent_grids import AbstractGrids
+from .descent_on_gpu import advance_on_gpu
 from .descent_targets import stacked_targets
 from .epochs import Descent, EpochLog, State, begin, run
 
@@ -24,6 +28,9 @@ _BLOCK = 64
 # The most epochs of one call of the program, and the seconds that a call should take,
 # so that the progress bar moves and Ctrl-C is noticed.
 _MOST_EPOCHS, _CALL_SECONDS = 1000, 0.3
+# The epochs of the first call, and on a GPU, where each call moves all data; and the
+# most epochs times fits of a call there.
+_FIRST, _FIRST_ON_GPU, _MOST_ON_GPU = 10, 125, 10**8
 
 
 @final
@@ -43,9 +50,9 @@ class DescentBatch:
         self.targets = stacked_targets(descent.loss, stack, z.shape[1])
         self.T = np.broadcast_to(stack.T, z.shape[1])
         self.keeps_paths = keep_paths and len(z) <= _MOST_IN_A_PATH
-        in_lanes = descent.optimizer.elementwise and grids.side_by_side
-        self.size, self.workers, most = _block_size(in_lanes, z.shape[1])
-        self.rows = max(16, min(descent.epochs + 1, _MOST_EPOCHS, most // self.size))
+        self.in_lanes = descent.optimizer.elementwise and grids.side_by_side
+        is_many = self.in_lanes and z.shape[1] >= LEAST_FOR_GPU
+        self._run_on(is_many and not self.keeps_paths and has_gpu())
         self.inputs: dict[bytes, tuple] = {}
         self.logs: list[tuple[np.ndarray, EpochLog]] = []
         if self.size > 1:
@@ -54,24 +61,36 @@ class DescentBatch:
             columns = [begin(descent, jnp.asarray(column)) for column in z.T]
             self.state = jax.tree.map(lambda *a: np.stack(a, axis=-1), *columns)
 
+    def _run_on(self, gpu: bool) -> None:
+        """Run with kernels of our own, or with JAX: how many fits in a block, how many
+        blocks at a time, and how many epochs in a call."""
+        self.on_gpu, fits = gpu, len(self.T)
+        self.size, self.workers, most = _block_size(self.in_lanes, fits)
+        if gpu:
+            self.size, most = fits, _MOST_ON_GPU
+        epochs = min(self.descent.epochs + 1, _MOST_EPOCHS)
+        self.rows = max(16, min(epochs, most // self.size))
+
     def active(self) -> np.ndarray:
         return np.flatnonzero(self.state.status == epochs.RUNNING)
 
     def run(self, reporter: Reporter) -> None:
-        epochs_in_a_call, overflow = 10, False
+        epochs_in_a_call, overflow = _FIRST_ON_GPU if self.on_gpu else _FIRST, False
         try:
             with ThreadPoolExecutor(self.workers) as pool:
                 while len(active := self.active()):
                     began = time.perf_counter()
                     blocks = self._blocks(active)
                     self.grids.reserve(active, overflow)
-                    stop = int(self.state.epoch[active].min()) + epochs_in_a_call
+                    stop = self._stop(active, epochs_in_a_call)
                     overflow = False
                     done = pool.map(self._advance, blocks, [stop] * len(blocks))
                     try:
                         for block, (*result, is_full) in zip(blocks, done):
                             self._store(block, *result)
-                            overflow |= bool(is_full)
+                            overflow |= bool(np.any(is_full))
+                    except UntranslatedError:
+                        self._run_on(gpu=False)
                     except jax.errors.JaxRuntimeError as error:
                         if not self._narrows(error):
                             raise
@@ -83,6 +102,12 @@ class DescentBatch:
         except KeyboardInterrupt:
             pass  # Fits that still run get the status `interrupted`.
 
+    def _stop(self, active: np.ndarray, epochs_in_a_call: int) -> int:
+        """The epoch at which the next call stops: the end if it is near."""
+        stop = int(self.state.epoch[active].min()) + epochs_in_a_call
+        end = self.descent.epochs + 1
+        return end if end - stop < epochs_in_a_call // 4 else stop
+
     def _narrows(self, error: Exception) -> bool:
         """Make the blocks narrower if the device had too little memory for one."""
         if "RESOURCE_EXHAUSTED" not in str(error) or self.size <= 2:
@@ -93,7 +118,7 @@ class DescentBatch:
 
     def _blocks(self, active: np.ndarray) -> list[np.ndarray]:
         """The fits that run, in blocks: neighbours in tau take about as many steps."""
-        if len(active) > self.size:
+        if len(active) > self.size or self.on_gpu:
             delays = self.grids.longest[active]
             active = active[np.argsort(delays, kind="stable")]
         return np.split(active, range(self.size, len(active), self.size))
@@ -102,6 +127,10 @@ class DescentBatch:
         """Run the program of one block. The last block is filled up with copies that
         have ended."""
         grid = self.grids.grid(block)
+        if self.on_gpu:
+            assert isinstance(grid, Grid)
+            everything = self.descent, self.state, self.targets, self.T
+            return advance_on_gpu(*everything, block, stop, grid, self.rows)
         fill = np.resize(block, self.size)
         state = jax.tree.map(lambda a: a[..., fill], self.state)
         rest = np.arange(self.size) >= len(block)
@@ -140,7 +169,7 @@ class DescentBatch:
         for whole, part in zip(jax.tree.leaves(self.state), jax.tree.leaves(state)):
             whole[..., block] = part[..., :width]
         self.grids.movers[:, block] = np.atleast_2d(movers)[:, :width]
-        rows = int(count.ravel()[0])
+        rows = int(np.max(count))
         self.logs.append((block, jax.tree.map(lambda a: a[:rows], log)))
 
     def log(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:

@@ -7,6 +7,7 @@ whose search took an unusual way are fitted alone, and so are all of a kind that
 
 from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,8 @@ import jax
 import numpy as np
 
 from .._data.stack import DataStack
+from .._gpu.device import LEAST_FOR_GPU, has_gpu
+from .._gpu.jaxpr import UntranslatedError
 from .._least_squares.setup import FitSetup
 from .._many_fits.minima import rounding
 from .._many_fits.search import Found, search
@@ -29,8 +32,9 @@ from .._util.host import on_host
 from .many_estimates import Searched
 from .request import FitOptions, FitTasks, SetupOf
 
-# How many data sets a thread searches at a time: their arrays take little memory then.
-_PORTION = 256
+# How many data sets a thread searches at a time: few enough that their arrays take
+# little memory, and on a GPU enough to keep its processors busy.
+_PORTION, _ON_GPU = 256, 4096
 
 
 def search_together(
@@ -47,20 +51,25 @@ def search_together(
     numbers = np.flatnonzero(able[kind])
     if len(numbers) == 0:
         return
-    size = min(_PORTION, -(-len(numbers) // cores()))
+    on_gpu = len(numbers) >= LEAST_FOR_GPU and has_gpu()
+    size = _ON_GPU if on_gpu else min(_PORTION, -(-len(numbers) // cores()))
     portions = np.split(numbers, range(size, len(numbers), size))
 
     def one(portion: np.ndarray) -> Searched:
         with on_host():
-            return searched(portion)
+            if on_gpu:
+                with suppress(UntranslatedError):
+                    return searched(portion, True)
+            return searched(portion, False)
 
-    def searched(portion: np.ndarray) -> Searched:
+    def searched(portion: np.ndarray, on_gpu: bool) -> Searched:
         sets = make_sets(
             DataSets.of(tasks.stack(portion)),
             setups,
             kind[portion],
             tasks.seed + portion,
             lambda row: setup_of(tasks[int(portion[row])])[0],
+            on_gpu,
         )
         found = search(sets, starts)
         usual = found.is_usual

@@ -118,12 +118,12 @@ def match_block(
     """Match several starts, one after the other in one compiled program. Arrays have a
     first axis over the starts, but for those of the `priors`."""
     return lax.map(
-        lambda each: _match(model, each[0], each[1], each[2], priors),
+        lambda each: match_one(model, each[0], each[1], each[2], priors),
         (theta, box, targets),
     )
 
 
-def _match(
+def match_one(
     model: LeastSquaresModel,
     theta: jax.Array,
     box: Box,

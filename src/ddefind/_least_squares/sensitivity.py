@@ -173,7 +173,8 @@ class Extended(AbstractSensitivity):
         # d position / d tau = - position / tau.
         of_log_tau = self.push(lambda p: jnp.log(self.tau(p))[None])[0, 1:]
         slope = hermite_slope(u, left, right, _STEP_SIZE)[:, :1]
-        x = x.at[:, 1:].add(-position * slope * of_log_tau)
+        derivatives = x[:, 1:] - position * slope * of_log_tau
+        x = jnp.concatenate([x[:, :1], derivatives], axis=1)
         return self.push(lambda p, x: self.system.observe(p.observe, x, t), x)
 
     def visit(self, points, rows, memory, add, total):

@@ -1,13 +1,11 @@
 """Levenberg-Marquardt from many starts of many data sets.
 
 This is `batches.py` for many data sets. The starts of all of them are put one behind
-the other and cut into blocks of a fixed size. A fit does not depend on the others of
-its block, so that its result is the same whatever else is fitted."""
+the other, and each is a row of `rows.py`."""
 
 from dataclasses import dataclass
 from typing import Any, final
 
-import jax
 import numpy as np
 
 from .._least_squares.batches import (
@@ -18,14 +16,13 @@ from .._least_squares.batches import (
     SHRINKAGE,
     capacity_for,
 )
-from .._least_squares.fit_block import StartTask, fit_block
-from .._least_squares.levenberg_marquardt import LIMIT, Box
+from .._least_squares.fit_block import StartTask, fit_one
+from .._least_squares.levenberg_marquardt import LIMIT, Box, MinimiserResult
+from .._least_squares.normal_equations import LeastSquaresModel
 from .._loss.path_costs import Points
 from .fits import Fits
+from .rows import run_rows
 from .sets import Sets
-
-# The number of fits that one call of the compiled program runs, one after the other.
-BLOCK = 128
 
 
 @final
@@ -76,7 +73,6 @@ def refine(
         np.array(n[rows]),
         np.zeros((len(chosen), sets.p), bool) if held is None else held[rows],
     )
-    found = _refined(sets, record, flat, limit, has_rate)
     p, k = sets.p, record.x.shape[2]
     fits = Fits(
         np.array(theta, float),
@@ -87,6 +83,9 @@ def refine(
         np.array(n),
         np.zeros(shape, int),
     )
+    if len(chosen) == 0:
+        return fits
+    found = _refined(sets, record, flat, limit, has_rate)
     for array, new in zip(vars(fits).values(), vars(found).values()):
         array[rows] = new
     return fits
@@ -163,34 +162,26 @@ def _refined_once(
     sets: Sets, record: Record, starts: _Starts, limit: int, has_rate: bool
 ) -> Fits:
     model, count = sets.template.model, len(starts.set)
-    lower, upper = _lower(sets, starts), sets.upper[starts.set]
     T = record.t[starts.set, -1]
+    box = Box(_lower(sets, starts), sets.upper[starts.set], starts.held)
     rate = sets.rate(T) if has_rate else np.zeros(count)
-    found = []
-    for first in range(0, count, BLOCK):
-        rows = np.arange(first, min(first + BLOCK, count))
-        filled = np.resize(rows, BLOCK)
-        of = starts.set[filled]
-        box = Box(lower[filled], upper[filled], starts.held[filled])
-        limits = np.where(np.arange(BLOCK) < len(rows), limit, 0)
-        points = Points(record.t[of], record.x[of], record.weights[of])
-        n = starts.n[filled]
-        task = StartTask(starts.theta[filled], box, points, n, rate[filled], limits)
-        capacity = capacity_for(model, int(n.max()), float(T.max()))
-        result = fit_block(model, task, capacity)
-        found.append(jax.tree.map(lambda a, k=len(rows): np.asarray(a)[:k], result))
-    if not found:
-        empty = np.zeros((0, 1 + sets.p, 1 + sets.p))
-        none = np.zeros(0, int)
-        squares = np.zeros((0, record.x.shape[2]))
-        return Fits(starts.theta, empty, squares, none, none, none, none)
-    joined = jax.tree.map(lambda *parts: np.concatenate(parts), *found)
+    task = starts.theta, box, starts.n, rate, np.full(count, limit)
+    capacity = capacity_for(model, int(starts.n.max()), float(T.max()))
+    points = Points(record.t, record.x, record.weights)
+    shared = model, capacity
+    found = run_rows(_fit, shared, points, task, starts.set, sets.on_gpu)
     return Fits(
-        joined.theta,
-        joined.normal.gram,
-        joined.normal.squares,
-        joined.evaluations,
-        joined.status,
+        found.theta,
+        found.normal.gram,
+        found.normal.squares,
+        found.evaluations,
+        found.status,
         starts.n.copy(),
         np.ones(count, int),
     )
+
+
+def _fit(shared: tuple[LeastSquaresModel, int], points: Points, own) -> MinimiserResult:
+    """The fit of one row."""
+    (model, capacity), (theta, box, n, rate, limit) = shared, own
+    return fit_one(model, StartTask(theta, box, points, n, rate, limit), capacity)

@@ -61,7 +61,8 @@ class Sets:
     delays, 2]. `exponents` [p, scales] and `shifts` [p, k] are those of the natural
     units. `delay_values` says of each delay which free value it is (an int), or what it
     is (a float). `number` is that of each set in the whole batch, `seed` that of its
-    random numbers, and `setup_of(number)` its own setup."""
+    random numbers, and `setup_of(number)` its own setup. `on_gpu` says where fits are
+    made."""
 
     template: FitSetup
     data: DataSets
@@ -78,6 +79,7 @@ class Sets:
     number: np.ndarray
     delay_values: tuple[int | float, ...]
     setup_of: Callable[[int], FitSetup]
+    on_gpu: bool
 
     def __len__(self) -> int:
         return len(self.seed)
@@ -86,7 +88,7 @@ class Sets:
         """Some of the data sets."""
         curves = Curves(*(array[chosen] for array in vars(self.curves).values()))
         shared = ("template", "data", "curves", "exponents", "shifts")
-        shared += ("delay_values", "setup_of")
+        shared += ("delay_values", "setup_of", "on_gpu")
         own = {
             field.name: getattr(self, field.name)[chosen]
             for field in fields(self)

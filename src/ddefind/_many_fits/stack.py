@@ -47,6 +47,7 @@ def make_sets(
     kind: np.ndarray,
     seed: np.ndarray,
     setup_of: Callable[[int], FitSetup],
+    on_gpu: bool = False,
 ) -> Sets:
     """The sets of a batch. Set s has the bounds and start values of
     `setups[kind[s]]`."""
@@ -94,4 +95,5 @@ def make_sets(
         np.arange(len(kind)),
         known,
         setup_of,
+        on_gpu,
     )

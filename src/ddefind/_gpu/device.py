@@ -1,0 +1,124 @@
+"""Runs translated programs on the GPU, with CuPy."""
+
+import importlib.util
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, final
+
+import numpy as np
+
+from .translate import OWN, Source
+
+# Threads of a block (as `translate.py` says to the compiler), and how many there are at
+# most on each multiprocessor.
+_BLOCK, _MOST_THREADS = 64, 768
+# With fewer fits than this a GPU is slower than the processor: each thread is slow.
+LEAST_FOR_GPU = 1000
+# The shares of the free memory that the threads and the results of fits may take.
+_FOR_THREADS, _FOR_FITS = 0.3, 0.2
+
+# So many programs run at a time, each in a stream of its own: while one waits for its
+# slowest fits, others use the processors that are free.
+_PROGRAMS = 4
+_places = threading.Semaphore(_PROGRAMS)
+_streams: list[Any] = []
+
+
+@cache
+def has_gpu() -> bool:
+    """Whether there is a GPU, and CuPy to use it. A user who keeps JAX on the processor
+    gets no GPU."""
+    platforms = os.environ.get("JAX_PLATFORMS", "").split(",")
+    if platforms == ["cpu"] or importlib.util.find_spec("cupy") is None:
+        return False
+    try:
+        return _cupy().cuda.runtime.getDeviceCount() > 0
+    except Exception:  # There is no driver, or it is not the one that CuPy needs.
+        return False
+
+
+def _cupy() -> Any:
+    return importlib.import_module("cupy")
+
+
+@final
+class Kernel:
+    """A program on the GPU."""
+
+    def __init__(self, source: Source):
+        self.words = max(source.words, 1)
+        module = _cupy().RawModule(code=source.text, options=("--std=c++17",))
+        self._function = module.get_function("program")
+
+    def run(
+        self,
+        arrays: Sequence[np.ndarray],
+        owners: Sequence[str],
+        set_of: np.ndarray,
+        outputs: Sequence[tuple[int, Any]],
+    ) -> list[np.ndarray]:
+        """The outputs, [fits, size] for each of the (size, type) of `outputs`. Fits are
+        made in portions that the memory has room for."""
+        fits = len(set_of)
+        own = [a for a, owner in zip(arrays, owners) if owner == OWN]
+        row_bytes = sum(a[:1].nbytes for a in own)
+        row_bytes += sum(size * np.dtype(dtype).itemsize for size, dtype in outputs)
+        with _stream():
+            kept = [None if o == OWN else _columns(a) for a, o in zip(arrays, owners)]
+            room = _FOR_FITS * _free() / max(2 * row_bytes, 1)
+            portion = int(np.clip(room, _BLOCK, max(fits, _BLOCK)))
+            parts = []
+            for first in range(0, fits, portion):
+                rows = slice(first, min(first + portion, fits))
+                given = [
+                    _columns(a[rows]) if k is None else k for a, k in zip(arrays, kept)
+                ]
+                parts.append(self._launch(given, set_of[rows], outputs))
+        if len(parts) == 1:
+            return parts[0]
+        return [np.concatenate(each) for each in zip(*parts)]
+
+    def _launch(self, given, set_of, outputs) -> list[np.ndarray]:
+        cupy, count = _cupy(), len(set_of)
+        results = [cupy.empty((size, count), dtype) for size, dtype in outputs]
+        processors = cupy.cuda.Device().attributes["MultiProcessorCount"]
+        room = _FOR_THREADS * _free() / (8 * self.words)
+        threads = min(count, processors * _MOST_THREADS, room)
+        blocks = max(int(np.ceil(threads / _BLOCK)), 1)
+        memory = cupy.empty(blocks * _BLOCK * self.words)
+        with_rows = [item for a in given for item in (a, np.int64(a.shape[1]))]
+        arguments = np.int64(count), cupy.asarray(set_of), memory, *with_rows, *results
+        self._function((blocks,), (_BLOCK,), arguments)
+        return [cupy.ascontiguousarray(result.T).get() for result in results]
+
+
+@contextmanager
+def _stream() -> Iterator[None]:
+    """Work of this thread goes to a stream of its own."""
+    with _places:
+        stream = _streams.pop() if _streams else _cupy().cuda.Stream(non_blocking=True)
+        try:
+            with stream:
+                yield
+        finally:
+            _streams.append(stream)
+
+
+def _columns(array: np.ndarray) -> Any:
+    """An array with a first axis over rows, as columns on the GPU. Rows that are one
+    and the same in memory are a single column."""
+    cupy = _cupy()
+    if array.strides[0] == 0:
+        array = array[:1]
+    flat = cupy.asarray(array).reshape(len(array), -1)
+    return cupy.ascontiguousarray(flat.T)
+
+
+def _free() -> int:
+    """Bytes of the GPU that are free, or that CuPy keeps for use again."""
+    cupy = _cupy()
+    pool = cupy.get_default_memory_pool()
+    return cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes()

@@ -1,0 +1,205 @@
+"""Functions of single elements: what they are in C, and their simple cases."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .jaxpr import UntranslatedError
+from .values import Element, is_known, kind_of, text_of
+from .writer import Writer
+
+_COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_OPERATORS = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/"}
+# Functions that C has by the same name, and by another one.
+_SAME = "exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sqrt floor"
+_SAME += " ceil erf erfc expm1 log1p cbrt exp2"
+_FUNCTIONS = {name: name for name in _SAME.split()}
+_FUNCTIONS |= {"pow": "pow", "atan2": "atan2", "lgamma": "lgamma", "rem": "fmod"}
+
+ELEMENTWISE = {
+    *_COMPARED,
+    *_OPERATORS,
+    *_FUNCTIONS,
+    *"max min and or xor not neg abs sign is_finite integer_pow square".split(),
+    *"rsqrt logistic select_n clamp convert_element_type round".split(),
+    *"clz shift_left shift_right_logical".split(),
+    *"copy copy_p stop_gradient reduce_precision".split(),
+}
+
+
+def apply(
+    writer: Writer,
+    primitive: str,
+    kind: str,
+    kinds: Sequence[str],
+    arguments: Sequence[Element],
+    params: dict[str, Any],
+) -> Element:
+    """The element that a function has for these elements; `kind` is its own type, and
+    `kinds` are those of the arguments."""
+    simple = _simple(primitive, kind, kinds, arguments, params)
+    if simple is not None:
+        return simple
+    if primitive == "integer_pow":
+        return _power(writer, kind, arguments[0], params["y"])
+    texts = [text_of(each) for each in arguments]
+    expression = _expression(primitive, kind, kinds, texts, params)
+    if all(map(is_known, arguments)):
+        known = _known(primitive, kind, arguments, params)
+        if known is not None:
+            return known
+    return writer.value(kind, expression)
+
+
+def _simple(primitive, kind, kinds, arguments, params) -> Element | None:
+    """The result where it is one of the arguments, or a known number."""
+    first, *others = arguments
+    second = others[0] if others else None
+    if primitive in ("copy", "copy_p", "stop_gradient", "reduce_precision"):
+        return first
+    if primitive == "convert_element_type" and kinds[0] == kind:
+        return first
+    if primitive in ("add", "add_any"):
+        return second if _is(first, 0) else first if _is(second, 0) else None
+    if primitive == "sub" and _is(second, 0):
+        return first
+    if primitive == "mul":
+        if _is(first, 0) or _is(second, 0):
+            return 0.0 if kind == "double" else 0
+        return second if _is(first, 1) else first if _is(second, 1) else None
+    if primitive == "div" and _is(second, 1):
+        return first
+    if primitive in ("and", "or") and kind == "bool":
+        decisive = primitive == "or"
+        for one, other in ((first, second), (second, first)):
+            if is_known(one):
+                return decisive if bool(one) == decisive else other
+    if primitive == "select_n":
+        if is_known(first):
+            return others[int(first)]
+        if all(_equal(each, others[0]) for each in others):
+            return others[0]
+    return None
+
+
+def _is(element: Element, number: float) -> bool:
+    return element is not None and is_known(element) and element == number
+
+
+def _equal(one: Element, other: Element) -> bool:
+    if is_known(one) != is_known(other):
+        return False
+    return type(one) is type(other) and one == other
+
+
+def _known(primitive, kind, arguments, params) -> Element | None:
+    """A function of known numbers, if that is simple."""
+    operations: dict[str, Callable[..., Any]] = {
+        "add": lambda a, b: a + b,
+        "add_any": lambda a, b: a + b,
+        "sub": lambda a, b: a - b,
+        "mul": lambda a, b: a * b,
+        "neg": lambda a: -a,
+        "max": np.maximum,
+        "min": np.minimum,
+        "eq": lambda a, b: a == b,
+        "ne": lambda a, b: a != b,
+        "lt": lambda a, b: a < b,
+        "le": lambda a, b: a <= b,
+        "gt": lambda a, b: a > b,
+        "ge": lambda a, b: a >= b,
+        "not": lambda a: not a,
+        "clamp": lambda low, x, high: min(max(x, low), high),
+    }
+    if primitive == "convert_element_type":
+        (value,) = arguments
+        if kind == "bool":
+            return bool(value)
+        if kind == "long long":
+            return int(value) if math.isfinite(value) else None
+        return float(value)
+    if primitive == "not" and kind != "bool":
+        return None
+    if primitive not in operations:
+        return None
+    found = operations[primitive](*arguments)
+    return found.item() if isinstance(found, np.generic) else found
+
+
+def _expression(primitive, kind, kinds, texts, params) -> str:
+    a, *rest = texts
+    b = rest[0] if rest else ""
+    is_float = kinds[0] == "double"
+    if primitive in _COMPARED:
+        return f"({a} {_COMPARED[primitive]} {b})"
+    if primitive in _OPERATORS:
+        return f"({a} {_OPERATORS[primitive]} {b})"
+    if primitive == "rem" and not is_float:
+        return f"({a} % {b})"
+    if primitive in _FUNCTIONS:
+        return f"{_FUNCTIONS[primitive]}({', '.join(texts)})"
+    if primitive in ("max", "min"):
+        sign = ">" if primitive == "max" else "<"
+        # What is no number stays none.
+        also = f" || {a} != {a}" if is_float else ""
+        return f"(({a} {sign} {b}{also}) ? {a} : {b})"
+    if primitive in ("and", "or", "xor"):
+        logical = {"and": "&&", "or": "||", "xor": "!="}
+        bitwise = {"and": "&", "or": "|", "xor": "^"}
+        sign = (logical if kind == "bool" else bitwise)[primitive]
+        return f"({a} {sign} {b})"
+    if primitive == "select_n":
+        if kinds[0] == "bool":
+            return f"({a} ? {rest[1]} : {rest[0]})"
+        chosen = rest[-1]
+        for number in range(len(rest) - 2, -1, -1):
+            chosen = f"({a} == {number} ? {rest[number]} : {chosen})"
+        return chosen
+    if primitive == "clamp":
+        low, x, high = texts
+        return f"({x} < {low} ? {low} : ({x} > {high} ? {high} : {x}))"
+    if primitive == "convert_element_type":
+        return f"({a} != 0)" if kind == "bool" else f"(({kind}){a})"
+    others = {
+        "not": f"(!{a})" if kind == "bool" else f"(~{a})",
+        "neg": f"(-{a})",
+        "square": f"({a} * {a})",
+        "abs": f"fabs({a})" if is_float else f"({a} < 0 ? -{a} : {a})",
+        "sign": f"({a} > 0 ? 1 : ({a} < 0 ? -1 : {a}))",
+        "is_finite": f"(fabs({a}) < INFINITE)",
+        "rsqrt": f"(1 / sqrt({a}))",
+        "logistic": f"(1 / (1 + exp(-{a})))",
+        "round": f"{'rint' if int(params.get('rounding_method', 1)) else 'round'}({a})",
+        "clz": f"(LEADING_ZEROS({a}) - {64 - params.get('bits', 64)})",
+        "shift_left": f"({a} << {b})",
+        "shift_right_logical": f"((long long)((unsigned long long){a} >> {b}))",
+    }
+    if primitive not in others:
+        raise UntranslatedError(primitive)
+    return others[primitive]
+
+
+def _power(writer: Writer, kind: str, x: Element, exponent: int) -> Element:
+    """x to a whole power, by squares."""
+
+    def times(one: Element, other: Element) -> Element:
+        return apply(writer, "mul", kind, (kind, kind), (one, other), {})
+
+    if exponent < 0:
+        below = _power(writer, kind, x, -exponent)
+        return writer.value(kind, f"(1 / {text_of(below)})")
+    result, square = 1, x
+    while exponent:
+        if exponent % 2:
+            result = times(result, square)
+        exponent //= 2
+        if exponent:
+            square = times(square, square)
+    return result
+
+
+def result_kind(variable: Any) -> str:
+    """The type of C of a variable's elements."""
+    return kind_of(variable.aval.dtype)

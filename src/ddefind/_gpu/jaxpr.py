@@ -1,0 +1,164 @@
+"""JAX's equations of a program, with all calls of functions written out."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+
+# Calls of functions, and the parameter that holds the function's own equations.
+_CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "remat2")
+_CALLS += ("custom_vjp_call", "checkpoint", "remat", "custom_lin")
+_BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+LOOPS = ("while", "scan", "cond")
+
+
+class UntranslatedError(Exception):
+    """A program has something that has no translation."""
+
+
+@final
+@dataclass(frozen=True)
+class Equation:
+    """`outputs = primitive(inputs)`. The inputs are variables or literals."""
+
+    primitive: str
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    params: dict[str, Any]
+
+
+@final
+@dataclass(frozen=True)
+class Block:
+    """The equations of a program, or of the body of a loop. `constants` are arrays that
+    belong to some of its variables."""
+
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+    equations: tuple[Equation, ...]
+    constants: dict[Any, Any]
+
+    def last_uses(self) -> dict[Any, int]:
+        """For each variable the number of the last equation that reads it; the number
+        of equations if it is an output."""
+        last: dict[Any, int] = {}
+        for number, equation in enumerate(self.equations):
+            for each in equation.inputs:
+                if not isinstance(each, Literal):
+                    last[each] = number
+        for each in self.outputs:
+            if not isinstance(each, Literal):
+                last[each] = len(self.equations)
+        return last
+
+
+def block_of(closed: ClosedJaxpr | Jaxpr) -> Block:
+    """The equations of a program, those of the functions that it calls among them."""
+    jaxpr, values = (
+        (closed.jaxpr, closed.consts)
+        if isinstance(closed, ClosedJaxpr)
+        else (closed, ())
+    )
+    equations: list[Equation] = []
+    constants: dict[Any, Any] = dict(zip(jaxpr.constvars, values))
+    same: dict[Any, Any] = {}
+    _write_out(jaxpr, same, equations, constants)
+    outputs = tuple(_named(each, same) for each in jaxpr.outvars)
+    return Block(tuple(jaxpr.invars), outputs, tuple(equations), constants)
+
+
+def _named(variable: Any, same: dict[Any, Any]) -> Any:
+    if isinstance(variable, Literal):
+        return variable
+    return same.get(variable, variable)
+
+
+def _write_out(
+    jaxpr: Jaxpr,
+    same: dict[Any, Any],
+    equations: list[Equation],
+    constants: dict[Any, Any],
+) -> None:
+    """Append the equations of `jaxpr`. `same` says which of its variables have another
+    name in the whole; a function that is called twice gets new names each time."""
+    for each in jaxpr.eqns:
+        inputs = tuple(_named(variable, same) for variable in each.invars)
+        name = each.primitive.name
+        body = next((each.params[k] for k in _BODIES if k in each.params), None)
+        if name in _CALLS and body is not None:
+            inner, values = (
+                (body.jaxpr, body.consts)
+                if isinstance(body, ClosedJaxpr)
+                else (body, ())
+            )
+            own = dict(zip(inner.invars, inputs))
+            for variable, value in zip(inner.constvars, values):
+                own[variable] = new = Name(variable.aval)
+                constants[new] = value
+            _write_out(inner, own, equations, constants)
+            for outer, variable in zip(each.outvars, inner.outvars):
+                same[outer] = _named(variable, own)
+        else:
+            outputs = []
+            for variable in each.outvars:
+                same[variable] = new = Name(variable.aval)
+                outputs.append(new)
+            equations.append(Equation(name, inputs, tuple(outputs), each.params))
+
+
+@final
+class Name:
+    """A variable of its own."""
+
+    def __init__(self, aval: Any):
+        self.aval = aval
+
+
+def is_indexed(block: Block, variable: Any) -> bool:
+    """Whether a program reads or writes elements of an array at places that are known
+    only when it runs."""
+    names = {variable}
+    for each in block.equations:
+        if not any(_is_one_of(used, names) for used in each.inputs):
+            continue
+        if each.primitive in ("dynamic_slice", "dynamic_update_slice"):
+            if _is_one_of(each.inputs[0], names):
+                return True
+        elif each.primitive in ("reshape", "squeeze", "expand_dims"):
+            names.add(each.outputs[0])
+        elif each.primitive in LOOPS:
+            for body, inputs in bodies(each):
+                for inner, used in zip(body.inputs, inputs):
+                    if _is_one_of(used, names) and is_indexed(body, inner):
+                        return True
+    return False
+
+
+def _is_one_of(variable: Any, names: set[Any]) -> bool:
+    return not isinstance(variable, Literal) and variable in names
+
+
+def bodies(equation: Equation) -> list[tuple[Block, tuple[Any, ...]]]:
+    """The programs inside of a loop or a choice, and what each is given first."""
+    params, inputs = equation.params, equation.inputs
+    if equation.primitive == "cond":
+        return [(block_of(each), inputs[1:]) for each in params["branches"]]
+    if equation.primitive == "scan":
+        return [(block_of(params["jaxpr"]), inputs)]
+    first, second = params["cond_nconsts"], params["body_nconsts"]
+    carry = inputs[first + second :]
+    return [
+        (block_of(params["cond_jaxpr"]), (*inputs[:first], *carry)),
+        (block_of(params["body_jaxpr"]), (*inputs[first : first + second], *carry)),
+    ]
+
+
+def shape_of(variable: Any) -> tuple[int, ...]:
+    return tuple(variable.aval.shape)
+
+
+def trace(function: Any, *arguments: Any) -> tuple[Block, Any]:
+    """The equations of a function at `arguments`, and the structure of its result."""
+    closed, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    return block_of(closed), result

@@ -1,0 +1,117 @@
+"""Programs for many fits: translated once, and run as often as they are needed."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from .device import Kernel
+from .jaxpr import UntranslatedError, shape_of, trace
+from .translate import OWN, SET, SHARED, translate
+from .values import kind_of
+
+_DTYPES = {"double": np.float64, "long long": np.int64, "bool": np.uint8}
+
+
+class _Output(NamedTuple):
+    """The shape of a result of one fit, and its type."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+@final
+@dataclass(frozen=True)
+class Program:
+    """A compiled program, the types of its inputs, its outputs, and their structure."""
+
+    kernel: Kernel
+    inputs: tuple[Any, ...]
+    outputs: tuple[_Output, ...]
+    structure: Any
+
+    def run(
+        self, arrays: Sequence[Any], owners: Sequence[str], set_of: np.ndarray
+    ) -> Any:
+        """The results of all fits, with a first axis over them."""
+        own = [np.asarray(a, dtype) for a, dtype in zip(arrays, self.inputs)]
+        sizes = [int(np.prod(each.shape, dtype=int)) for each in self.outputs]
+        made = self.kernel.run(own, owners, set_of, list(zip(sizes, self._dtypes())))
+        results = [
+            array.reshape(-1, *each.shape).astype(each.dtype, copy=False)
+            for array, each in zip(made, self.outputs)
+        ]
+        return jax.tree.unflatten(self.structure, results)
+
+    def _dtypes(self) -> list[Any]:
+        return [_DTYPES[kind_of(each.dtype)] for each in self.outputs]
+
+
+_programs: dict[Any, Program | UntranslatedError] = {}
+_lock = threading.Lock()
+
+
+def run_fits(
+    function: Callable[[Any, Any, Any], Any],
+    shared: Any,
+    of_sets: Any,
+    own: Any,
+    set_of: np.ndarray,
+) -> Any:
+    """`function(shared, of its set, own)` for many fits on the GPU.
+
+    Arrays of `of_sets` have a first axis over data sets, those of `own` one over fits;
+    fit i belongs to the set `set_of[i]`. What comes out has a first axis over the fits.
+
+    Raises `UntranslatedError` if the function has something that has no translation."""
+    trees = shared, of_sets, own
+    arrays, rest = eqx.partition(trees, _is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    leaves = [np.asarray(leaf) for leaf in leaves]
+    counts = [len(jax.tree.leaves(each)) for each in arrays]
+    owners = [SHARED] * counts[0] + [SET] * counts[1] + [OWN] * counts[2]
+    shapes = [
+        leaf.shape if owner == SHARED else leaf.shape[1:]
+        for leaf, owner in zip(leaves, owners)
+    ]
+    key = function, structure, _hashable(rest), *zip(shapes, [a.dtype for a in leaves])
+
+    def of_one_fit(*values: Any) -> Any:
+        whole = eqx.combine(jax.tree.unflatten(structure, values), rest)
+        return function(*whole)
+
+    with _lock:
+        if key not in _programs:
+            examples = [np.zeros(s, a.dtype) for s, a in zip(shapes, leaves)]
+            _programs[key] = _compiled(of_one_fit, examples, owners)
+        program = _programs[key]
+    if isinstance(program, UntranslatedError):
+        raise program
+    rows = [a[None] if owner == SHARED else a for a, owner in zip(leaves, owners)]
+    return program.run(rows, owners, np.asarray(set_of, np.int64))
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | np.generic | jax.Array)
+
+
+def _hashable(tree: Any) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    return tuple(leaves), structure
+
+
+def _compiled(
+    function: Callable, examples: Sequence[Any], owners: Sequence[str]
+) -> Program | UntranslatedError:
+    try:
+        block, result = trace(function, *examples)
+        source = translate(block, owners)
+        inputs = tuple(_DTYPES[kind_of(v.aval.dtype)] for v in block.inputs)
+    except UntranslatedError as error:
+        return error
+    outputs = tuple(_Output(shape_of(v), v.aval.dtype) for v in block.outputs)
+    return Program(Kernel(source), inputs, outputs, jax.tree.structure(result))

@@ -1,0 +1,273 @@
+"""From JAX's equations of one fit to the source of a program for many.
+
+Each thread takes one fit after the other. The memory of the fits of all threads is
+interleaved, so that threads that do the same at the same time read neighbours."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from jax.extend.core import Literal
+
+from .elementwise import ELEMENTWISE, apply, result_kind
+from .jaxpr import LOOPS, Block, Equation, UntranslatedError, is_indexed, shape_of
+from .loops import Loops
+from .reductions import REDUCTIONS, reduced
+from .shapes import (
+    MOVES,
+    concatenate,
+    dynamic_slice,
+    dynamic_update_slice,
+    iota,
+    pad,
+    parts,
+    stack,
+)
+from .values import (
+    MOST_ELEMENTS,
+    Elements,
+    Memory,
+    Stored,
+    Value,
+    elements,
+    kind_of,
+)
+from .writer import Writer
+
+# How the rows of an argument belong to the fits.
+OWN, SET, SHARED = "own", "set", "shared"
+# Arguments with at most so many elements are read once, at the beginning.
+_READ_AT_ONCE = 40
+# How arguments are passed that are not passed as they are.
+_PASSED = {"bool": "unsigned char"}
+
+_HEAD = """
+#ifdef __CUDACC_RTC__
+#define INFINITE __longlong_as_double(0x7ff0000000000000LL)
+#define NOT_A_NUMBER __longlong_as_double(0x7ff8000000000000LL)
+#define LEADING_ZEROS(x) __clzll(x)
+#define PROGRAM extern "C" __global__ void __launch_bounds__(64)
+#define THREAD (blockIdx.x * (long long)blockDim.x + threadIdx.x)
+#define THREADS (gridDim.x * (long long)blockDim.x)
+#else
+#include <math.h>
+#define INFINITE ((double)INFINITY)
+#define NOT_A_NUMBER ((double)NAN)
+#define LEADING_ZEROS(x) ((x) ? __builtin_clzll(x) : 64)
+#define PROGRAM extern "C" void
+#define THREAD 0LL
+#define THREADS 1LL
+#define __restrict__ __restrict
+#endif
+"""
+
+
+@final
+@dataclass(frozen=True)
+class Source:
+    """A program in C. `words` is the number of elements of memory that a fit needs."""
+
+    text: str
+    words: int
+
+
+def translate(block: Block, owners: Sequence[str]) -> Source:
+    """The source of a program. `owners` says of each input whether every fit has a row
+    of its own, or every set, or whether all fits share it.
+
+    Its arguments are the number of fits, the number of the set of each fit, the memory,
+    each input with the number of its rows, and the outputs. The rows are columns, so
+    that neighbouring threads read neighbouring elements; if all are the same there may
+    be a single one."""
+    writer = Writer()
+    translator = Translator(writer)
+    arguments, inputs = [], []
+    row = {OWN: "fit", SET: "set", SHARED: "0"}
+    for number, variable in enumerate(block.inputs):
+        kind = result_kind(variable)
+        passed = _PASSED.get(kind, kind)
+        arguments.append(f"const {passed}* __restrict__ in{number}")
+        arguments.append(f"const long long rows{number}")
+        memory = Memory(f"in{number}[({{}}) * rows{number} + row{number}]", kind, False)
+        inputs.append((variable, Stored(memory, shape_of(variable))))
+    for number, variable in enumerate(block.outputs):
+        kind = result_kind(variable)
+        passed = _PASSED.get(kind, kind)
+        arguments.append(f"{passed}* __restrict__ out{number}")
+    head = "for (long long fit = THREAD; fit < fits; fit += THREADS)"
+    with writer.block(head):
+        writer.line("const long long set = set_of[fit];")
+        for number, owner in enumerate(owners):
+            only = f"rows{number} > 1 ? {row[owner]} : 0"
+            writer.line(f"const long long row{number} = {only};")
+        given = [translator.read_small(block, *each) for each in inputs]
+        results = translator.run(block, given, given)
+        for number, result in enumerate(results):
+            place = f"out{number}[({{}}) * fits + fit]"
+            memory = Memory(place, result.kind, True)
+            writer.copy_into(Stored(memory, result.shape), result)
+    text = "\n".join(
+        [
+            _HEAD,
+            "PROGRAM program(const long long fits,",
+            "    const long long* __restrict__ set_of, double* memory,",
+            "    " + ",\n    ".join(arguments) + ") {",
+            "  const long long threads = THREADS;",
+            "  double* words = memory + THREAD;",
+            "  long long* whole = (long long*)words;",
+            *writer.lines,
+            "}",
+            "",
+        ]
+    )
+    return Source(text, writer.most)
+
+
+class Translator:
+    """Translates the equations of a program and of what is inside of it.
+
+    `_frozen` is memory that the present block must not change, and `_live` says for
+    each block around the present equation which of its variables are read later."""
+
+    def __init__(self, writer: Writer):
+        self.writer = writer
+        self.loops = Loops(self)
+        self._frozen: list[Memory] = []
+        self._names: dict[Any, Value] = {}
+        self._later: set[Any] = set()
+
+    def read_small(self, block: Block, variable: Any, value: Stored) -> Value:
+        """A small argument in variables, so that it is read once."""
+        if value.size <= _READ_AT_ONCE and not (
+            value.shape and is_indexed(block, variable)
+        ):
+            return self.writer.in_variables(value)
+        return value
+
+    def run(
+        self, block: Block, inputs: Sequence[Value], frozen: Iterable[Value]
+    ) -> list[Value]:
+        """Translate a block; the values of its outputs."""
+        around = self._frozen, self._names, self._later
+        own = [each.memory for each in frozen if isinstance(each, Stored)]
+        self._frozen = [*self._frozen, *own]
+        names = dict(zip(block.inputs, inputs))
+        for variable, array in block.constants.items():
+            names[variable] = _constant(np.asarray(array))
+        last = block.last_uses()
+        for number, equation in enumerate(block.equations):
+            self._names = names
+            self._later = {v for v in names if last.get(v, -1) > number}
+            given = [self._value(names, each) for each in equation.inputs]
+            for variable, value in zip(
+                equation.outputs, self._translate(equation, given)
+            ):
+                names[variable] = value
+            for each in [v for v in names if last.get(v, -1) <= number]:
+                del names[each]
+        results = [self._value(names, each) for each in block.outputs]
+        self._frozen, self._names, self._later = around
+        return results
+
+    @staticmethod
+    def _value(names: dict[Any, Value], variable: Any) -> Value:
+        if isinstance(variable, Literal):
+            return elements(variable.val, result_kind(variable))
+        return names[variable]
+
+    def may_change(self, memory: Memory, variable: Any) -> bool:
+        """Whether the present equation, which reads this variable, may write into its
+        memory: nothing else reads it later."""
+        if not memory.writable or any(memory is each for each in self._frozen):
+            return False
+        if not isinstance(variable, Literal) and variable in self._later:
+            return False
+        others = (self._names[name] for name in self._later)
+        return not any(isinstance(o, Stored) and o.memory is memory for o in others)
+
+    def _translate(self, equation: Equation, values: list[Value]) -> list[Value]:
+        name, params, writer = equation.primitive, equation.params, self.writer
+        if name in LOOPS:
+            loop = {"while": self.loops.while_, "scan": self.loops.scan}
+            return loop.get(name, self.loops.cond)(equation, values)
+        if name in ("unstack", "split"):
+            return parts(writer, name, values[0], params)
+        if len(equation.outputs) != 1:
+            raise UntranslatedError(name)
+        (output,) = equation.outputs
+        shape, kind = shape_of(output), result_kind(output)
+        if name in ELEMENTWISE:
+            return [self._elementwise(equation, values, shape, kind)]
+        if name in MOVES:
+            return [MOVES[name](writer, shape, values[0], params)]
+        if name in REDUCTIONS:
+            return [reduced(writer, name, values, kind, params)]
+        if name == "dynamic_slice":
+            places = self._scalars(values[1:])
+            return [dynamic_slice(writer, shape, values[0], places)]
+        if name == "dynamic_update_slice":
+            return [self._updated(equation, values)]
+        if name == "iota":
+            return [iota(writer, shape, kind, params)]
+        if name == "concatenate":
+            return [concatenate(writer, shape, values, params)]
+        if name == "stack":
+            return [stack(writer, shape, values, params)]
+        if name == "pad":
+            return [pad(writer, shape, values[0], values[1], params)]
+        raise UntranslatedError(name)
+
+    def _scalars(self, values: Sequence[Value]) -> list[Any]:
+        return [self.writer.in_variables(each).array[()] for each in values]
+
+    def _updated(self, equation: Equation, values: list[Value]) -> Value:
+        value, update, *places = values
+        indices = self._scalars(places)
+        if isinstance(value, Elements) and any(isinstance(i, str) for i in indices):
+            value = self.writer.copy(value)
+        elif isinstance(value, Stored):
+            if not self.may_change(value.memory, equation.inputs[0]):
+                value = self.writer.copy(value)
+        return dynamic_update_slice(self.writer, value, update, indices)
+
+    def _elementwise(
+        self, equation: Equation, values: list[Value], shape: tuple[int, ...], kind: str
+    ) -> Value:
+        name, params, writer = equation.primitive, dict(equation.params), self.writer
+        kinds = [each.kind for each in values]
+        if name == "clz":
+            params["bits"] = 8 * np.dtype(equation.inputs[0].aval.dtype).itemsize
+
+        def one(arguments: Sequence[Any]) -> Any:
+            return apply(writer, name, kind, kinds, arguments, params)
+
+        if int(np.prod(shape, dtype=int)) <= MOST_ELEMENTS:
+            arrays = [writer.in_variables(each).array for each in values]
+            arrays = [np.broadcast_to(each, shape) for each in arrays]
+            made = np.empty(shape, object)
+            for where in np.ndindex(shape):
+                made[where] = one([each[where] for each in arrays])
+            return Elements(made, kind)
+        is_scalar = [each.shape == () for each in values]
+        values = [
+            writer.in_variables(each) if alone else writer.in_memory(each)
+            for each, alone in zip(values, is_scalar)
+        ]
+
+        def at(j: str) -> Any:
+            arguments = [
+                each.array[()]
+                if isinstance(each, Elements)
+                else writer.load(each.memory, j)
+                for each in values
+            ]
+            return one(arguments)
+
+        return writer.filled(shape, kind, at)
+
+
+def _constant(array: np.ndarray) -> Value:
+    if array.size > MOST_ELEMENTS:
+        raise UntranslatedError(f"a constant array of shape {array.shape}")
+    return elements(array, kind_of(array.dtype))

@@ -1,0 +1,161 @@
+"""Writes statements of C, and gives names to values and places to arrays."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .jaxpr import UntranslatedError
+from .values import (
+    MOST_ELEMENTS,
+    Element,
+    Elements,
+    Memory,
+    Stored,
+    Value,
+    is_known,
+    text_of,
+)
+
+
+class Writer:
+    """The text of a program. `known` are the expressions that have a name already, for
+    each block around the present one, and `loaded` the elements of memory that were
+    loaded and have not changed since; `used` is how much of the memory of a fit is in
+    use, and `most` the most that ever was."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.known: list[dict[str, str]] = [{}]
+        self.loaded: list[dict[Memory, dict[str, str]]] = [{}]
+        self.used = self.most = 0
+        self._names = 0
+
+    # Statements.
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " * len(self.known) + text)
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """Statements between braces. Memory that is taken inside is free afterwards."""
+        self.line(head + " {")
+        self.known.append({})
+        self.loaded.append({})
+        used = self.used
+        yield
+        self.used = used
+        self.known.pop()
+        self.loaded.pop()
+        self.line("}")
+
+    def name(self, prefix: str = "v") -> str:
+        self._names += 1
+        return f"{prefix}{self._names}"
+
+    def value(self, kind: str, expression: str) -> str:
+        """A variable with the value of an expression that nothing can change."""
+        for scope in reversed(self.known):
+            if expression in scope:
+                return scope[expression]
+        name = self.fresh(kind, expression)
+        self.known[-1][expression] = name
+        return name
+
+    def fresh(self, kind: str, expression: str) -> str:
+        """A new variable with the present value of an expression."""
+        name = self.name()
+        self.line(f"const {kind} {name} = {expression};")
+        return name
+
+    def variable(self, kind: str, start: Element) -> str:
+        """A variable that may be changed."""
+        name = self.name("m")
+        self.line(f"{kind} {name} = {text_of(start)};")
+        return name
+
+    # Memory.
+
+    def memory(self, shape: tuple[int, ...], kind: str) -> Stored:
+        """Memory for an array, until the present block ends."""
+        size = int(np.prod(shape, dtype=int))
+        first, self.used = self.used, self.used + size
+        self.most = max(self.most, self.used)
+        words = "words" if kind == "double" else "whole"
+        place = f"{words}[({first}LL + ({{}})) * threads]"
+        return Stored(Memory(place, kind, True), shape)
+
+    def load(self, memory: Memory, index: Element) -> str:
+        """The present value of an element in memory."""
+        expression = memory.at(index)
+        if not memory.writable:
+            return self.value(memory.kind, expression)
+        for scope in reversed(self.loaded):
+            if expression in scope.get(memory, {}):
+                return scope[memory][expression]
+        name = self.fresh(memory.kind, expression)
+        self.loaded[-1].setdefault(memory, {})[expression] = name
+        return name
+
+    def store(self, memory: Memory, index: Element, element: Element) -> None:
+        self.line(f"{memory.at(index)} = {text_of(element)};")
+        self.forget(memory)
+
+    def forget(self, memory: Memory) -> None:
+        """The memory changes from here on."""
+        for scope in self.loaded:
+            scope.pop(memory, None)
+
+    # Arrays.
+
+    def in_variables(self, value: Value) -> Elements:
+        """An array in variables."""
+        if isinstance(value, Elements):
+            return value
+        if value.size > MOST_ELEMENTS:
+            raise UntranslatedError(f"an array of shape {value.shape} in variables")
+        array = np.empty(value.shape, object)
+        flat = array.reshape(-1)
+        for j in range(value.size):
+            flat[j] = self.load(value.memory, j)
+        return Elements(array, value.kind)
+
+    def in_memory(self, value: Value) -> Stored:
+        """An array in memory: itself, or a copy."""
+        return value if isinstance(value, Stored) else self.copy(value)
+
+    def copy(self, value: Value) -> Stored:
+        """A copy of an array in new memory."""
+        made = self.memory(value.shape, value.kind)
+        self.copy_into(made, value)
+        return made
+
+    def copy_into(self, target: Stored, value: Value) -> None:
+        if isinstance(value, Stored):
+            with self.each(target.size) as j:
+                self.store(target.memory, j, value.memory.at(j))
+            return
+        flat = value.array.reshape(-1)
+        if flat.size > 8 and all(is_known(e) and e == flat[0] for e in flat):
+            with self.each(target.size) as j:
+                self.store(target.memory, j, flat[0])
+            return
+        for j, element in enumerate(flat):
+            self.store(target.memory, j, element)
+
+    @contextmanager
+    def each(self, count: int) -> Iterator[str]:
+        """A loop over so many numbers; yields the name of the number."""
+        name = self.name("i")
+        with self.block(f"for (long long {name} = 0; {name} < {count}; ++{name})"):
+            yield name
+
+    def filled(
+        self, shape: tuple[int, ...], kind: str, element: Callable[[Any], Element]
+    ) -> Stored:
+        """A new array in memory, `element(number)` at each place."""
+        made = self.memory(shape, kind)
+        with self.each(made.size) as j:
+            self.store(made.memory, j, element(j))
+        return made
