@@ -8,6 +8,7 @@ import time
 
 from . import (
     fits,
+    gpu,
     least_squares,
     many,
     neural,
@@ -29,7 +30,7 @@ SECTIONS = {
     for module in (
         *(structured, text, fits, least_squares, neural),
         *(several_delays, torch, scaling, startup, xla_flag),
-        *(many, neural_laplace, neural_fits, torchdde),
+        *(many, gpu, neural_laplace, neural_fits, torchdde),
     )
 }
 

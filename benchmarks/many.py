@@ -23,7 +23,7 @@ _NOISE = 0.1
 _TERMS = (1, 2, 3, 4)
 
 
-def _noisy(t: np.ndarray, x: np.ndarray, fits: int) -> dd.DataStack:
+def noisy(t: np.ndarray, x: np.ndarray, fits: int) -> dd.DataStack:
     sd = _NOISE * x.std(axis=0, ddof=1)
     noise = np.random.default_rng(0).normal(size=(fits, *x.shape))
     return dd.Data.stack(t, x + sd * noise)
@@ -51,7 +51,7 @@ def _alone(experiment: Experiment, sets: Sequence[dd.Data]) -> dd.Estimate:
 
 def _beside_threads(experiment: Experiment, fits: int) -> Row:
     clean = experiment.clean
-    stack = _noisy(clean.t, clean.x, fits)
+    stack = noisy(clean.t, clean.x, fits)
     options: dict[str, Any] = dict(parameters=experiment.bounds, progress=False)
     dd.fit_many(experiment.blank, stack[:4], **options)
     _alone(experiment, list(stack[:4]))
@@ -81,11 +81,11 @@ def rows() -> Iterator[Row]:
     options: dict[str, Any] = dict(parameters=model.bounds)
     true = dd.solve(model.true, model.clean.T)
     for fits in (10, 100, 1000, 4000):
-        stack = _noisy(model.clean.t, model.clean.x, fits)
+        stack = noisy(model.clean.t, model.clean.x, fits)
         yield _growth(f"{fits} fits: a fit", model.blank, stack, **options)
     for points in (25, 50, 100, 200, 400):
         t = np.linspace(0, model.clean.T, points)
-        stack = _noisy(t, np.asarray(true(t)), 100)
+        stack = noisy(t, np.asarray(true(t)), 100)
         yield _growth(f"{points} points: a fit", model.blank, stack, **options)
     for count in _TERMS:
         rates = " + ".join(f"r{i} * x(t - tau) ** {i}" for i in range(1, count + 1))
@@ -95,9 +95,9 @@ def rows() -> Iterator[Row]:
             values[f"r{i}"] = 1.2 * (-0.4) ** (i - 1)
         known = equation.problem(**values)
         t = np.linspace(0, 12, 100)
-        stack = _noisy(t, np.asarray(dd.solve(known, 12)(t)), 40)
+        stack = noisy(t, np.asarray(dd.solve(known, 12)(t)), 40)
         yield _growth(f"{count + 3} parameters: a fit", equation, stack)
     for steps in (10, 20, 40, 80):
-        stack = _noisy(model.clean.t, model.clean.x, 100)
+        stack = noisy(model.clean.t, model.clean.x, 100)
         what = f"{steps} steps per delay: a fit"
         yield _growth(what, model.blank, stack, steps_per_delay=steps, **options)

@@ -13,7 +13,7 @@ from .study_data import Records, each_part, parts_of
 _MOST_POINTS = 200
 
 
-class _Spline(NamedTuple):
+class Spline(NamedTuple):
     r"""A cubic spline of one quantity, given by its values x and its second derivatives
     $\gamma$ at the knots t. In the interval of length h from $t_i$ to $t_{i+1}$, with
     $a = (t_{i+1} - t) / h$ and $b = 1 - a$, it is
@@ -60,7 +60,7 @@ class Curve(NamedTuple):
     are. `x(t)` and `slope(t)` have the shape of `t`, with a last axis over quantities.
     """
 
-    splines: list[_Spline]
+    splines: list[Spline]
     lowest: np.ndarray
     highest: np.ndarray
 
@@ -88,10 +88,47 @@ def smooth(data: Data) -> Curve | None:
     return Curve(splines, np.nanmin(data.x, axis=0), np.nanmax(data.x, axis=0))
 
 
-def smoothed(t: np.ndarray, x: np.ndarray) -> _Spline:
+class Reinsch(NamedTuple):
+    """The matrices of Reinsch's equations at certain times: the bands of R and of Q^T
+    Q, and the three entries of each column of Q, a second difference."""
+
+    R: np.ndarray
+    QtQ: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+
+
+def reinsch(t: np.ndarray) -> Reinsch:
+    """The matrices of `smoothed`. Bands are those of the upper half, from the outermost
+    one to the diagonal."""
+    h = np.diff(t)
+    a, c = 1 / h[:-1], 1 / h[1:]
+    b = -a - c
+    R = np.zeros((3, len(b)))
+    R[2], R[1, 1:] = (h[:-1] + h[1:]) / 3, h[1:-1] / 6
+    QtQ = np.zeros((3, len(b)))
+    QtQ[2] = a**2 + b**2 + c**2
+    QtQ[1, 1:] = b[:-1] * a[1:] + c[:-1] * b[1:]
+    QtQ[0, 2:] = c[:-2] * a[2:]
+    return Reinsch(R, QtQ, a, b, c)
+
+
+def trial_weights(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The smoothing weights that are tried, and the residual degrees of freedom with
+    each, as if the points were equally spaced."""
+    length = t[-1] - t[0]
+    order = np.pi * np.arange(0.5, len(t) - 2) / length
+    eigenvalues = length / len(t) * order**4
+    # With a smaller weight the degrees of freedom of equal spacing are too inexact.
+    weights = np.geomspace(10 / eigenvalues[-1], 100 / eigenvalues[0], 40)
+    shares = weights[:, None] * eigenvalues
+    return weights, np.sum(shares / (1 + shares), axis=1)
+
+
+def smoothed(t: np.ndarray, x: np.ndarray) -> Spline:
     r"""Return the natural cubic spline s that minimises $\sum (x - s)^2 + \lambda \int
-    s''^2$, with the $\lambda$ of the lowest generalised cross-validation score; of
-    each column of `x`, if it is a matrix.
+    s''^2$, with the $\lambda$ of the lowest generalised cross-validation score.
 
     For each $\lambda$ it solves Reinsch's equations, a banded system with five
     diagonals: $(R + \lambda Q^T Q)\gamma = Q^T x$ and $x - s = \lambda Q \gamma$.
@@ -102,43 +139,20 @@ def smoothed(t: np.ndarray, x: np.ndarray) -> _Spline:
     """
     from scipy.linalg import solveh_banded
 
-    h = np.diff(t)
-    # Each column of Q holds a second difference: a, b and c in three successive rows.
-    a, c = 1 / h[:-1], 1 / h[1:]
-    b = -a - c
-    R = np.zeros((3, len(b)))
-    R[2], R[1, 1:] = (h[:-1] + h[1:]) / 3, h[1:-1] / 6
-    QtQ = np.zeros((3, len(b)))
-    QtQ[2] = a**2 + b**2 + c**2
-    QtQ[1, 1:] = b[:-1] * a[1:] + c[:-1] * b[1:]
-    QtQ[0, 2:] = c[:-2] * a[2:]
-    columns = x.reshape(len(t), -1)
-    Qtx = a[:, None] * columns[:-2] + b[:, None] * columns[1:-1]
-    Qtx += c[:, None] * columns[2:]
-    order = np.pi * np.arange(0.5, len(b)) / (t[-1] - t[0])
-    eigenvalues = (t[-1] - t[0]) / len(t) * order**4
-
-    best_score = np.full(columns.shape[1], np.inf)
-    best_residual, best_gamma = np.zeros_like(columns), np.zeros_like(Qtx)
-    best_freedom = np.full(columns.shape[1], float(len(b)))
-    # With a smaller weight the degrees of freedom of equal spacing are too inexact.
-    for weight in np.geomspace(10 / eigenvalues[-1], 100 / eigenvalues[0], 40):
+    R, QtQ, a, b, c = reinsch(t)
+    Qtx = a * x[:-2] + b * x[1:-1] + c * x[2:]
+    best_score, best = np.inf, (np.zeros_like(x), np.zeros_like(Qtx), float(len(b)))
+    for weight, freedom in zip(*trial_weights(t)):
         gamma = solveh_banded(R + weight * QtQ, Qtx)
-        residual = np.zeros_like(columns)
-        residual[:-2] += weight * a[:, None] * gamma
-        residual[1:-1] += weight * b[:, None] * gamma
-        residual[2:] += weight * c[:, None] * gamma
-        freedom = np.sum(weight * eigenvalues / (1 + weight * eigenvalues))
-        score = np.sum(np.ascontiguousarray(residual.T) ** 2, axis=1) / freedom**2
-        better = score < best_score
-        best_score = np.where(better, score, best_score)
-        best_residual = np.where(better, residual, best_residual)
-        best_gamma = np.where(better, gamma, best_gamma)
-        best_freedom = np.where(better, freedom, best_freedom)
-    second = np.pad(best_gamma, ((1, 1), (0, 0))).reshape(x.shape)
-    smooth = (columns - best_residual).reshape(x.shape)
-    curvatures = len(b) - best_freedom
-    return _Spline(t, smooth, second, curvatures if x.ndim > 1 else curvatures[0])
+        residual = np.zeros_like(x)
+        residual[:-2] += weight * a * gamma
+        residual[1:-1] += weight * b * gamma
+        residual[2:] += weight * c * gamma
+        score = np.sum(residual**2) / freedom**2
+        if score < best_score:
+            best_score, best = score, (residual, gamma, freedom)
+    residual, gamma, freedom = best
+    return Spline(t, x - residual, np.pad(gamma, 1), len(b) - freedom)
 
 
 def spread(data: Records) -> np.ndarray:

@@ -13,6 +13,7 @@ _BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 LOOPS = ("while", "scan", "cond")
 
 
+@final
 class UntranslatedError(Exception):
     """A program has something that has no translation."""
 

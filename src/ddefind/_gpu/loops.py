@@ -2,7 +2,7 @@
 memory where it is written and read at places that are known only at run time."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from .values import (
 _MOST_ROUNDS, _MOST_WRITTEN = 16, 2500
 
 
+@final
 class Loops:
     """Translates loops; `run(block, inputs, frozen)` translates what is inside. What is
     `frozen` must not be changed there."""

@@ -124,6 +124,7 @@ def translate(block: Block, owners: Sequence[str]) -> Source:
     return Source(text, writer.most)
 
 
+@final
 class Translator:
     """Translates the equations of a program and of what is inside of it.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from .values import (
 )
 
 
+@final
 class Writer:
     """The text of a program. `known` are the expressions that have a name already, for
     each block around the present one, and `loaded` the elements of memory that were

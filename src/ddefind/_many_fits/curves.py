@@ -7,7 +7,8 @@ from typing import final
 
 import numpy as np
 
-from .._data.smoothing import bins, scatter, smoothed
+from .._data.smoothing import bins, scatter
+from .._data.smoothing_many import smoothed_columns
 
 # The number of intervals of a curve's table, and of times at which its sizes are taken.
 INTERVALS, _TIMES = 158, 400
@@ -66,7 +67,7 @@ def _smooth(made: Curves, group, t, x, measured) -> None:
     rates = np.full(len(group), 1 / T)
     for q in range(k):
         here = measured[:, q]
-        spline = smoothed(*bins(t[here], x[:, here, q].T))
+        spline = smoothed_columns(*bins(t[here], x[:, here, q].T))
         low, high = made.lowest[group, q, None], made.highest[group, q, None]
         made.x[group, :, q] = np.clip(_rows(spline(nodes)), low, high)
         made.slope[group, :, q] = _rows(spline.slope(nodes))

@@ -1,0 +1,88 @@
+"""`fit_many` by translated programs finds what it finds on the processor. The programs
+are compiled for the processor here."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import ddefind as dd
+from ddefind._gpu import device
+from ddefind.paper import EXPERIMENTS
+from support.host_kernel import gpu_on_host, needs_compiler
+from support.options import QUIET
+
+__all__ = ["gpu_on_host"]
+pytestmark = needs_compiler
+EQUATION = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
+
+
+def stack_of(problem, T, fits, noise=0.1, points=60):
+    t = np.linspace(0, T, points)
+    x = np.asarray(dd.solve(problem, T)(t))
+    noise = noise * x.std(axis=0)
+    random = np.random.default_rng(0).normal(size=(fits, *x.shape))
+    return dd.Data.stack(t, x + noise * random)
+
+
+def problem_and_stack(name):
+    if name == "text":
+        truth = EQUATION.problem(r=1.2, K=2.0, tau=1.0, b=0.4)
+        return EQUATION, stack_of(truth, 12.0, 6)
+    experiment = EXPERIMENTS[name]
+    return experiment.blank, stack_of(experiment.true, experiment.clean.T, 6)
+
+
+@pytest.mark.parametrize("name", ["text", "exponential"])
+def test_least_squares(name, request):
+    problem, stack = problem_and_stack(name)
+    options = dict(optimizer=dd.LeastSquares(starts=4), **QUIET)
+    before = dd.fit_many(problem, stack, **options)
+    compiled = request.getfixturevalue("gpu_on_host")
+    after = dd.fit_many(problem, stack, **options)
+    assert compiled
+    np.testing.assert_allclose(after.loss, before.loss, rtol=1e-9)
+    np.testing.assert_allclose(after.best, before.best, rtol=1e-6, atol=1e-8)
+    assert after.statuses == before.statuses
+    count = len(compiled)
+    dd.fit_many(problem, stack[:4], **options)
+    assert len(compiled) == count, "other data need no other program"
+
+
+@pytest.mark.parametrize(
+    "loss", [dd.SumOfSquares(), dd.Integral(dd.L2(), nodes="solver")]
+)
+def test_gradient_descent(loss, request):
+    experiment = EXPERIMENTS["exponential"]
+    stack = stack_of(experiment.true, experiment.clean.T, 6)
+    options = dict(optimizer=dd.Adam(0.03), epochs=150, loss=loss, **QUIET)
+    before = dd.fit_many(experiment.start, stack, **options)
+    compiled = request.getfixturevalue("gpu_on_host")
+    after = dd.fit_many(experiment.start, stack, **options)
+    assert compiled
+    np.testing.assert_allclose(after.loss, before.loss, rtol=1e-9)
+    np.testing.assert_allclose(after.best, before.best, rtol=1e-9)
+    assert np.array_equal(after.epochs, before.epochs)
+    assert after.statuses == before.statuses
+    np.testing.assert_allclose(after[2].losses, before[2].losses, rtol=1e-9)
+
+
+def scattered(x, y, tau, t, r=1.0):
+    """Has an operation that is not translated."""
+    return jnp.zeros(1).at[jnp.zeros(1, int)].set(-r * y)
+
+
+@pytest.mark.parametrize("optimizer", [dd.LeastSquares(starts=2), dd.Adam(0.1)])
+def test_what_is_not_translated_is_left_to_the_processor(optimizer, gpu_on_host):
+    truth = dd.equation("x' = -r * x(t - tau)").problem(r=0.8, tau=1.0, b=1.0)
+    stack = stack_of(truth, 6.0, 3, noise=0.01)
+    start = dict(parameters={"r": 0.7, "tau": 0.9, "b": 1.1})
+    found = dd.fit_many(scattered, stack, optimizer=optimizer, **start, **QUIET)
+    assert np.all(found.loss < 0.5)
+    assert not gpu_on_host
+
+
+def test_a_user_who_keeps_jax_on_the_processor_gets_no_gpu(monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    device.has_gpu.cache_clear()
+    assert not device.has_gpu()
+    device.has_gpu.cache_clear()
