@@ -9,7 +9,7 @@ import ddefind as dd
 from ddefind._gpu import device
 from ddefind.paper import EXPERIMENTS
 from support.host_kernel import gpu_on_host, needs_compiler
-from support.options import QUIET
+from support.options import QUIET, Options
 
 __all__ = ["gpu_on_host"]
 pytestmark = needs_compiler
@@ -35,7 +35,7 @@ def problem_and_stack(name):
 @pytest.mark.parametrize("name", ["text", "exponential"])
 def test_least_squares(name, request):
     problem, stack = problem_and_stack(name)
-    options = dict(optimizer=dd.LeastSquares(starts=4), **QUIET)
+    options: Options = dict(optimizer=dd.LeastSquares(starts=4), **QUIET)
     before = dd.fit_many(problem, stack, **options)
     compiled = request.getfixturevalue("gpu_on_host")
     after = dd.fit_many(problem, stack, **options)
@@ -54,7 +54,7 @@ def test_least_squares(name, request):
 def test_gradient_descent(loss, request):
     experiment = EXPERIMENTS["exponential"]
     stack = stack_of(experiment.true, experiment.clean.T, 6)
-    options = dict(optimizer=dd.Adam(0.03), epochs=150, loss=loss, **QUIET)
+    options: Options = dict(optimizer=dd.Adam(0.03), epochs=150, loss=loss, **QUIET)
     before = dd.fit_many(experiment.start, stack, **options)
     compiled = request.getfixturevalue("gpu_on_host")
     after = dd.fit_many(experiment.start, stack, **options)
@@ -75,8 +75,9 @@ def scattered(x, y, tau, t, r=1.0):
 def test_what_is_not_translated_is_left_to_the_processor(optimizer, gpu_on_host):
     truth = dd.equation("x' = -r * x(t - tau)").problem(r=0.8, tau=1.0, b=1.0)
     stack = stack_of(truth, 6.0, 3, noise=0.01)
-    start = dict(parameters={"r": 0.7, "tau": 0.9, "b": 1.1})
-    found = dd.fit_many(scattered, stack, optimizer=optimizer, **start, **QUIET)
+    start = {"r": 0.7, "tau": 0.9, "b": 1.1}
+    options: Options = dict(optimizer=optimizer, parameters=start, **QUIET)
+    found = dd.fit_many(scattered, stack, **options)
     assert np.all(found.loss < 0.5)
     assert not gpu_on_host
 

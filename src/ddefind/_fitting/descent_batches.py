@@ -28,9 +28,9 @@ _BLOCK = 64
 # The most epochs of one call of the program, and the seconds that a call should take,
 # so that the progress bar moves and Ctrl-C is noticed.
 _MOST_EPOCHS, _CALL_SECONDS = 1000, 0.3
-# The epochs of the first call, and on a GPU, where each call moves all data; and the
-# most epochs times fits of a call there.
-_FIRST, _FIRST_ON_GPU, _MOST_ON_GPU = 10, 125, 10**8
+# The epochs of the first call. On a GPU, where each call moves all data, it has more:
+# so many epochs times fits, and later ones have at most so many.
+_FIRST, _MOST_FIRST, _FIRST_ON_GPU, _MOST_ON_GPU = 10, 250, 25 * 10**6, 10**8
 
 
 @final
@@ -75,7 +75,9 @@ class DescentBatch:
         return np.flatnonzero(self.state.status == epochs.RUNNING)
 
     def run(self, reporter: Reporter) -> None:
-        epochs_in_a_call, overflow = _FIRST_ON_GPU if self.on_gpu else _FIRST, False
+        epochs_in_a_call, overflow = _FIRST, False
+        if self.on_gpu:
+            epochs_in_a_call = np.clip(_FIRST_ON_GPU // self.size, _FIRST, _MOST_FIRST)
         try:
             with ThreadPoolExecutor(self.workers) as pool:
                 while len(active := self.active()):

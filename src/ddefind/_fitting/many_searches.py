@@ -33,8 +33,9 @@ from .many_estimates import Searched
 from .request import FitOptions, FitTasks, SetupOf
 
 # How many data sets a thread searches at a time: few enough that their arrays take
-# little memory, and on a GPU enough to keep its processors busy.
-_PORTION, _ON_GPU = 256, 4096
+# little memory, and on a GPU enough to keep its processors busy. So many threads serve
+# a GPU at the most: what is left in Python keeps more of them waiting for each other.
+_PORTION, _ON_GPU, _MOST_THREADS = 256, 12_500, 8
 
 
 def search_together(
@@ -77,7 +78,7 @@ def search_together(
             usual = usual & needs_no_other_solver(sets, found)
         return _result(portion[usual], sets.take(usual), found.take(usual))
 
-    with ThreadPoolExecutor(cores()) as pool:
+    with ThreadPoolExecutor(min(cores(), _MOST_THREADS) if on_gpu else cores()) as pool:
         yield from pool.map(one, portions)
 
 
