@@ -41,7 +41,7 @@ from .starts import draw_starts, matched_starts, perturbed_starts
 
 # How often further starts are drawn for a set whose best minimum follows the data, but
 # was reached by one start only.
-_LOOKS = 2
+_LOOKS = 4
 # The most rounds in which noise levels are estimated, the relative change with which
 # they end, and how many fits are taken along.
 _NOISE_ROUNDS, _NOISE_TOLERANCE, _NOISE_FITS = 20, 1e-4, 6
