@@ -9,7 +9,7 @@ cores. `scaled_networks.py` takes the scales of networks from data. `sweep.py` h
 fits of `fit_many` made by other workers and kept in a folder; `fit_records.py` says as
 what, and `sweep_manifest.py` what they belong to. Begin with `fit.py`.
 
-May import: `_util`, `noise`, `_data`, `_gpu`, `_problem`, `_equation`, `_adaptive`,
+May import: `_util`, `noise`, `_data`, `_kernels`, `_problem`, `_equation`, `_adaptive`,
 `_solve`, `_loss`, `_least_squares`, `_many_fits`, `_shooting`, `_inference`,
 `_results`, `_sweeps`.
 """

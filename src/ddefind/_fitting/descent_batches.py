@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._data.stack import DataStack
-from .._gpu.device import LEAST_FOR_GPU, has_gpu
-from .._gpu.jaxpr import UntranslatedError
+from .._kernels.jaxpr import UntranslatedError
+from .._kernels.places import Place, place_for
 from .._solve.grid import Grid
 from .._util.cores import cores
 from .._util.progress import Reporter
@@ -51,8 +51,8 @@ class DescentBatch:
         self.T = np.broadcast_to(stack.T, z.shape[1])
         self.keeps_paths = keep_paths and len(z) <= _MOST_IN_A_PATH
         self.in_lanes = descent.optimizer.elementwise and grids.side_by_side
-        is_many = self.in_lanes and z.shape[1] >= LEAST_FOR_GPU
-        self._run_on(is_many and not self.keeps_paths and has_gpu())
+        is_plain = self.in_lanes and not self.keeps_paths
+        self._run_on(is_plain and place_for(z.shape[1]) is Place.gpu)
         self.inputs: dict[bytes, tuple] = {}
         self.logs: list[tuple[np.ndarray, EpochLog]] = []
         if self.size > 1:

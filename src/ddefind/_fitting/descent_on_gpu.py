@@ -5,7 +5,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._gpu.program import run_fits
+from .._kernels.places import Place
+from .._kernels.program import run_fits
 from .._loss.losses import Target
 from .._solve.grid import Grid
 from .epochs import Descent, State, run
@@ -25,7 +26,7 @@ def advance_on_gpu(
     have a column for each fit of the batch."""
     own = _rows(jax.tree.map(lambda array: array[..., fits], state))
     shared = descent, grid, rows, np.asarray(stop)
-    return _columns(run_fits(_run, shared, _rows((targets, T)), own, fits))
+    return _columns(run_fits(_run, shared, _rows((targets, T)), own, fits, Place.gpu))
 
 
 def _run(shared: tuple[Descent, Grid, int, Any], of_set: tuple[Target, Any], own):

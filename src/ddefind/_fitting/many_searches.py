@@ -16,8 +16,8 @@ import jax
 import numpy as np
 
 from .._data.stack import DataStack
-from .._gpu.device import LEAST_FOR_GPU, has_gpu
-from .._gpu.jaxpr import UntranslatedError
+from .._kernels.jaxpr import UntranslatedError
+from .._kernels.places import Place, place_for
 from .._least_squares.setup import FitSetup
 from .._many_fits.minima import rounding
 from .._many_fits.search import Found, search
@@ -52,25 +52,25 @@ def search_together(
     numbers = np.flatnonzero(able[kind])
     if len(numbers) == 0:
         return
-    on_gpu = len(numbers) >= LEAST_FOR_GPU and has_gpu()
+    place = place_for(len(numbers))
+    on_gpu = place is Place.gpu
     size = _ON_GPU if on_gpu else min(_PORTION, -(-len(numbers) // cores()))
     portions = np.split(numbers, range(size, len(numbers), size))
 
     def one(portion: np.ndarray) -> Searched:
         with on_host():
-            if on_gpu:
-                with suppress(UntranslatedError):
-                    return searched(portion, True)
-            return searched(portion, False)
+            with suppress(UntranslatedError):
+                return searched(portion, place)
+            return searched(portion, Place.xla)
 
-    def searched(portion: np.ndarray, on_gpu: bool) -> Searched:
+    def searched(portion: np.ndarray, place: Place) -> Searched:
         sets = make_sets(
             DataSets.of(tasks.stack(portion)),
             setups,
             kind[portion],
             tasks.seed + portion,
             lambda row: setup_of(tasks[int(portion[row])])[0],
-            on_gpu,
+            place,
         )
         found = search(sets, starts)
         usual = found.is_usual

@@ -9,5 +9,6 @@ compares them. `solver_check.py` asks whether the solver is right.
 What comes out for a data set is a function of it and its seed alone, whatever else is
 in the batch. Searches that take an unusual way are left to be done alone.
 
-May import: `_util`, `_data`, `_gpu`, `_problem`, `_solve`, `_loss`, `_least_squares`.
+May import: `_util`, `_data`, `_kernels`, `_problem`, `_solve`, `_loss`,
+`_least_squares`.
 """

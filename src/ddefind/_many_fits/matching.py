@@ -45,7 +45,7 @@ def match(
     set_of, flat = np.repeat(np.arange(count), rows), theta.reshape(-1, p)
     box = Box(sets.lower[set_of], sets.upper[set_of], np.broadcast_to(held, flat.shape))
     shared = model, sets.delay_values
-    found = run_rows(_match, shared, _curves(sets), (flat, box), set_of, sets.on_gpu)
+    found = run_rows(_match, shared, _curves(sets), (flat, box), set_of, sets.place)
     has_failed = found.status == NO_START
     better = np.where(has_failed[:, None], flat, found.theta)
     better = better.reshape(count, -1, tries, p)

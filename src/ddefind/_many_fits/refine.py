@@ -169,7 +169,7 @@ def _refined_once(
     capacity = capacity_for(model, int(starts.n.max()), float(T.max()))
     points = Points(record.t, record.x, record.weights)
     shared = model, capacity
-    found = run_rows(_fit, shared, points, task, starts.set, sets.on_gpu)
+    found = run_rows(_fit, shared, points, task, starts.set, sets.place)
     return Fits(
         found.theta,
         found.normal.gram,

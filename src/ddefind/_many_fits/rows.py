@@ -1,5 +1,5 @@
-"""One program for many rows: on the processor one row after the other, in blocks of a
-fixed size, or on a GPU all side by side.
+"""One program for many rows: translated into C where that is possible, or compiled by
+XLA, one row after the other in blocks of a fixed size.
 
 What comes out for a row is a function of this row alone."""
 
@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._gpu.program import run_fits
+from .._kernels.places import Place
+from .._kernels.program import run_fits
 from .._util.buffers import read, write
 
 # The number of rows that one call of the compiled program is given.
@@ -28,13 +29,13 @@ def run_rows(
     of_sets: Any,
     own: Any,
     set_of: np.ndarray,
-    on_gpu: bool,
+    place: Place,
 ) -> Any:
     """`function(shared, of its set, own)` for each row, as arrays with a first axis
     over the rows. Row i belongs to the set `set_of[i]`; arrays of `of_sets` have a
     first axis over the sets, and those of `own` one over the rows."""
-    if on_gpu:
-        return run_fits(function, shared, of_sets, own, set_of)
+    if place is not Place.xla:
+        return run_fits(function, shared, of_sets, own, set_of, place)
     blocks = []
     for first in range(0, len(set_of), BLOCK):
         rows = np.arange(first, min(first + BLOCK, len(set_of)))

@@ -10,6 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from .._data.stack import DataStack
+from .._kernels.places import Place
 from .._least_squares.setup import (
     CAPACITY,
     COARSE_STEPS,
@@ -61,7 +62,7 @@ class Sets:
     delays, 2]. `exponents` [p, scales] and `shifts` [p, k] are those of the natural
     units. `delay_values` says of each delay which free value it is (an int), or what it
     is (a float). `number` is that of each set in the whole batch, `seed` that of its
-    random numbers, and `setup_of(number)` its own setup. `on_gpu` says where fits are
+    random numbers, and `setup_of(number)` its own setup. `place` says where fits are
     made."""
 
     template: FitSetup
@@ -79,7 +80,7 @@ class Sets:
     number: np.ndarray
     delay_values: tuple[int | float, ...]
     setup_of: Callable[[int], FitSetup]
-    on_gpu: bool
+    place: Place
 
     def __len__(self) -> int:
         return len(self.seed)
@@ -88,7 +89,7 @@ class Sets:
         """Some of the data sets."""
         curves = Curves(*(array[chosen] for array in vars(self.curves).values()))
         shared = ("template", "data", "curves", "exponents", "shifts")
-        shared += ("delay_values", "setup_of", "on_gpu")
+        shared += ("delay_values", "setup_of", "place")
         own = {
             field.name: getattr(self, field.name)[chosen]
             for field in fields(self)

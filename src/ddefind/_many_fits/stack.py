@@ -6,6 +6,7 @@ import equinox as eqx
 import numpy as np
 
 from .._data.data import Data
+from .._kernels.places import Place
 from .._least_squares.default_bounds import delays_to_try
 from .._least_squares.natural_units import unit_exponents
 from .._least_squares.setup import FitSetup
@@ -47,7 +48,7 @@ def make_sets(
     kind: np.ndarray,
     seed: np.ndarray,
     setup_of: Callable[[int], FitSetup],
-    on_gpu: bool = False,
+    place: Place,
 ) -> Sets:
     """The sets of a batch. Set s has the bounds and start values of
     `setups[kind[s]]`."""
@@ -95,5 +96,5 @@ def make_sets(
         np.arange(len(kind)),
         known,
         setup_of,
-        on_gpu,
+        place,
     )

@@ -1,17 +1,21 @@
-"""`fit_many` by translated programs finds what it finds on the processor. The programs
-are compiled for the processor here."""
+"""`fit_many` by translated programs finds what it finds by those of XLA."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._gpu import device
+from ddefind._kernels import on_gpu, places, program
+from ddefind._kernels.jaxpr import UntranslatedError
 from ddefind.paper import EXPERIMENTS
-from support.host_kernel import gpu_on_host, needs_compiler
+from support.fake_cupy import (
+    cupy_on_host,
+    many_on_gpu,
+    needs_compiler,
+)
 from support.options import QUIET, Options
 
-__all__ = ["gpu_on_host"]
+__all__ = ["cupy_on_host", "many_on_gpu"]
 pytestmark = needs_compiler
 EQUATION = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
 
@@ -32,20 +36,34 @@ def problem_and_stack(name):
     return experiment.blank, stack_of(experiment.true, experiment.clean.T, 6)
 
 
-@pytest.mark.parametrize("name", ["text", "exponential"])
-def test_least_squares(name, request):
+def least_squares(name):
     problem, stack = problem_and_stack(name)
     options: Options = dict(optimizer=dd.LeastSquares(starts=4), **QUIET)
-    before = dd.fit_many(problem, stack, **options)
-    compiled = request.getfixturevalue("gpu_on_host")
-    after = dd.fit_many(problem, stack, **options)
-    assert compiled
+    return dd.fit_many(problem, stack, **options)
+
+
+@pytest.fixture(scope="module")
+def by_xla():
+    """Fits by programs that XLA compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(places, "has_compiler", lambda: False)
+        return {name: least_squares(name) for name in ("text", "exponential")}
+
+
+@pytest.mark.parametrize("name", ["text", "exponential"])
+@pytest.mark.parametrize("place", ["processor", "gpu"])
+def test_least_squares(name, place, by_xla, request):
+    if place == "gpu":
+        request.getfixturevalue("many_on_gpu")
+    program._programs.clear()
+    before, after = by_xla[name], least_squares(name)
+    assert {key[0].name for key in program._programs} == {place}
     np.testing.assert_allclose(after.loss, before.loss, rtol=1e-9)
     np.testing.assert_allclose(after.best, before.best, rtol=1e-6, atol=1e-8)
     assert after.statuses == before.statuses
-    count = len(compiled)
-    dd.fit_many(problem, stack[:4], **options)
-    assert len(compiled) == count, "other data need no other program"
+    count = len(program._programs)
+    least_squares(name)
+    assert len(program._programs) == count, "the programs are there"
 
 
 @pytest.mark.parametrize(
@@ -56,9 +74,9 @@ def test_gradient_descent(loss, request):
     stack = stack_of(experiment.true, experiment.clean.T, 6)
     options: Options = dict(optimizer=dd.Adam(0.03), epochs=150, loss=loss, **QUIET)
     before = dd.fit_many(experiment.start, stack, **options)
-    compiled = request.getfixturevalue("gpu_on_host")
+    programs = request.getfixturevalue("many_on_gpu")
     after = dd.fit_many(experiment.start, stack, **options)
-    assert compiled
+    assert programs
     np.testing.assert_allclose(after.loss, before.loss, rtol=1e-9)
     np.testing.assert_allclose(after.best, before.best, rtol=1e-9)
     assert np.array_equal(after.epochs, before.epochs)
@@ -72,18 +90,18 @@ def scattered(x, y, tau, t, r=1.0):
 
 
 @pytest.mark.parametrize("optimizer", [dd.LeastSquares(starts=2), dd.Adam(0.1)])
-def test_what_is_not_translated_is_left_to_the_processor(optimizer, gpu_on_host):
+def test_what_is_not_translated_is_left_to_xla(optimizer, many_on_gpu):
     truth = dd.equation("x' = -r * x(t - tau)").problem(r=0.8, tau=1.0, b=1.0)
     stack = stack_of(truth, 6.0, 3, noise=0.01)
     start = {"r": 0.7, "tau": 0.9, "b": 1.1}
     options: Options = dict(optimizer=optimizer, parameters=start, **QUIET)
     found = dd.fit_many(scattered, stack, **options)
     assert np.all(found.loss < 0.5)
-    assert not gpu_on_host
+    assert all(isinstance(p, UntranslatedError) for p in many_on_gpu.values())
 
 
 def test_a_user_who_keeps_jax_on_the_processor_gets_no_gpu(monkeypatch):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    device.has_gpu.cache_clear()
-    assert not device.has_gpu()
-    device.has_gpu.cache_clear()
+    on_gpu.has_gpu.cache_clear()
+    assert not on_gpu.has_gpu()
+    on_gpu.has_gpu.cache_clear()

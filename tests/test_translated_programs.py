@@ -1,5 +1,5 @@
-"""Programs translated into C compute what JAX computes. They are compiled for the
-processor here; on a GPU the same text runs, a thread for each fit."""
+"""Programs translated into C compute what JAX computes, on the processor and, as far as
+that shows without one, on a GPU."""
 
 import jax
 import jax.numpy as jnp
@@ -7,33 +7,37 @@ import numpy as np
 import pytest
 from jax import lax
 
-from ddefind._gpu import program
-from ddefind._gpu.jaxpr import UntranslatedError
-from support.host_kernel import HostKernel, needs_compiler
+from ddefind._kernels import on_gpu, on_processor, program
+from ddefind._kernels.jaxpr import UntranslatedError
+from ddefind._kernels.on_processor import ProcessorKernel
+from ddefind._kernels.places import Place
+from ddefind._kernels.translate import Source
+from support.fake_cupy import cupy_on_host, needs_compiler
 
+__all__ = ["cupy_on_host"]
 pytestmark = needs_compiler
 FITS = 3
 
 
-@pytest.fixture(autouse=True)
-def on_host(monkeypatch):
-    monkeypatch.setattr(program, "Kernel", HostKernel)
-    monkeypatch.setattr(program, "_programs", {})
+@pytest.fixture(params=[Place.processor, Place.gpu])
+def place(request, cupy_on_host):
+    return request.param
 
 
 def values(*shape, low=0.1, high=0.9):
     return np.random.default_rng(0).uniform(low, high, (FITS, *shape))
 
 
-def translated(function, *arguments):
+def translated(place, function, *arguments):
     return program.run_fits(
-        lambda _, __, own: function(*own), None, None, arguments, np.zeros(FITS, int)
+        lambda _, __, own: function(*own),
+        *(None, None, arguments, np.zeros(FITS, int), place),
     )
 
 
-def check(function, *arguments):
+def check(place, function, *arguments):
     """The translation of a function agrees with JAX for every row of the arguments."""
-    found = translated(function, *arguments)
+    found = translated(place, function, *arguments)
     for row in range(FITS):
         expected = function(*(jnp.asarray(a[row]) for a in arguments))
         pairs = zip(jax.tree.leaves(expected), jax.tree.leaves(found))
@@ -48,45 +52,49 @@ logical_not"""
 
 
 @pytest.mark.parametrize("name", ONE.split())
-def test_a_function_of_one_number(name):
-    check(getattr(jnp, name), values(4))
+def test_a_function_of_one_number(place, name):
+    check(place, getattr(jnp, name), values(4))
 
 
 @pytest.mark.parametrize("name", "add subtract multiply divide power arctan2".split())
-def test_a_function_of_two_numbers(name):
-    check(getattr(jnp, name), values(4), values(4, high=2.0))
+def test_a_function_of_two_numbers(place, name):
+    check(place, getattr(jnp, name), values(4), values(4, high=2.0))
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum"])
-def test_what_is_no_number_stays_none(name):
+def test_what_is_no_number_stays_none(place, name):
     x = np.array([[np.nan, 1.0, 2.0, np.inf]] * FITS)
     y = np.array([[1.0, np.nan, 1.0, 3.0]] * FITS)
-    check(getattr(jnp, name), x, y)
+    check(place, getattr(jnp, name), x, y)
 
 
 @pytest.mark.parametrize("exponent", [-3, -1, 0, 1, 2, 5, 10])
-def test_whole_powers(exponent):
-    check(lambda x: x**exponent, values(3))
+def test_whole_powers(place, exponent):
+    check(place, lambda x: x**exponent, values(3))
 
 
-def test_special_functions():
-    check(lambda x: jax.nn.sigmoid(x) + lax.erf(x) + lax.lgamma(x), values(3))
+def test_special_functions(place):
+    check(place, lambda x: jax.nn.sigmoid(x) + lax.erf(x) + lax.lgamma(x), values(3))
 
 
-def test_conversions_and_whole_numbers():
+def test_conversions_and_whole_numbers(place):
     def function(x, k):
         whole = jnp.floor(10 * x).astype(int)
         bits = (whole << 2) | (k & 3)
         return whole // 3, whole % 3, bits, (x > 0.5).astype(int), lax.clz(whole + 1)
 
-    check(function, values(5), np.arange(FITS * 5).reshape(FITS, 5))
+    check(place, function, values(5), np.arange(FITS * 5).reshape(FITS, 5))
 
 
-def test_clz_of_short_numbers():
-    check(lambda k: lax.clz(k.astype(jnp.int32)), np.arange(FITS * 2).reshape(FITS, 2))
+def test_clz_of_short_numbers(place):
+    check(
+        place,
+        lambda k: lax.clz(k.astype(jnp.int32)),
+        np.arange(FITS * 2).reshape(FITS, 2),
+    )
 
 
-def test_moves():
+def test_moves(place):
     def function(x):
         wide = jnp.broadcast_to(x[:, None, :], (2, 4, 3))
         turned = jnp.transpose(wide, (2, 0, 1))[::-1]
@@ -95,10 +103,10 @@ def test_moves():
         stacked = jnp.stack([x, x + 1], axis=1).reshape(4, 3)
         return turned, padded, joined, stacked, *jnp.unstack(x, axis=1)
 
-    check(function, values(2, 3))
+    check(place, function, values(2, 3))
 
 
-def test_sums_products_and_places():
+def test_sums_products_and_places(place):
     def function(x, y):
         return (
             x.sum(axis=1),
@@ -113,27 +121,28 @@ def test_sums_products_and_places():
             jnp.all(x > 0.5, axis=0),
         )
 
-    check(function, values(3, 4), values(4, 2))
+    check(place, function, values(3, 4), values(4, 2))
 
 
-def test_large_arrays_are_in_memory():
+def test_large_arrays_are_in_memory(place):
     def function(x):
         grid = jnp.arange(600.0) * x[0]
         high = jnp.where(grid > x[1], jnp.sin(grid), 0.0)
         rows = jnp.broadcast_to(x[:, None], (2, 300))
         return high.sum(), high[::7].max(), rows.T[17:19], high.reshape(2, 300)[1, 5:9]
 
-    check(function, values(2, low=0.5))
+    check(place, function, values(2, low=0.5))
 
 
-def test_select_among_several():
+def test_select_among_several(place):
     check(
+        place,
         lambda x: jnp.select([x > 0.7, x > 0.4], [x, 2 * x], -1.0),
         values(6),
     )
 
 
-def test_choices():
+def test_choices(place):
     def function(x):
         return lax.switch(
             jnp.floor(3 * x[0]).astype(int),
@@ -141,20 +150,21 @@ def test_choices():
             x,
         )
 
-    check(function, np.array([[0.1, 2.0], [0.5, 3.0], [0.9, 0.5]]))
+    check(place, function, np.array([[0.1, 2.0], [0.5, 3.0], [0.9, 0.5]]))
 
 
-def test_a_loop_that_ends_differently_for_each_fit():
+def test_a_loop_that_ends_differently_for_each_fit(place):
     def function(x):
         return lax.while_loop(
             lambda c: c[0] < 1, lambda c: (c[0] + x, c[1] + 1), (x, 0)
         )
 
-    check(function, np.array([0.3, 0.01, 2.0]))
+    check(place, function, np.array([0.3, 0.01, 2.0]))
 
 
-def test_values_that_change_places():
+def test_values_that_change_places(place):
     check(
+        place,
         lambda x: lax.fori_loop(0, 40, lambda _, c: (c[1], c[0] + c[1]), (x, x)),
         values(),
     )
@@ -162,7 +172,7 @@ def test_values_that_change_places():
 
 @pytest.mark.parametrize("length", [5, 50])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_scans(length, reverse):
+def test_scans(place, length, reverse):
     def step(carry, row):
         y, k = row
         return carry * 0.9 + y * k, (carry, y - carry)
@@ -170,10 +180,10 @@ def test_scans(length, reverse):
     def function(x, y):
         return lax.scan(step, x, (y, jnp.arange(length)), reverse=reverse)
 
-    check(function, values(2), values(length, 2))
+    check(place, function, values(2), values(length, 2))
 
 
-def test_an_array_that_is_read_after_its_change_keeps_its_values():
+def test_an_array_that_is_read_after_its_change_keeps_its_values(place):
     def function(x):
         buffer = jnp.concatenate([x[:1], jnp.zeros(7)])
 
@@ -186,10 +196,10 @@ def test_an_array_that_is_read_after_its_change_keeps_its_values():
         changed, total = lax.fori_loop(0, 30, step, (buffer, x[0]))
         return buffer, changed, total
 
-    check(function, values(2))
+    check(place, function, values(2))
 
 
-def test_one_array_in_two_loops():
+def test_one_array_in_two_loops(place):
     def function(x):
         zeros = jnp.zeros(20)
 
@@ -200,11 +210,11 @@ def test_one_array_in_two_loops():
         two = lax.fori_loop(0, 10, fill, zeros)
         return one.sum(), two.sum(), zeros.sum()
 
-    check(function, values())
+    check(place, function, values())
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_programs_with_buffers(seed):
+def test_random_programs_with_buffers(place, seed):
     """Loops that read, write and copy two buffers in a random order."""
     random = np.random.default_rng(seed)
     plan = random.integers(0, 6, size=6)
@@ -240,38 +250,63 @@ def test_random_programs_with_buffers(seed):
     def function(x):
         return lax.fori_loop(0, 25, step, (jnp.ones(size), jnp.zeros(size), x))
 
-    check(function, values())
+    check(place, function, values())
 
 
-def test_data_of_sets_and_what_all_share():
+def test_data_of_sets_and_what_all_share(place):
     shared, sets = np.array([2.0, 3.0]), np.arange(8.0).reshape(4, 2)
     own, set_of = np.array([0.1, 0.2, 0.3]), np.array([3, 0, 3])
-    found = program.run_fits(lambda a, b, c: a * b + c, shared, sets, own, set_of)
+    found = program.run_fits(
+        lambda a, b, c: a * b + c, shared, sets, own, set_of, place
+    )
     assert np.array_equal(found, shared * sets[set_of] + own[:, None])
+    one = np.broadcast_to(sets[1], (4, 2))
+    found = program.run_fits(lambda _, b, c: b + c, None, one, own, set_of, place)
+    assert np.array_equal(found, sets[1] + own[:, None])
 
 
-def test_what_has_no_translation_says_so():
+def test_what_has_no_translation_says_so(place):
     with pytest.raises(UntranslatedError, match="sort"):
-        translated(jnp.sort, values(4))
+        translated(place, jnp.sort, values(4))
     with pytest.raises(UntranslatedError, match="float32"):
-        translated(lambda x: x.astype(jnp.float32), values(4))
+        translated(place, lambda x: x.astype(jnp.float32), values(4))
 
 
-def test_a_program_is_compiled_once(monkeypatch):
-    compiled = []
-
-    def kernel(source):
-        compiled.append(source)
-        return HostKernel(source)
-
-    monkeypatch.setattr(program, "Kernel", kernel)
+def test_a_program_is_compiled_once(place):
     for factor in (1.0, 2.0):
-        found = program.run_fits(
-            _scaled, factor * np.ones(2), None, values(2), np.zeros(3, int)
-        )
-        assert np.array_equal(found, factor * values(2))
-    assert len(compiled) == 1
+        shared, own = factor * np.ones(2), values(2)
+        found = program.run_fits(_scaled, shared, None, own, np.zeros(3, int), place)
+        assert np.array_equal(found, factor * own)
+    assert len(program._programs) == 1
 
 
 def _scaled(shared, _, own):
     return shared * own
+
+
+def test_fits_are_made_in_portions_that_the_memory_has_room_for(
+    cupy_on_host, monkeypatch
+):
+    monkeypatch.setattr(on_gpu, "_free", lambda: 20_000)
+    own = np.random.default_rng(0).normal(size=(500, 3))
+    found = program.run_fits(
+        *(_squares, None, None, own, np.zeros(500, int), Place.gpu)
+    )
+    assert np.array_equal(found, own**2)
+
+
+def _squares(_, __, own):
+    return own**2
+
+
+def test_without_a_compiler_there_is_no_program(monkeypatch):
+    monkeypatch.setattr(on_processor, "_compiler", lambda: None)
+    on_processor.has_compiler.cache_clear()
+    with pytest.raises(UntranslatedError, match="no C compiler"):
+        ProcessorKernel(Source("void program(void) {int unheard_of;}", 0))
+    on_processor.has_compiler.cache_clear()
+
+
+def test_a_compiler_that_fails_is_none():
+    with pytest.raises(UntranslatedError, match="failed"):
+        ProcessorKernel(Source("this is no C", 0))

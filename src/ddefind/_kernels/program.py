@@ -9,8 +9,10 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .device import Kernel
 from .jaxpr import UntranslatedError, shape_of, trace
+from .on_gpu import GpuKernel
+from .on_processor import ProcessorKernel
+from .places import Place
 from .translate import OWN, SET, SHARED, translate
 from .values import kind_of
 
@@ -29,7 +31,7 @@ class _Output(NamedTuple):
 class Program:
     """A compiled program, the types of its inputs, its outputs, and their structure."""
 
-    kernel: Kernel
+    kernel: GpuKernel | ProcessorKernel
     inputs: tuple[Any, ...]
     outputs: tuple[_Output, ...]
     structure: Any
@@ -51,6 +53,7 @@ class Program:
         return [_DTYPES[kind_of(each.dtype)] for each in self.outputs]
 
 
+_KERNELS = {Place.gpu: GpuKernel, Place.processor: ProcessorKernel}
 _programs: dict[Any, Program | UntranslatedError] = {}
 _lock = threading.Lock()
 
@@ -61,8 +64,9 @@ def run_fits(
     of_sets: Any,
     own: Any,
     set_of: np.ndarray,
+    place: Place,
 ) -> Any:
-    """`function(shared, of its set, own)` for many fits on the GPU.
+    """`function(shared, of its set, own)` for many fits, translated.
 
     Arrays of `of_sets` have a first axis over data sets, those of `own` one over fits;
     fit i belongs to the set `set_of[i]`. What comes out has a first axis over the fits.
@@ -78,7 +82,13 @@ def run_fits(
         leaf.shape if owner == SHARED else leaf.shape[1:]
         for leaf, owner in zip(leaves, owners)
     ]
-    key = function, structure, _hashable(rest), *zip(shapes, [a.dtype for a in leaves])
+    key = (
+        place,
+        function,
+        structure,
+        _hashable(rest),
+        *zip(shapes, [a.dtype for a in leaves]),
+    )
 
     def of_one_fit(*values: Any) -> Any:
         whole = eqx.combine(jax.tree.unflatten(structure, values), rest)
@@ -87,7 +97,7 @@ def run_fits(
     with _lock:
         if key not in _programs:
             examples = [np.zeros(s, a.dtype) for s, a in zip(shapes, leaves)]
-            _programs[key] = _compiled(of_one_fit, examples, owners)
+            _programs[key] = _compiled(of_one_fit, examples, owners, place)
         program = _programs[key]
     if isinstance(program, UntranslatedError):
         raise program
@@ -105,13 +115,14 @@ def _hashable(tree: Any) -> Any:
 
 
 def _compiled(
-    function: Callable, examples: Sequence[Any], owners: Sequence[str]
+    function: Callable, examples: Sequence[Any], owners: Sequence[str], place: Place
 ) -> Program | UntranslatedError:
     try:
         block, result = trace(function, *examples)
         source = translate(block, owners)
         inputs = tuple(_DTYPES[kind_of(v.aval.dtype)] for v in block.inputs)
+        kernel = _KERNELS[place](source)
     except UntranslatedError as error:
         return error
     outputs = tuple(_Output(shape_of(v), v.aval.dtype) for v in block.outputs)
-    return Program(Kernel(source), inputs, outputs, jax.tree.structure(result))
+    return Program(kernel, inputs, outputs, jax.tree.structure(result))

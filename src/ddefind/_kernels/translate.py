@@ -52,13 +52,13 @@ _HEAD = """
 #define THREADS (gridDim.x * (long long)blockDim.x)
 #else
 #include <math.h>
+#include <stdbool.h>
 #define INFINITE ((double)INFINITY)
 #define NOT_A_NUMBER ((double)NAN)
 #define LEADING_ZEROS(x) ((x) ? __builtin_clzll(x) : 64)
-#define PROGRAM extern "C" void
+#define PROGRAM void
 #define THREAD 0LL
 #define THREADS 1LL
-#define __restrict__ __restrict
 #endif
 """
 
@@ -77,35 +77,32 @@ def translate(block: Block, owners: Sequence[str]) -> Source:
     of its own, or every set, or whether all fits share it.
 
     Its arguments are the number of fits, the number of the set of each fit, the memory,
-    each input with the number of its rows, and the outputs. The rows are columns, so
-    that neighbouring threads read neighbouring elements; if all are the same there may
-    be a single one."""
+    and then each input and output, with two numbers: how far its elements are apart,
+    and how far its rows are. (On a GPU the rows are columns, so that neighbouring
+    threads read neighbouring elements.)"""
     writer = Writer()
     translator = Translator(writer)
     arguments, inputs = [], []
     row = {OWN: "fit", SET: "set", SHARED: "0"}
     for number, variable in enumerate(block.inputs):
-        kind = result_kind(variable)
-        passed = _PASSED.get(kind, kind)
-        arguments.append(f"const {passed}* __restrict__ in{number}")
-        arguments.append(f"const long long rows{number}")
-        memory = Memory(f"in{number}[({{}}) * rows{number} + row{number}]", kind, False)
+        memory = _argument(arguments, "const ", f"in{number}", variable)
         inputs.append((variable, Stored(memory, shape_of(variable))))
-    for number, variable in enumerate(block.outputs):
-        kind = result_kind(variable)
-        passed = _PASSED.get(kind, kind)
-        arguments.append(f"{passed}* __restrict__ out{number}")
+    targets = [
+        _argument(arguments, "", f"out{number}", variable)
+        for number, variable in enumerate(block.outputs)
+    ]
     head = "for (long long fit = THREAD; fit < fits; fit += THREADS)"
     with writer.block(head):
         writer.line("const long long set = set_of[fit];")
         for number, owner in enumerate(owners):
-            only = f"rows{number} > 1 ? {row[owner]} : 0"
-            writer.line(f"const long long row{number} = {only};")
+            place = f"{row[owner]} * in{number}_rows"
+            writer.line(f"const long long in{number}_row = {place};")
+        for number in range(len(targets)):
+            place = f"fit * out{number}_rows"
+            writer.line(f"const long long out{number}_row = {place};")
         given = [translator.read_small(block, *each) for each in inputs]
         results = translator.run(block, given, given)
-        for number, result in enumerate(results):
-            place = f"out{number}[({{}}) * fits + fit]"
-            memory = Memory(place, result.kind, True)
+        for memory, result in zip(targets, results):
             writer.copy_into(Stored(memory, result.shape), result)
     text = "\n".join(
         [
@@ -122,6 +119,15 @@ def translate(block: Block, owners: Sequence[str]) -> Source:
         ]
     )
     return Source(text, writer.most)
+
+
+def _argument(arguments: list[str], const: str, name: str, variable: Any) -> Memory:
+    """An array among the arguments."""
+    kind = result_kind(variable)
+    passed = _PASSED.get(kind, kind)
+    arguments.append(f"{const}{passed}* __restrict__ {name}")
+    arguments.append(f"const long long {name}_step, const long long {name}_rows")
+    return Memory(f"{name}[({{}}) * {name}_step + {name}_row]", kind, not const)
 
 
 @final

@@ -15,8 +15,6 @@ from .translate import OWN, Source
 # Threads of a block (as `translate.py` says to the compiler), and how many there are at
 # most on each multiprocessor.
 _BLOCK, _MOST_THREADS = 64, 768
-# With fewer fits than this a GPU is slower than the processor: each thread is slow.
-LEAST_FOR_GPU = 1000
 # The shares of the free memory that the threads and the results of fits may take.
 _FOR_THREADS, _FOR_FITS = 0.3, 0.2
 
@@ -45,7 +43,7 @@ def _cupy() -> Any:
 
 
 @final
-class Kernel:
+class GpuKernel:
     """A program on the GPU."""
 
     def __init__(self, source: Source):
@@ -89,8 +87,12 @@ class Kernel:
         threads = min(count, processors * _MOST_THREADS, room)
         blocks = max(int(np.ceil(threads / _BLOCK)), 1)
         memory = cupy.empty(blocks * _BLOCK * self.words)
-        with_rows = [item for a in given for item in (a, np.int64(a.shape[1]))]
-        arguments = np.int64(count), cupy.asarray(set_of), memory, *with_rows, *results
+        with_steps = [
+            item
+            for a in (*given, *results)
+            for item in (a, np.int64(a.shape[1]), np.int64(a.shape[1] > 1))
+        ]
+        arguments = np.int64(count), cupy.asarray(set_of), memory, *with_steps
         self._function((blocks,), (_BLOCK,), arguments)
         return [cupy.ascontiguousarray(result.T).get() for result in results]
 
