@@ -18,7 +18,7 @@ import numpy as np
 from .jaxpr import UntranslatedError
 from .translate import Source
 
-_FLAGS = ("-x", "c", "-O2", "-march=native", "-shared", "-fPIC", "-w")
+_FLAGS = ("-x", "c", "-O1", "-march=native", "-shared", "-fPIC", "-w")
 
 
 @cache
