@@ -100,6 +100,18 @@ def test_what_is_not_translated_is_left_to_xla(optimizer, many_on_gpu):
     assert all(isinstance(p, UntranslatedError) for p in many_on_gpu.values())
 
 
+def test_a_gpu_that_fails_is_left(many_on_gpu, monkeypatch):
+    """Its work is done on the processor."""
+
+    def full(*_):
+        raise MemoryError("Out of memory allocating 1 byte")
+
+    monkeypatch.setattr(on_gpu.GpuKernel, "_launch", full)
+    found = least_squares("text")
+    assert np.all(found.loss < 2)
+    assert {key[0].name for key in many_on_gpu} == {"gpu", "processor"}
+
+
 def test_a_user_who_keeps_jax_on_the_processor_gets_no_gpu(monkeypatch):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     on_gpu.has_gpu.cache_clear()

@@ -81,6 +81,7 @@ CUPY = SimpleNamespace(
     cuda=SimpleNamespace(
         Device=lambda: SimpleNamespace(attributes={"MultiProcessorCount": 2}),
         Stream=lambda non_blocking: nullcontext(),
+        memory=SimpleNamespace(OutOfMemoryError=MemoryError),
         runtime=SimpleNamespace(memGetInfo=lambda: (1 << 30, 1 << 30)),
     ),
 )

@@ -15,7 +15,7 @@ LOOPS = ("while", "scan", "cond")
 
 @final
 class UntranslatedError(Exception):
-    """A program has something that has no translation."""
+    """A program has something that has no translation, or cannot be run here."""
 
 
 @final

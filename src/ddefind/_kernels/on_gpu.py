@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .jaxpr import UntranslatedError
 from .translate import OWN, Source
 
 # Threads of a block (as `translate.py` says to the compiler), and how many there are at
@@ -48,8 +49,11 @@ class GpuKernel:
 
     def __init__(self, source: Source):
         self.words = max(source.words, 1)
-        module = _cupy().RawModule(code=source.text, options=("--std=c++17",))
-        self._function = module.get_function("program")
+        try:
+            module = _cupy().RawModule(code=source.text, options=("--std=c++17",))
+            self._function = module.get_function("program")
+        except Exception as error:  # CuPy has many, for what is missing in CUDA.
+            raise UntranslatedError(f"CUDA cannot compile it: {error}") from error
 
     def run(
         self,
@@ -60,6 +64,13 @@ class GpuKernel:
     ) -> list[np.ndarray]:
         """The outputs, [fits, size] for each of the (size, type) of `outputs`. Fits are
         made in portions that the memory has room for."""
+        try:
+            return self._run(arrays, owners, set_of, outputs)
+        except _cupy().cuda.memory.OutOfMemoryError as error:
+            # Other programs use the GPU, too.
+            raise UntranslatedError(f"the GPU is full: {error}") from error
+
+    def _run(self, arrays, owners, set_of, outputs) -> list[np.ndarray]:
         fits = len(set_of)
         own = [a for a, owner in zip(arrays, owners) if owner == OWN]
         row_bytes = sum(a[:1].nbytes for a in own)

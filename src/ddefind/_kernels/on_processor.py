@@ -44,7 +44,10 @@ class ProcessorKernel:
 
     def __init__(self, source: Source):
         self.words = max(source.words, 1)
-        self._library = ctypes.CDLL(str(_compiled(source.text)))
+        try:
+            self._library = ctypes.CDLL(str(_compiled(source.text)))
+        except OSError as error:  # Some folders must not hold programs.
+            raise UntranslatedError(f"the program cannot be loaded: {error}") from error
 
     def run(
         self,

@@ -25,3 +25,8 @@ def place_for(fits: int) -> Place:
     if fits >= LEAST_FOR_GPU and has_gpu():
         return Place.gpu
     return Place.processor if has_compiler() else Place.xla
+
+
+def others(place: Place) -> tuple[Place, ...]:
+    """Where a program runs if it cannot at this place, the best first."""
+    return (Place.processor, Place.xla) if place is Place.gpu else (Place.xla,)
