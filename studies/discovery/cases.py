@@ -43,7 +43,7 @@ def run_case(name: str, level: float, seed: int) -> dict[str, Any]:
     success = bool(is_true[0])
     best = min(each.bic for each in found.models)
     known = [m.bic for m, true in zip(found.models, is_true) if true]
-    bic = min([*known, truth_bic(system, own, data)])
+    bic = best if success else min([*known, truth_bic(system, own, data)])
     return {
         "system": name,
         "level": level,
@@ -58,14 +58,9 @@ def run_case(name: str, level: float, seed: int) -> dict[str, Any]:
         "terms": {state: list(own) for state, own in found.terms.items()},
         "history": found.equation.history,
         "undecided": len(found.undecided),
+        "rejected": found.fit is not None and found.fit.rejected,
         "seconds": seconds,
     }
-
-
-def run_until(case: tuple[str, float, int, float]) -> dict[str, Any] | None:
-    """The same, unless the time at which the study ends has passed."""
-    name, level, seed, ends = case
-    return run_case(name, level, seed) if time.time() < ends else None
 
 
 def _spaceless(terms: Any, swap: bool = False) -> dict[str, frozenset[str]]:
