@@ -3,8 +3,9 @@
 `python -m studies.discovery [SEEDS [SYSTEM ...]] [--first SEED] [--seconds LIMIT]
 [--processes N] [--out FILE]`
 makes data sets of 200 points of six delayed systems and three ordinary ones, with noise
-of 1, 5 and 10% of the spread, and asks `dd.discover` for their equations. Delays and
-start values differ from seed to seed. The data are by an integrator of the study's own.
+of 1, 5 and 10% of the spread, and asks `dd.discover` for their equations; and of three
+systems with candidates among which the truth is not. Delays and start values differ
+from seed to seed. The data are by an integrator of the study's own.
 
 Results go to `results/discovery.jsonl`, a line for each data set, and those that are
 there are not computed again. At the end the tables of `docs/explanation/discovery.md`
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from ..page_tables import RESULTS
 from .run import Case, read, run
-from .systems import DELAYED, ORDINARY
+from .systems import DELAYED, LACKING, ORDINARY
 from .tables import LEVELS, write_tables
 
 FILE = RESULTS / "discovery.jsonl"
@@ -28,14 +29,15 @@ def cases(seeds: range, systems: list[str]) -> list[Case]:
     found: list[Case] = []
     for seed in seeds:
         levels = [LEVELS[seed % len(LEVELS)]]
-        found += [(s.name, level, seed) for s in DELAYED for level in LEVELS]
+        delayed = (*DELAYED, *LACKING)
+        found += [(s.name, level, seed) for s in delayed for level in LEVELS]
         found += [(s.name, level, seed) for s in ORDINARY for level in levels]
     return [case for case in found if not systems or case[0] in systems]
 
 
 def main() -> None:
     """Run the cases that are asked for."""
-    names = [each.name for each in (*DELAYED, *ORDINARY)]
+    names = [each.name for each in (*DELAYED, *ORDINARY, *LACKING)]
     parser = argparse.ArgumentParser()
     parser.add_argument("seeds", nargs="?", type=int, default=20)
     parser.add_argument("systems", nargs="*", help=f"of {', '.join(names)}")

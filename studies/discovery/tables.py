@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..page_tables import DOCS, write_table
-from .systems import DELAYED, ORDINARY
+from .systems import DELAYED, LACKING, ORDINARY
 
 PAGE = DOCS / "explanation" / "discovery.md"
 LEVELS = (0.01, 0.05, 0.1)
@@ -26,6 +26,7 @@ def tables(results: Results) -> dict[str, str]:
         "discovery": _success(results),
         "ordinary": _ordinary(results),
         "calibration": _calibration(results),
+        "missing": _missing(results),
     }
 
 
@@ -36,10 +37,7 @@ def _of(results: Results, name: str, level: float) -> Results:
 def _success(results: Results) -> str:
     """For each system and level, how often exactly the true terms were found, of the
     data sets where the truth is best, and of all."""
-    lines = [
-        "| system | " + " | ".join(f"{level:.0%} noise" for level in LEVELS) + " |"
-    ]
-    lines.append("|---" * (1 + len(LEVELS)) + "|")
+    lines = _head("system")
     names = [each.name for each in DELAYED]
     for name in names:
         cells = [_share(_of(results, name, level)) for level in LEVELS]
@@ -66,6 +64,28 @@ def _success(results: Results) -> str:
         "errors of the truth.",
     ]
     return "\n".join(lines)
+
+
+def _missing(results: Results) -> str:
+    """How often it was said that something is missing."""
+    lines = _head("candidates")
+    offered = [each.name for each in (*DELAYED, *ORDINARY)]
+    groups = [("the truth among them", offered)]
+    groups += [(f"{each.name} alone", [each.name]) for each in LACKING]
+    for label, names in groups:
+        cells = []
+        for level in LEVELS:
+            own = [r for name in names for r in _of(results, name, level)]
+            said = sum(r["rejected"] for r in own)
+            cells.append(f"{said} of {len(own)}")
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _head(first: str) -> list[str]:
+    """The head of a table with a column for each level."""
+    levels = " | ".join(f"{level:.0%} noise" for level in LEVELS)
+    return [f"| {first} | {levels} |", "|---" * (1 + len(LEVELS)) + "|"]
 
 
 def _in_order(result: dict[str, Any]) -> list[float]:
