@@ -3,7 +3,7 @@ tell. The data are by an integrator that is not the package's."""
 
 import numpy as np
 import pytest
-from studies.discovery.__main__ import FILE
+from studies.discovery.__main__ import FILE, PYSINDY
 from studies.discovery.run import read
 from studies.discovery.systems import DELAYED, LACKING, ORDINARY, sample
 from studies.discovery.tables import PAGE, tables
@@ -172,6 +172,21 @@ def test_a_fit_of_the_true_structure_finds_the_truth(stage):
     assert exact.parameters_of(((0, 1), (0, 3))) == exact.parameters_of(TRUE) - 1
 
 
+def test_structures_that_are_fitted_together_do_not_disturb_each_other(stage):
+    own, made = stage
+    exact = made.search.exact
+    few, many = ((0, 1), (0, 3)), ((0, 0), (0, 1), (0, 4))
+    structures = [TRUE, few, many, TRUE, few]
+    starts = [
+        exact.start(np.full(len(each), 0.1), np.zeros(0), own.delays)[None]
+        for each in structures
+    ]
+    together = exact.fit_all(structures, starts)
+    for structure, start, fit in zip(structures, starts, together):
+        alone = exact.fit(structure, start)
+        assert fit.structure == structure and np.isclose(fit.bic, alone.bic, atol=1e-6)
+
+
 def test_predicted_moves_come_true(stage):
     own, made = stage
     exact = made.search.exact
@@ -311,5 +326,5 @@ def test_the_folder_of_the_command_goes_on_as_a_fit(tmp_path, capsys):
 
 
 def test_the_page_shows_what_the_study_found():
-    for name, table in tables(read(FILE)).items():
+    for name, table in tables(read(FILE), read(PYSINDY)).items():
         assert read_table(PAGE, name) == table

@@ -21,6 +21,7 @@ from .systems import DELAYED, LACKING, ORDINARY
 from .tables import LEVELS, write_tables
 
 FILE = RESULTS / "discovery.jsonl"
+PYSINDY = RESULTS / "discovery_pysindy.jsonl"
 
 
 def cases(seeds: range, systems: list[str]) -> list[Case]:
@@ -49,7 +50,7 @@ def main() -> None:
     seeds = range(given.first, given.first + given.seeds)
     run(cases(seeds, given.systems), given.out, given.processes, given.seconds)
     if given.out == FILE:
-        write_tables(read(FILE))
+        write_tables(read(FILE), read(PYSINDY))
 
 
 if __name__ == "__main__":

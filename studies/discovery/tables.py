@@ -14,20 +14,37 @@ _HIGH, _LOW = 0.9, 0.1
 Results = Sequence[dict[str, Any]]
 
 
-def write_tables(results: Results) -> None:
+def write_tables(results: Results, baseline: Results) -> None:
     """Write all tables of the page."""
-    for name, table in tables(results).items():
+    for name, table in tables(results, baseline).items():
         write_table(PAGE, name, table)
 
 
-def tables(results: Results) -> dict[str, str]:
-    """The tables by name."""
+def tables(results: Results, baseline: Results) -> dict[str, str]:
+    """The tables by name, from the results here and those of pysindy."""
     return {
         "discovery": _success(results),
         "ordinary": _ordinary(results),
         "calibration": _calibration(results),
         "missing": _missing(results),
+        "discovery-pysindy": _beside_pysindy(results, baseline),
     }
+
+
+def _beside_pysindy(results: Results, baseline: Results) -> str:
+    """How often the true terms were found here, and by pysindy."""
+    lines = [
+        "| system | noise | `dd.discover` | pysindy, true delays | pysindy, grid |",
+        "|---" * 5 + "|",
+    ]
+    grid = [each for each in baseline if each["grid"]]
+    given = [each for each in baseline if not each["grid"]]
+    for name in (each.name for each in DELAYED):
+        for level in LEVELS:
+            kinds = [_of(each, name, level) for each in (results, given, grid)]
+            cells = [f"{sum(r['success'] for r in k)} of {len(k)}" for k in kinds]
+            lines.append(f"| {name} | {level:.0%} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _of(results: Results, name: str, level: float) -> Results:

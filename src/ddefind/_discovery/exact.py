@@ -15,6 +15,7 @@ import numpy as np
 from .._data.data import Data
 from .._data.smoothing import rough_noise, smooth, spread
 from .._data.study_data import Records, parts_of
+from .._least_squares.explore import LARGEST_REDUCED_CHI_SQUARE
 from .._least_squares.make_setup import make_setup
 from .._least_squares.setup import FitSetup
 from .._least_squares.study_setup import make_study_setup
@@ -322,6 +323,15 @@ class Exact:
         counts = np.maximum(np.isfinite(self.setup.data.x).sum(axis=0), 1)
         least = 1e-6 * spread(self.setup.data)
         return np.maximum(np.sqrt(fitted.squares / counts), least)
+
+    def is_near(self, fitted: Fitted) -> bool:
+        """Whether a fit is about as near to the data as noise allows."""
+        data = self.setup.data
+        if data.sd is not None:
+            mean = fitted.gram[0, 0] / self.setup.count
+        else:
+            mean = np.mean((self.noise_of(fitted) / rough_noise(data)) ** 2)
+        return bool(mean < LARGEST_REDUCED_CHI_SQUARE)
 
 
 def make_exact(
