@@ -1,12 +1,11 @@
 """Discovery finds true terms and delays, claims no others, and says what it cannot
 tell. The data are by an integrator that is not the package's."""
 
-import json
-
 import numpy as np
 import pytest
-from studies.discovery.__main__ import FILE
-from studies.discovery.systems import DELAYED, ORDINARY, sample
+from studies.discovery.__main__ import FILE, PYSINDY
+from studies.discovery.run import read
+from studies.discovery.systems import DELAYED, LACKING, ORDINARY, sample
 from studies.discovery.tables import PAGE, tables
 from studies.page_tables import read_table
 
@@ -173,6 +172,21 @@ def test_a_fit_of_the_true_structure_finds_the_truth(stage):
     assert exact.parameters_of(((0, 1), (0, 3))) == exact.parameters_of(TRUE) - 1
 
 
+def test_structures_that_are_fitted_together_do_not_disturb_each_other(stage):
+    own, made = stage
+    exact = made.search.exact
+    few, many = ((0, 1), (0, 3)), ((0, 0), (0, 1), (0, 4))
+    structures = [TRUE, few, many, TRUE, few]
+    starts = [
+        exact.start(np.full(len(each), 0.1), np.zeros(0), own.delays)[None]
+        for each in structures
+    ]
+    together = exact.fit_all(structures, starts)
+    for structure, start, fit in zip(structures, starts, together):
+        alone = exact.fit(structure, start)
+        assert fit.structure == structure and np.isclose(fit.bic, alone.bic, atol=1e-6)
+
+
 def test_predicted_moves_come_true(stage):
     own, made = stage
     exact = made.search.exact
@@ -207,6 +221,8 @@ def test_the_true_terms_and_the_delay_are_found(found):
     error = result.fit.values["tau"] - own.delays[0]
     assert abs(error) < 3 * result.fit.standard_errors["tau"]
     assert result.sentences[0].startswith("A delay is claimed")
+    assert "with other terms it may be another one" in result.sentences[0]
+    assert not result.is_inadequate and not result.to_dict()["inadequate"]
     assert result.delay_probability > 0.99
     assert {each.phase.split(":")[0] for each in seen} > {
         "without a delay",
@@ -255,6 +271,20 @@ def test_no_delay_is_claimed_for_an_ordinary_equation():
     assert result.sentences[0].startswith("No delay is claimed")
 
 
+def test_it_is_said_when_the_truth_is_not_among_the_candidates():
+    own, data = data_of(LACKING[1], 150, 0.02, 0)
+    result = dd.discover(data, ["polynomial(2)"], intervals=False, progress=False)
+    # The delay is wrong by far more than its error.
+    error = abs(result.best.delays["tau"] - own.delays[0])
+    assert result.fit is not None and error > 3 * result.fit.standard_errors["tau"]
+    assert result.is_inadequate and result.to_dict()["inadequate"]
+    first, second = result.sentences[:2]
+    assert first.startswith("Offer other terms, such as hill")
+    assert "are not like noise" in first
+    assert "may stand for a missing term" in second
+    assert "A delay is claimed" not in str(result)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("system", DELAYED, ids=lambda each: each.name)
 def test_the_systems_of_the_study_are_found(system):
@@ -296,6 +326,5 @@ def test_the_folder_of_the_command_goes_on_as_a_fit(tmp_path, capsys):
 
 
 def test_the_page_shows_what_the_study_found():
-    results = json.loads(FILE.read_text("utf-8"))
-    for name, table in tables(results).items():
+    for name, table in tables(read(FILE), read(PYSINDY)).items():
         assert read_table(PAGE, name) == table

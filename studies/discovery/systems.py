@@ -2,7 +2,7 @@
 of steps by the classic Runge-Kutta method with cubic interpolation, in NumPy."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -16,7 +16,8 @@ class System:
     `slope(x, delayed)` is the right-hand side, where `delayed` are the states one delay
     ago, in the order of `delays`, which are typical values. `terms` are the
     candidates that `discover` is given, and `truth` the true terms of each state, in
-    the notation of its results. The states are `start` up to time zero."""
+    the notation of its results; there are none if the truth is not among the
+    candidates. The states are `start` up to time zero."""
 
     name: str
     states: tuple[str, ...]
@@ -173,6 +174,13 @@ ORDINARY = (
         ["polynomial(2)"],
         _of(x="y, z", y="x, y", z="1, z, x * z"),
     ),
+)
+
+# Systems whose truth is not among the candidates.
+LACKING = tuple(
+    replace(each, name=f"{each.name}, products", terms=["polynomial(2)"], truth={})
+    for each in DELAYED
+    if each.name in ("Mackey-Glass", "Nicholson", "ENSO")
 )
 
 _STEPS_PER_POINT = 24

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..page_tables import DOCS, write_table
-from .systems import DELAYED, ORDINARY
+from .systems import DELAYED, LACKING, ORDINARY
 
 PAGE = DOCS / "explanation" / "discovery.md"
 LEVELS = (0.01, 0.05, 0.1)
@@ -14,19 +14,37 @@ _HIGH, _LOW = 0.9, 0.1
 Results = Sequence[dict[str, Any]]
 
 
-def write_tables(results: Results) -> None:
+def write_tables(results: Results, baseline: Results) -> None:
     """Write all tables of the page."""
-    for name, table in tables(results).items():
+    for name, table in tables(results, baseline).items():
         write_table(PAGE, name, table)
 
 
-def tables(results: Results) -> dict[str, str]:
-    """The tables by name."""
+def tables(results: Results, baseline: Results) -> dict[str, str]:
+    """The tables by name, from the results here and those of pysindy."""
     return {
         "discovery": _success(results),
         "ordinary": _ordinary(results),
         "calibration": _calibration(results),
+        "missing": _missing(results),
+        "discovery-pysindy": _beside_pysindy(results, baseline),
     }
+
+
+def _beside_pysindy(results: Results, baseline: Results) -> str:
+    """How often the true terms were found here, and by pysindy."""
+    lines = [
+        "| system | noise | `dd.discover` | pysindy, true delays | pysindy, grid |",
+        "|---" * 5 + "|",
+    ]
+    grid = [each for each in baseline if each["grid"]]
+    given = [each for each in baseline if not each["grid"]]
+    for name in (each.name for each in DELAYED):
+        for level in LEVELS:
+            kinds = [_of(each, name, level) for each in (results, given, grid)]
+            cells = [f"{sum(r['success'] for r in k)} of {len(k)}" for k in kinds]
+            lines.append(f"| {name} | {level:.0%} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _of(results: Results, name: str, level: float) -> Results:
@@ -36,10 +54,7 @@ def _of(results: Results, name: str, level: float) -> Results:
 def _success(results: Results) -> str:
     """For each system and level, how often exactly the true terms were found, of the
     data sets where the truth is best, and of all."""
-    lines = [
-        "| system | " + " | ".join(f"{level:.0%} noise" for level in LEVELS) + " |"
-    ]
-    lines.append("|---" * (1 + len(LEVELS)) + "|")
+    lines = _head("system")
     names = [each.name for each in DELAYED]
     for name in names:
         cells = [_share(_of(results, name, level)) for level in LEVELS]
@@ -66,6 +81,28 @@ def _success(results: Results) -> str:
         "errors of the truth.",
     ]
     return "\n".join(lines)
+
+
+def _missing(results: Results) -> str:
+    """How often it was said that something is missing."""
+    lines = _head("candidates")
+    offered = [each.name for each in (*DELAYED, *ORDINARY)]
+    groups = [("the truth among them", offered)]
+    groups += [(f"{each.name} alone", [each.name]) for each in LACKING]
+    for label, names in groups:
+        cells = []
+        for level in LEVELS:
+            own = [r for name in names for r in _of(results, name, level)]
+            said = sum(r["rejected"] for r in own)
+            cells.append(f"{said} of {len(own)}")
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _head(first: str) -> list[str]:
+    """The head of a table with a column for each level."""
+    levels = " | ".join(f"{level:.0%} noise" for level in LEVELS)
+    return [f"| {first} | {levels} |", "|---" * (1 + len(LEVELS)) + "|"]
 
 
 def _in_order(result: dict[str, Any]) -> list[float]:

@@ -6,10 +6,11 @@ from typing import final
 
 import numpy as np
 
-from .exact import Exact, Fitted, in_parallel
+from .exact import Exact, Fitted
 from .library import Structure
 from .moves import Move, moves_from
 from .proposals import Proposal, coefficients_at
+from .structure_fits import in_parallel
 from .weak_form import Record
 
 # So many of the best predictions are fitted at a time, and so often, before a structure
@@ -18,25 +19,31 @@ _TRIED, _ROUNDS = 12, 3
 # Predictions that are this much worse are not fitted.
 _HOPELESS = 30.0
 _MOST_STEPS = 60
+# So many proposals are looked at, those with the best scores of each pattern.
+_LOOKED_AT = 500
 # Looks at proposals: the share of the record, the evaluations, and how many remain.
 _LOOKS = ((0.25, 6, 90), (0.5, 10, 40), (1.0, 14, 24))
 # A structure is fitted again from so many delays of the scan.
 _RESCANNED = 80
 # A fit goes on if it is as near to the best as this.
 _NEAR = 40.0
+# BICs that differ by less than this are the same.
+_SAME = 0.5
 
 
 @final
 @dataclass
 class Search:
     """Fits of structures, and all that were visited: the best of each, and the path of
-    the best ones. `report()` is called after each step."""
+    the best ones; and from which BIC a climb has gone on from a structure. `report()`
+    is called after each step."""
 
     exact: Exact
     records: Sequence[Record]
     delays: Sequence[tuple[float, ...]]
     report: Callable[[], None] = lambda: None
     visited: dict[Structure, Fitted] = field(default_factory=dict)
+    climbed: dict[Structure, float] = field(default_factory=dict)
     path: list[Fitted] = field(default_factory=list)
 
     @property
@@ -59,25 +66,26 @@ class Search:
     def try_proposals(self, proposals: Sequence[Proposal]) -> list[Fitted]:
         """The fits from proposals, best first. All are fitted to the beginning of the
         record, and the better ones to more and more of it."""
-        starts = [
-            self.exact.start(each.coefficients, each.inner, each.delays)[None]
-            for each in proposals
-        ]
+        scores = np.array([each.score for each in proposals])
+        patterns = [each.pattern for each in proposals]
+        first = _spread_over(scores, patterns)[:_LOOKED_AT]
+        proposals = [proposals[j] for j in first]
+        theta = np.array(
+            [
+                self.exact.start(each.coefficients, each.inner, each.delays)
+                for each in proposals
+            ]
+        )
         structures = [each.structure for each in proposals]
         rows = list(range(len(proposals)))
         for share, limit, kept in _LOOKS:
-
-            def look(j: int, share: float = share, limit: int = limit):
-                return self.exact.glance(structures[j], starts[j], share, limit)
-
-            looks = in_parallel(look, rows)
-            for j, (theta, _) in zip(rows, looks):
-                starts[j] = theta
-            score = np.array([float(value[0]) for _, value in looks])
+            own = [structures[j] for j in rows]
+            theta[rows], score = self.exact.glance(own, theta[rows], share, limit)
             order = _spread_over(score, [proposals[j].pattern for j in rows])
             rows = [rows[k] for k in order[:kept]]
-
-        fits = in_parallel(lambda j: self.exact.fit(structures[j], starts[j]), rows)
+        fits = self.exact.fit_all(
+            [structures[j] for j in rows], [theta[j][None] for j in rows]
+        )
         self.add(fits)
         return sorted(fits, key=lambda each: each.bic)
 
@@ -86,6 +94,9 @@ class Search:
         better."""
         current = self._polished(start)
         for _ in range(_MOST_STEPS):
+            if current.bic > self.climbed.get(current.structure, np.inf) - _SAME:
+                return current
+            self.climbed[current.structure] = current.bic
             better = self._step(current, candidates)
             if better is None:
                 return current
@@ -102,16 +113,25 @@ class Search:
     ) -> Fitted | None:
         moves = moves_from(self.exact, current, candidates, _HOPELESS)
         for first in range(0, min(len(moves), _TRIED * _ROUNDS), _TRIED):
-            fits = in_parallel(self._fit_move, moves[first : first + _TRIED])
-            self.add(fits)
-            known = [self.visited.get(each.structure) or each for each in fits]
-            best = min(known, key=lambda each: each.bic)
+            some = moves[first : first + _TRIED]
+            self._fit_moves([move for move in some if not self._is_known(move)])
+            known = [self.visited.get(each.structure) for each in some]
+            fits = [each for each in known if each is not None]
+            best = min(fits, key=lambda each: each.bic, default=current)
             if best.bic < current.bic - 1e-3:
                 return best
         return None
 
-    def _fit_move(self, move: Move) -> Fitted:
-        return self.exact.fit(move.structure, move.starts, self.best.bic + _NEAR)
+    def _is_known(self, move: Move) -> bool:
+        """Whether a fit of the structure is as good as is predicted."""
+        known = self.visited.get(move.structure)
+        return known is not None and known.bic < move.predicted + _SAME
+
+    def _fit_moves(self, moves: Sequence[Move]) -> list[Fitted]:
+        structures, starts = [m.structure for m in moves], [m.starts for m in moves]
+        fits = self.exact.fit_all(structures, starts, self.best.bic + _NEAR)
+        self.add(fits)
+        return fits
 
     def extend(
         self,
@@ -137,8 +157,7 @@ class Search:
         found = sorted(found, key=lambda move: move.predicted)[: 2 * _TRIED]
         if not found:
             return None
-        fits = in_parallel(self._fit_move, found)
-        self.add(fits)
+        fits = self._fit_moves(found)
         return self.climb(min(fits, key=lambda each: each.bic), candidates)
 
     def rescan(self, fitted: Fitted) -> Fitted:
@@ -149,24 +168,22 @@ class Search:
         inner = fitted.theta[self.exact.inner_places]
         library = self.exact.library
 
-        def look(delays: tuple[float, ...]) -> tuple[np.ndarray, float] | None:
+        scans = [delays for delays in self.delays if len(delays) == count]
+        scans = scans[:: max(len(scans) // _RESCANNED, 1)]
+        starts = []
+        for delays in scans:
             found = coefficients_at(
                 library, self.records, fitted.structure, delays, inner
             )
-            if found is None:
-                return None
-            start = self.exact.start(found, inner, delays)[None]
-            for share, limit, _ in _LOOKS:
-                start, score = self.exact.glance(fitted.structure, start, share, limit)
-            return start, float(score[0])
-
-        scans = [delays for delays in self.delays if len(delays) == count]
-        scans = scans[:: max(len(scans) // _RESCANNED, 1)]
-        looks = [each for each in in_parallel(look, scans) if each is not None]
-        looks = sorted(looks, key=lambda each: each[1])[:4]
-        if looks:
-            starts = np.concatenate([start for start, _ in looks])
-            self.add([self.exact.fit(fitted.structure, starts)])
+            if found is not None:
+                starts.append(self.exact.start(found, inner, delays))
+        if starts:
+            theta, score = np.array(starts), np.zeros(len(starts))
+            for share, limit, kept in _LOOKS:
+                own = [fitted.structure] * len(theta)
+                theta, score = self.exact.glance(own, theta, share, limit)
+                theta = theta[np.argsort(score, kind="stable")[:kept]]
+            self.add([self.exact.fit(fitted.structure, theta[:4])])
         return self.visited[fitted.structure]
 
 

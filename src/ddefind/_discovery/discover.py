@@ -297,10 +297,12 @@ def _fit(
             Experiment(part, label=label)
             for part, label in zip(data.parts, data.labels)
         ]
+    # Far from the data a search for something better would go on for long.
+    starts_tried = _STARTS if exact.is_near(model.fitted) else 1
     return fit(
         law,
         what,
-        optimizer=LeastSquares(starts=_STARTS),
+        optimizer=LeastSquares(starts=starts_tried),
         parameters=parameters,
         intervals=intervals,
         seed=seed,

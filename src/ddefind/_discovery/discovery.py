@@ -92,8 +92,9 @@ class Discovery:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What is to be said of the result, in sentences."""
-        said = [self._about_delays()]
+        """What is to be said of the result, in sentences; what is to be done comes
+        first."""
+        said = [self._about_candidates(), self._about_delays()]
         if self.undecided:
             shown = [f"({each.label})" for each in self.undecided[:_MOST_SHOWN]]
             more = len(self.undecided) - len(shown)
@@ -114,6 +115,22 @@ class Discovery:
             said.append("The search was interrupted: this is the best so far.")
         return tuple(each for each in said if each)
 
+    @property
+    def is_inadequate(self) -> bool:
+        """Whether even the best equation leaves residuals that noise would not leave,
+        so that the truth is not among the candidates. False without a fit."""
+        return self.fit is not None and self.fit.rejected
+
+    def _about_candidates(self) -> str:
+        if not self.is_inadequate:
+            return ""
+        return (
+            "Offer other terms, such as hill, exponential, saturation, higher powers "
+            "or a formula of your own, or more delays: the residuals of the best of "
+            "these equations are not like noise, so that something is missing. That "
+            "can also be a state that was not measured, or a disturbance of the system."
+        )
+
     def _about_delays(self) -> str:
         plain = self.without_delay
         delayed = [model for model in self.models if model.delays]
@@ -121,9 +138,17 @@ class Discovery:
             return ""
         if self.best.delays:
             gain = plain.bic - self.best.bic
+            found = (
+                f"without one, the lowest BIC that was found is higher by {gain:.1f}."
+            )
+            if self.is_inadequate:
+                return (
+                    "The best of these equations has a delay, which may stand for a "
+                    f"missing term: {found}"
+                )
             return (
-                "A delay is claimed: without one, the lowest BIC that was found is "
-                f"higher by {gain:.1f}."
+                f"A delay is claimed: {found} It belongs to these candidates: with "
+                "other terms it may be another one."
             )
         gain = plain.bic - min(delayed, key=lambda model: model.bic).bic
         if gain > 0:
@@ -196,6 +221,7 @@ class Discovery:
                 }
                 for each in self.models
             ],
+            "inadequate": self.is_inadequate,
             "sentences": list(self.sentences),
             "interrupted": self.interrupted,
             "seconds": self.seconds,

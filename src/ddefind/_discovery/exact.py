@@ -5,19 +5,17 @@ All structures of a library share one compiled program (see `library.py`): a str
 only says which values are held at zero. A fit then takes milliseconds."""
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from .._data.data import Data
 from .._data.smoothing import rough_noise, smooth, spread
 from .._data.study_data import Records, parts_of
-from .._least_squares.batches import RefinedFits, refine
+from .._least_squares.explore import LARGEST_REDUCED_CHI_SQUARE
 from .._least_squares.make_setup import make_setup
 from .._least_squares.setup import FitSetup
 from .._least_squares.study_setup import make_study_setup
@@ -26,10 +24,9 @@ from .._problem.history import Affine, Constant, Smooth
 from .._problem.parameters import Parameter
 from .._problem.problem import Problem
 from .._solve.runge_kutta import RK4
-from .._util.blas_threads import one_blas_thread
-from .._util.cores import cores
 from .inner_parameters import InnerParameters
 from .library import Candidates, Library, Structure
+from .structure_fits import Rows, fit_rows, is_converged
 from .terms import delay_names
 
 # Slots beyond those that structures fill, in which candidates are tried.
@@ -79,9 +76,16 @@ class Exact:
         return [path.split("@")[0] for path in self.setup.model.free.paths]
 
     def _places(self, prefix: str) -> np.ndarray:
-        return np.array(
-            [j for j, p in enumerate(self._paths) if p.split("[")[0] == prefix], int
-        )
+        return self._known_places.get(prefix, np.zeros(0, int))
+
+    @cached_property
+    def _known_places(self) -> dict[str, np.ndarray]:
+        """The places of all values by the name of their array."""
+        names = [path.split("[")[0] for path in self._paths]
+        return {
+            name: np.array([j for j, other in enumerate(names) if other == name], int)
+            for name in set(names)
+        }
 
     @cached_property
     def coefficients(self) -> np.ndarray:
@@ -136,6 +140,7 @@ class Exact:
         held[self._places("history.length")] = True
         if not delays:
             held[self._places("history.a")] = True
+        if not delays or self.history == "affine":
             held[self._places("history.c")] = True
         fixed = self.setup.lower == self.setup.upper
         return held | fixed
@@ -176,51 +181,100 @@ class Exact:
         near: float = np.inf,
         finer: int = 1,
     ) -> Fitted:
-        """The best fit of a structure from several starts. Those that do not come
-        `near` this BIC within a few evaluations are given up. The solver's steps are
-        `finer` by a factor."""
-        setup, held = self._with(structure), self.is_held(structure)
-        n = finer * self._steps(starts)
-        fits = refine(setup, starts, self.points, n, _FEW, held=held)
-        best = self._best(structure, fits)
-        if best.bic < near and not best.converged:
-            n = finer * self._steps(best.theta[None])
-            fits = refine(setup, best.theta[None], self.points, n, _MANY, held=held)
-            best = self._best(structure, fits)
+        """The best fit of a structure from several starts."""
+        return self.fit_all([structure], [starts], near, finer)[0]
+
+    def fit_all(
+        self,
+        structures: Sequence[Structure],
+        starts: Sequence[np.ndarray],
+        near: float = np.inf,
+        finer: int = 1,
+    ) -> list[Fitted]:
+        """The best fit of each structure, from several starts each. Those that do not
+        come `near` this BIC within a few evaluations are given up. The solver's steps
+        are `finer` by a factor."""
+        if not structures:
+            return []
+        repeated = [s for s, own in zip(structures, starts) for _ in own]
+        theta = np.concatenate(list(starts))
+        fits = self._fitted(repeated, theta, self.points, _FEW, finer)
+        ends = np.cumsum([len(own) for own in starts])
+        best = [
+            min(fits[end - len(own) : end], key=lambda each: each.bic)
+            for own, end in zip(starts, ends)
+        ]
+        rows = [
+            j
+            for j, each in enumerate(best)
+            if each.bic < near and not each.converged and np.isfinite(each.bic)
+        ]
+        if rows:
+            theta = np.array([best[j].theta for j in rows])
+            own = [structures[j] for j in rows]
+            longer = self._fitted(own, theta, self.points, _MANY, finer)
+            for j, each in zip(rows, longer):
+                best[j] = each
         return best
 
     def glance(
-        self, structure: Structure, starts: np.ndarray, share: float, limit: int
-    ):
-        """Short fits to a `share` of the record: their values, and the logarithm of
-        their mean squares, a rough measure of how good they are."""
-        setup, held = self._with(structure), self.is_held(structure)
+        self,
+        structures: Sequence[Structure],
+        theta: np.ndarray,
+        share: float,
+        limit: int,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Short fits to a `share` of the record, one from each row: their values, and
+        the logarithm of their mean squares, a rough measure of how good they are."""
         points = self._early(share)
-        fits = refine(setup, starts, points, self._steps(starts), limit, held=held)
-        counts = np.sum(np.asarray(points.weights) > 0)
-        return fits.theta, np.log(np.maximum(fits.loss, 1e-300) / counts)
+        fits = fit_rows(self.setup, self._rows(structures, theta), points, limit)
+        count = np.sum(np.asarray(points.weights) > 0)
+        loss = fits.normal.gram[:, 0, 0]
+        loss = np.where(np.isfinite(loss), loss, np.inf)
+        return fits.theta, np.log(np.maximum(loss, 1e-300) / count)
 
-    def linearised(self, structure: Structure, theta: np.ndarray) -> Fitted:
-        """A structure at given values, without any fit."""
-        setup, held = self._with(structure), self.is_held(structure)
-        fits = refine(
-            setup, theta[None], self.points, self._steps(theta[None]), 1, held=held
-        )
-        return self._best(structure, fits)
+    def linearised(
+        self, structures: Sequence[Structure], theta: np.ndarray
+    ) -> list[Fitted]:
+        """Structures at given values, one for each row, without any fit."""
+        return self._fitted(structures, theta, self.points, 1)
 
-    def _best(self, structure: Structure, fits: RefinedFits) -> Fitted:
-        bics = [self.bic(structure, *each) for each in zip(fits.squares, fits.loss)]
-        bics = np.where(np.isfinite(fits.loss), bics, np.inf)
-        row = int(np.argmin(bics))
-        return Fitted(
-            structure,
-            fits.theta[row],
-            fits.gram[row],
-            fits.squares[row],
-            self.parameters_of(structure),
-            float(bics[row]),
-            bool(fits.converged[row]),
-        )
+    def _fitted(
+        self,
+        structures: Sequence[Structure],
+        theta: np.ndarray,
+        points: Points,
+        limit: int,
+        finer: int = 1,
+    ) -> list[Fitted]:
+        rows = self._rows(structures, theta, finer)
+        fits = fit_rows(self.setup, rows, points, limit)
+        normal, ended = fits.normal, is_converged(fits)
+        return [
+            Fitted(
+                structure,
+                fits.theta[j],
+                normal.gram[j],
+                normal.squares[j],
+                self.parameters_of(structure),
+                self.bic(structure, normal.squares[j], float(normal.gram[j, 0, 0])),
+                bool(ended[j]),
+            )
+            for j, structure in enumerate(structures)
+        ]
+
+    def _rows(
+        self, structures: Sequence[Structure], theta: np.ndarray, finer: int = 1
+    ) -> Rows:
+        """Starts with their structures in the slots."""
+        terms, states = len(self.library.terms), len(self.library.states)
+        chosen = np.zeros((len(structures), self.slots, terms), int)
+        target = np.zeros((len(structures), self.slots, states), int)
+        for row, structure in enumerate(structures):
+            for slot, (state, term) in enumerate(structure):
+                chosen[row, slot, term] = target[row, slot, state] = 1
+        held = np.array([self.is_held(each) for each in structures])
+        return Rows(theta, held, finer * self._steps(theta), chosen, target)
 
     def bic(self, structure: Structure, squares: np.ndarray, loss: float) -> float:
         """The BIC of a fit, given its sums of squares and its weighted one, which is a
@@ -229,39 +283,13 @@ class Exact:
         data, k = self.setup.data, self.parameters_of(structure)
         counts = np.isfinite(data.x).sum(axis=0)
         n = int(counts.sum())
-        if not np.isfinite(squares).all():
+        if not (np.isfinite(squares).all() and np.isfinite(loss)):
             return np.inf
         least = 1e-12 * spread(data) ** 2 * counts
         if data.sd is not None:
             return float(loss + k * np.log(n))
         variance = np.maximum(squares, least)[counts > 0] / counts[counts > 0]
         return float(np.sum(counts[counts > 0] * np.log(variance)) + k * np.log(n))
-
-    def _with(self, structure: Structure) -> FitSetup:
-        """The setup with a structure in the slots."""
-        terms, states = len(self.library.terms), len(self.library.states)
-        chosen = np.zeros((self.slots, terms), int)
-        target = np.zeros((self.slots, states), int)
-        for slot, (state, term) in enumerate(structure):
-            chosen[slot, term] = target[slot, state] = 1
-        model = self.setup.model
-
-        def put(fixed: Any, lead: tuple[int, ...]) -> Any:
-            arrays = [
-                jnp.asarray(np.broadcast_to(a, (*lead, *a.shape)))
-                for a in (chosen, target)
-            ]
-            return eqx.tree_at(
-                lambda p: (p.rhs.chosen, p.rhs.target), fixed, tuple(arrays)
-            )
-
-        fixed = put(model.fixed, ())
-        study = model.experiments
-        if study is not None:
-            study = replace(study, fixed=put(study.fixed, (study.count,)))
-        return replace(
-            self.setup, model=replace(model, fixed=fixed, experiments=study), workers=1
-        )
 
     def _steps(self, theta: np.ndarray) -> np.ndarray:
         """Steps per delay (on a mesh: in the record), so that there are enough in each
@@ -296,6 +324,15 @@ class Exact:
         least = 1e-6 * spread(self.setup.data)
         return np.maximum(np.sqrt(fitted.squares / counts), least)
 
+    def is_near(self, fitted: Fitted) -> bool:
+        """Whether a fit is about as near to the data as noise allows."""
+        data = self.setup.data
+        if data.sd is not None:
+            mean = fitted.gram[0, 0] / self.setup.count
+        else:
+            mean = np.mean((self.noise_of(fitted) / rough_noise(data)) ** 2)
+        return bool(mean < LARGEST_REDUCED_CHI_SQUARE)
+
 
 def make_exact(
     library: Library,
@@ -308,11 +345,13 @@ def make_exact(
     """The fits of one library to data, with delays between `bounds`."""
     d = len(library.states)
     zeros = np.zeros(d)
-    past: Any = {
-        "constant": lambda: Constant(zeros),
-        "affine": lambda: Affine(zeros, zeros),
-        "spline": lambda: Smooth(zeros, zeros, np.zeros((_CURVES, d)), data.T / 3),
-    }[history]()
+    if history == "constant":
+        past: Any = Constant(zeros)
+    elif isinstance(data, Data):
+        # A straight line is a smooth curve that is not bent, by the same program.
+        past = Smooth(zeros, zeros, np.zeros((_CURVES, d)), data.T / 3)
+    else:
+        past = Affine(zeros, zeros)
     rhs = Candidates(
         library.module,
         jnp.zeros(slots),
@@ -338,9 +377,3 @@ def make_exact(
         setup, _ = make_study_setup(problems, data, settings, known, *how)
     noise = rough_noise(data)
     return Exact(library, inner, setup, setup.points(noise), history, slots, noise)
-
-
-def in_parallel(function: Any, items: Sequence[Any]) -> list[Any]:
-    """The results of a function for many items, on all cores."""
-    with one_blas_thread(), ThreadPoolExecutor(cores()) as pool:
-        return list(pool.map(function, items))

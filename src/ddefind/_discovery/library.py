@@ -7,6 +7,7 @@ compiled program serves all structures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
 import equinox as eqx
@@ -66,14 +67,14 @@ class Library:
     known: Mapping[str, str]
     model: Equation
 
-    @property
+    @cached_property
     def parameters(self) -> tuple[str, ...]:
         """The parameters inside the terms and the known parts."""
         delays = delay_names(self.delays)
         own = self.model.lines.parameters
         return tuple(n for n in self.model.names if n in own and n not in delays)
 
-    @property
+    @cached_property
     def known_parameters(self) -> frozenset[str]:
         """Those of the known parts, which every structure has."""
         in_terms = {name for term in self.terms for name in term.parameters}

@@ -80,23 +80,30 @@ def _quadratics(
     if len(fitted.structure) + SPARE > exact.slots:
         return
     slot = exact.coefficients[len(fitted.structure)]
+    tried = []
     for values, pairs in _probes(exact, fitted, candidates):
         theta = fitted.theta.copy()
         theta[exact.inner_places] = values
-        for first in range(0, len(pairs), SPARE):
-            some = pairs[first : first + SPARE]
-            linear = exact.linearised((*fitted.structure, *some), theta)
-            if not np.isfinite(linear.gram).all():
-                continue
-            for j, pair in enumerate(some):
-                # The candidate takes the first spare slot.
-                order = np.arange(len(theta))
-                order[[slot, slot + j]] = order[[slot + j, slot]]
-                whole = np.concatenate([[0], 1 + order])
-                gram = linear.gram[np.ix_(whole, whole)]
-                quadratic = _quadratic(gram, np.append(free, slot))
-                if quadratic is not None:
-                    yield quadratic, theta, pair
+        tried += [
+            (theta, pairs[first : first + SPARE])
+            for first in range(0, len(pairs), SPARE)
+        ]
+    if not tried:
+        return
+    whole = [(*fitted.structure, *some) for _, some in tried]
+    linear = exact.linearised(whole, np.array([theta for theta, _ in tried]))
+    for (theta, some), own in zip(tried, linear):
+        if not np.isfinite(own.gram).all():
+            continue
+        for j, pair in enumerate(some):
+            # The candidate takes the first spare slot.
+            order = np.arange(len(theta))
+            order[[slot, slot + j]] = order[[slot + j, slot]]
+            places = np.concatenate([[0], 1 + order])
+            gram = own.gram[np.ix_(places, places)]
+            quadratic = _quadratic(gram, np.append(free, slot))
+            if quadratic is not None:
+                yield quadratic, theta, pair
 
 
 def _probes(

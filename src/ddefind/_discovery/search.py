@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .exact import Fitted, in_parallel
+from .exact import Fitted
 from .library import Structure
 from .stages import ORDINARY, Question, Report, Stage, delayed_stage, ordinary_stage
 
@@ -86,9 +86,9 @@ def _finer(stage: Stage) -> Stage:
     search = stage.search
     ranked = sorted(search.visited.values(), key=lambda each: each.bic)
     close = [each for each in ranked if each.bic < ranked[0].bic + _WORST][:_FINAL]
-    fits = in_parallel(
-        lambda each: search.exact.fit(each.structure, each.theta[None], finer=2), close
-    )
+    structures = [each.structure for each in close]
+    starts = [each.theta[None] for each in close]
+    fits = search.exact.fit_all(structures, starts, finer=2)
     for fit in fits:
         if np.isfinite(fit.bic):
             search.visited[fit.structure] = fit

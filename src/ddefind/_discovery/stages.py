@@ -134,7 +134,6 @@ def delayed_stage(
     for kind in kinds[1:]:
         other = _make_stage(question, delays, kind, f"{phase}, {kind} history", report)
         _carry_over(best, other)
-        _climb_from(other, proposals, 1)
         # Equations with fewer delays have the same BIC with histories of all kinds.
         lowest = min(best.lowest(delays), before.lowest(delays - 1))
         if other.lowest(delays) < lowest + _NEAR:
@@ -252,9 +251,10 @@ def _inner_values(before: Exact, after: Exact, theta: np.ndarray) -> np.ndarray:
 
 
 def _carry_over(stage: Stage, other: Stage) -> None:
-    """The best structures of one stage, fitted with another kind of history."""
+    """Climb from the best structures of one stage with another kind of history."""
     exact, own = other.search.exact, stage.search.exact
     best = sorted(stage.search.visited.values(), key=lambda each: each.bic)[:4]
+    starts = []
     for each in best:
         size = len(each.structure)
         count = len(own.library.delays_in(each.structure))
@@ -263,7 +263,11 @@ def _carry_over(stage: Stage, other: Stage) -> None:
             each.theta[own.inner_places],
             each.theta[own.delays][:count].tolist(),
         )
-        other.search.add([exact.fit(each.structure, start[None])])
+        starts.append(start[None])
+    fits = exact.fit_all([each.structure for each in best], starts)
+    other.search.add(fits)
+    found = min(fits, key=lambda each: each.bic)
+    other.search.climb(found, _pairs(other.library))
 
 
 def _pairs(library: Library) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ from jax import lax
 from .._loss.path_costs import Points
 from .._solve.mesh import Mesh
 from .adaptive_sensitivity import AdaptiveSteps
-from .levenberg_marquardt import Box, MinimiserResult, minimise
+from .levenberg_marquardt import Box, Convergence, MinimiserResult, minimise
 from .normal_equations import LeastSquaresModel, normal_equations, work_buffer
 from .sensitivity import Extended
 from .stored_rows import row_equations
@@ -41,11 +41,15 @@ class StartTask(NamedTuple):
 
 
 def fit_one(
-    model: LeastSquaresModel, task: StartTask, capacity: int
+    model: LeastSquaresModel,
+    task: StartTask,
+    capacity: int,
+    convergence: Convergence | None = None,
 ) -> MinimiserResult:
     """Minimise the sum of squares of one task, inside a compiled program.
 
-    `capacity` is the number of rows of the solver's memory, which limits the steps."""
+    `capacity` is the number of rows of the solver's memory, which limits the steps.
+    What counts as `convergence` is up to the model if it is not given."""
     values, weights = jnp.asarray(task.points.values), task.points.weights
     steps = model.steps(task.theta, task.n, task.points.times[-1], capacity)
 
@@ -65,7 +69,7 @@ def fit_one(
         task.limit,
         tiny,
         work_buffer(model, task.theta, steps, capacity),
-        model.convergence(steps),
+        model.convergence(steps) if convergence is None else convergence,
         scale,
     )
 
