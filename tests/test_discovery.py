@@ -14,7 +14,7 @@ from ddefind._discovery.inner_parameters import columns_of, inner_parameters
 from ddefind._discovery.library import make_library
 from ddefind._discovery.moves import moves_from
 from ddefind._discovery.proposals import coefficients_at
-from ddefind._discovery.stages import Question, _make_stage
+from ddefind._discovery.stages import Question, make_stage
 from ddefind._discovery.terms import read_terms
 from ddefind._discovery.weak_form import make_record
 from support.command import refused, run
@@ -83,7 +83,7 @@ def test_questions_that_cannot_be_are_refused():
 def test_columns_of_one_term_exclude_each_other():
     terms = read_terms(["x", "exp(-a * x)", "x * exp(-a * x)"], ("x",), 1)
     library = make_library(("x",), terms, 1, {})
-    inner = inner_parameters(library, np.ones((5, 1)), {})
+    inner = inner_parameters(library, np.ones((5, 1)), 1.0, {})
     row, term, compatible = columns_of(library, inner)
     assert np.all(compatible[0, 1:]) and not np.any(np.diag(compatible))
     for i, j in np.argwhere(compatible[1:, 1:]) + 1:
@@ -104,7 +104,17 @@ def test_columns_of_one_term_exclude_each_other():
         ({"known": "x' = sine(x)"}, "`known` cannot be read"),
         ({"parameters": {"q": dd.Parameter(lower=1)}}, "stands in no term"),
         ({"parameters": {"tau": "long"}}, "must be a `dd.Parameter"),
-        ({"parameters": {"tau": dd.Parameter(lower=9, upper=3)}}, "searched between 9"),
+        (
+            {"parameters": {"tau": dd.Parameter(lower=9, upper=3)}},
+            "must be in ascending order",
+        ),
+        ({"parameters": {"tau": dd.Parameter(lower=9)}}, "searched between 9"),
+        ({"parameters": {"tau_1": dd.Parameter(lower=1)}}, "Give these to `tau`"),
+        ({"parameters": {"a[": dd.Parameter(lower=1)}}, "stands in no term"),
+        ({"known": "x' = x; x' = 1"}, "has two parts for x'. Write their sum"),
+        ({"known": "x' = x(t - tau)"}, "Offer a delayed state among the terms"),
+        ({"known": ["x' = x"]}, "`known` must be a text"),
+        ({"delays": 2, "parameters": {"tau": dd.Fixed(1)}}, "at most one delay"),
     ],
 )
 def test_what_is_asked_is_checked(given, said):
@@ -148,7 +158,7 @@ def stage():
     question = Question(
         ("x",), data, [record], "polynomial(2)", {}, {}, (0.2, data.T / 3)
     )
-    return own, _make_stage(question, 1, "constant", "test", lambda *_: None)
+    return own, make_stage(question, 1, "constant", "test", lambda *_: None)
 
 
 # x and x * x(t - tau) among the candidates.
@@ -184,7 +194,9 @@ def test_structures_that_are_fitted_together_do_not_disturb_each_other(stage):
     together = exact.fit_all(structures, starts)
     for structure, start, fit in zip(structures, starts, together):
         alone = exact.fit(structure, start)
-        assert fit.structure == structure and np.isclose(fit.bic, alone.bic, atol=1e-6)
+        assert fit.structure == structure and np.isclose(
+            fit.score, alone.score, atol=1e-6
+        )
 
 
 def test_predicted_moves_come_true(stage):
@@ -198,10 +210,10 @@ def test_predicted_moves_come_true(stage):
     assert len(added) == len(pairs) - 2
     for move in added:
         after = exact.fit(move.structure, move.starts)
-        assert abs(after.bic - move.predicted) < 1.0
+        assert abs(after.score - move.predicted) < 1.0
         # and back again: of the larger structure, what the removal costs.
         back = {m.structure: m for m in moves_from(exact, after, pairs, 30.0)}[TRUE]
-        assert abs(back.predicted - fit.bic) < 1.0
+        assert abs(back.predicted - fit.score) < 1.0
 
 
 # The whole
@@ -237,7 +249,7 @@ def test_what_is_printed_follows_from_the_models(found):
     for term, probability in result.inclusion["x"].items():
         own = sum(m.weight for m in result.models if term in m.terms["x"])
         assert abs(own - probability) < 1e-2
-    gain = result.without_delay.bic - result.best.bic
+    gain = result.without_delay.score - result.best.score
     assert f"higher by {gain:.1f}" in str(result)
     near = [m for m in result.models if m.score < result.best.score + 2]
     assert list(result.undecided) == (near if len(near) > 1 else [])
@@ -261,7 +273,7 @@ def test_an_interruption_keeps_the_best_so_far():
 
     result = dd.discover(data, progress=interrupt)
     assert result.interrupted and result.fit is None
-    assert "The search was interrupted" in str(result)
+    assert "Interrupted: this is the best so far" in str(result)
 
 
 def test_no_delay_is_claimed_for_an_ordinary_equation():

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +14,7 @@ from .figure_formats import FORMATS, parse_formats
 from .fit_settings import FitSettings
 from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages, print_json
 from .parse_options import (
+    Bounds,
     number_or_text,
     parse_bounds,
     parse_columns,
@@ -126,11 +128,13 @@ def _discover(
     """Search, print the result, write the folder `out`, and return the exit code."""
     import ddefind as dd
 
-    from .output_folder import check_folder
+    from .output_folder import check_can_be_folder, check_folder
     from .read_experiments import read_data
 
     if out is not None:
-        check_folder(out)
+        # What an interrupted search has left is replaced.
+        is_known = (out / _JSON).is_file()
+        (check_can_be_folder if is_known else check_folder)(out)
     given = read_data(settings, dd.equation(_NO_EQUATION))
     messages.say(f"{given}\n")
     found = dd.discover(
@@ -151,7 +155,7 @@ def _discover(
         else:
             typer.echo(str(found))
     finally:
-        if out is not None and found.fit is not None:
+        if out is not None:
             names = _write(out, found, settings, formats)
             messages.say(f"Written to {out}: {', '.join(names)}")
     if found.interrupted or found.fit is None:
@@ -162,15 +166,18 @@ def _discover(
 def _write(
     out: Path, found: "Discovery", settings: FitSettings, formats: Sequence[str]
 ) -> list[str]:
-    """Write the folder of the fit, and what the search found."""
+    """Write the folder of the fit, if there is one, and what the search found."""
     from .._figures.panels import close_figure
     from .._util.json_numbers import nonfinite_as_none
     from .._util.text_files import write_whole
     from .output_folder import read_inputs, write_folder
 
-    fit: Any = found.fit
-    inputs = read_inputs(_settings_of_fit(found, settings))
-    names, _ = write_folder(out, fit, fit.file_content(), inputs, formats)
+    names: Sequence[str] = ()
+    if (fit := found.fit) is not None:
+        inputs = read_inputs(_settings_of_fit(found, settings))
+        names, _ = write_folder(out, fit, fit.file_content(), inputs, formats)
+    else:
+        out.mkdir(parents=True, exist_ok=True)
     figure, files = found.plot(), {}
     for form in formats:
         content = io.BytesIO()
@@ -189,12 +196,22 @@ def _settings_of_fit(found: "Discovery", settings: FitSettings) -> FitSettings:
     """The settings with which `ddefind fit` repeats the last fit."""
     from dataclasses import replace
 
+    from .._problem.parameters import Parameter
+
     fit: Any = found.fit
     text = "; ".join(
         line for line in str(found.equation).splitlines() if "#" not in line
     )
     history = found.equation.history
     named = {name for name in fit.names if name in found.equation.names}
+    bounds = {
+        name: Bounds(
+            -math.inf if each.lower is None else each.lower,
+            math.inf if each.upper is None else each.upper,
+        )
+        for name, each in found.parameters.items()
+        if isinstance(each, Parameter) and (each.lower, each.upper) != (None, None)
+    }
     shifted = settings.time_zero
     if not settings.is_study and fit.data.origin != 0.0:
         shifted = number_or_text(str(fit.data.origin))
@@ -206,5 +223,5 @@ def _settings_of_fit(found: "Discovery", settings: FitSettings) -> FitSettings:
         start={
             name: float(fit.values[name]) for name in sorted(named) if "[" not in name
         },
-        bounds={n: each for n, each in settings.bounds.items() if n in named},
+        bounds=bounds,
     )

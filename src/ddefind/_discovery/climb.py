@@ -1,4 +1,5 @@
-"""The search over structures: forward and backward steps on BIC, by exact fits."""
+"""The search over structures: forward and backward steps to lower scores, by exact
+fits."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ _LOOKS = ((0.25, 6, 90), (0.5, 10, 40), (1.0, 14, 24))
 _RESCANNED = 80
 # A fit goes on if it is as near to the best as this.
 _NEAR = 40.0
-# BICs that differ by less than this are the same.
+# Scores that differ by less than this are the same.
 _SAME = 0.5
 
 
@@ -35,7 +36,7 @@ _SAME = 0.5
 @dataclass
 class Search:
     """Fits of structures, and all that were visited: the best of each, and the path of
-    the best ones; and from which BIC a climb has gone on from a structure. `report()`
+    the best ones; and from which score a climb has gone on from a structure. `report()`
     is called after each step."""
 
     exact: Exact
@@ -49,17 +50,18 @@ class Search:
     @property
     def best(self) -> Fitted:
         """The best of all visited fits."""
-        return min(self.visited.values(), key=lambda each: each.bic)
+        return min(self.visited.values(), key=lambda each: each.score)
 
     def add(self, fits: Sequence[Fitted]) -> None:
         """Remember fits."""
         for each in fits:
             before = self.visited.get(each.structure)
-            if np.isfinite(each.bic) and (before is None or each.bic < before.bic):
+            is_better = before is None or each.score < before.score
+            if np.isfinite(each.score) and is_better:
                 self.visited[each.structure] = each
         if self.visited:
             best = self.best
-            if not self.path or best.bic < self.path[-1].bic - 1e-6:
+            if not self.path or best.score < self.path[-1].score - 1e-6:
                 self.path.append(best)
             self.report()
 
@@ -87,16 +89,16 @@ class Search:
             [structures[j] for j in rows], [theta[j][None] for j in rows]
         )
         self.add(fits)
-        return sorted(fits, key=lambda each: each.bic)
+        return sorted(fits, key=lambda each: each.score)
 
     def climb(self, start: Fitted, candidates: Sequence[tuple[int, int]]) -> Fitted:
         """The structure that is reached by steps to better neighbours, until none is
         better."""
         current = self._polished(start)
         for _ in range(_MOST_STEPS):
-            if current.bic > self.climbed.get(current.structure, np.inf) - _SAME:
+            if current.score > self.climbed.get(current.structure, np.inf) - _SAME:
                 return current
-            self.climbed[current.structure] = current.bic
+            self.climbed[current.structure] = current.score
             better = self._step(current, candidates)
             if better is None:
                 return current
@@ -106,7 +108,7 @@ class Search:
     def _polished(self, fitted: Fitted) -> Fitted:
         fit = self.exact.fit(fitted.structure, fitted.theta[None])
         self.add([fit])
-        return fit if fit.bic < fitted.bic else fitted
+        return fit if fit.score < fitted.score else fitted
 
     def _step(
         self, current: Fitted, candidates: Sequence[tuple[int, int]]
@@ -117,19 +119,19 @@ class Search:
             self._fit_moves([move for move in some if not self._is_known(move)])
             known = [self.visited.get(each.structure) for each in some]
             fits = [each for each in known if each is not None]
-            best = min(fits, key=lambda each: each.bic, default=current)
-            if best.bic < current.bic - 1e-3:
+            best = min(fits, key=lambda each: each.score, default=current)
+            if best.score < current.score - 1e-3:
                 return best
         return None
 
     def _is_known(self, move: Move) -> bool:
         """Whether a fit of the structure is as good as is predicted."""
         known = self.visited.get(move.structure)
-        return known is not None and known.bic < move.predicted + _SAME
+        return known is not None and known.score < move.predicted + _SAME
 
     def _fit_moves(self, moves: Sequence[Move]) -> list[Fitted]:
         structures, starts = [m.structure for m in moves], [m.starts for m in moves]
-        fits = self.exact.fit_all(structures, starts, self.best.bic + _NEAR)
+        fits = self.exact.fit_all(structures, starts, self.best.score + _NEAR)
         self.add(fits)
         return fits
 
@@ -158,7 +160,7 @@ class Search:
         if not found:
             return None
         fits = self._fit_moves(found)
-        return self.climb(min(fits, key=lambda each: each.bic), candidates)
+        return self.climb(min(fits, key=lambda each: each.score), candidates)
 
     def rescan(self, fitted: Fitted) -> Fitted:
         """The best fit of one structure from all delays of the scan."""

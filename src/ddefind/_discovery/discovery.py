@@ -8,8 +8,10 @@ import numpy as np
 
 from .._equation.equation import Equation
 from .._figures.panels import figure_of, given_axes, new_figure, show_once
+from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
 from .._util.text_table import html_table, listed, table_lines
+from .score import DELAY_CHARGE, TERM_CHARGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 # Models whose score is within this of the best one tie with it.
 _TIE = 2.0
 _MOST_SHOWN = 6
+_SCORE = (
+    f"Score: the BIC with {TERM_CHARGE:g} more for each term and {DELAY_CHARGE:g} more "
+    "for each delay; k: the number of parameters."
+)
 _NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
 # The least probability of a term in the printed table.
 _LEAST_SHOWN = 0.02
@@ -26,8 +32,9 @@ _LEAST_SHOWN = 0.02
 @dataclass(frozen=True)
 class FoundModel:
     """A model that `discover` found: its equations with coefficients c_1, c_2, ..., the
-    terms of each state, its delays, the number of parameters, its BIC, its score (the
-    BIC with a charge for each delay), and its weight among all models."""
+    terms of each state, its delays, the number of parameters, its BIC (up to a number
+    that all models of these data share), its score (the BIC with charges for terms and
+    delays), and its weight among all models."""
 
     text: str
     terms: Mapping[str, tuple[str, ...]]
@@ -50,6 +57,7 @@ class Discovery:
     """What `discover` found. Print it, or look at its parts:
 
     - `equation`: the equation with the best score, with coefficients c_1, c_2, ...
+    - `parameters`: starts and bounds of its parameters, with which it was fitted.
     - `fit`: its fit to the data, as of `dd.fit`: values, error bars, verdicts, report.
       None if the search was interrupted before.
     - `models`: the models that were found, the best first, with their weights.
@@ -58,17 +66,17 @@ class Discovery:
     - `delay_probability`: the sum of the weights of the models with a delay.
     - `without_delay`: the best model without a delay.
     - `path`: the best models in the order in which the search came to them, each as
-      (number of delays, number of terms, BIC).
+      (number of delays, number of terms, score).
     - `interrupted`: whether Ctrl-C ended the search.
     - `seconds`: how long it took."""
 
     equation: Equation
+    parameters: Mapping[str, Parameter | Fixed]
     fit: Estimate | None
     models: tuple[FoundModel, ...]
     inclusion: Mapping[str, Mapping[str, float]]
     delay_probability: float
     without_delay: FoundModel | None
-    delay_charge: float
     path: tuple[tuple[int, int, float], ...]
     interrupted: bool
     seconds: float
@@ -112,7 +120,7 @@ class Discovery:
         if unsure:
             said.append(f"Less likely than not: {listed(unsure)}.")
         if self.interrupted:
-            said.append("The search was interrupted: this is the best so far.")
+            said.append("Interrupted: this is the best so far.")
         return tuple(each for each in said if each)
 
     @property
@@ -124,45 +132,48 @@ class Discovery:
     def _about_candidates(self) -> str:
         if not self.is_inadequate:
             return ""
+        others = ["a state that was not measured", "a disturbance of the system"]
+        if self.fit is not None and self.fit.data.sd is not None:
+            others.append("standard deviations that are too small")
         return (
             "Offer other terms, such as hill, exponential, saturation, higher powers "
             "or a formula of your own, or more delays: the residuals of the best of "
             "these equations are not like noise, so that something is missing. That "
-            "can also be a state that was not measured, or a disturbance of the system."
+            f"can also be {listed(others, 'or')}."
         )
 
     def _about_delays(self) -> str:
         plain = self.without_delay
         delayed = [model for model in self.models if model.delays]
-        if plain is None or not (delayed or self.best.delays):
+        if plain is None or not delayed:
             return ""
-        if self.best.delays:
-            gain = plain.bic - self.best.bic
-            found = (
-                f"without one, the lowest BIC that was found is higher by {gain:.1f}."
-            )
-            if self.is_inadequate:
-                return (
-                    "The best of these equations has a delay, which may stand for a "
-                    f"missing term: {found}"
-                )
+        difference = plain.score - delayed[0].score
+        if abs(difference) < _TIE:
             return (
-                f"A delay is claimed: {found} It belongs to these candidates: with "
-                "other terms it may be another one."
+                "These data cannot decide whether there is a delay: the best scores "
+                f"with and without one differ by {abs(difference):.1f}."
             )
-        gain = plain.bic - min(delayed, key=lambda model: model.bic).bic
-        if gain > 0:
+        if difference < 0:
             return (
-                "No delay is claimed: with one, the BIC is lower by only "
-                f"{gain:.1f}, and {self.delay_charge:g} are asked for, since of many "
-                "delays one always follows the noise."
+                "No delay is claimed: with one, the best score is higher by "
+                f"{-difference:.1f}."
             )
-        return "No delay is claimed: with one, the BIC is not lower."
+        found = f"without one, the best score is higher by {difference:.1f}."
+        if self.is_inadequate:
+            return (
+                "The best of these equations has a delay, which may stand for a "
+                f"missing term: {found}"
+            )
+        return (
+            f"A delay is claimed: {found} It belongs to these candidates: with "
+            "other terms it may be another one."
+        )
 
     # Tables and text.
 
     def _model_rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [("model", "delays", "k", "BIC - best", "weight")]
+        rows: list[tuple[str, ...]] = []
+        rows.append(("model", "delays", "k", "score - best", "weight"))
         for each in self.models[:_MOST_SHOWN]:
             delays = ", ".join(f"{value:.4g}" for value in each.delays.values())
             rows.append(
@@ -170,7 +181,7 @@ class Discovery:
                     each.label,
                     delays or "-",
                     str(each.parameters),
-                    f"{each.bic - self.best.bic:.2f}",
+                    f"{each.score - self.best.score:.2f}",
                     f"{each.weight:.3f}",
                 )
             )
@@ -191,7 +202,7 @@ class Discovery:
         if self.fit is not None:
             lines += [str(self.fit), ""]
         lines += [*table_lines(self._term_rows(), left=(0, 1, 3)), ""]
-        lines += [*table_lines(self._model_rows()), ""]
+        lines += [*table_lines(self._model_rows()), _SCORE, ""]
         return "\n".join([*lines, *self.sentences])
 
     def __repr__(self) -> str:
@@ -199,7 +210,7 @@ class Discovery:
 
     def _repr_html_(self) -> str:
         terms = html_table(self._term_rows(), [str(self.equation)])
-        return terms + html_table(self._model_rows(), self.sentences)
+        return terms + html_table(self._model_rows(), [_SCORE, *self.sentences])
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain numbers, texts and lists, for files."""
@@ -228,7 +239,7 @@ class Discovery:
         }
 
     def plot(self, ax: Any = None) -> "Figure":
-        """Draw the path of the search, the BIC of its best models above that of the
+        """Draw the path of the search, the score of its best models above that of the
         best one against the number of their terms; and the probabilities of terms.
 
         `ax` are two axes to draw on."""
@@ -246,18 +257,18 @@ class Discovery:
         return figure
 
     def _draw_path(self, panel: Any) -> None:
-        lowest = min(self.best.bic, *(bic for _, _, bic in self.path))
+        lowest = min(self.best.score, *(score for _, _, score in self.path))
         for delays in sorted({delays for delays, _, _ in self.path}):
-            own = [(k, bic) for each, k, bic in self.path if each == delays]
-            sizes, bics = np.array(own).T
+            own = [(k, score) for each, k, score in self.path if each == delays]
+            sizes, scores = np.array(own).T
             label = _NAMES_OF_COUNTS[delays]
             marker = "os^D"[delays % 4]
             panel.plot(
-                sizes, 1 + bics - lowest, marker + "-", lw=0.8, ms=4, label=label
+                sizes, 1 + scores - lowest, marker + "-", lw=0.8, ms=4, label=label
             )
         panel.set_yscale("log")
         panel.xaxis.get_major_locator().set_params(integer=True)
-        panel.set(xlabel="terms", ylabel="1 + BIC above the lowest")
+        panel.set(xlabel="terms", ylabel="1 + score above the lowest")
         panel.legend(frameon=False, fontsize="small")
 
     def _draw_terms(self, panel: Any) -> None:

@@ -26,6 +26,7 @@ from .._problem.problem import Problem
 from .._solve.runge_kutta import RK4
 from .inner_parameters import InnerParameters
 from .library import Candidates, Library, Structure
+from .score import TERM_CHARGE
 from .structure_fits import Rows, fit_rows, is_converged
 from .terms import delay_names
 
@@ -42,7 +43,8 @@ _FEW, _MANY = 20, 120
 class Fitted(NamedTuple):
     """A structure at its best parameters: the free values `theta`, the normal equations
     there, the sums of squares of each quantity, the number of parameters, the BIC, and
-    whether the fit converged."""
+    whether the fit converged. Its `score` has no charge for delays: in a stage all have
+    as many."""
 
     structure: Structure
     theta: np.ndarray
@@ -52,6 +54,10 @@ class Fitted(NamedTuple):
     bic: float
     converged: bool
 
+    @property
+    def score(self) -> float:
+        return self.bic + TERM_CHARGE * len(self.structure)
+
 
 @final
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ class Exact:
     """The fits of all structures of one library with one kind of history.
 
     `noise` are the noise levels that weigh the quantities against each other; data with
-    standard deviations have their own weights."""
+    standard deviations have their own weights. The delays are fixed if the user gave
+    their value."""
 
     library: Library
     inner: InnerParameters
@@ -68,6 +75,7 @@ class Exact:
     history: str
     slots: int
     noise: np.ndarray
+    has_fixed_delays: bool
 
     # Places of values.
 
@@ -113,7 +121,8 @@ class Exact:
         """A vector with the history from the data, and nothing else."""
         theta = np.zeros(len(self._paths))
         curves = [smooth(part) for part in parts_of(self.setup.data)]
-        places = self._places("history.b").reshape(len(curves), -1)
+        # Values of one state in all experiments stand together.
+        places = self._places("history.b").reshape(-1, len(curves)).T
         for own, curve, part in zip(places, curves, parts_of(self.setup.data)):
             first = np.zeros(1) if curve is None else part.t[:1]
             x = np.nanmean(part.x, axis=0) if curve is None else curve.x(first)[0]
@@ -133,17 +142,16 @@ class Exact:
         held[self.coefficients[len(structure) :]] = True
         used = self.library.parameters_in(structure)
         unused = [name not in used for name in self.library.parameters]
-        held[self.inner_places] = np.array(unused, bool)
+        held[self.inner_places] = np.array(unused, bool) | self.inner.is_fixed
         delays = set(self.library.delays_in(structure))
         unread = [j not in delays for j in range(len(self.delays))]
-        held[self.delays] = np.array(unread, bool)
+        held[self.delays] = np.array(unread, bool) | self.has_fixed_delays
         held[self._places("history.length")] = True
         if not delays:
             held[self._places("history.a")] = True
         if not delays or self.history == "affine":
             held[self._places("history.c")] = True
-        fixed = self.setup.lower == self.setup.upper
-        return held | fixed
+        return held
 
     def parameters_of(self, structure: Structure) -> int:
         """The number of free parameters, those of the noise among them."""
@@ -192,7 +200,7 @@ class Exact:
         finer: int = 1,
     ) -> list[Fitted]:
         """The best fit of each structure, from several starts each. Those that do not
-        come `near` this BIC within a few evaluations are given up. The solver's steps
+        come `near` this score within a few evaluations are given up. The solver's steps
         are `finer` by a factor."""
         if not structures:
             return []
@@ -201,13 +209,13 @@ class Exact:
         fits = self._fitted(repeated, theta, self.points, _FEW, finer)
         ends = np.cumsum([len(own) for own in starts])
         best = [
-            min(fits[end - len(own) : end], key=lambda each: each.bic)
+            min(fits[end - len(own) : end], key=lambda each: each.score)
             for own, end in zip(starts, ends)
         ]
         rows = [
             j
             for j, each in enumerate(best)
-            if each.bic < near and not each.converged and np.isfinite(each.bic)
+            if each.score < near and not each.converged and np.isfinite(each.bic)
         ]
         if rows:
             theta = np.array([best[j].theta for j in rows])
@@ -357,6 +365,7 @@ def make_exact(
         jnp.zeros(slots),
         jnp.zeros((slots, len(library.terms)), int),
         jnp.zeros((slots, d), int),
+        library.fragile,
     )
     problem = Problem(rhs, past, library.tau)
     settings = {
@@ -365,9 +374,11 @@ def make_exact(
     }
     names = ["tau"] if library.delays < 2 else delay_names(library.delays)
     prefix = "" if library.delays < 2 else "tau."
-    settings |= {
-        f"{prefix}{name}": Parameter(lower=bounds[0], upper=bounds[1]) for name in names
-    }
+    has_fixed_delays = bounds[0] == bounds[1]
+    low, high = bounds
+    if has_fixed_delays:
+        low, high = 0.999 * low, 1.001 * high
+    settings |= {f"{prefix}{name}": Parameter(lower=low, upper=high) for name in names}
     how = RK4(), 10, None, 0, 1
     if isinstance(data, Data):
         setup, _ = make_setup(problem, data, settings, *how)
@@ -376,4 +387,5 @@ def make_exact(
         known = [{} for _ in data.parts]
         setup, _ = make_study_setup(problems, data, settings, known, *how)
     noise = rough_noise(data)
-    return Exact(library, inner, setup, setup.points(noise), history, slots, noise)
+    points = setup.points(noise)
+    return Exact(library, inner, setup, points, history, slots, noise, has_fixed_delays)

@@ -1,5 +1,5 @@
-"""The parameters inside of terms, such as the K and n of a Hill function: the values
-that a scan tries, and their bounds."""
+"""The parameters inside of terms and known parts, such as the K and n of a Hill
+function: the values that a scan tries, and their bounds."""
 
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -7,30 +7,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._equation.expression import Call, Name, walk
-from .._problem.parameters import Fixed, Parameter
+from .._equation.expression import Call, Name, evaluate_formula, walk
+from .._problem.parameters import Fixed
 from .library import Library
+from .parameter_sizes import known_powers, term_powers
+from .terms import delay_names
 
-# Exponents that are tried. All other parameters are thought to scale a state, or to be
-# the inverse of such a scale: factors of it that are tried.
+# What is tried: exponents in this range, and other parameters in this range around
+# their natural size.
 _LOWEST_EXPONENT, _HIGHEST_EXPONENT = 0.7, 16.0
-_WIDEST_SCALE = 20.0
-# Fits may leave the values that were tried by this factor.
-_BEYOND = 4.0
+_WIDEST = 20.0
+# Fits may leave the values that were tried by this factor; parameters of known parts,
+# which may have any sign, are below this multiple of their natural size.
+_BEYOND, _LARGEST_KNOWN = 4.0, 1e4
 _MOST_VALUES = (24, 12, 6, 4)
 
 
 class InnerParameters(NamedTuple):
     """The range of each inner parameter, and the rows of values of a scan.
 
-    `names`, `lower` and `upper` have one element for each parameter. `rows` [C,
-    parameters] are what the scan tries: for each row `term` is the number of the term
-    that it is for, or -1 for the first one, which serves the terms without
+    `names`, `lower`, `upper` and `is_fixed` have one element for each parameter. `rows`
+    [C, parameters] are what the scan tries: for each row `term` is the number of the
+    term that it is for, or -1 for the first one, which serves the terms without
     parameters."""
 
     names: tuple[str, ...]
     lower: np.ndarray
     upper: np.ndarray
+    is_fixed: np.ndarray
     rows: np.ndarray
     term: np.ndarray
 
@@ -40,74 +44,163 @@ class InnerParameters(NamedTuple):
         return self.rows[0]
 
 
+class _Range(NamedTuple):
+    """What is tried of a parameter, its typical value, and its bounds in fits."""
+
+    tried: np.ndarray
+    typical: float
+    lower: float
+    upper: float
+
+
 def inner_parameters(
-    library: Library, x: np.ndarray, settings: Mapping[str, Any]
+    library: Library, x: np.ndarray, rate: float, settings: Mapping[str, Any]
 ) -> InnerParameters:
-    """What a scan tries, given the measured values and the user's `settings`."""
+    """What a scan tries, given the measured values, the `rate` at which they change,
+    and the user's `settings`."""
     names = library.parameters
-    scale = float(np.nanmedian(np.abs(x))) or 1.0
-    ranges = {name: _range(library, name, scale, settings.get(name)) for name in names}
-    typical = np.array([np.exp(np.mean(np.log(ranges[name]))) for name in names])
-    exponents = _exponents(library)
-    rows, owners = [typical], [-1]
+    ranges = _ranges(library, _sizes_of_states(x), rate, settings)
+    typical = np.array([ranges[name].typical for name in names])
+    rows, owners, exponents = [typical], [-1], _exponents(library)
     for number, term in enumerate(library.terms):
-        rest = [n for n in term.parameters if n in names]
-        if not rest:
+        if not term.parameters:
             continue
-        count = _MOST_VALUES[min(len(rest), len(_MOST_VALUES)) - 1]
-        scans = [
-            np.geomspace(
-                *ranges[name], max(count // 2, 3) if name in exponents else count
-            )
-            for name in rest
+        most = _MOST_VALUES[min(len(term.parameters), len(_MOST_VALUES)) - 1]
+        counts = [
+            max(most // 2, 3) if n in exponents else most for n in term.parameters
         ]
+        tried = [ranges[name].tried for name in term.parameters]
+        scans = [_some(*pair) for pair in zip(tried, counts)]
         for values in product(*scans):
             row = typical.copy()
-            row[[names.index(name) for name in rest]] = values
+            row[[names.index(name) for name in term.parameters]] = values
             rows.append(row)
             owners.append(number)
-    bounds = np.array([ranges[name] for name in names]).reshape(-1, 2)
-    lower, upper = bounds[:, 0] / _BEYOND, bounds[:, 1] * _BEYOND
-    for j, name in enumerate(names):
-        lower[j], upper[j] = _given(settings.get(name), lower[j], upper[j])
-    return InnerParameters(names, lower, upper, np.array(rows), np.array(owners))
+    return InnerParameters(
+        names,
+        np.array([ranges[name].lower for name in names]),
+        np.array([ranges[name].upper for name in names]),
+        np.array([isinstance(settings.get(name), Fixed) for name in names], bool),
+        np.array(rows),
+        np.array(owners),
+    )
 
 
-def _range(
-    library: Library, name: str, scale: float, setting: Any
-) -> tuple[float, float]:
-    if name in _exponents(library):
-        low, high = _LOWEST_EXPONENT, _HIGHEST_EXPONENT
-    else:
-        low = min(scale, 1 / scale) / _WIDEST_SCALE
-        high = max(scale, 1 / scale) * _WIDEST_SCALE
-    low, high = _given(setting, low, high)
-    # Scans are logarithmic.
-    high = max(high, 1e-12)
-    return max(low, 1e-4 * high), high
+def _sizes_of_states(x: np.ndarray) -> np.ndarray:
+    """The typical size of each state."""
+    size = np.abs(x)
+    median, largest = np.nanmedian(size, axis=0), np.nanmax(size, axis=0)
+    return np.where(median > 0, median, np.where(largest > 0, largest, 1.0))
 
 
-def _given(setting: Any, low: float, high: float) -> tuple[float, float]:
+def _ranges(
+    library: Library, sizes: np.ndarray, rate: float, settings: Mapping[str, Any]
+) -> dict[str, _Range]:
+    """The range of each parameter."""
+    found: dict[str, _Range] = {}
+    exponents, delays = _exponents(library), delay_names(library.delays)
+    for term in library.terms:
+        powers = term_powers(term, library.states, delays)
+        for name, own in zip(term.parameters, powers):
+            if name in exponents:
+                tried = np.geomspace(_LOWEST_EXPONENT, _HIGHEST_EXPONENT, _FINE)
+            else:
+                tried = _around(own, sizes)
+            if name not in found:
+                found[name] = _within(tried, settings.get(name))
+    known = [name for name in library.known_parameters if name not in found]
+    if known:
+        found |= _known_ranges(library, known, np.append(sizes, rate), settings)
+    return found
+
+
+# So many values of a range are made, of which a scan takes some.
+_FINE = 49
+
+
+def _around(powers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Values around the size that follows from that of the states. A power that is not
+    known can be one or minus one."""
+    centres = [1.0]
+    for power, size in zip(powers, sizes):
+        factors = [size, 1 / size] if np.isnan(power) else [size**power]
+        centres = [centre * factor for centre in centres for factor in factors]
+    count = -(-_FINE // len(centres))
+    scans = [np.geomspace(c / _WIDEST, c * _WIDEST, count) for c in sorted(centres)]
+    return np.unique(np.concatenate(scans))
+
+
+def _within(tried: np.ndarray, setting: Any) -> _Range:
     """The range within the user's bounds."""
     if isinstance(setting, Fixed):
-        return float(setting.value), float(setting.value)
-    if isinstance(setting, Parameter):
-        low = low if setting.lower is None else max(float(setting.lower), 0.0)
-        high = high if setting.upper is None else float(setting.upper)
-    elif isinstance(setting, int | float):
-        low, high = float(setting) / 3, float(setting) * 3
-    return low, high
+        value = float(setting.value)
+        near = 1e-6 * max(abs(value), 1.0)
+        return _Range(np.array([value]), value, value - near, value + near)
+    low, high = tried[0], tried[-1]
+    lower, upper = low / _BEYOND, high * _BEYOND
+    if setting is not None and setting.lower is not None:
+        lower = low = float(setting.lower)
+        upper = max(upper, 2 * abs(lower))
+        high = max(high, 2 * abs(low))
+    if setting is not None and setting.upper is not None:
+        upper = high = float(setting.upper)
+        if low >= high:
+            lower = low = 1e-3 * high if high > 0 else 1e3 * high
+    kept = tried[(tried >= low) & (tried <= high)]
+    if len(kept) < _FINE // 2:
+        # Scans are logarithmic where they can be.
+        kept = (
+            np.geomspace(max(low, 1e-4 * high), high, _FINE)
+            if low >= 0
+            else np.linspace(low, high, _FINE)
+        )
+    return _Range(kept, float(kept[len(kept) // 2]), lower, upper)
+
+
+def _known_ranges(
+    library: Library,
+    names: Sequence[str],
+    sizes: np.ndarray,
+    settings: Mapping[str, Any],
+) -> dict[str, _Range]:
+    """The ranges of parameters that stand in known parts alone, which are not scanned:
+    fits begin at their natural size."""
+
+    def values(formula: Any) -> Any:
+        return lambda variables: np.asarray(evaluate_formula(formula, variables))
+
+    parts = {state: values(formula) for state, formula in library.known.items()}
+    powers = known_powers(parts, library.known_parameters, library.states)
+    found = {}
+    for name in names:
+        own = np.nan_to_num(powers[library.known_parameters.index(name)])
+        size, setting = float(np.prod(sizes**own)), settings.get(name)
+        if isinstance(setting, Fixed):
+            found[name] = _within(np.array([size]), setting)
+            continue
+        lower, upper = -_LARGEST_KNOWN * size, _LARGEST_KNOWN * size
+        if setting is not None:
+            lower = lower if setting.lower is None else float(setting.lower)
+            upper = upper if setting.upper is None else float(setting.upper)
+        typical = size if lower < size < upper else (lower + upper) / 2
+        found[name] = _Range(np.array([typical]), typical, lower, upper)
+    return found
+
+
+def _some(values: np.ndarray, count: int) -> np.ndarray:
+    """So many of the values, evenly."""
+    chosen = np.linspace(0, len(values) - 1, min(count, len(values)))
+    return values[np.unique(np.round(chosen).astype(int))]
 
 
 def _exponents(library: Library) -> set[str]:
     """The parameters that stand as exponents."""
-    formulas = [line.formula for line in library.model.lines.model]
     return {
         part.arguments[1].name
-        for formula in formulas
-        for part in walk(formula)
+        for term in library.terms
+        for part in walk(term.formula)
         if isinstance(part, Call) and part.function == "^" and len(part.arguments) == 2
-        if isinstance(part.arguments[1], Name)
+        if isinstance(part.arguments[1], Name) and part.arguments[1].value is None
     }
 
 

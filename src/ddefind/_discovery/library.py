@@ -5,6 +5,7 @@ which state. `Candidates` is a right-hand side with a fixed number of slots. Whi
 stands in a slot is an integer of the model, not part of its program, so that one
 compiled program serves all structures."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._equation.equation import Equation, equation
+from .._equation.expression import (
+    CONSTANTS,
+    Delayed,
+    Expression,
+    formula_text,
+    names_in,
+    walk,
+)
 from .._equation.tokens import EquationError
 from .._util import wording
-from .._util.errors import quoted
+from .._util.errors import quoted, shown
 from ..models import AbstractModel
 from .terms import Term, delay_names
 
@@ -30,29 +39,39 @@ Structure = tuple[tuple[int, int], ...]
 class Candidates(AbstractModel):
     r"""The sum of chosen terms: $x_i' = k_i + \sum_s c_s\, L_{j(s)}\,[i(s) = i]$, with
     the known part k and the terms L of the `library`; `chosen` [slots, terms] and
-    `target` [slots, d] are 1 where slot s has the term j and the state i."""
+    `target` [slots, d] are 1 where slot s has the term j and the state i.
+
+    A term that is not chosen may have no value where the trajectory is, as log(x) at
+    x = -1. Neither its value nor its derivatives must then disturb the others."""
 
     library: Any
     coefficients: jax.Array
     chosen: jax.Array
     target: jax.Array
+    fragile: tuple[int, ...] = eqx.field(static=True)
 
     def __call__(
         self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
     ) -> jax.Array:
-        d = x.shape[0]
-        values = all_values(self.library, self.chosen.shape[1], x, y, tau, t)
-        terms = jnp.sum(self.chosen * values[None, d:], axis=1) * self.coefficients
+        d, used = x.shape[0], jnp.any(self.chosen > 0, axis=0)
+        values = all_values(self.library, self.fragile, used, x, y, tau, t)
+        chosen = jnp.where(self.chosen > 0, values[None, d:], 0.0)
+        terms = jnp.sum(chosen, axis=1) * self.coefficients
         return values[:d] + jnp.sum(self.target * terms[:, None], axis=0)
 
 
-def all_values(library: Any, count: int, x, y, tau, t) -> jax.Array:
-    """The known parts of all equations, followed by the values of all terms."""
+def all_values(
+    library: Any, fragile: tuple[int, ...], used: jax.Array, x, y, tau, t
+) -> jax.Array:
+    """The known parts of all equations, followed by the values of all terms. `fragile`
+    terms that are not `used` have their values where all states are one."""
 
     def padded(state: jax.Array) -> jax.Array:
-        return jnp.concatenate([state, jnp.zeros(count)])
+        own = [jnp.where(used[j], state, 1.0) for j in fragile]
+        return jnp.concatenate([state, jnp.zeros(len(used)), *own])
 
-    return library(padded(x), jax.tree.map(padded, y), tau, t)
+    values = library(padded(x), jax.tree.map(padded, y), tau, t)
+    return values[: x.shape[0] + len(used)]
 
 
 @final
@@ -64,25 +83,26 @@ class Library:
     states: tuple[str, ...]
     terms: tuple[Term, ...]
     delays: int
-    known: Mapping[str, str]
+    known: Mapping[str, Expression]
     model: Equation
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
         """The parameters inside the terms and the known parts."""
-        delays = delay_names(self.delays)
-        own = self.model.lines.parameters
-        return tuple(n for n in self.model.names if n in own and n not in delays)
+        names = [name for term in self.terms for name in term.parameters]
+        return tuple(dict.fromkeys([*names, *self.known_parameters]))
 
     @cached_property
-    def known_parameters(self) -> frozenset[str]:
+    def known_parameters(self) -> tuple[str, ...]:
         """Those of the known parts, which every structure has."""
-        in_terms = {name for term in self.terms for name in term.parameters}
-        if not self.known:
-            return frozenset()
-        text = "; ".join(f"{s}' = {self.known.get(s, '0')}" for s in self.states)
-        own = equation(text).lines.parameters - set(delay_names(self.delays))
-        return frozenset(own) | (frozenset(self.parameters) - in_terms)
+        names = [n for part in self.known.values() for n in names_in(part)]
+        others = (*self.states, *CONSTANTS)
+        return tuple(dict.fromkeys(n for n in names if n not in others))
+
+    @property
+    def fragile(self) -> tuple[int, ...]:
+        """The terms that may have no value for some states."""
+        return tuple(j for j, term in enumerate(self.terms) if not term.is_polynomial)
 
     @property
     def module(self) -> Any:
@@ -105,7 +125,8 @@ class Library:
         """The parameters inside the terms of a structure, those of known parts among
         them."""
         own = {name for _, term in structure for name in self.terms[term].parameters}
-        return tuple(n for n in self.parameters if n in own | self.known_parameters)
+        used = own | {*self.known_parameters}
+        return tuple(n for n in self.parameters if n in used)
 
     def is_valid(self, structure: Structure) -> bool:
         """Whether the second delay is used only if the first one is."""
@@ -119,17 +140,24 @@ class Library:
             for number, state in enumerate(self.states)
         }
 
+    def coefficient(self, number: int) -> str:
+        """The name of a coefficient, which is that of nothing else."""
+        others = [*self.states, *self.parameters]
+        prefix = "c"
+        while any(re.fullmatch(rf"{prefix}_\d+", name) for name in others):
+            prefix += "c"
+        return f"{prefix}_{number}"
+
     def text(self, structure: Structure) -> str:
         """The equations of a structure, with the coefficients c_1, c_2, ..."""
         lines, number = [], 0
         for i, state in enumerate(self.states):
-            parts = [f"({self.known[state]})"] if state in self.known else []
+            parts = [formula_text(self.known[state])] if state in self.known else []
             for own, term in structure:
                 if own == i:
                     number += 1
-                    text = self.terms[term].text
-                    factor = f"c_{number}"
-                    parts.append(factor if text == "1" else f"{factor} * {text}")
+                    name, factor = self.coefficient(number), self.terms[term].factor
+                    parts.append(name if factor == "1" else f"{name} * {factor}")
             lines.append(f"{state}' = {' + '.join(parts) or '0'}")
         return "\n".join(lines)
 
@@ -138,11 +166,21 @@ def make_library(
     states: Sequence[str],
     terms: Sequence[Term],
     delays: int,
-    known: Mapping[str, str],
+    known: Mapping[str, Expression],
 ) -> Library:
     """The library of these terms."""
-    lines = [f"{state}' = {known.get(state, '0')}" for state in states]
-    lines += [f"candidate_{j}_' = {term.text}" for j, term in enumerate(terms)]
+    parts = {state: formula_text(part) for state, part in known.items()}
+    lines = [f"{state}' = {parts.get(state, '0')}" for state in states]
+    copies = []
+    for j, term in enumerate(terms):
+        text = term.text
+        if not term.is_polynomial:
+            # A term that may have no value reads states of its own.
+            names = r"\b(" + "|".join(states) + r")\b"
+            text = re.sub(names, rf"\1_of_{j}_", text)
+            copies += [f"{state}_of_{j}_' = 0" for state in states]
+        lines.append(f"candidate_{j}_' = {text}")
+    lines += copies
     if delays > 1:
         # Every delay must be read, in its order, so that they are told apart.
         first = [f"0 * {states[0]}(t - {tau})" for tau in delay_names(delays)]
@@ -152,10 +190,15 @@ def make_library(
     )
 
 
-def read_known(given: str | None, states: Sequence[str]) -> dict[str, str]:
+def read_known(given: Any, states: Sequence[str]) -> dict[str, Expression]:
     """The known parts of equations by state, from `known` as the user gave it."""
     if given is None:
         return {}
+    if not isinstance(given, str):
+        raise TypeError(
+            f"{wording.KNOWN_PARTS} must be a text, as \"{states[0]}' = -0.5 * "
+            f'{states[0]}", but got {shown(given)}.'
+        )
     parts: dict[str, str] = {}
     for line in filter(None, map(str.strip, given.replace(";", "\n").splitlines())):
         left, equals, right = line.partition("=")
@@ -165,6 +208,10 @@ def read_known(given: str | None, states: Sequence[str]) -> dict[str, str]:
                 f"{wording.KNOWN_PARTS} must give known parts of equations, as "
                 f'"{states[0]}\' = -0.5 * {states[0]}", with the states '
                 f"{', '.join(states)}, but got {quoted(line)}."
+            )
+        if state in parts:
+            raise ValueError(
+                f"{wording.KNOWN_PARTS} has two parts for {state}'. Write their sum."
             )
         parts[state] = right.strip()
     try:
@@ -176,30 +223,36 @@ def read_known(given: str | None, states: Sequence[str]) -> dict[str, str]:
             f"{wording.KNOWN_PARTS} cannot contain a network, as "
             f"{model.network_names[0]}: what is not known is sought among the terms."
         )
-    return parts
+    formulas = {line.name: line.formula for line in model.lines.of("derivative")}
+    inside = [part for formula in formulas.values() for part in walk(formula)]
+    if model.depends_on_time or any(isinstance(part, Delayed) for part in inside):
+        raise ValueError(
+            f"{wording.KNOWN_PARTS} must consist of states and parameters. Offer a "
+            "delayed state among the terms; parts that depend on the time cannot be "
+            "given."
+        )
+    return {state: formulas[state] for state in parts}
 
 
 def evaluate_library(library: Library, x, y, values) -> np.ndarray:
     """The values of all terms along curves: `x` [G, d], `y` [k, G, d] and rows of
     `values` [C, parameters]. Returns [C, G, d + terms]."""
-    return np.asarray(_evaluate(library.module, len(library.terms), x, y, values))
+    module, names, fragile = library.module, library.parameters, library.fragile
+    used = jnp.ones(len(library.terms), bool)
+    return np.asarray(_evaluate(module, names, fragile, used, x, y, values))
 
 
 @eqx.filter_jit
-def _evaluate(module: Any, count: int, x, y, values) -> jax.Array:
-    fields = [
-        leaf for leaf in jax.tree.leaves(eqx.filter(module, eqx.is_inexact_array))
-    ]
-    treedef = jax.tree.structure(eqx.filter(module, eqx.is_inexact_array))
-    rest = eqx.filter(module, eqx.is_inexact_array, inverse=True)
+def _evaluate(
+    module: Any, names: tuple, fragile: tuple, used: jax.Array, x, y, values
+) -> jax.Array:
     k = y.shape[0]
-    assert len(fields) == values.shape[1]
 
     def at(row, x, y):
-        own = eqx.combine(jax.tree.unflatten(treedef, list(row)), rest)
+        own = eqx.tree_at(lambda m: [getattr(m, n) for n in names], module, list(row))
         delayed = y[0] if k == 1 else dict(zip(delay_names(k), y))
         tau = 1.0 if k == 1 else dict.fromkeys(delay_names(k), 1.0)
-        return all_values(own, count, x, delayed, tau, 0.0)
+        return all_values(own, fragile, used, x, delayed, tau, 0.0)
 
     along = jax.vmap(at, in_axes=(None, 0, 1))
     return jax.vmap(along, in_axes=(0, None, None))(values, x, y)

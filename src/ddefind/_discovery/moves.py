@@ -16,7 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .exact import SPARE, Exact, Fitted
-from .library import Structure
+from .library import Library, Structure
+from .score import TERM_CHARGE
 
 # Of the inner parameters that a scan tries, so many are tried for a further term.
 _MOST_TRIED = 16
@@ -26,7 +27,7 @@ _FAR = 0.3
 
 
 class Move(NamedTuple):
-    """A neighbour of a structure, the BIC that is predicted, and where its fit
+    """A neighbour of a structure, the score that is predicted, and where its fit
     begins."""
 
     structure: Structure
@@ -55,7 +56,7 @@ def moves_from(
     worst: float,
 ) -> list[Move]:
     """The neighbours of a fit whose terms are `candidates`, best prediction first,
-    without those whose BIC is predicted to be higher by more than `worst`."""
+    without those whose score is predicted to be higher by more than `worst`."""
     found: dict[Structure, Move] = {}
     held = exact.is_held(fitted.structure)
     for quadratic, theta, added in _quadratics(exact, fitted, candidates, held):
@@ -84,10 +85,7 @@ def _quadratics(
     for values, pairs in _probes(exact, fitted, candidates):
         theta = fitted.theta.copy()
         theta[exact.inner_places] = values
-        tried += [
-            (theta, pairs[first : first + SPARE])
-            for first in range(0, len(pairs), SPARE)
-        ]
+        tried += [(theta, some) for some in _together(exact.library, pairs)]
     if not tried:
         return
     whole = [(*fitted.structure, *some) for _, some in tried]
@@ -104,6 +102,17 @@ def _quadratics(
             quadratic = _quadratic(gram, np.append(free, slot))
             if quadratic is not None:
                 yield quadratic, theta, pair
+
+
+def _together(
+    library: Library, pairs: Sequence[tuple[int, int]]
+) -> list[list[tuple[int, int]]]:
+    """The candidates that share a linearisation. One that may have no value along the
+    trajectory is alone: it would spoil the others'."""
+    alone = [[pair] for pair in pairs if pair[1] in library.fragile]
+    others = [pair for pair in pairs if pair[1] not in library.fragile]
+    parts = range(0, len(others), SPARE)
+    return [others[first : first + SPARE] for first in parts] + alone
 
 
 def _probes(
@@ -157,7 +166,7 @@ def _moves(
     for removed in _removals(len(fitted.structure), added is not None):
         kept = [pair for s, pair in enumerate(whole) if s not in removed]
         structure = tuple(sorted(kept))
-        if not kept or not exact.library.is_valid(structure):
+        if not exact.library.is_valid(structure):
             continue
         step, change = quadratic.step, -quadratic.gain
         if removed:
@@ -169,9 +178,13 @@ def _moves(
             change = change + float(values @ pulled)
         more = exact.parameters_of(structure) - fitted.parameters
         # No prediction is trusted beyond a tenth of the sum of squares.
-        share = max(change / total, -0.9)
-        predicted = fitted.bic + n * np.log1p(share) + more * np.log(n)
-        if predicted > fitted.bic + worst:
+        share = max(change / max(total, 1e-300), -0.9)
+        # Where standard deviations are given, the sum of squares is a chi-square.
+        is_chi_square = exact.setup.data.sd is not None
+        predicted = total * share if is_chi_square else n * np.log1p(share)
+        predicted += fitted.score + more * np.log(n)
+        predicted += TERM_CHARGE * (len(structure) - len(fitted.structure))
+        if predicted > fitted.score + worst:
             continue
         moved = theta.copy()
         moved[quadratic.free] += step

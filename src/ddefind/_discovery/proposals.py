@@ -47,7 +47,7 @@ def patterns(states: int) -> list[tuple[bool, ...]]:
     """Which equations may have delayed terms: all, all but one, or one alone."""
     alone = [tuple(i == j for i in range(states)) for j in range(states)]
     others = [tuple(i != j for i in range(states)) for j in range(states)]
-    return list(dict.fromkeys([(True,) * states, *alone, *others]))[: 1 + 2 * states]
+    return list(dict.fromkeys([(True,) * states, *alone, *others]))
 
 
 def propose(
@@ -160,7 +160,7 @@ def _sized(
     found = {}
     for offset in offsets:
         sizes = [
-            int(np.clip(size + offset, 1, len(path) - 1))
+            int(np.clip(size + offset, 0, len(path) - 1))
             for size, path in zip(preferred, paths)
         ]
         columns = [path[size][0] for path, size in zip(paths, sizes)]

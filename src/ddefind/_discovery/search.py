@@ -1,43 +1,54 @@
-r"""The whole search: all stages, and what they say together.
+"""The whole search: all stages, and the models that they found together."""
 
-Models are weighed by $\exp(-\mathrm{score} / 2)$, with the BIC and a charge for each
-delay as the score. The charge makes up for the many delays that a search tries: of many
-delays one always follows the noise. With it a delay is claimed where the model with it
-is clearly better than all without."""
-
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
 
 from .exact import Fitted
-from .library import Structure
+from .score import DELAY_CHARGE
 from .stages import ORDINARY, Question, Report, Stage, delayed_stage, ordinary_stage
+from .terms import delay_names, renamed, renumbered
 
-# What a further delay must lower the BIC by: very strong evidence.
-DELAY_CHARGE = 10.0
 # So many models are fitted again with shorter steps.
 _FINAL = 24
 _WORST = 14.0
 
 
 class Model(NamedTuple):
-    """A model that was found: the stage it belongs to, its fit and its score."""
+    """A model that was found: the stage it belongs to, its fit, whose delays are in the
+    order of their lengths, its score, and under which names they are shown."""
 
     stage: Stage
     fitted: Fitted
     score: float
+    names: Mapping[str, str]
 
     @property
-    def delays(self) -> int:
-        """The number of its delays."""
-        return len(self.stage.library.delays_in(self.fitted.structure))
+    def delays(self) -> dict[str, float]:
+        """The delays, the shortest first."""
+        lengths = _lengths(self.stage, self.fitted)
+        return dict(zip(self.names.values(), lengths.tolist()))
+
+    @property
+    def terms(self) -> dict[str, tuple[str, ...]]:
+        """The terms of each state."""
+        found = self.stage.library.term_texts(self.fitted.structure)
+        return {
+            state: tuple(renamed(text, self.names) for text in own)
+            for state, own in found.items()
+        }
+
+    @property
+    def text(self) -> str:
+        """The equations."""
+        return renamed(self.stage.library.text(self.fitted.structure), self.names)
 
 
 class Outcome(NamedTuple):
     """All models that matter, best first, the path of the search as the number of
-    delays, that of terms and the BIC, and whether it was interrupted."""
+    delays, that of terms and the score, and whether it was interrupted."""
 
     models: list[Model]
     path: list[tuple[int, int, float]]
@@ -52,7 +63,7 @@ def search_models(question: Question, delays: int, report: Report) -> Outcome:
         # The stage without a delay comes first, and shares the number of the next one.
         key = 0 if phase == ORDINARY else stage.delays
         before = begun.get(key)
-        if before is None or stage.search.best.bic < before.search.best.bic:
+        if before is None or stage.search.best.score < before.search.best.score:
             begun[key] = stage
         report(phase, stage)
 
@@ -65,10 +76,18 @@ def search_models(question: Question, delays: int, report: Report) -> Outcome:
             raise
         interrupted, stages = True, list(begun.values())
     models = sorted(_models(stages), key=lambda each: each.score)
+    if not models:
+        raise ValueError(
+            "No candidate equation has a solution near these data: all of them grow "
+            "without bounds or are not defined. Offer terms in which the states may be "
+            "as large as they are here, and bound the parameters inside of terms."
+        )
+    models = [_like_the_best(each, models[0].delays) for each in models]
     path = [
-        (len(stage.library.delays_in(fit.structure)), len(fit.structure), fit.bic)
+        (len(model.delays), len(fit.structure), model.score)
         for stage in stages
         for fit in stage.search.path
+        for model in [_model(stage, fit)]
     ]
     return Outcome(models, path, interrupted)
 
@@ -84,8 +103,8 @@ def _stages(question: Question, delays: int, report: Report) -> Iterator[Stage]:
 def _finer(stage: Stage) -> Stage:
     """The best fits of a stage again, with steps of half the length."""
     search = stage.search
-    ranked = sorted(search.visited.values(), key=lambda each: each.bic)
-    close = [each for each in ranked if each.bic < ranked[0].bic + _WORST][:_FINAL]
+    ranked = sorted(search.visited.values(), key=lambda each: each.score)
+    close = [each for each in ranked if each.score < ranked[0].score + _WORST][:_FINAL]
     structures = [each.structure for each in close]
     starts = [each.theta[None] for each in close]
     fits = search.exact.fit_all(structures, starts, finer=2)
@@ -100,33 +119,58 @@ def _models(stages: Sequence[Stage]) -> list[Model]:
     found: dict[frozenset, Model] = {}
     for stage in stages:
         for fit in stage.search.visited.values():
-            delays = len(stage.library.delays_in(fit.structure))
-            model = Model(stage, fit, fit.bic + DELAY_CHARGE * delays)
-            for key in _keys(stage, fit.structure):
-                if key in found:
-                    break
-            else:
-                key = _keys(stage, fit.structure)[0]
-            before = found.get(key)
-            if before is None or model.score < before.score:
+            model = _model(stage, fit)
+            key = frozenset((s, text) for s, own in model.terms.items() for text in own)
+            if key not in found or model.score < found[key].score:
                 found[key] = model
     return list(found.values())
 
 
-def _keys(stage: Stage, structure: Structure) -> list[frozenset]:
-    """What a model is known by: its terms. With two delays, which may change their
-    names, there are two such keys; terms without `tau_2` are those of one delay."""
-    terms = [(state, stage.library.terms[term].text) for state, term in structure]
-    keys = [frozenset(terms)]
-    used = len(stage.library.delays_in(structure))
-    if stage.delays == 2 and used == 2:
-        swap = {"tau_1": "tau_2", "tau_2": "tau_1"}
-        keys.append(frozenset((i, _renamed(text, swap)) for i, text in terms))
-    elif stage.delays > 1 and used == 1:
-        keys = [frozenset((i, _renamed(text, {"tau_1": "tau"})) for i, text in terms)]
-    return keys
+def _lengths(stage: Stage, fit: Fitted) -> np.ndarray:
+    """The delays that a fit reads."""
+    used = stage.library.delays_in(fit.structure)
+    return fit.theta[stage.search.exact.delays][list(used)]
 
 
-def _renamed(text: str, names: dict[str, str]) -> str:
-    pattern = r"\b(" + "|".join(names) + r")\b"
-    return re.sub(pattern, lambda match: names[match.group(1)], text)
+def _model(stage: Stage, fit: Fitted) -> Model:
+    """A model whose delays are numbered by their lengths: models that differ only in
+    which of two delays has which number are the same."""
+    fit = _in_order(stage, fit)
+    own = delay_names(stage.library.delays)
+    count = len(stage.library.delays_in(fit.structure))
+    score = fit.score + DELAY_CHARGE * count
+    return Model(stage, fit, score, dict(zip(own, delay_names(count))))
+
+
+def _in_order(stage: Stage, fit: Fitted) -> Fitted:
+    """The same fit, with the shortest delay as the first one."""
+    library, exact = stage.library, stage.search.exact
+    lengths = _lengths(stage, fit)
+    order = np.argsort(lengths, kind="stable")
+    if np.array_equal(order, np.arange(len(order))):
+        return fit
+    rank = [*np.argsort(order).tolist(), *range(len(order), library.delays)]
+    becomes = renumbered(library.terms, library.states, rank)
+    moved = [(state, becomes[term]) for state, term in fit.structure]
+    places, theta = sorted(range(len(moved)), key=lambda s: moved[s]), fit.theta.copy()
+    used = exact.coefficients[: len(moved)]
+    theta[used] = fit.theta[used][places]
+    theta[exact.delays[: len(order)]] = lengths[order]
+    return fit._replace(structure=tuple(moved[s] for s in places), theta=theta)
+
+
+def _like_the_best(model: Model, best: Mapping[str, float]) -> Model:
+    """The model with the names that the nearest delays have in the best one, so that
+    terms of both have the same text."""
+    own = model.delays.values()
+    if not best or not own:
+        return model
+    further = [f"tau_{len(best) + j + 1}" for j in range(len(own) - len(best))]
+
+    def distance(names: Sequence[str]) -> float:
+        pairs = [pair for pair in zip(names, own) if pair[0] in best]
+        return sum(abs(np.log(best[name] / tau)) for name, tau in pairs)
+
+    choices = permutations([*best, *further], len(own))
+    whole = [names for names in choices if set(further) <= set(names)]
+    return model._replace(names=dict(zip(model.names, min(whole, key=distance))))

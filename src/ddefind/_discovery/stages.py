@@ -5,13 +5,15 @@ each pattern. A stage with several delays also begins at the best equation of th
 before, and gives it a term that reads one more delay."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, final
 
 import numpy as np
 
 from .._data.study_data import Records, parts_of
+from .._equation.expression import Expression
+from .._least_squares.natural_units import rate_of
 from .climb import Search
 from .exact import SPARE, Exact, Fitted, make_exact
 from .inner_parameters import inner_parameters
@@ -44,9 +46,16 @@ class Question:
     data: Records
     records: Sequence[Record]
     terms: Any
-    known: Mapping[str, str]
+    known: Mapping[str, Expression]
     settings: Mapping[str, Any]
     bounds: tuple[float, float]
+
+    @property
+    def rate(self) -> float:
+        """How fast the states change."""
+        measured = np.ones(len(self.states), bool)
+        curves = [(each.curve, float(each.t[-1])) for each in self.records]
+        return max(rate_of(curve, T, measured) for curve, T in curves)
 
     @property
     def spacing(self) -> float:
@@ -57,6 +66,8 @@ class Question:
     def scan(self, most: int) -> np.ndarray:
         """At most so many delays, as far apart as measurements if possible."""
         low, high = self.bounds
+        if low == high:
+            return np.array([low])
         count = int(np.clip((high - low) / self.spacing, 6, most))
         even = np.linspace(low, high, count)
         # Between the first ones, which are far apart relative to their size.
@@ -78,8 +89,8 @@ class Stage:
         return self.search.exact.library
 
     def lowest(self, count: int) -> float:
-        """The lowest BIC with this number of delays."""
-        return min((fit.bic for fit in self.with_exactly(count)), default=np.inf)
+        """The lowest score with this number of delays."""
+        return min((fit.score for fit in self.with_exactly(count)), default=np.inf)
 
     def with_exactly(self, count: int) -> list[Fitted]:
         """The fits with this number of delays."""
@@ -97,7 +108,7 @@ Report = Callable[[str, Stage], None]
 def ordinary_stage(question: Question, report: Report) -> Stage:
     """The stage of equations without a delay. Their candidates are those of one delay,
     so that both stages share a compiled program."""
-    stage = _make_stage(question, 1, "constant", ORDINARY, report)
+    stage = make_stage(question, 1, "constant", ORDINARY, report)
     search, library = stage.search, stage.library
     plain = [pair for pair in _pairs(library) if not library.terms[pair[1]].delays]
     proposals = propose(
@@ -109,6 +120,8 @@ def ordinary_stage(question: Question, report: Report) -> Stage:
         range(-2, 4),
     )
     fits = search.try_proposals([p for p in proposals if _fits(search, p.structure)])
+    nothing = search.exact.start(np.zeros(0), search.exact.inner.typical, ())
+    search.add([search.exact.fit((), nothing[None])])
     for fit in _of_each(fits, lambda _: 0, _CLIMBS_OF_ONE):
         search.climb(fit, plain)
     _reweighted(search, plain)
@@ -128,13 +141,13 @@ def delayed_stage(
         kinds.remove("spline")
     if delays > 1:
         kinds = list(dict.fromkeys(["constant", before.search.exact.history]))
-    best = _make_stage(question, delays, kinds[0], phase, report)
+    best = make_stage(question, delays, kinds[0], phase, report)
     proposals = _proposals(best)
     _search_delays(best, before, proposals)
     for kind in kinds[1:]:
-        other = _make_stage(question, delays, kind, f"{phase}, {kind} history", report)
+        other = make_stage(question, delays, kind, f"{phase}, {kind} history", report)
         _carry_over(best, other)
-        # Equations with fewer delays have the same BIC with histories of all kinds.
+        # Equations with fewer delays have the same score with histories of all kinds.
         lowest = min(best.lowest(delays), before.lowest(delays - 1))
         if other.lowest(delays) < lowest + _NEAR:
             _search_delays(other, before, proposals)
@@ -143,12 +156,12 @@ def delayed_stage(
     return best
 
 
-def _make_stage(
+def make_stage(
     question: Question, delays: int, history: str, phase: str, report: Report
 ) -> Stage:
     terms = read_terms(question.terms, question.states, delays)
     library = make_library(question.states, terms, delays, question.known)
-    inner = inner_parameters(library, question.data.x, question.settings)
+    inner = inner_parameters(library, question.data.x, question.rate, question.settings)
     slots = _SLOTS + SPARE + _SLOTS_OF_STATE * len(question.states)
     exact = make_exact(library, inner, question.data, history, slots, question.bounds)
     if delays == 1:
@@ -191,10 +204,12 @@ def _search_delays(stage: Stage, before: Stage, proposals: Sequence[Proposal]) -
     several = len(stage.library.states) > 1
     _climb_from(stage, proposals, _CLIMBS if several else _CLIMBS_OF_ONE)
     _extend(stage, before, candidates)
+    if not search.visited:
+        return
     for _ in range(3):
         best = search.best
         search.rescan(best)
-        if search.best.bic > best.bic - 0.5:
+        if search.best.score > best.score - 0.5:
             break
         search.climb(search.best, candidates)
     _reweighted(search, candidates)
@@ -206,7 +221,7 @@ def _extend(stage: Stage, before: Stage, candidates: Sequence[tuple[int, int]]) 
     fits = before.with_exactly(stage.delays - 1)
     if not fits:
         return
-    best = min(fits, key=lambda each: each.bic)
+    best = min(fits, key=lambda each: each.score)
     structure = _translated(before, stage, best.structure)
     if structure is None:
         return
@@ -219,7 +234,7 @@ def _extend(stage: Stage, before: Stage, candidates: Sequence[tuple[int, int]]) 
     fit = exact.fit(structure, start[None])
     stage.search.add([fit])
     delays = stage.question.scan(_TRIED_DELAYS).tolist()
-    if np.isfinite(fit.bic):
+    if np.isfinite(fit.score):
         stage.search.extend(fit, candidates, stage.delays - 1, delays)
 
 
@@ -253,7 +268,9 @@ def _inner_values(before: Exact, after: Exact, theta: np.ndarray) -> np.ndarray:
 def _carry_over(stage: Stage, other: Stage) -> None:
     """Climb from the best structures of one stage with another kind of history."""
     exact, own = other.search.exact, stage.search.exact
-    best = sorted(stage.search.visited.values(), key=lambda each: each.bic)[:4]
+    best = sorted(stage.search.visited.values(), key=lambda each: each.score)[:4]
+    if not best:
+        return
     starts = []
     for each in best:
         size = len(each.structure)
@@ -266,7 +283,7 @@ def _carry_over(stage: Stage, other: Stage) -> None:
         starts.append(start[None])
     fits = exact.fit_all([each.structure for each in best], starts)
     other.search.add(fits)
-    found = min(fits, key=lambda each: each.bic)
+    found = min(fits, key=lambda each: each.score)
     other.search.climb(found, _pairs(other.library))
 
 
@@ -291,7 +308,7 @@ def _of_each(
     seen: set[Structure] = set()
     for fit in fits:
         own = found.setdefault(kind(fit), [])
-        if len(own) < count and fit.structure not in seen and np.isfinite(fit.bic):
+        if len(own) < count and fit.structure not in seen and np.isfinite(fit.score):
             own.append(fit)
             seen.add(fit.structure)
     return [fit for own in found.values() for fit in own]
@@ -306,5 +323,5 @@ def _reweighted(search: Search, candidates: Sequence[tuple[int, int]]) -> None:
     noise = exact.noise_of(search.best)
     if np.max(np.abs(np.log(noise / exact.noise))) < 0.15:
         return
-    search.exact = replace(exact, noise=noise, points=exact.setup.points(noise))
+    search.exact = exact.with_noise(noise)
     search.climb(search.best, candidates)

@@ -5,13 +5,26 @@ of its own. `polynomial(2)` stands for all monomials up to degree 2, and `hill`,
 `exponential` and `saturation` for families of functions of each state."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations_with_replacement
 from typing import Any, final
 
+import numpy as np
+
 from .._equation.equation import equation
-from .._equation.expression import Delayed, Name, formula_text, walk
+from .._equation.expression import (
+    PRECEDENCE,
+    Call,
+    Delayed,
+    Expression,
+    Name,
+    evaluate_formula,
+    formula_text,
+    names_in,
+    walk,
+)
 from .._equation.tokens import EquationError
 from .._util.errors import did_you_mean, quoted, shown
 
@@ -27,6 +40,10 @@ _FAMILIES = {
     "saturation": ("{y} / (h_{s} + {y})",),
 }
 _HIGHEST_DEGREE = 5
+# Names of delays.
+_DELAY = re.compile(r"tau(_\d+)?")
+# Cosines of the angle between values that are the same are one up to this.
+_ROUNDING = 1e-12
 
 
 @final
@@ -35,14 +52,50 @@ class Term:
     """A candidate term. `parameters` are the names of its own parameters, and `delays`
     the numbers of the delays at which it reads states."""
 
-    text: str
+    formula: Expression
     parameters: tuple[str, ...]
     delays: tuple[int, ...]
+
+    @cached_property
+    def text(self) -> str:
+        return formula_text(self.formula)
+
+    @property
+    def factor(self) -> str:
+        """The text where it is multiplied."""
+        return formula_text(self.formula, PRECEDENCE["*"])
+
+    @property
+    def is_polynomial(self) -> bool:
+        """Whether it has a value wherever its arguments have."""
+        calls = [part for part in walk(self.formula) if isinstance(part, Call)]
+        return all(
+            call.function in ("+", "-", "*", "neg")
+            or (call.function == "^" and _is_whole(call.arguments[1].value))
+            for call in calls
+        )
+
+    def values(self, variables: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The values for arrays of its arguments, by name: of states, of delayed states
+        as `x(t - tau)`, and of parameters."""
+        with np.errstate(all="ignore"):
+            found = evaluate_formula(self.formula, variables)
+        shape = np.broadcast_shapes(*(each.shape for each in variables.values()))
+        return np.broadcast_to(np.asarray(found, float), shape)
+
+
+def _is_whole(value: Any) -> bool:
+    return value is not None and value >= 0 and value % 1 == 0
 
 
 def delay_names(count: int) -> tuple[str, ...]:
     """The names of so many delays: `tau`, or `tau_1` and so on."""
     return ("tau",) if count == 1 else tuple(f"tau_{j + 1}" for j in range(count))
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """A text in which delays have other names."""
+    return re.sub(r"\btau(_\d+)?\b", lambda match: names.get(match[0], match[0]), text)
 
 
 def read_terms(given: Any, states: Sequence[str], delays: int) -> tuple[Term, ...]:
@@ -53,14 +106,13 @@ def read_terms(given: Any, states: Sequence[str], delays: int) -> tuple[Term, ..
             "`terms` must be a text such as 'polynomial(2)', or a list of texts, but "
             f"got {shown(given)}."
         )
-    texts: dict[str, Term] = {}
+    terms: list[Term] = []
     for item in items:
         if not isinstance(item, str):
             raise TypeError(f"`terms` must hold texts, but one item is {shown(item)}.")
         for text in _expanded(item.strip(), states, delays):
-            term = _read_term(text, item, states, delay_names(delays))
-            texts.setdefault(term.text, term)
-    return tuple(texts.values())
+            terms.append(_read_term(text, item, states, delay_names(delays)))
+    return _distinct(terms, states, delay_names(delays))
 
 
 def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
@@ -84,14 +136,9 @@ def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
                 yield formula.format(y=argument, s=state)
     elif delays != 1 and re.search(r"\btau\b", item):
         for tau in names:
-            yield re.sub(r"\btau\b", tau, item)
+            yield renamed(item, {"tau": tau})
     else:
         yield item
-
-
-def _names_in(formula: Any) -> set[str]:
-    """The names that a formula contains."""
-    return {part.name for part in walk(formula) if isinstance(part, Name)}
 
 
 def _monomial(factors: list[str]) -> str:
@@ -114,11 +161,10 @@ def _read_term(
     for part in read:
         is_known = isinstance(part.delay, Name) and part.delay.name in delays
         if not is_known or part.slope:
-            listed = ", ".join(delays)
             raise ValueError(
                 f"The term {quoted(item)} reads {formula_text(part)}, but candidates "
-                f"are delayed by {listed} alone, whose lengths are searched. Write "
-                f"x(t - {delays[0]})."
+                "are delayed by tau alone, which stands for each delay that is "
+                f"searched. Write {part.name}(t - tau)."
             )
     if model.network_names or model.depends_on_time:
         raise ValueError(
@@ -130,11 +176,51 @@ def _read_term(
         for j, tau in enumerate(delays)
         if any(formula_text(part.delay) == tau for part in read)
     )
-    own = model.lines.parameters - set(delays)
-    if own and not read and not _names_in(line.formula) & set(states):
+    own = model.lines.parameters - {formula_text(part.delay) for part in read}
+    if misused := sorted(filter(_DELAY.fullmatch, own | {*names_in(line.formula)})):
+        raise ValueError(
+            f"The term {quoted(item)} has {misused[0]} in it, which is the name of a "
+            "delay: it can only stand in a delayed state, as x(t - tau)."
+        )
+    if own and not read and not {*names_in(line.formula)} & {*states}:
         known = [*states, "polynomial(2)", *_FAMILIES]
         raise ValueError(
             f"The term {quoted(item)} has no state in it.{did_you_mean(item, known)}"
         )
-    names = tuple(name for name in model.names if name in own)
-    return Term(formula_text(line.formula), names, used)
+    names = tuple(dict.fromkeys(n for n in names_in(line.formula) if n in own))
+    return Term(line.formula, names, used)
+
+
+def _distinct(
+    terms: Sequence[Term], states: Sequence[str], delays: Sequence[str]
+) -> tuple[Term, ...]:
+    """The terms without those that are multiples of earlier ones, as x * x is of
+    x^2."""
+    unit = _at_random(terms, states, delays)
+    is_multiple = np.abs(unit @ unit.T) > 1 - _ROUNDING
+    kept = [j for j in range(len(terms)) if not is_multiple[j, :j].any()]
+    return tuple(terms[j] for j in kept)
+
+
+def renumbered(
+    terms: Sequence[Term], states: Sequence[str], rank: Sequence[int]
+) -> list[int]:
+    """For each term, which one it becomes when the delay j is called `rank[j]`."""
+    delays = delay_names(len(rank))
+    before = _at_random(terms, states, delays)
+    after = _at_random(terms, states, [delays[j] for j in np.argsort(rank)])
+    return np.argmax(before @ after.T, axis=1).tolist()
+
+
+def _at_random(
+    terms: Sequence[Term], states: Sequence[str], delays: Sequence[str]
+) -> np.ndarray:
+    """The values of each term at random points, of unit length, [terms, points]. The
+    points depend on the order of the delays and not on their names."""
+    random = np.random.default_rng(0)
+    names = [*states, *(f"{x}(t - {tau})" for tau in delays for x in states)]
+    names += [name for term in terms for name in term.parameters]
+    variables = {name: random.uniform(0.5, 1.5, 12) for name in dict.fromkeys(names)}
+    columns = np.array([term.values(variables) for term in terms])
+    sizes = np.linalg.norm(columns, axis=1, keepdims=True)
+    return columns / np.where(sizes > 0, sizes, 1.0)

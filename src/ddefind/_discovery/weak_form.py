@@ -48,7 +48,7 @@ class Record(NamedTuple):
         """For each test function, whether there are data in its interval moved back by
         the `delay`."""
         begins, ends = self.begins - delay, self.ends - delay
-        first, last = self.curve.splines[0].t[0], self.t[-1]
+        first, last = self.t[0], self.t[-1]
         covered = (begins >= first - 1e-9 * last) & (ends <= last * (1 + 1e-9))
         for begin, end in self.gaps:
             covered &= (ends <= begin) | (begins >= end)
@@ -56,7 +56,7 @@ class Record(NamedTuple):
 
     def delayed(self, delays: Sequence[float]) -> np.ndarray:
         """The curve at the grid, one delay earlier for each delay, [k, G, d]."""
-        first, last = self.curve.splines[0].t[0], self.t[-1]
+        first, last = self.t[0], self.t[-1]
         times = [np.clip(self.t - tau, first, last) for tau in delays]
         return np.stack([self.curve.x(t) for t in times])
 
@@ -127,6 +127,7 @@ def weak_system(
         x, y = record.curve.x(record.t), record.delayed(read)
         along = evaluate_library(library, x, y, values)
         weights = record.weights[covered]
-        columns.append(weights @ along[row, :, d + term].T)
-        slopes.append(record.slopes[covered] - weights @ along[0, :, :d])
+        with np.errstate(invalid="ignore", over="ignore"):
+            columns.append(weights @ along[row, :, d + term].T)
+            slopes.append(record.slopes[covered] - weights @ along[0, :, :d])
     return WeakSystem(np.concatenate(columns), np.concatenate(slopes))

@@ -72,14 +72,14 @@ def html_table(rows: Sequence[Sequence[str]], paragraphs: Sequence[str] = ()) ->
     return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{text}"
 
 
-def listed(texts: Sequence[str]) -> str:
+def listed(texts: Sequence[str], word: str = "and") -> str:
     """List texts in a sentence.
 
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
+    >>> listed(["a"]), listed(["a", "b", "c"]), listed(["a", "b"], "or")
+    ('a', 'a, b and c', 'a or b')
     """
     *first, last = texts
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{', '.join(first)} {word} {last}" if first else last
 
 
 def decimals(value: float, error: float | None) -> int | None:

@@ -1,0 +1,98 @@
+"""The last fit of a discovery: `dd.fit` of the best equation, from what was found."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .._data.data import Data
+from .._equation.equation import Equation, equation
+from .._fitting.experiment import Experiment
+from .._fitting.fit import fit
+from .._fitting.least_squares import LeastSquares
+from .._problem.parameters import Fixed, Parameter
+from .._results.estimate import Estimate
+from .search import Model
+
+# The starts of a fit that begins at what the search found.
+_STARTS = 6
+
+
+def found_equation(model: Model) -> Equation:
+    """The equation of a model, with the history of its fit."""
+    exact = model.stage.search.exact
+    history = exact.history if model.delays else "constant"
+    return equation(model.text, history=history)
+
+
+def last_fit(
+    model: Model,
+    parameters: Mapping[str, Parameter | Fixed],
+    intervals: bool,
+    seed: int,
+    progress: Any,
+) -> Estimate | None:
+    """The fit of a model; None if nothing in its equation is to be learned."""
+    law, exact = found_equation(model), model.stage.search.exact
+    if not law.names:
+        return None
+    data = model.stage.question.data
+    what: Any = data
+    if not isinstance(data, Data):
+        pairs = zip(data.parts, data.labels)
+        what = [Experiment(part, label=label) for part, label in pairs]
+    # Far from the data a search for something better would go on for long.
+    starts = _STARTS if exact.is_near(model.fitted) else 1
+    return fit(
+        law,
+        what,
+        optimizer=LeastSquares(starts=starts),
+        parameters=parameters,
+        intervals=intervals,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def last_settings(model: Model) -> dict[str, Parameter | Fixed]:
+    """The settings of all parameters of a model but those of the history."""
+    library, exact = model.stage.library, model.stage.search.exact
+    structure, theta = model.fitted.structure, model.fitted.theta
+    settings, bounds = model.stage.question.settings, model.stage.question.bounds
+    places, names = exact.coefficients[: len(structure)], found_equation(model).names
+    found: dict[str, Parameter | Fixed] = {
+        library.coefficient(j + 1): Parameter(value)
+        for j, value in enumerate(theta[places].tolist())
+    }
+    inner = dict(zip(library.parameters, theta[exact.inner_places].tolist()))
+    for name in library.parameters_in(structure):
+        setting = settings.get(name, Parameter())
+        if name not in library.known_parameters:
+            setting = _positive(setting)
+        # One that is called as one of the history has a longer name.
+        shown = name if name in names else f"rhs.{name}"
+        found[shown] = _from(inner[name], setting)
+    for name, value in model.delays.items():
+        setting = settings.get("tau", Parameter(lower=bounds[0], upper=bounds[1]))
+        found[name] = _from(value, setting)
+    return found
+
+
+def _positive(setting: Parameter | Fixed) -> Parameter | Fixed:
+    """The setting with zero as the lower bound, unless it says otherwise."""
+    if isinstance(setting, Fixed) or setting.lower is not None:
+        return setting
+    is_negative = setting.upper is not None and setting.upper <= 0
+    return setting if is_negative else replace(setting, lower=0.0)
+
+
+def _from(value: float, setting: Parameter | Fixed) -> Parameter | Fixed:
+    """The setting, with a start inside of its bounds."""
+    if isinstance(setting, Fixed):
+        return setting
+    lower = -np.inf if setting.lower is None else setting.lower
+    upper = np.inf if setting.upper is None else setting.upper
+    width = upper - lower if np.isfinite(upper - lower) else max(abs(value), 1e-6)
+    inside = 1e-6 * width
+    return replace(setting, start=float(np.clip(value, lower + inside, upper - inside)))

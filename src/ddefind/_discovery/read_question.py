@@ -1,0 +1,223 @@
+"""The question of a discovery, from the arguments of `discover`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._data.data import Data
+from .._data.study_data import Records, parts_of, study_data
+from .._equation.equation import equation
+from .._equation.tokens import EquationError
+from .._fitting.experiment import labels_of
+from .._fitting.study import read_experiments
+from .._problem.parameters import Fixed, Parameter
+from .._util import wording
+from .._util.errors import check_instance, quoted, shown
+from .library import Library, make_library, read_known
+from .stages import Question
+from .terms import delay_names, read_terms
+from .weak_form import make_record
+
+_MOST_DELAYS = 3
+# By default delays are searched between these shares of the sampling interval and of
+# the record.
+_SHORTEST, _LONGEST = 0.5, 1 / 3
+_LEAST_POINTS = 20
+
+Settings = dict[str, Parameter | Fixed]
+
+
+def read_question(
+    data: Any, terms: Any, delays: int, known: Any, parameters: Any
+) -> Question:
+    """What is asked, of these data."""
+    records, settings = _read_data(data), _read_settings(parameters)
+    states = records.names
+    curves = [each for part in parts_of(records) if (each := make_record(part))]
+    if not curves:
+        raise ValueError("`data` has too few different times for a smooth curve.")
+    read = read_terms(terms, states, max(delays, 1))
+    if delays == 0:
+        _check_no_delay([terms] if isinstance(terms, str) else terms)
+    parts = read_known(known, states)
+    library = make_library(states, read, max(delays, 1), parts)
+    _check_names(settings, library)
+    bounds = _bounds_of_delays(records, settings.get("tau"), delays)
+    return Question(states, records, curves, terms, parts, settings, bounds)
+
+
+def read_number_of_delays(delays: Any) -> int:
+    """The largest number of delays."""
+    text = re.fullmatch(r"(?:up to )?\s*(\d+)", str(delays).strip())
+    if isinstance(delays, bool) or text is None or int(text.group(1)) > _MOST_DELAYS:
+        raise ValueError(
+            f"{wording.MOST_DELAYS} must be the largest number of delays, from 0 to "
+            f"{_MOST_DELAYS}, or a text such as 'up to 2', but got {shown(delays)}."
+        )
+    return int(text.group(1))
+
+
+# Settings of parameters
+
+
+def _read_settings(parameters: Any) -> Settings:
+    if parameters is None:
+        return {}
+    if not isinstance(parameters, Mapping):
+        raise TypeError(
+            "`parameters` maps names to settings, as {'tau': dd.Parameter(lower=1, "
+            f"upper=5)}}, but got {shown(parameters)}."
+        )
+    return {str(name): _setting(name, each) for name, each in parameters.items()}
+
+
+def _setting(name: Any, setting: Any) -> Parameter | Fixed:
+    """The setting of one parameter: its bounds, or its value."""
+    if isinstance(setting, Fixed) and _is_number(setting.value):
+        return Fixed(float(setting.value))
+    if not isinstance(setting, Parameter):
+        raise TypeError(
+            f"`parameters[{name!r}]` must be a `dd.Parameter(lower=..., upper=...)`"
+            f" or `dd.Fixed(value)`, but got {shown(setting)}."
+        )
+    if setting != Parameter(lower=setting.lower, upper=setting.upper):
+        raise ValueError(
+            f"`parameters[{name!r}]` can have `lower` and `upper` in `discover`, and "
+            "nothing else."
+        )
+    low, high = (_bound(str(name), end) for end in (setting.lower, setting.upper))
+    if low is not None and high is not None and not low < high:
+        raise ValueError(
+            f"The bounds of {wording.setting(str(name))} must be in ascending order, "
+            f"but got {low:.6g} and {high:.6g}."
+        )
+    return Parameter(lower=low, upper=high)
+
+
+def _bound(name: str, end: Any) -> float | None:
+    """One bound of a parameter; None if it is infinite."""
+    if end is None or (isinstance(end, float) and np.isinf(end)):
+        return None
+    if not _is_number(end):
+        raise ValueError(
+            f"The bounds of {wording.setting(name)} must be numbers, but got "
+            f"{shown(end)}."
+        )
+    return float(end)
+
+
+def _is_number(value: Any) -> bool:
+    return (
+        isinstance(value, int | float | np.integer | np.floating)
+        and not isinstance(value, bool)
+        and bool(np.isfinite(value))
+    )
+
+
+def _check_names(settings: Settings, library: Library) -> None:
+    """Refuse settings of names that stand nowhere."""
+    names = {*library.parameters, "tau"}
+    for name in settings:
+        if name in delay_names(_MOST_DELAYS):
+            raise ValueError(
+                f"{wording.setting(name)}: delays are told apart by what is found, so "
+                "that all of them have the same bounds. Give these to `tau`."
+            )
+        if name not in names:
+            raise ValueError(
+                f"{wording.setting(name)} stands in no term. Known names: "
+                f"{', '.join(sorted(names))}."
+            )
+
+
+def _bounds_of_delays(
+    data: Records, setting: Parameter | Fixed | None, delays: int
+) -> tuple[float, float]:
+    """Between which values delays are searched."""
+    steps = np.concatenate([np.diff(np.unique(part.t)) for part in parts_of(data)])
+    low, high = _SHORTEST * float(np.median(steps)), _LONGEST * data.T
+    if isinstance(setting, Fixed):
+        if delays > 1:
+            raise ValueError(
+                f"{wording.setting('tau')} can have a fixed value if there is at most "
+                "one delay. Give it bounds, or search one delay."
+            )
+        low = high = float(setting.value)
+    elif setting is not None:
+        low = low if setting.lower is None else float(setting.lower)
+        high = high if setting.upper is None else float(setting.upper)
+    is_fixed = isinstance(setting, Fixed)
+    if not 0 < low <= high < data.T or (low == high and not is_fixed):
+        raise ValueError(
+            f"Delays are searched between {low:.6g} and {high:.6g}: these bounds must "
+            f"be positive, in this order, and shorter than the record of {data.T:.6g}."
+        )
+    return low, high
+
+
+def _check_no_delay(terms: Sequence[str]) -> None:
+    """Refuse a formula that needs a delay where none is sought. Libraries do without
+    their delayed terms."""
+    for item in terms:
+        if re.search(r"\btau\b", item):
+            raise ValueError(
+                f"The term {quoted(item)} needs a delay, but {wording.MOST_DELAYS} "
+                "is 0."
+            )
+
+
+# Data
+
+
+def _read_data(data: Any) -> Records:
+    """The data, with times that begin at zero."""
+    experiments = read_experiments(data)
+    if experiments is None:
+        check_instance("data", data, Data, "Data(t, x)")
+        return _one_record(data)
+    for each in experiments:
+        if each.inputs or each.doses or each.values:
+            raise ValueError(
+                "`discover` takes the states alone: give it experiments without "
+                "`inputs`, `doses` and `values`."
+            )
+    parts = [_one_record(each.data) for each in experiments]
+    for part in parts:
+        if part.names != parts[0].names:
+            raise ValueError(
+                f"The states of one experiment are {', '.join(part.names)}, those of "
+                f"another {', '.join(parts[0].names)}. All need the same columns."
+            )
+    return parts[0] if len(parts) == 1 else study_data(parts, labels_of(experiments))
+
+
+def _one_record(data: Data) -> Data:
+    names = [re.sub(r"\[(\d+)\]", r"_\1", name) for name in data.names]
+    for name in names:
+        _check_state(name)
+    if data.below is not None:
+        raise ValueError("`discover` needs values: some are only below a limit.")
+    counts = np.isfinite(data.x).sum(axis=0)
+    if counts.min() < _LEAST_POINTS:
+        few = data.names[int(np.argmin(counts))]
+        raise ValueError(
+            f"{quoted(few)} has {counts.min()} values. `discover` needs at least "
+            f"{_LEAST_POINTS} of every state."
+        )
+    moved = data.from_first_time() if data.t[0] > 0 else data
+    if tuple(names) == data.names:
+        return moved
+    return moved.with_fields(names=names)
+
+
+def _check_state(name: str) -> None:
+    """Refuse a column whose name cannot be that of a state."""
+    try:
+        equation(f"{name}' = -{name}(t - tau)")
+    except EquationError:
+        raise ValueError(
+            f"The column {quoted(name)} cannot stand in an equation as the name of "
+            "a state. Give it another name."
+        ) from None

@@ -1,0 +1,108 @@
+"""Whole discoveries where something is unusual: units, bounds, known parts, given
+standard deviations, several experiments."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from studies.discovery.systems import DELAYED, ORDINARY, sample, solution as solved
+
+import ddefind as dd
+
+LOGISTIC, NICHOLSON, PREDATOR = DELAYED[0], DELAYED[2], DELAYED[5]
+TRUE = ("x", "x * x(t - tau)")
+
+
+def found_in(
+    system, *terms, points=100, size=1.0, time=1.0, sd=None, **options
+) -> tuple[Any, Any]:
+    own = sample(system, points, 0.03, 0)
+    given = None if sd is None else np.full_like(own.x, sd * size)
+    x, names = size * own.x, list(system.states)
+    data = dd.Data(time * own.t, x, sd=given, names=names)
+    terms = list(terms) or system.terms
+    found = dd.discover(data, terms, intervals=False, progress=False, **options)
+    return own, found
+
+
+@pytest.mark.slow
+def test_units_do_not_matter():
+    """The same equation comes out, with coefficients in the other units."""
+    _, plain = found_in(NICHOLSON)
+    for size, time in ((1e5, 1.0), (1e-3, 1.0), (1.0, 1e4)):
+        _, found = found_in(NICHOLSON, size=size, time=time)
+        assert found.terms == plain.terms
+        values, before = found.fit.values, plain.fit.values
+        assert np.isclose(values["tau"], time * before["tau"], rtol=1e-4)
+        assert np.isclose(values["a"], before["a"] / size, rtol=1e-4)
+        assert np.isclose(values["c_1"], before["c_1"] / time, rtol=1e-4)
+
+
+def test_known_parts_stay_and_need_no_terms():
+    own, found = found_in(LOGISTIC, known="x' = r * x")
+    assert found.terms == {"x": ("x * x(t - tau)",)}
+    assert abs(found.fit.values["r"] - 1.4) < 4 * found.fit.standard_errors["r"]
+    whole = "x' = 0.7 * x * (1 - x / 3)"
+    _, nothing = found_in(ORDINARY[0], "polynomial(2)", known=whole)
+    assert nothing.terms == {"x": ()} and not nothing.is_inadequate
+
+
+def test_a_value_or_bounds_of_the_delay():
+    tau = sample(LOGISTIC, 100, 0.03, 0).delays[0]
+    _, fixed = found_in(LOGISTIC, parameters={"tau": dd.Fixed(tau)})
+    assert fixed.terms == {"x": TRUE} and fixed.best.delays == {"tau": tau}
+    assert "tau" not in fixed.fit.values
+    # A value that is known is no parameter, and costs nothing.
+    assert fixed.best.parameters == 4
+    # The best delay lies beyond the bounds, where the search and the last fit stay.
+    _, bounded = found_in(LOGISTIC, parameters={"tau": dd.Parameter(upper=0.8)})
+    assert bounded.fit.values["tau"] <= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [1.0, 10.0])
+def test_given_standard_deviations_weigh_the_data(factor):
+    noise = 0.03 * sample(LOGISTIC, 100, 0.0, 0).x.std()
+    own, found = found_in(LOGISTIC, sd=factor * noise)
+    assert found.terms == {"x": TRUE}
+    # The score is a chi-square, but for what all models share.
+    gap = found.models[1].score - found.models[0].score
+    assert gap > 0
+    error = found.fit.values["tau"] - own.delays[0]
+    assert abs(error) < 4 * found.fit.standard_errors["tau"]
+
+
+@pytest.mark.slow
+def test_several_experiments_share_an_equation():
+    experiments = []
+    for number, start in enumerate(([1.2, 0.5], [3.0, 0.2], [0.5, 1.5])):
+        t, x = solved(PREDATOR, 80, (0.823,), np.array(start))
+        noise = np.random.default_rng(number).normal(size=x.shape)
+        data = dd.Data(t, x + 0.03 * x.std(axis=0) * noise, names=["x", "y"])
+        experiments.append(dd.Experiment(data, label=f"e{number}"))
+    found: Any = dd.discover(experiments, intervals=False, progress=False)
+    assert found.terms == {
+        "x": ("x", "x^2", "x * y"),
+        "y": ("y", "x(t - tau) * y(t - tau)"),
+    }
+    assert abs(found.fit.values["b[1]@e2"] - 1.5) < 0.2
+
+
+@pytest.mark.slow
+def test_two_delays_where_there_is_one():
+    """A model has one name, however its delays were numbered."""
+    _, found = found_in(LOGISTIC, "x", "x * x(t - tau)", "x(t - tau)", delays=2)
+    assert found.terms == {"x": TRUE} and list(found.best.delays) == ["tau"]
+    labels = [(each.label, len(each.delays)) for each in found.models]
+    assert len(set(labels)) == len(labels)
+    assert sum(each.weight for each in found.models) > 0.99
+
+
+def test_the_score_of_the_search_is_that_of_the_last_fit():
+    """Up to a number that all models share: so the texts say what was fitted."""
+    own, found = found_in(LOGISTIC)
+    n = len(own.t)
+    best = found.best.bic - found.best.parameters * np.log(n)
+    solution = dd.solve(found.fit.problem, own.t[-1])
+    residuals = own.x[:, 0] - np.asarray(solution(own.t))[:, 0]
+    assert abs(best - n * np.log(np.mean(residuals**2))) < 0.1
