@@ -1,5 +1,6 @@
 """The tables of `docs/explanation/discovery.md`, from the kept results."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,8 +9,8 @@ from .systems import DELAYED, LACKING, ORDINARY
 
 PAGE = DOCS / "explanation" / "discovery.md"
 LEVELS = (0.01, 0.05, 0.1)
-# Probabilities are called high and low beyond these.
-_HIGH, _LOW = 0.9, 0.1
+# Groups of probabilities.
+_EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.01)
 
 Results = Sequence[dict[str, Any]]
 
@@ -32,7 +33,8 @@ def tables(results: Results, baseline: Results) -> dict[str, str]:
 
 
 def _beside_pysindy(results: Results, baseline: Results) -> str:
-    """How often the true terms were found here, and by pysindy."""
+    """How often the true terms were found here, and by pysindy, in the data sets that
+    all were given."""
     lines = [
         "| system | noise | `dd.discover` | pysindy, true delays | pysindy, grid |",
         "|---" * 5 + "|",
@@ -42,6 +44,8 @@ def _beside_pysindy(results: Results, baseline: Results) -> str:
     for name in (each.name for each in DELAYED):
         for level in LEVELS:
             kinds = [_of(each, name, level) for each in (results, given, grid)]
+            seeds = set.intersection(*({r["seed"] for r in own} for own in kinds))
+            kinds = [[r for r in own if r["seed"] in seeds] for own in kinds]
             cells = [f"{sum(r['success'] for r in k)} of {len(k)}" for k in kinds]
             lines.append(f"| {name} | {level:.0%} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -52,8 +56,8 @@ def _of(results: Results, name: str, level: float) -> Results:
 
 
 def _success(results: Results) -> str:
-    """For each system and level, how often exactly the true terms were found, of the
-    data sets where the truth is best, and of all."""
+    """For each system and level, how often exactly the true terms were found: of all
+    data sets, and of those where the truth has the lowest BIC."""
     lines = _head("system")
     names = [each.name for each in DELAYED]
     for name in names:
@@ -76,9 +80,9 @@ def _success(results: Results) -> str:
     near = sum(error < 3 for error in errors)
     lines += [
         "",
-        "In each cell: successes, of data sets in which the truth is best, of all data "
-        f"sets. Of {len(errors)} delays in successes, {near} are within three standard "
-        "errors of the truth.",
+        "In each cell: successes of all data sets; in parentheses, of those in which no "
+        f"model that was found has a lower BIC than the truth. Of {len(errors)} delays "
+        f"in successes, {near} are within three standard errors of the truth.",
     ]
     return "\n".join(lines)
 
@@ -115,8 +119,9 @@ def _share(results: Results) -> str:
     if not results:
         return "-"
     success = sum(r["success"] for r in results)
-    best = sum(r["truth_is_best"] for r in results)
-    return f"{success} of {best} of {len(results)}"
+    best = [r for r in results if r["truth_is_best"]]
+    among = sum(r["success"] for r in best)
+    return f"{success} of {len(results)} ({among} of {len(best)})"
 
 
 def _ordinary(results: Results) -> str:
@@ -132,14 +137,13 @@ def _ordinary(results: Results) -> str:
 
 
 def _calibration(results: Results) -> str:
+    """What share of candidates is true, of those whose probability is in a range."""
     pairs = [pair for r in results for pair in r["probabilities"]]
-    groups = [
-        (f"{_HIGH:.0%} or more", [t for p, t in pairs if p >= _HIGH]),
-        ("between", [t for p, t in pairs if _LOW < p < _HIGH]),
-        (f"{_LOW:.0%} or less", [t for p, t in pairs if p <= _LOW]),
-    ]
-    lines = ["| probability | candidates | true |", "|---|---|---|"]
-    for label, truth in groups:
-        share = f"{sum(truth) / len(truth):.1%}" if truth else "-"
-        lines.append(f"| {label} | {len(truth)} | {share} |")
+    lines = ["| probability | candidates | mean probability | true |", "|---" * 4 + "|"]
+    for low, high in itertools.pairwise(_EDGES):
+        own = [pair for pair in pairs if low <= pair[0] < high]
+        if own:
+            mean, true = (sum(column) / len(own) for column in zip(*own))
+            label = f"{low:.0%} to {min(high, 1.0):.0%}"
+            lines.append(f"| {label} | {len(own)} | {mean:.1%} | {true:.1%} |")
     return "\n".join(lines)
