@@ -6,7 +6,7 @@ ago, from its smoothed data, are its further inputs; slopes are by its
 `SmoothedFiniteDifference`, and coefficients the medians of its ensembles. It gets help
 that `dd.discover` does not have: the true parameters inside of terms, of a series of
 thresholds the one with which it succeeds, and the true delays. With `--grid` it has to
-find the delays: those of a grid with the best score are taken.
+find the delays: those of a grid with the lowest BIC of the slopes are taken.
 
 Results go to `results/discovery_pysindy.jsonl`, a line for each data set, and those
 that are there are not computed again.
@@ -20,7 +20,7 @@ import json
 import re
 import time
 import warnings
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -43,23 +43,29 @@ _FUNCTIONS = {"exp": np.exp, "tanh": np.tanh, **TRUE_INNER}
 def run_baseline(
     system: System, level: float, seed: int, on_grid: bool
 ) -> dict[str, Any]:
-    """The threshold with which pysindy finds the true terms, if there is one."""
+    """The threshold with which pysindy finds the true terms, if there is one, and the
+    delays that it has then (or with the first threshold)."""
     own = sample(system, POINTS, level, seed)
-    began, found = time.perf_counter(), {}
-    tried = _grid(own) if on_grid else [own.delays]
+    began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for threshold in THRESHOLDS:
-            fits = [_fit(system, own, threshold, delays) for delays in tried]
-            found[threshold] = max(fits, key=lambda each: each[0])[1]
-    successes = [t for t in THRESHOLDS if same_terms(found[t], system.truth)]
+        smooth = _smoothed(own)
+        tried = _grid(own) if on_grid else [own.delays]
+        inputs = [_Inputs(system, own, smooth, delays) for delays in tried]
+        found = {
+            threshold: min((i.fit(threshold) for i in inputs), key=lambda f: f[0])
+            for threshold in THRESHOLDS
+        }
+    right = [t for t, (*_, terms) in found.items() if same_terms(terms, system.truth)]
     return {
         "system": system.name,
         "level": level,
         "seed": seed,
         "grid": on_grid,
-        "success": bool(successes),
-        "threshold": successes[0] if successes else None,
+        "success": bool(right),
+        "threshold": right[0] if right else None,
+        "delays": list(found[(right or THRESHOLDS)[0]][1]),
+        "true_delays": list(own.delays),
         "seconds": time.perf_counter() - began,
     }
 
@@ -73,6 +79,17 @@ def _grid(own: Sample) -> list[tuple[float, ...]]:
     return list(itertools.combinations(even.tolist(), count))
 
 
+def _smoothed(own: Sample) -> tuple[np.ndarray, np.ndarray]:
+    """The smoothed states, and their slopes."""
+    differentiation: Any = _pysindy().SmoothedFiniteDifference()
+    slopes = differentiation(own.x, own.t)
+    return differentiation.smoothed_x_, slopes
+
+
+def _pysindy() -> Any:
+    return importlib.import_module("pysindy")
+
+
 @functools.cache
 def _terms(name: str, count: int) -> list[str]:
     """The candidates of a system with so many delays."""
@@ -80,38 +97,55 @@ def _terms(name: str, count: int) -> list[str]:
     return [t.text for t in read_terms(system.terms, system.states, count)]
 
 
-def _fit(
-    system: System, own: Sample, threshold: float, delays: tuple[float, ...]
-) -> tuple[float, dict[str, list[str]]]:
-    """The score and the terms of each state."""
-    ps: Any = importlib.import_module("pysindy")
-    differentiation = ps.SmoothedFiniteDifference()
-    slopes = differentiation(own.x, own.t)
-    smooth = differentiation.smoothed_x_
-    earlier = [
-        np.stack([np.interp(own.t - tau, own.t, column) for column in smooth.T], axis=1)
-        for tau in delays
-    ]
-    rows = own.t >= max(delays)
-    inputs = np.concatenate(earlier, axis=1)[rows]
-    terms = _terms(system.name, len(delays))
-    names = [*system.states]
-    for tau in delay_names(len(delays)):
-        names += [f"{state}_at_{tau}" for state in system.states]
-    functions = [_function(text, names) for text in terms]
-    labels = [eval(f"lambda {', '.join(names)}: {text!r}") for text in terms]
-    model = ps.SINDy(
-        ps.EnsembleOptimizer(ps.STLSQ(threshold=threshold), bagging=True),
-        ps.CustomLibrary(functions, labels),
-    )
-    np.random.seed(0)
-    x, t = smooth[rows], own.t[rows]
-    model.fit(x, t, x_dot=slopes[rows], u=inputs)
-    score = float(model.score(x, t, x_dot=slopes[rows], u=inputs))
-    return score, {
-        state: [text for text, c in zip(terms, row) if c != 0]
-        for state, row in zip(system.states, model.coefficients())
-    }
+@final
+class _Inputs:
+    """The states of a data set with those of some delays ago, and the candidates."""
+
+    def __init__(
+        self,
+        system: System,
+        own: Sample,
+        smooth: tuple[np.ndarray, np.ndarray],
+        delays: tuple[float, ...],
+    ):
+        x, slopes = smooth
+        earlier = [
+            np.stack([np.interp(own.t - tau, own.t, column) for column in x.T], axis=1)
+            for tau in delays
+        ]
+        rows = own.t >= max(delays)
+        self.x, self.t, self.slopes = x[rows], own.t[rows], slopes[rows]
+        self.earlier = np.concatenate(earlier, axis=1)[rows]
+        self.delays, self.states = delays, system.states
+        self.terms = _terms(system.name, len(delays))
+        names = [*system.states]
+        for tau in delay_names(len(delays)):
+            names += [f"{state}_at_{tau}" for state in system.states]
+        self.functions = [_function(text, names) for text in self.terms]
+        arguments = ", ".join(names)
+        self.labels = [eval(f"lambda {arguments}: {text!r}") for text in self.terms]
+
+    def fit(
+        self, threshold: float
+    ) -> tuple[float, tuple[float, ...], dict[str, list[str]]]:
+        """The BIC of the slopes, for each of them so that delays can be compared, the
+        delays, and the terms of each state."""
+        ps = _pysindy()
+        model = ps.SINDy(
+            ps.EnsembleOptimizer(ps.STLSQ(threshold=threshold), bagging=True),
+            ps.CustomLibrary(self.functions, self.labels),
+        )
+        np.random.seed(0)
+        model.fit(self.x, self.t, x_dot=self.slopes, u=self.earlier)
+        residuals = self.slopes - model.predict(self.x, u=self.earlier)
+        n, size = len(self.x), np.count_nonzero(model.coefficients())
+        squares = np.mean(residuals**2, axis=0) / self.slopes.var(axis=0)
+        bic = float(np.sum(np.log(squares)) + size * np.log(n) / n)
+        chosen = {
+            state: [text for text, c in zip(self.terms, row) if c != 0]
+            for state, row in zip(self.states, model.coefficients())
+        }
+        return bic, self.delays, chosen
 
 
 def _function(text: str, names: list[str]) -> Any:

@@ -80,9 +80,10 @@ def _success(results: Results) -> str:
     near = sum(error < 3 for error in errors)
     lines += [
         "",
-        "In each cell: successes of all data sets; in parentheses, of those in which no "
-        f"model that was found has a lower BIC than the truth. Of {len(errors)} delays "
-        f"in successes, {near} are within three standard errors of the truth.",
+        "In each cell: successes of all data sets; in parentheses, of those in which "
+        "no model that was found has a lower BIC than the truth. Of "
+        f"{len(errors)} delays in successes, {near} are within three standard errors "
+        "of the truth.",
     ]
     return "\n".join(lines)
 
