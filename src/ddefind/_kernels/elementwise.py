@@ -27,6 +27,12 @@ ELEMENTWISE = {
     *"clz shift_left shift_right_logical".split(),
     *"copy copy_p stop_gradient reduce_precision".split(),
 }
+# The bits of whole numbers, and the least and the largest ones in C.
+_BITS = {"int": 32, "long long": 64}
+_RANGES = {
+    "int": ("(-2147483647 - 1)", "2147483647"),
+    "long long": ("(-9223372036854775807LL - 1)", "9223372036854775807LL"),
+}
 
 
 def apply(
@@ -38,26 +44,32 @@ def apply(
     params: dict[str, Any],
 ) -> Element:
     """The element that a function has for these elements; `kind` is its own type, and
-    `kinds` are those of the arguments."""
+    `kinds` are those of the arguments.
+
+    A product with a number that is known to be zero is zero, whatever the other factor
+    is: most derivatives of a step are known to be zero."""
     simple = _simple(primitive, kind, kinds, arguments, params)
     if simple is not None:
         return simple
     if primitive == "integer_pow":
         return _power(writer, kind, arguments[0], params["y"])
-    texts = [text_of(each) for each in arguments]
-    expression = _expression(primitive, kind, kinds, texts, params)
     if all(map(is_known, arguments)):
-        known = _known(primitive, kind, arguments, params)
+        known = _known(primitive, kind, arguments)
         if known is not None:
             return known
-    return writer.value(kind, expression)
+    texts = [text_of(each) for each in arguments]
+    return writer.value(kind, _expression(primitive, kind, kinds, texts, params))
 
 
 def _simple(primitive, kind, kinds, arguments, params) -> Element | None:
     """The result where it is one of the arguments, or a known number."""
     first, *others = arguments
     second = others[0] if others else None
-    if primitive in ("copy", "copy_p", "stop_gradient", "reduce_precision"):
+    if primitive == "reduce_precision":
+        if (params["exponent_bits"], params["mantissa_bits"]) != (11, 52):
+            raise UntranslatedError("numbers of less precision")
+        return first
+    if primitive in ("copy", "copy_p", "stop_gradient"):
         return first
     if primitive == "convert_element_type" and kinds[0] == kind:
         return first
@@ -94,7 +106,7 @@ def _equal(one: Element, other: Element) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _known(primitive, kind, arguments, params) -> Element | None:
+def _known(primitive, kind, arguments) -> Element | None:
     """A function of known numbers, if that is simple."""
     operations: dict[str, Callable[..., Any]] = {
         "add": lambda a, b: a + b,
@@ -115,17 +127,19 @@ def _known(primitive, kind, arguments, params) -> Element | None:
     }
     if primitive == "convert_element_type":
         (value,) = arguments
-        if kind == "bool":
-            return bool(value)
-        if kind == "long long":
-            return int(value) if math.isfinite(value) else None
-        return float(value)
+        if kind in _BITS and not math.isfinite(value):
+            return None
+        return {"bool": bool, "double": float}.get(kind, int)(value)
     if primitive == "not" and kind != "bool":
         return None
     if primitive not in operations:
         return None
     found = operations[primitive](*arguments)
-    return found.item() if isinstance(found, np.generic) else found
+    found = found.item() if isinstance(found, np.generic) else found
+    if kind not in _BITS:
+        return found
+    half = 1 << (_BITS[kind] - 1)
+    return (int(found) + half) % (2 * half) - half
 
 
 def _expression(primitive, kind, kinds, texts, params) -> str:
@@ -134,10 +148,13 @@ def _expression(primitive, kind, kinds, texts, params) -> str:
     is_float = kinds[0] == "double"
     if primitive in _COMPARED:
         return f"({a} {_COMPARED[primitive]} {b})"
+    if primitive == "div" and not is_float:
+        # C has no value for some quotients.
+        return f"({b} == 0 ? -1 : {b} == -1 ? -{a} : {a} / {b})"
     if primitive in _OPERATORS:
         return f"({a} {_OPERATORS[primitive]} {b})"
     if primitive == "rem" and not is_float:
-        return f"({a} % {b})"
+        return f"({b} == 0 ? {a} : {b} == -1 ? 0 : {a} % {b})"
     if primitive in _FUNCTIONS:
         return f"{_FUNCTIONS[primitive]}({', '.join(texts)})"
     if primitive in ("max", "min"):
@@ -159,9 +176,11 @@ def _expression(primitive, kind, kinds, texts, params) -> str:
         return chosen
     if primitive == "clamp":
         low, x, high = texts
-        return f"({x} < {low} ? {low} : ({x} > {high} ? {high} : {x}))"
+        inside = f"{high} < {low} || {x} > {high} ? {high} : {x} < {low} ? {low} : {x}"
+        return f"({x} != {x} ? {x} : {inside})"
     if primitive == "convert_element_type":
-        return f"({a} != 0)" if kind == "bool" else f"(({kind}){a})"
+        return _converted(a, is_float, kind)
+    bits = _BITS.get(kinds[0], 64)
     others = {
         "not": f"(!{a})" if kind == "bool" else f"(~{a})",
         "neg": f"(-{a})",
@@ -172,13 +191,25 @@ def _expression(primitive, kind, kinds, texts, params) -> str:
         "rsqrt": f"(1 / sqrt({a}))",
         "logistic": f"(1 / (1 + exp(-{a})))",
         "round": f"{'rint' if int(params.get('rounding_method', 1)) else 'round'}({a})",
-        "clz": f"(LEADING_ZEROS({a}) - {64 - params.get('bits', 64)})",
-        "shift_left": f"({a} << {b})",
-        "shift_right_logical": f"((long long)((unsigned long long){a} >> {b}))",
+        "clz": f"(LEADING_ZEROS((unsigned {kinds[0]}){a}) - {64 - bits})",
+        "shift_left": f"({b} >= {bits} || {b} < 0 ? 0 : {a} << {b})",
+        "shift_right_logical": f"({b} >= {bits} || {b} < 0 ? 0 : "
+        f"({kind})((unsigned {kind}){a} >> {b}))",
     }
     if primitive not in others:
         raise UntranslatedError(primitive)
     return others[primitive]
+
+
+def _converted(a: str, is_float: bool, kind: str) -> str:
+    """A number as one of another type. Whole numbers have no place for large ones."""
+    if kind == "bool":
+        return f"({a} != 0)"
+    if kind == "double" or not is_float:
+        return f"(({kind}){a})"
+    low, high = _RANGES[kind]
+    inside = f"({a} >= -(double){low} ? {high} : ({kind}){a})"
+    return f"({a} != {a} ? 0 : {a} <= (double){low} ? {low} : {inside})"
 
 
 def _power(writer: Writer, kind: str, x: Element, exponent: int) -> Element:
@@ -190,7 +221,7 @@ def _power(writer: Writer, kind: str, x: Element, exponent: int) -> Element:
     if exponent < 0:
         below = _power(writer, kind, x, -exponent)
         return writer.value(kind, f"(1 / {text_of(below)})")
-    result, square = 1, x
+    result, square = (1.0 if kind == "double" else 1), x
     while exponent:
         if exponent % 2:
             result = times(result, square)

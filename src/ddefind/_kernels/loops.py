@@ -1,6 +1,7 @@
 """Loops and choices. What a loop changes is in variables that may be changed, or in
 memory where it is written and read at places that are known only at run time."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -59,7 +60,8 @@ class Loops:
         constants = [*of_condition, *of_body]
         self._forget(carried)
         with self.writer.block("while (true)"):
-            (goes_on,) = self.run(condition, [*of_condition, *carried], carried)
+            fixed = [*of_condition, *carried]
+            (goes_on,) = self.run(condition, fixed, fixed)
             element = self.writer.in_variables(goes_on).array[()]
             self.writer.line(f"if (!{text_of(element)}) break;")
             after = self.run(body, [*of_body, *carried], constants)
@@ -113,7 +115,8 @@ class Loops:
         for j in reversed(rounds) if params["reverse"] else rounds:
             own = [Elements(np.asarray(r.array[j], object), r.kind) for r in rows]
             given = [*inputs[:first], *carried, *own]
-            after = self.run(body, given, inputs)
+            # Rows that were made stay as they are.
+            after = self.run(body, given, [*inputs, *itertools.chain(*made)])
             carried, last = after[: len(carried)], after[len(carried) :]
             made.append(last)
         made = made[::-1] if params["reverse"] else made

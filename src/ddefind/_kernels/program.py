@@ -16,7 +16,12 @@ from .places import Place
 from .translate import OWN, SET, SHARED, translate
 from .values import kind_of
 
-_DTYPES = {"double": np.float64, "long long": np.int64, "bool": np.uint8}
+_DTYPES = {
+    "double": np.float64,
+    "long long": np.int64,
+    "int": np.int32,
+    "bool": np.uint8,
+}
 
 
 class _Output(NamedTuple):
@@ -102,7 +107,7 @@ def run_fits(
     if isinstance(program, UntranslatedError):
         raise program
     rows = [a[None] if owner == SHARED else a for a, owner in zip(leaves, owners)]
-    return program.run(rows, owners, np.asarray(set_of, np.int64))
+    return program.run(rows, owners, np.ascontiguousarray(set_of, np.int64))
 
 
 def _is_array(leaf: Any) -> bool:

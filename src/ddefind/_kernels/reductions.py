@@ -34,7 +34,10 @@ def reduced(
     axes, (value,) = params["axes"], values
     if primitive in ("argmax", "argmin"):
         sign = ">" if primitive == "argmax" else "<"
-        return _along(writer, value, axes, kind, lambda own: _place(writer, own, sign))
+        of = value.kind
+        return _along(
+            writer, value, axes, kind, lambda own: _place(writer, own, of, sign)
+        )
     operation = _OPERATIONS[primitive]
     if isinstance(value, Stored) and len(axes) == len(value.shape):
         return _of_memory(writer, value, operation, kind)
@@ -76,14 +79,15 @@ def _of_memory(writer: Writer, value: Stored, operation: str, kind: str) -> Valu
     return Elements(made, kind)
 
 
-def _place(writer: Writer, own: list[Element], sign: str) -> Element:
+def _place(writer: Writer, own: list[Element], kind: str, sign: str) -> Element:
     """The number of the first of the largest (or smallest) elements."""
-    best, place = own[0], "0LL"
-    for number, each in enumerate(own[1:], 1):
-        is_better = writer.value("bool", f"({text_of(each)} {sign} {text_of(best)})")
+    best, place = text_of(own[0]), "0LL"
+    for number, each in enumerate(map(text_of, own[1:]), 1):
+        # The first that is no number counts as the largest, and as the smallest.
+        is_better = f"({each} {sign} {best} || ({each} != {each} && {best} == {best}))"
+        is_better = writer.value("bool", is_better)
         place = writer.value("long long", f"({is_better} ? {number}LL : {place})")
-        kind = "double"
-        best = writer.value(kind, f"({is_better} ? {text_of(each)} : {text_of(best)})")
+        best = writer.value(kind, f"({is_better} ? {each} : {best})")
     return place
 
 

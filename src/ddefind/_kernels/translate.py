@@ -195,6 +195,8 @@ class Translator:
 
     def _translate(self, equation: Equation, values: list[Value]) -> list[Value]:
         name, params, writer = equation.primitive, equation.params, self.writer
+        if any(0 in shape_of(each) for each in (*equation.inputs, *equation.outputs)):
+            raise UntranslatedError("arrays without elements")
         if name in LOOPS:
             loop = {"while": self.loops.while_, "scan": self.loops.scan}
             return loop.get(name, self.loops.cond)(equation, values)
@@ -241,10 +243,8 @@ class Translator:
     def _elementwise(
         self, equation: Equation, values: list[Value], shape: tuple[int, ...], kind: str
     ) -> Value:
-        name, params, writer = equation.primitive, dict(equation.params), self.writer
+        name, params, writer = equation.primitive, equation.params, self.writer
         kinds = [each.kind for each in values]
-        if name == "clz":
-            params["bits"] = 8 * np.dtype(equation.inputs[0].aval.dtype).itemsize
 
         def one(arguments: Sequence[Any]) -> Any:
             return apply(writer, name, kind, kinds, arguments, params)

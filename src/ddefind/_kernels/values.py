@@ -9,6 +9,7 @@ from .jaxpr import UntranslatedError
 
 # An element: a number that is known, or a variable or an expression of C.
 Element: TypeAlias = Any
+_KINDS = {"float64": "double", "int64": "long long", "int32": "int", "bool": "bool"}
 # Arrays of at most so many elements are held in variables.
 MOST_ELEMENTS = 400
 
@@ -62,16 +63,11 @@ Value: TypeAlias = Elements | Stored
 
 
 def kind_of(dtype: Any) -> str:
-    """The type of C for numbers of a dtype. (All whole numbers have 64 bits: none of
-    ours come near to 2^31.)"""
-    dtype = np.dtype(dtype)
-    if dtype == np.bool_:
-        return "bool"
-    if dtype.kind in "iu":
-        return "long long"
-    if dtype != np.float64:
-        raise UntranslatedError(f"numbers of the type {dtype.name}")
-    return "double"
+    """The type of C for numbers of a dtype."""
+    name = np.dtype(dtype).name
+    if name not in _KINDS:
+        raise UntranslatedError(f"numbers of the type {name}")
+    return _KINDS[name]
 
 
 def elements(array: Any, kind: str) -> Elements:

@@ -41,8 +41,8 @@ MAX_STEPS = 8000
 # Steps are fine enough when halving them moves the estimates by less than this share of
 # their joint standard error.
 STEP_TOLERANCE = 0.05
-# Scores that differ by less are those of one minimum.
-SAME_SCORE = 1e-6
+# Scores that differ by less, of fits at the same place, differ by the steps alone.
+SAME_SCORE = 1e-3
 
 
 @final
@@ -256,7 +256,7 @@ def _halve_steps(
     ways = [distance(setup, finer.take([i]), fits.theta[i]) for i in tied]
     row = int(tied[np.argmin(ways)])
     best, before, moved = finer.take([row]), fits.theta[row], np.inf
-    best = settle(setup, best, points)
+    best = settle(setup, _with_own_steps(setup, best, points), points)
     while np.isfinite(best.loss[0]):
         moved = distance(setup, best, before)
         # A fit that did not converge might do so with finer steps, but each attempt
@@ -270,3 +270,13 @@ def _halve_steps(
             break
         best, before = settle(setup, halved, points), best.theta[0]
     return finer, best, moved
+
+
+def _with_own_steps(setup: FitSetup, best: RefinedFits, points: Points) -> RefinedFits:
+    """The best fit with the steps that belong to its delays: those of a fit that came
+    from another delay depend on where the search began."""
+    n = 2 * setup.steps(best.theta)
+    if np.array_equal(n, best.n) or not np.isfinite(best.loss[0]):
+        return best
+    again = refine(setup, best.theta, points, n)
+    return again if np.isfinite(again.loss[0]) else best

@@ -274,6 +274,7 @@ def _with_halved_steps(
     way = np.where(tied, np.nan_to_num(way, nan=1e300), np.inf)
     row = np.argmin(way, axis=1)[:, None]
     best, before = finer.pick(row), fits.pick(row).theta
+    best = _with_own_steps(sets, best, record)
     moved = np.full(len(sets), np.inf)
     left = np.flatnonzero(np.isfinite(best.loss[:, 0]))
     while len(left):
@@ -289,6 +290,19 @@ def _with_halved_steps(
         left, before[left[exists]] = left[exists], own.theta[exists]
         best = best.replace_sets(left, halved.sets(exists))
     return finer, best, moved
+
+
+def _with_own_steps(sets: Sets, best: Fits, record: Record) -> Fits:
+    """The best fits with the steps that belong to their delays: those of a fit that
+    came from another delay depend on where its search began."""
+    n = 2 * sets.steps(best.theta, sets.T[:, None])
+    others = np.flatnonzero((best.n != n)[:, 0] & np.isfinite(best.loss[:, 0]))
+    if len(others) == 0:
+        return best
+    theta = best.sets(others).theta
+    again = refine(sets.take(others), record.take(others), theta, n[others])
+    exists = np.isfinite(again.loss[:, 0])
+    return best.replace_sets(others[exists], again.sets(exists))
 
 
 def _distance(
