@@ -1,6 +1,6 @@
 """Many fits by the default, least squares: all data sets searched together, beside one
 thread for each; and how the time grows with the fits, the data, the parameters and the
-steps."""
+steps, and falls with the number of processes."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +21,7 @@ IS_LONG = True
 _NOISE = 0.1
 # The numbers of terms of x' = sum_i r_i x(t - tau)^i - d x.
 _TERMS = (1, 2, 3, 4)
+_PROCESSES = (1, 2)
 
 
 def noisy(t: np.ndarray, x: np.ndarray, fits: int) -> dd.DataStack:
@@ -101,3 +102,11 @@ def rows() -> Iterator[Row]:
         stack = noisy(model.clean.t, model.clean.x, 100)
         what = f"{steps} steps per delay: a fit"
         yield _growth(what, model.blank, stack, steps_per_delay=steps, **options)
+    stack = noisy(model.clean.t, model.clean.x, 2000)
+    for count in _PROCESSES:
+        options["executor"] = count
+        wall, _ = _seconds(
+            lambda: dd.fit_many(model.blank, stack, progress=False, **options)
+        )
+        what = f"{len(stack)} fits by {count} processes, all in: a fit"
+        yield Row(what, f"wall {1e3 * wall / len(stack):.3g} ms", None, None, "")

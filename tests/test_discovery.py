@@ -156,7 +156,7 @@ def stage():
     record = make_record(data)
     assert record is not None
     question = Question(
-        ("x",), data, [record], "polynomial(2)", {}, {}, (0.2, data.T / 3)
+        ("x",), data, [record], "polynomial(2)", {}, {}, (0.2, data.T / 3), 3.6
     )
     return own, make_stage(question, 1, "constant", "test", lambda *_: None)
 

@@ -38,8 +38,9 @@ def discover(
 
     Structures are proposed by the weak form of the equation over a scan of delays, and
     judged by fits of trajectories with all parameters and delays free: the one with the
-    lowest score is sought by steps to terms more and less. The score is the BIC with 3
-    more for each term and 10 more for each delay.
+    lowest score is sought by steps to terms more and less. The score is the BIC with 10
+    more for each delay, and with 2 log(p) more for each term, where an equation has p
+    candidates.
 
     **Arguments**
 
@@ -95,13 +96,15 @@ def discover(
             estimate = last_fit(best, settings, intervals, seed, progress)
         except KeyboardInterrupt:
             outcome = outcome._replace(interrupted=True)
-    return _discovery(outcome, settings, estimate, time.perf_counter() - began)
+    seconds = time.perf_counter() - began
+    return _discovery(outcome, settings, estimate, question.term_charge, seconds)
 
 
 def _discovery(
     outcome: Outcome,
     settings: Mapping[str, Parameter | Fixed],
     estimate: Estimate | None,
+    term_charge: float,
     seconds: float,
 ) -> Discovery:
     scores = np.array([each.score for each in outcome.models])
@@ -121,6 +124,7 @@ def _discovery(
         inclusion=_inclusion(outcome.models[0], found),
         delay_probability=sum(each.weight for each in delayed),
         without_delay=plain[0] if plain else None,
+        term_charge=term_charge,
         path=tuple(outcome.path),
         interrupted=outcome.interrupted,
         seconds=seconds,

@@ -11,7 +11,7 @@ from .._figures.panels import figure_of, given_axes, new_figure, show_once
 from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
 from .._util.text_table import html_table, listed, table_lines
-from .score import DELAY_CHARGE, TERM_CHARGE
+from .score import DELAY_CHARGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 # Models whose score is within this of the best one tie with it.
 _TIE = 2.0
 _MOST_SHOWN = 6
-_SCORE = (
-    f"Score: the BIC with {TERM_CHARGE:g} more for each term and {DELAY_CHARGE:g} more "
-    "for each delay; k: the number of parameters."
-)
 _NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
 # The least probability of a term in the printed table.
 _LEAST_SHOWN = 0.02
@@ -65,6 +61,7 @@ class Discovery:
       of the models that have it.
     - `delay_probability`: the sum of the weights of the models with a delay.
     - `without_delay`: the best model without a delay.
+    - `term_charge`: what the scores charge for each term.
     - `path`: the best models in the order in which the search came to them, each as
       (number of delays, number of terms, score).
     - `interrupted`: whether Ctrl-C ended the search.
@@ -77,6 +74,7 @@ class Discovery:
     inclusion: Mapping[str, Mapping[str, float]]
     delay_probability: float
     without_delay: FoundModel | None
+    term_charge: float
     path: tuple[tuple[int, int, float], ...]
     interrupted: bool
     seconds: float
@@ -187,6 +185,13 @@ class Discovery:
             )
         return rows
 
+    @property
+    def _about_scores(self) -> str:
+        return (
+            f"Score: the BIC with {self.term_charge:.2f} more for each term and "
+            f"{DELAY_CHARGE:g} more for each delay; k: the number of parameters."
+        )
+
     def _term_rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("equation", "term", "probability", "chosen")]
         for state, terms in self.inclusion.items():
@@ -202,7 +207,7 @@ class Discovery:
         if self.fit is not None:
             lines += [str(self.fit), ""]
         lines += [*table_lines(self._term_rows(), left=(0, 1, 3)), ""]
-        lines += [*table_lines(self._model_rows()), _SCORE, ""]
+        lines += [*table_lines(self._model_rows()), self._about_scores, ""]
         return "\n".join([*lines, *self.sentences])
 
     def __repr__(self) -> str:
@@ -210,7 +215,7 @@ class Discovery:
 
     def _repr_html_(self) -> str:
         terms = html_table(self._term_rows(), [str(self.equation)])
-        return terms + html_table(self._model_rows(), [_SCORE, *self.sentences])
+        return terms + html_table(self._model_rows(), [self._about_scores, *self.sentences])
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain numbers, texts and lists, for files."""

@@ -26,7 +26,6 @@ from .._problem.problem import Problem
 from .._solve.runge_kutta import RK4
 from .inner_parameters import InnerParameters
 from .library import Candidates, Library, Structure
-from .score import TERM_CHARGE
 from .structure_fits import Rows, fit_rows, is_converged
 from .terms import delay_names
 
@@ -42,9 +41,9 @@ _FEW, _MANY = 20, 120
 
 class Fitted(NamedTuple):
     """A structure at its best parameters: the free values `theta`, the normal equations
-    there, the sums of squares of each quantity, the number of parameters, the BIC, and
-    whether the fit converged. Its `score` has no charge for delays: in a stage all have
-    as many."""
+    there, the sums of squares of each quantity, the number of parameters, the BIC, the
+    score, and whether the fit converged. The score has no charge for delays: in a stage
+    all have as many."""
 
     structure: Structure
     theta: np.ndarray
@@ -52,11 +51,8 @@ class Fitted(NamedTuple):
     squares: np.ndarray
     parameters: int
     bic: float
+    score: float
     converged: bool
-
-    @property
-    def score(self) -> float:
-        return self.bic + TERM_CHARGE * len(self.structure)
 
 
 @final
@@ -66,7 +62,7 @@ class Exact:
 
     `noise` are the noise levels that weigh the quantities against each other; data with
     standard deviations have their own weights. The delays are fixed if the user gave
-    their value."""
+    their value. `term_charge` is part of the scores (see `score.py`)."""
 
     library: Library
     inner: InnerParameters
@@ -76,6 +72,7 @@ class Exact:
     slots: int
     noise: np.ndarray
     has_fixed_delays: bool
+    term_charge: float
 
     # Places of values.
 
@@ -258,6 +255,10 @@ class Exact:
         rows = self._rows(structures, theta, finer)
         fits = fit_rows(self.setup, rows, points, limit)
         normal, ended = fits.normal, is_converged(fits)
+        bic = [
+            self.bic(structure, normal.squares[j], float(normal.gram[j, 0, 0]))
+            for j, structure in enumerate(structures)
+        ]
         return [
             Fitted(
                 structure,
@@ -265,7 +266,8 @@ class Exact:
                 normal.gram[j],
                 normal.squares[j],
                 self.parameters_of(structure),
-                self.bic(structure, normal.squares[j], float(normal.gram[j, 0, 0])),
+                bic[j],
+                bic[j] + self.term_charge * len(structure),
                 bool(ended[j]),
             )
             for j, structure in enumerate(structures)
@@ -349,6 +351,7 @@ def make_exact(
     history: str,
     slots: int,
     bounds: tuple[float, float],
+    term_charge: float,
 ) -> Exact:
     """The fits of one library to data, with delays between `bounds`."""
     d = len(library.states)
@@ -388,4 +391,5 @@ def make_exact(
         setup, _ = make_study_setup(problems, data, settings, known, *how)
     noise = rough_noise(data)
     points = setup.points(noise)
-    return Exact(library, inner, setup, points, history, slots, noise, has_fixed_delays)
+    about_data = setup, points, history, slots, noise
+    return Exact(library, inner, *about_data, has_fixed_delays, term_charge)

@@ -17,7 +17,6 @@ import numpy as np
 
 from .exact import SPARE, Exact, Fitted
 from .library import Library, Structure
-from .score import TERM_CHARGE
 
 # Of the inner parameters that a scan tries, so many are tried for a further term.
 _MOST_TRIED = 16
@@ -183,7 +182,7 @@ def _moves(
         is_chi_square = exact.setup.data.sd is not None
         predicted = total * share if is_chi_square else n * np.log1p(share)
         predicted += fitted.score + more * np.log(n)
-        predicted += TERM_CHARGE * (len(structure) - len(fitted.structure))
+        predicted += exact.term_charge * (len(structure) - len(fitted.structure))
         if predicted > fitted.score + worst:
             continue
         moved = theta.copy()

@@ -16,6 +16,7 @@ from .._problem.parameters import Fixed, Parameter
 from .._util import wording
 from .._util.errors import check_instance, quoted, shown
 from .library import Library, make_library, read_known
+from .score import charge_of_term
 from .stages import Question
 from .terms import delay_names, read_terms
 from .weak_form import make_record
@@ -45,7 +46,8 @@ def read_question(
     library = make_library(states, read, max(delays, 1), parts)
     _check_names(settings, library)
     bounds = _bounds_of_delays(records, settings.get("tau"), delays)
-    return Question(states, records, curves, terms, parts, settings, bounds)
+    charge = charge_of_term(sum(delays > 0 or not term.delays for term in read))
+    return Question(states, records, curves, terms, parts, settings, bounds, charge)
 
 
 def read_number_of_delays(delays: Any) -> int:

@@ -40,7 +40,7 @@ _NEAR = 3.0
 @dataclass(frozen=True)
 class Question:
     """What is asked: the data, their test functions, the candidates, what is known, the
-    user's settings, and the range of the delays."""
+    user's settings, the range of the delays, and the charge for each term."""
 
     states: tuple[str, ...]
     data: Records
@@ -49,6 +49,7 @@ class Question:
     known: Mapping[str, Expression]
     settings: Mapping[str, Any]
     bounds: tuple[float, float]
+    term_charge: float
 
     @property
     def rate(self) -> float:
@@ -163,7 +164,10 @@ def make_stage(
     library = make_library(question.states, terms, delays, question.known)
     inner = inner_parameters(library, question.data.x, question.rate, question.settings)
     slots = _SLOTS + SPARE + _SLOTS_OF_STATE * len(question.states)
-    exact = make_exact(library, inner, question.data, history, slots, question.bounds)
+    range_and_price = question.bounds, question.term_charge
+    exact = make_exact(
+        library, inner, question.data, history, slots, *range_and_price
+    )
     if delays == 1:
         scan = [(float(tau),) for tau in question.scan(_MOST_DELAYS)]
     else:
