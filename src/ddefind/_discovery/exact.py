@@ -113,13 +113,18 @@ class Exact:
             [self._places(f"tau.{name}") for name in delay_names(self.library.delays)]
         )
 
+    def history_places(self, field: str) -> np.ndarray:
+        """The places of the state at time zero, `b`, or of the slope before it, `a`,
+        [experiments, d]: the values of one state in all experiments stand together."""
+        count = len(parts_of(self.setup.data))
+        return self._places(f"history.{field}").reshape(-1, count).T
+
     @cached_property
     def _start(self) -> np.ndarray:
         """A vector with the history from the data, and nothing else."""
         theta = np.zeros(len(self._paths))
         curves = [smooth(part) for part in parts_of(self.setup.data)]
-        # Values of one state in all experiments stand together.
-        places = self._places("history.b").reshape(-1, len(curves)).T
+        places = self.history_places("b")
         for own, curve, part in zip(places, curves, parts_of(self.setup.data)):
             first = np.zeros(1) if curve is None else part.t[:1]
             x = np.nanmean(part.x, axis=0) if curve is None else curve.x(first)[0]

@@ -56,7 +56,8 @@ def last_fit(
 
 
 def last_settings(model: Model) -> dict[str, Parameter | Fixed]:
-    """The settings of all parameters of a model but those of the history."""
+    """The settings of all parameters of a model, with what was found as starts. (Those
+    that bend a smooth history are found by the fit.)"""
     library, exact = model.stage.library, model.stage.search.exact
     structure, theta = model.fitted.structure, model.fitted.theta
     settings, bounds = model.stage.question.settings, model.stage.question.bounds
@@ -76,7 +77,21 @@ def last_settings(model: Model) -> dict[str, Parameter | Fixed]:
     for name, value in model.delays.items():
         setting = settings.get("tau", Parameter(lower=bounds[0], upper=bounds[1]))
         found[name] = _from(value, setting)
-    return found
+    return found | _history_settings(model)
+
+
+def _history_settings(model: Model) -> dict[str, Parameter]:
+    """The settings of the history, in every experiment."""
+    data, exact = model.stage.question.data, model.stage.search.exact
+    is_flat = found_equation(model).history == "constant"
+    ends = [""] if isinstance(data, Data) else [f"@{label}" for label in data.labels]
+    states = [f"[{i}]" for i in range(len(data.names))] if len(data.names) > 1 else [""]
+    return {
+        f"history.{field}{state}{end}": Parameter(float(model.fitted.theta[place]))
+        for field in ("b" if is_flat else "ab")
+        for end, places in zip(ends, exact.history_places(field))
+        for state, place in zip(states, places)
+    }
 
 
 def _positive(setting: Parameter | Fixed) -> Parameter | Fixed:
