@@ -57,6 +57,8 @@ def test_a_value_or_bounds_of_the_delay():
     # The best delay lies beyond the bounds, where the search and the last fit stay.
     _, bounded = found_in(LOGISTIC, parameters={"tau": dd.Parameter(upper=0.8)})
     assert bounded.fit.values["tau"] <= 0.8
+    (said,) = [s for s in bounded.sentences if s.startswith("No delay is claimed")]
+    assert "is the longest of those that were searched" in said and "to 0.8." in said
 
 
 @pytest.mark.slow
@@ -70,6 +72,15 @@ def test_given_standard_deviations_weigh_the_data(factor):
     assert gap > 0
     error = found.fit.values["tau"] - own.delays[0]
     assert abs(error) < 4 * found.fit.standard_errors["tau"]
+
+
+def test_standard_deviations_that_are_too_small():
+    """The last fit begins where the search ended, also far from the data."""
+    noise = 0.03 * sample(LOGISTIC, 100, 0.0, 0).x.std()
+    _, found = found_in(LOGISTIC, sd=noise / 1.8)
+    assert found.terms == {"x": TRUE}
+    assert np.isclose(found.fit.values["tau"], found.best.delays["tau"], rtol=1e-3)
+    assert found.sentences[0].startswith("Check the standard deviations of the data")
 
 
 @pytest.mark.slow

@@ -54,6 +54,14 @@ def test_a_right_model_passes():
     assert len(str(fit).splitlines()) == 3 + 1 + 3  # no sentence of caution
 
 
+def test_errors_of_computation_are_no_noise():
+    computed = np.exp(-0.7 * T) + 1e-7 * np.sin(2 * T)
+    fit = decay(computed)
+    assert not fit.checks and not fit.rejected
+    assert "more closely than measurements scatter" in str(fit)
+    assert "more closely" not in str(decay(noisy(1e-3)))
+
+
 def test_neighbours_that_are_alike_reject_the_model():
     fit = decay(noisy() + 0.1 * np.sin(2 * T))
     (failed,) = [c for c in fit.failed_checks if c.test == "whiteness"]

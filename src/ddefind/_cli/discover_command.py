@@ -15,6 +15,7 @@ from .fit_settings import FitSettings
 from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages, print_json
 from .parse_options import (
     Bounds,
+    OptionError,
     number_or_text,
     parse_bounds,
     parse_columns,
@@ -95,8 +96,12 @@ def discover(
     """Find the terms and the delays of an equation from a file of measurements."""
     with errors_as_messages():
         paths = [str(path) for path in data or ()]
+        if not paths:
+            raise OptionError(
+                "Give a file of measurements: `ddefind discover DATA.csv`."
+            )
         settings = FitSettings(
-            data=paths[0] if len(paths) == 1 else paths or None,
+            data=paths[0] if len(paths) == 1 else paths,
             equation=_NO_EQUATION,
             seed=0 if seed is None else parse_whole("--seed", seed),
             time=time,
@@ -106,11 +111,10 @@ def discover(
             sheet=sheet,
             bounds=parse_bounds(bounds or ()),
         )
-        most = parse_whole("--delays", delays)
         figures = parse_formats(formats or (), out)
         with quick_start():
             code = _discover(
-                settings, terms, most, known, out, figures, Messages(quiet), as_json
+                settings, terms, delays, known, out, figures, Messages(quiet), as_json
             )
     raise typer.Exit(code)
 
@@ -118,7 +122,7 @@ def discover(
 def _discover(
     settings: FitSettings,
     terms: list[str] | None,
-    delays: int,
+    delays: str,
     known: str | None,
     out: Path | None,
     formats: Sequence[str],
@@ -158,9 +162,10 @@ def _discover(
         if out is not None:
             names = _write(out, found, settings, formats)
             messages.say(f"Written to {out}: {', '.join(names)}")
-    if found.interrupted or found.fit is None:
+    if found.interrupted:
         return INTERRUPTED
-    return 0 if found.fit.status.ok and not found.fit.rejected else DOUBTFUL
+    is_good = found.fit is not None and found.fit.status.ok and not found.fit.rejected
+    return 0 if is_good else DOUBTFUL
 
 
 def _write(

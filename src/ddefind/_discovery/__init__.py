@@ -12,5 +12,5 @@ and `search.py` compares what all of them found by the `score.py`. Begin with
 `search.py`.
 
 May import: `_util`, `_data`, `_figures`, `_problem`, `models`, `_solve`, `_equation`,
-`_loss`, `_least_squares`, `_results`, `_fitting`.
+`_loss`, `_least_squares`, `_inference`, `_results`, `_fitting`.
 """

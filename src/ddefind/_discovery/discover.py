@@ -8,6 +8,7 @@ import numpy as np
 
 from .._data.data import Data
 from .._fitting.experiment import Experiment
+from .._fitting.request import check_seed
 from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
 from .._util.progress import Progress, Reporter
@@ -77,6 +78,7 @@ def discover(
     ('x', 'x * x(t - tau)')
     """
     began = time.perf_counter()
+    check_seed(seed)
     most = read_number_of_delays(delays)
     question = read_question(data, terms, most, known, parameters)
     with Reporter(progress, most + 2, 1) as reporter:

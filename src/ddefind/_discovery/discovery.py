@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from .._data.smoothing import rough_noise
 from .._equation.equation import Equation
 from .._figures.panels import figure_of, given_axes, new_figure, show_once
+from .._inference.identifiability import NOT_DETERMINED
 from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
+from .._util import wording
 from .._util.text_table import html_table, listed, table_lines
 from .score import DELAY_CHARGE
 
@@ -20,8 +23,12 @@ if TYPE_CHECKING:
 _TIE = 2.0
 _MOST_SHOWN = 6
 _NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
-# The least probability of a term in the printed table.
-_LEAST_SHOWN = 0.02
+# The least probability of a term in the printed table, and what is called unlikely.
+_LEAST_SHOWN, _UNLIKELY = 0.02, 0.495
+# Delays are at an end of their range within this share of it.
+_AT_END = 0.01
+# Standard deviations are too small if neighbouring values scatter more by this factor.
+_TOO_SMALL = 1.4
 
 
 @final
@@ -55,7 +62,7 @@ class Discovery:
     - `equation`: the equation with the best score, with coefficients c_1, c_2, ...
     - `parameters`: starts and bounds of its parameters, with which it was fitted.
     - `fit`: its fit to the data, as of `dd.fit`: values, error bars, verdicts, report.
-      None if the search was interrupted before.
+      None if the search was interrupted before, or if this fit failed.
     - `models`: the models that were found, the best first, with their weights.
     - `inclusion`: for each state, the probability of each term: the sum of the weights
       of the models that have it.
@@ -100,7 +107,14 @@ class Discovery:
     def sentences(self) -> tuple[str, ...]:
         """What is to be said of the result, in sentences; what is to be done comes
         first."""
-        said = [self._about_candidates(), self._about_delays()]
+        if self.interrupted:
+            said = [
+                "Interrupted: this is the best so far, and the probabilities are those "
+                "among the models that were looked at."
+            ]
+        else:
+            said = [self._about_noise(), self._about_candidates()]
+            said.append(self._about_delays())
         if self.undecided:
             shown = [f"({each.label})" for each in self.undecided[:_MOST_SHOWN]]
             more = len(self.undecided) - len(shown)
@@ -113,22 +127,40 @@ class Discovery:
             f"{term} in {state}' ({self.inclusion[state].get(term, 0.0):.0%})"
             for state, own in self.terms.items()
             for term in own
-            if self.inclusion[state].get(term, 0.0) < 0.5
+            if self.inclusion[state].get(term, 0.0) < _UNLIKELY
         ]
         if unsure:
             said.append(f"Less likely than not: {listed(unsure)}.")
-        if self.interrupted:
-            said.append("Interrupted: this is the best so far.")
         return tuple(each for each in said if each)
 
     @property
     def is_inadequate(self) -> bool:
         """Whether even the best equation leaves residuals that noise would not leave,
-        so that the truth is not among the candidates. False without a fit."""
-        return self.fit is not None and self.fit.rejected
+        so that the truth is not among the candidates, or cannot be fitted at all. False
+        if the search was interrupted."""
+        if self.interrupted:
+            return False
+        return self.fit is None or self.fit.rejected
+
+    def _about_noise(self) -> str:
+        """What is to be said of standard deviations that are too small."""
+        if self.fit is None or self.fit.data.sd is None or not self.is_inadequate:
+            return ""
+        data = self.fit.data
+        given = np.sqrt(np.nanmean(np.where(np.isnan(data.x), np.nan, data.sd) ** 2, 0))
+        factors = rough_noise(data) / given
+        worst = int(np.argmax(factors))
+        if factors[worst] < _TOO_SMALL:
+            return ""
+        return (
+            "Check the standard deviations of the data, or leave them out: "
+            f"neighbouring values of {data.names[worst]} scatter "
+            f"{factors[worst]:.2g} times as much. If they are right, something is "
+            "missing: offer other terms."
+        )
 
     def _about_candidates(self) -> str:
-        if not self.is_inadequate:
+        if not self.is_inadequate or self._about_noise():
             return ""
         others = ["a state that was not measured", "a disturbance of the system"]
         if self.fit is not None and self.fit.data.sd is not None:
@@ -157,15 +189,48 @@ class Discovery:
                 f"{-difference:.1f}."
             )
         found = f"without one, the best score is higher by {difference:.1f}."
+        if at_end := self._at_an_end():
+            return f"{at_end} ({found[0].upper()}{found[1:-1]}.)"
         if self.is_inadequate:
             return (
                 "The best of these equations has a delay, which may stand for a "
                 f"missing term: {found}"
             )
         return (
-            f"A delay is claimed: {found} It belongs to these candidates: with "
-            "other terms it may be another one."
+            f"A delay is claimed: {found} It belongs to these candidates: with other "
+            "terms, or with a state that was not measured, it may be another one."
         )
+
+    def _at_an_end(self) -> str:
+        """What is said of a delay at an end of the range that was searched, or of one
+        that the data do not determine."""
+        for name, value in self.best.delays.items():
+            setting = self.parameters.get(name)
+            if not isinstance(setting, Parameter):
+                continue
+            low, high = setting.lower or 0.0, setting.upper or np.inf
+            searched = f"of those that were searched, {low:.4g} to {high:.4g}"
+            if value < low + _AT_END * min(high - low, low):
+                return (
+                    f"No delay is claimed: {name} = {value:.4g} is the shortest "
+                    f"{searched}. With a very short one, x(t - tau) only stands for "
+                    "the slope, or for a state that was not measured. Where shorter "
+                    f"delays are possible, bound {name} {wording.BOUNDS}."
+                )
+            if value > high - _AT_END * (high - low):
+                return (
+                    f"No delay is claimed: {name} = {value:.4g} is the longest "
+                    f"{searched}. Search longer ones: bound {name} {wording.BOUNDS}."
+                )
+            verdicts = {}
+            if self.fit is not None and self.fit.assessment is not None:
+                verdicts = self.fit.verdicts
+            if verdicts.get(name) == NOT_DETERMINED:
+                return (
+                    f"A delay makes the fit better, but these data do not determine "
+                    f"how long {name} is."
+                )
+        return ""
 
     # Tables and text.
 
@@ -215,7 +280,9 @@ class Discovery:
 
     def _repr_html_(self) -> str:
         terms = html_table(self._term_rows(), [str(self.equation)])
-        return terms + html_table(self._model_rows(), [self._about_scores, *self.sentences])
+        return terms + html_table(
+            self._model_rows(), [self._about_scores, *self.sentences]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain numbers, texts and lists, for files."""

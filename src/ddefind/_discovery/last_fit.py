@@ -33,7 +33,8 @@ def last_fit(
     seed: int,
     progress: Any,
 ) -> Estimate | None:
-    """The fit of a model; None if nothing in its equation is to be learned."""
+    """The fit of a model; None if nothing in its equation is to be learned, or if it
+    has no finite loss."""
     law, exact = found_equation(model), model.stage.search.exact
     if not law.names:
         return None
@@ -44,7 +45,7 @@ def last_fit(
         what = [Experiment(part, label=label) for part, label in pairs]
     # Far from the data a search for something better would go on for long.
     starts = _STARTS if exact.is_near(model.fitted) else 1
-    return fit(
+    found = fit(
         law,
         what,
         optimizer=LeastSquares(starts=starts),
@@ -53,6 +54,7 @@ def last_fit(
         seed=seed,
         progress=progress,
     )
+    return found if np.isfinite(found.loss) else None
 
 
 def last_settings(model: Model) -> dict[str, Parameter | Fixed]:

@@ -28,6 +28,19 @@ _SMALL = 1e-5
 Variables = Mapping[str, np.ndarray]
 
 
+def factors_of(
+    term: Term, states: Sequence[str], delays: Sequence[str]
+) -> tuple[str, ...]:
+    """The parameters that only multiply a term by a number, as the z of z * x and the K
+    of x^2 / K: its coefficient does so already."""
+    units = [f"{x}(t - {tau})" for tau in delays for x in states]
+    f, slopes = _derivatives(
+        term.values, [[p] for p in term.parameters], {x: [x] for x in (*states, *units)}
+    )
+    own = zip(term.parameters, slopes)
+    return tuple(name for name, slope in own if _fits(f[:, None], slope[:, None]))
+
+
 def term_powers(term: Term, states: Sequence[str], delays: Sequence[str]) -> np.ndarray:
     """The power of the size of each state in the size of each of the term's parameters,
     [parameters, states]; NaN where it is not known."""
@@ -81,7 +94,8 @@ def _derivatives(
     def moved(group: Sequence[str], step: float) -> np.ndarray:
         return formula(point | {n: point[n] * np.exp(step) for n in group})
 
-    slopes = [(moved(g, _STEP) - moved(g, -_STEP)) / (2 * _STEP) for g in groups]
+    with np.errstate(all="ignore"):
+        slopes = [(moved(g, _STEP) - moved(g, -_STEP)) / (2 * _STEP) for g in groups]
     return formula(point), np.array(slopes).reshape(len(groups), _POINTS)
 
 

@@ -16,9 +16,10 @@ from .._problem.parameters import Fixed, Parameter
 from .._util import wording
 from .._util.errors import check_instance, quoted, shown
 from .library import Library, make_library, read_known
+from .parameter_sizes import factors_of
 from .score import charge_of_term
 from .stages import Question
-from .terms import delay_names, read_terms
+from .terms import Term, delay_names, read_terms
 from .weak_form import make_record
 
 _MOST_DELAYS = 3
@@ -44,6 +45,7 @@ def read_question(
         _check_no_delay([terms] if isinstance(terms, str) else terms)
     parts = read_known(known, states)
     library = make_library(states, read, max(delays, 1), parts)
+    _check_parameters(read, states, max(delays, 1))
     _check_names(settings, library)
     bounds = _bounds_of_delays(records, settings.get("tau"), delays)
     charge = charge_of_term(sum(delays > 0 or not term.delays for term in read))
@@ -118,6 +120,28 @@ def _is_number(value: Any) -> bool:
     )
 
 
+def _check_parameters(
+    terms: Sequence[Term], states: Sequence[str], delays: int
+) -> None:
+    """Refuse parameters that are misspelt states, and those that only multiply every
+    term in which they stand."""
+    alike = {state.lower(): state for state in states if len(state) > 1}
+    factors = {term: factors_of(term, states, delay_names(delays)) for term in terms}
+    for term in terms:
+        for name in term.parameters:
+            if name.lower() in alike:
+                raise ValueError(
+                    f"The term {quoted(term.text)} has a parameter {name}, which is "
+                    f"called like the state {alike[name.lower()]}. Write the state as "
+                    "its column is called, or give the parameter another name."
+                )
+            if all(name in factors[t] for t in terms if name in t.parameters):
+                raise ValueError(
+                    f"The term {quoted(term.text)} is multiplied by a number that is "
+                    f"learned, so that {name} has no value of its own. Leave it out."
+                )
+
+
 def _check_names(settings: Settings, library: Library) -> None:
     """Refuse settings of names that stand nowhere."""
     names = {*library.parameters, "tau"}
@@ -152,9 +176,13 @@ def _bounds_of_delays(
         high = high if setting.upper is None else float(setting.upper)
     is_fixed = isinstance(setting, Fixed)
     if not 0 < low <= high < data.T or (low == high and not is_fixed):
+        hint = ""
+        if setting is not None and not is_fixed and setting.upper is None:
+            hint = " Give both ends: by default the longest is a third of the record."
         raise ValueError(
-            f"Delays are searched between {low:.6g} and {high:.6g}: these bounds must "
-            f"be positive, in this order, and shorter than the record of {data.T:.6g}."
+            f"{wording.setting('tau')}: delays are searched between {low:.6g} and "
+            f"{high:.6g}, but these bounds must be positive, in this order, and "
+            f"shorter than the record of {data.T:.6g}.{hint}"
         )
     return low, high
 
@@ -175,6 +203,7 @@ def _check_no_delay(terms: Sequence[str]) -> None:
 
 def _read_data(data: Any) -> Records:
     """The data, with times that begin at zero."""
+    _check_no_list_of_data(data)
     experiments = read_experiments(data)
     if experiments is None:
         check_instance("data", data, Data, "Data(t, x)")
@@ -193,6 +222,15 @@ def _read_data(data: Any) -> Records:
                 f"another {', '.join(parts[0].names)}. All need the same columns."
             )
     return parts[0] if len(parts) == 1 else study_data(parts, labels_of(experiments))
+
+
+def _check_no_list_of_data(data: Any) -> None:
+    """Refuse a list of data sets, which must be experiments."""
+    if isinstance(data, list | tuple) and {type(each) for each in data} == {Data}:
+        raise TypeError(
+            "`data` is a list of data sets. If all of them have one equation, make "
+            "experiments of them: `[dd.Experiment(each) for each in data]`."
+        )
 
 
 def _one_record(data: Data) -> Data:
@@ -221,5 +259,5 @@ def _check_state(name: str) -> None:
     except EquationError:
         raise ValueError(
             f"The column {quoted(name)} cannot stand in an equation as the name of "
-            "a state. Give it another name."
+            f"a state. Give it another name{wording.another_name(name)}."
         ) from None

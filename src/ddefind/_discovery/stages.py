@@ -165,9 +165,7 @@ def make_stage(
     inner = inner_parameters(library, question.data.x, question.rate, question.settings)
     slots = _SLOTS + SPARE + _SLOTS_OF_STATE * len(question.states)
     range_and_price = question.bounds, question.term_charge
-    exact = make_exact(
-        library, inner, question.data, history, slots, *range_and_price
-    )
+    exact = make_exact(library, inner, question.data, history, slots, *range_and_price)
     if delays == 1:
         scan = [(float(tau),) for tau in question.scan(_MOST_DELAYS)]
     else:

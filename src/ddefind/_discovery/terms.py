@@ -26,9 +26,11 @@ from .._equation.expression import (
     walk,
 )
 from .._equation.tokens import EquationError
+from .._util import wording
 from .._util.errors import did_you_mean, quoted, shown
 
 _POLYNOMIAL = re.compile(r"polynomial\(\s*(\d+)\s*\)")
+_LIKE_A_POLYNOMIAL = re.compile(r"poly\w*\s*(\(.*\))?")
 # The families, each a list of formulas of a state or delayed state {y}. The parameters
 # of a family belong to a state {s}: they are the same wherever it stands.
 _FAMILIES = {
@@ -40,6 +42,8 @@ _FAMILIES = {
     "saturation": ("{y} / (h_{s} + {y})",),
 }
 _HIGHEST_DEGREE = 5
+# The name under which the text of a term is read.
+_CANDIDATE = "candidate_"
 # Names of delays.
 _DELAY = re.compile(r"tau(_\d+)?")
 # Cosines of the angle between values that are the same are one up to this.
@@ -130,6 +134,11 @@ def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
         for size in range(1, degree + 1):
             for chosen in combinations_with_replacement(range(len(arguments)), size):
                 yield _monomial([arguments[j][0] for j in chosen])
+    elif _LIKE_A_POLYNOMIAL.fullmatch(item) and item not in states:
+        raise ValueError(
+            f"{quoted(item)}: write 'polynomial(2)' for all products of up to two "
+            f"states and delayed states, with a degree from 0 to {_HIGHEST_DEGREE}."
+        )
     elif item in _FAMILIES:
         for argument, state in arguments:
             for formula in _FAMILIES[item]:
@@ -153,9 +162,13 @@ def _read_term(
     """The term of a formula; an error names the `item` that the user wrote."""
     lines = [f"{state}' = 0" for state in states]
     try:
-        model = equation("; ".join([*lines, f"candidate_' = {text}"]))
+        model = equation("\n".join([*lines, f"{_CANDIDATE}' = {text}"]))
     except EquationError as error:
-        raise ValueError(f"The term {quoted(item)} cannot be read. {error}") from None
+        said = _about_the_term_alone(str(error))
+        several = f" {wording.SEVERAL_TERMS}" if "," in item else ""
+        raise ValueError(
+            f"The term {quoted(item)} cannot be read.{several} {said}"
+        ) from None
     line = model.lines.of("derivative")[-1]
     read = {part for part in walk(line.formula) if isinstance(part, Delayed)}
     for part in read:
@@ -191,6 +204,20 @@ def _read_term(
     return Term(line.formula, names, used)
 
 
+def _about_the_term_alone(message: str) -> str:
+    """The message of an error, which points at a place in the term as the user wrote
+    it, without the name under which it was read."""
+    head = re.search(rf"line \d+: {_CANDIDATE}' = ", message)
+    if head is not None:
+        text, _, caret = message[head.end() :].partition("\n")
+        message = (
+            f"{message[: head.start()]}{text}\n{caret[head.end() - head.start() :]}"
+        )
+    # Candidates have no inputs.
+    message = re.sub(r" If it is an input, list it: [^\n]*", "", message)
+    return message.replace(f", {_CANDIDATE}", "")
+
+
 def _distinct(
     terms: Sequence[Term], states: Sequence[str], delays: Sequence[str]
 ) -> tuple[Term, ...]:
@@ -222,5 +249,6 @@ def _at_random(
     names += [name for term in terms for name in term.parameters]
     variables = {name: random.uniform(0.5, 1.5, 12) for name in dict.fromkeys(names)}
     columns = np.array([term.values(variables) for term in terms])
-    sizes = np.linalg.norm(columns, axis=1, keepdims=True)
-    return columns / np.where(sizes > 0, sizes, 1.0)
+    with np.errstate(all="ignore"):
+        sizes = np.linalg.norm(columns, axis=1, keepdims=True)
+        return columns / np.where(sizes > 0, sizes, 1.0)

@@ -184,7 +184,7 @@ def read_options(function: str, keywords: FitKeywords) -> FitOptions:
     options = FitOptions(**keywords)
     check_level(options.level)
     _check_parameters(options.parameters)
-    _check_seed(options.seed)
+    check_seed(options.seed)
     return options
 
 
@@ -196,7 +196,8 @@ def _check_parameters(parameters: Any) -> None:
         )
 
 
-def _check_seed(seed: Any) -> None:
+def check_seed(seed: Any) -> None:
+    """Raise an error unless `seed` can be that of random numbers."""
     is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if not is_whole or seed < 0:
         raise ValueError(f"`seed` must be an integer from 0 on, but got {shown(seed)}.")

@@ -16,6 +16,7 @@ from .._inference.residual_tests import (
     WHITE,
     ResidualTest,
     failed,
+    has_no_noise,
 )
 from .._least_squares.computed_delays import computed_delays
 from .._least_squares.default_bounds import possible_delays
@@ -24,6 +25,8 @@ from .._problem.delays import constant_delays
 from .._problem.history import Constant
 from .._problem.network_weights import named_indices
 from .._util import wording
+from .._util.text_table import listed
+from .status import Status
 
 if TYPE_CHECKING:
     from .estimate import Estimate
@@ -65,6 +68,7 @@ def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
     sentences += [*_bounds(fit), *_short_delays(fit), *_long_delays(fit)]
     sentences += _priors(fit)
     sentences += [_tie(fit, assessment)]
+    sentences += [_no_noise(fit, assessment)]
     sentences += [_noise_floor(fit), _small_chi_square(fit, assessment)]
     wrong = failed(list(assessment.checks))
     sentences += [_sentence(fit, test) for test in wrong]
@@ -260,6 +264,19 @@ def _noise_floor(fit: "Estimate") -> str:
         "or the model misses something. Give bounds or start values "
         f"{wording.BOUNDS_OR_START_VALUES}, more starts, as {wording.starts(200)}, or "
         f"another history, as {wording.history('auto')}."
+    )
+
+
+def _no_noise(fit: "Estimate", assessment: Assessment) -> str:
+    """What is said of data that were computed and not measured."""
+    pairs = zip(fit.data.names, fit.data.x.T, assessment.fitted.T)
+    exact = [f"`{name}`" for name, x, fitted in pairs if has_no_noise(x, fitted)]
+    if not exact or fit.status is Status.exact:
+        return ""
+    return (
+        f"The model passes through {listed(exact)} more closely than measurements "
+        "scatter: what is left is an error of computation. It is not tested, and "
+        "intervals mean little."
     )
 
 

@@ -127,6 +127,10 @@ def per_experiment(name: str) -> Wording:
 # What `discover` is asked
 
 TERMS = Wording("`terms`", "`--terms`")
+SEVERAL_TERMS = Wording(
+    "Give several candidates as a list of texts.",
+    "Give `--terms` once for each candidate.",
+)
 MOST_DELAYS = Wording("`delays`", "`--delays`")
 KNOWN_PARTS = Wording("`known`", "`--known`")
 
@@ -192,6 +196,11 @@ INPUTS = Wording("`inputs`", "`--inputs`")
 INPUT_KIND = Wording("`input_kind`", "`--input-kind`")
 DOSES = Wording("`doses`", "`--doses`")
 OBSERVE = Wording("`observe`", "`--observe`")
+
+
+def another_name(name: str) -> Wording:
+    """How a column gets a name that can stand in an equation."""
+    return Wording("", f', by `--columns "x={name}"`')
 
 
 def list_input(name: str) -> Wording:
