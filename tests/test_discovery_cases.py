@@ -1,6 +1,7 @@
 """Whole discoveries where something is unusual: units, bounds, known parts, given
 standard deviations, several experiments."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -77,10 +78,11 @@ def test_given_standard_deviations_weigh_the_data(factor):
 def test_standard_deviations_that_are_too_small():
     """The last fit begins where the search ended, also far from the data."""
     noise = 0.03 * sample(LOGISTIC, 100, 0.0, 0).x.std()
-    _, found = found_in(LOGISTIC, sd=noise / 1.8)
+    _, found = found_in(LOGISTIC, sd=noise / 1.5)
     assert found.terms == {"x": TRUE}
     assert np.isclose(found.fit.values["tau"], found.best.delays["tau"], rtol=1e-3)
     assert found.sentences[0].startswith("Check the standard deviations of the data")
+    assert re.search(r"noise that is 1\.[4-6]\d? times as large", found.sentences[0])
 
 
 @pytest.mark.slow

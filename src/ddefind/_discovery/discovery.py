@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from .._data.smoothing import rough_noise
 from .._equation.equation import Equation
 from .._figures.panels import figure_of, given_axes, new_figure, show_once
 from .._inference.identifiability import NOT_DETERMINED
+from .._inference.residual_tests import CHI, WHITE
 from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
 from .._util import wording
@@ -27,8 +27,6 @@ _NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
 _LEAST_SHOWN, _UNLIKELY = 0.02, 0.495
 # Delays are at an end of their range within this share of it.
 _AT_END = 0.01
-# Standard deviations are too small if neighbouring values scatter more by this factor.
-_TOO_SMALL = 1.4
 
 
 @final
@@ -143,20 +141,20 @@ class Discovery:
         return self.fit is None or self.fit.rejected
 
     def _about_noise(self) -> str:
-        """What is to be said of standard deviations that are too small."""
-        if self.fit is None or self.fit.data.sd is None or not self.is_inadequate:
+        """What is to be said of residuals that are like noise, but larger than the
+        standard deviations of the data."""
+        if self.fit is None or self.interrupted:
             return ""
-        data = self.fit.data
-        given = np.sqrt(np.nanmean(np.where(np.isnan(data.x), np.nan, data.sd) ** 2, 0))
-        factors = rough_noise(data) / given
-        worst = int(np.argmax(factors))
-        if factors[worst] < _TOO_SMALL:
+        wrong = {check.test: check for check in self.fit.failed_checks}
+        if CHI not in wrong or WHITE in wrong:
+            return ""
+        factor = np.sqrt(wrong[CHI].statistic / self.fit.freedom)
+        if factor < 1:
             return ""
         return (
-            "Check the standard deviations of the data, or leave them out: "
-            f"neighbouring values of {data.names[worst]} scatter "
-            f"{factors[worst]:.2g} times as much. If they are right, something is "
-            "missing: offer other terms."
+            "Check the standard deviations of the data, or leave them out: the "
+            f"residuals are like noise that is {factor:.2g} times as large. If they "
+            "are right, something is missing: offer other terms."
         )
 
     def _about_candidates(self) -> str:
