@@ -25,6 +25,7 @@ delayed = "x' = -k * x(t - tau)"
 
 [settings.usual]
 starts = 2
+bounds = { tau = [0.1, 3] }
 [settings.robust]
 starts = 2
 huber = 1.345
@@ -68,6 +69,10 @@ def test_a_table_of_fits(home, capsys):
     rows = rows_of(home / "out" / "table.csv")
     names = {f"{e}-{s}" for e in ("decay", "delayed") for s in ("usual", "robust")}
     assert {row["fit"] for row in rows} == names and len(rows) == 12
+    # The true equation is not rejected, and the wrong one is, though it converged.
+    rejected = {(row["fit"], row["rejected"]) for row in rows}
+    assert {("decay-usual", "yes"), ("delayed-usual", "no")} <= rejected
+    assert "In 3 of 3 fits the residuals reject the model" in shown.out
     model = MODEL
     for row in (each for each in rows if each["fit"] == "delayed-usual"):
         data = dd.read_csv(row["file"])
@@ -143,6 +148,8 @@ def test_an_interrupted_command_goes_on(home):
         (("x' = -k * x\"", 'model.py:f"'), "must be a text, or a text file"),
         (("[equations]", "[equation]"), "'equation' is not of a sweep"),
         (("[settings.usual]", "[settings.usual"), "lakes.toml: "),
+        (("tau = [0.1", "tao = [0.1"), "no equation. Did you mean 'tau'?"),
+        (("decay", "[others]\ndecay"), "is not of a sweep"),
     ],
 )
 def test_wrong_tables(home, capsys, change, message):
@@ -150,6 +157,19 @@ def test_wrong_tables(home, capsys, change, message):
     (home / "lakes.toml").write_text(TABLE.replace(old, new, 1))
     assert message in refused(capsys, "sweep", "lakes.toml", "--out", "out")
     assert not (home / "out").exists()
+
+
+def test_an_equation_that_cannot_be_read(home, capsys):
+    (home / "lakes.toml").write_text(TABLE.replace("-k * x(", "-k * (x("))
+    assert run("sweep", "lakes.toml", "--out", "out") == 2
+    assert "Error: The equation 'delayed': This '('" in capsys.readouterr().err
+    assert not (home / "out").exists()
+
+
+def test_a_table_without_equations(home, capsys):
+    (home / "lakes.toml").write_text('files = ["lakes/*.csv"]')
+    last = refused(capsys, "sweep", "lakes.toml", "--out", "out")
+    assert "`equations` must be a table of equations by name, but it is missing" in last
 
 
 def test_wrong_options(home, capsys):

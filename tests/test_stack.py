@@ -56,6 +56,60 @@ def test_a_frame_with_a_column_of_ids():
     assert only.names == ("hunter",)
 
 
+FRAME = pd.DataFrame({"id": list("BBBAAA"), "t": [0.0, 1, 2] * 2, "x": range(6)})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda frame: frame[:0], "The frame has no rows"),
+        (
+            lambda frame: frame.assign(id=[*"BBB", None, *"AA"]),
+            "Row 3 of the frame has",
+        ),
+        (lambda frame: frame.assign(t=[0, 1, np.nan, 0, 1, 2]), r"Row 2 .* \('B'\)"),
+        (
+            lambda frame: frame.assign(x=[*"012", "n/a", *"12"]),
+            r"Row 3 .* \('A'\): 'n/a'",
+        ),
+        (lambda frame: frame.assign(x=[0, 1, 2] + [np.nan] * 3), r"set 1 \('A'\): `x`"),
+    ],
+)
+def test_bad_frames_are_refused_by_row_and_id(change, message):
+    with pytest.raises(dd.DataError, match=message):
+        dd.Data.stack(change(FRAME), id="id")
+
+
+def test_ids_of_several_types():
+    stack = dd.Data.stack(FRAME.assign(id=[1, 1, 1, "a", "a", "a"]), id="id")
+    assert stack.labels == ("1", "a")
+
+
+def test_results_have_the_ids_and_a_table_that_one_bad_set_does_not_spoil():
+    t = np.linspace(0, 5, 30)
+    noise = 0.01 * np.random.default_rng(0).normal(size=(5, 30))
+    x = np.exp(-0.7 * t) + noise
+    x[3] = 0.0  # nothing to learn k from
+    frame = pd.DataFrame(
+        {"id": np.repeat(list("edcba"), 30), "t": np.tile(t, 5), "x": x.ravel()}
+    )
+    batch = dd.fit_many(
+        dd.equation("x' = -k * x"), dd.Data.stack(frame, id="id"), **QUIET
+    )
+    assert batch.to_frame()["label"].tolist() == list("edcba")
+    assert batch[1:3].labels == ("d", "c")
+    median = float(str(batch).splitlines()[1].split()[1])
+    assert abs(median - 0.7) < 0.02
+
+
+def test_a_set_of_unusual_size_is_named():
+    x = np.ones((4, 5))
+    x[2] = 1e260
+    stack = dd.Data.stack(np.arange(5.0), x, labels="abcd")
+    with pytest.raises(dd.DataError, match=r"Data set 2 \('c'\): The largest value"):
+        dd.fit_many(dd.equation("x' = -k * x"), stack, **QUIET)
+
+
 def test_single_data_sets():
     sets = [dd.Data(CLEAN.t[:n], x[:n]) for n, x in zip((101, 50, 80), noisy(3))]
     for one, other in zip(dd.Data.stack(sets), sets):

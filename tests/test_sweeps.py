@@ -3,6 +3,7 @@ sweep is refused."""
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -197,6 +198,22 @@ def test_a_folder_that_cannot_be_made(tmp_path, data, method):
 def test_a_folder_that_is_no_path(folder, data, method):
     with pytest.raises(ValueError, match="`folder` must be the path of the folder"):
         sweep(folder, data, method)
+
+
+def test_a_finished_sweep_need_not_be_writable(tmp_path, data, method, monkeypatch):
+    whole = sweep(tmp_path / "out", data, method)
+    monkeypatch.setattr("ddefind._sweeps.folder._is_writable", lambda _: False)
+    assert arrays(sweep(tmp_path / "out", data, method)) == arrays(whole)
+    cut(tmp_path / "out", log_of(tmp_path / "out").stat().st_size - 10)
+    with pytest.raises(PermissionError, match="cannot be written"):
+        sweep(tmp_path / "out", data, method)
+
+
+def test_an_executor_that_is_closed(data, method):
+    with ThreadPoolExecutor(1) as pool:
+        pass
+    with pytest.raises(dd.ResultError, match="`executor` takes no tasks"):
+        dd.fit_many(start(), data, optimizer=method, executor=pool, **QUIET)
 
 
 def test_one_sweep_at_a_time(tmp_path, data, method):

@@ -179,6 +179,21 @@ def names_in_equation(model: Equation | Problem) -> list[str]:
     ]
 
 
+def names_of_parameters(model: Equation | Problem) -> set[str]:
+    """Return all names of the parameters, of an equation those without a delay that
+    nothing depends on."""
+    if isinstance(model, Problem):
+        arrays = parameter_arrays(model)
+    else:
+        known = model
+        if model.history in CHOSEN_BY_FIT:
+            known = model.with_history("constant")
+        arrays = parameter_arrays(known.blank, known.settings)
+    names = {name for array in arrays for name in (array.short, array.name)}
+    has_delay = isinstance(model, Problem) or model.needs_tau
+    return names if has_delay else names - {"tau"}
+
+
 def observed_names(model: Equation | Problem) -> tuple[str, ...] | None:
     """Return the names of the measured quantities, or None for a `Problem`, which has
     none."""

@@ -124,8 +124,9 @@ def _sweep(
     """Make the fits of all groups, and return the exit code."""
     from .._sweeps.folder import locked_folder
     from .._sweeps.manifest import NAME as MANIFEST
-    from .sweep_fits import fit_group, table_rows
+    from .sweep_fits import fit_group, more_than_chance, read_groups, table_rows
 
+    tasks = read_groups(table)
     rows: list[dict[str, Any]] = []
     is_doubtful = False
     with ExitStack() as stack:
@@ -138,11 +139,14 @@ def _sweep(
         (out / PLAN).write_text(json.dumps(plan, indent=1) + "\n")
         executor, where = stack.enter_context(_workers(workers, scheduler))
         messages.say(f"{table}, {where}.")
-        for group in table.groups:
-            batch = fit_group(table.files, group, executor, out, retry_failed, messages)
-            _print(group, batch)
-            rows += table_rows(table.files, group, batch)
+        for task in tasks:
+            batch = fit_group(task, executor, out, retry_failed, messages)
+            own = table_rows(table.files, task.group, batch)
+            rejected = sum(row.get("rejected") == "yes" for row in own)
+            _print(task.group, batch, rejected)
+            rows += own
             is_doubtful |= not all(status.ok for status in batch.statuses)
+            is_doubtful |= more_than_chance(rejected, len(own))
             if any(status.name == "pending" for status in batch.statuses):
                 messages.say("Interrupted. The same command goes on from here.")
                 return INTERRUPTED
@@ -151,9 +155,15 @@ def _sweep(
     return DOUBTFUL if is_doubtful else 0
 
 
-def _print(group: Group, batch: "FitBatch[Any]") -> None:
+def _print(group: Group, batch: "FitBatch[Any]", rejected: int) -> None:
     text = group.settings.equation or ""
-    typer.echo(f"{group.name}: {' '.join(text.split())}\n{batch}\n")
+    said = f"{group.name}: {' '.join(text.split())}\n{batch}\n"
+    if rejected:
+        said += (
+            f"In {rejected} of {len(batch)} fits the residuals reject the model (a "
+            f"right one: in at most 5%): see the column `rejected` of {TABLE}.\n"
+        )
+    typer.echo(said)
 
 
 @contextmanager

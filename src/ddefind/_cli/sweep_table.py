@@ -98,7 +98,8 @@ def read_sweep_table(path: Path) -> SweepTable:
 
 
 def _refuse(name: str, key: str, expected: str, value: Any) -> NoReturn:
-    raise OptionError(f"{name}: `{key}` must be {expected}, but it is {value!r}.")
+    came = "it is missing" if value is None else f"it is {value!r}"
+    raise OptionError(f"{name}: `{key}` must be {expected}, but {came}.")
 
 
 def _files(name: str, folder: Path, given: Any) -> tuple[str, ...]:

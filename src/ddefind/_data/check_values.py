@@ -22,10 +22,16 @@ def check_values(x: np.ndarray) -> None:
         raise DataError("`x` holds no measurement: all values are NaN.")
 
 
+def are_of_usual_size(largest: np.ndarray) -> np.ndarray:
+    """Whether a computer can calculate with the squares of values, given the largest
+    ones."""
+    return (largest <= _LARGEST) & ((largest >= 1 / _LARGEST) | (largest == 0))
+
+
 def check_sizes(x: np.ndarray) -> None:
     """Refuse values to fit whose squares are not numbers of a computer."""
     largest = float(np.nanmax(np.abs(x)))
-    if largest > _LARGEST or 0 < largest < 1 / _LARGEST:
+    if not are_of_usual_size(np.array(largest)):
         raise DataError(
             f"The largest value of `x` is {largest:.3g}: a computer cannot calculate "
             "with its square. Give `x` in other units."

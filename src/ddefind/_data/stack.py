@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final, overload
 import numpy as np
 
 from .._util.errors import DataError, did_you_mean, quoted, shown
-from .check_values import numbers
+from .check_values import are_of_usual_size, numbers
 
 if TYPE_CHECKING:
     from .data import Data
@@ -87,6 +87,12 @@ class DataStack(Sequence["Data"]):
         """The last time of each set."""
         return self.t[:, -1]
 
+    def of_unusual_size(self) -> np.ndarray:
+        """The numbers of the sets whose values may be too large or too small."""
+        with np.errstate(invalid="ignore"):
+            largest = np.nanmax(np.abs(self.x), axis=(1, 2))
+        return np.flatnonzero(~are_of_usual_size(largest))
+
     def take(self, chosen: np.ndarray) -> "DataStack":
         """The data sets with the numbers `chosen`."""
         labels = self.labels
@@ -101,6 +107,15 @@ class DataStack(Sequence["Data"]):
     def with_arrays(self, t: Any, x: Any, sd: Any, **changes: Any) -> "DataStack":
         """The same stack with other arrays."""
         return DataStack(**{**vars(self), "t": t, "x": x, "sd": sd, **changes})
+
+
+def data_set(number: int, label: str | None) -> str:
+    """How one of many data sets is called in a message.
+
+    >>> data_set(3, None), data_set(3, "A1")
+    ('Data set 3', "Data set 3 ('A1')")
+    """
+    return f"Data set {number}" + ("" if label is None else f" ({quoted(label)})")
 
 
 def stacked(
@@ -203,18 +218,28 @@ def stack_frame(
     names = [name for name in known if name not in (id, time)]
     if columns is not None:
         names = [columns] if isinstance(columns, str) else list(columns)
-    ids, first, number, counts = np.unique(
-        np.asarray(frame[id]),
-        return_index=True,
-        return_inverse=True,
-        return_counts=True,
-    )
+    if len(frame) == 0:
+        raise DataError("The frame has no rows: there are no data sets in it.")
+    lacking = np.flatnonzero(np.asarray(frame[id].isna()))
+    if len(lacking):
+        raise DataError(
+            f"Row {lacking[0]} of the frame has no value in the column {quoted(id)}, "
+            "which tells the sets apart."
+        )
+    ids, first, number, counts = _distinct(np.asarray(frame[id]))
     rank = np.argsort(np.argsort(first))
     order = np.lexsort((np.arange(len(number)), rank[number]))
     lengths = counts[np.argsort(first)]
     cuts = np.cumsum(lengths)[:-1]
-    t = numbers(time, frame[time])[order]
-    x = np.stack([numbers(name, frame[name]) for name in names], axis=1)[order]
+    t = _column(frame, time, id)
+    if not np.isfinite(t).all():
+        row = int(np.argmin(np.isfinite(t)))
+        raise DataError(
+            f"Row {row} of the frame ({quoted(str(frame[id].iloc[row]))}): its time, "
+            f"in the column {quoted(time)}, is {t[row]}."
+        )
+    t = t[order]
+    x = np.stack([_column(frame, name, id) for name in names], axis=1)[order]
     labels = tuple(map(str, ids[np.argsort(first)].tolist()))
     return _checked(
         make,
@@ -225,6 +250,34 @@ def stack_frame(
         names,
         labels,
     )
+
+
+def _distinct(ids: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The distinct values, the first row and the number of each, and which of them
+    each row has. Values of several types are compared as texts."""
+    how = dict(return_index=True, return_inverse=True, return_counts=True)
+    try:
+        return np.unique(ids, **how)  # type: ignore
+    except TypeError:
+        return np.unique(ids.astype(str), **how)  # type: ignore
+
+
+def _column(frame: Any, name: str, id: str) -> np.ndarray:
+    """A column of a frame as numbers; an error names the row that has none."""
+    try:
+        return np.array(frame[name], dtype=float)
+    except (TypeError, ValueError):
+        pass
+    for row, value in enumerate(frame[name]):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"Row {row} of the frame ({quoted(str(frame[id].iloc[row]))}): "
+                f"{shown(value)} in the column {quoted(name)} is not a number. Make it "
+                "NaN, or leave the column out by `columns=[...]`."
+            ) from None
+    return numbers(name, frame[name])
 
 
 def _filled(rows: Sequence[Any], lengths: np.ndarray, how: str) -> np.ndarray:
@@ -279,7 +332,8 @@ def _checked(make, t, x, sd, lengths, names, labels) -> DataStack:
         try:
             one = make(t[number, kept], x[number, kept], sd=own, names=names)
         except DataError as error:
-            raise DataError(f"Data set {number}: {error}") from None
+            label = None if labels is None else labels[number]
+            raise DataError(f"{data_set(number, label)}: {error}") from None
     assert one is not None
     has_names = names is not None
     return DataStack(t, x, sd, lengths, one.names, has_names, labels, make)

@@ -276,7 +276,8 @@ def fit_many(
     They run together, on all cores: gradient descent side by side in blocks that fill
     the vector units, least squares with the searches of many data sets at a time. A fit
     is a function of its data and its seed, which is `seed` plus its number, whatever
-    else is fitted; it ends where it would alone, to rounding.
+    else is fitted; it ends where it would alone, to rounding. (The intervals of `fit`
+    may find a better minimum, which it then takes: compare with `intervals=False`.)
 
     **Arguments**, where they differ from those of `fit`:
 

@@ -130,6 +130,7 @@ def batch_of_records(
     problem_of: Callable[[int], tuple[Problem, Data, Equation | None]],
     seconds: float,
     is_interrupted: bool,
+    labels: tuple[str, ...] | None,
 ) -> FitBatch[Any]:
     """The fits that are recorded, as `fit_many` returns them."""
     numbers = log.numbers()
@@ -172,6 +173,7 @@ def batch_of_records(
         seconds=seconds,
         results=result,
         notes=(*notes, *_said(reasons, count - len(numbers), is_interrupted)),
+        labels=labels,
     )
 
 

@@ -217,6 +217,7 @@ class _Finished:
             epochs=state.epoch,
             seconds=self.seconds,
             results=self.result,
+            labels=self.tasks.labels,
         )
 
     def _message(self, index: int) -> str:

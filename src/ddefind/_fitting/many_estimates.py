@@ -144,6 +144,7 @@ class ManyEstimates:
             seconds=seconds,
             results=self.__getitem__,
             notes=_notes(has_intervals),
+            labels=self.tasks.labels,
         )
 
 

@@ -121,6 +121,11 @@ def _given_once_or_for_each(
         if not len(items):
             raise ValueError(f"`{name}` is empty: there is nothing to fit.")
     own: Sequence[Mapping[str, float]]
+    if isinstance(starts, bool) or (isinstance(starts, int) and starts < 1):
+        raise ValueError(
+            "`starts` must be a number of fits from 1 on, or start values by name for "
+            f"each fit, but got {starts!r}."
+        )
     if starts is None or isinstance(starts, int):
         own, count = [{}], starts or 1
     else:

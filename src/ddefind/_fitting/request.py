@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, final, overload
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
+from .._data.check_values import check_sizes
 from .._data.data import Data
-from .._data.stack import DataStack, joined
+from .._data.stack import DataStack, data_set, joined
 from .._equation.equation import Equation
 from .._inference.bootstrap import check_level
 from .._least_squares.setup import FitSetup
@@ -19,7 +20,7 @@ from .._problem.network import Network
 from .._problem.parameters import Parameter
 from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
-from .._util.errors import did_you_mean, shown
+from .._util.errors import DataError, did_you_mean, shown
 from .._util.progress import Progress
 from .study import Study
 
@@ -81,10 +82,29 @@ class FitTasks(Sequence[FitTask]):
     def check_data(self) -> None:
         """Check that the data have as many quantities as the problems observe."""
         observed = {problem.observed for problem in distinct(self.problems)}
-        sets = self.sets[:1] if isinstance(self.sets, DataStack) else self.sets
-        for data in distinct(sets):
+        numbers: Iterable[int] = range(len(self.sets))
+        if isinstance(self.sets, DataStack):
+            numbers = sorted({0, *self.sets.of_unusual_size().tolist()})
+        for number in numbers:
             for quantities in observed:
-                check_data(data, quantities)
+                try:
+                    check_data(self.sets[number], quantities)
+                    check_sizes(self.sets[number].x)
+                except DataError as error:
+                    if len(self.sets) == 1:
+                        raise
+                    which = data_set(number, self.sets[number].label)
+                    raise DataError(f"{which}: {error}") from None
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The label of the data of each task, if all of them have one."""
+        if len(self.sets) == 1 < len(self):
+            return None
+        if isinstance(self.sets, DataStack):
+            return self.sets.labels
+        labels = [data.label for data in self.sets]
+        return None if None in labels else tuple(map(str, labels))
 
     def stack(self, numbers: np.ndarray) -> DataStack:
         """The data of the tasks with these numbers, as arrays."""

@@ -29,7 +29,13 @@ from .._util.progress import Reporter
 from .fit_records import FitChunk, NumberedTask, batch_of_records, failure, quiet
 from .method import AbstractMethod
 from .optimizers import AbstractOptimizer
-from .request import FitKeywords, FitOptions, FitTask, LeastSquaresKeywords
+from .request import (
+    FitKeywords,
+    FitOptions,
+    FitTask,
+    FitTasks,
+    LeastSquaresKeywords,
+)
 from .sweep_manifest import changed_data, manifest_of
 
 # The most fits that a worker gets at a time: fits by gradient descent run side by side
@@ -89,7 +95,7 @@ class SweepOptions:
 
 def fit_sweep(
     method: AbstractMethod,
-    tasks: Sequence[FitTask],
+    tasks: FitTasks,
     options: FitOptions,
     sweep: SweepOptions,
 ) -> FitBatch[Any]:
@@ -120,7 +126,10 @@ def fit_sweep(
         return task.problem, task.data, task.equation
 
     seconds = time.perf_counter() - began
-    return batch_of_records(log, len(tasks), parts_of, seconds, not is_finished)
+    is_interrupted = not is_finished
+    return batch_of_records(
+        log, len(tasks), parts_of, seconds, is_interrupted, tasks.labels
+    )
 
 
 def _width(method: AbstractMethod, fits: int) -> int:

@@ -13,6 +13,9 @@ from .._util.text_table import table_lines
 from .result import AbstractFit
 from .status import Status
 
+# What is printed below the table of fits that there is nothing to say of.
+_WITHOUT_LOSS = "{} without a finite loss left out of this table."
+
 Fit = TypeVar("Fit", bound=AbstractFit, covariant=True)
 
 
@@ -25,7 +28,8 @@ class FitBatch(Generic[Fit]):
     `names`: the estimates, and where the fit began and ended. Least squares ends at the
     estimates and begins in many places, so that there `first` are the user's starts.
     `epochs` are the steps of gradient descent, or the evaluations of least squares.
-    `notes` are sentences that are printed below the table."""
+    `notes` are sentences that are printed below the table, and `labels` the names of
+    the data sets, if they have any."""
 
     names: tuple[str, ...]
     best: np.ndarray
@@ -37,6 +41,7 @@ class FitBatch(Generic[Fit]):
     seconds: float
     results: Callable[[int], Fit] = field(repr=False)
     notes: tuple[str, ...] = ()
+    labels: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.best)
@@ -69,18 +74,22 @@ class FitBatch(Generic[Fit]):
             statuses=tuple(self.statuses[row] for row in rows),
             epochs=self.epochs[rows],
             results=lambda index: results(rows[index]),
+            labels=self.labels and tuple(self.labels[row] for row in rows),
         )
 
     def to_frame(self) -> Any:
-        """A pandas data frame with a row for each fit: its estimates by name, without
-        the weights of networks, its loss and how it ended."""
+        """A pandas data frame with a row for each fit: the label of its data, if they
+        have labels, its loss, how it ended, and its estimates by name, without the
+        weights of networks."""
         networks = self._networks
         columns = {
             self.names[j]: self.best[:, j]
             for j in named_indices(len(self.names), networks)
         }
         statuses = [status.name for status in self.statuses]
-        return data_frame({"loss": self.loss, "status": statuses, **columns})
+        labels = {} if self.labels is None else {"label": list(self.labels)}
+        how = {"loss": self.loss, "status": statuses}
+        return data_frame(labels | how | columns)
 
     def __iter__(self) -> Iterator[Fit]:
         return (self[index] for index in range(len(self)))
@@ -95,8 +104,11 @@ class FitBatch(Generic[Fit]):
         return next((self[index].networks for index in self._made), {})
 
     def __str__(self) -> str:
-        best = self.best[self._made]
+        usable = [i for i in self._made if np.isfinite(self.loss[i])]
+        best = self.best[usable] if usable else np.full((1, len(self.names)), np.nan)
+        left_out = len(self._made) - len(usable)
         columns = (
+            np.median(best, axis=0),
             np.mean(best, axis=0),
             np.std(best, axis=0, ddof=min(1, len(best) - 1)),
             np.min(best, axis=0),
@@ -108,14 +120,16 @@ class FitBatch(Generic[Fit]):
         ]
         networks = self._networks
         rows = [rows[j] for j in named_indices(len(rows), networks)]
-        header = ("parameter", "mean", "sd", "lowest", "highest")
+        header = ("parameter", "median", "mean", "sd", "lowest", "highest")
         counts = {s: self.statuses.count(s) for s in dict.fromkeys(self.statuses)}
+        noun = "fit" if len(self) == 1 else "fits"
         ended = ", ".join(f"{count} {s.name}" for s, count in counts.items())
         return "\n".join(
             [
-                *table_lines([header, *rows], min_widths=(9, 12, 10, 10, 10)),
+                *table_lines([header, *rows], min_widths=(9, 12, 12, 10, 10, 10)),
                 *count_weights(networks),
-                f"{len(self)} fits in {self.seconds:.2g} s: {ended}",
+                *([_WITHOUT_LOSS.format(left_out)] if left_out else []),
+                f"{len(self)} {noun} in {self.seconds:.2g} s: {ended}",
                 *self.notes,
             ]
         )

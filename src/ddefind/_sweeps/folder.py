@@ -20,10 +20,18 @@ def opened(
     folder: Path, given: Manifest, changed: Callable[[FileLog], str]
 ) -> Iterator[tuple[FileLog, Manifest]]:
     """The log of a sweep for writing, and its manifest: a new one, or that of the same
-    sweep, which goes on. `changed(log)` says which data have changed."""
+    sweep, which goes on. A finished one need not be writable. `changed(log)` says which
+    data have changed."""
+    path = folder / logs.NAME
+    if not _is_writable(folder) and (found := read_manifest(folder)) is not None:
+        given, past = _with_width_of(found, given), FileLog(path, is_read_only=True)
+        check_same(folder, found, given, changed(past))
+        if len(past.numbers()) < found.tasks:
+            _make(folder)  # which says that it cannot be written
+        yield past, found
+        return
     with locked_folder(folder):
         found = read_manifest(folder)
-        path = folder / logs.NAME
         if found is None:
             if path.exists():
                 raise ResultError(
@@ -78,11 +86,15 @@ def _make(folder: Path) -> None:
             error.errno,
             f"{wording.SWEEP_FOLDER}: {file_name(folder)} cannot be made: {reason}",
         ) from None
-    if not os.access(folder, os.W_OK | os.X_OK):
+    if not _is_writable(folder):
         raise PermissionError(
             f"{wording.SWEEP_FOLDER}: {file_name(folder)} cannot be written. Choose a "
             "folder of your own."
         )
+
+
+def _is_writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def _sync(folder: Path) -> None:

@@ -137,3 +137,9 @@ def submitted(executor: Any, function: Callable[..., Any], *arguments: Any) -> F
             "pool of Python then ends the others. Call again with a new one; "
             "`executor=4` makes four processes that are replaced when they end."
         ) from None
+    except Exception as error:
+        # Which one it is depends on the library of the executor.
+        raise ResultError(
+            f"`executor` takes no tasks: {' '.join(str(error).split())} Give one that "
+            "is open and works."
+        ) from error
