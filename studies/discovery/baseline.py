@@ -6,7 +6,10 @@ ago, from its smoothed data, are its further inputs; slopes are by its
 `SmoothedFiniteDifference`, and coefficients the medians of its ensembles. It gets help
 that `dd.discover` does not have: the true parameters inside of terms, of a series of
 thresholds the one with which it succeeds, and the true delays. With `--grid` it has to
-find the delays: those of a grid with the lowest BIC of the slopes are taken.
+find the delays: those of a grid with the lowest BIC of the slopes are taken, where the
+coefficients are those of one fit, and ensembles decide on the terms. Since
+x(t) - x(t - tau) with a short delay is the slope itself, it matters where the grid
+begins: of several beginnings, too, the one with which it succeeds is taken.
 
 Results go to `results/discovery_pysindy.jsonl`, a line for each data set, and those
 that are there are not computed again.
@@ -34,8 +37,10 @@ from .tables import LEVELS
 
 FILE = RESULTS / "discovery_pysindy.jsonl"
 THRESHOLDS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5)
-# The delays of a grid: fewer of each where pairs are tried.
-MOST_DELAYS, MOST_IN_PAIRS = 33, 12
+# The delays of a grid: fewer of each where pairs are tried; and where it may begin, in
+# sampling intervals.
+MOST_DELAYS, MOST_IN_PAIRS = 67, 20
+BEGINNINGS = (0.5, 2.0, 3.0, 5.0)
 TRUE_INNER = {"K": 1.0, "n": 9.0, "a": 1.0}
 _FUNCTIONS = {"exp": np.exp, "tanh": np.tanh, **TRUE_INNER}
 
@@ -43,8 +48,9 @@ _FUNCTIONS = {"exp": np.exp, "tanh": np.tanh, **TRUE_INNER}
 def run_baseline(
     system: System, level: float, seed: int, on_grid: bool
 ) -> dict[str, Any]:
-    """The threshold with which pysindy finds the true terms, if there is one, and the
-    delays that it has then (or with the first threshold)."""
+    """Whether pysindy finds the true terms with one of the thresholds (and, on a grid,
+    of its beginnings), that threshold, and the delays that it has then (or with the
+    first ones)."""
     own = sample(system, POINTS, level, seed)
     began = time.perf_counter()
     with warnings.catch_warnings():
@@ -52,27 +58,34 @@ def run_baseline(
         smooth = _smoothed(own)
         tried = _grid(own) if on_grid else [own.delays]
         inputs = [_Inputs(system, own, smooth, delays) for delays in tried]
-        found = {
-            threshold: min((i.fit(threshold) for i in inputs), key=lambda f: f[0])
-            for threshold in THRESHOLDS
-        }
-    right = [t for t, (*_, terms) in found.items() if same_terms(terms, system.truth)]
+        shortest = np.array([min(each.delays) for each in inputs])
+        firsts = [first * (own.t[1] - own.t[0]) for first in BEGINNINGS]
+        found = []
+        for threshold in THRESHOLDS:
+            bic = np.array([each.bic(threshold) for each in inputs])
+            longer = [shortest > 0.999 * first for first in firsts if on_grid]
+            allowed = longer or [np.ones(len(inputs), bool)]
+            for number in {int(np.argmin(np.where(a, bic, np.inf))) for a in allowed}:
+                best = inputs[number]
+                terms = best.terms_of_ensembles(threshold)
+                found.append((same_terms(terms, system.truth), threshold, best.delays))
+    success, threshold, delays = next(filter(lambda f: f[0], found), found[0])
     return {
         "system": system.name,
         "level": level,
         "seed": seed,
         "grid": on_grid,
-        "success": bool(right),
-        "threshold": right[0] if right else None,
-        "delays": list(found[(right or THRESHOLDS)[0]][1]),
+        "success": success,
+        "threshold": threshold if success else None,
+        "delays": list(delays),
         "true_delays": list(own.delays),
         "seconds": time.perf_counter() - began,
     }
 
 
 def _grid(own: Sample) -> list[tuple[float, ...]]:
-    """All delays between half a sampling interval and a third of the record, or pairs
-    of them."""
+    """Delays between half a sampling interval and a third of the record, or pairs of
+    them."""
     count = len(own.delays)
     most = MOST_DELAYS if count == 1 else MOST_IN_PAIRS
     even = np.linspace((own.t[1] - own.t[0]) / 2, own.t[-1] / 3, most)
@@ -114,38 +127,33 @@ class _Inputs:
             for tau in delays
         ]
         rows = own.t >= max(delays)
-        self.x, self.t, self.slopes = x[rows], own.t[rows], slopes[rows]
-        self.earlier = np.concatenate(earlier, axis=1)[rows]
-        self.delays, self.states = delays, system.states
+        states = np.concatenate([x, *earlier], axis=1)[rows]
+        self.slopes, self.delays, self.states = slopes[rows], delays, system.states
         self.terms = _terms(system.name, len(delays))
         names = [*system.states]
         for tau in delay_names(len(delays)):
             names += [f"{state}_at_{tau}" for state in system.states]
-        self.functions = [_function(text, names) for text in self.terms]
-        arguments = ", ".join(names)
-        self.labels = [eval(f"lambda {arguments}: {text!r}") for text in self.terms]
+        functions = [_function(text, names) for text in self.terms]
+        self.library = np.stack([f(*states.T) for f in functions], axis=1)
 
-    def fit(
-        self, threshold: float
-    ) -> tuple[float, tuple[float, ...], dict[str, list[str]]]:
-        """The BIC of the slopes, for each of them so that delays can be compared, the
-        delays, and the terms of each state."""
-        ps = _pysindy()
-        model = ps.SINDy(
-            ps.EnsembleOptimizer(ps.STLSQ(threshold=threshold), bagging=True),
-            ps.CustomLibrary(self.functions, self.labels),
-        )
-        np.random.seed(0)
-        model.fit(self.x, self.t, x_dot=self.slopes, u=self.earlier)
-        residuals = self.slopes - model.predict(self.x, u=self.earlier)
-        n, size = len(self.x), np.count_nonzero(model.coefficients())
+    def bic(self, threshold: float) -> float:
+        """The BIC of the slopes, for each of them so that delays can be compared."""
+        fitted = _pysindy().STLSQ(threshold=threshold).fit(self.library, self.slopes)
+        residuals = self.slopes - self.library @ fitted.coef_.T
+        n, size = len(self.slopes), np.count_nonzero(fitted.coef_)
         squares = np.mean(residuals**2, axis=0) / self.slopes.var(axis=0)
-        bic = float(np.sum(np.log(squares)) + size * np.log(n) / n)
-        chosen = {
+        return float(np.sum(np.log(squares)) + size * np.log(n) / n)
+
+    def terms_of_ensembles(self, threshold: float) -> dict[str, list[str]]:
+        """The terms of each state whose median coefficient is not zero."""
+        ps = _pysindy()
+        np.random.seed(0)
+        ensembles = ps.EnsembleOptimizer(ps.STLSQ(threshold=threshold), bagging=True)
+        rows = ensembles.fit(self.library, self.slopes).coef_
+        return {
             state: [text for text, c in zip(self.terms, row) if c != 0]
-            for state, row in zip(self.states, model.coefficients())
+            for state, row in zip(self.states, rows)
         }
-        return bic, self.delays, chosen
 
 
 def _function(text: str, names: list[str]) -> Any:

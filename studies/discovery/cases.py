@@ -134,5 +134,6 @@ def truth_bic(system: System, own: Sample, data: dd.Data) -> float:
             starts.append(exact.start(c, values, own.delays))
     same = [structure] * len(starts)
     theta, scores = exact.glance(same, np.array(starts), 0.3, 12)
-    first = exact.fit(structure, theta[np.argsort(scores)[:6]])
+    theta = np.concatenate([theta[np.argsort(scores)[:6]], np.array(starts)])
+    first = exact.fit(structure, theta)
     return exact.fit(structure, first.theta[None], finer=2).bic

@@ -79,17 +79,37 @@ class Search:
             ]
         )
         structures = [each.structure for each in proposals]
-        rows = list(range(len(proposals)))
-        for share, limit, kept in _LOOKS:
-            own = [structures[j] for j in rows]
-            theta[rows], score = self.exact.glance(own, theta[rows], share, limit)
-            order = _spread_over(score, [proposals[j].pattern for j in rows])
-            rows = [rows[k] for k in order[:kept]]
+        patterns = [each.pattern for each in proposals]
+        rows, theta = self._shortlist(structures, theta, patterns)
         fits = self.exact.fit_all(
             [structures[j] for j in rows], [theta[j][None] for j in rows]
         )
         self.add(fits)
         return sorted(fits, key=lambda each: each.score)
+
+    def _shortlist(
+        self,
+        structures: Sequence[Structure],
+        starts: np.ndarray,
+        patterns: Sequence[tuple[bool, ...]],
+    ) -> tuple[list[int], np.ndarray]:
+        """The numbers of the most promising starts, best first, and where short fits to
+        more and more of the record have brought all of them.
+
+        The beginning of a record may say little about a value, which then goes astray:
+        the last fits are also made from the starts themselves."""
+        theta, rows = starts.copy(), list(range(len(starts)))
+        for share, limit, kept in _LOOKS:
+            own = [structures[j] for j in rows]
+            moved, score = self.exact.glance(own, theta[rows], share, limit)
+            if share == 1.0:
+                direct, other = self.exact.glance(own, starts[rows], share, limit)
+                moved = np.where((other < score)[:, None], direct, moved)
+                score = np.minimum(other, score)
+            theta[rows] = moved
+            order = _spread_over(score, [patterns[j] for j in rows])
+            rows = [rows[k] for k in order[:kept]]
+        return rows, theta
 
     def climb(self, start: Fitted, candidates: Sequence[tuple[int, int]]) -> Fitted:
         """The structure that is reached by steps to better neighbours, until none is
@@ -180,12 +200,9 @@ class Search:
             if found is not None:
                 starts.append(self.exact.start(found, inner, delays))
         if starts:
-            theta, score = np.array(starts), np.zeros(len(starts))
-            for share, limit, kept in _LOOKS:
-                own = [fitted.structure] * len(theta)
-                theta, score = self.exact.glance(own, theta, share, limit)
-                theta = theta[np.argsort(score, kind="stable")[:kept]]
-            self.add([self.exact.fit(fitted.structure, theta[:4])])
+            same = [fitted.structure] * len(starts)
+            rows, theta = self._shortlist(same, np.array(starts), [()] * len(starts))
+            self.add([self.exact.fit(fitted.structure, theta[rows[:4]])])
         return self.visited[fitted.structure]
 
 

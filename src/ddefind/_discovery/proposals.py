@@ -1,7 +1,9 @@
 """Proposals: structures, delays and start values from the weak form.
 
 For each delay of a scan, terms are added to each equation one by one, each time the one
-that lowers the sum of squares most. The scan is linear algebra alone."""
+that lowers the sum of squares most. Then they are taken away one by one, each time the
+one that matters least: a term that was the best one alone may be of no use beside
+others. The scan is linear algebra alone."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -115,11 +117,13 @@ def _path(
     offered: np.ndarray,
     most: int,
 ) -> list[tuple[list[int], float]]:
-    """Columns in the order in which they are added to the equation of one state: the
-    chosen columns of each size, with the share of the sum of squares that is left."""
+    """The chosen columns of each size for the equation of one state, with the share of
+    the sum of squares that is left: those that are added one by one, or what remains of
+    the last of them, whichever leaves less."""
     gram, right = scan.gram.copy(), scan.right[:, state].copy()
     left, total = scan.squares[state], max(scan.squares[state], 1e-300)
-    allowed, chosen = offered & (scan.sizes > 0), []
+    allowed = offered & (scan.sizes > 0)
+    chosen: list[int] = []
     path: list[tuple[list[int], float]] = [([], 1.0)]
     for _ in range(most):
         pivots = np.diag(gram)
@@ -135,6 +139,15 @@ def _path(
         gram = gram - factor[:, None] * gram[best]
         allowed = allowed & compatible[best]
         path.append((chosen, left / total))
+    while len(chosen) > 1:
+        inverse = np.linalg.inv(scan.gram[np.ix_(chosen, chosen)])
+        values = inverse @ scan.right[chosen, state]
+        least = int(np.argmin(values**2 / np.diag(inverse)))
+        chosen = [*chosen[:least], *chosen[least + 1 :]]
+        matrix, right = scan.gram[np.ix_(chosen, chosen)], scan.right[chosen, state]
+        left = scan.squares[state] - right @ np.linalg.solve(matrix, right)
+        if left / total < path[len(chosen)][1]:
+            path[len(chosen)] = (chosen, max(float(left / total), 1e-12))
     return path
 
 

@@ -66,7 +66,7 @@ def keep_distinct(sets: Sets, fits: Fits, weights: np.ndarray, most: int) -> Fit
     finite = np.isfinite(fits.loss)
     for row in range(fits.theta.shape[1]):
         place = fits.theta[:, row]
-        kept = fits.pick(rows).theta
+        kept = fits.theta[all_sets[:, None], rows]
         is_kept = np.arange(most) < count[:, None]
         is_known = np.any(is_same_place(kept, place) & is_kept, axis=1)
         is_new = ~is_known & (count < most) & (finite[:, row] | (count == 0))
