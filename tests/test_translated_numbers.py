@@ -148,3 +148,40 @@ def test_the_numbers_of_sets_need_not_lie_together():
         *(None, sets, np.zeros(3), np.array([3, 0, 1, 0, 2, 0])[::2], Place.processor),
     )
     assert found.tolist() == [3.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 2)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_sums_that_are_carried_on(shape, reverse):
+    values = np.random.default_rng(0).normal(size=(2, *shape))
+    check(lambda x: lax.cumsum(x, 0, reverse=reverse), values)
+
+
+def test_numbers_of_two_lengths_with_the_same_value():
+    def function(p):
+        short = jnp.where(p, jnp.int32(1), jnp.int32(0))
+        long = jnp.where(p, jnp.int64(1), jnp.int64(0))
+        return short, long << 40, (70000 * long) ** 2, (70000 * short) ** 2
+
+    check(function, np.array([True, False]))
+
+
+def test_all_bits_that_many_whole_numbers_share():
+    values = np.full((2, 500), 7)
+    values[1, 3] = 5
+
+    check(lambda x: (lax.reduce_and(x, (0,)), lax.reduce_or(x, (0,))), values)
+
+
+def test_an_unexpected_program_is_left_to_xla(monkeypatch):
+    def fails(*_):
+        raise KeyError("a case that nobody has thought of")
+
+    monkeypatch.setattr(program, "translate", fails)
+    with pytest.raises(UntranslatedError, match="nobody has thought of"):
+        both(lambda x: x + 1.5, np.ones(2))
+
+
+def test_more_arrays_than_a_call_can_have():
+    with pytest.raises(UntranslatedError, match="too many arrays"):
+        both(lambda *x: sum(x), *[np.ones(2)] * 301)

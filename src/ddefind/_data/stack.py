@@ -317,6 +317,7 @@ def _checked(make, t, x, sd, lengths, names, labels) -> DataStack:
         t = np.where(exists, t, latest[:, None])
         x = np.take_along_axis(x, order[..., None], axis=1)
         sd = None if sd is None else np.take_along_axis(sd, order[..., None], axis=1)
+        shared = t
     is_good = (shared[:, 0] >= 0) & (shared[:, -1] > shared[:, 0])
     is_good = np.broadcast_to(is_good & np.isfinite(shared).all(axis=1), len(t))
     measured = np.isfinite(x)
@@ -326,7 +327,7 @@ def _checked(make, t, x, sd, lengths, names, labels) -> DataStack:
         used = np.where(measured, sd, 1.0)
         is_good = is_good & np.all((used > 0) & np.isfinite(used), axis=(1, 2))
     one = None
-    for number in (0, *np.flatnonzero(~is_good)[:1].tolist()):
+    for number in (0, *np.flatnonzero(~is_good).tolist()):
         kept = slice(lengths[number])
         own = None if sd is None else sd[number, kept]
         try:

@@ -172,7 +172,7 @@ class DescentBatch:
             whole[..., block] = part[..., :width]
         self.grids.movers[:, block] = np.atleast_2d(movers)[:, :width]
         rows = int(np.max(count))
-        self.logs.append((block, jax.tree.map(lambda a: a[:rows], log)))
+        self.logs.append((block, jax.tree.map(lambda a: a[:rows].copy(), log)))
 
     def log(self, index: int) -> tuple[np.ndarray, np.ndarray | None]:
         """The losses of one fit, a row for each epoch, and its unconstrained vectors if

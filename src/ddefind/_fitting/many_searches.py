@@ -23,7 +23,7 @@ from .._many_fits.minima import rounding
 from .._many_fits.search import Found, search
 from .._many_fits.sets import DataSets, Sets
 from .._many_fits.solver_check import needs_no_other_solver
-from .._many_fits.stack import can_search, make_sets
+from .._many_fits.stack import can_search, has_enough_data, make_sets
 from .._problem.history import Smooth
 from .._problem.parameters import parameter_vector
 from .._solve.choose_solver import AUTO
@@ -36,6 +36,9 @@ from .request import FitOptions, FitTasks, SetupOf
 # little memory, and on a GPU enough to keep its processors busy. So many threads serve
 # a GPU at the most: what is left in Python keeps more of them waiting for each other.
 _PORTION, _ON_GPU, _MOST_THREADS = 256, 12_500, 8
+# The bytes that the arrays of a portion may take, and how many normal equations there
+# are for each start at a time.
+_MOST_BYTES, _COPIES = 1e9, 12
 
 
 def search_together(
@@ -46,8 +49,10 @@ def search_together(
     first = tasks[0]
     if isinstance(first.problem.history, Smooth):
         return
+    if not can_search(setup_of(first)[0]):
+        return
     setups, kind = _kinds(tasks, setup_of, options)
-    able = np.array([can_search(setup, starts) for setup in setups])
+    able = np.array([has_enough_data(setup, starts) for setup in setups])
     able &= np.array([_like(setups[0], setup) for setup in setups])
     numbers = np.flatnonzero(able[kind])
     if len(numbers) == 0:
@@ -55,6 +60,8 @@ def search_together(
     place = place_for(len(numbers))
     on_gpu = place is Place.gpu
     size = _ON_GPU if on_gpu else min(_PORTION, -(-len(numbers) // cores()))
+    bytes_of_set = _COPIES * 8 * starts * (1 + len(setups[0].lower)) ** 2
+    size = max(min(size, int(_MOST_BYTES / bytes_of_set)), 1)
     portions = np.split(numbers, range(size, len(numbers), size))
 
     def one(portion: np.ndarray) -> Searched:

@@ -66,9 +66,8 @@ class GpuKernel:
         made in portions that the memory has room for."""
         try:
             return self._run(arrays, owners, set_of, outputs)
-        except _cupy().cuda.memory.OutOfMemoryError as error:
-            # Other programs use the GPU, too.
-            raise UntranslatedError(f"the GPU is full: {error}") from error
+        except Exception as error:  # It is full, say: other programs use it, too.
+            raise UntranslatedError(f"the GPU cannot run it: {error}") from error
 
     def _run(self, arrays, owners, set_of, outputs) -> list[np.ndarray]:
         fits = len(set_of)

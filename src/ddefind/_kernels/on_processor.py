@@ -4,8 +4,11 @@ import ctypes
 import hashlib
 import os
 import platform
+import shlex
 import shutil
+import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -18,23 +21,40 @@ import numpy as np
 from .jaxpr import UntranslatedError
 from .translate import Source
 
-_FLAGS = ("-x", "c", "-O1", "-march=native", "-shared", "-fPIC", "-w")
+# Whole numbers may overflow, and a place in memory holds numbers of both kinds.
+_FLAGS = ("-x", "c", "-O1", "-shared", "-fPIC", "-w", "-fwrapv", "-fno-strict-aliasing")
+# Not every compiler knows this one.
+_FOR_THIS_PROCESSOR = "-march=native"
 
 
 @cache
-def _compiler() -> str | None:
-    return shutil.which(os.environ.get("CC", "cc"))
+def _command() -> tuple[str, ...] | None:
+    """The compiler with its flags; None if there is none that makes programs for this
+    processor."""
+    command = shlex.split(os.environ.get("CC", "cc"))
+    if not command or shutil.which(command[0]) is None or _asks_to_install():
+        return None
+    for flags in ((*_FLAGS, _FOR_THIS_PROCESSOR), _FLAGS):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                whole = (*command, *flags)
+                _run(whole, "void program(void) {}\n", Path(folder) / "program.so")
+                return whole
+            except (OSError, subprocess.CalledProcessError):
+                continue
+    return None
 
 
-@cache
+def _asks_to_install() -> bool:
+    """Whether `cc` would only open a dialog, as on macOS without developer tools."""
+    if sys.platform != "darwin":
+        return False
+    return subprocess.run(["xcode-select", "-p"], capture_output=True).returncode != 0
+
+
 def has_compiler() -> bool:
     """Whether there is a C compiler that makes programs for this processor."""
-    source = Source("void program(void) {}\n", 0)
-    try:
-        ProcessorKernel(source)
-    except UntranslatedError:
-        return False
-    return True
+    return _command() is not None
 
 
 @final
@@ -93,34 +113,47 @@ def _whole(number: int) -> ctypes.c_longlong:
 
 
 def _compiled(text: str) -> Path:
-    """The compiled program, in the folder where JAX keeps its own ones, if it does."""
+    """The compiled program, in the folder where JAX keeps its own ones, if it does and
+    if nobody else can put programs there."""
+    command = _command()
+    if command is None:
+        raise UntranslatedError("there is no C compiler")
     kept = jax.config.jax_compilation_cache_dir  # pyright: ignore
     folder = Path(kept) if kept and "://" not in kept else _temporary_folder()
-    parts = text, str(_compiler()), " ".join(_FLAGS), _processor()
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    program = folder / f"ddefind-{digest}.so"
-    if not program.exists():
-        _compile(text, program)
+    parts = "\n".join([text, *command, _processor()])
+    name = f"ddefind-{hashlib.sha256(parts.encode()).hexdigest()}.so"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not _is_private(folder):
+            folder = _temporary_folder()
+        program = folder / name
+        if not (program.exists() and _is_private(program)):
+            _compile(command, text, program)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UntranslatedError(f"the C compiler failed: {error}") from error
     return program
 
 
-def _compile(text: str, program: Path) -> None:
+def _is_private(path: Path) -> bool:
+    """Whether a file or folder belongs to this user, and not everybody may write it."""
+    if not hasattr(os, "geteuid"):
+        return True
+    found = path.stat()
+    return found.st_uid == os.geteuid() and not found.st_mode & stat.S_IWOTH
+
+
+def _compile(command: Sequence[str], text: str, program: Path) -> None:
     """Compile a program. It gets its name when it is complete, since other processes
     may look for it at the same time."""
-    compiler = _compiler()
-    if compiler is None:
-        raise UntranslatedError("there is no C compiler")
-    try:
-        program.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=program.parent) as folder:
-            made = Path(folder) / "program.so"
-            command = [compiler, *_FLAGS, "-o", str(made), "-", "-lm"]
-            subprocess.run(
-                command, input=text.encode(), check=True, capture_output=True
-            )
-            os.replace(made, program)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise UntranslatedError(f"the C compiler failed: {error}") from error
+    with tempfile.TemporaryDirectory(dir=program.parent) as folder:
+        made = Path(folder) / "program.so"
+        _run(command, text, made)
+        os.replace(made, program)
+
+
+def _run(command: Sequence[str], text: str, made: Path) -> None:
+    whole = [*command, "-o", str(made), "-", "-lm"]
+    subprocess.run(whole, input=text.encode(), check=True, capture_output=True)
 
 
 @cache
@@ -134,10 +167,14 @@ def _temporary_folder() -> Path:
 _folders: list[Any] = []
 
 
+# What tells processors apart, in the words of x86 and of ARM.
+_TOLD = ("flags", "model name", "Features", "CPU")
+
+
 @cache
 def _processor() -> str:
     """What the compiler makes programs for: they may not run on another processor."""
     file = Path("/proc/cpuinfo")
     lines = file.read_text().splitlines() if file.exists() else []
-    told = sorted({line for line in lines if line.startswith(("flags", "model name"))})
+    told = sorted({line for line in lines if line.startswith(_TOLD)})
     return "\n".join([platform.machine(), platform.processor(), *told])

@@ -1,6 +1,8 @@
 """Programs for many fits: translated once, and run as often as they are needed."""
 
+import logging
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -9,11 +11,11 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .jaxpr import UntranslatedError, shape_of, trace
+from .jaxpr import Block, UntranslatedError, shape_of, trace
 from .on_gpu import GpuKernel
 from .on_processor import ProcessorKernel
 from .places import Place
-from .translate import OWN, SET, SHARED, translate
+from .translate import OWN, SET, SHARED, Source, translate
 from .values import kind_of
 
 _DTYPES = {
@@ -59,8 +61,12 @@ class Program:
 
 
 _KERNELS = {Place.gpu: GpuKernel, Place.processor: ProcessorKernel}
+# A kernel has three arguments for each array; of more than this, callers know no way.
+_MOST_ARRAYS = 300
 _programs: dict[Any, Program | UntranslatedError] = {}
-_lock = threading.Lock()
+# One for each program: threads that need another one do not wait.
+_locks: defaultdict[Any, threading.Lock] = defaultdict(threading.Lock)
+_log = logging.getLogger(__name__)
 
 
 def run_fits(
@@ -99,7 +105,7 @@ def run_fits(
         whole = eqx.combine(jax.tree.unflatten(structure, values), rest)
         return function(*whole)
 
-    with _lock:
+    with _locks[key]:
         if key not in _programs:
             examples = [np.zeros(s, a.dtype) for s, a in zip(shapes, leaves)]
             _programs[key] = _compiled(of_one_fit, examples, owners, place)
@@ -116,18 +122,32 @@ def _is_array(leaf: Any) -> bool:
 
 def _hashable(tree: Any) -> Any:
     leaves, structure = jax.tree.flatten(tree)
-    return tuple(leaves), structure
+    return tuple(map(type, leaves)), tuple(leaves), structure
 
 
 def _compiled(
     function: Callable, examples: Sequence[Any], owners: Sequence[str], place: Place
 ) -> Program | UntranslatedError:
+    """The program, or why there is none."""
     try:
         block, result = trace(function, *examples)
-        source = translate(block, owners)
+        if len(block.inputs) + len(block.outputs) > _MOST_ARRAYS:
+            raise UntranslatedError("too many arrays")
+        source = _translated(block, owners)
         inputs = tuple(_DTYPES[kind_of(v.aval.dtype)] for v in block.inputs)
         kernel = _KERNELS[place](source)
     except UntranslatedError as error:
+        _log.info("A program is left to XLA: %s", error)
         return error
     outputs = tuple(_Output(shape_of(v), v.aval.dtype) for v in block.outputs)
     return Program(kernel, inputs, outputs, jax.tree.structure(result))
+
+
+def _translated(block: Block, owners: Sequence[str]) -> Source:
+    """The source. What nobody has thought of must not end a fit that XLA can make."""
+    try:
+        return translate(block, owners)
+    except UntranslatedError:
+        raise
+    except Exception as error:
+        raise UntranslatedError(f"an unexpected program: {error!r}") from error

@@ -19,7 +19,8 @@ _OPERATIONS = {
     "reduce_and": "and",
     "reduce_or": "or",
 }
-_BEGIN: dict[str, Element] = {"add": 0, "mul": 1, "and": True, "or": False}
+# (All bits of -1 are set.)
+_BEGIN: dict[str, Element] = {"add": 0, "mul": 1, "and": -1, "or": 0}
 REDUCTIONS = {*_OPERATIONS, "argmax", "argmin", "dot_general", "cumsum"}
 
 
@@ -117,6 +118,7 @@ def _cumulated(writer: Writer, value: Value, kind: str, params: Any) -> Value:
     plus = _function(writer, "add", kind)
     for j in range(1, len(rows)):
         for where in np.ndindex(rows.shape[1:]):
-            rows[j][where] = plus(rows[j - 1][where], rows[j][where])
+            place, before = (j, *where), (j - 1, *where)
+            rows[place] = plus(rows[before], rows[place])
     rows = rows[::-1] if params["reverse"] else rows
     return Elements(np.moveaxis(rows, 0, params["axis"]), kind)

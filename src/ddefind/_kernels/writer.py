@@ -21,14 +21,14 @@ from .values import (
 
 @final
 class Writer:
-    """The text of a program. `known` are the expressions that have a name already, for
-    each block around the present one, and `loaded` the elements of memory that were
-    loaded and have not changed since; `used` is how much of the memory of a fit is in
-    use, and `most` the most that ever was."""
+    """The text of a program. `known` are the expressions that have a name already, with
+    their types, for each block around the present one, and `loaded` the elements of
+    memory that were loaded and have not changed since; `used` is how much of the memory
+    of a fit is in use, and `most` the most that ever was."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.known: list[dict[str, str]] = [{}]
+        self.known: list[dict[tuple[str, str], str]] = [{}]
         self.loaded: list[dict[Memory, dict[str, str]]] = [{}]
         self.used = self.most = 0
         self._names = 0
@@ -58,10 +58,10 @@ class Writer:
     def value(self, kind: str, expression: str) -> str:
         """A variable with the value of an expression that nothing can change."""
         for scope in reversed(self.known):
-            if expression in scope:
-                return scope[expression]
+            if (kind, expression) in scope:
+                return scope[kind, expression]
         name = self.fresh(kind, expression)
-        self.known[-1][expression] = name
+        self.known[-1][kind, expression] = name
         return name
 
     def fresh(self, kind: str, expression: str) -> str:

@@ -287,7 +287,8 @@ def _with_halved_steps(
             break
         halved = refine(part, record.take(left), own.theta, 2 * own.n)
         exists = np.isfinite(halved.loss[:, 0])
-        left, before[left[exists]] = left[exists], own.theta[exists]
+        left = left[exists]
+        before[left] = own.theta[exists]
         best = best.replace_sets(left, halved.sets(exists))
     return finer, best, moved
 

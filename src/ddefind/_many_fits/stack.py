@@ -17,16 +17,21 @@ from .curves import curves, rough_noises, spreads
 from .sets import DataSets, Sets
 
 
-def can_search(setup: FitSetup, starts: int) -> bool:
-    """Whether fits like this one can be searched for together: a single data set with
-    curves through all states (or a complete start, from which alone a fit begins),
-    delays that are numbers, fixed steps and plain least squares."""
+def can_search(setup: FitSetup) -> bool:
+    """Whether fits of this model can be searched for together: to a single data set,
+    with delays that are numbers, fixed steps and plain least squares."""
     model = setup.model
     is_plain = setup.joint is None and model.likelihood is None
     if not is_plain or model.is_adaptive or setup.has_networks or model.stores_rows:
         return False
     problem = model.free.problem_at(np.ones(len(setup.lower)), _problem(setup))
-    if is_general(problem.tau) or setup.has_few_values.any():
+    return not is_general(problem.tau)
+
+
+def has_enough_data(setup: FitSetup, starts: int) -> bool:
+    """Whether the data set has curves through all states, or there is a complete start,
+    from which alone a fit begins."""
+    if setup.has_few_values.any():
         return False
     is_complete = starts == 1 and bool(np.isfinite(setup.guess).all())
     return is_complete or (setup.has_curves and bool(setup.measured.all()))

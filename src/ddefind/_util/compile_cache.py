@@ -14,6 +14,8 @@ _LEAST_SECONDS = "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"
 # If the cache holds more files than this, some hundred megabytes, the older half is
 # deleted.
 _MOST_FILES = 2000
+# The names of JAX's programs and of those that a C compiler made end so.
+_PROGRAMS = ("-cache", ".so")
 
 
 def set_up_cache() -> None:
@@ -64,7 +66,7 @@ def _user_cache() -> Path:
 def _delete_old_programs(folder: Path) -> None:
     """Delete the older half of the programs if there are too many."""
     with os.scandir(folder) as entries:
-        files = [entry for entry in entries if entry.name.endswith("-cache")]
+        files = [entry for entry in entries if entry.name.endswith(_PROGRAMS)]
     if len(files) > _MOST_FILES:
         files.sort(key=lambda entry: entry.stat().st_mtime)
         for entry in files[: len(files) // 2]:

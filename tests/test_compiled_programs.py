@@ -1,0 +1,64 @@
+"""Where programs that the C compiler made are kept, and which compiler makes them."""
+
+import os
+
+import jax
+import numpy as np
+import pytest
+
+from ddefind._kernels import on_processor, program
+from ddefind._kernels.places import Place
+from support.fake_cupy import needs_compiler
+
+pytestmark = [
+    needs_compiler,
+    pytest.mark.skipif(os.name == "nt", reason="owners and modes of files"),
+]
+
+
+@pytest.fixture
+def cache(tmp_path):
+    before = jax.config.jax_compilation_cache_dir  # pyright: ignore
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    yield folder
+    jax.config.update("jax_compilation_cache_dir", before)
+
+
+def doubled(factor):
+    return program.run_fits(
+        lambda _, __, own: factor * own,
+        *(None, None, np.ones(2), np.zeros(2, int), Place.processor),
+    )
+
+
+def test_programs_are_kept(cache):
+    assert doubled(2.5).tolist() == [2.5, 2.5]
+    assert len(list(cache.glob("ddefind-*.so"))) == 1
+
+
+def test_a_folder_that_everybody_may_write_is_not_used(cache):
+    cache.chmod(0o777)
+    assert doubled(3.5).tolist() == [3.5, 3.5]
+    assert not list(cache.iterdir())
+
+
+def test_a_program_that_everybody_may_write_is_made_again(cache):
+    assert doubled(4.5).tolist() == [4.5, 4.5]
+    (file,) = cache.glob("*.so")
+    before = file.stat().st_ino
+    file.chmod(0o777)
+    assert doubled(np.float64(4.5)).tolist() == [4.5, 4.5]
+    assert file.stat().st_ino != before and not file.stat().st_mode & 0o002
+
+
+@pytest.mark.parametrize("given", ["gcc -pthread", "no-such-compiler", ""])
+def test_the_compiler_that_the_environment_names(given, monkeypatch):
+    monkeypatch.setenv("CC", given)
+    on_processor._command.cache_clear()
+    try:
+        command = on_processor._command()
+        assert (command or ())[:2] == tuple(given.split() * (given[:3] == "gcc"))
+    finally:
+        on_processor._command.cache_clear()
