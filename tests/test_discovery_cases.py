@@ -119,3 +119,13 @@ def test_the_score_of_the_search_is_that_of_the_last_fit():
     solution = dd.solve(found.fit.problem, own.t[-1])
     residuals = own.x[:, 0] - np.asarray(solution(own.t))[:, 0]
     assert abs(best - n * np.log(np.mean(residuals**2))) < 0.1
+
+
+def test_exact_data():
+    """What the solver does not resolve is no reason for further terms."""
+    model = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
+    truth = dd.solve(model.problem(r=1.4, K=2.0, tau=1.377, b=0.6), T=26)
+    t = np.linspace(0, 26, 120)
+    found = dd.discover(dd.Data(t, truth(t)), intervals=False, progress=False)
+    assert found.terms["x"] == ("x", "x * x(t - tau)")
+    assert abs(found.best.delays["tau"] - 1.377) < 1e-4

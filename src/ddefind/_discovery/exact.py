@@ -9,32 +9,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, final
 
-import jax.numpy as jnp
 import numpy as np
 
-from .._data.data import Data
 from .._data.smoothing import rough_noise, smooth, spread
-from .._data.study_data import Records, parts_of
+from .._data.study_data import parts_of
 from .._least_squares.explore import LARGEST_REDUCED_CHI_SQUARE
-from .._least_squares.make_setup import make_setup
 from .._least_squares.setup import FitSetup
-from .._least_squares.study_setup import make_study_setup
 from .._loss.path_costs import Points
-from .._problem.history import Affine, Constant, Smooth
-from .._problem.parameters import Parameter
-from .._problem.problem import Problem
-from .._solve.runge_kutta import RK4
 from .inner_parameters import InnerParameters
-from .library import Candidates, Library, Structure
+from .library import Library, Structure
 from .structure_fits import Rows, fit_rows, is_converged
 from .terms import delay_names
 
 # Slots beyond those that structures fill, in which candidates are tried.
 SPARE = 5
-# Steps of the solver in a sampling interval.
-_STEPS = 1.0
-# The number of curves of a smooth history, and its length in delays.
-_CURVES, _LENGTH = 4, 1.1
+# The solver makes a step for each sampling interval, and at least so many.
+_LEAST_STEPS = 120
+# The length of a smooth history, in delays.
+_LENGTH = 1.1
+# Residuals below this share of the spread are errors of the solver, not of a model.
+_LEAST_NOISE = 1e-4
 # The evaluations of a fit at first, and of one that comes near the best.
 _FEW, _MANY = 20, 120
 
@@ -157,12 +151,27 @@ class Exact:
 
     def parameters_of(self, structure: Structure) -> int:
         """The number of free parameters, those of the noise among them."""
-        levels = 0 if self.setup.data.sd is not None else self._levels
-        return int(np.sum(~self.is_held(structure))) + levels
+        library = self.library
+        used = library.delays_in(structure), library.parameters_in(structure)
+        key = len(structure), *used
+        if key not in self._numbers:
+            levels = 0 if self.setup.data.sd is not None else self._levels
+            self._numbers[key] = int(np.sum(~self.is_held(structure))) + levels
+        return self._numbers[key]
+
+    @cached_property
+    def _numbers(self) -> dict[Any, int]:
+        """Numbers of parameters that are known."""
+        return {}
 
     @cached_property
     def _levels(self) -> int:
         return int(np.isfinite(self.setup.data.x).any(axis=0).sum())
+
+    @cached_property
+    def count(self) -> int:
+        """The number of measured values."""
+        return int(np.isfinite(self.setup.data.x).sum())
 
     # Starts.
 
@@ -300,9 +309,9 @@ class Exact:
         n = int(counts.sum())
         if not (np.isfinite(squares).all() and np.isfinite(loss)):
             return np.inf
-        least = 1e-12 * spread(data) ** 2 * counts
         if data.sd is not None:
             return float(loss + k * np.log(n))
+        least = (_LEAST_NOISE * spread(data)) ** 2 * counts
         variance = np.maximum(squares, least)[counts > 0] / counts[counts > 0]
         return float(np.sum(counts[counts > 0] * np.log(variance)) + k * np.log(n))
 
@@ -310,7 +319,7 @@ class Exact:
         """Steps per delay (on a mesh: in the record), so that there are enough in each
         sampling interval."""
         longest = max(parts_of(self.setup.data), key=len)
-        in_record = _STEPS * max(len(longest), 60)
+        in_record = max(len(longest), _LEAST_STEPS)
         if self.setup.model.mesh is not None:
             return np.full(len(theta), int(in_record))
         share = self.setup.delay(theta) / self.setup.data.T
@@ -333,10 +342,19 @@ class Exact:
         """The same with other noise levels."""
         return replace(self, noise=noise, points=self.setup.points(noise))
 
+    @cached_property
+    def least_loss(self) -> float:
+        """The weighted sum of squares of residuals that are errors of the solver."""
+        data = self.setup.data
+        if data.sd is not None:
+            return 1e-300
+        counts = np.isfinite(data.x).sum(axis=0)
+        return float(np.sum(counts * (_LEAST_NOISE * spread(data) / self.noise) ** 2))
+
     def noise_of(self, fitted: Fitted) -> np.ndarray:
         """The noise levels that the residuals of a fit show."""
         counts = np.maximum(np.isfinite(self.setup.data.x).sum(axis=0), 1)
-        least = 1e-6 * spread(self.setup.data)
+        least = _LEAST_NOISE * spread(self.setup.data)
         return np.maximum(np.sqrt(fitted.squares / counts), least)
 
     def is_near(self, fitted: Fitted) -> bool:
@@ -347,54 +365,3 @@ class Exact:
         else:
             mean = np.mean((self.noise_of(fitted) / rough_noise(data)) ** 2)
         return bool(mean < LARGEST_REDUCED_CHI_SQUARE)
-
-
-def make_exact(
-    library: Library,
-    inner: InnerParameters,
-    data: Records,
-    history: str,
-    slots: int,
-    bounds: tuple[float, float],
-    term_charge: float,
-) -> Exact:
-    """The fits of one library to data, with delays between `bounds`."""
-    d = len(library.states)
-    zeros = np.zeros(d)
-    if history == "constant":
-        past: Any = Constant(zeros)
-    elif isinstance(data, Data):
-        # A straight line is a smooth curve that is not bent, by the same program.
-        past = Smooth(zeros, zeros, np.zeros((_CURVES, d)), data.T / 3)
-    else:
-        past = Affine(zeros, zeros)
-    rhs = Candidates(
-        library.module,
-        jnp.zeros(slots),
-        jnp.zeros((slots, len(library.terms)), int),
-        jnp.zeros((slots, d), int),
-        library.fragile,
-    )
-    problem = Problem(rhs, past, library.tau)
-    settings = {
-        f"rhs.library.{name}": Parameter(lower=lower, upper=upper)
-        for name, lower, upper in zip(inner.names, inner.lower, inner.upper)
-    }
-    names = ["tau"] if library.delays < 2 else delay_names(library.delays)
-    prefix = "" if library.delays < 2 else "tau."
-    has_fixed_delays = bounds[0] == bounds[1]
-    low, high = bounds
-    if has_fixed_delays:
-        low, high = 0.999 * low, 1.001 * high
-    settings |= {f"{prefix}{name}": Parameter(lower=low, upper=high) for name in names}
-    how = RK4(), 10, None, 0, 1
-    if isinstance(data, Data):
-        setup, _ = make_setup(problem, data, settings, *how)
-    else:
-        problems = [problem] * len(data.parts)
-        known = [{} for _ in data.parts]
-        setup, _ = make_study_setup(problems, data, settings, known, *how)
-    noise = rough_noise(data)
-    points = setup.points(noise)
-    about_data = setup, points, history, slots, noise
-    return Exact(library, inner, *about_data, has_fixed_delays, term_charge)

@@ -11,7 +11,9 @@ $\theta_s^2 / (H^{-1})_{ss}$. No slope of the data is needed. The best predictio
 then fitted."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple, final
 
 import numpy as np
 
@@ -25,15 +27,6 @@ _MOST_TRIED = 16
 _FAR = 0.3
 
 
-class Move(NamedTuple):
-    """A neighbour of a structure, the score that is predicted, and where its fit
-    begins."""
-
-    structure: Structure
-    predicted: float
-    starts: np.ndarray
-
-
 class _Quadratic(NamedTuple):
     """The sum of squares near a point, in the values with the numbers `free`."""
 
@@ -42,10 +35,76 @@ class _Quadratic(NamedTuple):
     inverse: np.ndarray  # of H
     gain: float  # how much lower the minimum is
 
+
+@final
+@dataclass(frozen=True)
+class _Point:
+    """A fit with a further term or without one: the pairs of its structure, `whole`,
+    the values there, the `places` of its coefficients among all values, and the sum of
+    squares nearby."""
+
+    whole: Structure
+    theta: np.ndarray
+    places: np.ndarray
+    quadratic: _Quadratic
+
     @property
-    def places(self) -> dict[int, int]:
-        """Where the values stand among the free ones."""
-        return {int(value): j for j, value in enumerate(self.free)}
+    def own(self) -> np.ndarray:
+        """The places of the coefficients among the free values."""
+        return np.searchsorted(self.quadratic.free, self.places)
+
+    def rises(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """How much the sum of squares rises above its minimum without the terms number
+        `first` and `second`, which may be the same."""
+        values = self.theta[self.places] + self.quadratic.step[self.own]
+        v = self.quadratic.inverse[np.ix_(self.own, self.own)]
+        a, b, c = v[first, first], v[second, second], v[first, second]
+        x, y = values[first], values[second]
+        is_one = first == second
+        determinant = np.where(is_one, 1.0, a * b - c**2)
+        both = (b * x**2 - 2 * c * x * y + a * y**2) / determinant
+        return np.where(is_one, x**2 / a, both)
+
+    def without(self, removed: Sequence[int]) -> np.ndarray:
+        """The values at the minimum without some of the coefficients."""
+        step, moved = self.quadratic.step, self.theta.copy()
+        if removed:
+            j = self.own[list(removed)]
+            values = self.theta[self.places[list(removed)]] + step[j]
+            inverse = self.quadratic.inverse
+            step = step - inverse[:, j] @ np.linalg.solve(inverse[np.ix_(j, j)], values)
+        moved[self.quadratic.free] += step
+        return moved
+
+
+@final
+@dataclass(frozen=True)
+class Move:
+    """A neighbour of a structure, and the score that is predicted."""
+
+    structure: Structure
+    predicted: float
+    exact: Exact
+    point: _Point
+    removed: tuple[int, ...]
+    is_far: bool
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where its fit begins."""
+        moved = self.point.without(self.removed)
+        tried = (moved, self.point.theta) if self.is_far else (moved,)
+        return np.array([self._rearranged(theta) for theta in tried])
+
+    def _rearranged(self, theta: np.ndarray) -> np.ndarray:
+        """The values of the point as those of the structure, whose terms keep their
+        coefficients."""
+        exact, result = self.exact, theta.copy()
+        known = dict(zip(self.point.whole, theta[self.point.places]))
+        result[exact.coefficients] = 0.0
+        own = [known[pair] for pair in self.structure]
+        result[exact.coefficients[: len(own)]] = own
+        return np.clip(result, exact.setup.lower, exact.setup.upper)
 
 
 def moves_from(
@@ -57,29 +116,25 @@ def moves_from(
     """The neighbours of a fit whose terms are `candidates`, best prediction first,
     without those whose score is predicted to be higher by more than `worst`."""
     found: dict[Structure, Move] = {}
-    held = exact.is_held(fitted.structure)
-    for quadratic, theta, added in _quadratics(exact, fitted, candidates, held):
-        for move in _moves(exact, fitted, quadratic, theta, added, worst):
+    for point in _points(exact, fitted, candidates):
+        for move in _moves(exact, fitted, point, worst):
             before = found.get(move.structure)
             if before is None or move.predicted < before.predicted:
                 found[move.structure] = move
     return sorted(found.values(), key=lambda move: move.predicted)
 
 
-def _quadratics(
-    exact: Exact,
-    fitted: Fitted,
-    candidates: Sequence[tuple[int, int]],
-    held: np.ndarray,
-) -> Iterator[tuple[_Quadratic, np.ndarray, tuple[int, int] | None]]:
-    """The sum of squares near the fit, without and with each further candidate; and the
-    values there, with the candidate in the slot behind the others."""
-    free = np.flatnonzero(~held)
+def _points(
+    exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
+) -> Iterator[_Point]:
+    """The fit, without and with each further candidate."""
+    structure, size = fitted.structure, len(fitted.structure)
+    free = np.flatnonzero(~exact.is_held(structure))
+    places = exact.coefficients[:size]
     if (own := _quadratic(fitted.gram, free)) is not None:
-        yield own, fitted.theta, None
-    if len(fitted.structure) + SPARE > exact.slots:
+        yield _Point(structure, fitted.theta, places, own)
+    if size + SPARE > exact.slots:
         return
-    slot = exact.coefficients[len(fitted.structure)]
     tried = []
     for values, pairs in _probes(exact, fitted, candidates):
         theta = fitted.theta.copy()
@@ -87,20 +142,17 @@ def _quadratics(
         tried += [(theta, some) for some in _together(exact.library, pairs)]
     if not tried:
         return
-    whole = [(*fitted.structure, *some) for _, some in tried]
+    whole = [(*structure, *some) for _, some in tried]
     linear = exact.linearised(whole, np.array([theta for theta, _ in tried]))
     for (theta, some), own in zip(tried, linear):
         if not np.isfinite(own.gram).all():
             continue
-        for j, pair in enumerate(some):
-            # The candidate takes the first spare slot.
-            order = np.arange(len(theta))
-            order[[slot, slot + j]] = order[[slot + j, slot]]
-            places = np.concatenate([[0], 1 + order])
-            gram = own.gram[np.ix_(places, places)]
-            quadratic = _quadratic(gram, np.append(free, slot))
+        for pair, slot in zip(some, exact.coefficients[size:]):
+            quadratic = _quadratic(own.gram, np.sort([*free, slot]))
             if quadratic is not None:
-                yield quadratic, theta, pair
+                yield _Point(
+                    (*structure, pair), theta, np.array([*places, slot]), quadratic
+                )
 
 
 def _together(
@@ -150,66 +202,41 @@ def _quadratic(gram: np.ndarray, free: np.ndarray) -> _Quadratic | None:
     return _Quadratic(free, step, inverse, float(max(-gradient @ step, 0.0)))
 
 
-def _moves(
-    exact: Exact,
-    fitted: Fitted,
-    quadratic: _Quadratic,
-    theta: np.ndarray,
-    added: tuple[int, int] | None,
-    worst: float,
-) -> Iterator[Move]:
-    """The moves that add the candidate, if there is one, and remove up to two terms."""
-    total = fitted.gram[0, 0]
-    whole = fitted.structure if added is None else (*fitted.structure, added)
-    n, where = int(np.isfinite(exact.setup.data.x).sum()), quadratic.places
-    for removed in _removals(len(fitted.structure), added is not None):
-        kept = [pair for s, pair in enumerate(whole) if s not in removed]
+def _moves(exact: Exact, fitted: Fitted, point: _Point, worst: float) -> Iterator[Move]:
+    """The moves to the structure of a point, less up to two terms of the fit."""
+    size, least = len(fitted.structure), exact.least_loss
+    total = max(fitted.gram[0, 0], least)
+    has_added = len(point.whole) > size
+    removals = _removals(size, has_added)
+    firsts, lasts = (np.array([r[k] for r in removals if r], int) for k in (0, -1))
+    change = np.full(len(removals), -point.quadratic.gain)
+    change[len(removals) - len(firsts) :] += point.rises(firsts, lasts)
+    # No prediction is trusted beyond a tenth of the sum of squares.
+    after = np.maximum(fitted.gram[0, 0] + change, least)
+    share = np.maximum(after / total - 1, -0.9)
+    # Where standard deviations are given, the sum of squares is a chi-square.
+    is_chi_square = exact.setup.data.sd is not None
+    n = exact.count
+    rise = total * share if is_chi_square else n * np.log1p(share)
+    # At best a move spares two terms, and all values that are no coefficients.
+    lowest = rise - fitted.parameters * np.log(n) - 2 * exact.term_charge
+    for number in np.flatnonzero(lowest <= worst):
+        removed = removals[number]
+        kept = [pair for s, pair in enumerate(point.whole) if s not in removed]
         structure = tuple(sorted(kept))
         if not exact.library.is_valid(structure):
             continue
-        step, change = quadratic.step, -quadratic.gain
-        if removed:
-            places = exact.coefficients[list(removed)]
-            j = [where[int(place)] for place in places]
-            values = theta[places] + step[j]
-            pulled = np.linalg.solve(quadratic.inverse[np.ix_(j, j)], values)
-            step = step - quadratic.inverse[:, j] @ pulled
-            change = change + float(values @ pulled)
         more = exact.parameters_of(structure) - fitted.parameters
-        # No prediction is trusted beyond a tenth of the sum of squares.
-        share = max(change / max(total, 1e-300), -0.9)
-        # Where standard deviations are given, the sum of squares is a chi-square.
-        is_chi_square = exact.setup.data.sd is not None
-        predicted = total * share if is_chi_square else n * np.log1p(share)
-        predicted += fitted.score + more * np.log(n)
-        predicted += exact.term_charge * (len(structure) - len(fitted.structure))
-        if predicted > fitted.score + worst:
-            continue
-        moved = theta.copy()
-        moved[quadratic.free] += step
-        tried = (moved, theta) if abs(change) > _FAR * total else (moved,)
-        starts = [_rearranged(exact, whole, structure, each) for each in tried]
-        yield Move(structure, float(predicted), np.array(starts))
+        larger = len(structure) - size
+        added = rise[number] + more * np.log(n) + exact.term_charge * larger
+        if added <= worst:
+            is_far = bool(abs(change[number]) > _FAR * total)
+            predicted = float(fitted.score + added)
+            yield Move(structure, predicted, exact, point, removed, is_far)
 
 
-def _removals(size: int, has_added: bool) -> Iterator[tuple[int, ...]]:
+@cache
+def _removals(size: int, has_added: bool) -> list[tuple[int, ...]]:
     """The slots that are emptied: none (after an addition), one, or two."""
-    if has_added:
-        yield ()
-    for removed in range(size):
-        yield (removed,)
-        for other in range(removed):
-            yield (other, removed)
-
-
-def _rearranged(
-    exact: Exact, before: Structure, structure: Structure, theta: np.ndarray
-) -> np.ndarray:
-    """The values of one structure as those of another: shared terms keep their
-    coefficients."""
-    known = dict(zip(before, theta[exact.coefficients]))
-    result = theta.copy()
-    result[exact.coefficients] = 0.0
-    own = [known.get(pair, 0.0) for pair in structure]
-    result[exact.coefficients[: len(own)]] = own
-    return np.clip(result, exact.setup.lower, exact.setup.upper)
+    pairs = [(other, removed) for removed in range(size) for other in range(removed)]
+    return [()] * has_added + [(removed,) for removed in range(size)] + pairs

@@ -8,7 +8,7 @@ import numpy as np
 
 from .exact import Fitted
 from .score import DELAY_CHARGE
-from .stages import ORDINARY, Question, Report, Stage, delayed_stage, ordinary_stage
+from .stages import ORDINARY, Question, Report, Stage, delayed_stages, ordinary_stage
 from .terms import delay_names, renamed, renumbered
 
 # So many models are fitted again with shorter steps.
@@ -69,13 +69,14 @@ def search_models(question: Question, delays: int, report: Report) -> Outcome:
 
     interrupted, stages = False, []
     try:
-        for stage in _stages(question, delays, remember):
-            stages.append(_finer(stage))
+        for some in _stages(question, delays, remember):
+            stages.append([_finer(each) for each in some])
     except KeyboardInterrupt:
         if not begun:
             raise
-        interrupted, stages = True, list(begun.values())
-    models = sorted(_models(stages), key=lambda each: each.score)
+        interrupted, stages = True, [[each] for each in begun.values()]
+    every = [each for some in stages for each in some if each.search.visited]
+    models = sorted(_models(every), key=lambda each: each.score)
     if not models:
         raise ValueError(
             "No candidate equation has a solution near these data: all of them grow "
@@ -85,24 +86,27 @@ def search_models(question: Question, delays: int, report: Report) -> Outcome:
     models = [_like_the_best(each, models[0].delays) for each in models]
     path = [
         (len(model.delays), len(fit.structure), model.score)
-        for stage in stages
+        for stage, *_ in stages
         for fit in stage.search.path
         for model in [_model(stage, fit)]
     ]
     return Outcome(models, path, interrupted)
 
 
-def _stages(question: Question, delays: int, report: Report) -> Iterator[Stage]:
-    stage = ordinary_stage(question, report)
-    yield stage
+def _stages(question: Question, delays: int, report: Report) -> Iterator[list[Stage]]:
+    """The stages with no delay, with one and so on, the best of each first."""
+    stages = [ordinary_stage(question, report)]
+    yield stages
     for count in range(1, delays + 1):
-        stage = delayed_stage(question, count, stage, report)
-        yield stage
+        stages = delayed_stages(question, count, stages[0], report)
+        yield stages
 
 
 def _finer(stage: Stage) -> Stage:
     """The best fits of a stage again, with steps of half the length."""
     search = stage.search
+    if not search.visited:
+        return stage
     ranked = sorted(search.visited.values(), key=lambda each: each.score)
     close = [each for each in ranked if each.score < ranked[0].score + _WORST][:_FINAL]
     structures = [each.structure for each in close]

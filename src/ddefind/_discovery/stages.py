@@ -15,9 +15,10 @@ from .._data.study_data import Records, parts_of
 from .._equation.expression import Expression
 from .._least_squares.natural_units import rate_of
 from .climb import Search
-from .exact import SPARE, Exact, Fitted, make_exact
+from .exact import SPARE, Exact, Fitted
 from .inner_parameters import inner_parameters
 from .library import Library, Structure, make_library
+from .make_exact import make_exact
 from .proposals import Proposal, propose
 from .terms import Term, delay_names, read_terms
 from .weak_form import Record
@@ -129,10 +130,11 @@ def ordinary_stage(question: Question, report: Report) -> Stage:
     return stage
 
 
-def delayed_stage(
+def delayed_stages(
     question: Question, delays: int, before: Stage, report: Report
-) -> Stage:
-    """The stage of equations with so many delays; `before` is the one with one less.
+) -> list[Stage]:
+    """The stages of equations with so many delays, one for each kind of history, the
+    best first; `before` is the best one with one delay less.
 
     The history is constant at first. Other kinds are tried in full if a short search
     with them finds something better."""
@@ -143,7 +145,7 @@ def delayed_stage(
     if delays > 1:
         kinds = list(dict.fromkeys(["constant", before.search.exact.history]))
     best = make_stage(question, delays, kinds[0], phase, report)
-    proposals = _proposals(best)
+    found, proposals = [best], _proposals(best)
     _search_delays(best, before, proposals)
     for kind in kinds[1:]:
         other = make_stage(question, delays, kind, f"{phase}, {kind} history", report)
@@ -154,7 +156,8 @@ def delayed_stage(
             _search_delays(other, before, proposals)
         if other.lowest(delays) < best.lowest(delays):
             best = other
-    return best
+        found.append(other)
+    return sorted(found, key=lambda each: each is not best)
 
 
 def make_stage(
@@ -326,4 +329,5 @@ def _reweighted(search: Search, candidates: Sequence[tuple[int, int]]) -> None:
     if np.max(np.abs(np.log(noise / exact.noise))) < 0.15:
         return
     search.exact = exact.with_noise(noise)
+    search.climbed.clear()
     search.climb(search.best, candidates)
