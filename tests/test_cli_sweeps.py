@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from ddefind._cli.status_command import _sentence
 from ddefind._sweeps.folder import locked_folder
+from ddefind._sweeps.overview import Overview
 from support.command import refused, run
 from support.sweep_kills import LONG, PATHS, wait_until
 
@@ -150,6 +152,7 @@ def test_an_interrupted_command_goes_on(home):
         (("[settings.usual]", "[settings.usual"), "lakes.toml: "),
         (("tau = [0.1", "tao = [0.1"), "no equation. Did you mean 'tau'?"),
         (("decay", "[others]\ndecay"), "is not of a sweep"),
+        (("decay", "Delayed"), "'Delayed-usual' and 'delayed-usual' would be in one"),
     ],
 )
 def test_wrong_tables(home, capsys, change, message):
@@ -157,6 +160,28 @@ def test_wrong_tables(home, capsys, change, message):
     (home / "lakes.toml").write_text(TABLE.replace(old, new, 1))
     assert message in refused(capsys, "sweep", "lakes.toml", "--out", "out")
     assert not (home / "out").exists()
+
+
+@pytest.mark.parametrize("label", ["lock", "Table.csv", "plan.json", "sweep.json"])
+def test_an_equation_named_as_a_file_of_the_sweep(home, capsys, label):
+    few = f'files = "lakes/*.csv"\nequations."{label}" = "x\' = -k * x"\n'
+    (home / "lakes.toml").write_text(few)
+    last = refused(capsys, "sweep", "lakes.toml", "--out", "out")
+    assert f"`{label.lower()}` is a file of the sweep itself. Rename the eq" in last
+
+
+def test_a_plan_outlives_a_sweep_that_is_refused(home, capsys, monkeypatch):
+    def refuse(*_):
+        assert list(json.loads(plan.read_text())) == ["decay", "delayed"]
+        raise dd.ResultError("It is of other data.")
+
+    plan = home / "out" / "plan.json"
+    plan.parent.mkdir()
+    plan.write_text('{"decay": 3}')
+    monkeypatch.setattr("ddefind._cli.sweep_fits.fit_group", refuse)
+    (home / "lakes.toml").write_text(TABLE.split("[settings")[0])
+    assert run("sweep", "lakes.toml", "--out", "out", "--workers", "1") == 2
+    assert plan.read_text() == '{"decay": 3}'
 
 
 def test_an_equation_that_cannot_be_read(home, capsys):
@@ -216,3 +241,8 @@ def test_status_of_what_is_not_done(home, capsys):
     (part,) = json.loads(capsys.readouterr().out)
     assert part["runs"] and part["done"] == 2 and part["tasks"] == 3
     assert time.time() - part["last"] < 600
+
+
+def test_a_clock_that_is_behind_that_of_the_sweep():
+    later = Overview("x' = -x", 3, 1, 0, False, {}, None, time.time() + 9)
+    assert _sentence("sets", later) == "sets: 1 of 3 fits, stopped 0:00:00 ago"

@@ -1,21 +1,20 @@
 """Discovery finds true terms and delays, claims no others, and says what it cannot
 tell. The data are by an integrator that is not the package's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from studies.discovery.__main__ import FILE, PYSINDY
 from studies.discovery.run import read
-from studies.discovery.systems import DELAYED, LACKING, ORDINARY, sample
+from studies.discovery.systems import DELAYED, LACKING, ORDINARY, sample, solution
 from studies.discovery.tables import PAGE, tables
 from studies.page_tables import read_table
 
 import ddefind as dd
-from ddefind._discovery.inner_parameters import columns_of, inner_parameters
-from ddefind._discovery.library import make_library
 from ddefind._discovery.moves import moves_from
 from ddefind._discovery.proposals import coefficients_at
 from ddefind._discovery.stages import Question, make_stage
-from ddefind._discovery.terms import read_terms
 from ddefind._discovery.weak_form import make_record
 from support.command import refused, run
 
@@ -27,52 +26,7 @@ def data_of(system, points, level, seed):
     return own, dd.Data(own.t, own.x, names=list(system.states))
 
 
-def texts(*given, states=("x",), delays=1):
-    return [term.text for term in read_terms(list(given), states, delays)]
-
-
-# Candidates
-
-
-def test_polynomials_are_all_products_of_states_and_delayed_states():
-    linear = ["1", "x", "x(t - tau)"]
-    products = ["x^2", "x * x(t - tau)", "x(t - tau)^2"]
-    assert texts("polynomial(2)") == [*linear, *products]
-    assert len(texts("polynomial(2)", states=("x", "y"))) == 15
-    assert len(texts("polynomial(3)", states=("x", "y"))) == 35
-
-
-def test_families_and_formulas_stand_for_each_delay():
-    assert texts("saturation") == [
-        "x / (h_x + x)",
-        "x(t - tau) / (h_x + x(t - tau))",
-    ]
-    both = texts("tanh(x(t - tau))", "x", delays=2)
-    assert both == ["tanh(x(t - tau_1))", "tanh(x(t - tau_2))", "x"]
-    (term,) = read_terms("x(t - tau)^n / (K^n + x(t - tau)^n)", ("x",), 1)
-    assert set(term.parameters) == {"n", "K"} and term.delays == (0,)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("sine(x)", "'sine(x)' cannot be read. There is no function 'sine'. Did you"),
-        ("x(t - 2)", "reads x(t - 2), but candidates are delayed by tau alone"),
-        ("t * x", "candidates are formulas of states"),
-        ("polynomial(9)", "the degree must be from 0 to 5"),
-        ([], "must be a text such as 'polynomial(2)'"),
-        ([3], "one item is 3"),
-        ("hil", "has no state in it. Did you mean 'hill'?"),
-        ("polynomial(-1)", "with a degree from 0 to 5"),
-        ("x, x^2", "Give several candidates as a list of texts."),
-        ("x +* 2", "between '+' and '*'.\n  x +* 2\n     ^"),
-        ("y(t - tau)", "Known names: x.\n"),
-    ],
-)
-def test_candidates_that_cannot_be_are_refused(given, said):
-    with pytest.raises((TypeError, ValueError)) as caught:
-        read_terms(given, ("x",), 1)
-    assert said in str(caught.value)
+# Input
 
 
 def test_questions_that_cannot_be_are_refused():
@@ -82,21 +36,6 @@ def test_questions_that_cannot_be_are_refused():
         dd.discover(data, ["x", "x(t - tau)"], delays=0)
     with pytest.raises(ValueError, match="cannot contain a network, as NN"):
         dd.discover(data, "x", known="x' = NN(x)")
-
-
-def test_columns_of_one_term_exclude_each_other():
-    terms = read_terms(["x", "exp(-a * x)", "x * exp(-a * x)"], ("x",), 1)
-    library = make_library(("x",), terms, 1, {})
-    inner = inner_parameters(library, np.ones((5, 1)), 1.0, {})
-    row, term, compatible = columns_of(library, inner)
-    assert np.all(compatible[0, 1:]) and not np.any(np.diag(compatible))
-    for i, j in np.argwhere(compatible[1:, 1:]) + 1:
-        # They share a, and so need the same value of it.
-        assert term[i] != term[j]
-        assert np.isclose(inner.rows[row[i], 0], inner.rows[row[j], 0])
-
-
-# Input
 
 
 @pytest.mark.parametrize(
@@ -121,6 +60,7 @@ def test_columns_of_one_term_exclude_each_other():
         ({"delays": 2, "parameters": {"tau": dd.Fixed(1)}}, "at most one delay"),
         ({"seed": -1}, "`seed` must be an integer from 0 on"),
         ({"terms": ["x", "x^2 / K"]}, "so that K has no value of its own"),
+        ({"terms": "x * where(x > K, 1, 0)"}, "does not change smoothly with K"),
     ],
 )
 def test_what_is_asked_is_checked(given, said):
@@ -138,6 +78,17 @@ def test_data_are_checked():
         (3, "`data` must be"),
         ([dd.Data(t, t)], "make experiments of them"),
         (dd.Data(t, t, names=["LYNX"]), "called like the state LYNX"),
+        (
+            [dd.Experiment(dd.Data(t[:9], t[:9]), label=label) for label in "ab"],
+            "has 18 values. `discover` needs at least 20",
+        ),
+        (
+            [
+                dd.Experiment(dd.Data(t, np.c_[t, t * own]), label=label)
+                for label, own in (("a", 1.0), ("b", np.nan))
+            ],
+            "Experiment 'b' has no value of x_1",
+        ),
     ]:
         with pytest.raises((TypeError, ValueError)) as caught:
             dd.discover(data, terms)  # type: ignore
@@ -307,6 +258,71 @@ def test_it_is_said_when_the_truth_is_not_among_the_candidates():
     assert "A delay is claimed" not in str(result)
 
 
+def test_short_experiments_are_searched_together():
+    experiments = []
+    for j in range(3):
+        t, x = solution(LOGISTIC, 60, (1.1,), np.array([0.4 + 0.5 * j]))
+        noise = 0.02 * np.random.default_rng(j).normal(size=x.shape)
+        data = dd.Data(t[::4] + 2.0, (x + noise)[::4], names=["x"])
+        experiments.append(dd.Experiment(data, label=str(j)))
+    terms = ["x", "x^2", "x * x(t - tau)"]
+    result = dd.discover(experiments, terms, intervals=False, progress=False)
+    assert result.terms == {"x": ("x", "x * x(t - tau)")}
+    again = dd.fit(
+        result.equation, result.data, parameters=result.parameters, intervals=False
+    )
+    assert result.fit is not None
+    assert np.isclose(again.values["tau"], result.fit.values["tau"], rtol=1e-4)
+    assert again.names == result.fit.names
+
+
+@pytest.fixture(scope="module")
+def ordinary():
+    """A record of an ordinary equation that begins later than at 0."""
+    own = sample(ORDINARY[0], 60, 0.03, 0)
+    return dd.Data(own.t + 5.0, own.x, names=["x"])
+
+
+def test_without_delays_no_delayed_term_is_a_candidate(ordinary):
+    seen = []
+    result = dd.discover(ordinary, delays=0, intervals=False, progress=seen.append)
+    assert list(result.inclusion["x"]) == ["1", "x", "x^2"]
+    assert all(np.isnan(now.tau) for now in seen if "structures" in now.phase)
+    again = dd.fit(
+        result.equation, result.data, parameters=result.parameters, intervals=False
+    )
+    assert result.fit is not None and again.values == pytest.approx(result.fit.values)
+
+
+def test_an_interrupted_last_fit_is_no_finished_search(ordinary):
+    def interrupt(now):
+        if "structures" not in now.phase:
+            raise KeyboardInterrupt
+
+    result = dd.discover(ordinary, delays=0, progress=interrupt)
+    assert result.interrupted and result.sentences[0].startswith("Interrupted")
+
+
+def test_a_delay_that_was_given_is_not_claimed(ordinary):
+    given = {"tau": dd.Fixed(1.0)}
+    result = dd.discover(ordinary, parameters=given, intervals=False, progress=False)
+    assert result.sentences[0].startswith("The delay of 1 that was given does not help")
+
+
+def test_what_is_said_of_delays_is_that_of_the_last_fit(found):
+    _, result, _ = found
+    searched = {"tau": 1.1 * result.best.delays["tau"]}
+    models = (replace(result.best, delays=searched), *result.models[1:])
+    moved = replace(result, models=models)
+    (said,) = [each for each in moved.sentences if "elsewhere than the search" in each]
+    assert f"tau = {result.fit.values['tau']:.4g} instead of" in said
+    assert "elsewhere" not in str(result)
+    bounds = (0.1, result.fit.values["tau"])
+    assert "is the longest" in replace(moved, delay_bounds=bounds).sentences[0]
+    untested = replace(result, fit=None)
+    assert untested.sentences[0].startswith("The residuals were not tested")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("system", DELAYED, ids=lambda each: each.name)
 def test_the_systems_of_the_study_are_found(system):
@@ -345,6 +361,21 @@ def test_the_folder_of_the_command_goes_on_as_a_fit(tmp_path, capsys):
     assert run("fit", "--config", out / "fit.toml", "--out", tmp_path / "again") == 0
     again = dd.load(tmp_path / "again" / "result.json")
     assert np.isclose(before.values["tau"], again.values["tau"], rtol=1e-4)
+
+
+def test_the_folder_of_a_study_goes_on_from_the_same_times(tmp_path, ordinary):
+    rows = list(zip(ordinary.t.tolist(), ordinary.x[:, 0].tolist()))
+    for name, own in (("a", rows), ("b", rows[20:])):
+        lines = "".join(f"{t},{x}\n" for t, x in own)
+        (tmp_path / f"{name}.csv").write_text(f"t,x\n{lines}")
+    files, out = (tmp_path / "a.csv", tmp_path / "b.csv"), tmp_path / "found"
+    run("discover", *files, "--delays", 0, "--out", out, "--quiet")
+    run("fit", "--config", out / "fit.toml", "--out", tmp_path / "again", "--quiet")
+    before, again = (
+        dd.load(each / "result.json") for each in (out, tmp_path / "again")
+    )
+    assert again.values == pytest.approx(before.values, rel=1e-4)
+    assert "starts = 6" in (out / "fit.toml").read_text()
 
 
 def test_the_page_shows_what_the_study_found():

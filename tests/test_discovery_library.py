@@ -1,16 +1,22 @@
 """Candidate terms, their parameters and their texts."""
 
+from itertools import permutations
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._discovery.inner_parameters import inner_parameters
+from ddefind._discovery.inner_parameters import columns_of, inner_parameters
 from ddefind._discovery.library import Candidates, make_library, read_known
-from ddefind._discovery.parameter_sizes import term_powers
+from ddefind._discovery.parameter_sizes import powers_as_factors, term_powers
 from ddefind._discovery.terms import delay_names, read_terms, renumbered
 
 X = ("x", "y")
+
+
+def texts(*given, states=("x",), delays=1):
+    return [term.text for term in read_terms(list(given), states, delays)]
 
 
 def library_of(*terms, known=None, delays=1):
@@ -26,6 +32,47 @@ def rhs_of(library, structure, coefficients):
     return Candidates(
         library.module, values, jnp.array(chosen), jnp.array(target), library.fragile
     )
+
+
+def test_polynomials_are_all_products_of_states_and_delayed_states():
+    linear = ["1", "x", "x(t - tau)"]
+    products = ["x^2", "x * x(t - tau)", "x(t - tau)^2"]
+    assert texts("polynomial(2)") == [*linear, *products]
+    assert len(texts("polynomial(2)", states=("x", "y"))) == 15
+    assert len(texts("polynomial(3)", states=("x", "y"))) == 35
+
+
+def test_families_and_formulas_stand_for_each_delay():
+    assert texts("saturation") == [
+        "x / (h_x + x)",
+        "x(t - tau) / (h_x + x(t - tau))",
+    ]
+    both = texts("tanh(x(t - tau))", "x", delays=2)
+    assert both == ["tanh(x(t - tau_1))", "tanh(x(t - tau_2))", "x"]
+    (term,) = read_terms("x(t - tau)^n / (K^n + x(t - tau)^n)", ("x",), 1)
+    assert set(term.parameters) == {"n", "K"} and term.delays == (0,)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("sine(x)", "'sine(x)' cannot be read. There is no function 'sine'. Did you"),
+        ("x(t - 2)", "reads x(t - 2), but candidates are delayed by tau alone"),
+        ("t * x", "candidates are formulas of states"),
+        ("polynomial(9)", "the degree must be from 0 to 5"),
+        ([], "must be a text such as 'polynomial(2)'"),
+        ([3], "one item is 3"),
+        ("hil", "has no state in it. Did you mean 'hill'?"),
+        ("polynomial(-1)", "with a degree from 0 to 5"),
+        ("x, x^2", "Give several candidates as a list of texts."),
+        ("x +* 2", "between '+' and '*'.\n  x +* 2\n     ^"),
+        ("y(t - tau)", "Known names: x.\n"),
+    ],
+)
+def test_candidates_that_cannot_be_are_refused(given, said):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        read_terms(given, ("x",), 1)
+    assert said in str(caught.value)
 
 
 def test_the_text_of_a_structure_says_what_its_program_computes():
@@ -53,7 +100,7 @@ def test_terms_without_a_value_do_not_disturb_others():
     """Neither the values nor the derivatives, even where a term is infinite."""
     import jax
 
-    library = library_of("x", "log(x)", "exp(x^3)", "x^n / (K^n + x^n)")
+    library = library_of("tanh(x) * 0 + x", "log(x)", "exp(x^3)", "x^n / (K^n + x^n)")
     assert library.fragile == (1, 2, 3)
     rhs = rhs_of(library, ((0, 0),), np.array([2.0]))
     for x in (-1.0, 0.0, 1e3):
@@ -68,6 +115,27 @@ def test_terms_without_a_value_do_not_disturb_others():
 def test_multiples_of_other_terms_are_left_out():
     terms = read_terms(["polynomial(2)", "x * x", "x(t - tau) * x", "3 * x"], ("x",), 1)
     assert len(terms) == 6
+
+
+def test_terms_that_differ_for_some_states_alone_are_kept():
+    others = ["abs(x)", "x * abs(x)", "max(x, 0)", "min(x, 2)", "min(x, 2000)"]
+    others += ["where(x < 2, x, 0)", "max(x - 1000000000, 0)", "max(x - 2000000000, 0)"]
+    others += ["log(x)", "sqrt(x(t - tau) - 2)", "exp(x)", "exp(2 * x)"]
+    again = ["sqrt(x * x)", "3 * log(x)", "exp(x) * exp(x)", "max(x - 1e9,0)"]
+    terms = read_terms(["polynomial(2)", *others, *again], ("x",), 1)
+    assert [term.text for term in terms[6:]] == others
+
+
+def test_columns_of_one_term_exclude_each_other():
+    terms = read_terms(["x", "exp(-a * x)", "x * exp(-a * x)"], ("x",), 1)
+    library = make_library(("x",), terms, 1, {})
+    inner = inner_parameters(library, np.ones((5, 1)), 1.0, {})
+    row, term, compatible = columns_of(library, inner)
+    assert np.all(compatible[0, 1:]) and not np.any(np.diag(compatible))
+    for i, j in np.argwhere(compatible[1:, 1:]) + 1:
+        # They share a, and so need the same value of it.
+        assert term[i] != term[j]
+        assert np.isclose(inner.rows[row[i], 0], inner.rows[row[j], 0])
 
 
 def test_coefficients_have_names_of_their_own():
@@ -87,7 +155,7 @@ def test_delays_stand_in_delayed_states_alone(term):
 def test_terms_change_with_the_numbers_of_their_delays():
     terms = read_terms(["polynomial(2)", "tanh(y(t - tau))"], X, 2)
     texts = [term.text for term in terms]
-    becomes = renumbered(terms, X, (1, 0))
+    becomes = renumbered(terms, (1, 0))
     swapped = {texts[j]: texts[k] for j, k in enumerate(becomes)}
     assert swapped["x(t - tau_1)"] == "x(t - tau_2)"
     assert swapped["tanh(y(t - tau_2))"] == "tanh(y(t - tau_1))"
@@ -96,7 +164,34 @@ def test_terms_change_with_the_numbers_of_their_delays():
     assert [becomes[j] for j in becomes] == list(range(len(terms)))
 
 
+def test_terms_without_a_value_change_with_their_delays():
+    given = ["polynomial(3)", "x * sqrt(x(t - tau) - 1e9)", "max(y(t - tau) - 1e9, 0)"]
+    given += ["sqrt(x(t - tau) - 1e9) * x"]
+    terms = read_terms([*given, "hill", "x * log(-x(t - tau)^2)"], X, 3)
+    for rank in permutations(range(3)):
+        becomes = renumbered(terms, rank)
+        assert sorted(becomes) == list(range(len(terms)))
+        for term, j in zip(terms, becomes):
+            assert set(terms[j].delays) == {rank[own] for own in term.delays}
+
+
 # Sizes of parameters
+
+
+@pytest.mark.parametrize(
+    ("term", "powers"),
+    [
+        ("z * x", {"z": 1}),
+        ("x^2 / K", {"K": -1}),
+        ("x * where(x(t - tau) > K, 1, 0) * c", {"K": 0, "c": 1}),
+        ("max(x - 9, K)", {}),
+        ("V * x / (h + x)", {"V": 1}),
+        ("x^n * exp(-a * y)", {}),
+    ],
+)
+def test_factors_and_switches_are_told_from_other_parameters(term, powers):
+    (read,) = read_terms(term, X, 1)
+    assert powers_as_factors(read, X, delay_names(1)) == powers
 
 
 @pytest.mark.parametrize(

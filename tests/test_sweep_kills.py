@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
 import pytest
 
 import ddefind as dd
+from ddefind._sweeps.local_processes import LocalProcesses
 from support.options import QUIET
 from support.sweep_fits import Written, arrays, made, sets, start
 from support.sweep_kills import (
@@ -115,6 +117,16 @@ def test_a_full_disk(tmp_path):
     assert f"The {kept} fits that were recorded are kept." in sentence
     assert "it goes on from there" in sentence
     finished(out, journal, 40, seconds=0.0)
+
+
+def test_a_process_that_would_begin_while_all_end():
+    """Ctrl-C came when the thread had its task, but no process yet."""
+    processes = LocalProcesses(1)
+    processes.is_closed = True
+    with pytest.raises(BrokenProcessPool):
+        processes.submit(os.getpid).result(timeout=LONG)
+    assert not processes.pools
+    processes.end()
 
 
 # Executors of others

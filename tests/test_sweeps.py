@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from ddefind._data.stack import DataStack
+from ddefind._fitting.sweep import _width
 from ddefind._sweeps.digest import NoDigest, digest
 from ddefind._sweeps.lock import is_locked
+from ddefind._sweeps.logs import FileLog, whole_records
+from ddefind._sweeps.records import body_of, record_of
 from support.options import QUIET
 from support.results import as_estimate
 from support.sweep_fits import FIELDS, Written, arrays, made, sets, start
@@ -176,6 +180,30 @@ def test_an_altered_record_is_refused(tmp_path, data, method):
     assert len(sweep(tmp_path, data, method)) == COUNT
 
 
+def test_a_record_that_is_being_written_is_none_yet(tmp_path, monkeypatch):
+    """Nor is a line that was half there, and of which more has come meanwhile."""
+    log = FileLog(tmp_path / "fits.jsonl")
+    log.append({n: body_of({"number": n, "status": "error"}) for n in range(3)}, set())
+    log.close()
+    content = log.path.read_bytes()
+    log.path.write_bytes(content[:-9])
+
+    def meanwhile(line):
+        if not line.endswith(b"\n"):
+            log.path.write_bytes(content + content[:9])
+        return record_of(line)
+
+    monkeypatch.setattr("ddefind._sweeps.logs.record_of", meanwhile)
+    assert len(FileLog(log.path, is_read_only=True)) == 2
+    assert [each["number"] for each, *_ in whole_records(log.path)] == [0, 1, 2]
+
+
+def test_a_sweep_without_a_record_yet_is_told_from_another(tmp_path, data, method):
+    sweep(tmp_path, data, method)
+    log_of(tmp_path).unlink()
+    assert "is of other data." in refusal(tmp_path, data[::-1], method)
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": "ddefind sweep"}'])
 def test_a_damaged_folder_is_refused(tmp_path, data, method, content):
     (tmp_path / "sweep.json").write_text(content)
@@ -248,6 +276,28 @@ def test_fits_that_end_with_an_error(tmp_path, data, method, undisturbed):
     assert not made(method.journal)
     sweep(out, bad, method, retry_failed=True)
     assert sorted(each.seed for each in made(method.journal)) == [3, 11]
+
+
+def test_arrays_make_no_data_sets_to_be_counted(tmp_path, data, monkeypatch):
+    """Each data set of a stack is made for its digest, and for its fit."""
+    made_sets = []
+    stack = dd.Data.stack(data)
+    plain = dd.fit_many(start(), stack, optimizer=dd.LeastSquares(starts=1), **QUIET)
+    monkeypatch.setattr("ddefind._data.stack.DataStack.__getitem__", counted(made_sets))
+    found = sweep(tmp_path, stack, dd.LeastSquares(starts=1))
+    assert arrays(found) == arrays(plain)
+    assert len(made_sets) < 2.5 * COUNT
+
+
+def counted(numbers, get=DataStack.__getitem__):
+    """What gets a data set of a stack, with a note of its number."""
+    return lambda stack, index: numbers.append(index) or get(stack, index)
+
+
+def test_only_gradient_descent_fills_an_accelerator(monkeypatch):
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    assert _width(dd.LeastSquares(), 10**6) == 8
+    assert _width(dd.Adam(), 10**6) == 4096
 
 
 def test_an_error_of_all_fits_is_that_of_the_call(tmp_path, data, method):

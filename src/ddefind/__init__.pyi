@@ -15,7 +15,8 @@ from ._data.read_csv import read_csv as read_csv
 from ._data.spline import Spline as Spline, spline as spline
 from ._data.stack import DataStack as DataStack
 from ._discovery.discover import discover as discover
-from ._discovery.discovery import Discovery as Discovery, FoundModel as FoundModel
+from ._discovery.discovery import Discovery as Discovery
+from ._discovery.found_model import FoundModel as FoundModel
 from ._equation.equation import Equation as Equation, equation as equation
 from ._equation.tokens import EquationError as EquationError
 from ._fitting.continue_from import continue_from as continue_from

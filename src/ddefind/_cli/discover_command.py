@@ -3,7 +3,7 @@
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -26,6 +26,7 @@ from .startup import INTERRUPTED, quick_start
 
 if TYPE_CHECKING:
     from .._discovery.discovery import Discovery
+    from .._fitting.experiment import Experiment
 
 DISCOVER_EXAMPLES = f"""\
 \b
@@ -160,7 +161,7 @@ def _discover(
             typer.echo(str(found))
     finally:
         if out is not None:
-            names = _write(out, found, settings, formats)
+            names = _write(out, found, given.data, settings, formats)
             messages.say(f"Written to {out}: {', '.join(names)}")
     if found.interrupted:
         return INTERRUPTED
@@ -169,17 +170,21 @@ def _discover(
 
 
 def _write(
-    out: Path, found: "Discovery", settings: FitSettings, formats: Sequence[str]
+    out: Path,
+    found: "Discovery",
+    given: Any,
+    settings: FitSettings,
+    formats: Sequence[str],
 ) -> list[str]:
     """Write the folder of the fit, if there is one, and what the search found."""
     from .._figures.panels import close_figure
     from .._util.json_numbers import nonfinite_as_none
     from .._util.text_files import write_whole
-    from .output_folder import read_inputs, write_folder
+    from .output_folder import write_folder
 
     names: Sequence[str] = ()
     if (fit := found.fit) is not None:
-        inputs = read_inputs(_settings_of_fit(found, settings))
+        inputs = _inputs_of_fit(found, given, _settings_of_fit(found, settings))
         names, _ = write_folder(out, fit, fit.file_content(), inputs, formats)
     else:
         out.mkdir(parents=True, exist_ok=True)
@@ -195,6 +200,46 @@ def _write(
     for name, content in files.items():
         write_whole(out / name, content)
     return [*names, *files]
+
+
+def _inputs_of_fit(
+    found: "Discovery", given: Any, settings: FitSettings
+) -> tuple[FitSettings, dict[str, bytes]]:
+    """The files that the last fit needs, by their paths within the folder, and the
+    settings with these paths.
+
+    In a study one time becomes time 0 in all experiments. So experiments that begin
+    later than at 0, each of which was searched from its own first time, are written
+    anew, to one file."""
+    from dataclasses import replace
+
+    from .output_folder import INPUT, csv_text, read_inputs
+
+    if not isinstance(found.data, tuple) or all(e.data.t[0] == 0 for e in given):
+        return read_inputs(settings)
+    group, place = settings.group or opt.EXPERIMENT, f"{INPUT}/searched.csv"
+    settings = replace(
+        settings,
+        data=place,
+        group=group,
+        time="t",
+        columns=list(found.data[0].data.names),
+        where={},
+        sheet=None,
+        time_zero=0.0,
+    )
+    rows = [row for each in found.data for row in _rows(each, group)]
+    return settings, {place: csv_text(rows).encode()}
+
+
+def _rows(experiment: "Experiment", group: str) -> Iterator[dict[str, Any]]:
+    """The measurements of an experiment, by the names of their columns."""
+    data = experiment.data
+    for j, t in enumerate(data.t.tolist()):
+        row = {group: experiment.label, "t": t, **dict(zip(data.names, data.x[j]))}
+        if data.sd is not None:
+            row |= {f"{name}_sd": sd for name, sd in zip(data.names, data.sd[j])}
+        yield row
 
 
 def _settings_of_fit(found: "Discovery", settings: FitSettings) -> FitSettings:
@@ -218,13 +263,14 @@ def _settings_of_fit(found: "Discovery", settings: FitSettings) -> FitSettings:
         if isinstance(each, Parameter) and (each.lower, each.upper) != (None, None)
     }
     shifted = settings.time_zero
-    if not settings.is_study and fit.data.origin != 0.0:
-        shifted = number_or_text(str(fit.data.origin))
+    if not isinstance(found.data, tuple) and found.data.origin != 0.0:
+        shifted = number_or_text(str(found.data.origin))
     return replace(
         settings,
         equation=text,
         history=None if history == "constant" else history,
         time_zero=shifted,
+        starts=fit.starts,
         start={
             name: float(fit.values[name]) for name in sorted(named) if "[" not in name
         },

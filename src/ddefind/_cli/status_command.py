@@ -43,7 +43,7 @@ def status(folder: Folder, as_json: opt.Json = False) -> None:
 def _overviews(folder: Path) -> "dict[str, Overview]":
     """How far each part of a sweep is, by name."""
     from .._sweeps.overview import Overview, overview
-    from .sweep_command import PLAN
+    from .sweep_table import PLAN
 
     whole = overview(folder) if folder.is_dir() else None
     if whole is not None:
@@ -79,7 +79,7 @@ def _sentence(name: str, part: "Overview") -> str:
         return text + (", at work" if left is None else f", about {_time(left)} left")
     if part.last is None:
         return f"{text}, not begun"
-    return f"{text}, stopped {_time(time.time() - part.last)} ago"
+    return f"{text}, stopped {_time(max(0.0, time.time() - part.last))} ago"
 
 
 def _time(seconds: float) -> str:

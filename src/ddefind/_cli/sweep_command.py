@@ -12,7 +12,7 @@ from . import options as opt
 from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages
 from .parse_options import OptionError, parse_whole
 from .startup import INTERRUPTED, quick_start
-from .sweep_table import Group, SweepTable, read_sweep_table
+from .sweep_table import PLAN, TABLE, Group, SweepTable, read_sweep_table
 
 if TYPE_CHECKING:
     from .._results.batch import FitBatch
@@ -43,9 +43,6 @@ goes on where the sweep stopped.
 
 {EXIT_CODES}
 """
-
-# The table of all fits, and what is to be made, in the folder of a sweep.
-TABLE, PLAN = "table.csv", "plan.json"
 
 Table = Annotated[
     Path,
@@ -135,9 +132,8 @@ def _sweep(
             raise OptionError(
                 f"`--out`: {out} holds fits of `dd.fit_many`. Choose another folder."
             )
-        plan = {group.name: len(table.files) for group in table.groups}
-        (out / PLAN).write_text(json.dumps(plan, indent=1) + "\n")
         executor, where = stack.enter_context(_workers(workers, scheduler))
+        stack.enter_context(_planned(out / PLAN, table))
         messages.say(f"{table}, {where}.")
         for task in tasks:
             batch = fit_group(task, executor, out, retry_failed, messages)
@@ -153,6 +149,23 @@ def _sweep(
         _write_table(out / TABLE, rows)
         messages.say(f"Written to {out}: {TABLE}")
     return DOUBTFUL if is_doubtful else 0
+
+
+@contextmanager
+def _planned(path: Path, table: SweepTable) -> Iterator[None]:
+    """The plan of a sweep, by which `ddefind status` knows its parts. If the sweep is
+    refused, the folder keeps the plan that it had."""
+    from .._util.text_files import write_whole
+
+    before = path.read_bytes() if path.exists() else None
+    plan = {group.name: len(table.files) for group in table.groups}
+    write_whole(path, json.dumps(plan, indent=1) + "\n")
+    try:
+        yield
+    except ValueError:
+        if before is not None:
+            write_whole(path, before)
+        raise
 
 
 def _print(group: Group, batch: "FitBatch[Any]", rejected: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn, final
 
+from .._sweeps import lock, manifest
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .equation_file import is_equation_file
@@ -24,6 +25,10 @@ _OF_STUDIES = (
 # Histories that follow from the data of one fit.
 _FROM_DATA = ("auto", "data")
 _NAME = re.compile(r"[\w-][\w.-]*")
+# The table of all fits, and what is to be made, in the folder of a sweep.
+TABLE, PLAN = "table.csv", "plan.json"
+# Names of files there, which a folder of fits cannot have.
+_TAKEN = (TABLE, PLAN, lock.NAME, manifest.NAME)
 # The name of the only settings.
 USUAL = "usual"
 
@@ -90,11 +95,28 @@ def read_sweep_table(path: Path) -> SweepTable:
             except OptionError as error:
                 raise OptionError(f"{name}, settings {kind!r}: {error}") from None
             groups.append(Group(whole, label, kind, made))
-    if len({group.name for group in groups}) < len(groups):
-        raise OptionError(
-            f"{name}: two groups of fits have the same name. Rename an equation."
-        )
+    _check_folders(name, [group.name for group in groups])
     return SweepTable(files, tuple(groups))
+
+
+def _check_folders(name: str, folders: list[str]) -> None:
+    """Refuse folders of fits that are in each other's way, or in that of a file. Some
+    systems do not tell small letters from capital ones."""
+    known: dict[str, str] = {}
+    for folder in folders:
+        same = folder.casefold()
+        if same in _TAKEN:
+            raise OptionError(
+                f"{name}: the equation {folder!r} would get a folder of this name, but "
+                f"`{same}` is a file of the sweep itself. Rename the equation."
+            )
+        if same in known:
+            raise OptionError(
+                f"{name}: the fits {known[same]!r} and {folder!r} would be in one "
+                "folder where small and capital letters are the same. Rename an "
+                "equation."
+            )
+        known[same] = folder
 
 
 def _refuse(name: str, key: str, expected: str, value: Any) -> NoReturn:

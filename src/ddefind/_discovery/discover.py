@@ -11,12 +11,14 @@ from .._fitting.experiment import Experiment
 from .._fitting.request import check_seed
 from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
+from .._results.status import Status
 from .._util.progress import Progress, Reporter
-from .discovery import Discovery, FoundModel
-from .last_fit import found_equation, last_fit, last_settings
+from .discovery import Discovery
+from .found_model import FoundModel
+from .last_fit import found_equation, last_fit, last_settings, searched_data
 from .read_question import read_number_of_delays, read_question
 from .search import Model, Outcome, search_models
-from .stages import ORDINARY, Stage
+from .stages import ORDINARY, Question, Stage
 from .terms import renamed
 
 # Models with less weight than this are not listed, but they count.
@@ -64,8 +66,9 @@ def discover(
     - `seed`: of the random starts of the last fit. All else has nothing random.
     - `progress`: as for `dd.fit`.
 
-    Interrupted by Ctrl-C, it returns the best so far, without a fit. (Before there is
-    any, the interruption goes on.)
+    Interrupted by Ctrl-C, it returns the best so far: without a fit during the search,
+    and with what there is of the fit after it. (Before there is any model, the
+    interruption goes on.)
 
     >>> import numpy as np
     >>> import ddefind as dd
@@ -85,8 +88,9 @@ def discover(
 
         def report(phase: str, stage: Stage) -> None:
             search, number = stage.search, _PHASES.index(phase.split(",")[0])
-            best = search.best
-            tau = float(np.max(best.theta[search.exact.delays]))
+            best, exact = search.best, search.exact
+            read = list(exact.library.delays_in(best.structure))
+            tau = max(best.theta[exact.delays][read].tolist(), default=np.nan)
             label = f"{phase}: {len(search.visited)} structures"
             reporter.show(label, number, 0, float(best.gram[0, 0]), tau)
 
@@ -96,17 +100,28 @@ def discover(
     if not outcome.interrupted:
         try:
             estimate = last_fit(best, settings, intervals, seed, progress)
+            is_cut_short = _is_cut_short(estimate, intervals)
         except KeyboardInterrupt:
-            outcome = outcome._replace(interrupted=True)
+            is_cut_short = True
+        outcome = outcome._replace(interrupted=is_cut_short)
     seconds = time.perf_counter() - began
-    return _discovery(outcome, settings, estimate, question.term_charge, seconds)
+    return _discovery(question, most, outcome, settings, estimate, seconds)
+
+
+def _is_cut_short(estimate: Estimate | None, intervals: bool) -> bool:
+    """Whether the last fit was interrupted, or its intervals, which it then lacks."""
+    if estimate is None:
+        return False
+    lacks_intervals = intervals and estimate.assessment is None
+    return lacks_intervals or estimate.status is Status.interrupted
 
 
 def _discovery(
+    question: Question,
+    delays: int,
     outcome: Outcome,
     settings: Mapping[str, Parameter | Fixed],
     estimate: Estimate | None,
-    term_charge: float,
     seconds: float,
 ) -> Discovery:
     scores = np.array([each.score for each in outcome.models])
@@ -121,12 +136,14 @@ def _discovery(
     return Discovery(
         equation=found_equation(outcome.models[0]),
         parameters=settings,
+        data=searched_data(question),
         fit=estimate,
         models=tuple(listed),
-        inclusion=_inclusion(outcome.models[0], found),
+        inclusion=_inclusion(outcome.models[0], found, delays),
         delay_probability=sum(each.weight for each in delayed),
         without_delay=plain[0] if plain else None,
-        term_charge=term_charge,
+        delay_bounds=question.bounds,
+        term_charge=question.term_charge,
         path=tuple(outcome.path),
         interrupted=outcome.interrupted,
         seconds=seconds,
@@ -146,12 +163,14 @@ def _found(model: Model, weight: float) -> FoundModel:
 
 
 def _inclusion(
-    best: Model, models: Sequence[FoundModel]
+    best: Model, models: Sequence[FoundModel], delays: int
 ) -> dict[str, dict[str, float]]:
     """The probability of each candidate in each equation: of the candidates of the best
-    model's stage, and of those that other models have."""
+    model's stage, and of those that other models have. Without `delays` no delayed term
+    was a candidate."""
     library = best.stage.library
-    candidates = [renamed(term.text, best.names) for term in library.terms]
+    terms = [term for term in library.terms if delays or not term.delays]
+    candidates = [renamed(term.text, best.names) for term in terms]
     totals = {state: dict.fromkeys(candidates, 0.0) for state in library.states}
     for model in models:
         for state, own in model.terms.items():

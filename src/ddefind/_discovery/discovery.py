@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
+from .._data.data import Data
 from .._equation.equation import Equation
 from .._figures.panels import figure_of, given_axes, new_figure, show_once
+from .._fitting.experiment import Experiment
 from .._inference.identifiability import NOT_DETERMINED
 from .._inference.residual_tests import CHI, WHITE
 from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
 from .._util import wording
 from .._util.text_table import html_table, listed, table_lines
+from .found_model import FoundModel
 from .score import DELAY_CHARGE
 
 if TYPE_CHECKING:
@@ -27,29 +30,8 @@ _NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
 _LEAST_SHOWN, _UNLIKELY = 0.02, 0.495
 # Delays are at an end of their range within this share of it.
 _AT_END = 0.01
-
-
-@final
-@dataclass(frozen=True)
-class FoundModel:
-    """A model that `discover` found: its equations with coefficients c_1, c_2, ..., the
-    terms of each state, its delays, the number of parameters, its BIC (up to a number
-    that all models of these data share), its score (the BIC with charges for terms and
-    delays), and its weight among all models."""
-
-    text: str
-    terms: Mapping[str, tuple[str, ...]]
-    delays: Mapping[str, float]
-    parameters: int
-    bic: float
-    score: float
-    weight: float
-
-    @property
-    def label(self) -> str:
-        """The equations without coefficients, in one line."""
-        parts = [f"{s}' ~ {' + '.join(own) or '0'}" for s, own in self.terms.items()]
-        return "; ".join(parts)
+# Delays without a standard error are the same up to this share, and all up to rounding.
+_OTHER, _ROUNDING = 0.02, 1e-3
 
 
 @final
@@ -59,26 +41,32 @@ class Discovery:
 
     - `equation`: the equation with the best score, with coefficients c_1, c_2, ...
     - `parameters`: starts and bounds of its parameters, with which it was fitted.
-    - `fit`: its fit to the data, as of `dd.fit`: values, error bars, verdicts, report.
+    - `data`: the data as they were searched, with times from zero in every experiment:
+      `dd.fit(found.equation, found.data, parameters=found.parameters)`.
+    - `fit`: the fit to the data, as of `dd.fit`: values, error bars, verdicts, report.
       None if the search was interrupted before, or if this fit failed.
     - `models`: the models that were found, the best first, with their weights.
     - `inclusion`: for each state, the probability of each term: the sum of the weights
       of the models that have it.
     - `delay_probability`: the sum of the weights of the models with a delay.
     - `without_delay`: the best model without a delay.
+    - `delay_bounds`: between which values delays were searched; if a delay was given,
+      both are this delay.
     - `term_charge`: what the scores charge for each term.
     - `path`: the best models in the order in which the search came to them, each as
       (number of delays, number of terms, score).
-    - `interrupted`: whether Ctrl-C ended the search.
+    - `interrupted`: whether Ctrl-C ended the search, or the fit after it.
     - `seconds`: how long it took."""
 
     equation: Equation
     parameters: Mapping[str, Parameter | Fixed]
+    data: Data | tuple[Experiment, ...]
     fit: Estimate | None
     models: tuple[FoundModel, ...]
     inclusion: Mapping[str, Mapping[str, float]]
     delay_probability: float
     without_delay: FoundModel | None
+    delay_bounds: tuple[float, float]
     term_charge: float
     path: tuple[tuple[int, int, float], ...]
     interrupted: bool
@@ -112,7 +100,7 @@ class Discovery:
             ]
         else:
             said = [self._about_noise(), self._about_candidates()]
-            said.append(self._about_delays())
+            said += [self._about_delays(), self._about_other_delays()]
         if self.undecided:
             shown = [f"({each.label})" for each in self.undecided[:_MOST_SHOWN]]
             more = len(self.undecided) - len(shown)
@@ -136,9 +124,7 @@ class Discovery:
         """Whether even the best equation leaves residuals that noise would not leave,
         so that the truth is not among the candidates, or cannot be fitted at all. False
         if the search was interrupted."""
-        if self.interrupted:
-            return False
-        return self.fit is None or self.fit.rejected
+        return not self.interrupted and (self.fit is None or self.fit.rejected)
 
     def _about_noise(self) -> str:
         """What is to be said of residuals that are like noise, but larger than the
@@ -160,8 +146,14 @@ class Discovery:
     def _about_candidates(self) -> str:
         if not self.is_inadequate or self._about_noise():
             return ""
+        if self.fit is None:
+            return (
+                "The residuals were not tested: the last fit of the best of these "
+                "equations failed, since its solution grows without bounds or is not "
+                "defined. Offer other terms, or bound the parameters inside of terms."
+            )
         others = ["a state that was not measured", "a disturbance of the system"]
-        if self.fit is not None and self.fit.data.sd is not None:
+        if self.fit.data.sd is not None:
             others.append("standard deviations that are too small")
         return (
             "Offer other terms, such as hill, exponential, saturation, higher powers "
@@ -176,6 +168,9 @@ class Discovery:
         if plain is None or not delayed:
             return ""
         difference = plain.score - delayed[0].score
+        low, high = self.delay_bounds
+        if low == high:
+            return _about_given_delay(low, difference)
         if abs(difference) < _TIE:
             return (
                 "These data cannot decide whether there is a delay: the best scores "
@@ -202,23 +197,20 @@ class Discovery:
     def _at_an_end(self) -> str:
         """What is said of a delay at an end of the range that was searched, or of one
         that the data do not determine."""
-        for name, value in self.best.delays.items():
-            setting = self.parameters.get(name)
-            if not isinstance(setting, Parameter):
-                continue
-            low, high = setting.lower or 0.0, setting.upper or np.inf
+        low, high = self.delay_bounds
+        for name, value in self._fitted_delays().items():
             searched = f"of those that were searched, {low:.4g} to {high:.4g}"
             if value < low + _AT_END * min(high - low, low):
                 return (
                     f"No delay is claimed: {name} = {value:.4g} is the shortest "
                     f"{searched}. With a very short one, x(t - tau) only stands for "
                     "the slope, or for a state that was not measured. Where shorter "
-                    f"delays are possible, bound {name} {wording.BOUNDS}."
+                    f"delays are possible, bound tau {wording.BOUNDS}."
                 )
             if value > high - _AT_END * (high - low):
                 return (
                     f"No delay is claimed: {name} = {value:.4g} is the longest "
-                    f"{searched}. Search longer ones: bound {name} {wording.BOUNDS}."
+                    f"{searched}. Search longer ones: bound tau {wording.BOUNDS}."
                 )
             verdicts = {}
             if self.fit is not None and self.fit.assessment is not None:
@@ -229,6 +221,29 @@ class Discovery:
                     f"how long {name} is."
                 )
         return ""
+
+    def _fitted_delays(self) -> dict[str, float]:
+        """The delays of the last fit; of the search, if there is none."""
+        values = {} if self.fit is None else self.fit.values
+        return {n: float(values.get(n, own)) for n, own in self.best.delays.items()}
+
+    def _about_other_delays(self) -> str:
+        """What is said where the last fit has other delays than the search."""
+        if self.fit is None:
+            return ""
+        other = []
+        for name, value in self._fitted_delays().items():
+            own = self.best.delays[name]
+            error = self.fit.standard_errors.get(name, np.nan)
+            limit = 3 * error if np.isfinite(error) else _OTHER * own
+            if abs(value - own) > max(limit, _ROUNDING * own):
+                other.append(f"{name} = {value:.4g} instead of {own:.4g}")
+        if not other:
+            return ""
+        return (
+            f"The last fit ended at {listed(other)}, elsewhere than the search: scores "
+            "and probabilities are those of the search."
+        )
 
     # Tables and text.
 
@@ -250,9 +265,11 @@ class Discovery:
 
     @property
     def _about_scores(self) -> str:
+        low, high = self.delay_bounds
+        delays = "" if low == high else f" and {DELAY_CHARGE:g} more for each delay"
         return (
-            f"Score: the BIC with {self.term_charge:.2f} more for each term and "
-            f"{DELAY_CHARGE:g} more for each delay; k: the number of parameters."
+            f"Score: the BIC with {self.term_charge:.2f} more for each term{delays}; "
+            "k: the number of parameters."
         )
 
     def _term_rows(self) -> list[tuple[str, ...]]:
@@ -332,10 +349,8 @@ class Discovery:
             own = [(k, score) for each, k, score in self.path if each == delays]
             sizes, scores = np.array(own).T
             label = _NAMES_OF_COUNTS[delays]
-            marker = "os^D"[delays % 4]
-            panel.plot(
-                sizes, 1 + scores - lowest, marker + "-", lw=0.8, ms=4, label=label
-            )
+            style = "os^D"[delays % 4] + "-"
+            panel.plot(sizes, 1 + scores - lowest, style, lw=0.8, ms=4, label=label)
         panel.set_yscale("log")
         panel.xaxis.get_major_locator().set_params(integer=True)
         panel.set(xlabel="terms", ylabel="1 + score above the lowest")
@@ -349,3 +364,16 @@ class Discovery:
         panel.barh(range(len(rows)), values, color=colours)
         panel.set_yticks(range(len(rows)), names, fontsize="small")
         panel.set(xlabel="probability", xlim=(0, 1))
+
+
+def _about_given_delay(tau: float, difference: float) -> str:
+    """What is said of a delay that the user gave. The best score without it is higher
+    by the `difference`."""
+    verdict = "helps" if difference > 0 else "does not help"
+    change = "higher" if difference > 0 else "lower"
+    if abs(difference) < _TIE:
+        verdict = "may help or not"
+    return (
+        f"The delay of {tau:.4g} that was given {verdict}: without it, the best score "
+        f"is {change} by {abs(difference):.1f}."
+    )

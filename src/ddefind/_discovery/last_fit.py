@@ -14,6 +14,7 @@ from .._fitting.least_squares import LeastSquares
 from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
 from .search import Model
+from .stages import Question
 
 # The starts of a fit that begins at what the search found.
 _STARTS = 6
@@ -26,6 +27,15 @@ def found_equation(model: Model) -> Equation:
     return equation(model.text, history=history)
 
 
+def searched_data(question: Question) -> Data | tuple[Experiment, ...]:
+    """The data of a question, as `fit` takes them."""
+    data = question.data
+    if isinstance(data, Data):
+        return data
+    pairs = zip(data.parts, data.labels)
+    return tuple(Experiment(part, label=label) for part, label in pairs)
+
+
 def last_fit(
     model: Model,
     parameters: Mapping[str, Parameter | Fixed],
@@ -33,21 +43,13 @@ def last_fit(
     seed: int,
     progress: Any,
 ) -> Estimate | None:
-    """The fit of a model; None if nothing in its equation is to be learned, or if it
-    has no finite loss."""
-    law, exact = found_equation(model), model.stage.search.exact
-    if not law.names:
-        return None
-    data = model.stage.question.data
-    what: Any = data
-    if not isinstance(data, Data):
-        pairs = zip(data.parts, data.labels)
-        what = [Experiment(part, label=label) for part, label in pairs]
+    """The fit of a model; None if it has no finite loss."""
+    exact = model.stage.search.exact
     # Far from the data a search for something better would go on for long.
     starts = _STARTS if exact.is_near(model.fitted) else 1
     found = fit(
-        law,
-        what,
+        found_equation(model),
+        searched_data(model.stage.question),
         optimizer=LeastSquares(starts=starts),
         parameters=parameters,
         intervals=intervals,
@@ -77,7 +79,9 @@ def last_settings(model: Model) -> dict[str, Parameter | Fixed]:
         shown = name if name in names else f"rhs.{name}"
         found[shown] = _from(inner[name], setting)
     for name, value in model.delays.items():
-        setting = settings.get("tau", Parameter(lower=bounds[0], upper=bounds[1]))
+        setting = settings.get("tau")
+        if not isinstance(setting, Fixed):
+            setting = Parameter(lower=bounds[0], upper=bounds[1])
         found[name] = _from(value, setting)
     return found | _history_settings(model)
 

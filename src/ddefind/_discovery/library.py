@@ -99,10 +99,10 @@ class Library:
         others = (*self.states, *CONSTANTS)
         return tuple(dict.fromkeys(n for n in names if n not in others))
 
-    @property
+    @cached_property
     def fragile(self) -> tuple[int, ...]:
         """The terms that may have no value for some states."""
-        return tuple(j for j, term in enumerate(self.terms) if not term.is_polynomial)
+        return tuple(j for j, t in enumerate(self.terms) if not t.is_always_defined)
 
     @property
     def module(self) -> Any:
@@ -174,7 +174,7 @@ def make_library(
     copies = []
     for j, term in enumerate(terms):
         text = term.text
-        if not term.is_polynomial:
+        if not term.is_always_defined:
             # A term that may have no value reads states of its own.
             names = r"\b(" + "|".join(states) + r")\b"
             text = re.sub(names, rf"\1_of_{j}_", text)

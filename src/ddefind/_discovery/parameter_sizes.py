@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from .terms import Term
+from .terms import Term, scattered_points
 
 _POINTS, _STEP = 24, 1e-4
 # Residuals of the linear equations, and powers that are not determined, are below this.
@@ -28,17 +28,22 @@ _SMALL = 1e-5
 Variables = Mapping[str, np.ndarray]
 
 
-def factors_of(
+def powers_as_factors(
     term: Term, states: Sequence[str], delays: Sequence[str]
-) -> tuple[str, ...]:
-    """The parameters that only multiply a term by a number, as the z of z * x and the K
-    of x^2 / K: its coefficient does so already."""
-    units = [f"{x}(t - {tau})" for tau in delays for x in states]
-    f, slopes = _derivatives(
-        term.values, [[p] for p in term.parameters], {x: [x] for x in (*states, *units)}
-    )
-    own = zip(term.parameters, slopes)
-    return tuple(name for name, slope in own if _fits(f[:, None], slope[:, None]))
+) -> dict[str, float]:
+    """The parameters that only multiply a term by a power of theirs, with this power:
+    one for the z of z * x, and minus one for the K of x^2 / K. It is zero for those
+    with which the term does not change smoothly, as the K of where(x > K, 1, 0)."""
+    points = scattered_points([term], states, delays)
+    groups = [[name] for name in term.parameters]
+    f, slopes = _slopes(term.values, groups, points)
+    found = {}
+    for name, slope in zip(term.parameters, slopes):
+        usable = np.isfinite(f) & np.isfinite(slope) & (f != 0)
+        power = slope[usable] / f[usable]
+        if len(power) and np.ptp(power) <= _SMALL * np.abs(power).max():
+            found[name] = float(np.round(power[0], 3))
+    return found
 
 
 def term_powers(term: Term, states: Sequence[str], delays: Sequence[str]) -> np.ndarray:
@@ -90,13 +95,24 @@ def _derivatives(
     groups = [*parameters, *units.values()]
     names = [name for group in groups for name in group]
     point = {name: np.exp(0.4 * random.normal(size=_POINTS)) for name in names}
+    return _slopes(formula, groups, point)
+
+
+def _slopes(
+    formula: Callable[[Variables], np.ndarray],
+    groups: Sequence[Sequence[str]],
+    point: Variables,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values of a formula, and its derivatives for the logarithms of groups of its
+    arguments, [groups, points]."""
 
     def moved(group: Sequence[str], step: float) -> np.ndarray:
-        return formula(point | {n: point[n] * np.exp(step) for n in group})
+        return formula({**point, **{n: point[n] * np.exp(step) for n in group}})
 
     with np.errstate(all="ignore"):
         slopes = [(moved(g, _STEP) - moved(g, -_STEP)) / (2 * _STEP) for g in groups]
-    return formula(point), np.array(slopes).reshape(len(groups), _POINTS)
+    f = formula(point)
+    return f, np.array(slopes).reshape(len(groups), len(f))
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -15,8 +15,9 @@ from .._fitting.study import read_experiments
 from .._problem.parameters import Fixed, Parameter
 from .._util import wording
 from .._util.errors import check_instance, quoted, shown
+from .._util.text_table import listed
 from .library import Library, make_library, read_known
-from .parameter_sizes import factors_of
+from .parameter_sizes import powers_as_factors
 from .score import charge_of_term
 from .stages import Question
 from .terms import Term, delay_names, read_terms
@@ -45,7 +46,7 @@ def read_question(
         _check_no_delay([terms] if isinstance(terms, str) else terms)
     parts = read_known(known, states)
     library = make_library(states, read, max(delays, 1), parts)
-    _check_parameters(read, states, max(delays, 1))
+    _check_parameters(read, states, max(delays, 1), settings)
     _check_names(settings, library)
     bounds = _bounds_of_delays(records, settings.get("tau"), delays)
     charge = charge_of_term(sum(delays > 0 or not term.delays for term in read))
@@ -121,12 +122,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_parameters(
-    terms: Sequence[Term], states: Sequence[str], delays: int
+    terms: Sequence[Term], states: Sequence[str], delays: int, settings: Settings
 ) -> None:
-    """Refuse parameters that are misspelt states, and those that only multiply every
-    term in which they stand."""
+    """Refuse parameters that are misspelt states, and those that cannot be learned from
+    any term in which they stand: factors, and values at which a term jumps."""
     alike = {state.lower(): state for state in states if len(state) > 1}
-    factors = {term: factors_of(term, states, delay_names(delays)) for term in terms}
+    powers = {t: powers_as_factors(t, states, delay_names(delays)) for t in terms}
     for term in terms:
         for name in term.parameters:
             if name.lower() in alike:
@@ -135,10 +136,19 @@ def _check_parameters(
                     f"called like the state {alike[name.lower()]}. Write the state as "
                     "its column is called, or give the parameter another name."
                 )
-            if all(name in factors[t] for t in terms if name in t.parameters):
+            own = [powers[t].get(name) for t in terms if name in t.parameters]
+            if None in own:
+                continue
+            if any(own):
                 raise ValueError(
                     f"The term {quoted(term.text)} is multiplied by a number that is "
                     f"learned, so that {name} has no value of its own. Leave it out."
+                )
+            if not isinstance(settings.get(name), Fixed):
+                raise ValueError(
+                    f"The term {quoted(term.text)} does not change smoothly with "
+                    f"{name}, so that {name} cannot be learned. Write a number in its "
+                    f"place, or a smooth step such as x^n / ({name}^n + x^n)."
                 )
 
 
@@ -207,21 +217,41 @@ def _read_data(data: Any) -> Records:
     experiments = read_experiments(data)
     if experiments is None:
         check_instance("data", data, Data, "Data(t, x)")
-        return _one_record(data)
+        record = _one_record(data)
+        _check_counts([record])
+        return record
     for each in experiments:
         if each.inputs or each.doses or each.values:
             raise ValueError(
                 "`discover` takes the states alone: give it experiments without "
                 "`inputs`, `doses` and `values`."
             )
-    parts = [_one_record(each.data) for each in experiments]
-    for part in parts:
+    parts, labels = [_one_record(e.data) for e in experiments], labels_of(experiments)
+    for part, label in zip(parts, labels):
         if part.names != parts[0].names:
             raise ValueError(
                 f"The states of one experiment are {', '.join(part.names)}, those of "
                 f"another {', '.join(parts[0].names)}. All need the same columns."
             )
-    return parts[0] if len(parts) == 1 else study_data(parts, labels_of(experiments))
+        counts = np.isfinite(part.x).sum(axis=0)
+        if absent := [n for n, count in zip(part.names, counts) if not count]:
+            raise ValueError(
+                f"Experiment {quoted(label)} has no value of {listed(absent)}, so that "
+                "nothing is known of its beginning. Leave this experiment out."
+            )
+    _check_counts(parts)
+    return parts[0] if len(parts) == 1 else study_data(parts, labels)
+
+
+def _check_counts(parts: Sequence[Data]) -> None:
+    """Refuse data with few values of a state, in all experiments together."""
+    values = np.concatenate([part.x for part in parts])
+    for name, count in zip(parts[0].names, np.isfinite(values).sum(axis=0)):
+        if count < _LEAST_POINTS:
+            raise ValueError(
+                f"{quoted(name)} has {count} values. `discover` needs at least "
+                f"{_LEAST_POINTS} of every state."
+            )
 
 
 def _check_no_list_of_data(data: Any) -> None:
@@ -239,13 +269,6 @@ def _one_record(data: Data) -> Data:
         _check_state(name)
     if data.below is not None:
         raise ValueError("`discover` needs values: some are only below a limit.")
-    counts = np.isfinite(data.x).sum(axis=0)
-    if counts.min() < _LEAST_POINTS:
-        few = data.names[int(np.argmin(counts))]
-        raise ValueError(
-            f"{quoted(few)} has {counts.min()} values. `discover` needs at least "
-            f"{_LEAST_POINTS} of every state."
-        )
     moved = data.from_first_time() if data.t[0] > 0 else data
     if tuple(names) == data.names:
         return moved

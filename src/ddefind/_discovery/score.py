@@ -5,7 +5,8 @@ candidate for a term with probability one half before there are data, so that th
 are offered, the more often one of them follows the noise. Of $p$ candidates for an
 equation few are terms: each counts as one with odds of $1 : p$, a charge of
 $2 \log p$. And of the many delays that a search tries, one always follows the noise:
-so each delay is charged 10, what is called very strong evidence."""
+so each delay is charged 10, what is called very strong evidence. (A delay that the user
+gives is not searched, and costs nothing.)"""
 
 import math
 

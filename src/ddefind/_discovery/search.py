@@ -142,7 +142,8 @@ def _model(stage: Stage, fit: Fitted) -> Model:
     fit = _in_order(stage, fit)
     own = delay_names(stage.library.delays)
     count = len(stage.library.delays_in(fit.structure))
-    score = fit.score + DELAY_CHARGE * count
+    is_given = stage.search.exact.has_fixed_delays
+    score = fit.score + (0.0 if is_given else DELAY_CHARGE * count)
     return Model(stage, fit, score, dict(zip(own, delay_names(count))))
 
 
@@ -154,7 +155,7 @@ def _in_order(stage: Stage, fit: Fitted) -> Fitted:
     if np.array_equal(order, np.arange(len(order))):
         return fit
     rank = [*np.argsort(order).tolist(), *range(len(order), library.delays)]
-    becomes = renumbered(library.terms, library.states, rank)
+    becomes = renumbered(library.terms, rank)
     moved = [(state, becomes[term]) for state, term in fit.structure]
     places, theta = sorted(range(len(moved)), key=lambda s: moved[s]), fit.theta.copy()
     used = exact.coefficients[: len(moved)]

@@ -32,6 +32,8 @@ _MOST_TERMS_OF_STATE = 7
 _MOST_DELAYS, _MOST_IN_PAIRS, _TRIED_DELAYS = 90, 26, 14
 # From how many fits of one pattern a climb begins; with one state there is one pattern.
 _CLIMBS, _CLIMBS_OF_ONE = 1, 3
+# From so many fits a climb begins where nothing is near the data.
+_FURTHER_CLIMBS = 8
 
 # Another kind of history is searched in full if a short search comes as near as this.
 _NEAR = 3.0
@@ -194,11 +196,16 @@ def _proposals(stage: Stage) -> list[Proposal]:
 
 
 def _climb_from(stage: Stage, proposals: Sequence[Proposal], count: int) -> None:
-    """Climb from the best fits of proposals: from so many of each pattern."""
+    """Climb from the best fits of proposals: from so many of each pattern, and from
+    some more as long as nothing is near the data."""
     search, candidates = stage.search, _pairs(stage.library)
     pattern = {each.structure: each.pattern for each in proposals}
     fits = search.try_proposals(proposals)
     for fit in _of_each(fits, lambda each: pattern[each.structure], count):
+        search.climb(fit, candidates)
+    for fit in fits[:_FURTHER_CLIMBS]:
+        if search.exact.is_near(search.best):
+            break
         search.climb(fit, candidates)
 
 

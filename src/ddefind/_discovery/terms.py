@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations_with_replacement
+from itertools import combinations_with_replacement, permutations
 from typing import Any, final
 
 import numpy as np
@@ -46,8 +46,12 @@ _HIGHEST_DEGREE = 5
 _CANDIDATE = "candidate_"
 # Names of delays.
 _DELAY = re.compile(r"tau(_\d+)?")
-# Cosines of the angle between values that are the same are one up to this.
-_ROUNDING = 1e-12
+# Functions that have a value wherever their arguments have.
+_ALWAYS_DEFINED = ("+", "-", "*", "neg", "tanh", "sin", "cos", "abs", "min", "max")
+# Terms are compared at so many points, in which the states are between these sizes.
+# Their values are the same up to this share, at this many points or more.
+_POINTS, _SMALLEST, _LARGEST = 240, 1e-6, 1e6
+_ROUNDING, _LEAST_IN_COMMON = 1e-7, 12
 
 
 @final
@@ -70,11 +74,12 @@ class Term:
         return formula_text(self.formula, PRECEDENCE["*"])
 
     @property
-    def is_polynomial(self) -> bool:
-        """Whether it has a value wherever its arguments have."""
+    def is_always_defined(self) -> bool:
+        """Whether it has a value wherever its arguments have, unless these are too
+        large for numbers."""
         calls = [part for part in walk(self.formula) if isinstance(part, Call)]
         return all(
-            call.function in ("+", "-", "*", "neg")
+            call.function in _ALWAYS_DEFINED
             or (call.function == "^" and _is_whole(call.arguments[1].value))
             for call in calls
         )
@@ -223,32 +228,82 @@ def _distinct(
 ) -> tuple[Term, ...]:
     """The terms without those that are multiples of earlier ones, as x * x is of
     x^2."""
-    unit = _at_random(terms, states, delays)
-    is_multiple = np.abs(unit @ unit.T) > 1 - _ROUNDING
-    kept = [j for j in range(len(terms)) if not is_multiple[j, :j].any()]
-    return tuple(terms[j] for j in kept)
+    points = scattered_points(terms, states, delays)
+    kept: dict[str, Term] = {}
+    # The logarithms of the values of kept terms up to their sign and size, by the signs
+    # at all points: these are the same for all multiples of a term.
+    alike: dict[bytes, list[np.ndarray]] = {}
+    for term in terms:
+        key = _key(term.formula, {})
+        if key in kept:
+            continue
+        values = term.values(points)
+        used = np.isfinite(values) & (values != 0)
+        # Terms that have values at too few of the points cannot be compared.
+        if used.sum() >= _LEAST_IN_COMMON:
+            first = values[used][0]
+            signs = np.where(np.isfinite(values), np.sign(values * np.sign(first)), 2)
+            own = np.log(np.abs(values[used])) - np.log(np.abs(first))
+            others = alike.setdefault(signs.astype(np.int8).tobytes(), [])
+            if any(np.abs(own - other).max() <= _ROUNDING for other in others):
+                continue
+            others.append(own)
+        kept[key] = term
+    return tuple(kept.values())
 
 
-def renumbered(
-    terms: Sequence[Term], states: Sequence[str], rank: Sequence[int]
-) -> list[int]:
+def scattered_points(
+    terms: Sequence[Term], states: Sequence[str], delays: Sequence[str]
+) -> dict[str, np.ndarray]:
+    """Values for all arguments of the terms, by name: of states of both signs and of
+    very different sizes, and of positive parameters.
+
+    For each point there is one with any other order of the delays, so that terms that
+    differ in the numbers of their delays are treated alike."""
+    random = np.random.default_rng(0)
+    orders = list(permutations(range(len(delays))))
+    count = _POINTS // len(orders)
+    # At one point all states are about as large.
+    sizes = np.exp(random.uniform(np.log(_SMALLEST), np.log(_LARGEST), count))
+
+    def value() -> np.ndarray:
+        return sizes * np.exp(random.normal(size=count)) * random.choice([-1, 1], count)
+
+    points = {x: np.tile(value(), len(orders)) for x in states}
+    for x in states:
+        values = [value() for _ in delays]
+        for j, tau in enumerate(delays):
+            ordered = [values[order[j]] for order in orders]
+            points[f"{x}(t - {tau})"] = np.concatenate(ordered)
+    for name in dict.fromkeys(name for term in terms for name in term.parameters):
+        points[name] = np.tile(np.exp(random.normal(size=count)), len(orders))
+    return points
+
+
+def renumbered(terms: Sequence[Term], rank: Sequence[int]) -> list[int]:
     """For each term, which one it becomes when the delay j is called `rank[j]`."""
     delays = delay_names(len(rank))
-    before = _at_random(terms, states, delays)
-    after = _at_random(terms, states, [delays[j] for j in np.argsort(rank)])
-    return np.argmax(before @ after.T, axis=1).tolist()
+    names = {delays[j]: delays[new] for j, new in enumerate(rank)}
+    places = {_key(term.formula, {}): j for j, term in enumerate(terms)}
+    return [places[_key(term.formula, names)] for term in terms]
 
 
-def _at_random(
-    terms: Sequence[Term], states: Sequence[str], delays: Sequence[str]
-) -> np.ndarray:
-    """The values of each term at random points, of unit length, [terms, points]. The
-    points depend on the order of the delays and not on their names."""
-    random = np.random.default_rng(0)
-    names = [*states, *(f"{x}(t - {tau})" for tau in delays for x in states)]
-    names += [name for term in terms for name in term.parameters]
-    variables = {name: random.uniform(0.5, 1.5, 12) for name in dict.fromkeys(names)}
-    columns = np.array([term.values(variables) for term in terms])
-    with np.errstate(all="ignore"):
-        sizes = np.linalg.norm(columns, axis=1, keepdims=True)
-        return columns / np.where(sizes > 0, sizes, 1.0)
+def _key(part: Expression, names: Mapping[str, str]) -> str:
+    """A text of a formula with other names of delays, in which the factors of products
+    have an order of their own."""
+    if not isinstance(part, Call):
+        return renamed(formula_text(part), names)
+    if part.function == "*":
+        keys = sorted(_key(factor, names) for factor in _factors(part))
+    else:
+        keys = [_key(argument, names) for argument in part.arguments]
+    return f"{part.function}({', '.join(keys)})"
+
+
+def _factors(part: Expression) -> Iterator[Expression]:
+    """The factors a, b, c of a product a * b * c."""
+    if isinstance(part, Call) and part.function == "*":
+        for argument in part.arguments:
+            yield from _factors(argument)
+    else:
+        yield part

@@ -134,15 +134,13 @@ def batch_of_records(
 ) -> FitBatch[Any]:
     """The fits that are recorded, as `fit_many` returns them."""
     numbers = log.numbers()
-    made = next(number for number in numbers if number not in log.failed)
-    example = log.record(made)
+    example = log.record(next(n for n in numbers if n not in log.failed))
     names = tuple(example["estimates"])
     best, first, final = (np.full((count, len(names)), np.nan) for _ in range(3))
     loss, epochs = np.full(count, np.inf), np.zeros(count, int)
     statuses = [Status.pending] * count
     reasons: dict[int, str] = {}
-    for number in numbers:
-        record = example if number == made else log.record(number)
+    for number, record in zip(numbers, log.records()):
         statuses[number] = Status[record["status"]]
         if ERROR in record:
             reasons[number] = record[ERROR]

@@ -35,11 +35,12 @@ from .request import (
     FitTask,
     FitTasks,
     LeastSquaresKeywords,
+    distinct,
 )
 from .sweep_manifest import changed_data, manifest_of
 
 # The most fits that a worker gets at a time: fits by gradient descent run side by side
-# and fill a block of the compiled program, and so they do on an accelerator.
+# and fill a block of the compiled program, or an accelerator if JAX has one.
 _FITS, _FITS_SIDE_BY_SIDE, _FITS_ON_ACCELERATOR = 8, 64, 4096
 # Fewer fits by least squares are cut into so many chunks, for as many workers.
 _CHUNKS = 32
@@ -118,7 +119,7 @@ def fit_sweep(
         is_finished = True
         if chunks:
             is_finished = _run(method, tasks, options, sweep.executor, log, chunks)
-    if not set(log.numbers()) - log.failed:
+    if len(log) == len(log.failed):
         raise KeyboardInterrupt  # before there was any fit
 
     def parts_of(index: int) -> tuple:
@@ -134,16 +135,21 @@ def fit_sweep(
 
 def _width(method: AbstractMethod, fits: int) -> int:
     """How many fits run together, unless a folder has fixed that already."""
-    if jax.default_backend() != "cpu":
+    if _is_on_accelerator(method):
         return _FITS_ON_ACCELERATOR
     if isinstance(method, AbstractOptimizer):
         return _FITS_SIDE_BY_SIDE
     return min(_FITS, math.ceil(fits / _CHUNKS))
 
 
+def _is_on_accelerator(method: AbstractMethod) -> bool:
+    """Whether fits run on an accelerator of JAX's: only gradient descent does."""
+    return isinstance(method, AbstractOptimizer) and jax.default_backend() != "cpu"
+
+
 def _run(
     method: AbstractMethod,
-    tasks: Sequence[FitTask],
+    tasks: FitTasks,
     options: FitOptions,
     executor: Any,
     log: AbstractLog,
@@ -152,7 +158,7 @@ def _run(
     """Run the chunks; False if Ctrl-C came before the end."""
     first = tasks[0]
     run = FitChunk(method, quiet(options), first.problem, first.equation)
-    is_shared = all(task.problem is first.problem for task in tasks)
+    is_shared = len(distinct(tasks.problems)) == 1
     wanted = sum(len(chunk.wanted) for chunk in chunks)
     with ExitStack() as stack:
         hand_out = _handing_out(run, executor, stack)
@@ -175,7 +181,7 @@ def _handing_out(
 ) -> Callable[[list[NumberedTask], int], Future]:
     """What hands tasks out: to threads of this process, or to an executor."""
     if executor is None:
-        workers = None if jax.default_backend() == "cpu" else 1
+        workers = 1 if _is_on_accelerator(run.method) else None
         threads = stack.enter_context(threads_of(workers))
         return lambda tasks, _: threads.submit(run_here, run, tasks)
     shared, words = packed(run), wording.are_for_command_line()
@@ -199,7 +205,7 @@ class _Keeping:
 
     def __init__(self, log: AbstractLog, tasks: Sequence[FitTask], reporter: Reporter):
         self.log, self.tasks, self.reporter = log, tasks, reporter
-        self.has_fits = bool(set(log.numbers()) - log.failed)
+        self.has_fits = len(log) > len(log.failed)
         self.errors: dict[int, tuple[bytes, str]] = {}
         self.ended = 0
         self.lowest, self.tau = np.inf, np.nan
@@ -250,5 +256,5 @@ class _Keeping:
         """Put on the disk what is due, and show how far the sweep is."""
         self.log.sync()
         if self.ended:
-            done = len(self.log.numbers())
+            done = len(self.log)
             self.reporter.show("fits", self.ended, done, self.lowest, self.tau)

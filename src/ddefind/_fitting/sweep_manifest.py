@@ -1,6 +1,6 @@
 """What the records of a sweep of fits belong to: its model, data and settings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -15,27 +15,28 @@ from .._util.errors import quoted
 from .._util.version import __version__
 from .fit_records import data_digest
 from .method import AbstractMethod
-from .request import FitOptions, FitTask
+from .request import FitOptions, FitTask, FitTasks, distinct
 
 
 def manifest_of(
-    method: AbstractMethod, tasks: Sequence[FitTask], options: FitOptions, width: int
+    method: AbstractMethod, tasks: FitTasks, options: FitOptions, width: int
 ) -> Manifest:
     """What a folder belongs to."""
-    problems = list({id(task.problem): task.problem for task in tasks}.values())
+    problems = distinct(tasks.problems)
     number = {id(problem): index for index, problem in enumerate(problems)}
     asked = {each.name: getattr(options, each.name) for each in fields(options)}
     del asked["progress"]
+    seeds = range(tasks.seed, tasks.seed + len(tasks))
     parts: dict[str, tuple[str, Any]] = {
         "model": ("`problem`", (problems, tasks[0].equation)),
-        "data": ("`data`", [data_digest(task.data) for task in tasks]),
+        "data": ("`data`", _of_each(map(data_digest, tasks.sets), tasks)),
         "settings": (
             "the options",
             (
                 method,
                 asked,
-                [number[id(task.problem)] for task in tasks],
-                [(dict(task.starts), task.seed) for task in tasks],
+                _of_each((number[id(each)] for each in tasks.problems), tasks),
+                list(zip(_of_each(map(dict, tasks.starts), tasks), seeds)),
             ),
         ),
     }
@@ -55,6 +56,12 @@ def manifest_of(
     return Manifest(len(tasks), width, digests, versions, _about(tasks[0]))
 
 
+def _of_each(given: Iterable[Any], tasks: FitTasks) -> list[Any]:
+    """What was given once or for each fit, for each fit."""
+    parts = list(given)
+    return parts * len(tasks) if len(parts) == 1 else parts
+
+
 def _about(task: FitTask) -> str:
     """The model in words."""
     if task.equation is not None:
@@ -62,13 +69,14 @@ def _about(task: FitTask) -> str:
     return type(task.problem.rhs).__qualname__
 
 
-def changed_data(tasks: Sequence[FitTask], log: FileLog) -> str:
+def changed_data(tasks: FitTasks, log: FileLog) -> str:
     """Which data have changed, as far as records tell."""
-    for number in log.numbers():
+    for record in log.records():
+        number = record["number"]
         if number >= len(tasks):
             break
         data = tasks[number].data
-        if log.record(number)["data"] != data_digest(data):
+        if record["data"] != data_digest(data):
             label = "" if data.label is None else f", {quoted(data.label)},"
             return f": those of fit {number}{label} have changed"
     return ""

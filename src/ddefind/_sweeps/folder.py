@@ -26,7 +26,7 @@ def opened(
     if not _is_writable(folder) and (found := read_manifest(folder)) is not None:
         given, past = _with_width_of(found, given), FileLog(path, is_read_only=True)
         check_same(folder, found, given, changed(past))
-        if len(past.numbers()) < found.tasks:
+        if len(past) < found.tasks:
             _make(folder)  # which says that it cannot be written
         yield past, found
         return

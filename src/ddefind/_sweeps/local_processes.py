@@ -59,6 +59,8 @@ class LocalProcesses:
         pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
         self.pools.add(pool)
         try:
+            if self.is_closed:  # `end` may have come before this pool was there
+                raise BrokenProcessPool
             pool.submit(os.getpid).result()
         except BrokenProcessPool:
             self._drop(pool)

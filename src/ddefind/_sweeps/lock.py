@@ -9,13 +9,13 @@ from typing import IO, Any
 
 from .._util.text_files import file_name
 
-_NAME = "lock"
+NAME = "lock"
 
 
 def locked(folder: Path) -> IO[Any] | None:
     """The open file that holds the lock of a folder until it is closed; None if another
     process holds it."""
-    file = open(folder / _NAME, "a+b")
+    file = open(folder / NAME, "a+b")
     try:
         if _lock(file):
             return file
@@ -33,7 +33,7 @@ def locked(folder: Path) -> IO[Any] | None:
 
 def is_locked(folder: Path) -> bool:
     """Whether a process writes to the folder now."""
-    if not os.access(folder / _NAME, os.W_OK):
+    if not os.access(folder / NAME, os.W_OK):
         return False
     try:
         file = locked(folder)

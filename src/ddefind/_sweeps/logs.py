@@ -4,6 +4,7 @@ import abc
 import errno
 import os
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, final
 
@@ -16,12 +17,18 @@ NAME = "fits.jsonl"
 _SECONDS = 1.0
 # A record of a task that has no result has this entry: a sentence that says why.
 ERROR = "error"
+# A log is bytes on Windows, too, where a file is otherwise opened as a text.
+_FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 
 
 class AbstractLog(abc.ABC):
     """Finished tasks by their numbers. `failed` are those of them without a result."""
 
     failed: set[int]
+
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """How many tasks are recorded."""
 
     @abc.abstractmethod
     def numbers(self) -> list[int]:
@@ -35,6 +42,10 @@ class AbstractLog(abc.ABC):
     @abc.abstractmethod
     def record(self, number: int) -> dict[str, Any]:
         """The record of a task."""
+
+    @abc.abstractmethod
+    def records(self) -> Iterator[dict[str, Any]]:
+        """All records, in the order of their numbers."""
 
     @abc.abstractmethod
     def sync(self, at_once: bool = False) -> None:
@@ -53,24 +64,54 @@ class MemoryLog(AbstractLog):
         self.failed = set()
         self.lines: dict[int, bytes] = {}
 
+    def __len__(self) -> int:
+        return len(self.lines)
+
     def numbers(self) -> list[int]:
         return sorted(self.lines)
 
     def append(self, bodies: dict[int, bytes], failed: set[int]) -> None:
         now = time.time()
         self.lines |= {number: sealed(body, now) for number, body in bodies.items()}
-        self.failed = (self.failed - set(bodies)) | failed
+        self.failed.difference_update(bodies)
+        self.failed |= failed
 
     def record(self, number: int) -> dict[str, Any]:
         found = record_of(self.lines[number])
         assert found is not None
         return found
 
+    def records(self) -> Iterator[dict[str, Any]]:
+        return map(self.record, self.numbers())
+
     def sync(self, at_once: bool = False) -> None:
         pass
 
     def close(self) -> None:
         pass
+
+
+def whole_records(path: Path) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """The records of a log, and where the line of each begins and ends.
+
+    The end of the file may be a line that was cut off, or that is being written
+    meanwhile: it is left out."""
+    if not path.exists():
+        return
+    begin = 0
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        for count, line in enumerate(file, 1):
+            record, end = record_of(line), begin + len(line)
+            if record is None and end < size:
+                raise ResultError(
+                    f"{file_name(path)}, line {count}: the record was altered. Delete "
+                    "this line; its fit is then made again."
+                )
+            if record is None:
+                return
+            yield record, begin, end
+            begin = end
 
 
 @final
@@ -85,31 +126,18 @@ class FileLog(AbstractLog):
         self.path, self.failed = path, set()
         self.places: dict[int, int] = {}
         self.synced, self.is_synced = time.monotonic(), True
-        self.end = self._read() if path.exists() else 0
+        self.end = 0
+        for record, begin, self.end in whole_records(path):
+            number = record["number"]
+            self.places[number] = begin
+            (self.failed.add if ERROR in record else self.failed.discard)(number)
         self.file = -1
         if not is_read_only:
-            self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self.file = os.open(path, _FLAGS, 0o644)
             os.ftruncate(self.file, self.end)
 
-    def _read(self) -> int:
-        """Find all records; where the last whole one ends."""
-        end = 0
-        with open(self.path, "rb") as file:
-            for count, line in enumerate(file, 1):
-                record = record_of(line)
-                if record is None:
-                    if file.read(1):
-                        raise ResultError(
-                            f"{file_name(self.path)}, line {count}: the record was "
-                            "altered. Delete this line; its fit is then made again."
-                        )
-                    break
-                number = int(record["number"])
-                self.places[number] = end
-                failed = ERROR in record
-                (self.failed.add if failed else self.failed.discard)(number)
-                end += len(line)
-        return end
+    def __len__(self) -> int:
+        return len(self.places)
 
     def numbers(self) -> list[int]:
         return sorted(self.places)
@@ -131,7 +159,8 @@ class FileLog(AbstractLog):
             raise
         self.end, self.is_synced = end, False
         self.places |= places
-        self.failed = (self.failed - set(bodies)) | failed
+        self.failed.difference_update(bodies)
+        self.failed |= failed
         self.sync()
 
     def _write(self, content: bytes) -> None:
@@ -153,17 +182,27 @@ class FileLog(AbstractLog):
         ) from None
 
     def record(self, number: int) -> dict[str, Any]:
+        (found,) = self._read([number])
+        return found
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        # Without records there may be no file.
+        return self._read(self.numbers()) if self.places else iter(())
+
+    def _read(self, numbers: Iterable[int]) -> Iterator[dict[str, Any]]:
         try:
             with open(self.path, "rb") as file:
-                file.seek(self.places[number])
-                found = record_of(file.readline())
+                for number in numbers:
+                    file.seek(self.places[number])
+                    found = record_of(file.readline())
+                    if found is None or found["number"] != number:
+                        raise ResultError(
+                            f"{file_name(self.path)}: the file was altered since it "
+                            "was read."
+                        )
+                    yield found
         except OSError as error:
             raise ResultError(f"{file_name(self.path)}: {error.strerror}.") from None
-        if found is None or found["number"] != number:
-            raise ResultError(
-                f"{file_name(self.path)}: the file was altered since it was read."
-            )
-        return found
 
     def sync(self, at_once: bool = False) -> None:
         now = time.monotonic()

@@ -1,13 +1,14 @@
 """How far the sweep of a folder is: read from its files, while it may be at work."""
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
 from . import logs
 from .lock import is_locked
-from .logs import FileLog
+from .logs import ERROR, whole_records
 from .manifest import read_manifest
 
 # The speed is that of the last records.
@@ -36,24 +37,24 @@ def overview(folder: Path) -> Overview | None:
     manifest = read_manifest(folder)
     if manifest is None:
         return None
-    log = FileLog(folder / logs.NAME, is_read_only=True)
-    records = [log.record(number) for number in log.numbers()]
-    times = sorted(record["at"] for record in records)[-_RECENT:]
-    counts: dict[str, int] = {}
-    for record in records:
-        counts[record["status"]] = counts.get(record["status"], 0) + 1
+    # Of each number the last record counts.
+    ends = {
+        record["number"]: (record["status"], record["at"], ERROR in record)
+        for record, _, _ in whole_records(folder / logs.NAME)
+    }
+    times = sorted(at for _, at, _ in ends.values())[-_RECENT:]
     runs, left = is_locked(folder), None
     if runs and len(times) > 1 and times[-1] > times[0]:
         # Until now, since records come in chunks: what is out takes its time, too.
         speed = (len(times) - 1) / (max(time.time(), times[-1]) - times[0])
-        left = (manifest.tasks - len(records)) / speed
+        left = (manifest.tasks - len(ends)) / speed
     return Overview(
         manifest.about,
         manifest.tasks,
-        len(records),
-        len(log.failed),
+        len(ends),
+        sum(is_failed for _, _, is_failed in ends.values()),
         runs,
-        counts,
+        dict(Counter(status for status, _, _ in ends.values())),
         left,
         times[-1] if times else None,
     )

@@ -146,7 +146,11 @@ class Reporter:
 
 def _shown(phase: str, loss: float, tau: float) -> dict[str, str]:
     """Return what a bar shows beside the steps and the time."""
-    return {"phase": phase, "loss": f"{loss:.4g}", "tau": f"{tau:.4g}"}
+    return {"phase": phase, "loss": f"{loss:.4g}", "tau": _number(tau)}
+
+
+def _number(value: float) -> str:
+    return "-" if np.isnan(value) else f"{value:.4g}"
 
 
 def _bar(is_transient: bool) -> Any:
