@@ -68,6 +68,8 @@ class Search:
     def try_proposals(self, proposals: Sequence[Proposal]) -> list[Fitted]:
         """The fits from proposals, best first. All are fitted to the beginning of the
         record, and the better ones to more and more of it."""
+        if not proposals:
+            return []
         scores = np.array([each.score for each in proposals])
         patterns = [each.pattern for each in proposals]
         first = _spread_over(scores, patterns)[:_LOOKED_AT]

@@ -23,8 +23,8 @@ from .terms import delay_names
 
 # Slots beyond those that structures fill, in which candidates are tried.
 SPARE = 5
-# The solver makes a step for each sampling interval, and at least so many.
-_LEAST_STEPS = 120
+# The solver makes a step for each sampling interval, and so many in the record.
+_LEAST_STEPS, _MOST_STEPS = 120, 2000
 # The length of a smooth history, in delays.
 _LENGTH = 1.1
 # Residuals below this share of the spread are errors of the solver, not of a model.
@@ -318,12 +318,20 @@ class Exact:
     def _steps(self, theta: np.ndarray) -> np.ndarray:
         """Steps per delay (on a mesh: in the record), so that there are enough in each
         sampling interval."""
-        longest = max(parts_of(self.setup.data), key=len)
-        in_record = max(len(longest), _LEAST_STEPS)
+        in_record = self._steps_in_record
         if self.setup.model.mesh is not None:
             return np.full(len(theta), int(in_record))
         share = self.setup.delay(theta) / self.setup.data.T
         return np.clip(np.ceil(in_record * share), 1, 250).astype(int)
+
+    @cached_property
+    def _steps_in_record(self) -> int:
+        """One for each typical sampling interval."""
+        times = [np.unique(part.t) for part in parts_of(self.setup.data)]
+        interval = np.median(np.concatenate([np.diff(each) for each in times]))
+        wanted = 1 + round(self.setup.data.T / float(interval))
+        least = max(_LEAST_STEPS, *map(len, times))
+        return min(max(wanted, least), max(_MOST_STEPS, least))
 
     def _early(self, share: float) -> Points:
         """The points of the first part of each record; later ones have no weight."""

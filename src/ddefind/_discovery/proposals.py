@@ -20,6 +20,11 @@ from .weak_form import Record, weak_system
 _UNCERTAIN = 0.02
 # A column that is a combination of chosen ones up to this share of it is left out.
 _COLLINEAR = 1e-6
+# Fewer equations than this say nothing.
+_LEAST_ROWS = 8
+# A column without a value in this share of the equations is left out; those in which
+# one of the others has none are.
+_MOST_MISSING = 0.2
 
 
 class Proposal(NamedTuple):
@@ -61,7 +66,9 @@ def propose(
     offsets: Sequence[int] = (-1, 0, 1, 2),
 ) -> list[Proposal]:
     """Proposals for each of the `delays`, for each pattern and several sizes, best
-    first. With an empty tuple for the delays no equation has delayed terms."""
+    first. With an empty tuple for the delays no equation has delayed terms.
+
+    Where the weak form says nothing, the structure without terms is proposed."""
     row, term, compatible = columns_of(library, inner)
     is_delayed = np.array([bool(library.terms[j].delays) for j in term])
     d, found = len(library.states), []
@@ -78,32 +85,35 @@ def propose(
         }
         kinds = [pattern for pattern in patterns(d) if any(pattern)]
         kinds = kinds if own else [(False,) * d]
-        paths = {
+        grown = {
             (i, kind): _path(scan, i, both, offered[kind], most_terms)
             for i in range(d)
             for kind in {pattern[i] for pattern in kinds}
         }
+        thinned = {key: _thinned(scan, key[0], path) for key, path in grown.items()}
         for pattern in kinds:
-            chosen = [paths[i, kind] for i, kind in enumerate(pattern)]
-            found += _sized(
-                library,
-                scan,
-                chosen,
-                row[kept],
-                term[kept],
-                inner,
-                own,
-                pattern,
-                offsets,
-            )
+            same: dict[Structure, Proposal] = {}
+            for paths in (grown, thinned):
+                chosen = [paths[i, kind] for i, kind in enumerate(pattern)]
+                columns = row[kept], term[kept]
+                same |= _sized(
+                    library, scan, chosen, *columns, inner, own, pattern, offsets
+                )
+            found += same.values()
+    if not found:
+        return [Proposal((), np.zeros(0), inner.typical, (), 0.0, (True,) * d)]
     return sorted(found, key=lambda each: each.score)
 
 
 def _scan(columns: np.ndarray, slopes: np.ndarray) -> _Scan | None:
-    rows = len(columns)
-    if rows < 8:
+    """None if there are too few equations."""
+    exists = np.isfinite(columns)
+    usable = np.sum(~exists, axis=0) <= _MOST_MISSING * len(exists)
+    kept = exists[:, usable].all(axis=1) & np.isfinite(slopes).all(axis=1)
+    rows = int(kept.sum())
+    if rows < _LEAST_ROWS:
         return None
-    columns = np.where(np.isfinite(columns).all(axis=0), columns, 0.0)
+    columns, slopes = np.where(usable, columns, 0.0)[kept], slopes[kept]
     sizes = np.sqrt(np.sum(columns**2, axis=0))
     unit = columns / np.where(sizes > 0, sizes, 1.0)
     gram = unit.T @ unit + _UNCERTAIN**2 * np.eye(len(sizes))
@@ -117,9 +127,8 @@ def _path(
     offered: np.ndarray,
     most: int,
 ) -> list[tuple[list[int], float]]:
-    """The chosen columns of each size for the equation of one state, with the share of
-    the sum of squares that is left: those that are added one by one, or what remains of
-    the last of them, whichever leaves less."""
+    """Columns in the order in which they are added to the equation of one state: the
+    chosen columns of each size, with the share of the sum of squares that is left."""
     gram, right = scan.gram.copy(), scan.right[:, state].copy()
     left, total = scan.squares[state], max(scan.squares[state], 1e-300)
     allowed = offered & (scan.sizes > 0)
@@ -139,16 +148,24 @@ def _path(
         gram = gram - factor[:, None] * gram[best]
         allowed = allowed & compatible[best]
         path.append((chosen, left / total))
-    while len(chosen) > 1:
+    return path
+
+
+def _thinned(
+    scan: _Scan, state: int, path: list[tuple[list[int], float]]
+) -> list[tuple[list[int], float]]:
+    """The path back: the last columns of a path are taken away one by one."""
+    (chosen, left), total = path[-1], max(scan.squares[state], 1e-300)
+    back = [(chosen, left)]
+    while chosen:
         inverse = np.linalg.inv(scan.gram[np.ix_(chosen, chosen)])
         values = inverse @ scan.right[chosen, state]
         least = int(np.argmin(values**2 / np.diag(inverse)))
         chosen = [*chosen[:least], *chosen[least + 1 :]]
         matrix, right = scan.gram[np.ix_(chosen, chosen)], scan.right[chosen, state]
-        left = scan.squares[state] - right @ np.linalg.solve(matrix, right)
-        if left / total < path[len(chosen)][1]:
-            path[len(chosen)] = (chosen, max(float(left / total), 1e-12))
-    return path
+        left = 1 - float(right @ np.linalg.solve(matrix, right)) / total
+        back.append((chosen, max(left, 1e-12) if chosen else 1.0))
+    return back[::-1]
 
 
 def _sized(
@@ -161,7 +178,7 @@ def _sized(
     delays: tuple[float, ...],
     pattern: tuple[bool, ...],
     offsets: Sequence[int],
-) -> list[Proposal]:
+) -> dict[Structure, Proposal]:
     """The proposals at one delay: with the sizes that a BIC of the scan prefers, and
     with so many terms more in all equations."""
     n = scan.rows / 2
@@ -196,7 +213,7 @@ def _sized(
         found[structure] = Proposal(
             structure, coefficients, values, delays, score, pattern
         )
-    return list(found.values())
+    return found
 
 
 def _agree(library, row, term, inner: InnerParameters, pairs) -> bool:
@@ -222,12 +239,12 @@ def coefficients_at(
     term = np.array([each for _, each in structure], int)
     row = np.zeros(len(term), int)
     system = weak_system(library, records, delays, inner[None], row, term)
-    if len(system.slopes) < 8:
-        return None
     found = np.zeros(len(structure))
     for i in range(len(library.states)):
         where = [s for s, (own, _) in enumerate(structure) if own == i]
-        columns = system.columns[:, where]
-        if where and np.isfinite(columns).all():
-            found[where] = np.linalg.lstsq(columns, system.slopes[:, i], rcond=1e-8)[0]
+        columns, slopes = system.columns[:, where], system.slopes[:, i]
+        kept = np.isfinite(columns).all(axis=1) & np.isfinite(slopes)
+        if kept.sum() < _LEAST_ROWS:
+            return None
+        found[where] = np.linalg.lstsq(columns[kept], slopes[kept], rcond=1e-8)[0]
     return found

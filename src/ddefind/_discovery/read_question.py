@@ -40,7 +40,10 @@ def read_question(
     states = records.names
     curves = [each for part in parts_of(records) if (each := make_record(part))]
     if not curves:
-        raise ValueError("`data` has too few different times for a smooth curve.")
+        raise ValueError(
+            "`data` has too few times at which all states can be known for a smooth "
+            "curve: measure them at the same times, or more often."
+        )
     read = read_terms(terms, states, max(delays, 1))
     if delays == 0:
         _check_no_delay([terms] if isinstance(terms, str) else terms)

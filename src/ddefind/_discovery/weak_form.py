@@ -9,13 +9,15 @@ delays and the parameters inside of terms, the coefficients follow by linear lea
 squares. The states are read from smoothing splines, which makes the result biased: it
 only proposes structures and start values, and fits of trajectories decide.
 
-A test function whose interval, or the interval one delay earlier, has no data in it is
-left out."""
+Test functions stand in the segments of a record that have no gap. One whose interval,
+moved back by a delay, has no data in it is left out where that delay is read. So is one
+on whose interval a term has no value."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from .._data.data import Data
 from .._data.smoothing import Curve, smooth
@@ -24,19 +26,42 @@ from .library import Library, evaluate_library
 # The half-width of a test function, in lengths over which the splines bend, and their
 # distance in half-widths.
 _WIDTH, _DISTANCE = 1.5, 0.5
-_POINTS_IN_WIDTH, _MOST_POINTS, _MOST_FUNCTIONS = 4, 500, 200
-# A time is covered by data if one is as near as so many sampling intervals.
-_NEAR = 3.0
+# The numbers of grid points and of test functions in a record, and in each segment.
+_POINTS_IN_WIDTH, _LEAST_POINTS, _MOST_POINTS, _MOST_FUNCTIONS = 4, 240, 500, 200
+_POINTS_IN_SEGMENT, _FUNCTIONS_IN_SEGMENT = 32, 6
+# A segment needs so many times of each state, and all segments together so many.
+_LEAST_TIMES, _LEAST_TOGETHER = 8, 20
+# Between two measurements is a gap if they are farther apart than so many typical
+# intervals, and than so many lengths over which the spline bends.
+_LONG, _BENDS = 6.0, 3.0
+
+
+class Segment(NamedTuple):
+    """A part of a record that has no gap in it, with a curve through its data, and the
+    number of times at which each state was measured."""
+
+    begin: float
+    end: float
+    curve: Curve
+    times: list[int]
+
+    @property
+    def has_functions(self) -> bool:
+        """Whether there are enough points for test functions."""
+        return min(self.times) >= _LEAST_TIMES
 
 
 class Record(NamedTuple):
     """One record with its test functions.
 
-    `weights` [K, G] integrate a function on the grid `t` against the test functions,
-    `slopes` [K, d] are the left-hand sides, `begins` and `ends` their intervals, and
-    `gaps` [n, 2] the times without data."""
+    `curve` goes through the whole record, and those of the `segments` through parts of
+    it. `weights` [K, G] integrate a function on the grid `t` against the test
+    functions, `slopes` [K, d] are the left-hand sides, `begins` and `ends` their
+    intervals, and `gaps` [n, 2] the times without data. There may be no test functions
+    at all."""
 
     curve: Curve
+    segments: list[Segment]
     t: np.ndarray
     weights: np.ndarray
     slopes: np.ndarray
@@ -54,54 +79,118 @@ class Record(NamedTuple):
             covered &= (ends <= begin) | (begins >= end)
         return covered
 
-    def delayed(self, delays: Sequence[float]) -> np.ndarray:
-        """The curve at the grid, one delay earlier for each delay, [k, G, d]."""
-        first, last = self.t[0], self.t[-1]
-        times = [np.clip(self.t - tau, first, last) for tau in delays]
-        return np.stack([self.curve.x(t) for t in times])
+    def delayed(self, delay: float) -> np.ndarray:
+        """The states at the grid, one delay earlier, [G, d]; where there are no data,
+        those at an end of a segment."""
+        t = self.t - delay
+        segment = np.searchsorted([own.begin for own in self.segments[1:]], t, "right")
+        x = np.empty((len(t), len(self.curve.splines)))
+        for number, own in enumerate(self.segments):
+            here = segment == number
+            x[here] = own.curve.x(np.clip(t[here], own.begin, own.end))
+        return x
+
+
+class _Functions(NamedTuple):
+    """The test functions of one segment, as in a `Record`."""
+
+    t: np.ndarray
+    weights: np.ndarray
+    slopes: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
 
 
 def make_record(data: Data) -> Record | None:
-    """The test functions of a data set; None if it has too few points."""
+    """The test functions of a data set; None if it has too few points, or if no two
+    times have data of all states between them."""
     curve = smooth(data)
     if curve is None or any(len(spline.t) < 8 for spline in curve.splines):
         return None
-    first = max(spline.t[0] for spline in curve.splines)
-    last = min(spline.t[-1] for spline in curve.splines)
-    length = last - first
-    freedom = max(spline.curvatures for spline in curve.splines) + 2
+    gaps = _gaps(data, curve)
+    segments = _segments(data, curve, gaps)
+    if sum(min(own.times) for own in segments if own.has_functions) < _LEAST_TOGETHER:
+        # A curve through the gaps says little, but more than nothing.
+        gaps = gaps[:0]
+        segments = _segments(data, curve, gaps)
+    if not segments:
+        return None
+    length = sum(own.end - own.begin for own in segments)
     spacing = float(np.median(np.diff(np.unique(data.t))))
+    each = [
+        _functions(own, spacing, (own.end - own.begin) / length) for own in segments
+    ]
+    return Record(
+        curve,
+        segments,
+        np.concatenate([own.t for own in each]),
+        np.asarray(block_diag(*(own.weights for own in each))),
+        np.concatenate([own.slopes for own in each]),
+        np.concatenate([own.begins for own in each]),
+        np.concatenate([own.ends for own in each]),
+        gaps,
+    )
+
+
+def _gaps(data: Data, curve: Curve) -> np.ndarray:
+    """The intervals in which a quantity was not measured for so long that its spline
+    says nothing of it."""
+    gaps = []
+    for column, spline in zip(data.x.T, curve.splines):
+        t = np.unique(data.t[np.isfinite(column)])
+        steps = np.diff(t)
+        usual = _LONG * np.median(steps)
+        bend = np.sum(np.minimum(steps, usual)) / (spline.curvatures + 2)
+        long = np.flatnonzero(steps > max(usual, _BENDS * bend))
+        gaps += [(t[j], t[j + 1]) for j in long]
+    return np.array(gaps).reshape(-1, 2)
+
+
+def _segments(data: Data, curve: Curve, gaps: np.ndarray) -> list[Segment]:
+    """The parts between the gaps of all quantities. Those with too few points for a
+    curve of their own have a part of the whole one."""
+    found, low = [], -np.inf
+    for high, after in [*sorted(gaps.tolist()), (np.inf, np.inf)]:
+        inside = (data.t >= low) & (data.t <= high)
+        times = [len(np.unique(data.t[inside & np.isfinite(x)])) for x in data.x.T]
+        own = curve
+        if len(gaps) and min(times) >= _LEAST_TIMES:
+            own = smooth(Data(data.t[inside], data.x[inside])) or curve
+        begin = max(low, *(spline.t[0] for spline in own.splines))
+        end = min(high, *(spline.t[-1] for spline in own.splines))
+        if begin < end:
+            found.append(Segment(begin, end, own, times))
+        low = max(low, after)
+    return found
+
+
+def _functions(segment: Segment, spacing: float, share: float) -> _Functions:
+    """The test functions of a segment, which is this `share` of its record; none if it
+    has few points."""
+    length = segment.end - segment.begin
+    freedom = max(spline.curvatures for spline in segment.curve.splines) + 2
     width = _WIDTH * length / freedom
     width = min(max(width, 2.5 * spacing), length / 8)
-    count = int(np.clip(length / (_DISTANCE * width), 12, _MOST_FUNCTIONS))
-    centers = np.linspace(first + width, last - width, count)
-    points = int(np.clip(_POINTS_IN_WIDTH * length / width, 240, _MOST_POINTS))
-    t = np.linspace(first, last, points)
+    most = max(_MOST_FUNCTIONS * share, _FUNCTIONS_IN_SEGMENT)
+    count = int(min(length / (_DISTANCE * width), most, max(segment.times)))
+    count = count if segment.has_functions else 0
+    centers = np.linspace(segment.begin + width, segment.end - width, count)
+    points = np.array([_LEAST_POINTS, _MOST_POINTS]) * share
+    points = np.clip(_POINTS_IN_WIDTH * length / width, *points)
+    points = int(max(points, _POINTS_IN_SEGMENT))
+    t = np.linspace(segment.begin, segment.end, points)
     u = (t - centers[:, None]) / width
     inside = np.maximum(1 - u**2, 0.0)
     h = t[1] - t[0]
     norm = 1 / np.sqrt(np.sum(inside**6, axis=1, keepdims=True) * h)
     weights = norm * h * inside**3
-    slopes = norm * h * (6 * u / width * inside**2) @ curve.x(t)
-    return Record(
-        curve, t, weights, slopes, centers - width, centers + width, _gaps(data)
-    )
-
-
-def _gaps(data: Data) -> np.ndarray:
-    """The intervals, longer than usual, in which a quantity was not measured."""
-    gaps = []
-    for column in data.x.T:
-        t = np.unique(data.t[np.isfinite(column)])
-        steps = np.diff(t)
-        long = np.flatnonzero(steps > 2 * _NEAR * np.median(steps))
-        gaps += [(t[j], t[j + 1]) for j in long]
-    return np.array(gaps).reshape(-1, 2)
+    slopes = norm * h * (6 * u / width * inside**2) @ segment.curve.x(t)
+    return _Functions(t, weights, slopes, centers - width, centers + width)
 
 
 class WeakSystem(NamedTuple):
     """Linear equations: `columns` [rows, C], and `slopes` [rows, d] less the known
-    parts."""
+    parts. They are NaN where a term has no value on the interval of a test function."""
 
     columns: np.ndarray
     slopes: np.ndarray
@@ -124,10 +213,18 @@ def weak_system(
         covered = record.is_covered(0.0)
         for delay in delays:
             covered &= record.is_covered(delay)
-        x, y = record.curve.x(record.t), record.delayed(read)
+        x, y = record.delayed(0.0), np.stack([record.delayed(tau) for tau in read])
         along = evaluate_library(library, x, y, values)
         weights = record.weights[covered]
-        with np.errstate(invalid="ignore", over="ignore"):
-            columns.append(weights @ along[row, :, d + term].T)
-            slopes.append(record.slopes[covered] - weights @ along[0, :, :d])
+        columns.append(_integrals(weights, along[row, :, d + term].T))
+        slopes.append(record.slopes[covered] - _integrals(weights, along[0, :, :d]))
     return WeakSystem(np.concatenate(columns), np.concatenate(slopes))
+
+
+def _integrals(weights: np.ndarray, along: np.ndarray) -> np.ndarray:
+    """The integrals of columns against test functions; NaN where a column has no value
+    on the interval of one."""
+    exists = np.isfinite(along)
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = weights @ np.where(exists, along, 0.0)
+    return np.where(weights @ ~exists > 0, np.nan, found)
