@@ -1,7 +1,7 @@
 """The search over structures: forward and backward steps to lower scores, by exact
 fits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -71,8 +71,7 @@ class Search:
         if not proposals:
             return []
         scores = np.array([each.score for each in proposals])
-        patterns = [each.pattern for each in proposals]
-        first = _spread_over(scores, patterns)[:_LOOKED_AT]
+        first = _spread_over(scores, _kinds(proposals))[:_LOOKED_AT]
         proposals = [proposals[j] for j in first]
         theta = np.array(
             [
@@ -81,8 +80,7 @@ class Search:
             ]
         )
         structures = [each.structure for each in proposals]
-        patterns = [each.pattern for each in proposals]
-        rows, theta = self._shortlist(structures, theta, patterns)
+        rows, theta = self._shortlist(structures, theta, _kinds(proposals))
         fits = self.exact.fit_all(
             [structures[j] for j in rows], [theta[j][None] for j in rows]
         )
@@ -93,7 +91,7 @@ class Search:
         self,
         structures: Sequence[Structure],
         starts: np.ndarray,
-        patterns: Sequence[tuple[bool, ...]],
+        kinds: Sequence[Hashable],
     ) -> tuple[list[int], np.ndarray]:
         """The numbers of the most promising starts, best first, and where short fits to
         more and more of the record have brought all of them.
@@ -109,7 +107,7 @@ class Search:
                 moved = np.where((other < score)[:, None], direct, moved)
                 score = np.minimum(other, score)
             theta[rows] = moved
-            order = _spread_over(score, [patterns[j] for j in rows])
+            order = _spread_over(score, [kinds[j] for j in rows])
             rows = [rows[k] for k in order[:kept]]
         return rows, theta
 
@@ -203,18 +201,26 @@ class Search:
                 starts.append(self.exact.start(found, inner, delays))
         if starts:
             same = [fitted.structure] * len(starts)
-            rows, theta = self._shortlist(same, np.array(starts), [()] * len(starts))
+            rows, theta = self._shortlist(same, np.array(starts), [None] * len(starts))
             self.add([self.exact.fit(fitted.structure, theta[rows[:4]])])
         return self.visited[fitted.structure]
 
 
-def _spread_over(score: np.ndarray, patterns: Sequence[tuple[bool, ...]]) -> list[int]:
-    """The order of proposals by score, such that the patterns take turns."""
+def _kinds(proposals: Sequence[Proposal]) -> list[Hashable]:
+    """What takes turns among proposals: their patterns or, with one state, their sizes.
+    The weak form prefers short delays, and many terms."""
+    if len(proposals[0].pattern) > 1:
+        return [each.pattern for each in proposals]
+    return [len(each.structure) for each in proposals]
+
+
+def _spread_over(score: np.ndarray, kinds: Sequence[Hashable]) -> list[int]:
+    """The order of proposals by score, such that the kinds take turns."""
     order = np.argsort(score, kind="stable")
-    ranks: dict[tuple[bool, ...], int] = {}
+    ranks: dict[Hashable, int] = {}
     keys = []
     for k in order:
-        rank = ranks.get(patterns[k], 0)
-        ranks[patterns[k]] = rank + 1
+        rank = ranks.get(kinds[k], 0)
+        ranks[kinds[k]] = rank + 1
         keys.append((rank, float(score[k]), int(k)))
     return [k for _, _, k in sorted(keys)]

@@ -1,11 +1,11 @@
 """Proposals: structures, delays and start values from the weak form.
 
 For each delay of a scan, terms are added to each equation one by one, each time the one
-that lowers the sum of squares most. Then they are taken away one by one, each time the
+that lowers the sum of squares most, from the best one or from the best two. Then they are taken away one by one, each time the
 one that matters least: a term that was the best one alone may be of no use beside
 others. The scan is linear algebra alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from .weak_form import Record, weak_system
 # x(t) - x(t - tau) with a short delay, which is tau times the slope itself, would seem
 # to explain everything.
 _UNCERTAIN = 0.02
+# The best pairs of columns, and what they are part of, are proposed with these sizes.
+_SMALL = (1, 2, 3)
 # A column that is a combination of chosen ones up to this share of it is left out.
 _COLLINEAR = 1e-6
 # Fewer equations than this say nothing.
@@ -85,19 +87,24 @@ def propose(
         }
         kinds = [pattern for pattern in patterns(d) if any(pattern)]
         kinds = kinds if own else [(False,) * d]
-        grown = {
-            (i, kind): _path(scan, i, both, offered[kind], most_terms)
-            for i in range(d)
-            for kind in {pattern[i] for pattern in kinds}
-        }
+        equations = [
+            (i, kind) for i in range(d) for kind in {pattern[i] for pattern in kinds}
+        ]
+        grown, paired = (
+            {
+                (i, kind): _path(scan, i, both, offered[kind], most_terms, begin)
+                for i, kind in equations
+            }
+            for begin in (_best_single, _best_pair)
+        )
         thinned = {key: _thinned(scan, key[0], path) for key, path in grown.items()}
         for pattern in kinds:
             same: dict[Structure, Proposal] = {}
-            for paths in (grown, thinned):
+            for paths, sizes in ((paired, _SMALL), (grown, ()), (thinned, ())):
                 chosen = [paths[i, kind] for i, kind in enumerate(pattern)]
                 columns = row[kept], term[kept]
                 same |= _sized(
-                    library, scan, chosen, *columns, inner, own, pattern, offsets
+                    library, scan, chosen, *columns, inner, own, pattern, offsets, sizes
                 )
             found += same.values()
     if not found:
@@ -126,21 +133,24 @@ def _path(
     compatible: np.ndarray,
     offered: np.ndarray,
     most: int,
+    begin: "_Begin",
 ) -> list[tuple[list[int], float]]:
     """Columns in the order in which they are added to the equation of one state: the
-    chosen columns of each size, with the share of the sum of squares that is left."""
+    chosen columns of each size, with the share of the sum of squares that is left. The
+    first ones are those of `begin`."""
     gram, right = scan.gram.copy(), scan.right[:, state].copy()
     left, total = scan.squares[state], max(scan.squares[state], 1e-300)
     allowed = offered & (scan.sizes > 0)
     chosen: list[int] = []
     path: list[tuple[list[int], float]] = [([], 1.0)]
-    for _ in range(most):
+    first = begin(gram, right, allowed, compatible)
+    for number in range(most):
         pivots = np.diag(gram)
         usable = allowed & (pivots > _COLLINEAR)
         if not usable.any():
             break
         gain = np.where(usable, right**2 / np.where(usable, pivots, 1.0), -1.0)
-        best = int(np.argmax(gain))
+        best = first[number] if number < len(first) else int(np.argmax(gain))
         chosen = [*chosen, best]
         left = max(left - gain[best], 1e-12 * total)
         factor = gram[:, best] / gram[best, best]
@@ -149,6 +159,34 @@ def _path(
         allowed = allowed & compatible[best]
         path.append((chosen, left / total))
     return path
+
+
+# The columns with which a path begins, from the normal equations, and from which
+# columns are allowed, and which of them together.
+_Begin = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], list[int]]
+
+
+def _best_single(*_: np.ndarray) -> list[int]:
+    """The best column is the first one anyway."""
+    return []
+
+
+def _best_pair(
+    gram: np.ndarray, right: np.ndarray, allowed: np.ndarray, compatible: np.ndarray
+) -> list[int]:
+    """The two columns that leave least together, the better one first. Where parameters
+    inside of terms are scanned, the best column alone often has wrong ones."""
+    size = np.diag(gram)
+    determinant = np.outer(size, size) - gram**2
+    usable = np.outer(allowed, allowed) & compatible & (determinant > _COLLINEAR)
+    np.fill_diagonal(usable, False)
+    if not usable.any():
+        return []
+    alone = np.outer(right**2, size)
+    gain = alone + alone.T - 2 * gram * np.outer(right, right)
+    gain = np.where(usable, gain / np.where(usable, determinant, 1.0), -1.0)
+    pair = np.unravel_index(int(np.argmax(gain)), gain.shape)
+    return sorted(map(int, pair), key=lambda j: -(right[j] ** 2) / size[j])
 
 
 def _thinned(
@@ -178,9 +216,11 @@ def _sized(
     delays: tuple[float, ...],
     pattern: tuple[bool, ...],
     offsets: Sequence[int],
+    sizes_of_all: Sequence[int],
 ) -> dict[Structure, Proposal]:
     """The proposals at one delay: with the sizes that a BIC of the scan prefers, and
-    with so many terms more in all equations."""
+    with so many terms more in all equations; and with some sizes that are the same in
+    all equations."""
     n = scan.rows / 2
     charges = [
         [n * np.log(left) + len(chosen) * np.log(n) for chosen, left in path]
@@ -188,11 +228,10 @@ def _sized(
     ]
     preferred = [int(np.argmin(each)) for each in charges]
     found = {}
-    for offset in offsets:
-        sizes = [
-            int(np.clip(size + offset, 0, len(path) - 1))
-            for size, path in zip(preferred, paths)
-        ]
+    tried = [[size + offset for size in preferred] for offset in offsets]
+    tried += [[size] * len(paths) for size in sizes_of_all]
+    for each in tried:
+        sizes = [int(np.clip(s, 0, len(path) - 1)) for s, path in zip(each, paths)]
         columns = [path[size][0] for path, size in zip(paths, sizes)]
         pairs = [(i, c) for i, own in enumerate(columns) for c in own]
         if not _agree(library, row, term, inner, pairs):
@@ -209,7 +248,7 @@ def _sized(
             coefficients[where] = solved
         chosen = [(int(row[c]), int(term[c])) for _, c in pairs]
         values = values_of(inner, library, chosen)
-        score = sum(each[size] for each, size in zip(charges, sizes))
+        score = sum(charge[size] for charge, size in zip(charges, sizes))
         found[structure] = Proposal(
             structure, coefficients, values, delays, score, pattern
         )
