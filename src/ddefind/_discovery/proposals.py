@@ -1,9 +1,10 @@
 """Proposals: structures, delays and start values from the weak form.
 
 For each delay of a scan, terms are added to each equation one by one, each time the one
-that lowers the sum of squares most, from the best one or from the best two. Then they are taken away one by one, each time the
-one that matters least: a term that was the best one alone may be of no use beside
-others. The scan is linear algebra alone."""
+that lowers the sum of squares most, beginning with the best one or with the best two.
+Then they are taken away one by one, each time the one that matters least: a term that
+was the best one alone may be of no use beside others. The scan is linear algebra
+alone."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
