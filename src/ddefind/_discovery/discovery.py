@@ -39,13 +39,15 @@ _OTHER, _ROUNDING = 0.02, 1e-3
 class Discovery:
     """What `discover` found. Print it, or look at its parts:
 
-    - `equation`: the equation with the best score, with coefficients c_1, c_2, ...
+    - `equation`: the equation with the best score (or the one with the fewest
+      parameters, of those that are within 1 of it), with coefficients c_1, c_2, ...
     - `parameters`: starts and bounds of its parameters, with which it was fitted.
     - `data`: the data as they were searched, with times from zero in every experiment:
       `dd.fit(found.equation, found.data, parameters=found.parameters)`.
     - `fit`: the fit to the data, as of `dd.fit`: values, error bars, verdicts, report.
       None if the search was interrupted before, or if this fit failed.
-    - `models`: the models that were found, the best first, with their weights.
+    - `models`: the models that were found, with their weights, the chosen one first and
+      the others by their scores.
     - `inclusion`: for each state, the probability of each term: the sum of the weights
       of the models that have it.
     - `delay_probability`: the sum of the weights of the models with a delay.
@@ -74,7 +76,7 @@ class Discovery:
 
     @property
     def best(self) -> FoundModel:
-        """The model with the best score."""
+        """The model that was chosen."""
         return self.models[0]
 
     @property

@@ -14,6 +14,8 @@ from .terms import delay_names, renamed, renumbered
 # So many models are fitted again with shorter steps.
 _FINAL = 24
 _WORST = 14.0
+# Models whose scores differ by less than this tie.
+_TIED = 1.0
 
 
 class Model(NamedTuple):
@@ -47,8 +49,9 @@ class Model(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """All models that matter, best first, the path of the search as the number of
-    delays, that of terms and the score, and whether it was interrupted."""
+    """All models that matter, the best one or the simplest of the best first, the path
+    of the search as the number of delays, that of terms and the score, and whether it
+    was interrupted."""
 
     models: list[Model]
     path: list[tuple[int, int, float]]
@@ -83,6 +86,7 @@ def search_models(question: Question, delays: int, report: Report) -> Outcome:
             "without bounds or are not defined. Offer terms in which the states may be "
             "as large as they are here, and bound the parameters inside of terms."
         )
+    models = _simplest_first(models)
     models = [_like_the_best(each, models[0].delays) for each in models]
     path = [
         (len(model.delays), len(fit.structure), model.score)
@@ -128,6 +132,14 @@ def _models(stages: Sequence[Stage]) -> list[Model]:
             if key not in found or model.score < found[key].score:
                 found[key] = model
     return list(found.values())
+
+
+def _simplest_first(models: Sequence[Model]) -> list[Model]:
+    """The models by their scores, but the simplest of those that tie with the best one
+    comes first."""
+    tied = [each for each in models if each.score < models[0].score + _TIED]
+    first = min(tied, key=lambda each: (each.fitted.parameters, each.score))
+    return [first, *(each for each in models if each is not first)]
 
 
 def _lengths(stage: Stage, fit: Fitted) -> np.ndarray:
