@@ -258,6 +258,7 @@ def test_a_descent_gets_more_rows():
     np.testing.assert_allclose(result.losses, expected.losses, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_point_beyond_all_solutions_steps_back():
     """Adam's steps are long at first: the shape of the distribution falls below 1."""
     problem = dd.Problem(Feedback(1.1, 0.4), PAST, dd.GammaDelay(0.9, 1.05))

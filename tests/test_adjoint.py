@@ -51,7 +51,7 @@ def orders(problems, data, loss, scale=1):
 FINE = 4000  # nodes of the integral
 
 
-@pytest.mark.parametrize("model", mostly_slow(EXPERIMENTS, ("exponential", "hiv")))
+@pytest.mark.parametrize("model", mostly_slow(EXPERIMENTS, ("exponential",)))
 def test_second_order_with_a_terminal_cost(model):
     experiment = EXPERIMENTS[model]
     _, rebuild = flatten(experiment.true)

@@ -243,6 +243,7 @@ def test_no_delay_is_claimed_for_an_ordinary_equation():
     assert result.sentences[0].startswith("No delay is claimed")
 
 
+@pytest.mark.slow
 def test_it_is_said_when_the_truth_is_not_among_the_candidates():
     own, data = data_of(LACKING[1], 150, 0.02, 0)
     result = dd.discover(data, ["polynomial(2)"], intervals=False, progress=False)
@@ -363,6 +364,7 @@ def test_the_folder_of_the_command_goes_on_as_a_fit(tmp_path, capsys):
     assert np.isclose(before.values["tau"], again.values["tau"], rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_folder_of_a_study_goes_on_from_the_same_times(tmp_path, ordinary):
     rows = list(zip(ordinary.t.tolist(), ordinary.x[:, 0].tolist()))
     for name, own in (("a", rows), ("b", rows[20:])):

@@ -39,6 +39,7 @@ def test_units_do_not_matter():
         assert np.isclose(values["c_1"], before["c_1"] / time, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_known_parts_stay_and_need_no_terms():
     own, found = found_in(LOGISTIC, known="x' = r * x")
     assert found.terms == {"x": ("x * x(t - tau)",)}
@@ -48,6 +49,7 @@ def test_known_parts_stay_and_need_no_terms():
     assert nothing.terms == {"x": ()} and not nothing.is_inadequate
 
 
+@pytest.mark.slow
 def test_a_value_or_bounds_of_the_delay():
     tau = sample(LOGISTIC, 100, 0.03, 0).delays[0]
     _, fixed = found_in(LOGISTIC, parameters={"tau": dd.Fixed(tau)})

@@ -83,6 +83,7 @@ def test_a_good_fit_says_nothing_of_what_it_explains():
     assert 0.98 < model < 1 and curve == pytest.approx(model, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_constant_may_fit_better_than_the_model():
     x = 2 + np.sin(40 * T) + 0.1 * np.random.default_rng(1).normal(size=40)
     fit = dd.fit(dd.equation("x' = -k", history=[5.0]), dd.Data(T, x), **QUIET)
@@ -128,6 +129,7 @@ def test_the_variance_around_a_smooth_curve():
     assert np.sqrt(found) == pytest.approx([0.1, 2.0], rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_delay_beyond_the_record_is_explained():
     x = 2 - 0.05 * T + 0.1 * np.random.default_rng(0).normal(size=40)
     settings = {"k": 0.1, "b": 2.0, "tau": dd.Parameter(30.0, lower=25, upper=50)}

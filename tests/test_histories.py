@@ -108,6 +108,7 @@ def test_the_names_of_a_spline_history_do_not_depend_on_data():
         dd.equation(TEXT, history="cubist")
 
 
+@pytest.mark.slow
 def test_a_spline_history_fits_at_least_as_well_as_a_straight_line(data, tmp_path):
     def fit(kind):
         model = dd.equation(TEXT, history=kind)

@@ -299,6 +299,7 @@ def test_several_exponentials_with_numbers_of_their_own_are_no_formula():
     assert all(len(formula.exponentials) < 2 for formula in found)
 
 
+@pytest.mark.slow
 def test_a_bound_on_which_nothing_can_be_solved():
     """The profile is followed up to a bound of zero, at which the model divides by
     zero: the data set no limit before it."""

@@ -176,6 +176,7 @@ def test_the_criteria_are_those_of_the_gaussian_likelihood():
     assert given.log_likelihood == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_the_true_model_wins_also_against_a_larger_one():
     data = dd.Data(T, noisy(seed=3))
     fits = {"decay": decay(data.x[:, 0])}

@@ -218,6 +218,7 @@ def test_two_states_and_names_of_their_own():
     assert found.names == ("p", "q")
 
 
+@pytest.mark.slow
 def test_an_equation_of_time_has_no_equilibrium():
     t = np.linspace(0, 6, 40)
     data = dd.Data(t, np.sin(t) + 0.01 * np.cos(20 * t))

@@ -106,6 +106,7 @@ def test_what_is_computed_of_the_whole_study(fit):
     assert dd.compare({"shared": fit, "own": own}).best == "shared"
 
 
+@pytest.mark.slow
 def test_adaptive_steps_and_a_shared_history():
     """Both experiments begin alike, and are solved with adaptive steps."""
     other = experiment("other", 0.2, T=6.0, count=20)

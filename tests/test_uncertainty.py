@@ -178,6 +178,7 @@ def test_a_plateau_is_open_even_where_noise_lifts_it():
         assert verdicts["a"] == "not determined"
 
 
+@pytest.mark.slow
 def test_dead_parameters_are_named_in_one_sentence():
     fit = paper_fit("hiv")
     verdicts = fit.verdicts
