@@ -2,6 +2,7 @@
 standard deviations, several experiments."""
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 from studies.discovery.systems import DELAYED, ORDINARY, sample, solution as solved
 
 import ddefind as dd
+from ddefind._discovery.doubts import about_convergence, about_history
+from ddefind._results.status import Status
 
 LOGISTIC, NICHOLSON, PREDATOR = DELAYED[0], DELAYED[2], DELAYED[5]
 TRUE = ("x", "x * x(t - tau)")
@@ -131,3 +134,37 @@ def test_exact_data():
     found = dd.discover(dd.Data(t, truth(t)), intervals=False, progress=False)
     assert found.terms["x"] == ("x", "x * x(t - tau)")
     assert abs(found.best.delays["tau"] - 1.377) < 1e-4
+
+
+def test_data_so_sparse_that_they_look_like_noise():
+    """Four values in a cycle, through which no smooth curve goes."""
+    own = sample(LOGISTIC, 300, 0.03, 0)
+    few = slice(0, None, 8)
+    data = dd.Data(own.t[few], own.x[few], names=["x"])
+    found = dd.discover(data, intervals=False, progress=False)
+    assert found.terms["x"] == TRUE
+
+
+def test_a_state_that_never_changes_and_bounds_of_coefficients_are_refused():
+    t = np.linspace(0, 10, 30)
+    data = dd.Data(t, np.stack([np.sin(t) + 2, 5 + 0 * t], axis=1), names=["x", "k"])
+    with pytest.raises(ValueError, match="'k' is 5 everywhere"):
+        dd.discover(data)
+    with pytest.raises(ValueError, match="get their numbers when the search is over"):
+        dd.discover(dd.Data(t, data.x[:, :1]), parameters={"c_1": dd.Fixed(1.0)})
+
+
+@pytest.mark.parametrize("past, is_far", [(1.5, False), (9.0, True), (-9.0, True)])
+def test_a_past_that_is_far_from_all_data_is_named(past, is_far):
+    data = dd.Data([0.0, 1.0, 2.0], [1.0, 3.0, 2.0], names=["x"])
+    problem = SimpleNamespace(history=lambda t: np.array([past]) if t < -1 else [2.0])
+    fit: Any = SimpleNamespace(experiments={}, problem=problem, data=data)
+    said = about_history(fit, 2.0)
+    assert said.startswith(f"Before time zero the fit has x = {past:.3g}") == is_far
+    assert bool(said) == is_far
+
+
+def test_a_fit_that_has_not_converged_is_not_relied_on():
+    for status in Status:
+        fit: Any = SimpleNamespace(status=status)
+        assert about_convergence(fit).startswith("The last fit did not") != status.ok

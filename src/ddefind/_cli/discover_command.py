@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as opt
+from .discovery_files import FIGURE, JSON, TEXT
 from .figure_formats import FORMATS, parse_formats
 from .fit_settings import FitSettings
 from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages, print_json
@@ -49,7 +50,6 @@ discovery.json and a figure of the search.
 """
 # What is read before an equation is known.
 _NO_EQUATION = "x' = 0"
-_TEXT, _JSON, _FIGURE = "discovery.txt", "discovery.json", "discovery.{}"
 
 
 def discover(
@@ -138,7 +138,7 @@ def _discover(
 
     if out is not None:
         # What an interrupted search has left is replaced.
-        is_known = (out / _JSON).is_file()
+        is_known = (out / JSON).is_file()
         (check_can_be_folder if is_known else check_folder)(out)
     given = read_data(settings, dd.equation(_NO_EQUATION))
     messages.say(f"{given}\n")
@@ -192,11 +192,11 @@ def _write(
     for form in formats:
         content = io.BytesIO()
         figure.savefig(content, format=form, **FORMATS[form])
-        files[_FIGURE.format(form)] = content.getvalue()
+        files[FIGURE.format(form)] = content.getvalue()
     close_figure(figure)
-    files[_TEXT] = f"{found}\n"
+    files[TEXT] = f"{found}\n"
     content = nonfinite_as_none(found.to_dict())
-    files[_JSON] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    files[JSON] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     for name, content in files.items():
         write_whole(out / name, content)
     return [*names, *files]
@@ -262,6 +262,11 @@ def _settings_of_fit(found: "Discovery", settings: FitSettings) -> FitSettings:
         for name, each in found.parameters.items()
         if isinstance(each, Parameter) and (each.lower, each.upper) != (None, None)
     }
+    starts = {
+        name: float(each.start)
+        for name, each in found.parameters.items()
+        if isinstance(each, Parameter) and each.start is not None
+    }
     shifted = settings.time_zero
     if not isinstance(found.data, tuple) and found.data.origin != 0.0:
         shifted = number_or_text(str(found.data.origin))
@@ -271,8 +276,6 @@ def _settings_of_fit(found: "Discovery", settings: FitSettings) -> FitSettings:
         history=None if history == "constant" else history,
         time_zero=shifted,
         starts=fit.starts,
-        start={
-            name: float(fit.values[name]) for name in sorted(named) if "[" not in name
-        },
+        start={name: starts[name] for name in sorted(named) if name in starts},
         bounds=bounds,
     )

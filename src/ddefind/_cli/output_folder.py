@@ -23,6 +23,7 @@ from .._results.saved_file import RESULT, saved_text
 from .._util.json_numbers import nonfinite_as_none
 from .._util.text_files import file_name, write_whole
 from ..plots import CURVE_POINTS, learned_curve
+from . import discovery_files
 from .figure_formats import FORMATS, figure_name
 from .fit_settings import FitSettings
 from .options import EXPERIMENT
@@ -129,8 +130,8 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
 
     They are written to a temporary folder first. If there is no folder yet, the
     temporary one is renamed. Otherwise the files of an earlier fit are replaced one by
-    one, which needs no more space, and a curve, functions, figure, report and profiles
-    that are not replaced are removed.
+    one, which needs no more space, and a curve, functions, figure, report, profiles and
+    what a search found are removed if they are not replaced.
     """
     is_new = not folder.exists()
     beside = folder.absolute().parent if is_new else folder
@@ -145,7 +146,8 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
             return
         (folder / INPUT).mkdir(exist_ok=True)
         old = {CURVE, REPORT, *map(figure_name, FORMATS)}
-        old |= {path.name for path in folder.glob(FUNCTION.format("*"))}
+        for pattern in (FUNCTION.format("*"), discovery_files.ALL):
+            old |= {path.name for path in folder.glob(pattern)}
         old |= {f"{PROFILES}.{ending}" for ending in ("csv", *FORMATS)}
         for name in old - set(files):
             (folder / name).unlink(missing_ok=True)

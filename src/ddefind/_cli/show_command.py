@@ -6,6 +6,7 @@ import typer
 
 from .._results.saved_file import read_saved
 from . import options as opt
+from .discovery_files import sentences_in
 from .messages import errors_as_messages, print_json
 
 
@@ -17,7 +18,8 @@ def show(result: opt.Result, as_json: opt.Json = False) -> None:
             if as_json:
                 print_json(printed_as_json(content))
             else:
-                typer.echo(_text(content))
+                said = sentences_in(result if result.is_dir() else result.parent)
+                typer.echo("\n".join([_text(content), *([""] if said else []), *said]))
         except (KeyError, TypeError):
             raise ValueError(f"{result}: its parts do not belong together.") from None
 

@@ -1,6 +1,7 @@
 """What data show without a model: a smooth curve through them, its slope, their spread
 and their noise."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,8 @@ from .study_data import Records, each_part, parts_of
 # If there are more points, they are averaged in this many bins, which is enough for a
 # smooth curve.
 _MOST_POINTS = 200
+# A spline with less than this share of the variance of its data is hardly anything.
+_HARDLY_ANYTHING = 0.2
 
 
 class Spline(NamedTuple):
@@ -78,13 +81,30 @@ def smooth(data: Data) -> Curve | None:
     """Return smoothing splines through the data, whose smoothness minimises the
     generalised cross-validation score. None if a quantity is measured at fewer than
     five times."""
+    return _curve(data, smoothed)
+
+
+def smooth_or_followed(data: Data) -> Curve | None:
+    """The same, but through the data themselves where smoothing leaves hardly anything
+    of a quantity."""
+
+    def spline(t: np.ndarray, x: np.ndarray) -> Spline:
+        found = smoothed(t, x)
+        is_nothing = np.var(found.x) < _HARDLY_ANYTHING * np.var(x)
+        return followed(t, x) if is_nothing else found
+
+    return _curve(data, spline)
+
+
+def _curve(
+    data: Data, spline: Callable[[np.ndarray, np.ndarray], Spline]
+) -> Curve | None:
     splines = []
     for column in range(data.x.shape[1]):
         t, x = _points(data, column)
         if len(np.unique(t)) < 5:
             return None
-        t, x = bins(t, x)
-        splines.append(smoothed(t, x))
+        splines.append(spline(*bins(t, x)))
     return Curve(splines, np.nanmin(data.x, axis=0), np.nanmax(data.x, axis=0))
 
 
@@ -137,22 +157,39 @@ def smoothed(t: np.ndarray, x: np.ndarray) -> Spline:
     exact ones would need a matrix decomposition, which runs on threads of its own and
     would slow down other fits that run at the same time.
     """
-    from scipy.linalg import solveh_banded
-
-    R, QtQ, a, b, c = reinsch(t)
-    Qtx = a * x[:-2] + b * x[1:-1] + c * x[2:]
-    best_score, best = np.inf, (np.zeros_like(x), np.zeros_like(Qtx), float(len(b)))
+    matrices, count = reinsch(t), len(t) - 2
+    best_score, best = np.inf, (np.zeros_like(x), np.zeros(count), float(count))
     for weight, freedom in zip(*trial_weights(t)):
-        gamma = solveh_banded(R + weight * QtQ, Qtx)
-        residual = np.zeros_like(x)
-        residual[:-2] += weight * a * gamma
-        residual[1:-1] += weight * b * gamma
-        residual[2:] += weight * c * gamma
+        residual, gamma = _solved(matrices, weight, x)
         score = np.sum(residual**2) / freedom**2
         if score < best_score:
             best_score, best = score, (residual, gamma, freedom)
     residual, gamma, freedom = best
-    return Spline(t, x - residual, np.pad(gamma, 1), len(b) - freedom)
+    return Spline(t, x - residual, np.pad(gamma, 1), count - freedom)
+
+
+def followed(t: np.ndarray, x: np.ndarray) -> Spline:
+    """The spline with the smallest of the smoothing weights: it follows the data. That
+    is better than nothing where these are so far apart that they look like noise."""
+    weights, freedom = trial_weights(t)
+    residual, gamma = _solved(reinsch(t), weights[0], x)
+    return Spline(t, x - residual, np.pad(gamma, 1), len(t) - 2 - freedom[0])
+
+
+def _solved(
+    matrices: Reinsch, weight: float, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The residuals and the second derivatives of the spline with a smoothing
+    weight."""
+    from scipy.linalg import solveh_banded
+
+    R, QtQ, a, b, c = matrices
+    gamma = solveh_banded(R + weight * QtQ, a * x[:-2] + b * x[1:-1] + c * x[2:])
+    residual = np.zeros_like(x)
+    residual[:-2] += weight * a * gamma
+    residual[1:-1] += weight * b * gamma
+    residual[2:] += weight * c * gamma
+    return residual, gamma
 
 
 def spread(data: Records) -> np.ndarray:

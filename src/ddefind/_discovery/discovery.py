@@ -16,6 +16,7 @@ from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
 from .._util import wording
 from .._util.text_table import html_table, listed, table_lines
+from .doubts import about_convergence, about_history
 from .found_model import FoundModel
 from .score import DELAY_CHARGE
 
@@ -102,7 +103,12 @@ class Discovery:
             ]
         else:
             said = [self._about_noise(), self._about_candidates()]
+            if self.fit is not None:
+                said.append(about_convergence(self.fit))
             said += [self._about_delays(), self._about_other_delays()]
+            if self.fit is not None and self.best.delays:
+                delays = self._fitted_delays().values()
+                said.append(about_history(self.fit, max(delays)))
         if self.undecided:
             shown = [f"({each.label})" for each in self.undecided[:_MOST_SHOWN]]
             more = len(self.undecided) - len(shown)
@@ -186,7 +192,7 @@ class Discovery:
         found = f"without one, the best score is higher by {difference:.1f}."
         if at_end := self._at_an_end():
             return f"{at_end} ({found[0].upper()}{found[1:-1]}.)"
-        if self.is_inadequate:
+        if self.is_inadequate or (self.fit is not None and not self.fit.status.ok):
             return (
                 "The best of these equations has a delay, which may stand for a "
                 f"missing term: {found}"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from .._data.smoothing import rough_noise, smooth, spread
+from .._data.smoothing import rough_noise, smooth_or_followed, spread
 from .._data.study_data import parts_of
 from .._least_squares.explore import LARGEST_REDUCED_CHI_SQUARE
 from .._least_squares.setup import FitSetup
@@ -117,7 +117,7 @@ class Exact:
     def _start(self) -> np.ndarray:
         """A vector with the history from the data, and nothing else."""
         theta = np.zeros(len(self._paths))
-        curves = [smooth(part) for part in parts_of(self.setup.data)]
+        curves = [smooth_or_followed(part) for part in parts_of(self.setup.data)]
         places = self.history_places("b")
         for own, curve, part in zip(places, curves, parts_of(self.setup.data)):
             first = np.zeros(1) if curve is None else part.t[:1]

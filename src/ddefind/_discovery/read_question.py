@@ -164,6 +164,12 @@ def _check_names(settings: Settings, library: Library) -> None:
                 f"{wording.setting(name)}: delays are told apart by what is found, so "
                 "that all of them have the same bounds. Give these to `tau`."
             )
+        if re.fullmatch(library.coefficient(0).replace("0", r"\d+"), name):
+            raise ValueError(
+                f"{wording.setting(name)}: coefficients of terms get their numbers "
+                "when the search is over, and cannot be bounded. What you know of an "
+                f"equation can be given by {wording.KNOWN_PARTS}."
+            )
         if name not in names:
             raise ValueError(
                 f"{wording.setting(name)} stands in no term. Known names: "
@@ -222,6 +228,7 @@ def _read_data(data: Any) -> Records:
         check_instance("data", data, Data, "Data(t, x)")
         record = _one_record(data)
         _check_counts([record])
+        _check_not_constant([record])
         return record
     for each in experiments:
         if each.inputs or each.doses or each.values:
@@ -243,6 +250,7 @@ def _read_data(data: Any) -> Records:
                 "nothing is known of its beginning. Leave this experiment out."
             )
     _check_counts(parts)
+    _check_not_constant(parts)
     return parts[0] if len(parts) == 1 else study_data(parts, labels)
 
 
@@ -254,6 +262,18 @@ def _check_counts(parts: Sequence[Data]) -> None:
             raise ValueError(
                 f"{quoted(name)} has {count} values. `discover` needs at least "
                 f"{_LEAST_POINTS} of every state."
+            )
+
+
+def _check_not_constant(parts: Sequence[Data]) -> None:
+    """Refuse a state beside others that never changes."""
+    names = parts[0].names
+    for column, name in enumerate(names):
+        x = np.concatenate([part.x[:, column] for part in parts])
+        if len(names) > 1 and np.nanmin(x) == np.nanmax(x):
+            raise ValueError(
+                f"{quoted(name)} is {np.nanmin(x):.6g} everywhere, which says nothing "
+                "of an equation. Leave this column out."
             )
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from .._data.data import Data
-from .._data.smoothing import Curve, smooth
+from .._data.smoothing import Curve, smooth_or_followed
 from .library import Library, evaluate_library
 
 # The half-width of a test function, in lengths over which the splines bend, and their
@@ -104,7 +104,7 @@ class _Functions(NamedTuple):
 def make_record(data: Data) -> Record | None:
     """The test functions of a data set; None if it has too few points, or if no two
     times have data of all states between them."""
-    curve = smooth(data)
+    curve = smooth_or_followed(data)
     if curve is None or any(len(spline.t) < 8 for spline in curve.splines):
         return None
     gaps = _gaps(data, curve)
@@ -155,7 +155,7 @@ def _segments(data: Data, curve: Curve, gaps: np.ndarray) -> list[Segment]:
         times = [len(np.unique(data.t[inside & np.isfinite(x)])) for x in data.x.T]
         own = curve
         if len(gaps) and min(times) >= _LEAST_TIMES:
-            own = smooth(Data(data.t[inside], data.x[inside])) or curve
+            own = smooth_or_followed(Data(data.t[inside], data.x[inside])) or curve
         begin = max(low, *(spline.t[0] for spline in own.splines))
         end = min(high, *(spline.t[-1] for spline in own.splines))
         if begin < end:
