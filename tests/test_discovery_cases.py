@@ -159,7 +159,8 @@ def test_a_past_that_is_far_from_all_data_is_named(past, is_far):
     data = dd.Data([0.0, 1.0, 2.0], [1.0, 3.0, 2.0], names=["x"])
     problem = SimpleNamespace(history=lambda t: np.array([past]) if t < -1 else [2.0])
     fit: Any = SimpleNamespace(experiments={}, problem=problem, data=data)
-    said = about_history(fit, 2.0)
+    assert about_history(fit, []) == about_history(None, [2.0]) == ""
+    said = about_history(fit, [0.5, 2.0])
     assert said.startswith(f"Before time zero the fit has x = {past:.3g}") == is_far
     assert bool(said) == is_far
 

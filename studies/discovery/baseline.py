@@ -59,13 +59,12 @@ def run_baseline(
         tried = _grid(own) if on_grid else [own.delays]
         inputs = [_Inputs(system, own, smooth, delays) for delays in tried]
         shortest = np.array([min(each.delays) for each in inputs])
-        firsts = [first * (own.t[1] - own.t[0]) for first in BEGINNINGS]
+        firsts = np.array(BEGINNINGS if on_grid else (0.0,)) * (own.t[1] - own.t[0])
+        allowed = shortest > 0.999 * firsts[:, None]
         found = []
         for threshold in THRESHOLDS:
             bic = np.array([each.bic(threshold) for each in inputs])
-            longer = [shortest > 0.999 * first for first in firsts if on_grid]
-            allowed = longer or [np.ones(len(inputs), bool)]
-            for number in {int(np.argmin(np.where(a, bic, np.inf))) for a in allowed}:
+            for number in set(np.argmin(np.where(allowed, bic, np.inf), axis=1)):
                 best = inputs[number]
                 terms = best.terms_of_ensembles(threshold)
                 found.append((same_terms(terms, system.truth), threshold, best.delays))

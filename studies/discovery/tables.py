@@ -81,7 +81,7 @@ def _success(results: Results) -> str:
     lines += [
         "",
         "In each cell: successes of all data sets; in parentheses, of those in which "
-        "no model that was found has a lower BIC than the truth. Of "
+        "no model that is listed has a lower BIC than the truth. Of "
         f"{len(errors)} delays in successes, {near} are within three standard errors "
         "of the truth.",
     ]

@@ -103,12 +103,9 @@ class Discovery:
             ]
         else:
             said = [self._about_noise(), self._about_candidates()]
-            if self.fit is not None:
-                said.append(about_convergence(self.fit))
-            said += [self._about_delays(), self._about_other_delays()]
-            if self.fit is not None and self.best.delays:
-                delays = self._fitted_delays().values()
-                said.append(about_history(self.fit, max(delays)))
+            said += [about_convergence(self.fit), self._about_delays()]
+            delays = self._fitted_delays().values()
+            said += [self._about_other_delays(), about_history(self.fit, delays)]
         if self.undecided:
             shown = [f"({each.label})" for each in self.undecided[:_MOST_SHOWN]]
             more = len(self.undecided) - len(shown)

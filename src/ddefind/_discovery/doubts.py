@@ -1,13 +1,15 @@
 """What makes the last fit of a discovery doubtful, in sentences; empty if nothing."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from .._results.estimate import Estimate
 
 
-def about_convergence(fit: Estimate) -> str:
+def about_convergence(fit: Estimate | None) -> str:
     """What is said of a fit that has not converged."""
-    if fit.status.ok:
+    if fit is None or fit.status.ok:
         return ""
     return (
         "The last fit did not converge: rely neither on this equation nor on the "
@@ -15,10 +17,12 @@ def about_convergence(fit: Estimate) -> str:
     )
 
 
-def about_history(fit: Estimate, delay: float) -> str:
-    """What is said of a history that is far from all data between one delay before
-    time zero and then: farther than these are from each other."""
-    far = []
+def about_history(fit: Estimate | None, delays: Collection[float]) -> str:
+    """What is said of a history that is far from all data between the longest delay
+    before time zero and then: farther than these are from each other."""
+    if fit is None or not delays:
+        return ""
+    delay, far = max(delays), []
     for one in fit.experiments.values() if fit.experiments else [fit]:
         past = [np.asarray(one.problem.history(-u * delay)) for u in (0.5, 1.0)]
         for state, values in zip(one.data.names, np.transpose(past)):

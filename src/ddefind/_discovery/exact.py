@@ -352,7 +352,8 @@ class Exact:
 
     @cached_property
     def least_loss(self) -> float:
-        """The weighted sum of squares of residuals that are errors of the solver."""
+        """The weighted sum of squares of residuals that are errors of the solver; next
+        to nothing where the data have standard deviations, which are larger."""
         data = self.setup.data
         if data.sd is not None:
             return 1e-300

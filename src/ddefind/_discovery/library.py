@@ -140,13 +140,21 @@ class Library:
             for number, state in enumerate(self.states)
         }
 
-    def coefficient(self, number: int) -> str:
-        """The name of a coefficient, which is that of nothing else."""
-        others = [*self.states, *self.parameters]
-        prefix = "c"
+    @cached_property
+    def _prefix(self) -> str:
+        """With what the names of coefficients begin, and those of nothing else."""
+        others, prefix = [*self.states, *self.parameters], "c"
         while any(re.fullmatch(rf"{prefix}_\d+", name) for name in others):
             prefix += "c"
-        return f"{prefix}_{number}"
+        return prefix
+
+    def coefficient(self, number: int) -> str:
+        """The name of a coefficient."""
+        return f"{self._prefix}_{number}"
+
+    def is_coefficient(self, name: str) -> bool:
+        """Whether a coefficient may be called so."""
+        return re.fullmatch(rf"{self._prefix}_\d+", name) is not None
 
     def text(self, structure: Structure) -> str:
         """The equations of a structure, with the coefficients c_1, c_2, ..."""

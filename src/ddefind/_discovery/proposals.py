@@ -69,9 +69,8 @@ def propose(
     offsets: Sequence[int] = (-1, 0, 1, 2),
 ) -> list[Proposal]:
     """Proposals for each of the `delays`, for each pattern and several sizes, best
-    first. With an empty tuple for the delays no equation has delayed terms.
-
-    Where the weak form says nothing, the structure without terms is proposed."""
+    first; none where the weak form says nothing. With an empty tuple for the delays no
+    equation has delayed terms."""
     row, term, compatible = columns_of(library, inner)
     is_delayed = np.array([bool(library.terms[j].delays) for j in term])
     d, found = len(library.states), []
@@ -108,8 +107,6 @@ def propose(
                     library, scan, chosen, *columns, inner, own, pattern, offsets, sizes
                 )
             found += same.values()
-    if not found:
-        return [Proposal((), np.zeros(0), inner.typical, (), 0.0, (True,) * d)]
     return sorted(found, key=lambda each: each.score)
 
 

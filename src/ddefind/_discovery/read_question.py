@@ -164,7 +164,7 @@ def _check_names(settings: Settings, library: Library) -> None:
                 f"{wording.setting(name)}: delays are told apart by what is found, so "
                 "that all of them have the same bounds. Give these to `tau`."
             )
-        if re.fullmatch(library.coefficient(0).replace("0", r"\d+"), name):
+        if library.is_coefficient(name):
             raise ValueError(
                 f"{wording.setting(name)}: coefficients of terms get their numbers "
                 "when the search is over, and cannot be bounded. What you know of an "
@@ -227,8 +227,7 @@ def _read_data(data: Any) -> Records:
     if experiments is None:
         check_instance("data", data, Data, "Data(t, x)")
         record = _one_record(data)
-        _check_counts([record])
-        _check_not_constant([record])
+        _check_values([record])
         return record
     for each in experiments:
         if each.inputs or each.doses or each.values:
@@ -249,31 +248,25 @@ def _read_data(data: Any) -> Records:
                 f"Experiment {quoted(label)} has no value of {listed(absent)}, so that "
                 "nothing is known of its beginning. Leave this experiment out."
             )
-    _check_counts(parts)
-    _check_not_constant(parts)
+    _check_values(parts)
     return parts[0] if len(parts) == 1 else study_data(parts, labels)
 
 
-def _check_counts(parts: Sequence[Data]) -> None:
-    """Refuse data with few values of a state, in all experiments together."""
-    values = np.concatenate([part.x for part in parts])
-    for name, count in zip(parts[0].names, np.isfinite(values).sum(axis=0)):
-        if count < _LEAST_POINTS:
+def _check_values(parts: Sequence[Data]) -> None:
+    """Refuse few values of a state, in all experiments together, and a state beside
+    others that never changes."""
+    names, values = parts[0].names, np.concatenate([part.x for part in parts])
+    for name, column in zip(names, values.T):
+        x = column[np.isfinite(column)]
+        if len(x) < _LEAST_POINTS:
             raise ValueError(
-                f"{quoted(name)} has {count} values. `discover` needs at least "
+                f"{quoted(name)} has {len(x)} values. `discover` needs at least "
                 f"{_LEAST_POINTS} of every state."
             )
-
-
-def _check_not_constant(parts: Sequence[Data]) -> None:
-    """Refuse a state beside others that never changes."""
-    names = parts[0].names
-    for column, name in enumerate(names):
-        x = np.concatenate([part.x[:, column] for part in parts])
-        if len(names) > 1 and np.nanmin(x) == np.nanmax(x):
+        if len(names) > 1 and np.ptp(x) == 0:
             raise ValueError(
-                f"{quoted(name)} is {np.nanmin(x):.6g} everywhere, which says nothing "
-                "of an equation. Leave this column out."
+                f"{quoted(name)} is {x[0]:.6g} everywhere, which says nothing of an "
+                "equation. Leave this column out."
             )
 
 

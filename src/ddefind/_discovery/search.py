@@ -14,8 +14,8 @@ from .terms import delay_names, renamed, renumbered
 # So many models are fitted again with shorter steps.
 _FINAL = 24
 _WORST = 14.0
-# Models whose scores differ by less than this tie.
-_TIED = 1.0
+# Of the models that are as near as this to the best score, the simplest is chosen.
+_AS_GOOD = 1.0
 
 
 class Model(NamedTuple):
@@ -49,9 +49,9 @@ class Model(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """All models that matter, the best one or the simplest of the best first, the path
-    of the search as the number of delays, that of terms and the score, and whether it
-    was interrupted."""
+    """All models that matter, the chosen one first and the others by their scores, the
+    path of the search as the number of delays, that of terms and the score, and whether
+    it was interrupted."""
 
     models: list[Model]
     path: list[tuple[int, int, float]]
@@ -78,15 +78,14 @@ def search_models(question: Question, delays: int, report: Report) -> Outcome:
         if not begun:
             raise
         interrupted, stages = True, [[each] for each in begun.values()]
-    every = [each for some in stages for each in some if each.search.visited]
-    models = sorted(_models(every), key=lambda each: each.score)
+    models = _models([each for some in stages for each in some])
     if not models:
         raise ValueError(
             "No candidate equation has a solution near these data: all of them grow "
             "without bounds or are not defined. Offer terms in which the states may be "
             "as large as they are here, and bound the parameters inside of terms."
         )
-    models = _simplest_first(models)
+    models = _chosen_first(models)
     models = [_like_the_best(each, models[0].delays) for each in models]
     path = [
         (len(model.delays), len(fit.structure), model.score)
@@ -134,12 +133,12 @@ def _models(stages: Sequence[Stage]) -> list[Model]:
     return list(found.values())
 
 
-def _simplest_first(models: Sequence[Model]) -> list[Model]:
-    """The models by their scores, but the simplest of those that tie with the best one
-    comes first."""
-    tied = [each for each in models if each.score < models[0].score + _TIED]
-    first = min(tied, key=lambda each: (each.fitted.parameters, each.score))
-    return [first, *(each for each in models if each is not first)]
+def _chosen_first(models: Sequence[Model]) -> list[Model]:
+    """The models by their scores, behind the simplest of the best."""
+    lowest = min(each.score for each in models)
+    best = [each for each in models if each.score < lowest + _AS_GOOD]
+    first = min(best, key=lambda each: (each.fitted.parameters, each.score))
+    return sorted(models, key=lambda each: (each is not first, each.score))
 
 
 def _lengths(stage: Stage, fit: Fitted) -> np.ndarray:

@@ -75,7 +75,6 @@ class ManyEstimates:
         self.tasks, self._setup_of = tasks, setup_of
         self._place: dict[int, tuple[Searched, int]] = {}
         self._single: dict[int, Estimate] = {}
-        self._known: set[int] = set()
         self._made = lru_cache(_KEPT)(self._make)
         self.seconds = 0.0
         # The loss and the delay of the fit that came last.
@@ -83,22 +82,21 @@ class ManyEstimates:
 
     @property
     def done(self) -> int:
-        return len(self._known)
+        return len(self._place) + len(self._single)
 
     def missing(self) -> list[int]:
         """The tasks that have no estimate yet."""
-        return [n for n in range(len(self.tasks)) if n not in self._known]
+        known = self._place.keys() | self._single.keys()
+        return [n for n in range(len(self.tasks)) if n not in known]
 
     def add_searched(self, searched: Searched) -> None:
         for row, number in enumerate(searched.numbers.tolist()):
             self._place[number] = searched, row
-            self._known.add(number)
         if len(searched.numbers):
             self.last = float(searched.loss[-1]), float(searched.delay[-1])
 
     def add(self, number: int, estimate: Estimate) -> None:
         self._single[number] = estimate
-        self._known.add(number)
         delays = estimate.setup.delay(estimate.best[None])
         self.last = estimate.loss, float(delays[0])
 

@@ -61,7 +61,7 @@ class Program:
 
 
 _KERNELS = {Place.gpu: GpuKernel, Place.processor: ProcessorKernel}
-# A kernel has three arguments for each array; of more than this, callers know no way.
+# A program has three arguments for each array, and can be called with 1,000 of them.
 _MOST_ARRAYS = 300
 _programs: dict[Any, Program | UntranslatedError] = {}
 # One for each program: threads that need another one do not wait.

@@ -53,12 +53,8 @@ def _is_long(sets: Sets, theta: np.ndarray, scores: np.ndarray) -> np.ndarray:
     for j in range(sets.p):
         value, low, high = theta[..., j], sets.lower[:, j], sets.upper[:, j]
         is_on_bound |= (value <= low[:, None]) | (value >= high[:, None])
-    delay = sets.delay(theta)
-    shorter, half, limit = (
-        np.where(is_on_bound, np.inf, delay),
-        delay / 2,
-        scores + TIED,
-    )
+    delay, limit = sets.delay(theta), scores + TIED
+    shorter, half = np.where(is_on_bound, np.inf, delay), delay / 2
     is_long = np.zeros(scores.shape, bool)
     for row in range(scores.shape[1]):
         is_long |= (shorter[:, row, None] < half) & (scores[:, row, None] < limit)
