@@ -1,12 +1,15 @@
 """Searches that are done together find what each finds alone, whatever else is in the
 batch."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
 import ddefind as dd
 from ddefind._fitting import many_searches
+from ddefind._many_fits import search as many_search
 from ddefind._many_fits.random import Streams
 from ddefind.paper import EXPERIMENTS
 from support.options import QUIET, Options
@@ -131,3 +134,23 @@ def test_random_numbers_of_a_search_are_its_own():
         (first[:, 1:], first[:, :-1]),
     ):
         assert abs(np.corrcoef(pair[0].ravel(), pair[1].ravel())[0, 1]) < 0.015
+
+
+def test_steps_that_cannot_be_halved_end_no_batch(monkeypatch):
+    """A set whose fit with shorter steps has no solution keeps the one that it has."""
+    plain, refits = many_search.refine, []
+
+    def refine(sets, record, theta, n, *others, **options):
+        fits = plain(sets, record, theta, n, *others, **options)
+        if others or options or theta.shape[1] > 1:
+            return fits
+        refits.append(len(sets))
+        gram = fits.gram.copy()
+        gram[0] = np.inf
+        return replace(fits, gram=gram)
+
+    monkeypatch.setattr(many_search, "STEP_TOLERANCE", 0.0)
+    monkeypatch.setattr(many_search, "refine", refine)
+    method = dd.LeastSquares(starts=2)
+    found = dd.fit_many(MODEL, as_data(*growth(4)), optimizer=method, **QUIET)
+    assert refits and np.isfinite(found.best).all() and np.isfinite(found.loss).all()
