@@ -37,24 +37,7 @@ def compare(results: opt.Results, as_json: opt.Json = False) -> None:
             from .saved_fits import load_fit
 
             compared = dd.compare({str(each): load_fit(each) for each in results})
-        if not as_json:
+        if as_json:
+            print_json(compared.cells().values)
+        else:
             typer.echo(str(compared))
-            return
-        rows = zip(
-            compared.labels, compared.criteria, compared.differences, compared.weights
-        )
-        print_json(
-            [
-                {
-                    "fit": label,
-                    "parameters": criteria.parameters,
-                    "log_likelihood": criteria.log_likelihood,
-                    "aic": criteria.aic,
-                    "aicc": criteria.aicc,
-                    "bic": criteria.bic,
-                    "bic_difference": difference,
-                    "weight": weight,
-                }
-                for label, criteria, difference, weight in rows
-            ]
-        )

@@ -188,27 +188,29 @@ def _fit(
     for note in result.data.notes:
         if note not in given.notes:
             messages.say(f"{note}\n")
-    content, is_complete = result.file_content(), True
+    is_complete = True
     try:
         if as_json:
-            print_json(printed_as_json(content))
+            print_json(printed_as_json(result.file_content()))
         else:
-            typer.echo(content["text"])
+            typer.echo(str(result))
     finally:  # The folder is written even if nobody reads the output to its end.
         if out is not None:
+            content = result.file_content()
             names, is_complete = write_folder(out, result, content, inputs, formats)
             messages.say(f"Written to {out}: {', '.join(names)}")
             if is_complete:
                 messages.say(f"Open {out / REPORT} in a browser to see the report.")
     # Without intervals, least squares was interrupted while it computed them.
-    has_no_intervals = content["kind"] == "estimate" and content["profiles"] is None
+    is_estimate = hasattr(result, "assessment")
+    has_no_intervals = is_estimate and result.assessment is None
     if has_no_intervals:
         messages.say("Interrupted: the intervals are left out.")
     if not is_complete:
         messages.say("Interrupted: the folder lacks the curve, figure or report.")
-    if has_no_intervals or not is_complete or content["status"] == "interrupted":
+    if has_no_intervals or not is_complete or result.status.name == "interrupted":
         return INTERRUPTED
-    is_rejected = content["kind"] == "estimate" and result.rejected
+    is_rejected = is_estimate and result.rejected
     return 0 if result.status.ok and not is_rejected else DOUBTFUL
 
 

@@ -135,12 +135,11 @@ def _table(data: "Data", prediction: "Prediction") -> str:
     import numpy as np
 
     from .._data.source_times import source_times
-    from .._util.text_table import table_lines
+    from .._util.shown import Shown
 
     later = np.flatnonzero(prediction.t >= data.T)
     shown = later if len(later) > 1 else np.arange(len(prediction.t))
     shown = shown[np.unique(np.linspace(0, len(shown) - 1, _ROWS).round().astype(int))]
     name, times = source_times(data, prediction.t[shown])
     texts = [each if isinstance(each, str) else f"{each:.6g}" for each in times]
-    rows = prediction.cells(shown, name, texts)
-    return "\n".join([*table_lines(rows, left=()), *prediction.notes])
+    return Shown([prediction.cells(shown, name, texts), *prediction.notes]).text()

@@ -1,6 +1,6 @@
 """What `discover` returns: the equation, its fit, and how sure its terms are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -15,7 +15,7 @@ from .._inference.residual_tests import CHI, WHITE
 from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
 from .._util import wording
-from .._util.text_table import html_table, listed, table_lines
+from .._util.shown import AbstractShown, Cells, Shown, listed
 from .doubts import about_convergence, about_history
 from .found_model import FoundModel
 from .score import DELAY_CHARGE
@@ -37,7 +37,7 @@ _OTHER, _ROUNDING = 0.02, 1e-3
 
 @final
 @dataclass(frozen=True)
-class Discovery:
+class Discovery(AbstractShown):
     """What `discover` found. Print it, or look at its parts:
 
     - `equation`: the equation with the best score (or the one with the fewest
@@ -252,21 +252,18 @@ class Discovery:
 
     # Tables and text.
 
-    def _model_rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = []
-        rows.append(("model", "delays", "k", "score - best", "weight"))
-        for each in self.models[:_MOST_SHOWN]:
-            delays = ", ".join(f"{value:.4g}" for value in each.delays.values())
-            rows.append(
-                (
-                    each.label,
-                    delays or "-",
-                    str(each.parameters),
-                    f"{each.score - self.best.score:.2f}",
-                    f"{each.weight:.3f}",
-                )
+    def _models_shown(self) -> Cells:
+        rows = [
+            (
+                each.label,
+                ", ".join(f"{value:.4g}" for value in each.delays.values()) or "-",
+                str(each.parameters),
+                f"{each.score - self.best.score:.2f}",
+                f"{each.weight:.3f}",
             )
-        return rows
+            for each in self.models[:_MOST_SHOWN]
+        ]
+        return Cells(("model", "delays", "k", "score - best", "weight"), rows)
 
     @property
     def _about_scores(self) -> str:
@@ -277,32 +274,27 @@ class Discovery:
             "k: the number of parameters."
         )
 
-    def _term_rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = [("equation", "term", "probability", "chosen")]
+    def _terms_shown(self) -> Cells:
+        rows = []
         for state, terms in self.inclusion.items():
             chosen = self.terms[state]
             for term in sorted(terms, key=lambda name: -terms[name]):
                 if terms[term] >= _LEAST_SHOWN or term in chosen:
                     mark = "yes" if term in chosen else ""
                     rows.append((f"{state}'", term, f"{terms[term]:.3f}", mark))
-        return rows
+        header = "equation", "term", "probability", "chosen"
+        return Cells(header, rows, left=(0, 1, 3))
 
-    def __str__(self) -> str:
-        lines = [str(self.equation), ""]
-        if self.fit is not None:
-            lines += [str(self.fit), ""]
-        lines += [*table_lines(self._term_rows(), left=(0, 1, 3)), ""]
-        lines += [*table_lines(self._model_rows()), self._about_scores, ""]
-        return "\n".join([*lines, *self.sentences])
+    def shown(self) -> Shown:
+        """Return the equation, its fit, the tables of terms and models, and the
+        sentences."""
+        fit = [] if self.fit is None else [*self.fit.shown().parts, ""]
+        models = [self._models_shown(), self._about_scores, ""]
+        parts = [str(self.equation), "", *fit, self._terms_shown(), "", *models]
+        return Shown([*parts, *self.sentences])
 
     def __repr__(self) -> str:
         return f"Discovery: {self.best.label}"
-
-    def _repr_html_(self) -> str:
-        terms = html_table(self._term_rows(), [str(self.equation)])
-        return terms + html_table(
-            self._model_rows(), [self._about_scores, *self.sentences]
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain numbers, texts and lists, for files."""
@@ -336,8 +328,8 @@ class Discovery:
 
         `ax` are two axes to draw on."""
         if ax is None:
-            shown = [row for row in self._term_rows()[1:]]
-            figure = new_figure(9, max(3.2, 0.28 * len(shown) + 1.2))
+            shown = len(self._terms_shown().rows)
+            figure = new_figure(9, max(3.2, 0.28 * shown + 1.2))
             axes = list(figure.subplots(1, 2, width_ratios=[1, 1.2]))
         else:
             axes = given_axes(ax, 2, 2)
@@ -362,7 +354,7 @@ class Discovery:
         panel.legend(frameon=False, fontsize="small")
 
     def _draw_terms(self, panel: Any) -> None:
-        rows: Sequence[tuple[str, ...]] = self._term_rows()[1:][::-1]
+        rows = self._terms_shown().rows[::-1]
         names = [f"{state}  {term}" for state, term, _, _ in rows]
         values = [float(value) for _, _, value, _ in rows]
         colours = ["C0" if chosen else "0.75" for *_, chosen in rows]

@@ -15,7 +15,7 @@ from .._fitting.study import read_experiments
 from .._problem.parameters import Fixed, Parameter
 from .._util import wording
 from .._util.errors import check_instance, quoted, shown
-from .._util.text_table import listed
+from .._util.shown import listed
 from .library import Library, make_library, read_known
 from .parameter_sizes import powers_as_factors
 from .score import charge_of_term

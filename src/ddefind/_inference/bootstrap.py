@@ -13,12 +13,13 @@ from .._problem.network_weights import (
     count_weights,
     named_indices,
 )
-from .._util.text_table import (
+from .._util.shown import (
+    AbstractShown,
+    Cells,
+    Shown,
     decimals,
     format_interval,
     format_number,
-    html_table,
-    table_lines,
 )
 from .covariance import Uncertainty
 from .fitted_noise import simulated
@@ -29,7 +30,7 @@ _FAILED = (LIMIT, STUCK, NO_START)
 
 @final
 @dataclass(frozen=True)
-class Bootstrap:
+class Bootstrap(AbstractShown):
     """The estimates from simulated data sets.
 
     `values` has a row for each data set and a column for each of the parameters
@@ -61,8 +62,9 @@ class Bootstrap:
             for name, (low, high) in zip(self.names, percentiles)
         }
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        rows = [("parameter", "estimate", "mean", "std. dev.", "95% interval", "")]
+    def shown(self) -> Shown:
+        """Return the table, and how many fits there are."""
+        rows = []
         intervals, mean = self.intervals(), np.mean(self.values, axis=0)
         errors = self.standard_errors
         for j in named_indices(len(self.names), self.networks):
@@ -76,24 +78,11 @@ class Bootstrap:
             rows.append(
                 (name, estimate, format_number(mean[j], digits), f"{sd:.2g}", ends, "")
             )
-        return rows
-
-    def _footer(self) -> str:
+        header = "parameter", "estimate", "mean", "std. dev.", "95% interval", ""
         failed = f"; {self.failed} more did not converge" if self.failed else ""
-        return f"{self.kind.capitalize()} bootstrap, {len(self.values)} fits{failed}."
-
-    def __str__(self) -> str:
-        return "\n".join(
-            [
-                *table_lines(self._rows(), left=(0, 4, 5)),
-                *count_weights(self.networks),
-                "",
-                self._footer(),
-            ]
-        )
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows(), [*count_weights(self.networks), self._footer()])
+        about = f"{self.kind.capitalize()} bootstrap, {len(self.values)} fits{failed}."
+        table = Cells(header, rows, left=(0, 4, 5))
+        return Shown([table, *count_weights(self.networks), "", about])
 
 
 def check_level(level: float) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._util.text_table import listed
+from .._util.shown import listed
 from .covariance import Uncertainty
 from .flat_set import FlatSet, flat_set
 from .formulas import Formula, constant_formulas

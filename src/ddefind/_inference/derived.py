@@ -22,7 +22,7 @@ from .._equation.parser import parse_statements
 from .._equation.tokens import EquationError, Source, read_source
 from .._equation.translate_formula import Translator
 from .._util.errors import did_you_mean
-from .._util.text_table import decimals, format_interval, format_number
+from .._util.shown import decimals, format_interval, format_number
 from .covariance import Uncertainty
 from .delta_method import propagate
 

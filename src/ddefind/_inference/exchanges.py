@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._problem.free_parameters import FreeParameters
-from .._util.text_table import listed
+from .._util.shown import listed
 from .covariance import Uncertainty
 
 # The largest number of pairs that are exchanged together with the delays, and the

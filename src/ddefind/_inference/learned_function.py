@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._problem.network import Network
-from .._util.data_frame import data_frame
 from .._util.errors import shown
+from .._util.shown import frame_of_rows
 from .bootstrap import check_level
 from .covariance import Uncertainty
 from .delta_method import propagate
@@ -148,8 +148,7 @@ class LearnedFunction:
 
     def to_frame(self, level: float = 0.95) -> Any:
         """The `rows` as a pandas data frame."""
-        rows = self.rows(level)
-        return data_frame({key: [row[key] for row in rows] for key in rows[0]})
+        return frame_of_rows(self.rows(level))
 
     def plot(self, ax: Any = None) -> Any:
         """A matplotlib figure: the function with its band, dashed and paler beyond the

@@ -27,9 +27,8 @@ from .._problem.parameters import (
 from .._problem.problem import Problem
 from .._solve.solve import solve
 from .._util import wording
-from .._util.data_frame import data_frame
 from .._util.errors import shown
-from .._util.text_table import html_table, listed, table_lines
+from .._util.shown import AbstractShown, Cells, Shown, data_frame, listed
 from .covariance import Uncertainty
 from .delta_method import Propagated, propagate
 from .fitted_noise import fitted_noise, mean_size, noise_interval
@@ -44,7 +43,7 @@ _MOST_STEPS = 1e7
 
 @final
 @dataclass(frozen=True)
-class Prediction:
+class Prediction(AbstractShown):
     """A prediction of the k quantities `names` at the times `t`. Arrays have the shape
     (len(t), k).
 
@@ -74,20 +73,14 @@ class Prediction:
             for name in ("low", "high", "noisy_low", "noisy_high")
         }
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        shown = np.unique(np.linspace(0, len(self.t) - 1, _ROWS).round().astype(int))
-        return self.cells(shown, "t", [f"{t:.5g}" for t in self.t[shown]])
-
-    def cells(
-        self, shown: np.ndarray, time: str, times: Sequence[str]
-    ) -> list[tuple[str, ...]]:
-        """The printed table of the times with the numbers `shown`, which are called
+    def cells(self, shown: np.ndarray, time: str, times: Sequence[str]) -> Cells:
+        """Return the table of the times with the numbers `shown`, which are called
         `times` in it, below the header `time`."""
         share = f"{100 * self.level:g}%"
         header = [time]
         for name in self.names:
             header += [name, f"{share} band", f"{share} with noise"]
-        rows = [tuple(header)]
+        rows = []
         for text, i in zip(times, shown):
             row = [text]
             for c in range(len(self.names)):
@@ -98,17 +91,16 @@ class Prediction:
                 if not self.determined[i, c]:
                     bands = ["not determined"] * 2
                 row += [f"{self.mean[i, c]:.4g}", *bands]
-            rows.append(tuple(row))
-        return rows
+            rows.append(row)
+        return Cells(header, rows, left=())
 
-    def __str__(self) -> str:
-        lines = table_lines(self._rows(), left=())
-        if len(self.t) > _ROWS:
-            lines.append(f"({_ROWS} of {len(self.t)} times)")
-        return "\n".join([*lines, *self.notes])
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows(), self.notes)
+    def shown(self) -> Shown:
+        """Return the table of some times, and the notes on the bands."""
+        shown = np.unique(np.linspace(0, len(self.t) - 1, _ROWS).round().astype(int))
+        table = self.cells(shown, "t", [f"{t:.5g}" for t in self.t[shown]])
+        is_part = len(self.t) > len(shown)
+        some = [f"({_ROWS} of {len(self.t)} times)"] if is_part else []
+        return Shown([table, *some, *self.notes])
 
     def to_frame(self) -> Any:
         """A pandas data frame with a row for each time and quantity."""

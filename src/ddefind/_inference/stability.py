@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._least_squares.normal_equations import LeastSquaresModel
-from .._util.text_table import decimals, format_number, html_table, table_lines
+from .._util.shown import AbstractShown, Cells, Shown, decimals, format_number
 from .characteristic_roots import essential_rate, near_root, rightmost_roots
 from .characteristic_terms import SlopeTerm
 from .covariance import Uncertainty
@@ -66,7 +66,7 @@ class Equilibrium:
 
 @final
 @dataclass(frozen=True)
-class Stability:
+class Stability(AbstractShown):
     """The equilibria of a fitted equation, the one nearest to the trajectory first.
     `notes` are sentences on those whose stability cannot be judged, which are left
     out."""
@@ -75,8 +75,9 @@ class Stability:
     equilibria: tuple[Equilibrium, ...]
     notes: tuple[str, ...] = ()
 
-    def rows(self) -> list[tuple[str, ...]]:
-        rows = [(*self.names, "growth rate", "period", "")]
+    def cells(self) -> Cells:
+        """Return the table, with a row for each equilibrium."""
+        rows = []
         for each in self.equilibria:
             x = [f"{value:.5g}" for value in each.x]
             growth = _with_error(each.growth, each.growth_error)
@@ -84,9 +85,11 @@ class Stability:
             if each.period is not None and each.period_error is not None:
                 period = _with_error(each.period, each.period_error)
             rows.append((*x, growth, period, each.verdict))
-        return rows
+        header = (*self.names, "growth rate", "period", "")
+        return Cells(header, rows, left=(len(self.names) + 2,))
 
-    def footer(self) -> list[str]:
+    def sentences(self) -> list[str]:
+        """Return what is printed below the table."""
         if not self.equilibria:
             return list(self.notes or ["No equilibrium was found near the trajectory."])
         first = self.equilibria[0]
@@ -99,13 +102,10 @@ class Stability:
         said = f"At {state} small disturbances {change} {manner}{doubt}."
         return [said, *self.notes]
 
-    def __str__(self) -> str:
-        table = table_lines(self.rows(), left=(len(self.names) + 2,))
-        table = table if self.equilibria else []
-        return "\n".join([*table, *([""] if table else []), *self.footer()])
-
-    def _repr_html_(self) -> str:
-        return html_table(self.rows(), self.footer())
+    def shown(self) -> Shown:
+        """Return the table, if there is an equilibrium, and the sentences."""
+        table = [self.cells(), ""] if self.equilibria else []
+        return Shown([*table, *self.sentences()])
 
 
 def _with_error(value: float, error: float) -> str:

@@ -25,7 +25,7 @@ from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
 from .._solve.time_grid import time_grid
 from .._util.arrays import is_parameter
-from .._util.text_table import table_lines
+from .._util.shown import AbstractShown, Cells, Shown
 from .adjoint import Adjoint
 from .gradients import (
     AbstractGradient,
@@ -48,7 +48,7 @@ _CHANGE, _CHANGE_IF_ADAPTIVE, _RTOL_OF_DIFFERENCES = 1e-4, 1e-3, 1e-11
 
 @final
 @dataclass(frozen=True)
-class GradientCheck:
+class GradientCheck(AbstractShown):
     """The derivatives of a loss for the parameters `names`: by central differences, and
     by each route. Of the weights of a network the largest error is printed."""
 
@@ -64,10 +64,11 @@ class GradientCheck:
         scale = np.maximum(np.abs(self.differences), floor)
         return np.abs(self.routes[route] - self.differences) / scale
 
-    def __str__(self) -> str:
+    def shown(self) -> Shown:
+        """Return the table."""
         header = ["parameter", "differences"]
         header += [cell for route in self.routes for cell in (route, "error")]
-        rows = [header]
+        rows = []
         for index in named_indices(len(self.names), self.networks):
             name = self.names[index]
             row = [name, f"{self.differences[index]:.6g}"]
@@ -81,7 +82,7 @@ class GradientCheck:
                 row += ["", f"{np.max(self.errors(route)[list(indices)]):.1e}"]
             rows.append(row)
         widths = (9, 14, *(12, 8) * len(self.routes))
-        return "\n".join(table_lines(rows, most_rows=len(rows), min_widths=widths))
+        return Shown([Cells(header, rows, min_widths=widths, most_rows=len(rows))])
 
 
 def check_gradient(

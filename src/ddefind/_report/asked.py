@@ -11,7 +11,7 @@ import numpy as np
 from .._data.source_times import source_times
 from .._data.study_data import Records, parts_of
 from .._problem.network_weights import named_indices, network_name
-from .._util.text_table import listed
+from .._util.shown import listed
 from .._util.version import __version__
 from .blocks import Block, Code, Download, Section, Table, Text
 

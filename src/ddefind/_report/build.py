@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from markupsafe import Markup
 
-from .._util.text_table import listed
+from .._util.shown import listed
 from .._util.version import __version__
 from .asked import asked
 from .blocks import Block, Code, Formula, Section, Text

@@ -191,9 +191,11 @@ def _table(label: str, data: Data, said: "Prediction") -> Table:
     """Some times after the data, with the bands there."""
     later = np.flatnonzero(np.isin(said.t, _round_times(data, float(said.t[-1]))))
     name, times = source_times(data, said.t[later])
-    rows = said.cells(later, name, list(map(_shown, times)))
+    cells = said.cells(later, name, list(map(_shown, times)))
     whose = f" of {shown(label)}" if label else ""
-    return Table(rows, (), f"The prediction{whose} beyond the data")
+    return Table(
+        [cells.header, *cells.rows], (), f"The prediction{whose} beyond the data"
+    )
 
 
 def _shown(time: Any) -> str:

@@ -22,6 +22,7 @@ def dynamics(fit: "Estimate") -> Section:
         blocks.append(Text(str(error)))
     else:
         if found.equilibria:
-            blocks.append(Table(found.rows(), (len(found.names) + 2,)))
-        blocks += map(Text, found.footer())
+            table = found.cells()
+            blocks.append(Table([table.header, *table.rows], tuple(table.left)))
+        blocks += map(Text, found.sentences())
     return Section("stability", "Stability", blocks)

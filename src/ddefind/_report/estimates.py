@@ -62,14 +62,16 @@ def _about(names: Sequence[str], values: np.ndarray) -> str:
 def estimates(fit: "AbstractFit") -> list[Block]:
     """The table as it is printed, with the verdict on each parameter in words, and the
     sentences below it."""
-    cells, rows = fit.cells(), fit.summary()
-    if rows and "verdict" in rows[0]:
-        head, *body = cells
-        judged = [(*cell[:-1], row["verdict"]) for cell, row in zip(body, rows)]
-        cells = [(*head[:-1], "what the data say"), *judged]
+    table = fit.cells()
+    header, rows = table.header, table.rows
+    if table.values and "verdict" in table.values[0]:
+        header = (*header[:-1], "what the data say")
+        rows = [
+            (*row[:-1], values["verdict"]) for row, values in zip(rows, table.values)
+        ]
     doubts = fit.doubts()
     said = [Text(sentence, sentence in doubts) for sentence in fit.sentences()]
-    return [*_judgement(fit), Table(cells, (0, 4)), *said]
+    return [*_judgement(fit), Table([header, *rows], (0, 4)), *said]
 
 
 def _judgement(fit: "AbstractFit") -> list[Block]:

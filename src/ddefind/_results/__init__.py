@@ -3,8 +3,8 @@
 `result.py` holds what every fit has and the result of gradient descent, `estimate.py`
 the least-squares fit, which `make_estimate.py` makes of the result of a search,
 `batch.py` many fits, `status.py` how a fit ended, and `learned_functions.py` what its
-networks have learned. `report.py` prints an estimate, with
-the warnings of `cautions.py`, and `html_report.py` makes a page of it; `compare.py`
+networks have learned. `report.py` says what is printed of an estimate, with the
+warnings of `cautions.py`, and `html_report.py` makes a page of it; `compare.py`
 compares several.
 
 A file is written by `save.py`, which says what is saved, and `saved_file.py`; a

@@ -7,9 +7,8 @@ from typing import Any, Generic, TypeVar, final, overload
 import numpy as np
 
 from .._problem.network_weights import Networks, count_weights, named_indices
-from .._util.data_frame import data_frame
 from .._util.errors import shown
-from .._util.text_table import table_lines
+from .._util.shown import AbstractShown, Cells, Shown, data_frame
 from .result import AbstractFit
 from .status import Status
 
@@ -21,7 +20,7 @@ Fit = TypeVar("Fit", bound=AbstractFit, covariant=True)
 
 @final
 @dataclass(frozen=True)
-class FitBatch(Generic[Fit]):
+class FitBatch(AbstractShown, Generic[Fit]):
     """Many fits: `batch[i]` is a single fit, and the fields hold all of them as arrays.
 
     `best`, `first` and `final` have a row for each fit and a column for each of
@@ -103,7 +102,8 @@ class FitBatch(Generic[Fit]):
     def _networks(self) -> Networks:
         return next((self[index].networks for index in self._made), {})
 
-    def __str__(self) -> str:
+    def shown(self) -> Shown:
+        """Return the table of the estimates over all fits, and how these ended."""
         usable = [i for i in self._made if np.isfinite(self.loss[i])]
         best = self.best[usable] if usable else np.full((1, len(self.names)), np.nan)
         left_out = len(self._made) - len(usable)
@@ -124,9 +124,9 @@ class FitBatch(Generic[Fit]):
         counts = {s: self.statuses.count(s) for s in dict.fromkeys(self.statuses)}
         noun = "fit" if len(self) == 1 else "fits"
         ended = ", ".join(f"{count} {s.name}" for s, count in counts.items())
-        return "\n".join(
+        return Shown(
             [
-                *table_lines([header, *rows], min_widths=(9, 12, 12, 10, 10, 10)),
+                Cells(header, rows, min_widths=(9, 12, 12, 10, 10, 10)),
                 *count_weights(networks),
                 *([_WITHOUT_LOSS.format(left_out)] if left_out else []),
                 f"{len(self)} {noun} in {self.seconds:.2g} s: {ended}",

@@ -25,7 +25,7 @@ from .._problem.delays import constant_delays
 from .._problem.history import Constant
 from .._problem.network_weights import named_indices
 from .._util import wording
-from .._util.text_table import listed
+from .._util.shown import listed
 from .status import Status
 
 if TYPE_CHECKING:
@@ -64,12 +64,10 @@ _MISSED = (
 def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
     """Sentences about the data, the minimum and the residuals; none for a good fit."""
     sentences = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
-    sentences += [*_explained(fit, assessment)]
-    sentences += [*_bounds(fit), *_short_delays(fit), *_long_delays(fit)]
-    sentences += _priors(fit)
-    sentences += [_tie(fit, assessment)]
-    sentences += [_no_noise(fit, assessment)]
-    sentences += [_noise_floor(fit), _small_chi_square(fit, assessment)]
+    sentences += [*_explained(fit, assessment), *_bounds(fit), *_short_delays(fit)]
+    sentences += [*_long_delays(fit), *_priors(fit), _tie(fit, assessment)]
+    sentences += [_no_noise(fit, assessment), _noise_floor(fit)]
+    sentences += [_small_chi_square(fit, assessment)]
     wrong = failed(list(assessment.checks))
     sentences += [_sentence(fit, test) for test in wrong]
     if fit.process is None and any(test.test == WHITE for test in wrong):

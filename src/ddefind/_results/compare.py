@@ -8,14 +8,14 @@ import numpy as np
 
 from .._data.data import Data
 from .._inference.information_criteria import Criteria
-from .._util.text_table import html_table, table_lines
+from .._util.shown import AbstractShown, Cells, Shown
 from .estimate import Estimate
 from .report import describe_noise
 
 
 @final
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(AbstractShown):
     """Fits of the same data, ordered by BIC, best first. With enough data BIC prefers
     the true model also to a larger one that contains it."""
 
@@ -39,22 +39,33 @@ class Comparison:
         share = np.exp(-0.5 * self.differences)
         return share / share.sum()
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        rows: list[tuple[str, ...]] = []
-        rows += [("model", "k", "log L", "AIC", "AICc", "BIC", "BIC - best", "weight")]
-        for label, each, difference, weight in zip(
-            self.labels, self.criteria, self.differences, self.weights
-        ):
-            columns = (each.log_likelihood, each.aic, each.aicc, each.bic, difference)
-            cells = [f"{value:.2f}" for value in columns]
-            rows.append((label, f"{each.parameters:.3g}", *cells, f"{weight:.3f}"))
-        return rows
+    def cells(self) -> Cells:
+        """Return the table, with the numbers of each fit behind it."""
+        values = [
+            {
+                "fit": label,
+                "parameters": each.parameters,
+                "log_likelihood": each.log_likelihood,
+                "aic": each.aic,
+                "aicc": each.aicc,
+                "bic": each.bic,
+                "bic_difference": difference,
+                "weight": weight,
+            }
+            for label, each, difference, weight in zip(
+                self.labels, self.criteria, self.differences, self.weights
+            )
+        ]
+        rows = []
+        for label, k, *numbers, weight in (each.values() for each in values):
+            texts = [f"{number:.2f}" for number in numbers]
+            rows.append((label, f"{k:.3g}", *texts, f"{weight:.3f}"))
+        header = "model", "k", "log L", "AIC", "AICc", "BIC", "BIC - best", "weight"
+        return Cells(header, rows, values)
 
-    def __str__(self) -> str:
-        return "\n".join(table_lines(self._rows()))
-
-    def _repr_html_(self) -> str:
-        return html_table(self._rows())
+    def shown(self) -> Shown:
+        """Return the table."""
+        return Shown([self.cells()])
 
 
 def compare(fits: Mapping[str, Estimate] | Iterable[Estimate]) -> Comparison:

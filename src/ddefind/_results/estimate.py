@@ -15,10 +15,12 @@ from .._inference.identifiability import NOT_DETERMINED
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.stability import Stability, stability
-from .._problem.network_weights import named_indices
+from .._problem.network_weights import named_indices, network_name
+from .._util.json_numbers import nonfinite_as_none
+from .._util.shown import Cells, Shown
+from . import report
 from .cautions import cautions
 from .estimate_record import AbstractEstimate
-from .report import as_dict, as_html, as_text, cells, sentences, table
 from .save import estimate_content
 
 
@@ -135,22 +137,47 @@ class Estimate(AbstractEstimate):
     # How it is shown and kept
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
-        return as_dict(self)
+        """Plain numbers and strings, ready for JSON; weights of networks are only
+        counted."""
+        named = named_indices(len(self.names), self.networks)
+        return {
+            "parameters": {self.names[j]: float(self.best[j]) for j in named},
+            "networks": {
+                network_name(owner): {
+                    "weights": len(indices),
+                    "determined": self.determined_weights.get(owner),
+                }
+                for owner, indices in self.networks.items()
+            },
+            "loss": nonfinite_as_none(self.loss),
+            "status": self.status.name,
+            "message": self.message,
+            "noise": self.noise,
+            "process_noise": self.process_noise,
+            "starts": self.starts,
+            "seed": self.seed,
+            "minima": [
+                {
+                    "loss": each.loss,
+                    "starts": each.starts,
+                    "parameters": {self.names[j]: float(each.theta[j]) for j in named},
+                }
+                for each in self.minima
+            ],
+            "seconds": self.seconds,
+        }
 
-    def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter, without the weights of networks: name, estimate,
-        standard error and, unless they were left out, its interval and verdict. None
-        stands where there is no number."""
-        return table(self)
-
-    def cells(self) -> list[tuple[str, ...]]:
-        """The printed table, with its header."""
-        return cells(self)
+    def cells(self) -> Cells:
+        """Return the printed table, with the `summary` behind it."""
+        return report.cells(self)
 
     def sentences(self) -> list[str]:
         """What is printed below the table."""
-        return sentences(self)
+        return report.sentences(self)
+
+    def shown(self) -> Shown:
+        """Return the table and the sentences; without a fit only why there is none."""
+        return report.shown(self)
 
     def doubts(self) -> list[str]:
         """Those of the sentences that warn of something."""
@@ -163,12 +190,6 @@ class Estimate(AbstractEstimate):
         """What `save` writes, as plain words and numbers."""
         self._check_whole("`save`")
         return estimate_content(self)
-
-    def __str__(self) -> str:
-        return as_text(self)
-
-    def _repr_html_(self) -> str:
-        return as_html(self)
 
     def plot(self, ax: Any = None) -> Any:
         """A matplotlib figure: data and fitted trajectory, and the residuals. `ax` are

@@ -47,7 +47,7 @@ from .limits import limits
 from .result import AbstractFit
 
 # How progress is shown: by a callback, by a bar (True), or not at all (False).
-Shown = bool | Callable[[Progress], None] | None
+ShowProgress = bool | Callable[[Progress], None] | None
 # Intervals that take so many seconds have no bar.
 _PATIENCE = 1.0
 
@@ -187,7 +187,9 @@ class AbstractEstimate(AbstractFit):
 
     # Intervals, verdicts and tests: from the assessment
 
-    def with_intervals(self, level: float = 0.95, progress: Shown = None) -> Self:
+    def with_intervals(
+        self, level: float = 0.95, progress: ShowProgress = None
+    ) -> Self:
         """The same fit with its intervals of the given confidence `level`, verdicts and
         tests of the residuals, which take some further fits. `progress` is as in `fit`:
         by default a terminal has a bar, if it takes more than a second."""
@@ -203,7 +205,7 @@ class AbstractEstimate(AbstractFit):
         return replace(self, assessment=assessment)
 
     @contextmanager
-    def _counted_ends(self, progress: Shown) -> Iterator[FoundEnds]:
+    def _counted_ends(self, progress: ShowProgress) -> Iterator[FoundEnds]:
         """Shows how many ends of intervals are found."""
         tau = float(self.setup.delay(self.best[None])[0])
         with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
@@ -241,7 +243,7 @@ class AbstractEstimate(AbstractFit):
         return {verdict.name: verdict for verdict in self._assessed.verdicts}
 
     def profile(
-        self, name: str, level: float = 0.95, progress: Shown = None
+        self, name: str, level: float = 0.95, progress: ShowProgress = None
     ) -> Profile:
         """The profile likelihood of one parameter, with its interval of the given
         level. A level other than that of the fit is computed for this parameter, with

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._util.text_table import decimals, format_interval, format_number
+from .._util.shown import decimals, format_interval, format_number
 
 if TYPE_CHECKING:
     from .._inference.profile import Profile

@@ -3,8 +3,7 @@
 No fit is run and nothing is compiled here: a fit without intervals is printed without
 them, and says so."""
 
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,136 +20,61 @@ from .._least_squares.setup import FitSetup
 from .._problem.network_weights import (
     count_weights,
     named_indices,
-    network_name,
     without_weights,
 )
 from .._shooting.process_noise import ProcessNoise
 from .._util import wording
 from .._util.json_numbers import nonfinite_as_none
-from .._util.text_table import (
-    decimals,
-    format_number,
-    html_table,
-    listed,
-    table_lines,
-)
+from .._util.shown import Cells, Shown, decimals, format_number, listed
 from .cautions import cautions
 from .limits import EXPLANATION, limits
 
 if TYPE_CHECKING:
     from .estimate import Estimate
 
-_HEADER = ("parameter", "estimate", "std. error")
 _ONE_OF_STUDY = (
     "This is one experiment of a study: estimates and errors are those of the study."
 )
 _WITHOUT_INTERVALS = "The intervals and the tests of the residuals were left out; {}."
 
 
-def as_text(fit: "Estimate") -> str:
-    """The table and the sentences as text."""
+def shown(fit: "Estimate") -> Shown:
+    """Return the table and the sentences; without a fit only why there is none."""
     if not np.isfinite(fit.loss):
-        return fit.message
+        return Shown([fit.message])
     counts = count_weights(fit.networks, fit.determined_weights)
-    lines = [*table_lines(cells(fit), left=(0, 3, 4)), *counts]
-    return "\n".join([*lines, "", *sentences(fit)])
+    return Shown([cells(fit), *counts, "", *sentences(fit)])
 
 
-def as_html(fit: "Estimate") -> str:
-    """The same for notebooks."""
-    if not np.isfinite(fit.loss):
-        return f"<p>{escape(fit.message)}</p>"
-    counts = count_weights(fit.networks, fit.determined_weights)
-    return html_table(cells(fit), [*counts, *sentences(fit)])
-
-
-def as_dict(fit: "Estimate") -> dict[str, Any]:
-    """The fit as plain numbers and strings; weights of networks are only counted."""
-    named = named_indices(len(fit.names), fit.networks)
-    return {
-        "parameters": {fit.names[j]: float(fit.best[j]) for j in named},
-        "networks": {
-            network_name(owner): {
-                "weights": len(indices),
-                "determined": fit.determined_weights.get(owner),
-            }
-            for owner, indices in fit.networks.items()
-        },
-        "loss": nonfinite_as_none(fit.loss),
-        "status": fit.status.name,
-        "message": fit.message,
-        "noise": fit.noise,
-        "process_noise": fit.process_noise,
-        "starts": fit.starts,
-        "seed": fit.seed,
-        "minima": [
-            {
-                "loss": minimum.loss,
-                "starts": minimum.starts,
-                "parameters": {fit.names[j]: float(minimum.theta[j]) for j in named},
-            }
-            for minimum in fit.minima
-        ],
-        "seconds": fit.seconds,
-    }
-
-
-def table(fit: "Estimate") -> list[dict[str, Any]]:
-    """A row of plain numbers and strings for each parameter, without the weights of
-    networks; None where there is no number. Without an assessment there are no
-    intervals and verdicts."""
-    named = named_indices(len(fit.names), fit.networks)
-    rows = _rows(fit)
-    return [rows[j] for j in named]
-
-
-def _rows(fit: "Estimate") -> list[dict[str, Any]]:
-    """The rows of all parameters."""
-    errors = fit.standard_errors if np.isfinite(fit.loss) else {}
-    rows = [
-        {
-            "name": name,
-            "estimate": value,
-            "standard_error": nonfinite_as_none(errors.get(name, np.inf)),
-        }
-        for name, value in fit.values.items()
-    ]
-    if fit.assessment is None:
-        return rows
-    judged = zip(rows, limits(fit), fit.assessment.verdicts)
-    return [
-        {
-            **row,
-            "low": nonfinite_as_none(ends.low),
-            "high": nonfinite_as_none(ends.high),
-            "low_is_bound": ends.low_is_bound,
-            "high_is_bound": ends.high_is_bound,
-            "verdict": verdict.verdict,
-            "reason": verdict.reason,
-        }
-        for row, ends, verdict in judged
-    ]
-
-
-def cells(fit: "Estimate") -> list[tuple[str, ...]]:
-    """The printed table, with its header."""
-    rows, named = [], named_indices(len(fit.names), fit.networks)
-    ends = [] if fit.assessment is None else limits(fit)
-    for j, row in zip(named, table(fit)):
-        value, error = row["estimate"], row["standard_error"]
+def cells(fit: "Estimate") -> Cells:
+    """Return the printed table, and the plain numbers and words behind it: a row for
+    each parameter, without the weights of networks. None stands where there is no
+    number. Without an assessment there are no intervals and verdicts."""
+    has_fit, assessment = bool(np.isfinite(fit.loss)), fit.assessment
+    errors = fit.standard_errors if has_fit else {}
+    header: tuple[str, ...] = ("parameter", "estimate", "std. error")
+    ends = [] if assessment is None else limits(fit)
+    if assessment is not None:
+        header += (f"{100 * assessment.level:g}% interval", "")
+    rows, values = [], []
+    for j in named_indices(len(fit.names), fit.networks):
+        name, value = fit.names[j], float(fit.best[j])
+        error = nonfinite_as_none(errors.get(name, np.inf))
         digits = decimals(value, error)
-        cells = (row["name"], "-", "-")
-        if _has_estimate(fit, j):
+        row: tuple[str, ...] = (name, "-", "-")
+        if has_fit and _has_estimate(fit, j):
             shown = "-" if error is None else f"{error:.2g}"
-            cells = (row["name"], format_number(value, digits), shown)
-        if fit.assessment is not None:
-            is_plain = row["verdict"] in (DETERMINED, NOT_JUDGED)
-            cells += (ends[j].text(digits), "" if is_plain else row["verdict"])
-        rows.append(cells)
-    header = _HEADER
-    if fit.assessment is not None:
-        header += (f"{100 * fit.assessment.level:g}% interval", "")
-    return [header, *rows]
+            row = (name, format_number(value, digits), shown)
+        known = {"name": name, "estimate": value, "standard_error": error}
+        if assessment is not None:
+            verdict = assessment.verdicts[j]
+            is_plain = verdict.verdict in (DETERMINED, NOT_JUDGED)
+            row += (ends[j].text(digits), "" if is_plain else verdict.verdict)
+            known |= nonfinite_as_none(ends[j]._asdict())
+            known |= {"verdict": verdict.verdict, "reason": verdict.reason}
+        rows.append(row)
+        values.append(known)
+    return Cells(header, rows, values, left=(0, 3, 4))
 
 
 def _has_estimate(fit: "Estimate", j: int) -> bool:
@@ -192,13 +116,11 @@ def sentences(fit: "Estimate") -> list[str]:
 
 def _about_solver(fit: "Estimate") -> list[str]:
     """The solver, if it is not one with fixed steps."""
-    if isinstance(fit.solver, Radau):
-        name = wording.solver_name("Radau")
-        return [f"Solved by {name}, with adaptive steps, for stiff equations."]
-    if isinstance(fit.solver, AbstractAdaptive):
-        name = wording.solver_name(type(fit.solver).__name__)
-        return [f"Solved by {name}, with adaptive steps."]
-    return []
+    if not isinstance(fit.solver, AbstractAdaptive):
+        return []
+    name = wording.solver_name(type(fit.solver).__name__)
+    stiff = ", for stiff equations" if isinstance(fit.solver, Radau) else ""
+    return [f"Solved by {name}, with adaptive steps{stiff}."]
 
 
 def _about_noise(fit: "Estimate") -> str:

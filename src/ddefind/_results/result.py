@@ -24,10 +24,9 @@ from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import Solution
 from .._solve.solve import solve
-from .._util.data_frame import frame_of_rows
 from .._util.json_numbers import nonfinite_as_none
+from .._util.shown import AbstractShown, Cells, Shown, frame_of_rows
 from .._util.text_files import write_whole
-from .._util.text_table import table_lines
 from ..torch._from_torch import TorchParts, to_torch
 from .learned_functions import chosen_function, learned_functions
 from .save import descent_content
@@ -36,7 +35,7 @@ from .status import Status
 
 
 @dataclass(frozen=True, kw_only=True)
-class AbstractFit(abc.ABC):
+class AbstractFit(AbstractShown):
     """What every fit has: `problem` is the learned problem, and `best` are its free
     parameters, by `names`. `model` is the text equation that was fitted, if any.
 
@@ -127,12 +126,8 @@ class AbstractFit(abc.ABC):
         """Plain numbers and strings, ready for JSON."""
 
     @abc.abstractmethod
-    def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter."""
-
-    @abc.abstractmethod
-    def cells(self) -> list[tuple[str, ...]]:
-        """The printed table, with its header."""
+    def cells(self) -> Cells:
+        """Return the printed table, with the `summary` behind it."""
 
     @abc.abstractmethod
     def sentences(self) -> list[str]:
@@ -142,9 +137,16 @@ class AbstractFit(abc.ABC):
     def doubts(self) -> list[str]:
         """Those of the sentences that warn of something."""
 
+    def summary(self) -> list[dict[str, Any]]:
+        """A row for each parameter, without the weights of networks: its name and
+        estimate; after least squares its standard error and, unless they were left out,
+        its interval and verdict; after gradient descent its start. None stands where
+        there is no number."""
+        return [dict(row) for row in self.cells().values]
+
     def to_frame(self) -> Any:
         """The rows of `summary` as a pandas data frame, by name."""
-        return frame_of_rows(self.summary())
+        return frame_of_rows(self.summary(), "name")
 
     @abc.abstractmethod
     def plot(self, ax: Any = None) -> Any:
@@ -209,20 +211,17 @@ class FitResult(AbstractFit):
             "seconds": self.seconds,
         }
 
-    def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter, without the weights of networks: name, start and
-        estimate."""
+    def cells(self) -> Cells:
+        """Return the printed table, with the `summary` behind it."""
         rows = list(zip(self.names, self.first.tolist(), self.best.tolist()))
         named = [rows[j] for j in named_indices(len(rows), self.networks)]
-        return [{"name": n, "start": a, "estimate": b} for n, a, b in named]
-
-    def cells(self) -> list[tuple[str, ...]]:
-        """The printed table, with its header."""
-        rows = [
-            (row["name"], f"{row['start']:.5g}", f"{row['estimate']:.5g}")
-            for row in self.summary()
-        ]
-        return [("parameter", "start", "learned"), *rows]
+        return Cells(
+            ("parameter", "start", "learned"),
+            [(name, f"{start:.5g}", f"{best:.5g}") for name, start, best in named],
+            [dict(zip(("name", "start", "estimate"), row)) for row in named],
+            min_widths=(9, 12, 10),
+            row_noun="parameters",
+        )
 
     def sentences(self) -> list[str]:
         """What is printed below the table."""
@@ -234,10 +233,9 @@ class FitResult(AbstractFit):
         """Those of the sentences that warn of something."""
         return [] if self.status.ok else [self.message]
 
-    def __str__(self) -> str:
-        widths = (9, 12, 10)
-        table = table_lines(self.cells(), min_widths=widths, row_noun="parameters")
-        return "\n".join([*table, *self.sentences()])
+    def shown(self) -> Shown:
+        """Return the table, and what is printed below it."""
+        return Shown([self.cells(), *self.sentences()])
 
     def plot(self, ax: Any = None) -> Any:
         """A matplotlib figure: data, start and learned trajectory, and the loss. `ax`

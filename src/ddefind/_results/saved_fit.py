@@ -8,7 +8,7 @@ from typing import Any, NoReturn, final
 import numpy as np
 
 from .._inference.identifiability import NOT_JUDGED
-from .._util.data_frame import frame_of_rows
+from .._util.shown import frame_of_rows
 from .estimate import Estimate
 from .result import FitResult
 from .saved_file import write_saved
@@ -101,7 +101,7 @@ class SavedFit:
 
     def to_frame(self) -> Any:
         """The rows of `summary` as a pandas data frame, by name."""
-        return frame_of_rows(self.summary())
+        return frame_of_rows(self.summary(), "name")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the same file again, whole or not at all."""
