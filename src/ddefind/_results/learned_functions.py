@@ -17,7 +17,7 @@ from .._problem.network_weights import NamedNetwork, named_networks
 from .._util.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from .estimate_record import AbstractEstimate
+    from .estimate import Estimate
     from .result import AbstractFit
 
 # The range of arguments that cannot be seen, in standard deviations of the data.
@@ -72,7 +72,7 @@ def chosen_function(
     return functions[name]
 
 
-def _of_study(fit: "AbstractEstimate") -> dict[str, LearnedFunction]:
+def _of_study(fit: "Estimate") -> dict[str, LearnedFunction]:
     """The functions of a study: with what all experiments visited, where they share the
     weights."""
     joint = fit.setup.joint

@@ -9,7 +9,7 @@ from .._util.shown import decimals, format_interval, format_number
 
 if TYPE_CHECKING:
     from .._inference.profile import Profile
-    from .estimate_record import AbstractEstimate
+    from .estimate import Estimate
 
 # What marks an end that is a bound.
 _MARK = "*"
@@ -52,13 +52,13 @@ class Limits(NamedTuple):
         return f"[{', '.join(texts)}]"
 
 
-def limits(fit: "AbstractEstimate") -> list[Limits]:
+def limits(fit: "Estimate") -> list[Limits]:
     """The limits of each free parameter of a fit that has intervals."""
     assert fit.assessment is not None
     return [limits_of(fit, profile) for profile in fit.assessment.profiles]
 
 
-def limits_of(fit: "AbstractEstimate", profile: "Profile") -> Limits:
+def limits_of(fit: "Estimate", profile: "Profile") -> Limits:
     """The limits of the parameter whose profile this is."""
     setup, j = fit.setup, fit.names.index(profile.name)
     low, high = profile.interval
@@ -71,7 +71,7 @@ def limits_of(fit: "AbstractEstimate", profile: "Profile") -> Limits:
     return Limits(low, high, low_is_bound, high_is_bound)
 
 
-def interval_in_words(fit: "AbstractEstimate", profile: "Profile", level: float) -> str:
+def interval_in_words(fit: "Estimate", profile: "Profile", level: float) -> str:
     """The interval of a parameter in a sentence, from its profile at this `level`."""
     ends, name = limits_of(fit, profile), f"`{profile.name}`"
     digits = decimals(profile.estimate, fit.standard_errors[profile.name])
