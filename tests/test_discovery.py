@@ -220,7 +220,7 @@ def test_the_figure_has_a_bar_for_each_term(found):
     _, result, _ = found
     left, right = result.plot().axes
     assert left.get_yscale() == "log"
-    assert len(right.patches) == len(result._term_rows()) - 1
+    assert len(right.patches) == len(result._terms_shown().rows)
 
 
 def test_an_interruption_keeps_the_best_so_far():
