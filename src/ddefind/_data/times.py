@@ -415,9 +415,10 @@ def _exact(start: numbers.Real) -> Decimal:
 def _from_times_of_day(table: Table, start: Any) -> Times:
     """Read times of day as hours since midnight, and count them from `start`."""
     name, cells = table.time, table.columns[table.time]
-    _check_complete(table, "time")
     times: list[int] = []
     for row, cell in enumerate(cells):
+        if is_missing(cell):
+            raise table.error("the time is missing.", row, name)
         try:
             times.append(_parse_time_of_day(cell))
         except ValueError as error:
