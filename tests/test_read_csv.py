@@ -1,6 +1,9 @@
-"""Files that are data: separators, marks, names, gaps, dates, and where time 0 is."""
+"""Files that are data: separators, marks, names, gaps, dates, and where time 0 is;
+units, times of day, percentages, replicates in columns, groups in rows; and files that
+are made to take long."""
 
 import datetime
+import time
 
 import numpy as np
 import pytest
@@ -84,59 +87,232 @@ def test_missing_cells(cell, read):
     equal(read(f"t,x\n0,1\n1,{cell}\n2,3\n"), [0, 1, 2], [1, NAN, 3])
 
 
+TIME_NAMES = "t time Time TIME times date Datetime timestamp Zeit year Years month week"
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            "t",
-            "time",
-            "Time",
-            "TIME",
-            "times",
-            "date",
-            "Datetime",
-            "timestamp",
-            "Zeit",
-        ),
-        *(
-            "year",
-            "Years",
-            "month",
-            "week",
-            "day",
-            "Hours",
-            "Datum",
-            "time [h]",
-            "t (s)",
-        ),
-    ],
+    "name", [*TIME_NAMES.split(), "day", "Hours", "Datum", "time [h]", "t (s)"]
 )
 def test_names_of_the_time(name, read):
     equal(read(f"x,{name}\n5,0\n6,1\n"), [0, 1], [5, 6])
 
 
-def test_t_is_the_time_before_all_others(read):
-    data = read("year,t,T\n1900,0,5\n1901,1,6\n")
-    equal(data, [0, 1], [[1900, 5], [1901, 6]], ["year", "T"])
+DRUGS = "t,x,treatment|0,1,control|0,2,drug|1,3,control|1,4,drug"
+WITH_UNITS = DRUGS.replace("|", "|h,mg,|", 1)
+# The content of a file, with a bar for the end of a line; times and values as a plain
+# file would say them; and the options and, where they matter, other fields or a part of
+# a note.
+OPTIONS = {"time", "columns", "start", "where"}
+READ = {
+    # times
+    "t before others": ("year,t,T|1900,0,5|1901,1,6", "t,year,T|0,1900,5|1,1901,6"),
+    "time by name": (
+        "hours,date,x|0,7,5|1,9,6",
+        "t,x|0,5|1,6",
+        {"time": "hours", "columns": "x"},
+    ),
+    "a row of numbers is a header if it has the name": (
+        "0,1|0,5|1,6",
+        "t,1|0,5|1,6",
+        {"time": "0"},
+    ),
+    "late start": (
+        "t,x|1900,5|2000,6",
+        "t,x|10,5|110,6",
+        {"start": 1890, "origin": 1890, "note": "1890"},
+    ),
+    "start 0": (
+        "t,x|1900,5|2000,6",
+        "t,x|1900,5|2000,6",
+        {"start": 0, "origin": 0, "notes": ()},
+    ),
+    "early start": ("t,x|0.5,5|10,6", "t,x|0,5|9.5,6", {"start": 0.5, "origin": 0.5}),
+    "dates from another start": (
+        "date,x|2024-01-01,1|2024-01-03,2",
+        "t,x|0.5,1|2.5,2",
+        {"start": "2023-12-31T12:00", "origin": "2023-12-31T12:00:00"},
+    ),
+    "dates from a date": (
+        "date,x|2024-01-01,1|2024-01-03,2",
+        "t,x|7,1|9,2",
+        {"start": datetime.date(2023, 12, 25)},
+    ),
+    "times of day are hours": (
+        "time,x|08:30,1|09:00:36,2|12:30 PM,3",
+        "t,x|0,1|0.51,2|4,3",
+        {
+            "origin": 8.5,
+            "axis_labels": ("time [h]", "x"),
+            "note": "Times are hours: 08:30 is 8.5.",
+        },
+    ),
+    "durations go beyond a day": (
+        "time,x|0:00,1|23:30,2|25:30,3",
+        "t,x|0,1|23.5,2|25.5,3",
+    ),
+    "a start by the clock": (
+        "time,x|08:30,1|09:00,2",
+        "t,x|0.5,1|1,2",
+        {"start": "08:00"},
+    ),
+    "a column of dates and one of times": (
+        "Date,Time,x|1.2.2020,18:00,1|2.2.2020,06:00,2",
+        "t,x|0,1|0.5,2",
+        {"origin": "2020-02-01T18:00:00"},
+    ),
+    # columns and names
+    "chosen and ordered": (
+        "t,a,b,note,c|0,1,2,5 mg,3|1,4,5,no,6",
+        "t,c,a|0,3,1|1,6,4",
+        {"columns": ["c", "a"], "notes": ()},
+    ),
+    "names as they are": (
+        "t,Größe (mm),OD 600,x#1|0,1,2,3|1,4,5,6",
+        "t,Größe (mm),OD 600,x#1|0,1,2,3|1,4,5,6",
+    ),
+    "no header": (
+        "0,1|1,2",
+        "t,x|0,1|1,2",
+        {"notes": ("The file has no header: its columns are called t, x.",)},
+    ),
+    "no header, three columns": ("0 1,5 NA|1 2,5 4", "t,x[0],x[1]|0,1.5,nan|1,2.5,4"),
+    "no header, a comment": (
+        "# a b|0,1,|1,2,7 # end",
+        "t,x[1]|0,nan|1,7",
+        {"columns": "x[1]"},
+    ),
+    "no header, dates": (
+        "2024-01-01 1 2|2024-01-03 3 4",
+        "t,x[0]|0,1|2,3",
+        {"columns": "x[0]"},
+    ),
+    # A comment gives names only if it names the time.
+    "other comment": ("# prey hunter|0 1|1 2", "t,x|0,1|1,2"),
+    "names in a comment": ("# time y|0 1|1 2", "t,y|0,1|1,2"),
+    "time in a comment": ("# when y|0 1|1 2", "t,y|0,1|1,2", {"time": "when"}),
+    # Without the first line, blanks and commas would both do.
+    "the named separator decides": (
+        "sep=;|t;x and y|0;1,5|1;2,5",
+        "t,x and y|0,1.5|1,2.5",
+    ),
+    "text is left out": (
+        "t,site,x,who|0,north,1,|1,south,2,me",
+        "t,x|0,1|1,2",
+        {
+            "notes": (
+                "Column 'site' holds text and was left out.",
+                "Column 'who' holds text and was left out.",
+            )
+        },
+    ),
+    "never measured": (
+        "t,x,y|0,1,|1,2,NA",
+        "t,x,y|0,1,nan|1,2,nan",
+        {"notes": ("'y' is never measured.",)},
+    ),
+    # standard deviations
+    "deviations": (
+        "t,y_sd,x,x_sd,y|0,.1,1,.2,5|1,,2,.3,",
+        "t,x,y|0,1,5|1,2,nan",
+        {"sd": [[0.2, 0.1], [0.3, NAN]]},
+    ),
+    "deviations of others": (
+        "t,x,x_sd,y|0,1,.2,5|1,2,.3,6",
+        "t,y|0,5|1,6",
+        {"columns": ["y"], "sd": None},
+    ),
+    # units and percentages
+    "a row of units": (
+        "Time,prey,hunter|[h],n/km2,-|0,1,2|1,3,4",
+        "t,prey,hunter|0,1,2|1,3,4",
+        {
+            "axis_labels": ("Time [h]", "prey [n/km2]", "hunter"),
+            "notes": ("Units are those of line 2: 'Time' [h], 'prey' [n/km2].",),
+        },
+    ),
+    "percentages are fractions": (
+        "t;x|0;5,2%|1;|2;7 %",
+        "t,x|0,0.052|1,nan|2,0.07",
+        {"note": "Percentages of column 'x' are read as fractions: 5,2% is 0.052."},
+    ),
+    # replicates
+    "replicates stay rows": ("t,x|0,1|1,2|1,4|0,2", "t,x|0,1|0,2|1,2|1,4"),
+    "columns of replicates": (
+        "t,rep1,rep2|0,1,2|1,3,|2,5,6",
+        "t,x|0,1|0,2|1,3|2,5|2,6",
+        {"note": "'rep1' and 'rep2' are read as replicates of one quantity, 'x'."},
+    ),
+    "replicates of two quantities": (
+        "t,A_rep1,A_rep2,B (rep 1),B (rep 2),C|0,1,2,3,4,5|1,6,7,8,9,10",
+        "t,A,B,C|0,1,3,5|0,2,4,nan|1,6,8,10|1,7,9,nan",
+    ),
+    "one deviation of replicates": (
+        "t,A_rep1,A_rep2,A_sd|0,1,2,.1|1,6,7,.2",
+        "t,A|0,1|0,2|1,6|1,7",
+        {"sd": [[0.1], [0.1], [0.2], [0.2]]},
+    ),
+    "deviations of replicates": (
+        "t,A_rep1,A_rep2,A_rep1_sd,A_rep2_sd|0,1,2,.1,.3|1,6,7,.2,.4",
+        "t,A|0,1|0,2|1,6|1,7",
+        {"sd": [[0.1], [0.3], [0.2], [0.4]]},
+    ),
+    "replicates by themselves": (
+        "t,rep1,rep2,a|0,1,2,3|1,4,5,6",
+        "t,rep1,rep2|0,1,2|1,4,5",
+        {"columns": ["rep1", "rep2"]},
+    ),
+    "replicates by choice": (
+        "t,rep1,rep2,a|0,1,2,3|1,4,5,6",
+        "t,N,b|0,1,2|0,3,nan|1,4,5|1,6,nan",
+        {
+            "columns": {"N": ["rep1", "a"], "b": "rep2"},
+            "axis_labels": ("time", "N", "rep2"),
+        },
+    ),
+    # groups
+    "one group": (
+        WITH_UNITS,
+        "t,x|0,2|1,4",
+        {"where": {"treatment": "drug"}, "axis_labels": ("time [h]", "x [mg]")},
+    ),
+    "a group by its number": (
+        "t,x,dose|0,1,10|0,2,20|1,3,10|1,4,20",
+        "t,x|0,1|1,3",
+        {"where": {"dose": 10.0}, "columns": "x"},
+    ),
+    "pooled groups": (
+        DRUGS,
+        "t,x|0,1|0,2|1,3|1,4",
+        {"columns": "x", "note": "differ in column 'treatment'"},
+    ),
+    "names of replicates": (
+        "t,x,replicate|0,1,A|0,2,B|1,3,A|1,4,B",
+        "t,x|0,1|0,2|1,3|1,4",
+        {"note": "are taken as replicates"},
+    ),
+    "text that does not distinguish": (
+        "t,x,site|0,1,a|0,2,a|1,3,b|1,4,b",
+        "t,x|0,1|0,2|1,3|1,4",
+    ),
+}
 
 
-def test_the_time_by_name(read):
-    data = read("hours,date,x\n0,7,5\n1,9,6\n", time="hours", columns="x")
-    equal(data, [0, 1], [5, 6])
-    # A row of numbers is a header if it has the name.
-    equal(read("0,1\n0,5\n1,6\n", time="0"), [0, 1], [5, 6], ["1"])
-
-
-def test_columns_are_chosen_and_ordered(read):
-    text = "t,a,b,note,c\n0,1,2,5 mg,3\n1,4,5,no,6\n"
-    data = read(text, columns=["c", "a"])
-    equal(data, [0, 1], [[3, 1], [6, 4]], ["c", "a"])
-    assert data.notes == ()
-
-
-def test_names_are_kept_as_they_are(read):
-    data = read("t,Größe (mm),OD 600,x#1\n0,1,2,3\n1,4,5,6\n")
-    assert data.names == ("Größe (mm)", "OD 600", "x#1")
+@pytest.mark.parametrize("name", READ)
+def test_what_is_read(name, read):
+    content, expected, *more = READ[name]
+    fields = dict(*more)
+    options = {key: fields.pop(key) for key in OPTIONS & fields.keys()}
+    data = read(content.replace("|", "\n") + "\n", **options)
+    header, *rows = expected.split("|")
+    t, *x = np.array([row.split(",") for row in rows], float).T
+    equal(data, t, np.stack(x, axis=1), header.split(",")[1:])
+    for field, value in fields.items():
+        if field == "note":
+            assert any(value in note for note in data.notes)
+        elif field == "sd" and value is not None:
+            np.testing.assert_array_equal(data.sd, value)
+        else:
+            assert getattr(data, field) == value
 
 
 def test_letters_of_another_code(read):
@@ -147,55 +323,35 @@ def test_letters_of_another_code(read):
     )
 
 
-def test_a_file_without_a_header(read):
-    data = read("0,1\n1,2\n")
-    equal(data, [0, 1], [1, 2])
-    assert data.notes == ("The file has no header: its columns are called t, x.",)
-    data = read("0 1,5 NA\n1 2,5 4\n")
-    equal(data, [0, 1], [[1.5, NAN], [2.5, 4]], ["x[0]", "x[1]"])
-    equal(
-        read("# a b\n0,1,\n1,2,7 # end\n", columns="x[1]"), [0, 1], [NAN, 7], ["x[1]"]
-    )
-    equal(
-        read("2024-01-01 1 2\n2024-01-03 3 4\n", columns="x[0]"),
-        [0, 2],
-        [1, 3],
-        ["x[0]"],
-    )
+@pytest.mark.parametrize("names", ["rep1,y", "repA,repB", "crep1,crep2", "x1,x2"])
+def test_other_columns_are_not_pooled(read, names):
+    assert read(f"t,{names}\n0,1,2\n1,3,4\n").names == tuple(names.split(","))
 
 
-def test_a_comment_gives_names_only_if_it_names_the_time(read):
-    assert read("# prey hunter\n0 1\n1 2\n").names == ("x",)
-    assert read("# time prey\n0 1\n1 2\n").names == ("prey",)
-    assert read("# when prey\n0 1\n1 2\n", time="when").names == ("prey",)
+@pytest.mark.parametrize("mark", [";", ",", "\t", "|", " "])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_excel_names_the_separator(read, mark, quote):
+    first = f"{quote}sep={mark}{quote}"
+    equal(read(f"{first}\nt{mark}x\n0{mark}1.5\n1{mark}2\n"), [0, 1], [1.5, 2])
 
 
-def test_replicates_stay_rows(read):
-    data = read("t,x\n0,1\n1,2\n1,4\n0,2\n")
-    equal(data, [0, 0, 1, 1], [1, 2, 2, 4])
+def test_units_stay_with_their_columns(read):
+    data = read("t,prey\nh,mg\n0,1\n1,3\n")
+    assert data.select("x").axis_labels == ("time [h]", "prey [mg]")
+    more = data.select(["x", "prey"])
+    assert more.axis_labels == ("time [h]", "x", "prey [mg]")
+    assert more.later(3).axis_labels == more.axis_labels
+    with pytest.raises(dd.DataError, match="`axis_labels` must be 2 texts"):
+        dd.Data([0, 1], [1, 2], axis_labels=["time"])
 
 
-def test_standard_deviations(read):
-    data = read("t,y_sd,x,x_sd,y\n0,.1,1,.2,5\n1,,2,.3,\n")
-    equal(data, [0, 1], [[1, 5], [2, NAN]], ["x", "y"])
-    np.testing.assert_array_equal(data.sd, [[0.2, 0.1], [0.3, NAN]])
-    data = read("t,x,x_sd,y\n0,1,.2,5\n1,2,.3,6\n", columns=["y"])
-    assert data.sd is None and data.names == ("y",)
-
-
-def test_a_quantity_that_is_never_measured(read):
-    data = read("t,x,y\n0,1,\n1,2,NA\n")
-    equal(data, [0, 1], [[1, NAN], [2, NAN]], ["x", "y"])
-    assert data.notes == ("'y' is never measured.",)
-
-
-def test_text_is_left_out_and_said(read):
-    data = read("t,site,x,who\n0,north,1,\n1,south,2,me\n")
-    equal(data, [0, 1], [1, 2])
-    assert data.notes == (
-        "Column 'site' holds text and was left out.",
-        "Column 'who' holds text and was left out.",
-    )
+def test_groups_are_not_pooled_silently(read):
+    match = "column 'treatment' .'control', 'drug'. distinguishes rows of the same"
+    with pytest.raises(dd.DataError, match=match) as caught:
+        read(WITH_UNITS.replace("|", "\n"))
+    assert "`where={'treatment': 'control'}`" in str(caught.value)
+    with pytest.raises(dd.DataError, match="no row holds 'Drug'.*mean 'drug'"):
+        read(WITH_UNITS.replace("|", "\n"), where={"treatment": "Drug"})
 
 
 SHIFTS = {
@@ -223,19 +379,6 @@ def test_where_time_0_is(times, read):
     if origin:
         (note,) = data.notes
         assert note == f"Times were shifted: time 0 is {origin} in the source."
-
-
-def test_start_overrules(read):
-    late, early = "t,x\n1900,5\n2000,6\n", "t,x\n0.5,5\n10,6\n"
-    data = read(late, start=1890)
-    equal(data, [10, 110], [5, 6])
-    assert data.origin == 1890 and "1890" in data.notes[0]
-    data = read(late, start=0)
-    equal(data, [1900, 2000], [5, 6])
-    assert data.origin == 0 and data.notes == ()
-    data = read(early, start=0.5)
-    equal(data, [0, 9.5], [5, 6])
-    assert data.origin == 0.5
 
 
 SECOND = 1 / 86400
@@ -285,12 +428,21 @@ def test_dates_become_days(name, read):
     assert f"since {origin}," in repr(data)
 
 
-def test_dates_from_another_start(read):
-    text = "date,x\n2024-01-01,1\n2024-01-03,2\n"
-    data = read(text, start="2023-12-31T12:00")
-    equal(data, [0.5, 2.5], [1, 2])
-    assert data.origin == "2023-12-31T12:00:00"
-    equal(read(text, start=datetime.date(2023, 12, 25)), [7, 9], [1, 2])
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        ("01-Jan-2020", "15-Feb-2020"),
+        ("1 january 2020", "15 february 2020"),
+        ("Jan 1, 2020", "Feb 15, 2020"),
+        ("2020-Jan-01", "2020-Feb-15"),
+        ("1. Januar 2020", "15. Februar 2020"),
+        ("01Jan2020 12:00 AM", "15Feb2020 00:00"),
+    ],
+)
+def test_months_by_name(read, first, second):
+    data = read(f'date;x\n"{first}";1\n"{second}";2\n')
+    equal(data, [0, 45], [1, 2])
+    assert data.origin == "2020-01-01"
 
 
 def test_numbers_are_read_to_the_last_digit(read):
@@ -301,6 +453,43 @@ def test_numbers_are_read_to_the_last_digit(read):
 
 def test_a_label(read):
     assert read("t,x\n0,1\n1,2\n", label="pond").label == "pond"
+
+
+def test_long_times_keep_their_digits(read):
+    first = 1_700_000_000_000_000_000
+    rows = "".join(f"{first + i * 1_000_000},{i}\n" for i in range(5))
+    data = read("t,x\n" + rows)
+    assert np.diff(data.t).tolist() == [1e6] * 4
+    assert f"time 0 is {first} in the source" in data.notes[0]
+    assert read("t,x\n" + rows, start=first - 1).t[0] == 1
+    data = read("t,x\n1700000000.000000001,1\n1700000000.000000002,2\n")
+    assert data.t.tolist() == [0, 1e-9]
+
+
+@pytest.mark.parametrize("line", ["," * 2_000_000, '1,"' + " #" * 200_000])
+def test_a_long_line_is_refused_at_once(read, line):
+    with pytest.raises(dd.DataError, match="line 2: a line of"):
+        read(f"t,x\n{line}\n")
+
+
+def test_comments_within_quotes_take_no_longer_than_other_lines(read):
+    line = '1,"' + " #" * 60_000
+    start = time.process_time()
+    with pytest.raises(dd.DataError, match="line 3: the quotes do not match"):
+        read("t,x\n0,1\n" + f"{line}\n" * 20)
+    assert time.process_time() - start < 2  # it was 100 s
+
+
+@pytest.mark.parametrize("dates", [False, True])
+def test_many_rows(read, dates):
+    n = 50_000
+    times = np.arange(n)
+    cells = times.astype("datetime64[m]") if dates else times
+    rows = "".join(f"{t},{0.5 * i}\n" for i, t in enumerate(cells))
+    start = time.process_time()
+    data = read("t,x\n" + rows)
+    assert time.process_time() - start < 2
+    equal(data, times / 1440 if dates else times, 0.5 * times)
 
 
 NAMES = st.text(

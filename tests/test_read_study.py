@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._data.read_records import StudyFiles
+from ddefind._data.experiments import StudyFiles
 
 DEFAULTS = {
     "group": None,

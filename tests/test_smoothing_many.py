@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from ddefind._data.smoothing import smoothed
-from ddefind._data.smoothing_many import smoothed_columns
+from ddefind._data.smoothing import smoothed, smoothed_columns
 
 RANDOM = np.random.default_rng(1)
 TIMES = {

@@ -10,8 +10,7 @@ from . import (
     torch as torch,
 )
 from ._adaptive.methods import Radau as Radau, Tsit5 as Tsit5
-from ._data.data import Data as Data
-from ._data.read_csv import read_csv as read_csv
+from ._data.data import Data as Data, read_csv as read_csv
 from ._data.spline import Spline as Spline, spline as spline
 from ._data.stack import DataStack as DataStack
 from ._discovery.discover import discover as discover

@@ -154,6 +154,18 @@ CONTENTS = {
     "no first name": (",t,x\n5,1,2\n7,2,3\n", "line 1: column 1 has no name"),
     "no last name": ("t,x,\n0,1,2\n1,2,3\n", "line 2: 3 cells, but the header"),
     "typing error above": ("0,1O\n1,2\n", "no column is called t.*'0', '1O'"),
+    "names of replicates": ("t,x,x\n0,1,2\n", "call them 'x_rep1', 'x_rep2'"),
+    "unknown separator": ("sep=:\nt:x\n0:1\n", "line 1: 'sep=:' names ':'"),
+    "no row of units": ("t,x\nO,1\n1,2\n", "line 2, column 't': 'O' is not a num"),
+    # times of day and percentages
+    "midnight": ("time,x\n23:50,1\n00:10,2\n", "line 3.*'00:10' comes after '23:50'"),
+    "no minute": ("time,x\n08:30,1\n09:60,2\n", "line 3.*'09:60' is no time of day"),
+    "no percentage": ("t,x\n0,5%\n1,6\n", "line 3, column 'x': '6' has no percent si"),
+    "no percentage of sd": (
+        "t,x,x_sd\n0,5%,1\n1,6%,1\n",
+        "'x' holds percentages, but .* 'x_sd'",
+    ),
+    "percentage of time": ("t,x\n0%,5\n1%,6\n", "line 2, column 't': '0%' is no time"),
     # standard deviations
     "negative sd": ("t,x,x_sd\n0,1,-.1\n1,2,.1\n", "line 2, column 'x_sd'.*is -0.1"),
     "zero sd": ("t,x,x_sd\n0,1,1\n1,2,0\n", "line 3, column 'x_sd'.*positive.*is 0"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._data.source_times import source_times
+from .._data.times import source_times
 from .._figures.panels import close_figure
 from .._fitting.least_squares import LeastSquares
 from .._results.estimate import Estimate

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._data.place import find_place
-
 
 def with_paths(
     settings: Mapping[str, Any], change: Callable[[str], str]
@@ -30,6 +28,8 @@ def _if_file(change: Callable[[str], str]) -> Callable[[str], str]:
     leaves columns and formulas as they are."""
 
     def changed(text: str) -> str:
+        from .._data.inputs import find_place  # NumPy comes with it.
+
         place = find_place(text, ())
         if place is None or place.file is None:
             return text

@@ -76,7 +76,7 @@ def _chosen(fit: "Estimate", experiment: str | None) -> "dict[str | None, Estima
 
 def last_time(fit: "AbstractFit", text: str | None) -> float:
     """Return the last time of the prediction, counted from time 0 of the fit."""
-    from .._data.source_times import time_of
+    from .._data.times import time_of
 
     until = number_or_text(text)
     last = fit.data.T if until is None else time_of(fit.data, until)
@@ -117,7 +117,7 @@ def _show(
 
 def _rows(data: "Data", prediction: "Prediction") -> list[dict[str, Any]]:
     """Return a row for each time, with the times of the source of the data."""
-    from .._data.source_times import source_times
+    from .._data.times import source_times
 
     name, times = source_times(data, prediction.t)
     columns: dict[str, Any] = {name: times}
@@ -134,7 +134,7 @@ def _table(data: "Data", prediction: "Prediction") -> str:
     times; and the notes on the bands."""
     import numpy as np
 
-    from .._data.source_times import source_times
+    from .._data.times import source_times
     from .._util.shown import Shown
 
     later = np.flatnonzero(prediction.t >= data.T)

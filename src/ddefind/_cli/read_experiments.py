@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._data.read_csv import read_csv
+from .._data.data import read_csv
 from .._equation.equation import Equation
 from .._fitting.read_study import read_study
 from .._problem.problem import Problem

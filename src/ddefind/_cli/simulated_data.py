@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive, Tsit5
-from .._data.data import Data
-from .._data.read_csv import read_csv
+from .._data.data import Data, read_csv
 from .._equation.equation import Equation
 from .._loss.check_gradient import GradientCheck, compare_gradients
 from .._problem.delays import longest_delay

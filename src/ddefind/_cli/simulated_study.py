@@ -7,13 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.data import Data
-from .._data.further_files import FurtherFiles
-from .._data.input_columns import input_places
-from .._data.parse_cell import parse_number
-from .._data.place import find_place
-from .._data.read_table import read_any_table
-from .._data.table import Table
+from .._data.data import Data, read_any_table
+from .._data.inputs import FurtherFiles, find_place, input_places
+from .._data.table import Table, parse_number
 from .._equation.equation import Equation
 from .._fitting.read_study import as_dose, as_input
 from .._problem.problem import Problem

@@ -1,4 +1,5 @@
-"""Measurements: values at times, with their names and standard deviations."""
+"""Measurements: values at times, with their names and standard deviations; `read_csv`
+reads them from a file."""
 
 import csv
 import io
@@ -13,12 +14,12 @@ import numpy as np
 
 from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
-from .._util.text_files import write_whole
-from .check_values import check_values, numbers
-from .column_names import SD_SUFFIX
-from .frame_to_table import frame_table
-from .read_columns import Columns, read_measurements
-from .stack import DataStack, stacked
+from .._util.text_files import file_name, write_whole
+from .columns import SD_SUFFIX, Columns, read_measurements
+from .csv_lines import read_csv_table
+from .stack import DataStack, are_of_usual_size, stack_arrays, stack_frame, stack_sets
+from .table import Table, frame_table
+from .workbook import ARCHIVE, OLD_EXCEL, read_workbook
 
 
 @final
@@ -85,7 +86,7 @@ class Data:
                 f"but has shape {x.shape}."
             )
         _check_times(t)
-        check_values(x)
+        _check_values(x)
         order = np.argsort(t, kind="stable")
         has_given_names = names is not None
         names = _names(names, x.shape[1])
@@ -123,9 +124,10 @@ class Data:
         numbers or dates and does not just count the rows. Frames of other libraries
         work as well if they have `columns` and return a column by its name.
         """
-        table, time = frame_table(frame, time)
-        measurements = read_measurements(table, time, columns, start, where or {})
-        return cls(**measurements._asdict(), label=label)
+        table = frame_table(frame, time)
+        time = table.time or time
+        fields = read_measurements(table, time, columns, start, where or {})
+        return cls(**fields, label=label)
 
     @classmethod
     def stack(
@@ -145,7 +147,13 @@ class Data:
         - `Data.stack(t, x)`: times (N,) or (sets, N), values (sets, N) or (sets, N, k).
         - `Data.stack(frame, id="animal")`: a set for each value of a column.
         - `Data.stack([data, ...])`: sets with the same quantities."""
-        return stacked(cls, t, x, (sd, names, labels), (id, time, columns))
+        if x is not None:
+            t, x = numbers("t", t), numbers("x", x)
+            sd = None if sd is None else numbers("sd", sd)
+            return stack_arrays(cls, t, x, sd, names, labels)
+        if hasattr(t, "columns"):
+            return stack_frame(cls, t, id, time, columns)
+        return stack_sets(cls, t)
 
     @property
     def T(self) -> float:
@@ -288,6 +296,112 @@ class Data:
         np.add.at(count, index, measured)
         with np.errstate(invalid="ignore"):
             return times, total / count
+
+
+def read_csv(
+    path: str | os.PathLike[str],
+    *,
+    time: str | None = None,
+    columns: Columns | None = None,
+    label: str | None = None,
+    start: float | str | None = None,
+    where: Mapping[str, Any] | None = None,
+    sheet: str | None = None,
+) -> Data:
+    """Read measurements from a text file or a workbook: a column of times and columns
+    of quantities.
+
+    **Arguments**
+
+    - `path`: the file. An Excel workbook (.xlsx) needs `pip install 'ddefind[excel]'`.
+    - `time`: the name of the column of times. By default it is the column called `t`,
+      `time`, `date` or similar.
+    - `columns`: the names of the quantities to read, in this order. By default all are
+      read. `NAME_sd` is the standard deviation of `NAME` and is read with it. To give
+      quantities other names than their columns, `{"hare": "Hare (n/km2)"}`; to pool
+      replicates, `{"OD": ["well A1", "well A2"]}`.
+    - `label`: a name for the data set. By default it is the name of the file.
+    - `start`: the time in the file that becomes time 0, where the history ends. By
+      default it is 0. It is the first time if that is negative, a date, or larger than
+      half of the time from first to last.
+    - `where`: which rows to read, as `{"treatment": "control"}`. By default all are.
+    - `sheet`: the name of the sheet of a workbook. By default it is the first one.
+
+    Columns are separated by commas, semicolons, tabs, `|` or blanks. A decimal comma is
+    understood, `#` begins a comment, and an empty cell or `NA` is a missing value. The
+    `notes` of the data say what else was done with the file. A `DataError` says in
+    which file, line and column something is wrong.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "lake.csv"
+    >>> _ = path.write_text("year; prey; hunter\\n1900; 30; 4\\n1901; 47,2; 6,1\\n")
+    >>> print(dd.read_csv(path))
+    Data 'lake': 2 times in [0, 1] since 1900, 2 quantities (prey, hunter)
+      Times were shifted: time 0 is 1900 in the source.
+    """
+    table = read_any_table(path, time, sheet)
+    fields = read_measurements(table, time, columns, start, where or {})
+    return Data(**fields, label=Path(path).stem if label is None else label)
+
+
+def read_any_table(
+    path: str | os.PathLike[str], time: str | None, sheet: str | None
+) -> Table:
+    """Return the table in a text file, or in a sheet of a workbook. `time` is the name
+    of the column of times, if the user gave one."""
+    if _is_workbook(path):
+        return read_workbook(path, sheet, time)
+    if sheet is not None:
+        raise ValueError(
+            f"{wording.SHEET} is for workbooks (.xlsx), but {str(path)!r} is none."
+        )
+    return read_csv_table(path, time)
+
+
+def _is_workbook(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is called like a workbook, or is one by its first bytes."""
+    if file_name(path).lower().endswith((".xlsx", ".xlsm", ".xls")):
+        return True
+    try:
+        if not Path(path).is_file():
+            return False
+        with Path(path).open("rb") as file:
+            return file.read(4) in (ARCHIVE, OLD_EXCEL)
+    except (OSError, ValueError):
+        return False  # What is wrong with the file is said where it is read as text.
+
+
+def check_sizes(x: np.ndarray) -> None:
+    """Refuse values to fit whose squares are not numbers of a computer."""
+    largest = float(np.nanmax(np.abs(x)))
+    if not are_of_usual_size(np.array(largest)):
+        raise DataError(
+            f"The largest value of `x` is {largest:.3g}: a computer cannot calculate "
+            "with its square. Give `x` in other units."
+        )
+
+
+def numbers(name: str, value: Any) -> np.ndarray:
+    """Return the argument `name` as an array of float64."""
+    try:
+        return np.array(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"`{name}` must be an array of numbers, but got {type(value).__name__}: "
+            f"{error}"
+        ) from None
+
+
+def _check_values(x: np.ndarray) -> None:
+    """Refuse values that are infinite or all missing."""
+    if np.any(np.isinf(x)):
+        row, column = np.argwhere(np.isinf(x))[0]
+        raise DataError(
+            f"`x` must be finite or NaN (not measured), but x[{row}, {column}] is "
+            f"{x[row, column]}."
+        )
+    if not np.any(np.isfinite(x)):
+        raise DataError("`x` holds no measurement: all values are NaN.")
 
 
 def _check_times(t: np.ndarray) -> None:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, final, overload
 import numpy as np
 
 from .._util.errors import DataError, did_you_mean, quoted, shown
-from .check_values import are_of_usual_size, numbers
 
 if TYPE_CHECKING:
     from .data import Data
+
+# The square of a value, summed, must neither overflow nor vanish.
+_LARGEST = 1e100
 
 
 @final
@@ -109,6 +111,12 @@ class DataStack(Sequence["Data"]):
         return DataStack(**{**vars(self), "t": t, "x": x, "sd": sd, **changes})
 
 
+def are_of_usual_size(largest: np.ndarray) -> np.ndarray:
+    """Whether a computer can calculate with the squares of values, given the largest
+    ones."""
+    return (largest <= _LARGEST) & ((largest >= 1 / _LARGEST) | (largest == 0))
+
+
 def data_set(number: int, label: str | None) -> str:
     """How one of many data sets is called in a message.
 
@@ -118,22 +126,15 @@ def data_set(number: int, label: str | None) -> str:
     return f"Data set {number}" + ("" if label is None else f" ({quoted(label)})")
 
 
-def stacked(
-    make: "Callable[..., Data]", t: Any, x: Any, of_arrays: tuple, of_frame: tuple
-) -> DataStack:
-    """The stack that the arguments of `Data.stack` describe."""
-    if x is not None:
-        return stack_arrays(make, t, x, *of_arrays)
-    if hasattr(t, "columns"):
-        return stack_frame(make, t, *of_frame)
-    return stack_sets(make, t)
-
-
 def stack_arrays(
-    make: "Callable[..., Data]", t: Any, x: Any, sd: Any, names: Any, labels: Any
+    make: "Callable[..., Data]",
+    t: np.ndarray,
+    x: np.ndarray,
+    sd: np.ndarray | None,
+    names: Any,
+    labels: Any,
 ) -> DataStack:
     """A stack of arrays: times [N] or [sets, N], values [sets, N] or [sets, N, k]."""
-    t, x = numbers("t", t), numbers("x", x)
     x = x[..., None] if x.ndim == 2 else x
     if x.ndim != 3 or len(x) == 0 or t.shape not in (x.shape[1:2], x.shape[:2]):
         raise DataError(
@@ -141,7 +142,6 @@ def stack_arrays(
             f"or (sets, N), but `x` has {x.shape} and `t` {t.shape}."
         )
     if sd is not None:
-        sd = numbers("sd", sd)
         sd = sd[..., None] if sd.shape == x.shape[:2] else sd
         try:
             sd = np.broadcast_to(sd, x.shape)
@@ -267,17 +267,17 @@ def _column(frame: Any, name: str, id: str) -> np.ndarray:
     try:
         return np.array(frame[name], dtype=float)
     except (TypeError, ValueError):
-        pass
+        values = np.empty(len(frame))
     for row, value in enumerate(frame[name]):
         try:
-            float(value)
+            values[row] = float(value)
         except (TypeError, ValueError):
             raise DataError(
                 f"Row {row} of the frame ({quoted(str(frame[id].iloc[row]))}): "
                 f"{shown(value)} in the column {quoted(name)} is not a number. Make it "
                 "NaN, or leave the column out by `columns=[...]`."
             ) from None
-    return numbers(name, frame[name])
+    return values
 
 
 def _filled(rows: Sequence[Any], lengths: np.ndarray, how: str) -> np.ndarray:

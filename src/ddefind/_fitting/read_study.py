@@ -4,10 +4,10 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._data.dose_rows import DoseRow, Doses
-from .._data.input_columns import Inputs, Series
-from .._data.read_columns import Columns
-from .._data.read_records import Record, StudyFiles
+from .._data.columns import Columns
+from .._data.doses import DoseRow, Doses
+from .._data.experiments import Record, StudyFiles
+from .._data.inputs import Inputs, Series
 from .._problem.doses import Dose, SetState
 from .._problem.inputs import Input
 from .._util import wording

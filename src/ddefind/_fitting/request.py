@@ -8,8 +8,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, final, overload
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
-from .._data.check_values import check_sizes
-from .._data.data import Data
+from .._data.data import Data, check_sizes
 from .._data.stack import DataStack, data_set, joined
 from .._equation.equation import Equation
 from .._inference.bootstrap import check_level

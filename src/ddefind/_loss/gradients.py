@@ -19,8 +19,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from .._adaptive.methods import AbstractAdaptive
-from .._data.check_values import check_sizes
-from .._data.data import Data
+from .._data.data import Data, check_sizes
 from .._problem.coverage import check_inputs_known
 from .._problem.doses import check_dose_times
 from .._problem.general_delays import is_general

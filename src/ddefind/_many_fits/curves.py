@@ -7,8 +7,7 @@ from typing import final
 
 import numpy as np
 
-from .._data.smoothing import bins, scatter
-from .._data.smoothing_many import smoothed_columns
+from .._data.smoothing import bins, scatter, smoothed_columns
 
 # The number of intervals of a curve's table, and of times at which its sizes are taken.
 INTERVALS, _TIMES = 158, 400

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._data.source_times import source_times
 from .._data.study_data import Records, parts_of
+from .._data.times import source_times
 from .._problem.network_weights import named_indices, network_name
 from .._util.shown import listed
 from .._util.version import __version__

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._data.data import Data
-from .._data.source_times import source_times
+from .._data.times import source_times
 from .._figures.time_axis import axis_times, time_title
 from .._util.errors import shown
 from ..plots import learned_curve

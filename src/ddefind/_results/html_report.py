@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._data.source_times import source_times
 from .._data.study_data import longest_part
+from .._data.times import source_times
 from .._report.build import Given, build
 from .._util import wording
 from .._util.text_files import file_name

@@ -3,8 +3,7 @@ where it was published, and which two sources the numbers were compared in."""
 
 from collections.abc import Sequence
 
-from .._data.data import Data
-from .._data.read_csv import read_csv
+from .._data.data import Data, read_csv
 from .._fitting.experiment import Experiment
 from .._fitting.read_study import read_study
 from ._files import path

@@ -1,4 +1,4 @@
-"""Turning a sheet of an Excel workbook (.xlsx) into a table of text.
+"""Reading a sheet of an Excel workbook (.xlsx) as a table of text.
 
 A workbook is a compressed archive, so that a small file may hold more than the memory
 does. Its size is checked before anything is unpacked, and its cells are counted while
@@ -12,37 +12,21 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
-from pathlib import Path
 from typing import Any
 
 from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
 from .._util.text_files import file_name, read_bytes
-from .rows_to_table import Layout, make_table, trimmed
+from .csv_lines import LONGEST_CELL, Layout, make_table, trimmed
 from .table import Table
 
-_SUFFIXES = (".xlsx", ".xlsm")
-_ARCHIVE, _OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
+# The first bytes of a workbook, and of one that is old or encrypted.
+ARCHIVE, OLD_EXCEL = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 _CONTENT = "xl/workbook.xml"
 _MOST_BYTES = 200_000_000  # when unpacked
 _MOST_CELLS = 20_000_000  # empty ones included
 _MOST_ROWS = 2**20
-_LONGEST_CELL = 1000  # characters
 _HINT = "Keep one table in a sheet, with the names of the columns in its first row."
-
-
-def is_workbook(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is called like a workbook, or is one by its first bytes."""
-    name = file_name(path)
-    if name.lower().endswith((*_SUFFIXES, ".xls")):
-        return True
-    try:
-        if not Path(path).is_file():
-            return False
-        with Path(path).open("rb") as file:
-            return file.read(4) in (_ARCHIVE, _OLD_EXCEL)
-    except (OSError, ValueError):
-        return False  # What is wrong with the file is said where it is read as text.
 
 
 def read_workbook(
@@ -64,9 +48,9 @@ def read_workbook(
         raise DataError(f"{where}: there are no rows.")
     rows, title_notes = _without_titles(rows)
     width = len(next(iter(rows.values())))
-    full = [[*cells, *[""] * (width - len(cells))] for cells in rows.values()]
+    full = {n: [*cells, *[""] * (width - len(cells))] for n, cells in rows.items()}
     notes = _sheet_notes(names, sheet) + title_notes
-    return make_table(Layout(where, "row", _HINT, notes=notes), list(rows), full, time)
+    return make_table(Layout(where, "row", _HINT, notes=notes), full, time)
 
 
 def _chosen_sheet(source: str, names: list[str], sheet: str | None) -> str:
@@ -107,7 +91,7 @@ def _without_titles(
 
 def _check_content(source: str, content: bytes) -> None:
     """Raise an error unless this is a workbook of moderate size."""
-    if content.startswith(_OLD_EXCEL):
+    if content.startswith(OLD_EXCEL):
         raise DataError(
             f"{source}: this is a workbook of old or encrypted Excel. Save it as .xlsx "
             "without a password, or as CSV (UTF-8)."
@@ -172,9 +156,9 @@ def _rows(where: str, sheet: Any) -> Iterator[tuple[int, list[str]]]:
             )
         cells = trimmed([_text(value) for value in values])
         if cells and not cells[0].startswith("#"):
-            if max(map(len, cells)) > _LONGEST_CELL:
+            if max(map(len, cells)) > LONGEST_CELL:
                 raise DataError(
-                    f"{where}, row {number}: a cell of more than {_LONGEST_CELL} "
+                    f"{where}, row {number}: a cell of more than {LONGEST_CELL} "
                     "characters."
                 )
             yield number, cells
