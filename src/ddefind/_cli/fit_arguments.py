@@ -32,7 +32,9 @@ def _method(settings: FitSettings) -> Any:
 
     if settings.method is None and settings.starts is None:
         return None
-    starts = {} if settings.starts is None else {"starts": settings.starts}
+    starts: dict[str, Any] = (
+        {} if settings.starts is None else {"starts": settings.starts}
+    )
     if settings.method == MULTIPLE_SHOOTING:
         return dd.MultipleShooting(**starts)
     return dd.LeastSquares(**starts)
