@@ -1,17 +1,13 @@
-"""The format of saved fits, version 2: every field, its type and its size.
+"""The format of saved fits: every field, its type and its size.
 
 The sizes are p, the number of free parameters, and p+1; N, the number of times; k, the
 number of measured quantities; and d, that of states. `docs/reference/saved-fits.md`
-explains the fields.
-
-Files of earlier versions are first brought to this one by `versions.upgraded`, so that
-one schema reads them all."""
+explains the fields."""
 
 from typing import Any, final
 
 from .._inference.identifiability import VERDICTS
 from .._inference.profile_end import BREAKDOWNS
-from .._util import wording
 from .._util.errors import ResultError
 from .fields import (
     AbstractField,
@@ -179,7 +175,7 @@ _PROFILE = Record(
 )
 _ASSESSMENT = Record(
     {
-        "verdicts": Maybe(Many(Row([Text(VERDICTS), Text(), Text()]), "p")),
+        "verdicts": Many(Row([Text(VERDICTS), Text(), Text()]), "p"),
         "ties": Many(Row([Real(), Array(float, "p")])),
         "fitted": Array(float, "N", "k"),
         "checks": Many(Row([Text(), Text(), Real(), Real(low=0.0)])),
@@ -294,9 +290,6 @@ def read_content(content: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(names, list):
         raise ResultError("`free.names` must be a list.")
     sizes: Sizes = {"p": len(names), "p+1": len(names) + 1, "sides": 2}
-    options = content.get("options")
-    if isinstance(options, dict) and options.get("huber") is not None:
-        raise ResultError(wording.instead_of_huber("`options.huber`"))
     read = _KINDS[kind].read(content, "", sizes)
     return {**read, "kind": kind, "problem": _read_problem(content.get("problem"))}
 
