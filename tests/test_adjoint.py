@@ -162,3 +162,29 @@ def test_published_refuses_what_it_cannot_do():
         dd.value_and_grad(
             jump, data, loss=dd.Integral(dd.L2()), gradient=dd.Published()
         )
+
+
+TIMES = np.linspace(0.0, 6.0, 13)
+DATA = dd.Data(TIMES, np.sin(TIMES) + 0.5)
+ONE = dd.Problem(dd.models.Exponential(-0.3, -0.2), dd.Constant(1.0), 0.9)
+SEVERAL = dd.equation("x' = -x(t - c) - k * x(t - d)").problem(b=1, c=0.8, d=1.3, k=0.5)
+
+
+@pytest.mark.parametrize("route", [dd.Adjoint(), dd.Published()])
+def test_formulas_for_one_delay_refuse_a_mesh(route):
+    options = {"loss": dd.Integral(), "gradient": route}
+    match = rf"`{type(route).__name__}\(\)` is .* one constant .*Use `dd.Discrete\(\)`"
+    with pytest.raises(ValueError, match=match):
+        dd.value_and_grad(SEVERAL, DATA, **options)
+    with pytest.raises(ValueError, match=match):
+        dd.value_and_grad(ONE, DATA, max_step=0.1, **options)
+    with pytest.raises(ValueError, match=match):
+        dd.fit(SEVERAL, DATA, optimizer=dd.Adam(0.03), epochs=1, **options)
+
+
+def test_nodes_of_the_solver_need_the_aligned_grid():
+    loss = dd.Integral(nodes="solver")
+    with pytest.raises(ValueError, match="nodes"):
+        dd.value_and_grad(ONE, DATA, loss=loss, max_step=0.1)
+    with pytest.raises(ValueError, match="nodes"):
+        dd.fit(SEVERAL, DATA, loss=loss, optimizer=dd.Adam(0.03))

@@ -111,7 +111,7 @@ def test_gradients_agree(capsys, model, values, names):
     found = json.loads(capsys.readouterr().out)
     assert found["names"] == names and found["worst"] < 1e-6
     assert min(map(abs, found["differences"])) > 0
-    np.testing.assert_allclose(found["Adjoint"], found["differences"], rtol=1e-3)
+    assert "Adjoint" not in found
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ KEPT = ROOT / "tests" / "saved_fits"
 
 @pytest.fixture(scope="module")
 def fit():
-    loaded = dd.load(KEPT / "estimate-2.json")
+    loaded = dd.load(KEPT / "estimate.json")
     assert isinstance(loaded, dd.Estimate)
     return loaded
 
@@ -86,7 +86,7 @@ class TestGivenAxes:
         assert fit.plot_profile(ax=axes) is figure
         assert fit.plot_waterfall(ax=axes[0, 0]) is figure
         assert fit.predict(10).plot(ax=axes[0, 1]) is figure
-        descent = dd.load(KEPT / "descent-2.json")
+        descent = dd.load(KEPT / "descent.json")
         assert isinstance(descent, dd.FitResult)
         assert descent.plot(ax=axes[1]) is figure
 

@@ -10,8 +10,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._results.describe_problem import describe
-from ddefind._results.saved_file import saved_text
-from ddefind._results.versions import VERSION
+from ddefind._results.saved_file import VERSION, saved_text
 from support.repeats import mostly_slow
 from support.results import as_descent, as_estimate, load_estimate
 
@@ -65,7 +64,7 @@ def test_a_fit_comes_back(fit, tmp_path):
     path = tmp_path / "fit.json"
     fit.save(path)
     content = json.loads(path.read_text())
-    assert content["version"] == VERSION == 2 and content["options"]["mesh"] is True
+    assert content["version"] == VERSION == 3 and content["options"]["mesh"] is True
     found = load_estimate(path)
     assert str(found) == str(fit) and found.summary() == fit.summary()
     assert repr(found.model) == repr(fit.model)

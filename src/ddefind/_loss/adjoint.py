@@ -27,7 +27,8 @@ that solves every problem, and the breaking points of lambda, at T - k tau, are 
 Costs at single times (least squares) make lambda jump there. It is therefore split into
 lambda = mu + J, where J is a step function and mu is continuous.
 
-Several delays, and switches in time, are treated in `mesh_adjoint.py`.
+All this is for one delay that is a number: for several delays and for switches in time
+`Discrete` is exact, and cheaper.
 """
 
 from collections.abc import Callable
@@ -42,14 +43,12 @@ from .._problem.problem import Problem
 from .._solve.grid import Grid
 from .._solve.hermite import hermite, hermite_slope
 from .._solve.march import integrate, solve_path
-from .._solve.mesh import Mesh
 from .._solve.past import HistoryStates, inner_fractions
 from .._solve.path import DenseOutput
 from .._solve.system import System
 from .._util.buffers import read, take
 from .gradients import AbstractGradient
 from .losses import AbstractLoss, Target
-from .mesh_adjoint import mesh_adjoint
 from .path_costs import PointCosts
 
 # A function of time with the shape of a state.
@@ -69,21 +68,17 @@ class Adjoint(AbstractGradient):
 
     It converges to the gradient of the continuous loss as the step goes to zero, at
     second order (at first order for `L1`, `Linf` and costs at single times, for which
-    lambda is less smooth). On a mesh, which several delays and switches need, the
-    single times are nodes of lambda, and costs there keep the second order. The default
-    route, `Discrete()`, is the exact gradient of the discrete loss, and it is cheaper.
+    lambda is less smooth). It is for one constant delay without switches. The default
+    route, `Discrete()`, is the exact gradient of the discrete loss, it is cheaper, and
+    it is for every problem.
     """
 
-    fixed_steps_only: ClassVar[bool] = True
+    is_formula: ClassVar[bool] = True
 
-    def buffers(self, system: System) -> _Paths | None:
-        if isinstance(system.grid, Mesh):
-            return None
+    def buffers(self, system: System) -> _Paths:
         return _Paths(system.path(), system.path(_adjoint_grid(system)))
 
     def __call__(self, system, loss, target, params, buffers):
-        if isinstance(system.grid, Mesh):
-            return *mesh_adjoint(system, loss, target, params), buffers
         path, last = solve_path(system, params, buffers.path)
         value = loss.path_cost(system, target).value(params, path, last)
         x = DenseOutput(system.grid, path, system.grid.step(params.tau), last)

@@ -20,10 +20,11 @@ from .._problem.network_weights import (
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import parameter_vector
 from .._problem.problem import Problem
+from .._problem.without_doses import without_doses
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
-from .._solve.time_grid import time_grid
+from .._solve.time_grid import needs_mesh, time_grid
 from .._util.arrays import is_parameter
 from .._util.shown import AbstractShown, Cells, Shown
 from .adjoint import Adjoint
@@ -99,9 +100,9 @@ def check_gradient(
     `Discrete` and `Forward` agree with the differences to about 1e-9, `Adjoint` to the
     step error. With an adaptive solver the differences are those of a much more
     accurate solution; `Discrete` and `Forward` agree with them to about its tolerance,
-    and there is no `Adjoint`. Where a route does not agree, the model is not
-    differentiable at these parameters, or the loss has a kink, as `L1` and
-    `Integral(nodes="solver")` have.
+    and there is no `Adjoint`, nor is there with several delays. Where a route does not
+    agree, the model is not differentiable at these parameters, or the loss has a kink,
+    as `L1` and `Integral(nodes="solver")` have.
 
     >>> import ddefind as dd
     >>> problem = dd.Problem(dd.models.Logistic(2.0, 1.0), dd.Constant(0.5), tau=0.9)
@@ -129,10 +130,11 @@ def compare_gradients(
     check_any_solver(solver)
     chosen = default_solver(problem, solver)
     is_adaptive = isinstance(chosen, AbstractAdaptive)
+    is_general = is_adaptive or needs_mesh(without_doses(problem))
     n = check_steps(steps_per_delay)
     routes = {}
     for route in ROUTES:
-        if is_adaptive and route.fixed_steps_only:
+        if is_general and route.is_formula:
             continue
         _, gradient = value_and_grad(
             problem,

@@ -49,11 +49,10 @@ from .path_costs import PointCosts
 class AbstractGradient(eqx.Module):
     """A method to compute the loss and its gradient inside a compiled program.
 
-    `one_delay_only` says that it knows no problem that is solved on a mesh, and
-    `fixed_steps_only` that it knows no adaptive solver."""
+    `is_formula` says that it is a formula for one constant delay, and so knows neither
+    a problem that is solved on a mesh nor an adaptive solver."""
 
-    one_delay_only: ClassVar[bool] = False
-    fixed_steps_only: ClassVar[bool] = False
+    is_formula: ClassVar[bool] = False
 
     @abc.abstractmethod
     def buffers(self, system: System) -> Any:
@@ -282,11 +281,11 @@ def value_and_grad(
 def check_on_mesh(loss: AbstractLoss, gradient: AbstractGradient) -> None:
     """Raise an error for a loss or a route that needs a grid aligned with one delay."""
     _refuse_solver_nodes(loss)
-    if gradient.one_delay_only:
+    if gradient.is_formula:
         raise ValueError(
             f"`{type(gradient).__name__}()` is a formula for one constant delay, "
             "without switches, on the grid that `steps_per_delay` gives. Use "
-            "`Adjoint()`, the corrected theorem, or `Discrete()`."
+            "`dd.Discrete()`, which is exact for every problem."
         )
 
 
@@ -306,7 +305,7 @@ def _check_adaptive(
 ) -> None:
     """Raise an error for a loss or a route that needs fixed steps."""
     _refuse_solver_nodes(loss)
-    if gradient.fixed_steps_only:
+    if gradient.is_formula:
         route, name = type(gradient).__name__, type(solver).__name__
         raise ValueError(
             f"`{route}()` is a formula for delays that are numbers, but this problem "

@@ -57,8 +57,7 @@ class Published(AbstractGradient):
     also for several delays.
     """
 
-    one_delay_only: ClassVar[bool] = True
-    fixed_steps_only: ClassVar[bool] = True
+    is_formula: ClassVar[bool] = True
 
     def buffers(self, system: System) -> _Buffers:
         path = system.path()

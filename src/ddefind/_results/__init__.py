@@ -9,7 +9,7 @@ compares several.
 
 A file is written by `save.py`, which says what is saved, and `saved_file.py`; a
 problem is put into words by `describe_problem.py`. `schema.py` is the format, made of
-the `fields.py`; `versions.py` brings older files up to date, and `load.py` reads them.
+the `fields.py`, and `load.py` reads them.
 Begin with `estimate.py`, or with `schema.py` for the files.
 
 May import: `_util`, `noise`, `_data`, `_problem`, `models`, `_equation`, `_adaptive`,

@@ -58,11 +58,8 @@ def scales_of(problem: Problem) -> list[dict[str, Any]]:
 
 
 def with_scales(problem: Problem, saved: Sequence[Mapping[str, Any]]) -> Problem:
-    """The problem with the saved scales of its networks. Files of earlier versions have
-    none: their networks had no scales."""
+    """The problem with the saved scales of its networks."""
     networks = networks_in(problem)
-    if not saved:
-        return problem
     if len(saved) != len(networks):
         raise ResultError(
             f"The problem has {len(networks)} networks, but the file {len(saved)}."

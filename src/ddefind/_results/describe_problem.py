@@ -220,10 +220,7 @@ def _rebuild_module(where: str, described: Mapping[str, Any], most: int) -> Any:
         raise ResultError(f"`{where}.class` is {name!r}, which is not of this package.")
     shapes = {key: shape.tolist() for key, shape in described["shapes"].items()}
     if name in _OF_NETWORK:
-        # Files that name no inputs have networks of the states, or of time.
-        d = arguments.get("d", 1)
-        inputs = {"inputs": 2 * d if name == "models.Neural" else 1}
-        return _OF_NETWORK[name](network_from(where, inputs | dict(arguments), most))
+        return _OF_NETWORK[name](network_from(where, arguments, most))
     sizes = [math.prod(shape) for shape in shapes.values()]
     if max(sizes, default=0) > most or min(sizes, default=0) < 0:
         raise ResultError(f"`{where}` has larger arrays than the file has numbers for.")

@@ -12,7 +12,6 @@ from .estimate import Estimate
 from .load import fit_of_content
 from .result import AbstractFit, FitResult
 from .save import data_fields
-from .versions import VERSION, upgraded
 
 # What is not kept, or follows from the rest.
 _LEFT_OUT = ("problem", "data", "text", "table")
@@ -32,5 +31,4 @@ def fit_of_kept(
     fields = data_fields(data.later(time_zero(problem.history)))
     fields = nonfinite_as_words(fields)
     left_out = {"problem": None, "data": fields, "text": "", "table": []}
-    content = upgraded({"version": VERSION, **kept, **left_out})
-    return fit_of_content(content, problem, equation)
+    return fit_of_content({**kept, **left_out}, problem, equation)

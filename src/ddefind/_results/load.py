@@ -9,8 +9,7 @@ import numpy as np
 from .._data.data import Data
 from .._data.study_data import Records
 from .._equation.equation import Equation
-from .._inference.assessment import Assessment, assess
-from .._inference.covariance import Uncertainty
+from .._inference.assessment import Assessment
 from .._inference.explained import Explained
 from .._inference.history_check import OtherHistory
 from .._inference.identifiability import Verdict
@@ -60,9 +59,8 @@ def load(
     not in the file: without it the result is a `SavedFit`, the numbers and the table;
     with it, as `problem`, it is the whole fit.
 
-    A file that is damaged, altered or from a newer version is a `ResultError`. Files of
-    older versions are read; from version 1, whose files lack the tests of the
-    residuals, these are computed when it is loaded.
+    A file that is damaged, altered or from another version of the format is a
+    `ResultError`.
 
     >>> import tempfile
     >>> t = np.linspace(0, 4, 30)
@@ -174,7 +172,7 @@ def _from_setup(
     """The fit with its setup; a study has a problem for each experiment."""
     result = _search_result(content["search"], setup.points())
     seed, seconds = content["options"]["seed"], content["seconds"]
-    assessment = _assessment(content, Uncertainty(setup, result))
+    assessment = _assessment(content, setup.model.free.names)
     process = content["process"]
     histories = tuple((kind, rise) for kind, rise in content["histories"])
     estimate = make_estimate(
@@ -213,16 +211,14 @@ def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:
     )
 
 
-def _assessment(content: dict[str, Any], uncertainty: Uncertainty) -> Assessment | None:
-    """The saved assessment; what an older file lacks of it is computed."""
-    if content["profiles"] is None:
+def _assessment(content: dict[str, Any], names: tuple[str, ...]) -> Assessment | None:
+    """The saved assessment of the free parameters with these names."""
+    saved = content["assessment"]
+    if saved is None:
         return None
     profiles = tuple(_profile(profile) for profile in content["profiles"])
-    if [each.name for each in profiles] != list(uncertainty.setup.model.free.names):
+    if tuple(each.name for each in profiles) != names:
         raise ResultError("`profiles` must be those of the free parameters, in order.")
-    saved = content["assessment"]
-    if saved is None or saved["verdicts"] is None:
-        return assess(uncertainty, profiles)
     other, shares = saved["other_history"], saved["explained"]
     judged = zip(profiles, saved["verdicts"])
     return Assessment(

@@ -11,12 +11,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .._util import wording
 from .._util.errors import DataError, ResultError
 from .._util.text_files import file_name, read_bytes, write_whole
 from .._util.version import __version__
-from .versions import VERSION, upgraded
 
-FORMAT = "ddefind fit"
+# Raise the version when the format changes: files of another one are not read.
+FORMAT, VERSION = "ddefind fit", 3
 # The name of a saved fit in a folder.
 RESULT = "result.json"
 
@@ -38,8 +39,8 @@ def write_saved(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
 
 
 def read_saved(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a saved fit, as the present version has it. `path` is the file, or
-    a folder with a `result.json`."""
+    """The content of a saved fit. `path` is the file, or a folder with a
+    `result.json`."""
     name = file_name(path)
     if Path(path).is_dir():
         if not (Path(path) / RESULT).exists():
@@ -55,16 +56,20 @@ def read_saved(path: str | os.PathLike[str]) -> dict[str, Any]:
     version = body.get("version")
     if type(version) is not int or version < 1:
         raise ResultError(f"{name}: its format version, {version!r}, is not valid.")
-    if version > VERSION:
+    if version != VERSION:
+        options = body.get("options")
+        has_huber = isinstance(options, dict) and options.get("huber") is not None
         raise ResultError(
-            f"{name}: it was saved by a newer ddefind ({body.get('ddefind')}, format "
-            f"{version}). This one reads formats up to {VERSION}: install the newer."
+            f"{name}: it was saved by another version of ddefind "
+            f"({body.get('ddefind')}, format {version}; this one reads format "
+            f"{VERSION}): fit again, or install that version."
+            + (f" {wording.instead_of_huber('`huber`')}" if has_huber else "")
         )
     if body.pop("checksum", None) != _checksum(body):
         raise ResultError(
             f"{name}: the file was altered after it was saved: its checksum is another."
         )
-    return upgraded(body)
+    return body
 
 
 def _parsed(path: str | os.PathLike[str], name: str) -> Any:

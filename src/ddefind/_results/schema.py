@@ -1,11 +1,8 @@
-"""The format of saved fits, version 2: every field, its type and its size.
+"""The format of saved fits: every field, its type and its size.
 
 The sizes are p, the number of free parameters, and p+1; N, the number of times; k, the
 number of measured quantities; and d, that of states. `docs/reference/saved-fits.md`
-explains the fields.
-
-Files of earlier versions are first brought to this one by `versions.upgraded`, so that
-one schema reads them all."""
+explains the fields."""
 
 from typing import Any, final
 
@@ -178,7 +175,7 @@ _PROFILE = Record(
 )
 _ASSESSMENT = Record(
     {
-        "verdicts": Maybe(Many(Row([Text(VERDICTS), Text(), Text()]), "p")),
+        "verdicts": Many(Row([Text(VERDICTS), Text(), Text()]), "p"),
         "ties": Many(Row([Real(), Array(float, "p")])),
         "fitted": Array(float, "N", "k"),
         "checks": Many(Row([Text(), Text(), Real(), Real(low=0.0)])),
@@ -238,7 +235,6 @@ _ESTIMATE = Record(
             {
                 "starts": Whole(1),
                 "seed": Whole(low=-(2**53)),
-                "huber": Maybe(Real(low=0.0)),
                 "steps_per_delay": Whole(1),
                 "mesh": Flag(),
             }
