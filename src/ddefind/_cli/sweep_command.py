@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as opt
-from .messages import (
-    DOUBTFUL,
-    EXIT_CODES,
-    Messages,
-    errors_as_messages,
-    print_json,
-)
+from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages, print_json
 from .parse_options import OptionError, parse_whole
 from .startup import INTERRUPTED, quick_start
 from .sweep_table import PLAN, TABLE, Group, SweepTable, read_sweep_table
@@ -176,8 +170,8 @@ def _sweep(
 
 @contextmanager
 def _planned(path: Path, table: SweepTable) -> Iterator[None]:
-    """The plan of a sweep, by which `ddefind status` knows its parts. If the sweep is
-    refused, the folder keeps the plan that it had."""
+    """Write the plan of a sweep, by which `ddefind status` knows its parts. The folder
+    keeps the plan that it had if the sweep is refused."""
     from .._util.text_files import write_whole
 
     before = path.read_bytes() if path.exists() else None
@@ -204,7 +198,7 @@ def _print(group: Group, batch: "FitBatch[Any]", rejected: int) -> None:
 
 @contextmanager
 def _workers(count: int | None, scheduler: str | None) -> Iterator[tuple[Any, str]]:
-    """The executor, and in words where the fits are made."""
+    """Yield the executor, and in words where the fits are made."""
     from .._sweeps.executors import executor_of
     from .._util.cores import cores
 
@@ -226,7 +220,7 @@ def _workers(count: int | None, scheduler: str | None) -> Iterator[tuple[Any, st
 
 @contextmanager
 def _client(address: str) -> Iterator[Any]:
-    """A client of dask that is connected to a scheduler."""
+    """Yield a client of dask that is connected to a scheduler."""
     from importlib import import_module
 
     try:
@@ -268,7 +262,7 @@ def status(folder: SweptFolder, as_json: opt.Json = False) -> None:
 
 
 def _overviews(folder: Path) -> "dict[str, Overview]":
-    """How far each part of a sweep is, by name."""
+    """Return how far each part of a sweep is, by name."""
     from .._sweeps.database import Overview, overview
 
     whole = overview(folder) if folder.is_dir() else None
@@ -293,7 +287,7 @@ def _overviews(folder: Path) -> "dict[str, Overview]":
 
 
 def _sentence(name: str, part: "Overview") -> str:
-    """How far a sweep is, in one line."""
+    """Say in one line how far a sweep is."""
     text = f"{name}: {part.done} of {part.tasks} fits"
     if part.statuses:
         counts = sorted(part.statuses.items(), key=lambda pair: -pair[1])

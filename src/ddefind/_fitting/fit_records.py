@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, NamedTuple, final
 
@@ -173,8 +173,3 @@ def _notes(errors: Mapping[int, str], pending: int) -> list[str]:
     if pending:
         notes.append(f"Interrupted: {pending} fits are still to be made.")
     return notes
-
-
-def quiet(options: FitOptions) -> FitOptions:
-    """The options for a worker, whose progress nobody sees."""
-    return replace(options, progress=False)

@@ -5,9 +5,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, final
@@ -19,26 +19,14 @@ import numpy as np
 from .._results.batch import FitBatch
 from .._sweeps.database import Database, Row, Sweep, opened
 from .._sweeps.digest import NoDigest, digest
-from .._sweeps.executors import (
-    executor_of,
-    packed,
-    run_here,
-    run_packed,
-    threads_of,
-)
+from .._sweeps.executors import executor_of, packed, run_here, run_packed
 from .._sweeps.schedule import Chunk, Schedule, chunks_of, submitted
 from .._util import wording
+from .._util.cores import cores
 from .._util.errors import ResultError, quoted, shown
 from .._util.progress import Reporter
 from .._util.version import __version__
-from .fit_records import (
-    FitChunk,
-    NumberedTask,
-    batch_of_rows,
-    data_digest,
-    failure,
-    quiet,
-)
+from .fit_records import FitChunk, NumberedTask, batch_of_rows, data_digest, failure
 from .method import AbstractMethod
 from .optimizers import AbstractOptimizer
 from .request import (
@@ -53,7 +41,7 @@ from .request import (
 # The most fits that a worker gets at a time: fits by gradient descent run side by side
 # and fill a block of the compiled program, or an accelerator if JAX has one.
 _FITS, _FITS_SIDE_BY_SIDE, _FITS_ON_ACCELERATOR = 8, 64, 4096
-# Fewer fits by least squares are cut into so many chunks, for as many workers.
+# Fewer fits by least squares are cut into this many chunks, for as many workers.
 _CHUNKS = 32
 # If the first fits that end all end with an error, this many of them, then the mistake
 # is in the call, not in the data.
@@ -131,6 +119,7 @@ def fit_sweep(
         is_finished = True
         if chunks:
             is_finished = _run(method, tasks, options, sweep.executor, database, chunks)
+            database.commit()  # what came when Ctrl-C did
     if len(database) == len(database.errors):
         raise KeyboardInterrupt  # before there was any fit
 
@@ -204,7 +193,7 @@ def _changed_data(tasks: FitTasks, database: Database) -> str:
 
 
 def _width(method: AbstractMethod, fits: int) -> int:
-    """How many fits run together, unless a folder has fixed that already."""
+    """Return how many fits run together, unless a folder has fixed that already."""
     if _is_on_accelerator(method):
         return _FITS_ON_ACCELERATOR
     if isinstance(method, AbstractOptimizer):
@@ -227,7 +216,8 @@ def _run(
 ) -> bool:
     """Run the chunks; False if Ctrl-C came before the end."""
     first = tasks[0]
-    run = FitChunk(method, quiet(options), first.problem, first.equation)
+    quiet = replace(options, progress=False)
+    run = FitChunk(method, quiet, first.problem, first.equation)
     is_shared = len(distinct(tasks.problems)) == 1
     wanted = sum(len(chunk.wanted) for chunk in chunks)
     with ExitStack() as stack:
@@ -249,10 +239,11 @@ def _run(
 def _handing_out(
     run: FitChunk, executor: Any, stack: ExitStack
 ) -> Callable[[list[NumberedTask], int], Future]:
-    """What hands tasks out: to threads of this process, or to an executor."""
+    """Return what hands tasks out: to threads of this process, or to an executor."""
     if executor is None:
-        workers = 1 if _is_on_accelerator(run.method) else None
-        threads = stack.enter_context(threads_of(workers))
+        workers = 1 if _is_on_accelerator(run.method) else cores()
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="sweep")
+        threads = stack.enter_context(pool)
         return lambda tasks, _: threads.submit(run_here, run, tasks)
     shared, words = packed(run), wording.are_for_command_line()
     others = stack.enter_context(executor_of(executor))

@@ -104,32 +104,28 @@ class Sweep:
     ) -> None:
         """Refuse to go on with a given sweep that is another one. `changed()` says
         which data have changed, if that is known."""
-        where = f"{file_name(folder)}: the sweep in this folder"
+        on = "to go on with it"
         if self.versions != given.versions:
-            raise ResultError(
-                f"{where} was begun with {_listed(self.versions)}, but here are "
+            what = (
+                f"was begun with {_listed(self.versions)}, but here are "
                 f"{_listed(given.versions)}, whose digits may differ. Install the "
-                f"former, {_CHOOSE}."
+                "former"
             )
-        if self.model != given.model:
-            raise ResultError(
-                f"{where} is of another model, {self.about!r}. Give the same model to "
-                f"go on with it, {_CHOOSE}."
-            )
-        same = f"Give the same ones to go on with it, {_CHOOSE}."
-        if self.tasks != given.tasks:
-            raise ResultError(
-                f"{where} has {self.tasks} fits, but these are {given.tasks}. {same}"
-            )
-        if self.data != given.data:
-            raise ResultError(
-                f"{where} is of other data{changed()}. Give the same data to go on "
-                f"with it, {_CHOOSE}."
-            )
-        if self.settings != given.settings:
-            raise ResultError(
-                f"{where} has other settings (method, starts, bounds, seed ...). {same}"
-            )
+        elif self.model != given.model:
+            what = f"is of another model, {self.about!r}. Give the same model {on}"
+        elif self.tasks != given.tasks:
+            counts = f"has {self.tasks} fits, but these are {given.tasks}"
+            what = f"{counts}. Give the same ones {on}"
+        elif self.data != given.data:
+            what = f"is of other data{changed()}. Give the same data {on}"
+        elif self.settings != given.settings:
+            names = "other settings (method, starts, bounds, seed ...)"
+            what = f"has {names}. Give the same ones {on}"
+        else:
+            return
+        raise ResultError(
+            f"{file_name(folder)}: the sweep in this folder {what}, {_CHOOSE}."
+        )
 
 
 def _listed(versions: Mapping[str, str]) -> str:
@@ -161,6 +157,7 @@ class Database:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection that writes, or one for this time."""
         if self.connection is not None:
             yield self.connection
             return
@@ -172,7 +169,7 @@ class Database:
         """Read what the fits of this file belong to."""
         with self._open() as connection:
             *texts, versions = connection.execute("SELECT * FROM sweep").fetchone()
-            return Sweep(*texts, json.loads(versions))
+            return Sweep(*texts, versions=json.loads(versions))
 
     def rows(self) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """Read number, status and record of all tasks, in order."""

@@ -21,7 +21,7 @@ from typing import Any, final
 
 from .._util.blas_threads import one_blas_thread
 from .._util.compile_cache import set_up_cache
-from .._util.cores import at_most_cores, cores
+from .._util.cores import at_most_cores
 from .._util.errors import shown
 from .._util.wording import command_line_words
 from .database import Row
@@ -83,13 +83,6 @@ def _refuse(given: Any) -> None:
         "executor as of `concurrent.futures`, which has `submit`, but got "
         f"{shown(given)}."
     )
-
-
-@contextmanager
-def threads_of(workers: int | None = None) -> Iterator[ThreadPoolExecutor]:
-    """Yield threads of this process, one for each core."""
-    with ThreadPoolExecutor(workers or cores(), thread_name_prefix="sweep") as pool:
-        yield pool
 
 
 @final
