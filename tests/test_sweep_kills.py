@@ -84,7 +84,7 @@ def test_a_client_that_is_killed_fifty_times(tmp_path):
         assert len(after) < fits
         before = after
         wait_until_ended(journal, process)
-    finished(out, journal, fits, seconds=0.0)
+    finished(out, journal, fits, seconds=0.01)
     after = recorded(out)
     assert {number: after[number] for number in before} == before
     # Two or four chunks of 8 may be under way, or on their way back, at each kill.
