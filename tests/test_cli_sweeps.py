@@ -4,19 +4,20 @@ import csv
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._cli.status_command import _sentence
-from ddefind._sweeps.folder import locked_folder
-from ddefind._sweeps.overview import Overview
+from ddefind._cli.sweep_command import _sentence
+from ddefind._sweeps.database import Overview, locked
 from support.command import refused, run
-from support.sweep_kills import LONG, PATHS, wait_until
+from support.sweep_kills import LONG, PATHS, recorded, wait_until
 
 TABLE = """
 files = ["lakes/*.csv"]
@@ -98,7 +99,7 @@ def test_a_table_of_fits(home, capsys):
     write_lake(home / "lakes", 1, seed=1)
     assert "those of fit 1, 'lake001', have" in refused_later(capsys)
     capsys.readouterr()
-    with locked_folder(home / "out"):
+    with locked(home / "out"):
         assert "another sweep is at work" in refused_later(capsys)
 
 
@@ -126,14 +127,16 @@ def test_an_interrupted_command_goes_on(home):
         text=True,
         start_new_session=True,
     )
-    log = home / "out" / "delayed-usual" / "fits.jsonl"
-    wait_until(lambda: log.exists() and log.read_bytes().count(b"\n") >= 4)
+    part = home / "out" / "delayed-usual"
+    wait_until(lambda: len(recorded(part)) >= 4)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=LONG)
     assert process.returncode == 130 and "Traceback" not in errors
-    before = log.read_bytes()
+    before = recorded(part)
     assert run("sweep", "lakes.toml", "--out", "out", "--workers", "2", "--quiet") == 0
-    assert log.read_bytes().startswith(before) and len(rows_of("out/table.csv")) == 120
+    after = recorded(part)
+    assert {number: after[number] for number in before} == before
+    assert len(rows_of("out/table.csv")) == 120
 
 
 @pytest.mark.parametrize(
@@ -164,7 +167,7 @@ def test_wrong_tables(home, capsys, change, message):
     assert not (home / "out").exists()
 
 
-@pytest.mark.parametrize("label", ["lock", "Table.csv", "plan.json", "sweep.json"])
+@pytest.mark.parametrize("label", ["lock", "Table.csv", "plan.json", "fits.sqlite"])
 def test_an_equation_named_as_a_file_of_the_sweep(home, capsys, label):
     few = f'files = "lakes/*.csv"\nequations."{label}" = "x\' = -k * x"\n'
     (home / "lakes.toml").write_text(few)
@@ -233,16 +236,36 @@ def test_status_of_what_is_not_done(home, capsys):
 
     dd.fit_many(start, data, optimizer=few, folder="sets", progress=look)
     assert seen[-1].startswith("sets: 3 of 3 fits (") and "done" in seen[-1]
-    log = home / "sets" / "fits.jsonl"
-    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+    with closing(sqlite3.connect(home / "sets" / "fits.sqlite")) as database:
+        database.execute("DELETE FROM fits WHERE number = 2")
+        database.commit()
     assert run("status", "sets") == 0
     assert "sets: 2 of 3 fits (" in (shown := capsys.readouterr().out)
     assert "stopped 0:00:" in shown
-    with locked_folder(home / "sets"):
+    with locked(home / "sets"):
         assert run("status", "sets", "--json") == 0
     (part,) = json.loads(capsys.readouterr().out)
     assert part["runs"] and part["done"] == 2 and part["tasks"] == 3
     assert time.time() - part["last"] < 600
+
+
+@pytest.mark.parametrize("name", ["sweep.json", "fits.jsonl"])
+def test_a_folder_of_an_earlier_version(home, capsys, name):
+    (home / "out" / "decay-usual").mkdir(parents=True)
+    (home / "out" / "decay-usual" / name).write_text("")
+    (home / "out" / "plan.json").write_text('{"decay-usual": 3}')
+    said = f"{name} was written by an earlier version of ddefind"
+    assert said in refused(capsys, "status", "out")
+    assert said in refused(capsys, "status", "out/decay-usual")
+    assert said in refused_later(capsys)
+
+
+def test_a_folder_that_is_a_link(home, capsys):
+    (home / "far").mkdir()
+    (home / "out").symlink_to("far")
+    last = refused(capsys, "sweep", "lakes.toml", "--out", "out")
+    assert "out: this is a symbolic link" in last and not list((home / "far").iterdir())
+    assert "this is a symbolic link" in refused(capsys, "status", "out")
 
 
 def test_a_clock_that_is_behind_that_of_the_sweep():

@@ -5,14 +5,16 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 
+import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._sweeps.local_processes import LocalProcesses
+from ddefind._sweeps.executors import LocalProcesses
 from support.options import QUIET
 from support.sweep_fits import Written, arrays, made, sets, start
 from support.sweep_kills import (
@@ -39,6 +41,12 @@ def finished(folder, journal, count, executor=None, seconds=0.1):
     return found
 
 
+def wait_until_ended(journal, process):
+    """Wait for the workers of a process that was ended."""
+    workers = {each.process for each in made(journal)} - {process.pid}
+    wait_until(lambda: not any(map(is_alive, workers)))
+
+
 @pytest.mark.parametrize("executor", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_killed_client(tmp_path, executor):
     out, journal = tmp_path / "out", tmp_path / "journal"
@@ -49,11 +57,38 @@ def test_a_killed_client(tmp_path, executor):
         process.wait()
     before = recorded(out)
     assert 8 <= len(before) < 40
-    workers = {each.process for each in made(journal)} - {process.pid}
-    wait_until(lambda: not any(map(is_alive, workers)))
+    wait_until_ended(journal, process)
     finished(out, journal, 40)
     after = recorded(out)
     assert {number: after[number] for number in before} == before
+
+
+@pytest.mark.slow
+def test_a_client_that_is_killed_fifty_times(tmp_path):
+    """At random moments, in which it begins, fits or writes: no fit that was recorded
+    is lost or made again, and only those are made twice that were not handed back."""
+    out, journal = tmp_path / "out", tmp_path / "journal"
+    random, fits, kills, before = np.random.default_rng(0), 3000, 50, {}
+    for kill in range(kills):
+        options = ["--fits", fits, "--seconds", 0.01]
+        options += ["--executor", 2] if kill % 10 == 9 else []
+        with client(out, journal, *options) as process:
+            known = len(before)
+            wait_until(lambda known=known: len(recorded(out)) > known)
+            time.sleep(random.uniform(0, 0.5))
+            before = recorded(out)
+            process.kill()
+            process.wait()
+        after = recorded(out)
+        assert {number: after[number] for number in before} == before
+        assert len(after) < fits
+        before = after
+        wait_until_ended(journal, process)
+    finished(out, journal, fits, seconds=0.01)
+    after = recorded(out)
+    assert {number: after[number] for number in before} == before
+    # Two or four chunks of 8 may be under way, or on their way back, at each kill.
+    assert len(made(journal)) <= fits + kills * 4 * 8
 
 
 @pytest.mark.slow
@@ -106,14 +141,14 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
 
 
 def test_a_full_disk(tmp_path):
-    """The log may not grow beyond some bytes. What was recorded is whole."""
+    """The database may not grow beyond some bytes. What was recorded is whole."""
     out, journal = tmp_path / "out", tmp_path / "journal"
-    with client(out, journal, "--largest-file", 25_000, "--seconds", 0) as process:
+    with client(out, journal, "--largest-file", 60_000, "--seconds", 0) as process:
         _, errors = process.communicate(timeout=LONG)
     assert process.returncode == 1
     sentence = errors.splitlines()[-1]
     kept = len(recorded(out))
-    assert "fits.jsonl: it cannot be written" in sentence and kept >= 8
+    assert "fits.sqlite: it cannot be written" in sentence and kept >= 8
     assert f"The {kept} fits that were recorded are kept." in sentence
     assert "it goes on from there" in sentence
     finished(out, journal, 40, seconds=0.0)

@@ -3,7 +3,11 @@ sweep is refused."""
 
 import json
 import os
+import shutil
+import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -13,14 +17,14 @@ import pytest
 
 import ddefind as dd
 from ddefind._data.stack import DataStack
+from ddefind._fitting.fit_records import batch_of_rows
 from ddefind._fitting.sweep import _width
+from ddefind._sweeps.database import Database, Sweep, is_locked, opened, row_of
 from ddefind._sweeps.digest import NoDigest, digest
-from ddefind._sweeps.lock import is_locked
-from ddefind._sweeps.logs import FileLog, whole_records
-from ddefind._sweeps.records import body_of, record_of
 from support.options import QUIET
 from support.results import as_estimate
 from support.sweep_fits import FIELDS, Written, arrays, made, sets, start
+from support.sweep_kills import recorded
 
 COUNT, WIDTH = 20, 7
 
@@ -50,14 +54,20 @@ def sweep(folder, data, method, **options: Any) -> dd.FitBatch:
     return dd.fit_many(start(), data, optimizer=method, folder=folder, **given)
 
 
-def log_of(folder):
-    return folder / "fits.jsonl"
+def file_of(folder):
+    return folder / "fits.sqlite"
+
+
+def change(folder, statement, *values):
+    """Change the database of a sweep."""
+    with closing(sqlite3.connect(file_of(folder))) as database:
+        database.execute(statement, values)
+        database.commit()
 
 
 def cut(folder, keep):
-    """Cut the log off after so many bytes."""
-    with open(log_of(folder), "r+b") as file:
-        file.truncate(keep)
+    """Remove the rows from a number on."""
+    change(folder, "DELETE FROM fits WHERE number >= ?", keep)
 
 
 def test_a_sweep_is_what_fit_many_is(tmp_path, data, method, undisturbed):
@@ -87,41 +97,45 @@ def test_gradient_descent_and_intervals(tmp_path, data):
     assert found[1].summary() == plain[1].summary() and not found.notes
 
 
-def test_it_goes_on_wherever_the_log_was_cut_off(tmp_path, data, method, undisturbed):
-    """At any byte: the records before it are kept, and the one that was cut is not."""
+@pytest.mark.parametrize("keep", [0, 1, 7, 10, 19])
+def test_it_goes_on_wherever_it_stopped(tmp_path, data, method, undisturbed, keep):
     out = tmp_path / "out"
     sweep(out, data, method)
-    lines = log_of(out).read_bytes().splitlines(keepends=True)
-    ends = np.cumsum([len(line) for line in lines]).tolist()
-    random = np.random.default_rng(0).choice(ends[-1], 3).tolist()
-    # From the end on: each time, what is before the place is as it was.
-    for place in sorted([0, 1, ends[0] - 1, ends[0], ends[-1] - 1, *random])[::-1]:
-        cut(out, place)
-        kept = numbers_in(out)
-        os.remove(method.journal)
-        assert arrays(sweep(out, data, method)) == arrays(undisturbed)
-        numbers = numbers_in(out)
-        assert numbers[: len(kept)] == kept and sorted(numbers) == list(range(COUNT))
-        # The chunk of the record that was cut runs as a whole.
-        first = {number - number % WIDTH for number in set(range(COUNT)) - set(kept)}
-        seeds = {each.seed for each in made(method.journal)}
-        assert seeds == {n for f in first for n in range(f, min(f + WIDTH, COUNT))}
+    cut(out, keep)
+    kept = recorded(out)
+    os.remove(method.journal)
+    assert arrays(sweep(out, data, method)) == arrays(undisturbed)
+    rows = recorded(out)
+    assert {number: rows[number] for number in kept} == kept
+    assert sorted(rows) == list(range(COUNT))
+    # A chunk of which a row is missing runs as a whole.
+    first = keep - keep % WIDTH
+    assert {each.seed for each in made(method.journal)} == set(range(first, COUNT))
 
 
-def numbers_in(folder):
-    """The numbers of the whole records of a log."""
-    lines = log_of(folder).read_bytes().splitlines(keepends=True)
-    return [json.loads(line)["number"] for line in lines if line.endswith(b"\n")]
+def test_a_commit_that_was_cut_off_is_taken_back(tmp_path, data, method, undisturbed):
+    """As where the power failed while some pages of it were on the disk."""
+    out, torn = tmp_path / "out", tmp_path / "torn"
+    sweep(out, data, method)
+    before = recorded(out)
+    with closing(sqlite3.connect(file_of(out))) as database:
+        database.execute("PRAGMA cache_size = 1")  # pages are written at once
+        database.execute("UPDATE fits SET record = '{}', error = 'torn'")
+        shutil.copytree(out, torn)
+    assert sorted(contents(torn)) == ["fits.sqlite", "fits.sqlite-journal"]
+    assert file_of(torn).read_bytes() != file_of(out).read_bytes()
+    assert arrays(sweep(torn, data, method)) == arrays(undisturbed)
+    assert recorded(torn) == before and len(made(method.journal)) == COUNT
 
 
-def test_records_are_plain(tmp_path, data, method):
+def test_rows_are_plain(tmp_path, data, method):
     found = sweep(tmp_path, data, method)
-    records = [json.loads(line) for line in log_of(tmp_path).read_text().splitlines()]
-    for record in records:
-        row = record["number"]
-        assert list(record["estimates"].values()) == found.best[row].tolist()
-        assert record["standard_errors"] == as_estimate(found[row]).standard_errors
-        assert record["status"] == found.statuses[row].name
+    for number, row in recorded(tmp_path).items():
+        record = json.loads(row["record"])
+        assert list(record["estimates"].values()) == found.best[number].tolist()
+        fit = as_estimate(found[number])
+        assert record["standard_errors"] == fit.standard_errors
+        assert row["status"] == found.statuses[number].name
     assert not is_locked(tmp_path)
 
 
@@ -151,7 +165,7 @@ def test_another_sweep_is_refused(tmp_path, data, method, monkeypatch):
     assert "other settings" in refusal(out, data, method, seed=1)
     bounded = {"tau": dd.Parameter(lower=0.1)}
     assert "other settings" in refusal(out, data, method, parameters=bounded)
-    monkeypatch.setattr("ddefind._fitting.sweep_manifest.__version__", "99.0")
+    monkeypatch.setattr("ddefind._fitting.sweep.__version__", "99.0")
     assert "begun with ddefind 0." in refusal(out, data, method)
 
 
@@ -170,49 +184,139 @@ def test_another_model_is_refused(tmp_path, data):
         dd.fit_many(first.problem(k=0.6, b=1.0, tau=1.0), data[:2], **options)
 
 
-def test_an_altered_record_is_refused(tmp_path, data, method):
-    sweep(tmp_path, data, method)
-    lines = log_of(tmp_path).read_bytes().splitlines(keepends=True)
-    lines[3] = lines[3].replace(b'"epochs":', b'"epochs":1')
-    log_of(tmp_path).write_bytes(b"".join(lines))
-    assert "line 4: the record was altered" in refusal(tmp_path, data, method)
-    log_of(tmp_path).write_bytes(b"".join(lines[:3] + lines[4:]))
+def test_a_row_that_was_altered(tmp_path, data, method):
+    found = sweep(tmp_path, data, method)
+    change(tmp_path, "UPDATE fits SET fit = x'00' WHERE number = 3")
+    with pytest.raises(dd.ResultError, match="fits.sqlite: the file is damaged"):
+        found[3]
+    assert found[4].loss == found.loss[4]
+    change(tmp_path, "UPDATE fits SET record = '{' WHERE number = 5")
+    assert "fits.sqlite: the file is damaged" in refusal(tmp_path, data, method)
+    change(tmp_path, "DELETE FROM fits WHERE number IN (3, 5)")
     assert len(sweep(tmp_path, data, method)) == COUNT
+    file_of(tmp_path).unlink()
+    with pytest.raises(dd.ResultError, match="fits.sqlite: it cannot be read: unable"):
+        found[6]
 
 
-def test_a_record_that_is_being_written_is_none_yet(tmp_path, monkeypatch):
-    """Nor is a line that was half there, and of which more has come meanwhile."""
-    log = FileLog(tmp_path / "fits.jsonl")
-    log.append({n: body_of({"number": n, "status": "error"}) for n in range(3)}, set())
-    log.close()
-    content = log.path.read_bytes()
-    log.path.write_bytes(content[:-9])
-
-    def meanwhile(line):
-        if not line.endswith(b"\n"):
-            log.path.write_bytes(content + content[:9])
-        return record_of(line)
-
-    monkeypatch.setattr("ddefind._sweeps.logs.record_of", meanwhile)
-    assert len(FileLog(log.path, is_read_only=True)) == 2
-    assert [each["number"] for each, *_ in whole_records(log.path)] == [0, 1, 2]
-
-
-def test_a_sweep_without_a_record_yet_is_told_from_another(tmp_path, data, method):
+def test_a_sweep_without_a_row_yet_is_told_from_another(tmp_path, data, method):
     sweep(tmp_path, data, method)
-    log_of(tmp_path).unlink()
+    cut(tmp_path, 0)
     assert "is of other data." in refusal(tmp_path, data[::-1], method)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"format": "ddefind sweep"}'])
-def test_a_damaged_folder_is_refused(tmp_path, data, method, content):
-    (tmp_path / "sweep.json").write_text(content)
-    assert "sweep.json" in refusal(tmp_path, data, method)
+@pytest.mark.parametrize("content", [b"", b"{", b"SQLite format 3\0", b"-" * 10_000])
+def test_another_file_in_its_place_is_refused(tmp_path, data, method, content):
+    file_of(tmp_path).write_bytes(content)
+    sentence = refusal(tmp_path, data, method)
+    assert "fits.sqlite: this is not a file of a sweep" in sentence or "dam" in sentence
 
 
-def test_records_without_a_manifest_are_refused(tmp_path, data, method):
-    log_of(tmp_path).write_text("")
-    assert "no file sweep.json" in refusal(tmp_path, data, method)
+@pytest.mark.parametrize("place", [100, 5_000, 0.3, 0.9, -1])
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_torn_file_is_refused(tmp_path, data, method, place, is_cut):
+    """One that was cut off at any place, or of which a page is lost."""
+    sweep(tmp_path, data, method)
+    whole = file_of(tmp_path).read_bytes()
+    place = int(place * len(whole)) if 0 < place < 1 else place % len(whole)
+    first = place - place % 4096
+    lost = whole[:first] + b"\xff" * 4096 + whole[first + 4096 :]
+    file_of(tmp_path).write_bytes(whole[:place] if is_cut else lost)
+    assert "fits.sqlite: the file is damaged" in refusal(tmp_path, data, method)
+
+
+def test_a_newer_format_is_refused(tmp_path, data, method):
+    sweep(tmp_path, data, method)
+    change(tmp_path, "PRAGMA user_version = 99")
+    assert "a newer ddefind, in format 99" in refusal(tmp_path, data, method)
+
+
+@pytest.mark.parametrize("name", ["sweep.json", "fits.jsonl"])
+def test_a_folder_of_an_earlier_version_is_refused(tmp_path, data, method, name):
+    (tmp_path / name).write_text("")
+    sentence = refusal(tmp_path, data, method)
+    assert f"its {name} was written by an earlier version of ddefind" in sentence
+
+
+@pytest.mark.parametrize("name", ["", "fits.sqlite", "fits.sqlite-journal", "lock"])
+def test_a_symbolic_link_is_refused(tmp_path, data, method, name):
+    out, far = tmp_path / "out", tmp_path / "far"
+    sweep(out, data, method)
+    if not (out / name).exists():
+        (out / name).touch()
+    shutil.move(out / name, far)
+    (out / name).symlink_to(far)
+    before = recorded(far) if not name else far.read_bytes()
+    with pytest.raises(dd.ResultError, match="this is a symbolic link"):
+        sweep(out, data, method)
+    assert before == (recorded(far) if not name else far.read_bytes())
+
+
+def test_a_full_disk_keeps_what_was_recorded(tmp_path):
+    sweep_of_many(tmp_path, 0)
+    database = Database(file_of(tmp_path))
+    database.add(rows(range(100)))
+    database.commit()
+    assert database.connection is not None
+    (pages,) = database.connection.execute("PRAGMA page_count").fetchone()
+    database.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+    database.add(rows(range(100, 200)))
+    with pytest.raises(OSError, match="the disk is full. The 100 fits that were rec"):
+        database.commit()
+    database.close()
+    assert sorted(recorded(tmp_path)) == list(range(100))
+
+
+def test_a_reader_does_not_stop_the_writer(tmp_path, monkeypatch):
+    """It waits for one that reads, and says so of one that never ends."""
+    monkeypatch.setattr("ddefind._sweeps.database._PATIENCE", 0.1)
+    sweep_of_many(tmp_path, 0)
+    with closing(Database(file_of(tmp_path))) as database:
+        database.add(rows(range(10)))
+        with closing(sqlite3.connect(file_of(tmp_path))) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM fits").fetchall()
+            with pytest.raises(dd.ResultError, match="another program has kept it"):
+                database.commit()
+        database.add(rows(range(10)))
+        database.commit()
+    assert len(recorded(tmp_path)) == 10
+
+
+def rows(numbers):
+    """Rows as large as those of fits of four parameters."""
+    values = dict(zip("rKtb", np.random.default_rng(0).normal(size=4)))
+    first, names = list(values.values()), list(values)
+    record = {"loss": 0.1, "epochs": 31, "estimates": values, "standard_errors": values}
+    record |= {"first": first, "final": None, "data": "0" * 12}
+    content = np.random.default_rng(1).normal(size=60)
+    fit = {"content": content, "names": names, "notes": []}
+    one = row_of(0, None, dd.Status.converged_step.name, record, fit=fit)
+    return [one._replace(number=number) for number in numbers]
+
+
+def sweep_of_many(folder, count, portion=512):
+    """Write rows in portions, and return the seconds that took."""
+    given = Sweep(10**6, 8, "x' = -x", "model", "data", "settings", {})
+    with opened(folder, given, lambda _: "") as (database, _):
+        began = time.perf_counter()
+        for first in range(0, count, portion):
+            database.add(rows(range(first, min(first + portion, count))))
+            database.commit()
+        return time.perf_counter() - began
+
+
+@pytest.mark.slow
+def test_many_rows_are_written_and_read_fast(tmp_path):
+    count = 100_000
+    written = sweep_of_many(tmp_path, count)
+    began = time.process_time()
+    database = Database(file_of(tmp_path))
+    batch = batch_of_rows(database, count, pytest.fail, 0.0, False, None)
+    read = time.process_time() - began
+    print(f"{1e3 * written / count:.3f} ms a row written, {read:.2f} s to read all")
+    assert len(batch) == len(database) == count and np.isfinite(batch.best).all()
+    assert written < 0.2e-3 * count and read < 1.0
 
 
 def test_a_folder_that_cannot_be_made(tmp_path, data, method):
@@ -230,9 +334,9 @@ def test_a_folder_that_is_no_path(folder, data, method):
 
 def test_a_finished_sweep_need_not_be_writable(tmp_path, data, method, monkeypatch):
     whole = sweep(tmp_path / "out", data, method)
-    monkeypatch.setattr("ddefind._sweeps.folder._is_writable", lambda _: False)
+    monkeypatch.setattr("ddefind._sweeps.database._is_writable", lambda _: False)
     assert arrays(sweep(tmp_path / "out", data, method)) == arrays(whole)
-    cut(tmp_path / "out", log_of(tmp_path / "out").stat().st_size - 10)
+    cut(tmp_path / "out", 15)
     with pytest.raises(PermissionError, match="cannot be written"):
         sweep(tmp_path / "out", data, method)
 
@@ -308,7 +412,7 @@ def test_an_error_of_all_fits_is_that_of_the_call(tmp_path, data, method):
             sweep(
                 folder, data, method, executor=None if folder else 1, parameters=wrong
             )
-    assert log_of(out).read_bytes() == b""
+    assert not recorded(out)
     with pytest.raises(ValueError, match="needs the `folder`"):
         dd.fit_many(start(), data, retry_failed=True)
 

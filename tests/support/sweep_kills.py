@@ -1,11 +1,11 @@
 """A process that makes fits and can be killed, and what is left of it."""
 
-import json
 import os
+import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import ddefind as dd
@@ -42,13 +42,14 @@ def client(folder, journal, *options):
 
 
 def recorded(folder):
-    """The whole records of a log by their numbers; none stands there twice."""
-    path = Path(folder) / "fits.jsonl"
-    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-    records = [json.loads(line) for line in lines if line.endswith(b"\n")]
-    by_number = {record["number"]: record for record in records}
-    assert len(by_number) == len(records)
-    return by_number
+    """The rows of a database by their numbers, as whoever else reads it sees them."""
+    path = Path(folder) / "fits.sqlite"
+    if not path.exists():
+        return {}
+    with closing(sqlite3.connect(path, timeout=LONG)) as database:
+        database.row_factory = sqlite3.Row
+        rows = database.execute("SELECT * FROM fits ORDER BY number").fetchall()
+    return {row["number"]: dict(row) for row in rows}
 
 
 def wait_until(what, seconds=LONG):

@@ -33,8 +33,7 @@ from .report_command import REPORT_EXAMPLES, report
 from .show_command import show
 from .simulate_command import SIMULATE_EXAMPLES, simulate
 from .startup import quick_start
-from .status_command import STATUS_EXAMPLES, status
-from .sweep_command import SWEEP_EXAMPLES, sweep
+from .sweep_command import STATUS_EXAMPLES, SWEEP_EXAMPLES, status, sweep
 
 # Options that take several values after one flag, such as `--noise 0.1 0.3`.
 _WITH_SEVERAL_VALUES = ("--noise", "--history")

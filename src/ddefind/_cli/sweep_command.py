@@ -1,21 +1,25 @@
-"""`ddefind sweep`: a table of fits, on the cores of this machine or on a cluster."""
+"""`ddefind sweep`: a table of fits, on the cores of this machine or on a cluster; and
+`ddefind status`: how far it is."""
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import options as opt
-from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages
+from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages, print_json
 from .parse_options import OptionError, parse_whole
 from .startup import INTERRUPTED, quick_start
 from .sweep_table import PLAN, TABLE, Group, SweepTable, read_sweep_table
 
 if TYPE_CHECKING:
     from .._results.batch import FitBatch
+    from .._sweeps.database import Overview
 
 SWEEP_EXAMPLES = f"""\
 \b
@@ -42,6 +46,17 @@ Settings are those of a fit.toml and may be left out. The same command, given ag
 goes on where the sweep stopped.
 
 {EXIT_CODES}
+"""
+
+STATUS_EXAMPLES = """\
+\b
+Example:
+  ddefind sweep lakes.toml --out lakes
+  ddefind status lakes
+
+\b
+It only reads, and can be called while the sweep is at work. The folder is that of
+`ddefind sweep --out`, or of `dd.fit_many(..., folder=...)`.
 """
 
 Table = Annotated[
@@ -82,6 +97,9 @@ Retry = Annotated[
         "--retry-failed", help="Make the fits again that ended with an error."
     ),
 ]
+SweptFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The folder of a sweep.")
+]
 
 
 def sweep(
@@ -119,16 +137,15 @@ def _sweep(
     messages: Messages,
 ) -> int:
     """Make the fits of all groups, and return the exit code."""
-    from .._sweeps.folder import locked_folder
-    from .._sweeps.manifest import NAME as MANIFEST
+    from .._sweeps.database import NAME, locked
     from .sweep_fits import fit_group, more_than_chance, read_groups, table_rows
 
     tasks = read_groups(table)
     rows: list[dict[str, Any]] = []
     is_doubtful = False
     with ExitStack() as stack:
-        stack.enter_context(locked_folder(out))
-        if (out / MANIFEST).exists():
+        stack.enter_context(locked(out))
+        if (out / NAME).exists():
             raise OptionError(
                 f"`--out`: {out} holds fits of `dd.fit_many`. Choose another folder."
             )
@@ -153,8 +170,8 @@ def _sweep(
 
 @contextmanager
 def _planned(path: Path, table: SweepTable) -> Iterator[None]:
-    """The plan of a sweep, by which `ddefind status` knows its parts. If the sweep is
-    refused, the folder keeps the plan that it had."""
+    """Write the plan of a sweep, by which `ddefind status` knows its parts. The folder
+    keeps the plan that it had if the sweep is refused."""
     from .._util.text_files import write_whole
 
     before = path.read_bytes() if path.exists() else None
@@ -181,7 +198,7 @@ def _print(group: Group, batch: "FitBatch[Any]", rejected: int) -> None:
 
 @contextmanager
 def _workers(count: int | None, scheduler: str | None) -> Iterator[tuple[Any, str]]:
-    """The executor, and in words where the fits are made."""
+    """Yield the executor, and in words where the fits are made."""
     from .._sweeps.executors import executor_of
     from .._util.cores import cores
 
@@ -203,7 +220,7 @@ def _workers(count: int | None, scheduler: str | None) -> Iterator[tuple[Any, st
 
 @contextmanager
 def _client(address: str) -> Iterator[Any]:
-    """A client of dask that is connected to a scheduler."""
+    """Yield a client of dask that is connected to a scheduler."""
     from importlib import import_module
 
     try:
@@ -231,3 +248,59 @@ def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     whole = [{name: row.get(name) for name in columns} for row in rows]
     write_whole(path, csv_text(whole))
+
+
+def status(folder: SweptFolder, as_json: opt.Json = False) -> None:
+    """Say how far a sweep is, how its fits ended, and how long it will take."""
+    with errors_as_messages():
+        found = _overviews(folder)
+        if as_json:
+            print_json([{"fits": name, **vars(each)} for name, each in found.items()])
+            return
+        for name, each in found.items():
+            typer.echo(_sentence(name, each))
+
+
+def _overviews(folder: Path) -> "dict[str, Overview]":
+    """Return how far each part of a sweep is, by name."""
+    from .._sweeps.database import Overview, overview
+
+    whole = overview(folder) if folder.is_dir() else None
+    if whole is not None:
+        return {folder.name or str(folder): whole}
+    plan = folder / PLAN
+    if not plan.is_file():
+        raise OptionError(
+            f"{folder}: this is not the folder of a sweep. Give the one of `ddefind "
+            "sweep --out`."
+        )
+    try:
+        parts: Any = json.loads(plan.read_text())
+        counts = {str(name): int(count) for name, count in parts.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise OptionError(f"{plan}: the file is damaged.") from None
+    none = (0, 0, False, {}, None, None)
+    return {
+        name: overview(folder / name) or Overview("", count, *none)
+        for name, count in counts.items()
+    }
+
+
+def _sentence(name: str, part: "Overview") -> str:
+    """Say in one line how far a sweep is."""
+    text = f"{name}: {part.done} of {part.tasks} fits"
+    if part.statuses:
+        counts = sorted(part.statuses.items(), key=lambda pair: -pair[1])
+        text += f" ({', '.join(f'{count} {word}' for word, count in counts)})"
+    if part.done == part.tasks:
+        return f"{text}, done"
+    if part.runs:
+        left = part.seconds_left
+        return text + (", at work" if left is None else f", about {_time(left)} left")
+    if part.last is None:
+        return f"{text}, not begun"
+    return f"{text}, stopped {_time(max(0.0, time.time() - part.last))} ago"
+
+
+def _time(seconds: float) -> str:
+    return str(timedelta(seconds=round(seconds)))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn, final
 
-from .._sweeps import lock, manifest
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .equation_file import is_equation_file
@@ -27,8 +26,6 @@ _FROM_DATA = ("auto", "data")
 _NAME = re.compile(r"[\w-][\w.-]*")
 # The table of all fits, and what is to be made, in the folder of a sweep.
 TABLE, PLAN = "table.csv", "plan.json"
-# Names of files there, which a folder of fits cannot have.
-_TAKEN = (TABLE, PLAN, lock.NAME, manifest.NAME)
 # The name of the only settings.
 USUAL = "usual"
 
@@ -102,10 +99,12 @@ def read_sweep_table(path: Path) -> SweepTable:
 def _check_folders(name: str, folders: list[str]) -> None:
     """Refuse folders of fits that are in each other's way, or in that of a file. Some
     systems do not tell small letters from capital ones."""
+    from .._sweeps.database import FILES
+
     known: dict[str, str] = {}
     for folder in folders:
         same = folder.casefold()
-        if same in _TAKEN:
+        if same in (TABLE, PLAN, *FILES):
             raise OptionError(
                 f"{name}: the equation {folder!r} would get a folder of this name, but "
                 f"`{same}` is a file of the sweep itself. Rename the equation."

@@ -1,8 +1,8 @@
-"""The fits of a chunk as records, and records as the fits that `fit_many` returns."""
+"""The fits of a chunk as rows, and rows as the fits that `fit_many` returns."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, NamedTuple, final
 
@@ -14,8 +14,7 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.kept_fit import fit_of_kept, kept_content
 from .._results.status import Status
-from .._sweeps.logs import ERROR, AbstractLog
-from .._sweeps.records import body_of, compressed, decompressed
+from .._sweeps.database import Database, Row, row_of
 from .._util.errors import ResultError
 from .method import AbstractMethod
 from .request import FitOptions, FitTasks
@@ -41,22 +40,22 @@ class NumberedTask(NamedTuple):
 @final
 @dataclass(frozen=True)
 class FitChunk:
-    """What a worker runs: fits by one method, as records."""
+    """What a worker runs: fits by one method, as rows."""
 
     method: AbstractMethod
     options: FitOptions
     problem: Problem
     equation: Equation | None
 
-    def __call__(self, tasks: Sequence[NumberedTask]) -> list[bytes]:
-        """The record of each fit. If one of them cannot be made, each is made alone."""
+    def __call__(self, tasks: Sequence[NumberedTask]) -> list[Row]:
+        """Make the fits. If one of them cannot be made, each is made alone."""
         try:
             batch = self.method.fit_many(self._fit_tasks(tasks), self.options)
-            return [body_of(_record(batch, i, task)) for i, task in enumerate(tasks)]
+            return [_row(batch, i, task) for i, task in enumerate(tasks)]
         except Exception as error:
             if len(tasks) == 1:
                 return [failure(tasks[0].number, error, tasks[0].data)]
-        return [body for task in tasks for body in self([task])]
+        return [row for task in tasks for row in self([task])]
 
     def _fit_tasks(self, tasks: Sequence[NumberedTask]) -> FitTasks:
         """The tasks as a method takes them: their seeds follow one another."""
@@ -71,7 +70,7 @@ class FitChunk:
         )
 
 
-def _record(batch: FitBatch[Any], index: int, task: NumberedTask) -> dict[str, Any]:
+def _row(batch: FitBatch[Any], index: int, task: NumberedTask) -> Row:
     fit = batch[index]
     if fit.status is Status.interrupted:
         raise KeyboardInterrupt
@@ -80,10 +79,7 @@ def _record(batch: FitBatch[Any], index: int, task: NumberedTask) -> dict[str, A
     errors = {
         row["name"]: row["standard_error"] for row in table if "standard_error" in row
     }
-    return {
-        "number": task.number,
-        "label": task.data.label,
-        "status": fit.status.name,
+    record = {
         "loss": float(batch.loss[index]),
         "epochs": int(batch.epochs[index]),
         "seed": task.seed,
@@ -94,25 +90,21 @@ def _record(batch: FitBatch[Any], index: int, task: NumberedTask) -> dict[str, A
         "first": batch.first[index],
         "final": None if np.array_equal(best, final) else final,
         "data": data_digest(task.data),
-        "fit": compressed({"content": kept, "notes": batch.notes}),
     }
+    details = {"content": kept, "names": batch.names, "notes": batch.notes}
+    label, status = task.data.label, fit.status.name
+    return row_of(task.number, label, status, record, fit=details)
 
 
-def failure(number: int, error: Exception | str, data: Data) -> bytes:
-    """The record of a fit that could not be made, with a sentence that says why."""
-    sentence = " ".join(str(error).split()) or type(error).__name__
-    record = {
-        "number": number,
-        "label": data.label,
-        "status": Status.error.name,
-        ERROR: sentence[:_LONGEST],
-        "data": data_digest(data),
-    }
-    return body_of(record)
+def failure(number: int, error: Exception | str, data: Data) -> Row:
+    """Make the row of a fit that could not be made, with a sentence that says why."""
+    sentence = (" ".join(str(error).split()) or type(error).__name__)[:_LONGEST]
+    record = {"data": data_digest(data)}
+    return row_of(number, data.label, Status.error.name, record, error=sentence)
 
 
 def data_digest(data: Data) -> str:
-    """By what a data set is known again, one of perhaps a million."""
+    """Return what a data set is known again by, one of perhaps a million."""
     found = hashlib.sha256()
     for name in _OF_DATA:
         value = getattr(data, name)
@@ -124,42 +116,38 @@ def data_digest(data: Data) -> str:
     return found.hexdigest()[:_DIGITS]
 
 
-def batch_of_records(
-    log: AbstractLog,
+def batch_of_rows(
+    database: Database,
     count: int,
     problem_of: Callable[[int], tuple[Problem, Data, Equation | None]],
     seconds: float,
     is_interrupted: bool,
     labels: tuple[str, ...] | None,
 ) -> FitBatch[Any]:
-    """The fits that are recorded, as `fit_many` returns them."""
-    numbers = log.numbers()
-    example = log.record(next(n for n in numbers if n not in log.failed))
-    names = tuple(example["estimates"])
+    """Read the recorded fits as `fit_many` returns them."""
+    example = database.fit(min(database.numbers.difference(database.errors)))
+    names = tuple(example["names"])
     best, first, final = (np.full((count, len(names)), np.nan) for _ in range(3))
     loss, epochs = np.full(count, np.inf), np.zeros(count, int)
     statuses = [Status.pending] * count
-    reasons: dict[int, str] = {}
-    for number, record in zip(numbers, log.records()):
-        statuses[number] = Status[record["status"]]
-        if ERROR in record:
-            reasons[number] = record[ERROR]
+    # Row by row: a list of all records would take longer to make than to read.
+    for number, status, record in database.rows():
+        statuses[number] = Status[status]
+        if number in database.errors:
             continue
-        best[number] = _numbers(list(record["estimates"].values()))
-        first[number] = _numbers(record["first"])
-        last = record["final"]
-        final[number] = best[number] if last is None else _numbers(last)
-        loss[number], epochs[number] = float(record["loss"]), record["epochs"]
+        best[number] = estimates = list(record["estimates"].values())
+        first[number], last = record["first"], record["final"]
+        final[number] = estimates if last is None else last
+        loss[number], epochs[number] = record["loss"], record["epochs"]
 
     @lru_cache(maxsize=16)
     def result(index: int) -> Any:
         if not statuses[index].has_fit:
-            why = reasons.get(index, statuses[index].value)
+            why = database.errors.get(index, statuses[index].value)
             raise ResultError(f"There is no fit {index}: {why}")
-        kept = decompressed(log.record(index)["fit"])["content"]
-        return fit_of_kept(kept, *problem_of(index))
+        return fit_of_kept(database.fit(index)["content"], *problem_of(index))
 
-    notes = decompressed(example["fit"])["notes"]
+    pending = count - len(database) if is_interrupted else 0
     return FitBatch(
         names=names,
         best=best,
@@ -170,26 +158,18 @@ def batch_of_records(
         epochs=epochs,
         seconds=seconds,
         results=result,
-        notes=(*notes, *_said(reasons, count - len(numbers), is_interrupted)),
+        notes=(*example["notes"], *_notes(database.errors, pending)),
         labels=labels,
     )
 
 
-def _numbers(values: list[Any]) -> np.ndarray:
-    return np.array(values, float)
-
-
-def _said(reasons: dict[int, str], pending: int, is_interrupted: bool) -> list[str]:
-    """What is printed of fits that there are not."""
-    said = []
-    if reasons:
-        number, why = next(iter(reasons.items()))
-        said.append(f"{len(reasons)} ended with an error, fit {number} with: {why}")
-    if is_interrupted and pending:
-        said.append(f"Interrupted: {pending} fits are still to be made.")
-    return said
-
-
-def quiet(options: FitOptions) -> FitOptions:
-    """The options for a worker, whose progress nobody sees."""
-    return replace(options, progress=False)
+def _notes(errors: Mapping[int, str], pending: int) -> list[str]:
+    """Say which fits there are not."""
+    notes = []
+    if errors:
+        number = min(errors)
+        why = errors[number]
+        notes.append(f"{len(errors)} ended with an error, fit {number} with: {why}")
+    if pending:
+        notes.append(f"Interrupted: {pending} fits are still to be made.")
+    return notes

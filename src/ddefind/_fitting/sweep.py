@@ -4,29 +4,29 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .._results.batch import FitBatch
-from .._sweeps.chunks import Chunk, chunks_of
-from .._sweeps.executors import executor_of, threads_of
-from .._sweeps.folder import opened
-from .._sweeps.logs import ERROR, AbstractLog, MemoryLog
-from .._sweeps.packing import packed
-from .._sweeps.schedule import Schedule, submitted
-from .._sweeps.worker import run_here, run_packed
+from .._sweeps.database import Database, Row, Sweep, opened
+from .._sweeps.digest import NoDigest, digest
+from .._sweeps.executors import executor_of, packed, run_here, run_packed
+from .._sweeps.schedule import Chunk, Schedule, chunks_of, submitted
 from .._util import wording
-from .._util.errors import ResultError, shown
+from .._util.cores import cores
+from .._util.errors import ResultError, quoted, shown
 from .._util.progress import Reporter
-from .fit_records import FitChunk, NumberedTask, batch_of_records, failure, quiet
+from .._util.version import __version__
+from .fit_records import FitChunk, NumberedTask, batch_of_rows, data_digest, failure
 from .method import AbstractMethod
 from .optimizers import AbstractOptimizer
 from .request import (
@@ -37,14 +37,14 @@ from .request import (
     LeastSquaresKeywords,
     distinct,
 )
-from .sweep_manifest import changed_data, manifest_of
 
 # The most fits that a worker gets at a time: fits by gradient descent run side by side
 # and fill a block of the compiled program, or an accelerator if JAX has one.
 _FITS, _FITS_SIDE_BY_SIDE, _FITS_ON_ACCELERATOR = 8, 64, 4096
-# Fewer fits by least squares are cut into so many chunks, for as many workers.
+# Fewer fits by least squares are cut into this many chunks, for as many workers.
 _CHUNKS = 32
-# If the first so many fits that end all end with an error, the error is not theirs.
+# If the first fits that end all end with an error, this many of them, then the mistake
+# is in the call, not in the data.
 _MOST_ERRORS = 50
 
 
@@ -106,20 +106,21 @@ def fit_sweep(
     hold, so that it does not matter where it runs, and when."""
     began = time.perf_counter()
     with ExitStack() as stack:
-        log: AbstractLog = MemoryLog()
         width = _width(method, len(tasks))
-        if sweep.folder is not None:
-            given = manifest_of(method, tasks, options, width)
-            changed = partial(changed_data, tasks)
-            folder = Path(sweep.folder)
-            log, found = stack.enter_context(opened(folder, given, changed))
-            width = found.width
-        again = set(log.failed) if sweep.retry_failed else set()
-        chunks = chunks_of(len(tasks), width, log.numbers(), again)
+        if sweep.folder is None:
+            database = Database()
+        else:
+            given = _sweep_of(method, tasks, options, width)
+            changed = partial(_changed_data, tasks)
+            files = opened(Path(sweep.folder), given, changed)
+            database, width = stack.enter_context(files)
+        again = set(database.errors) if sweep.retry_failed else set()
+        chunks = chunks_of(len(tasks), width, database.numbers, again)
         is_finished = True
         if chunks:
-            is_finished = _run(method, tasks, options, sweep.executor, log, chunks)
-    if len(log) == len(log.failed):
+            is_finished = _run(method, tasks, options, sweep.executor, database, chunks)
+            database.commit()  # what came when Ctrl-C did
+    if len(database) == len(database.errors):
         raise KeyboardInterrupt  # before there was any fit
 
     def parts_of(index: int) -> tuple:
@@ -127,14 +128,72 @@ def fit_sweep(
         return task.problem, task.data, task.equation
 
     seconds = time.perf_counter() - began
-    is_interrupted = not is_finished
-    return batch_of_records(
-        log, len(tasks), parts_of, seconds, is_interrupted, tasks.labels
+    count, is_interrupted = len(tasks), not is_finished
+    return batch_of_rows(
+        database, count, parts_of, seconds, is_interrupted, tasks.labels
     )
 
 
+def _sweep_of(
+    method: AbstractMethod, tasks: FitTasks, options: FitOptions, width: int
+) -> Sweep:
+    """Return what a folder with these fits belongs to."""
+    problems = distinct(tasks.problems)
+    number = {id(problem): index for index, problem in enumerate(problems)}
+    asked = {each.name: getattr(options, each.name) for each in fields(options)}
+    del asked["progress"]
+    seeds = range(tasks.seed, tasks.seed + len(tasks))
+    settings = (
+        method,
+        asked,
+        _of_each((number[id(each)] for each in tasks.problems), tasks),
+        list(zip(_of_each(map(dict, tasks.starts), tasks), seeds)),
+    )
+    first = tasks[0]
+    about = type(first.problem.rhs).__qualname__
+    versions = {
+        "ddefind": __version__,
+        "jax": jax.__version__,
+        "float": str(jnp.finfo(jnp.result_type(float)).bits),
+    }
+    return Sweep(
+        tasks=len(tasks),
+        width=width,
+        about=about if first.equation is None else str(first.equation),
+        model=_digest("`problem`", (problems, first.equation)),
+        data=_digest("`data`", _of_each(map(data_digest, tasks.sets), tasks)),
+        settings=_digest("the options", settings),
+        versions=versions,
+    )
+
+
+def _digest(argument: str, value: Any) -> str:
+    try:
+        return digest(value)
+    except NoDigest as error:
+        raise ValueError(
+            f"{wording.SWEEP_FOLDER} needs to know {argument} again, but {error}."
+        ) from None
+
+
+def _of_each(given: Iterable[Any], tasks: FitTasks) -> list[Any]:
+    """Return for each fit what was given once or for each fit."""
+    parts = list(given)
+    return parts * len(tasks) if len(parts) == 1 else parts
+
+
+def _changed_data(tasks: FitTasks, database: Database) -> str:
+    """Say which data have changed, as far as rows tell."""
+    for number, _, record in database.rows():
+        data = tasks[number].data
+        if record["data"] != data_digest(data):
+            label = "" if data.label is None else f", {quoted(data.label)},"
+            return f": those of fit {number}{label} have changed"
+    return ""
+
+
 def _width(method: AbstractMethod, fits: int) -> int:
-    """How many fits run together, unless a folder has fixed that already."""
+    """Return how many fits run together, unless a folder has fixed that already."""
     if _is_on_accelerator(method):
         return _FITS_ON_ACCELERATOR
     if isinstance(method, AbstractOptimizer):
@@ -152,12 +211,13 @@ def _run(
     tasks: FitTasks,
     options: FitOptions,
     executor: Any,
-    log: AbstractLog,
+    database: Database,
     chunks: list[Chunk],
 ) -> bool:
     """Run the chunks; False if Ctrl-C came before the end."""
     first = tasks[0]
-    run = FitChunk(method, quiet(options), first.problem, first.equation)
+    quiet = replace(options, progress=False)
+    run = FitChunk(method, quiet, first.problem, first.equation)
     is_shared = len(distinct(tasks.problems)) == 1
     wanted = sum(len(chunk.wanted) for chunk in chunks)
     with ExitStack() as stack:
@@ -169,7 +229,7 @@ def _run(
             )
 
         reporter = stack.enter_context(Reporter(options.progress, wanted, len(tasks)))
-        keeping = _Keeping(log, tasks, reporter)
+        keeping = _Keeping(database, tasks, reporter)
         schedule = Schedule(chunks, submit, keeping.keep, keeping.lose, keeping.tick)
         is_finished = schedule.run(finish=executor is None)
         keeping.end()
@@ -179,10 +239,11 @@ def _run(
 def _handing_out(
     run: FitChunk, executor: Any, stack: ExitStack
 ) -> Callable[[list[NumberedTask], int], Future]:
-    """What hands tasks out: to threads of this process, or to an executor."""
+    """Return what hands tasks out: to threads of this process, or to an executor."""
     if executor is None:
-        workers = 1 if _is_on_accelerator(run.method) else None
-        threads = stack.enter_context(threads_of(workers))
+        workers = 1 if _is_on_accelerator(run.method) else cores()
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="sweep")
+        threads = stack.enter_context(pool)
         return lambda tasks, _: threads.submit(run_here, run, tasks)
     shared, words = packed(run), wording.are_for_command_line()
     others = stack.enter_context(executor_of(executor))
@@ -198,63 +259,56 @@ def _numbered(number: int, task: FitTask, is_shared: bool) -> NumberedTask:
 
 @final
 class _Keeping:
-    """Keeps records as they come, and shows how many there are.
+    """Keeps rows as they come, and shows how many there are.
 
     As long as no fit has been made, those that ended with an error wait: if none is
     ever made, the error is that of the call, and nothing is recorded."""
 
-    def __init__(self, log: AbstractLog, tasks: Sequence[FitTask], reporter: Reporter):
-        self.log, self.tasks, self.reporter = log, tasks, reporter
-        self.has_fits = len(log) > len(log.failed)
-        self.errors: dict[int, tuple[bytes, str]] = {}
+    def __init__(
+        self, database: Database, tasks: Sequence[FitTask], reporter: Reporter
+    ):
+        self.database, self.tasks, self.reporter = database, tasks, reporter
+        self.has_fits = len(database) > len(database.errors)
+        self.waiting: list[Row] = []
         self.ended = 0
         self.lowest, self.tau = np.inf, np.nan
 
-    def keep(self, chunk: Chunk, bodies: list[bytes]) -> None:
-        made, failed = {}, {}
-        for number, body in zip(chunk.numbers, bodies):
-            if number not in chunk.wanted:
-                continue
-            record = json.loads(body)
-            if ERROR in record:
-                failed[number] = (body, record[ERROR])
-                continue
-            made[number] = body
+    def keep(self, chunk: Chunk, rows: list[Row]) -> None:
+        for row in rows:
+            if row.number in chunk.wanted:
+                self._keep(row)
+
+    def lose(self, number: int, why: str) -> None:
+        """Keep a fit whose worker ended, again and again."""
+        self._keep(failure(number, why, self.tasks[number].data))
+
+    def _keep(self, row: Row) -> None:
+        self.ended += 1
+        self.waiting.append(row)
+        if row.error is None:
+            self.has_fits = True
+            record = json.loads(row.record)
             if float(record["loss"]) < self.lowest:
                 self.lowest = float(record["loss"])
                 self.tau = float(record["estimates"].get("tau", np.nan))
-        self._keep(made, failed)
-
-    def lose(self, number: int, why: str) -> None:
-        """A fit whose worker ended, again and again."""
-        body = failure(number, why, self.tasks[number].data)
-        self._keep({}, {number: (body, why)})
-
-    def _keep(
-        self, made: dict[int, bytes], failed: dict[int, tuple[bytes, str]]
-    ) -> None:
-        self.ended += len(made) + len(failed)
-        self.errors |= failed
-        self.has_fits = self.has_fits or bool(made)
         if self.has_fits:
-            bodies = made | {n: body for n, (body, _) in self.errors.items()}
-            self.log.append(bodies, set(self.errors))
-            self.errors = {}
-        elif len(self.errors) >= _MOST_ERRORS:
-            self.end()
+            self.database.add(self.waiting)
+            self.waiting = []
 
     def end(self) -> None:
         """Refuse a sweep of which no fit was made."""
-        if self.errors and not self.has_fits:
-            number = min(self.errors)
+        if self.waiting:
+            row = min(self.waiting)
             raise ResultError(
                 "No fit could be made, and nothing was recorded. Fit "
-                f"{number}: {self.errors[number][1]}"
+                f"{row.number}: {row.error}"
             )
 
     def tick(self) -> None:
-        """Put on the disk what is due, and show how far the sweep is."""
-        self.log.sync()
+        """Write what was handed back, and show how far the sweep is."""
+        if len(self.waiting) >= _MOST_ERRORS:
+            self.end()
+        self.database.commit()
         if self.ended:
-            done = len(self.log)
+            done = len(self.database)
             self.reporter.show("fits", self.ended, done, self.lowest, self.tau)

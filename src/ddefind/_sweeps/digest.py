@@ -9,9 +9,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from enum import Enum
-from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, final
 
 import numpy as np
@@ -27,7 +25,7 @@ _SCRIPT = ("__main__", "__mp_main__")
 
 
 def digest(value: Any) -> str:
-    """The digest of a value, 64 hexadecimal digits.
+    """Return the digest of a value, 64 hexadecimal digits.
 
     >>> digest({"a": [1, 2.0]}) == digest({"a": [1, 2.0]}), digest(1) == digest(1.0)
     (True, False)
@@ -50,9 +48,8 @@ class _Digests:
         self.kept: list[Any] = []
 
     def of(self, value: Any) -> bytes:
-        if value is None or isinstance(value, bool | int | float | complex | str):
-            if not isinstance(value, Enum):
-                return _hashed(type(value).__name__.encode(), repr(value).encode())
+        if value is None or isinstance(value, int | float | complex | str | bytes):
+            return _hashed(type(value).__name__.encode(), repr(value).encode())
         key = id(value)
         if key not in self.known:
             self.kept.append(value)
@@ -61,15 +58,19 @@ class _Digests:
         return self.known[key]
 
     def _parts(self, value: Any) -> Iterator[bytes]:
-        """The pieces of an object from which its digest is made."""
-        if isinstance(value, bytes | bytearray):
-            yield from (b"bytes", bytes(value))
-        elif isinstance(value, Enum):
-            yield from (_name(type(value)), value.name.encode())
-        elif isinstance(value, type):
+        """Yield the pieces of an object from which its digest is made."""
+        if isinstance(value, type):
             yield from self._class(value)
+        elif isinstance(value, FunctionType):
+            yield from self._function(value)
+        elif isinstance(value, CodeType):
+            arguments = value.co_varnames[: value.co_argcount + value.co_kwonlyargcount]
+            yield value.co_code
+            yield from map(self.of, (value.co_names, arguments, value.co_consts))
         elif isinstance(value, ModuleType):
             yield value.__name__.encode()
+        elif isinstance(value, BuiltinFunctionType):
+            yield _name(value)
         elif hasattr(value, "__array__") and hasattr(value, "dtype"):
             array = np.asarray(value)
             kind = f"array {array.dtype.str} {array.shape}".encode()
@@ -77,34 +78,20 @@ class _Digests:
                 yield from (kind, self.of(array.tolist()))
             else:
                 yield from (kind, array.tobytes())
-        elif isinstance(value, CodeType):
-            yield from self._code(value)
-        else:
-            yield from self._compound(value)
-
-    def _compound(self, value: Any) -> Iterator[bytes]:
-        if isinstance(value, Mapping):
+        elif isinstance(value, Mapping):
             pairs = [(self.of(key), self.of(each)) for key, each in value.items()]
             yield from (b"mapping", *(part for pair in sorted(pairs) for part in pair))
         elif isinstance(value, set | frozenset):
             yield from (b"set", *sorted(map(self.of, value)))
         elif isinstance(value, list | tuple):
             yield from (_name(type(value)), *map(self.of, value))
-        elif isinstance(value, FunctionType):
-            yield from self._function(value)
-        elif isinstance(value, MethodType):
-            yield from (self.of(value.__func__), self.of(value.__self__))
-        elif isinstance(value, partial):
-            yield from map(self.of, (value.func, value.args, value.keywords))
-        elif isinstance(value, BuiltinFunctionType):
-            yield _name(value)
         elif callable(inner := getattr(value, "__wrapped__", None)):
             yield from (_name(type(value)), self.of(inner))
         else:
             yield from self._object(value)
 
     def _object(self, value: Any) -> Iterator[bytes]:
-        """An object: its class, and its fields or what it is pickled by."""
+        """Yield the class of an object, and its fields or what it is pickled by."""
         cls = type(value)
         has_own = cls.__reduce__ is not object.__reduce__
         if is_dataclass(cls) and not has_own:
@@ -148,11 +135,6 @@ class _Digests:
         for name in sorted(_names_in(function.__code__)):
             if name in function.__globals__:
                 yield from (name.encode(), self.of(function.__globals__[name]))
-
-    def _code(self, code: CodeType) -> Iterator[bytes]:
-        arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        yield code.co_code
-        yield from map(self.of, (code.co_names, arguments, code.co_consts))
 
 
 # What classes have that is no content: where they were written, and what they say.

@@ -1,21 +1,66 @@
-"""What a user gives as an executor: anything that takes tasks and returns futures."""
+"""Executors: what a user gives, processes of this machine, and what a worker does.
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
+Anything that takes tasks and returns futures is an executor. Values go to another
+process pickled, for the way only: nothing that is kept on a disk is a pickle. Functions
+of a script or a notebook, and those without a name, go as code if `cloudpickle` is
+installed, as it is with dask."""
 
-from .._util.cores import cores
+import importlib
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext, suppress
+from functools import lru_cache
+from multiprocessing import connection
+from typing import Any, final
+
+from .._util.blas_threads import one_blas_thread
+from .._util.compile_cache import set_up_cache
+from .._util.cores import at_most_cores
 from .._util.errors import shown
-from .local_processes import LocalProcesses
+from .._util.wording import command_line_words
+from .database import Row
+
+_ADVICE = (
+    "Write the model as text, with `dd.equation`, or put its code in a module of its "
+    "own that the workers can import"
+)
+_INSTALL = "or `pip install cloudpickle`"
+# The name under which a script's own functions are pickled.
+_SCRIPT = b"__main__"
+_NEVER_RAN = (
+    "The processes of this sweep ended as soon as they began. A script that starts "
+    'some needs the line `if __name__ == "__main__":` before what it does, since they '
+    "read it, too."
+)
+# Each process has one core.
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "PJRT_NPROC": "1"}
+
+# What runs the tasks of a chunk and returns a row for each; or says for each why there
+# is no result.
+Run = Callable[[Sequence[Any]], list[Row]]
+
+
+@final
+class CannotLoad(Exception):
+    """A worker cannot make sense of what it was sent. The text says why."""
+
+
+@final
+class CannotStart(RuntimeError):
+    """Processes that end before their first task."""
 
 
 @contextmanager
 def executor_of(given: Any) -> Iterator[Any]:
-    """The executor: an object that has `submit`; a client of dask, or whatever else has
-    `get_executor`; or a number of processes of this machine.
-
-    Processes that were made here end here."""
+    """Yield the executor: an object that has `submit`; a client of dask, or whatever
+    else has `get_executor`; or a number of processes of this machine, which end here.
+    """
     if isinstance(given, bool) or (isinstance(given, int) and given < 1):
         _refuse(given)
     if isinstance(given, int):
@@ -32,16 +77,149 @@ def executor_of(given: Any) -> Iterator[Any]:
         _refuse(given)
 
 
-@contextmanager
-def threads_of(workers: int | None = None) -> Iterator[ThreadPoolExecutor]:
-    """Threads of this process, one for each core."""
-    with ThreadPoolExecutor(workers or cores(), thread_name_prefix="sweep") as pool:
-        yield pool
-
-
 def _refuse(given: Any) -> None:
     raise TypeError(
         "`executor` must be a number of processes from 1 on, a client of dask, or an "
         "executor as of `concurrent.futures`, which has `submit`, but got "
         f"{shown(given)}."
     )
+
+
+@final
+class LocalProcesses:
+    """An executor with this many processes of one core each. One that dies is replaced.
+
+    Each process is a pool by itself, so that its end costs the one task that it ran. A
+    process is spawned, not forked: JAX has threads, which a fork does not copy. It ends
+    with the process that started it, however that ends."""
+
+    def __init__(self, count: int):
+        self.own = threading.local()
+        self.threads = ThreadPoolExecutor(count, thread_name_prefix="sweep")
+        self.pools: set[ProcessPoolExecutor] = set()
+        self.is_closed = False
+
+    def submit(self, function: Callable, /, *arguments: Any, **named: Any) -> Future:
+        """Run the function in the next process that is free."""
+        return self.threads.submit(self._run, function, arguments, named)
+
+    def _run(self, function: Callable, arguments: tuple, named: dict) -> Any:
+        """Run the function in the process of this thread."""
+        pool = getattr(self.own, "pool", None)
+        if pool is None:
+            self.own.pool = pool = self._started()
+        try:
+            return pool.submit(function, *arguments, **named).result()
+        except BrokenProcessPool:
+            self._drop(pool)
+            raise
+
+    def _started(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+        self.pools.add(pool)
+        try:
+            if self.is_closed:  # `end` may have come before this pool was there
+                raise BrokenProcessPool
+            pool.submit(os.getpid).result()
+        except BrokenProcessPool:
+            self._drop(pool)
+            if self.is_closed:
+                raise
+            raise CannotStart(_NEVER_RAN) from None
+        return pool
+
+    def _drop(self, pool: ProcessPoolExecutor) -> None:
+        self.own.pool = None
+        self.pools.discard(pool)
+        pool.shutdown(wait=False, cancel_futures=True)
+
+    def end(self) -> None:
+        """End the processes at once, and with them what they run."""
+        self.is_closed = True
+        self.threads.shutdown(wait=False, cancel_futures=True)
+        for pool in list(self.pools):
+            for process in list((getattr(pool, "_processes", None) or {}).values()):
+                with suppress(OSError, ValueError):
+                    process.kill()
+            pool.shutdown(wait=False, cancel_futures=True)
+        self.threads.shutdown()
+
+
+def _begin() -> None:
+    """Begin a process: leave Ctrl-C to the one that started it, limit the threads, and
+    end with that one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update(_ONE_THREAD)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: Any) -> None:
+    connection.wait([parent.sentinel])
+    os._exit(1)
+
+
+def packed(value: Any) -> bytes:
+    """Return a value as bytes, or raise an error that says what cannot be sent."""
+    failures = (pickle.PicklingError, AttributeError, TypeError)
+    plain, advice = None, f"{_ADVICE}."
+    try:
+        plain = pickle.dumps(value)
+        if _SCRIPT not in plain:
+            return plain
+        reason: Any = None
+    except failures as error:
+        reason = error
+    try:
+        return importlib.import_module("cloudpickle").dumps(value)
+    except ImportError:
+        if plain is not None:
+            return plain
+        advice = f"{_ADVICE}, {_INSTALL}."
+    except failures as error:
+        reason = error
+    raise ValueError(f"The fits cannot be sent to other processes: {reason}. {advice}")
+
+
+def _unpacked(content: bytes) -> Any:
+    """Return the value again, in a worker."""
+    try:
+        return pickle.loads(content)
+    except (ImportError, AttributeError) as error:
+        reason = f"{error}. {_ADVICE}, {_INSTALL} here and where the workers are."
+        raise CannotLoad(
+            f"A worker cannot load what is to be fitted: {reason}"
+        ) from None
+    except (TypeError, ValueError, pickle.UnpicklingError, EOFError) as error:
+        raise CannotLoad(
+            f"A worker cannot load what is to be fitted ({error}). Does it have the "
+            "same versions of Python and ddefind?"
+        ) from None
+
+
+# What all chunks of a sweep share: it is loaded once, so that its compiled programs are
+# found again.
+_unpacked_once = lru_cache(maxsize=4)(_unpacked)
+
+
+def run_here(run: Run, tasks: Sequence[Any]) -> list[Row]:
+    """Run a chunk on one core of this process."""
+    with at_most_cores(1), one_blas_thread():
+        return run(tasks)
+
+
+def run_packed(
+    run: bytes, tasks: bytes, is_for_command_line: bool, attempt: int
+) -> list[Row]:
+    """Run a chunk in a process of its own, with sentences in the words of the user. A
+    further `attempt` is another task for a scheduler that remembers what it did."""
+    set_up_cache()
+    is_child = multiprocessing.parent_process() is not None
+    if is_child and threading.current_thread() is threading.main_thread():
+        # Ctrl-C is for the process that started this one.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    shared, own = _unpacked_once(run), _unpacked(tasks)
+    with command_line_words() if is_for_command_line else nullcontext():
+        return run_here(shared, own)

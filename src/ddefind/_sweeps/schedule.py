@@ -1,4 +1,8 @@
-"""Handing chunks to workers, and keeping what they return.
+"""Numbered tasks in chunks, handed to workers, whose results are kept.
+
+A chunk is what a worker gets at a time. Chunks depend on the numbers alone, not on what
+is done already or on how many workers there are, so that a task always runs beside the
+same others. Results are then the same to the last bit, whatever was interrupted.
 
 Whatever a task itself does wrong is in its record. An error of a future therefore
 comes from its worker, which died or was lost: the chunk is handed out again, a few
@@ -6,26 +10,63 @@ times. If it never returns, its tasks run one by one, and those of them that nev
 return are recorded without a result."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from .._util.errors import ResultError
-from .chunks import Chunk, alone
-from .local_processes import CannotStart, LocalProcesses
-from .packing import CannotLoad
+from .database import Row
+from .executors import CannotLoad, CannotStart, LocalProcesses
 
 # How often a chunk is handed out.
 _MOST_ATTEMPTS = 3
 # How many chunks are handed out at a time, so that a million of them need no memory.
 _MOST_OUT = 512
-# So often something happens while nothing ends: what was written is put on the disk.
+# How many seconds pass at most until `tick` is called.
 _SECONDS = 0.5
 
-# `submit(chunk, attempt)` hands a chunk out; `keep(chunk, bodies)` gets its records;
-# `lose(number, why)` is told of a task that has none; `tick()` is called now and then.
+
+@final
+class Chunk(NamedTuple):
+    """The tasks that run together, and those of them whose results are wanted."""
+
+    numbers: tuple[int, ...]
+    wanted: frozenset[int]
+
+
+def chunks_of(
+    tasks: int, width: int, recorded: Collection[int], again: Collection[int] = ()
+) -> list[Chunk]:
+    """Cut the tasks 0 ... `tasks` - 1 into chunks, and return those still to be run.
+
+    Those `recorded` are not wanted. If these are only a part of a chunk, the chunk runs
+    as a whole. The tasks `again` are recorded, but run once more, each alone.
+
+    >>> for chunk in chunks_of(6, 2, recorded={0, 1, 2}, again={1}):
+    ...     print(chunk.numbers, sorted(chunk.wanted))
+    (2, 3) [3]
+    (4, 5) [4, 5]
+    (1,) [1]
+    """
+    chunks = []
+    for first in range(0, tasks, width):
+        numbers = tuple(range(first, min(first + width, tasks)))
+        wanted = frozenset(numbers).difference(recorded)
+        if wanted:
+            chunks.append(Chunk(numbers, wanted))
+    return chunks + [_alone(number) for number in sorted(again)]
+
+
+def _alone(number: int) -> Chunk:
+    """Return a chunk of one task."""
+    return Chunk((number,), frozenset({number}))
+
+
+# `submit(chunk, attempt)` hands a chunk out; `keep(chunk, rows)` gets its results;
+# `lose(number, why)` gets a task that has none; `tick()` is called after each portion
+# of results, and now and then.
 Submit = Callable[[Chunk, int], Future]
-Keep = Callable[[Chunk, list[bytes]], None]
+Keep = Callable[[Chunk, list[Row]], None]
 Lose = Callable[[int, str], None]
 
 
@@ -78,7 +119,7 @@ class Schedule:
         for future in done:
             chunk = self.out.pop(future)
             try:
-                bodies = future.result()
+                rows = future.result()
             except (CannotLoad, CannotStart) as error:
                 raise ResultError(str(error)) from None
             except ImportError as error:
@@ -91,7 +132,7 @@ class Schedule:
             except BaseException as error:
                 self._again(chunk, error)
             else:
-                self.keep(chunk, bodies)
+                self.keep(chunk, rows)
         self.tick()
 
     def _again(self, chunk: Chunk, error: BaseException) -> None:
@@ -99,7 +140,7 @@ class Schedule:
         if self.attempts[chunk] < _MOST_ATTEMPTS:
             self.waiting.appendleft(chunk)
         elif len(chunk.numbers) > 1:
-            self.waiting.extendleft(alone(n) for n in sorted(chunk.wanted))
+            self.waiting.extendleft(_alone(n) for n in sorted(chunk.wanted))
         else:
             for number in chunk.wanted:
                 self.lose(number, _why(error))
