@@ -6,20 +6,25 @@ from typing import Any, final
 
 import numpy as np
 
+from .._equation.equation import Equation
+from .._inference.assessment import Assessment
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
 from .._inference.derived import Derived, derive
-from .._inference.disturbed import (
-    predict_disturbed,
-)
+from .._inference.disturbed import predict_disturbed
 from .._inference.identifiability import NOT_DETERMINED
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.stability import Stability, stability
+from .._least_squares.search import SearchResult
+from .._least_squares.setup import FitSetup
 from .._problem.network_weights import named_indices
+from .._problem.problem import Problem
+from .._shooting.process_noise import ProcessNoise
 from .cautions import cautions
 from .estimate_record import AbstractEstimate
 from .report import as_dict, as_html, as_text, cells, sentences, table
 from .save import estimate_content
+from .search_fields import search_fields
 
 
 @final
@@ -109,7 +114,7 @@ class Estimate(AbstractEstimate):
         undetermined = tuple(
             name for name, v in known.verdicts.items() if v == NOT_DETERMINED
         )
-        found = bootstrap(self.uncertainty, known.fitted, undetermined, n, kind, seed)
+        found = bootstrap(known.uncertainty, known.fitted, undetermined, n, kind, seed)
         return replace(found, networks=self.networks)
 
     def sample(
@@ -124,7 +129,7 @@ class Estimate(AbstractEstimate):
             self._refuse("`sample`")
         known = self if self.assessment is not None else self.with_intervals()
         profiles = list(known._assessed.profiles)
-        return sample(self.uncertainty, profiles, draws, warmup, chains, seed)
+        return sample(known.uncertainty, profiles, draws, warmup, chains, seed)
 
     def _refuse(self, what: str) -> None:
         raise ValueError(
@@ -195,3 +200,25 @@ class Estimate(AbstractEstimate):
         from ..plots import plot_waterfall
 
         return plot_waterfall(self, ax)
+
+
+def make_estimate(
+    setup: FitSetup,
+    problem: Problem | tuple[Problem, ...],
+    search_result: SearchResult,
+    seed: int,
+    seconds: float,
+    equation: Equation | None,
+    assessment: Assessment | None = None,
+    process: ProcessNoise | None = None,
+) -> Estimate:
+    """Make the estimate of a search; `problem` has the values of what is fixed. For a
+    study there is one for each experiment."""
+    return Estimate(
+        **search_fields(setup, problem, search_result),
+        seed=seed,
+        seconds=seconds,
+        model=equation,
+        assessment=assessment,
+        process=process,
+    )

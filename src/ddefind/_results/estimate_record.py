@@ -1,6 +1,7 @@
 """The record of a fit by least squares: the estimates, how precise they are, and what
 tests say of them."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,6 @@ import numpy as np
 from .._equation.equation import Equation
 from .._inference.assessment import (
     Assessment,
-    assess,
     has_fit,
     is_rejected,
     model_values,
@@ -23,7 +23,6 @@ from .._inference.bootstrap import check_level
 from .._inference.covariance import Uncertainty
 from .._inference.determined_weights import determined_weights
 from .._inference.disturbed import (
-    assess_disturbed,
     disturbed_criteria,
     disturbed_profile,
     test_innovations,
@@ -41,8 +40,10 @@ from .._least_squares.setup import FitSetup
 from .._problem.problem import Problem
 from .._shooting.process_noise import ProcessNoise
 from .._solve.solution import Solution
+from .._util.blas_threads import one_blas_thread
 from .._util.progress import Progress, Reporter
 from .experiment_view import experiment_view
+from .intervals import with_intervals
 from .limits import limits
 from .result import AbstractFit
 
@@ -195,12 +196,10 @@ class AbstractEstimate(AbstractFit):
         self._check_whole("`with_intervals`")
         if self.assessment is not None and self.assessment.level == level:
             return self
-        if self.process is not None:
-            assessment = assess_disturbed(self.uncertainty, self.process, level)
-        else:
-            with self._counted_ends(progress) as found:
-                assessment = assess(self.uncertainty, level=level, found=found)
-        return replace(self, assessment=assessment)
+        began = time.perf_counter()
+        with one_blas_thread(), self._counted_ends(progress) as found:
+            assessed = with_intervals(self, level, found)
+        return replace(assessed, seconds=self.seconds + time.perf_counter() - began)
 
     @contextmanager
     def _counted_ends(self, progress: Shown) -> Iterator[FoundEnds]:
