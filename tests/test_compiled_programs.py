@@ -1,6 +1,8 @@
 """Where programs that the C compiler made are kept, and which compiler makes them."""
 
+import hashlib
 import os
+import shutil
 
 import jax
 import numpy as np
@@ -51,6 +53,43 @@ def test_a_program_that_everybody_may_write_is_made_again(cache):
     file.chmod(0o777)
     assert doubled(np.float64(4.5)).tolist() == [4.5, 4.5]
     assert file.stat().st_ino != before and not file.stat().st_mode & 0o002
+
+
+def cut_short(file):
+    with file.open("r+b") as opened:
+        opened.truncate(file.stat().st_size // 2)
+
+
+def overwritten(file):
+    file.write_bytes(np.random.default_rng(0).bytes(5000))
+
+
+def of_another_machine(file):
+    """Whole, with its checksum, but not to be loaded here."""
+    overwritten(file)
+    checksum = hashlib.sha256(file.read_bytes()).hexdigest()
+    file.with_suffix(".sha256").write_text(checksum)
+
+
+def without_checksum(file):
+    file.with_suffix(".sha256").unlink()
+
+
+@pytest.mark.parametrize(
+    "damaged", [cut_short, overwritten, of_another_machine, without_checksum]
+)
+def test_a_damaged_program_is_made_again(cache, damaged):
+    """Loading half a program would end the process."""
+    factor = 5.5 + len(damaged.__name__)
+    assert doubled(factor).tolist() == [factor, factor]
+    # A copy is damaged: this process has loaded the program itself.
+    copy = shutil.copytree(cache, cache.parent / "copy")
+    jax.config.update("jax_compilation_cache_dir", str(copy))
+    (file,) = copy.glob("*.so")
+    damaged(file)
+    before = file.stat().st_ino
+    assert doubled(np.float64(factor)).tolist() == [factor, factor]
+    assert file.stat().st_ino != before
 
 
 @pytest.mark.parametrize("given", ["gcc -pthread", "no-such-compiler", ""])

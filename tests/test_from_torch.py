@@ -11,7 +11,6 @@ import torch
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
 from ddefind.torch._compare_with_torch import value_and_vjp
-from ddefind.torch._from_torch import to_torch
 from support import torch_modules as tm
 from support.options import Options
 from support.repeats import mostly_slow
@@ -258,5 +257,8 @@ def test_the_dimension_is_the_smallest_that_works_or_given():
 
 
 def test_without_torch_modules_there_is_none_to_give_back():
+    data = dd.Data(np.linspace(0, 2, 11), np.ones((11, 1)))
+    start = EXPERIMENTS["exponential"].start
+    fit = dd.fit(start, data, optimizer=dd.Adam(), epochs=1, progress=False)
     with pytest.raises(TypeError, match="Neither `rhs` nor `history` is a torch"):
-        to_torch(EXPERIMENTS["exponential"].start)
+        fit.to_torch()

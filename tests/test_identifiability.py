@@ -231,21 +231,32 @@ def test_a_fit_says_that_only_the_sum_of_delays_is_determined():
     assert said(fit) == [only("tau_1 + tau_2")]
 
 
-def test_a_mirror_image_is_not_counted_as_another_minimum():
-    """Of two minima that have the same values in another order, and the same sum of
-    squares."""
+def with_minima(fit, *minima):
+    return replace(fit, search_result=replace(fit.search_result, minima=minima))
+
+
+def test_minima_with_the_same_values_in_another_order_are_two():
+    """If no delays are exchanged, they are different answers."""
     fit = fitted("x' = -a * x(t - tau)", {"a": 0.7, "tau": 0.9})
     first = fit.search_result.minima[0]
-    mirrored = first._replace(theta=first.theta[::-1], starts=4)
+    other = first._replace(theta=first.theta[::-1], starts=4)
+    text = str(with_minima(fit, first, other))
+    assert "2 minima, the best reached once, the next 0 above it" in text
+
+
+def test_a_mirror_image_is_not_counted_as_another_minimum():
+    """Of two minima that have the same delays in another order, and the same sum of
+    squares."""
+    text = "x' = -a * x(t - tau_1) - c * x(t - tau_2)"
+    truth = {"a": 0.5, "c": 0.3, "tau_1": 0.6, "tau_2": 2.5}
+    fit = fitted(text, truth)
+    first = fit.search_result.minima[0]
+    mirrored = first._replace(theta=first.theta[[1, 0, 2, 4, 3]], starts=4)
+    assert fit.names == ("a", "c", "b", "tau_1", "tau_2") and fit.assessment is not None
     other = mirrored._replace(loss=1.5 * first.loss)
-    assert fit.assessment is not None
-    plain = replace(
-        fit, search_result=replace(fit.search_result, minima=(first, other))
-    )
+    plain = with_minima(fit, first, other)
     assert "2 minima, the best reached once, the next" in str(plain)
-    plain = replace(
-        fit, search_result=replace(fit.search_result, minima=(first, mirrored))
-    )
+    plain = with_minima(fit, first, mirrored)
     judged = fit.verdicts.values()
     noted = tuple(replace(verdict, note="Exchanged.") for verdict in judged)
     assessment = replace(fit.assessment, verdicts=noted)

@@ -79,7 +79,7 @@ def profile(
             fit = load_fit(result)
             messages = Messages(quiet)
             share = fit.level if share is None else share
-            profiles = _profiles(fit, names, share, messages)
+            fit, profiles = _profiles(fit, names, share, messages)
             if as_json:
                 print_json(_as_json(fit, profiles, share))
             else:
@@ -91,9 +91,9 @@ def profile(
 
 def _profiles(
     fit: "Estimate", names: list[str] | None, level: float, messages: Messages
-) -> "list[Profile]":
+) -> "tuple[Estimate, list[Profile]]":
     """Return the profiles of some parameters, by default of all but the weights of
-    networks."""
+    networks, and the fit, which moves if all of them together find a better one."""
     from .._problem.network_weights import named_indices
 
     progress = False if messages.quiet else None
@@ -101,7 +101,7 @@ def _profiles(
         # Profiles that are computed together inform each other.
         fit = fit.with_intervals(level, progress=progress)
         names = [fit.names[j] for j in named_indices(len(fit.names), fit.networks)]
-    return [fit.profile(name, level, progress=progress) for name in names]
+    return fit, [fit.profile(name, level, progress=progress) for name in names]
 
 
 def _text(fit: "Estimate", profiles: "list[Profile]", level: float) -> str:

@@ -13,8 +13,7 @@ import numpy as np
 
 from .._inference.evidence import at_minima, evidence
 from .._least_squares.other_history import free_values, moved_to, with_more_starts
-from .._results.estimate import Estimate
-from .._results.make_estimate import make_estimate
+from .._results.estimate import Estimate, make_estimate
 from .similar_histories import similar_histories
 
 KINDS = ("constant", "affine", "periodic", "spline")

@@ -6,9 +6,7 @@ from typing import Any, TypeAlias, Unpack, overload
 
 from .._data.data import Data
 from .._equation.equation import Equation
-from .._loss.losses import SumOfSquares
-from .._problem.parameters import Fixed, parameter_vector
-from .._problem.problem import Problem
+from .._problem.parameters import Fixed
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate
 from .._results.result import FitResult
@@ -16,14 +14,13 @@ from .._util import wording
 from .._util.errors import check_instance
 from .experiment import Experiment, labels_of
 from .given_parts import with_given, with_own
-from .history_from_data import depends_on_data, fit_with_data
 from .least_squares import LeastSquares
 from .many_tasks import DataSets, Problems, Starts, make_tasks
-from .matched_data import matched_data
 from .method import AbstractMethod
 from .multiple_shooting import MultipleShooting
-from .noise_of_data import check_method, with_noise_of
-from .optimizers import AbstractOptimizer, Adam
+from .noise_of_data import with_noise_of
+from .one_data_set import chosen_method, depends_on_data, fit_one
+from .optimizers import AbstractOptimizer
 from .read_model import Model, equation_of_model, problem_of_model, with_settings_of
 from .request import (
     FitKeywords,
@@ -33,7 +30,7 @@ from .request import (
     read_options,
     with_options_listed,
 )
-from .scaled_networks import scaled_networks, scaled_together
+from .scaled_networks import scaled_together
 from .study import make_study, read_experiments
 from .sweep import (
     LeastSquaresSweepKeywords,
@@ -41,9 +38,6 @@ from .sweep import (
     SweepOptions,
     fit_sweep,
 )
-
-# Above this number of parameters the normal equations cost more than they save.
-_MOST_FOR_LEAST_SQUARES = 1500
 
 # One data set, or the experiments of a study.
 Measurements: TypeAlias = Data | Experiment | Sequence[Experiment]
@@ -160,9 +154,7 @@ def fit(
     check_instance("data", data, Data, "Data(t, x)")
     assert isinstance(data, Data)
     problem = with_given(problem, given)
-    if isinstance(problem, Equation) and depends_on_data(problem, given):
-        return fit_with_data(problem, data, optimizer, given, _fit)
-    return _fit(problem, data, optimizer, given)
+    return fit_one(problem, data, optimizer, given)
 
 
 def _fit_study(
@@ -198,7 +190,7 @@ def _fit_study(
     equation = study.models[0] if study.models else None
     for model in study.models:
         given = with_settings_of(model, first, given)
-    method = _method(optimizer or LeastSquares(), study.problems[0], given)
+    method = chosen_method(optimizer or LeastSquares(), study.problems[0], given)
     if len(experiments) == 1:
         known = {name: Fixed(value) for name, value in study.values[0].items()}
         given = replace(given, parameters={**(given.parameters or {}), **known})
@@ -206,24 +198,6 @@ def _fit_study(
     else:
         task = FitTask(study.problems[0], first, {}, given.seed, equation, study)
     return method.fit(task, given)
-
-
-def _fit(
-    problem: Model,
-    data: Data,
-    optimizer: AbstractMethod | None,
-    given: FitOptions,
-) -> Any:
-    """A fit whose history is known."""
-    model, equation = (
-        problem_of_model(problem, data, given),
-        equation_of_model(problem, given),
-    )
-    matched = matched_data(model, equation, data)
-    model = scaled_networks(with_noise_of(model, matched, given.noise), matched)
-    given = with_settings_of(equation, matched, given)
-    task = FitTask(model, matched, {}, given.seed, equation)
-    return _method(optimizer, model, given).fit(task, given)
 
 
 @overload
@@ -312,24 +286,7 @@ def fit_many(
     sweep, others = SweepOptions.taken_from(options)
     given = read_options("fit_many", others)
     tasks, given = make_tasks(problem, data, starts, given)
-    method = _method(optimizer, tasks.problems[0], given)
+    method = chosen_method(optimizer, tasks.problems[0], given)
     if sweep.is_plain:
         return method.fit_many(tasks, given)
     return fit_sweep(method, tasks, given, sweep)
-
-
-def _method(
-    optimizer: AbstractMethod | None, problem: Problem, options: FitOptions
-) -> AbstractMethod:
-    """The method that fits: by default least squares where that is possible, and no
-    option of gradient descent is given."""
-    if optimizer is None:
-        descends = (options.gradient, options.epochs, options.threshold)
-        squares = isinstance(options.loss, SumOfSquares)
-        few = len(parameter_vector(problem)) <= _MOST_FOR_LEAST_SQUARES
-        plain = all(option is None for option in descends)
-        optimizer = LeastSquares() if squares and few and plain else Adam()
-    check_instance("optimizer", optimizer, AbstractMethod, "Adam(0.03)")
-    optimizer.check(options)
-    check_method(optimizer, problem)
-    return optimizer

@@ -24,12 +24,12 @@ from .._least_squares.solver_choice import another_solver
 from .._least_squares.study_setup import make_study_setup
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
+from .._problem.general_delays import typical_delays
 from .._problem.history import Affine, Smooth
 from .._problem.parameters import Fixed
 from .._problem.problem import Problem
 from .._results.batch import FitBatch
-from .._results.estimate import Estimate
-from .._results.make_estimate import make_estimate
+from .._results.estimate import Estimate, make_estimate
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
@@ -37,9 +37,8 @@ from .._util import wording
 from .._util.blas_threads import one_blas_thread
 from .._util.cores import cores
 from .._util.host import on_host
-from .._util.progress import INTERVALS, Reporter
+from .._util.progress import INTERVALS, Progress, Reporter
 from .full_names import by_full_names
-from .intervals import longest_delay, with_intervals
 from .many_estimates import ManyEstimates
 from .many_searches import search_together
 from .method import AbstractMethod
@@ -116,7 +115,7 @@ class LeastSquares(AbstractMethod):
             estimate = self._search(task, options, cores(), report)
             # After Ctrl-C the intervals are not computed.
             if wants_intervals and not estimate.search_result.interrupted:
-                estimate = with_intervals(estimate, options.level, reporter)
+                estimate = completed(estimate, options.level, reporter)
         return estimate
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:
@@ -157,7 +156,7 @@ class LeastSquares(AbstractMethod):
 
         def assessed(number: int) -> Estimate:
             with on_host():
-                return with_intervals(fits[number], options.level)
+                return fits[number].with_intervals(options.level, progress=False)
 
         jobs = [(alone, fits.missing())]
         if options.intervals:
@@ -262,6 +261,28 @@ class LeastSquares(AbstractMethod):
         return self._search(simple, replace(options, parameters=kept), workers, None)
 
 
+def completed(estimate: Estimate, level: float, reporter: Reporter) -> Estimate:
+    """Return the estimate with its intervals of the given confidence `level`, or
+    without them where Ctrl-C was pressed before they were found. The `reporter` shows
+    how many of their ends are found."""
+
+    def report(now: Progress) -> None:
+        reporter.show_ends(now.epoch, now.epochs, now.loss, now.tau)
+
+    try:
+        assessed = estimate.with_intervals(level, progress=report)
+    except KeyboardInterrupt:
+        return estimate
+    tau = _longest_delay(assessed)
+    reporter.show(INTERVALS, reporter.epochs, 1, assessed.loss, tau)
+    return assessed
+
+
+def _longest_delay(estimate: Estimate) -> float:
+    problem = estimate.problem
+    return float(np.max(np.asarray(typical_delays(problem.tau, problem.start))))
+
+
 def _check_enough_for_networks(setup: FitSetup) -> None:
     """Refuse to learn a network from fewer values than tell anything of a function."""
     least = int(np.sum(~setup.is_weight)) + _LEAST_BESIDE
@@ -299,7 +320,7 @@ def _smooth_settings(
             varies = np.where(is_measured, spreads, varies)
         spreads = np.where(np.isfinite(varies) & (varies > 0), varies, 1.0)
     if np.isnan(past.length) and "history.length" not in settings:
-        length = Fixed(LENGTH * longest_delay(affine))
+        length = Fixed(LENGTH * _longest_delay(affine))
         settings = {**settings, "history.length": length}
     return with_roughness_priors(task.problem, settings, spreads)
 

@@ -14,8 +14,8 @@ from .._least_squares.search import SearchResult
 from .._least_squares.setup import FitSetup
 from .._many_fits.search import Found
 from .._results.batch import FitBatch
-from .._results.estimate import Estimate
-from .._results.make_estimate import STATUS, make_estimate
+from .._results.estimate import Estimate, make_estimate
+from .._results.search_fields import STATUS
 from .._results.status import Status
 from .._util import wording
 from .request import FitTasks, SetupOf

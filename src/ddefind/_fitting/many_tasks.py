@@ -11,9 +11,9 @@ from .._equation.equation import Equation
 from .._problem.network import networks_in
 from .._problem.problem import Problem
 from .given_parts import with_given
-from .history_from_data import depends_on_data
 from .matched_data import matched_data
 from .noise_of_data import with_noise_of
+from .one_data_set import depends_on_data
 from .read_model import Model, equation_of_model, problem_of_model, with_settings_of
 from .request import FitOptions, FitTasks
 from .scaled_networks import scaled_together

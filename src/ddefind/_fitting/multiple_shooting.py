@@ -20,15 +20,13 @@ from .._problem.delays import is_delay
 from .._problem.general_delays import has_slope
 from .._problem.problem import Problem
 from .._results.batch import FitBatch
-from .._results.estimate import Estimate
-from .._results.make_estimate import make_estimate
+from .._results.estimate import Estimate, make_estimate
 from .._results.status import Status
 from .._shooting import shooting
 from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult
 from .._util import wording
 from .._util.progress import INTERVALS, Progress, Reporter
-from .intervals import with_intervals
-from .least_squares import LeastSquares
+from .least_squares import LeastSquares, completed
 from .many_estimates import batch_of
 from .method import AbstractMethod
 from .request import FitOptions, FitTask, FitTasks
@@ -91,7 +89,7 @@ class MultipleShooting(AbstractMethod):
 
             estimate = _disturbed(first, report)
             if wants_intervals and not estimate.search_result.interrupted:
-                estimate = with_intervals(estimate, options.level, reporter)
+                estimate = completed(estimate, options.level, reporter)
         return estimate
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:

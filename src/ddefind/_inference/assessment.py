@@ -25,7 +25,7 @@ from .history_check import OtherHistory, other_history
 from .identifiability import Verdict, made_up_for, not_judged, verdicts
 from .misfit import find_misfit
 from .profile import Profile, unknown_profile
-from .profile_intervals import profiles as compute_profiles, tied_minima
+from .profile_intervals import Tie, profiles as compute_profiles, tied_minima
 from .profile_likelihood import FoundEnds
 from .residual_tests import CHI, SPREAD, WHITE, ResidualTest, failed, run_tests
 
@@ -52,7 +52,7 @@ class Assessment:
 
     profiles: tuple[Profile, ...]
     verdicts: tuple[Verdict, ...]
-    ties: tuple[tuple[float, np.ndarray], ...]
+    ties: tuple[Tie, ...]
     fitted: np.ndarray
     checks: tuple[ResidualTest, ...]
     other_history: OtherHistory | None = None
@@ -68,12 +68,12 @@ def assess(
 ) -> Assessment:
     """The assessment of a fit, with intervals of the given `level`; its profiles are
     computed unless they are given. `found` is told of their ends."""
-    if profiles is None:
-        profiles = tuple(_all_profiles(uncertainty, level, found))
     values = model_values(uncertainty)
     has_networks = uncertainty.setup.has_networks
     exchanges = [] if has_networks else find_exchanges(uncertainty)
     ties = _ties(uncertainty, exchanges, level) if has_fit(uncertainty) else []
+    if profiles is None:
+        profiles = tuple(_all_profiles(uncertainty, level, found, ties))
     checks = test_residuals(uncertainty, values)
     shares = explained(uncertainty, values[..., 0])
     doubt = _doubt(uncertainty, checks, shares)
@@ -102,17 +102,21 @@ def assess(
 
 
 def _all_profiles(
-    uncertainty: Uncertainty, level: float, found: FoundEnds | None
+    uncertainty: Uncertainty,
+    level: float,
+    found: FoundEnds | None,
+    ties: Sequence[Tie],
 ) -> list[Profile]:
     """The profiles of all parameters; of large arrays, whose elements mean little one
     by one, none is followed."""
     if uncertainty.setup.has_networks:
-        return network_profiles(uncertainty, level, found)
+        return network_profiles(uncertainty, level, found, ties)
     model, theta = uncertainty.setup.model, uncertainty.theta
     names, q = model.free.names, uncertainty.profile_quantile(level)
     large = networks_of(eqx.combine(model.learned, model.fixed), names)
     named = named_indices(len(names), large)
-    followed = dict(zip(named, compute_profiles(uncertainty, level, named, found)))
+    profiles = compute_profiles(uncertainty, level, named, found, ties)
+    followed = dict(zip(named, profiles))
     return [
         followed[j] if j in followed else unknown_profile(name, theta, j, q)
         for j, name in enumerate(names)
@@ -121,11 +125,11 @@ def _all_profiles(
 
 def _ties(
     uncertainty: Uncertainty, exchanges: Sequence[Exchange], level: float
-) -> list[tuple[float, np.ndarray]]:
+) -> list[Tie]:
     """Other minima that fit the data about as well as the best."""
     if uncertainty.setup.has_networks:
         return tied_networks(uncertainty, level)
-    return tied_minima(uncertainty, exchanges)
+    return tied_minima(uncertainty, exchanges, level)
 
 
 def _opened(

@@ -172,6 +172,11 @@ class Uncertainty:
         directions[self._informative] = vectors[:, is_zero]
         return directions
 
+    @property
+    def has_curve(self) -> bool:
+        """Whether the data leave a direction free, along which all places fit."""
+        return self.undetermined.shape[1] > 0
+
     @cached_property
     def without_influence(self) -> np.ndarray:
         """Which values have no influence, or are part of an undetermined direction."""

@@ -56,10 +56,13 @@ _PLACES = 2000
 
 
 def network_profiles(
-    uncertainty: Uncertainty, level: float, found: FoundEnds | None = None
+    uncertainty: Uncertainty,
+    level: float,
+    found: FoundEnds | None,
+    ties: Sequence[tuple[float, np.ndarray]],
 ) -> list[Profile]:
-    """The profiles of all free values of a fit with networks. Those of weights, which
-    mean nothing one by one, are unknown."""
+    """The profiles of all free values of a fit with networks, over all its `ties`.
+    Those of weights, which mean nothing one by one, are unknown."""
     setup, theta = uncertainty.setup, uncertainty.theta
     names, q = setup.model.free.names, uncertainty.profile_quantile(level)
     result = [unknown_profile(name, theta, j, q) for j, name in enumerate(names)]
@@ -80,7 +83,7 @@ def network_profiles(
     _follow(uncertainty, walks, found)
     for lower, upper in zip(walks[::2], walks[1::2]):
         result[lower.j] = _from_evidence(uncertainty, lower, upper, q, level)
-    for _, other in tied_networks(uncertainty, level):
+    for _, other in ties:
         for j in named:
             result[j] = _widened(result[j], float(other[j]), float(errors[j]))
     return result
@@ -114,7 +117,7 @@ def log_evidence(gram: np.ndarray, held: int | None = None) -> float:
 
 
 def tied_networks(
-    uncertainty: Uncertainty, level: float = 0.95
+    uncertainty: Uncertainty, level: float
 ) -> list[tuple[float, np.ndarray]]:
     """Other minima whose evidence is about that of the best, with other named values:
     by how much S + log det H is higher, and their free values."""

@@ -11,6 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._least_squares.distinct_fits import Minimum
+from .._least_squares.same_minimum import (
+    is_mirror_image,
+    is_same_answer,
+    predicted_rise,
+)
 from .._problem.free_parameters import FreeParameters
 from .._util.shown import listed
 from .covariance import Uncertainty
@@ -154,7 +160,6 @@ def nearest_image(
 ) -> np.ndarray:
     """The mirror image of the free values `theta` that is nearest to the estimate, in
     the quadratic approximation of the sum of squares there."""
-    information = uncertainty.search_result.best.gram[0, 1:, 1:]
     images = [theta]
     for image in images:
         for exchange in exchanges:
@@ -162,9 +167,27 @@ def nearest_image(
             is_new = not any(np.array_equal(other, known) for known in images)
             if is_new and len(images) < _MOST_IMAGES:
                 images.append(other)
-    displacements = np.array(images) - uncertainty.theta
-    distance = np.einsum("ij,jk,ik->i", displacements, information, displacements)
-    return images[int(np.argmin(distance))]
+    gram, steps = uncertainty.search_result.best.gram, images - uncertainty.theta
+    return images[int(np.argmin(predicted_rise(gram, steps)))]
+
+
+def distinct_minima(uncertainty: Uncertainty) -> list[Minimum]:
+    """The minima of the search that are different answers, best first, by the rule of
+    `same_minimum.py`."""
+    unit, setup = uncertainty.residual_variance, uncertainty.setup
+    delays = delay_parameters(setup.model.free)
+    kept: list[Minimum] = []
+    for minimum in uncertainty.search_result.minima:
+        for place, other in enumerate(kept):
+            is_one = uncertainty.has_curve or is_mirror_image(
+                minimum.theta, other.theta, delays, setup.is_history
+            )
+            if is_one and is_same_answer(np.array(minimum.loss - other.loss), unit):
+                kept[place] = other._replace(starts=other.starts + minimum.starts)
+                break
+        else:
+            kept.append(minimum)
+    return kept
 
 
 def exchange_notes(

@@ -6,11 +6,13 @@ do not exclude them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
 from .._least_squares.batches import refine
 from .._least_squares.ranking import slow_frequency_limit
+from .._least_squares.same_minimum import first_at_minimum, is_same_answer
 from .._least_squares.setup import FitSetup
 from .covariance import Uncertainty
 from .exchanges import Exchange, find_exchanges, nearest_image
@@ -20,12 +22,13 @@ from .profile_likelihood import FoundEnds, follow_profiles
 
 # The largest number of other minima whose profiles are followed.
 _MAX_TIED_MINIMA = 4
-# Along a direction that the data leave free, fits whose chi-squares differ by less are
-# places on one curve, and not different minima.
-SAME_CURVE = 0.01
 # If a history has frequencies, each frequency is a further chance to fit the noise by
 # accident: the chi-square up to which other minima tie with the best grows by this.
 _FREQUENCY_ALLOWANCE = 1.0
+
+# A minimum that ties with the best: by how much its chi-square is higher, and its free
+# values.
+Tie: TypeAlias = tuple[float, np.ndarray]
 
 
 def profiles(
@@ -33,10 +36,11 @@ def profiles(
     level: float = 0.95,
     which: Sequence[int] | None = None,
     found: FoundEnds | None = None,
+    ties: Sequence[Tie] | None = None,
 ) -> list[Profile]:
     """The profiles of the free values with the indices `which` (by default of all),
     over all minima that tie with the best, with intervals at `level`. `found` is told
-    how many ends are found.
+    how many ends are found; `ties` are those of `tied_minima`, if they are known.
 
     Profiles that are computed together inform each other: a good fit that one of them
     comes across can widen the interval of another. The profile of one parameter alone
@@ -51,11 +55,9 @@ def profiles(
     if uncertainty.noise_unknown or not uncertainty.has_converged:
         return [unknown_profile(names[j], theta, j, q) for j in indices]
     setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
-    exchanges = find_exchanges(uncertainty)
-    tied = [
-        (np.sqrt(max(rise, 0.0)), theta)
-        for rise, theta in tied_minima(uncertainty, exchanges, level)
-    ]
+    if ties is None:
+        ties = tied_minima(uncertainty, find_exchanges(uncertainty), level)
+    tied = [(np.sqrt(max(rise, 0.0)), theta) for rise, theta in ties]
     return follow_profiles(
         setup,
         uncertainty.search_result.points,
@@ -69,8 +71,8 @@ def profiles(
 
 
 def tied_minima(
-    uncertainty: Uncertainty, exchanges: Sequence[Exchange], level: float = 0.95
-) -> list[tuple[float, np.ndarray]]:
+    uncertainty: Uncertainty, exchanges: Sequence[Exchange], level: float
+) -> list[Tie]:
     """Other minima within the confidence region of the given `level`: by how much their
     chi-square exceeds that of the best, and their free values.
 
@@ -94,27 +96,17 @@ def tied_minima(
         return []
     n = np.full(len(candidates), optimum.n)
     fits = refine(setup, np.array(candidates), search_result.points, n)
-    r = [optimum.r(loss) for loss in fits.loss.tolist()]
-    displacement = fits.theta - optimum.theta
-    # How far the fit is from the best, in the quadratic approximation: some of the
-    # candidates end up at the best fit itself.
-    information = search_result.best.gram[0, 1:, 1:]
-    # Where the data leave a direction free, fits that are as good as the best are other
-    # points of the same curve.
-    has_curve = uncertainty.undetermined.shape[1] > 0
-    apart = np.abs(fits.loss - optimum.loss)
-    is_same = has_curve & (apart < SAME_CURVE * residual_variance)
-    distance = np.einsum("ij,jk,ik->i", displacement, information, displacement)
-    rows: list[int] = []
-    for row in np.argsort(fits.loss):
-        is_far = distance[row] > 0.1 * residual_variance
-        is_other = r[row] < q and is_far and not is_same[row]
-        is_repeated = any(
-            np.allclose(fits.theta[row], fits.theta[other], rtol=1e-3) for other in rows
-        )
-        if is_other and not is_repeated:
-            rows.append(int(row))
-    rise = (fits.loss - optimum.loss) / residual_variance
+    # Some of them end up at the best fit itself, or at the same minimum as others.
+    fits = search_result.best.join(fits.take(np.argsort(fits.loss)))
+    unit = np.array([residual_variance])
+    first = first_at_minimum(fits.theta[None], fits.loss[None], fits.gram[None], unit)
+    difference = fits.loss - optimum.loss
+    is_other = first[0] == np.arange(len(fits.loss))
+    is_other &= np.array([optimum.r(loss) < q for loss in fits.loss.tolist()])
+    if uncertainty.has_curve:
+        is_other &= ~is_same_answer(difference, unit)
+    rows = [row for row in np.flatnonzero(is_other).tolist() if row > 0]
+    rise = difference / residual_variance
     return [(float(rise[row]), fits.theta[row]) for row in rows[:_MAX_TIED_MINIMA]]
 
 

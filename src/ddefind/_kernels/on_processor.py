@@ -64,10 +64,7 @@ class ProcessorKernel:
 
     def __init__(self, source: Source):
         self.words = max(source.words, 1)
-        try:
-            self._library = ctypes.CDLL(str(_compiled(source.text)))
-        except OSError as error:  # Some folders must not hold programs.
-            raise UntranslatedError(f"the program cannot be loaded: {error}") from error
+        self._library = _loaded(source.text)
 
     def run(
         self,
@@ -112,9 +109,21 @@ def _whole(number: int) -> ctypes.c_longlong:
     return ctypes.c_longlong(number)
 
 
-def _compiled(text: str) -> Path:
+def _loaded(text: str) -> ctypes.CDLL:
+    """The compiled program, made again if the one that is kept cannot be loaded."""
+    try:
+        return ctypes.CDLL(str(_compiled(text)))
+    except OSError:  # It is for another machine, say.
+        try:
+            return ctypes.CDLL(str(_compiled(text, anew=True)))
+        except OSError as error:  # Some folders must not hold programs.
+            raise UntranslatedError(f"the program cannot be loaded: {error}") from error
+
+
+def _compiled(text: str, *, anew: bool = False) -> Path:
     """The compiled program, in the folder where JAX keeps its own ones, if it does and
-    if nobody else can put programs there."""
+    if nobody else can put programs there. It is compiled `anew` if that is asked for,
+    or if it is damaged."""
     command = _command()
     if command is None:
         raise UntranslatedError("there is no C compiler")
@@ -127,11 +136,30 @@ def _compiled(text: str) -> Path:
         if not _is_private(folder):
             folder = _temporary_folder()
         program = folder / name
-        if not (program.exists() and _is_private(program)):
+        if anew or not _is_whole(program):
             _compile(command, text, program)
     except (OSError, subprocess.CalledProcessError) as error:
         raise UntranslatedError(f"the C compiler failed: {error}") from error
     return program
+
+
+def _is_whole(program: Path) -> bool:
+    """Whether a program is there as it was compiled: loading a part of one would end
+    the process."""
+    written = _checksum_of(program)
+    if not (program.exists() and written.exists()):
+        return False
+    is_private = _is_private(program) and _is_private(written)
+    return is_private and written.read_bytes() == _checksum(program)
+
+
+def _checksum_of(program: Path) -> Path:
+    """The file beside a program that holds its checksum."""
+    return program.with_suffix(".sha256")
+
+
+def _checksum(program: Path) -> bytes:
+    return hashlib.sha256(program.read_bytes()).hexdigest().encode()
 
 
 def _is_private(path: Path) -> bool:
@@ -143,12 +171,14 @@ def _is_private(path: Path) -> bool:
 
 
 def _compile(command: Sequence[str], text: str, program: Path) -> None:
-    """Compile a program. It gets its name when it is complete, since other processes
-    may look for it at the same time."""
+    """Compile a program, and write its checksum. Files get their names when they are
+    complete, since other processes may look for them at the same time."""
     with tempfile.TemporaryDirectory(dir=program.parent) as folder:
         made = Path(folder) / "program.so"
         _run(command, text, made)
+        _checksum_of(made).write_bytes(_checksum(made))
         os.replace(made, program)
+        os.replace(_checksum_of(made), _checksum_of(program))
 
 
 def _run(command: Sequence[str], text: str, made: Path) -> None:

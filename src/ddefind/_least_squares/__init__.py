@@ -15,8 +15,8 @@ In the order of a fit:
   fits on all cores; `kinks.py` looks around where the steps end without convergence.
 - `likelihood.py` takes the place of the sum of squares where the noise has models, and
   `noise_setup.py` says where these begin.
-- `noise_levels.py` and `degrees_of_freedom.py` estimate the noise, and `ranking.py`
-  compares the minima.
+- `noise_levels.py` and `degrees_of_freedom.py` estimate the noise, `same_minimum.py`
+  says which fits are at one minimum, and `ranking.py` which minimum is the best.
 
 Begin with `search.py`, which directs all of this.
 

@@ -1,4 +1,4 @@
-"""Which of many fits are the same, and which are different minima."""
+"""The distinct ones of many fits of a data set, by the rule of `same_minimum.py`."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -8,11 +8,8 @@ import numpy as np
 from .batches import RefinedFits
 from .degrees_of_freedom import standard_errors
 from .ranking import score
+from .same_minimum import agree, first_at_minimum, predicted_rise
 from .setup import FitSetup
-
-# Two fits are at the same minimum if their chi-squares differ by less than this, and
-# the quadratic approximation predicts a difference below this between their places.
-SAME_CHI_SQUARE = 0.1
 
 
 class Minimum(NamedTuple):
@@ -29,7 +26,7 @@ def distance(setup: FitSetup, fits: RefinedFits, theta: np.ndarray) -> float:
     they are all as good, as long as a fit goes on."""
     if setup.has_networks:
         return _distance_of_named(setup, fits, theta)
-    rise = _predicted_rise(fits, 0, theta)
+    rise = predicted_rise(fits.gram[0], theta - fits.theta[0])
     unit = setup.residual_variance(fits.loss_above_rounding[0])
     return float(np.sqrt(max(rise, 0.0) / unit))
 
@@ -39,14 +36,6 @@ def _distance_of_named(setup: FitSetup, fits: RefinedFits, theta: np.ndarray) ->
     errors = standard_errors(fits.gram[0, 1:, 1:])
     moved = np.abs(theta - fits.theta[0]) / np.maximum(errors, 1e-300)
     return float(np.max(moved[~setup.is_weight], initial=0.0))
-
-
-def _predicted_rise(fits: RefinedFits, row: int, theta: np.ndarray) -> float:
-    """The increase of the sum of squares from fit `row` to `theta` that its quadratic
-    approximation predicts."""
-    displacement = theta - fits.theta[row]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(displacement @ fits.gram[row, 1:, 1:] @ displacement)
 
 
 def keep_distinct(setup: FitSetup, fits: RefinedFits, most: int) -> RefinedFits:
@@ -68,35 +57,22 @@ def keep_distinct(setup: FitSetup, fits: RefinedFits, most: int) -> RefinedFits:
 def is_same_place(setup: FitSetup, fits: RefinedFits, place: int) -> np.ndarray:
     """For each fit, whether its values agree with those of fit `place` to 0.1% or,
     beside networks, its named values to a standard error of that fit."""
-    moved = np.abs(fits.theta - fits.theta[place])
-    allowed = 1e-3 * np.abs(fits.theta[place]) + 1e-12
+    near = agree(fits.theta, fits.theta[place])
     if not setup.has_networks:
-        return np.all(moved <= allowed, axis=1)
+        return np.all(near, axis=1)
     errors = standard_errors(fits.gram[place, 1:, 1:])
-    near = moved <= np.maximum(allowed, np.where(np.isfinite(errors), errors, 0.0))
+    moved = np.abs(fits.theta - fits.theta[place])
+    near |= moved <= np.where(np.isfinite(errors), errors, 0.0)
     return np.all(near[:, ~setup.is_weight], axis=1)
 
 
 def distinct_minima(setup: FitSetup, fits: RefinedFits) -> tuple[Minimum, ...]:
-    """The distinct minima among the fits, in the order of the fits.
-
-    Unlike `keep_distinct` this compares by chi-square: along a ridge, places that
-    differ much may belong to one minimum."""
+    """The distinct minima among the fits, which are sorted, the best first."""
     unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
-    kept: list[int] = []
-    starts: list[int] = []
-    for row in np.flatnonzero(np.isfinite(fits.loss)):
-        for index, other in enumerate(kept):
-            rise = _predicted_rise(fits, other, fits.theta[row])
-            difference = abs(fits.loss[row] - fits.loss[other])
-            if max(rise, difference) < SAME_CHI_SQUARE * unit:
-                starts[index] += int(fits.starts[row])
-                break
-        else:
-            kept.append(int(row))
-            starts.append(int(fits.starts[row]))
-    losses = fits.loss
+    arrays = fits.theta[None], fits.loss[None], fits.gram[None], np.array([unit])
+    first = first_at_minimum(*arrays)[0]
     return tuple(
-        Minimum(fits.theta[row], float(losses[row]), count)
-        for row, count in zip(kept, starts)
+        Minimum(fits.theta[row], float(fits.loss[row]), int(fits.starts[rows].sum()))
+        for row in np.unique(first[first >= 0])
+        for rows in [first == row]
     )

@@ -46,7 +46,7 @@ from .stored_rows import residual_rows
 _MANY_VALUES = 40
 # Convergence of the weights of networks, whose single values mean nothing: along curved
 # valleys S becomes lower by ever less.
-_FOR_NETWORKS = Convergence(reduction=1e-6, hidden=1e-5, slow=2e-5)
+FOR_NETWORKS = Convergence(reduction=1e-6, hidden=1e-5, slow=2e-5)
 
 
 @final
@@ -189,7 +189,7 @@ class LeastSquaresModel(eqx.Module):
         from one evaluation to the next, so that S is only as smooth as its tolerance
         is small."""
         if self.stores_rows and self.priors is not None:
-            return _FOR_NETWORKS
+            return FOR_NETWORKS
         if not isinstance(steps, AdaptiveSteps):
             return Convergence()
         # The experiments of a study have the same tolerance.

@@ -16,10 +16,10 @@ from .._problem.free_parameters import FreeParameters
 from .._problem.parameters import Fixed, Parameter, Tied, parameter_vector
 from .._problem.problem import Problem
 from .batches import refine
-from .distinct_fits import SAME_CHI_SQUARE
+from .distinct_fits import Minimum, distinct_minima
 from .make_setup import make_setup
 from .prior_equations import Priors
-from .search import Minimum, SearchResult, search
+from .search import SearchResult, search
 from .setup import FitSetup
 
 # A fit from another start is better if its chi-square is lower by this.
@@ -133,26 +133,15 @@ def _merged(
     minima: tuple[Minimum, ...],
     more: np.ndarray,
 ) -> tuple[Minimum, ...]:
-    """The minima, first that of the best fit, and those that are reached from the rows
-    of `more`, all with the weights of `result`. Those with about the same sum of
-    squares are one."""
+    """The distinct minima, first that of the best fit, and those that are reached from
+    the rows of `more`, all with the weights of `result`."""
     counts = [each.starts for each in minima] + [1] * len(more)
     theta = np.array([*(each.theta for each in minima), *more])
     fits = refine(setup, theta, result.points, setup.steps(theta))
-    unit = setup.residual_variance(float(result.best.loss_above_rounding[0]))
-    kept = [minima[0]._replace(theta=result.best.theta[0], starts=0)]
-    kept[0] = kept[0]._replace(loss=float(result.best.loss[0]))
-    for row in np.argsort(fits.loss, kind="stable"):
-        loss, starts = float(fits.loss[row]), counts[row]
-        if not np.isfinite(loss):
-            break
-        for place, other in enumerate(kept):
-            if abs(other.loss - loss) < SAME_CHI_SQUARE * unit:
-                kept[place] = other._replace(starts=other.starts + starts)
-                break
-        else:
-            kept.append(Minimum(fits.theta[row], loss, starts))
-    return tuple(kept)
+    fits = replace(fits, starts=np.array(counts))
+    best = replace(result.best, starts=np.zeros(1, int))
+    others = fits.take(np.argsort(fits.loss, kind="stable"))
+    return distinct_minima(setup, best.join(others))
 
 
 def continued(

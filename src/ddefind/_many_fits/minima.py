@@ -1,4 +1,4 @@
-"""Which of the fits of each data set is the best, and which of them differ.
+"""The best fit of each data set, and the distinct ones of its fits.
 
 This is `ranking.py` and `distinct_fits.py` for many data sets at once."""
 
@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._least_squares.distinct_fits import SAME_CHI_SQUARE
 from .._least_squares.ranking import FAST_PENALTY, SLOW_CYCLES, TIED
+from .._least_squares.same_minimum import agree, first_at_minimum
 from .fits import Fits
 from .sets import Sets
 
@@ -96,26 +96,13 @@ def _same_places(theta: np.ndarray) -> np.ndarray:
     [sets, a, b]."""
     same = np.ones((*theta.shape[:2], theta.shape[1]), bool)
     for value in np.moveaxis(theta, 2, 0):
-        same &= _agree(value[:, :, None], value[:, None])
+        same &= agree(value[:, :, None], value[:, None])
     return same
 
 
 def is_same_place(theta: np.ndarray, place: np.ndarray) -> np.ndarray:
     """For each row of `theta`, whether it is at the `place`."""
-    return np.all(_agree(theta, place[:, None]), axis=2)
-
-
-def _agree(value: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """Whether values agree to 0.1%."""
-    return np.abs(value - place) <= 1e-3 * np.abs(place) + 1e-12
-
-
-def rise(gram: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """The increase of the sum of squares that a quadratic approximation predicts for a
-    step from its minimum."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        moved = np.sum(gram[..., 1:, 1:] * step[..., None, :], axis=-1)
-        return np.sum(moved * step, axis=-1)
+    return np.all(agree(theta, place[:, None]), axis=2)
 
 
 class Minima(NamedTuple):
@@ -131,22 +118,9 @@ def distinct_minima(sets: Sets, fits: Fits, weights: np.ndarray) -> Minima:
     """The distinct minima among the fits."""
     order = np.argsort(score(sets, fits, weights), axis=1, kind="stable")
     fits = fits.pick(order)
-    unit = unit_of(sets, fits, weights)
     most, loss = fits.theta.shape[1], fits.loss
-    owner = np.full(loss.shape, -1)
-    for row in range(most):
-        for other in range(row):
-            predicted = rise(
-                fits.gram[:, other], fits.theta[:, row] - fits.theta[:, other]
-            )
-            with np.errstate(invalid="ignore"):
-                difference = np.abs(loss[:, row] - loss[:, other])
-                same = np.maximum(predicted, difference) < SAME_CHI_SQUARE * unit
-            is_first = owner[:, other] == other
-            joins = (owner[:, row] < 0) & is_first & same & np.isfinite(loss[:, row])
-            owner[joins, row] = other
-        own = (owner[:, row] < 0) & np.isfinite(loss[:, row])
-        owner[own, row] = row
+    unit = unit_of(sets, fits, weights)
+    owner = first_at_minimum(fits.theta, loss, fits.gram, unit)
     starts = np.stack(
         [np.sum(fits.starts * (owner == row), axis=1) for row in range(most)], axis=1
     )

@@ -21,6 +21,7 @@ from .._least_squares.explore import (
     LARGEST_REDUCED_CHI_SQUARE,
     SURVIVORS,
 )
+from .._least_squares.same_minimum import predicted_rise
 from .._least_squares.search import MAX_STEPS, SAME_SCORE, STEP_TOLERANCE
 from .._solve.runge_kutta import AbstractSolver
 from .fits import Fits
@@ -30,7 +31,6 @@ from .minima import (
     distinct_minima,
     is_same_place,
     keep_distinct,
-    rise,
     score,
     unit_of,
 )
@@ -268,7 +268,7 @@ def _with_halved_steps(
     finer = _refined(sets, record, fits, n)
     scores = score(sets, finer, record.weights)
     lowest = np.min(scores, axis=1, keepdims=True)
-    way = rise(finer.gram, finer.theta - fits.theta)
+    way = predicted_rise(finer.gram, finer.theta - fits.theta)
     place = finer.pick(np.argmin(scores, axis=1)[:, None]).theta[:, 0]
     tied = is_same_place(finer.theta, place) & (scores <= lowest + SAME_SCORE)
     way = np.where(tied, np.nan_to_num(way, nan=1e300), np.inf)
@@ -310,6 +310,6 @@ def _distance(
     sets: Sets, best: Fits, theta: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
     """The distance between the best fits and `theta`, in joint standard errors."""
-    predicted = rise(best.gram[:, 0], theta[:, 0] - best.theta[:, 0])
+    predicted = predicted_rise(best.gram[:, 0], theta[:, 0] - best.theta[:, 0])
     unit = unit_of(sets, best, weights)
     return np.sqrt(np.maximum(predicted, 0.0) / unit)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._inference.distinct_minima import distinct_minima
+from .._inference.exchanges import distinct_minima
 from .._least_squares.search import Minimum
 from .._problem.network_weights import named_indices
 from .blocks import Block, Charts, Section, Table, Text

@@ -1,6 +1,7 @@
 """What least squares returns: the estimates, how precise they are, what tests say of
 them, and what follows from them."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,6 @@ import numpy as np
 from .._equation.equation import Equation
 from .._inference.assessment import (
     Assessment,
-    assess,
     has_fit,
     is_rejected,
     model_values,
@@ -24,7 +24,6 @@ from .._inference.covariance import Uncertainty
 from .._inference.derived import Derived, derive
 from .._inference.determined_weights import determined_weights
 from .._inference.disturbed import (
-    assess_disturbed,
     disturbed_criteria,
     disturbed_profile,
     predict_disturbed,
@@ -47,14 +46,17 @@ from .._problem.network_weights import named_indices, network_name
 from .._problem.problem import Problem
 from .._shooting.process_noise import ProcessNoise
 from .._solve.solution import Solution
+from .._util.blas_threads import one_blas_thread
 from .._util.json_numbers import nonfinite_as_none
 from .._util.progress import Progress, Reporter
 from .._util.shown import Cells, Shown
 from . import report
 from .cautions import cautions
+from .intervals import with_intervals
 from .limits import limits
 from .result import AbstractFit
 from .save import estimate_content
+from .search_fields import search_fields
 
 # How progress is shown: by a callback, by a bar (True), or not at all (False).
 ShowProgress = bool | Callable[[Progress], None] | None
@@ -222,12 +224,10 @@ class Estimate(AbstractFit):
         self._check_whole("`with_intervals`")
         if self.assessment is not None and self.assessment.level == level:
             return self
-        if self.process is not None:
-            assessment = assess_disturbed(self.uncertainty, self.process, level)
-        else:
-            with self._counted_ends(progress) as found:
-                assessment = assess(self.uncertainty, level=level, found=found)
-        return replace(self, assessment=assessment)
+        began = time.perf_counter()
+        with one_blas_thread(), self._counted_ends(progress) as found:
+            assessed = with_intervals(self, level, found)
+        return replace(assessed, seconds=self.seconds + time.perf_counter() - began)
 
     @contextmanager
     def _counted_ends(self, progress: ShowProgress) -> Iterator[FoundEnds]:
@@ -414,7 +414,7 @@ class Estimate(AbstractFit):
         undetermined = tuple(
             name for name, v in known.verdicts.items() if v == NOT_DETERMINED
         )
-        found = bootstrap(self.uncertainty, known.fitted, undetermined, n, kind, seed)
+        found = bootstrap(known.uncertainty, known.fitted, undetermined, n, kind, seed)
         return replace(found, networks=self.networks)
 
     def sample(
@@ -429,7 +429,7 @@ class Estimate(AbstractFit):
             self._refuse("`sample`")
         known = self if self.assessment is not None else self.with_intervals()
         profiles = list(known._assessed.profiles)
-        return sample(self.uncertainty, profiles, draws, warmup, chains, seed)
+        return sample(known.uncertainty, profiles, draws, warmup, chains, seed)
 
     def _refuse(self, what: str) -> None:
         raise ValueError(
@@ -551,4 +551,26 @@ def _one_experiment(fit: Estimate, e: int) -> Estimate:
         assessment=None,
         study=fit,
         experiment=e,
+    )
+
+
+def make_estimate(
+    setup: FitSetup,
+    problem: Problem | tuple[Problem, ...],
+    search_result: SearchResult,
+    seed: int,
+    seconds: float,
+    equation: Equation | None,
+    assessment: Assessment | None = None,
+    process: ProcessNoise | None = None,
+) -> Estimate:
+    """Make the estimate of a search; `problem` has the values of what is fixed. For a
+    study there is one for each experiment."""
+    return Estimate(
+        **search_fields(setup, problem, search_result),
+        seed=seed,
+        seconds=seconds,
+        model=equation,
+        assessment=assessment,
+        process=process,
     )

@@ -29,8 +29,7 @@ from .._util.errors import ResultError, check_instance
 from .._util.text_files import file_name
 from .describe_network import with_scales
 from .describe_problem import rebuild, solver_named, with_described_noise
-from .estimate import Estimate
-from .make_estimate import make_estimate
+from .estimate import Estimate, make_estimate
 from .result import FitResult
 from .saved_file import read_saved
 from .saved_fit import SavedFit

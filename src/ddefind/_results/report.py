@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive, Radau
-from .._inference.distinct_minima import distinct_minima
+from .._inference.exchanges import distinct_minima
 from .._inference.identifiability import (
     DETERMINED,
     NOT_DETERMINED,

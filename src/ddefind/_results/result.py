@@ -5,13 +5,15 @@ import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
+import jax
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._equation.equation import Equation
 from .._inference.learned_function import LearnedFunction
+from .._problem.delays import delay_values
 from .._problem.history import time_zero
 from .._problem.network_weights import (
     Networks,
@@ -27,11 +29,24 @@ from .._solve.solve import solve
 from .._util.json_numbers import nonfinite_as_none
 from .._util.shown import AbstractShown, Cells, Shown, frame_of_rows
 from .._util.text_files import write_whole
-from ..torch._from_torch import TorchParts, to_torch
 from .learned_functions import chosen_function, learned_functions
 from .save import descent_content
 from .saved_file import write_saved
 from .status import Status
+
+if TYPE_CHECKING:
+    import torch
+
+
+class TorchParts(NamedTuple):
+    """The result of `fit.to_torch()`: the learned torch modules and the delay.
+
+    A part of the problem that is not a torch module is None. Several delays are a tuple
+    or a dict of numbers, as in the problem."""
+
+    rhs: "torch.nn.Module | None"
+    history: "torch.nn.Module | None"
+    tau: Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +134,7 @@ class AbstractFit(AbstractShown):
     def to_torch(self) -> TorchParts:
         """The learned torch modules, `.rhs` and `.history` (None for what came
         otherwise), as they were given to `from_torch`, and the learned `.tau`."""
-        return to_torch(self.problem)
+        return _torch_parts(self.problem)
 
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -247,3 +262,18 @@ class FitResult(AbstractFit):
     def file_content(self) -> dict[str, Any]:
         """What `save` writes, as plain words and numbers."""
         return descent_content(self)
+
+
+def _torch_parts(problem: Problem) -> TorchParts:
+    """Return the torch modules of a problem, with its parameter values."""
+    parts = [
+        part.to_torch() if hasattr(part, "to_torch") else None
+        for part in (problem.rhs, problem.history)
+    ]
+    if parts == [None, None]:
+        raise TypeError(
+            "Neither `rhs` nor `history` is a torch module; `from_torch(module)` makes "
+            "one part of a problem."
+        )
+    tau = jax.tree.map(float, delay_values(problem.tau))
+    return TorchParts(parts[0], parts[1], tau)

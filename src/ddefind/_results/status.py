@@ -3,6 +3,11 @@
 import enum
 from typing import final
 
+from .._least_squares.normal_equations import FOR_NETWORKS
+
+# Steps of a fit with networks that lower S by a smaller share are slow, as in 2e-5.
+_SLOW = f"{FOR_NETWORKS.slow:g}".replace("e-0", "e-")
+
 
 @final
 class Status(enum.Enum):
@@ -29,8 +34,8 @@ class Status(enum.Enum):
         "though its slope is not zero (a kink, or lost digits)."
     )
     converged_slowly = (
-        "Converged: the last steps lowered the sum of squares by less than 2e-5 of it "
-        "each."
+        f"Converged: the last steps lowered the sum of squares by less than {_SLOW} of "
+        "it each."
     )
     most_probable = (
         "Converged: a named value is where it is most probable on average over all "

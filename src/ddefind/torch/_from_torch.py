@@ -1,4 +1,4 @@
-"""`from_torch` converts a `torch.nn.Module` to JAX, and `to_torch` converts it back.
+"""`from_torch` converts a `torch.nn.Module` to JAX.
 
 This file does not import torch before a module is converted, so that ddefind can be
 used without it.
@@ -7,7 +7,7 @@ used without it.
 import copy
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, final
+from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,8 @@ from .._problem.delays import (
     as_delays,
     check_delays,
     delay_count,
-    delay_values,
     is_several,
 )
-from .._problem.problem import Problem
 from .._util.arrays import as_parameter
 
 if TYPE_CHECKING:
@@ -249,29 +247,3 @@ def _check_dimension(dimension: Any) -> int | None:
     if not isinstance(dimension, (int, np.integer)) or dimension < 1:
         raise ValueError(f"`dimension` must be a positive integer, got {dimension!r}.")
     return int(dimension)
-
-
-class TorchParts(NamedTuple):
-    """The result of `fit.to_torch()`: the learned torch modules and the delay.
-
-    A part of the problem that is not a torch module is None. Several delays are a tuple
-    or a dict of numbers, as in the problem."""
-
-    rhs: "torch.nn.Module | None"
-    history: "torch.nn.Module | None"
-    tau: Any
-
-
-def to_torch(problem: Problem) -> TorchParts:
-    """The torch modules of a problem, with its parameter values."""
-    parts = [
-        part.to_torch() if isinstance(part, TorchModule) else None
-        for part in (problem.rhs, problem.history)
-    ]
-    if parts == [None, None]:
-        raise TypeError(
-            "Neither `rhs` nor `history` is a torch module; `from_torch(module)` makes "
-            "one part of a problem."
-        )
-    tau = jax.tree.map(float, delay_values(problem.tau))
-    return TorchParts(parts[0], parts[1], tau)

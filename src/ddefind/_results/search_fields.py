@@ -1,17 +1,15 @@
-"""From the result of a search to the estimate that a fit returns."""
+"""What the result of a search says of the estimate that a fit returns."""
+
+from typing import Any
 
 import numpy as np
 
 from .._data.data import Data
-from .._equation.equation import Equation
-from .._inference.assessment import Assessment
 from .._least_squares import levenberg_marquardt
 from .._least_squares.search import SearchResult
 from .._least_squares.setup import FitSetup
 from .._problem.history import time_zero
 from .._problem.problem import Problem
-from .._shooting.process_noise import ProcessNoise
-from .estimate import Estimate
 from .status import Status
 
 STATUS = {
@@ -27,18 +25,13 @@ STATUS = {
 }
 
 
-def make_estimate(
+def search_fields(
     setup: FitSetup,
     problem: Problem | tuple[Problem, ...],
     search_result: SearchResult,
-    seed: int,
-    seconds: float,
-    equation: Equation | None,
-    assessment: Assessment | None = None,
-    process: ProcessNoise | None = None,
-) -> Estimate:
-    """The estimate of a search; `problem` has the values of what is fixed. For a study
-    there is one for each experiment."""
+) -> dict[str, Any]:
+    """Make the fields of an estimate that follow from a search; `problem` has the
+    values of what is fixed. For a study there is one for each experiment."""
     free, best = setup.model.free, search_result.best
     theta = best.theta[0]
     status = STATUS[int(best.status[0])]
@@ -63,25 +56,20 @@ def make_estimate(
     data = setup.data
     if isinstance(data, Data):
         data = data.later(time_zero(problems[0].history))
-    return Estimate(
-        problem=learned[0],
-        problems=learned if setup.joint is not None else (),
-        start=start[0],
-        data=data,
-        names=free.names,
-        best=theta,
-        loss=loss,
-        status=status,
-        message=status.value,
-        starts=search_result.starts,
-        seed=seed,
-        seconds=seconds,
-        solver=setup.model.solver,
-        steps_per_delay=setup.steps_per_delay if is_mesh else n,
-        max_step=setup.data.T / n if is_mesh else None,
-        setup=setup,
-        search_result=search_result,
-        assessment=assessment,
-        process=process,
-        model=equation,
-    )
+    return {
+        "problem": learned[0],
+        "problems": learned if setup.joint is not None else (),
+        "start": start[0],
+        "data": data,
+        "names": free.names,
+        "best": theta,
+        "loss": loss,
+        "status": status,
+        "message": status.value,
+        "starts": search_result.starts,
+        "solver": setup.model.solver,
+        "steps_per_delay": setup.steps_per_delay if is_mesh else n,
+        "max_step": setup.data.T / n if is_mesh else None,
+        "setup": setup,
+        "search_result": search_result,
+    }
