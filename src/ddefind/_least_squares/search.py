@@ -121,19 +121,9 @@ def _improving_results(
         fits, points = _reweight(setup, fits)
         yield _result(setup, fits, points, noise, start_count)
         report(PHASES[2], fits)
-    finer, best, step_error = _halve_steps(setup, fits, points)
-    result = _result(setup, finer, points, noise, start_count)
-    if given is None:
-        noise = noise_from_residuals(setup, best)
-    evaluations = sum(int(each.evaluations.sum()) for each in (fits, finer, best))
-    yield replace(
-        result,
-        best=best,
-        noise=noise,
-        evaluations=evaluations,
-        step_error=step_error,
-    )
-    report(PHASES[3], best)
+    result = _with_finer_steps(setup, fits, points, given, start_count)
+    yield result
+    report(PHASES[3], result.best)
 
 
 def _likelihood_results(
@@ -174,16 +164,9 @@ def _likelihood_results(
         fits = replace(refined(lifted(setup, kept)), starts=kept.starts)
         yield result(fits, start_count)
         report(PHASES[2], fits)
-    finer, best, step_error = _halve_steps(setup, fits, points)
-    evaluations = sum(int(each.evaluations.sum()) for each in (fits, finer, best))
-    yield replace(
-        result(finer, start_count),
-        best=best,
-        noise=noise_from_residuals(setup, best),
-        evaluations=evaluations,
-        step_error=step_error,
-    )
-    report(PHASES[3], best)
+    last = _with_finer_steps(setup, fits, points, None, start_count)
+    yield last
+    report(PHASES[3], last.best)
 
 
 def _result(
@@ -232,6 +215,24 @@ def _reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
 
 
 # Phase 4: finer steps.
+
+
+def _with_finer_steps(
+    setup: FitSetup,
+    fits: RefinedFits,
+    points: Points,
+    given: np.ndarray | None,
+    start_count: int,
+) -> SearchResult:
+    """Finish the search: halve the steps, and estimate the noise unless it is given."""
+    finer, best, step_error = _halve_steps(setup, fits, points)
+    noise = noise_from_residuals(setup, best) if given is None else given
+    return replace(
+        _result(setup, finer, points, noise, start_count),
+        best=best,
+        evaluations=sum(int(each.evaluations.sum()) for each in (fits, finer, best)),
+        step_error=step_error,
+    )
 
 
 def _halve_steps(

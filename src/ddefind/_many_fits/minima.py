@@ -126,6 +126,6 @@ def distinct_minima(sets: Sets, fits: Fits, weights: np.ndarray) -> Minima:
     )
     is_minimum = owner == np.arange(most)
     first = np.argsort(~is_minimum, axis=1, kind="stable")
-    every = np.arange(len(sets))[:, None]
     loss = np.where(is_minimum, loss, np.inf)
-    return Minima(fits.theta[every, first], loss[every, first], starts[every, first])
+    kept = (np.take_along_axis(array, first, axis=1) for array in (loss, starts))
+    return Minima(fits.pick(first).theta, *kept)
