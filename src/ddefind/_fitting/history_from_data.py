@@ -11,7 +11,7 @@ from .._least_squares.search import PHASES
 from .._results.estimate import Estimate
 from .._util import wording
 from .._util.progress import Progress, Reporter
-from .choose_history import KINDS, choose_history
+from .choose_history import COMPARED, choose_history
 from .full_names import by_full_names
 from .intervals import with_intervals
 from .least_squares import LeastSquares
@@ -20,7 +20,7 @@ from .method import AbstractMethod
 from .request import FitOptions
 
 # The fits of which each kind of history is the result, as the progress bar calls them.
-_FITS = {"auto": KINDS, "data": ("first fit", "second fit")}
+_FITS = {"auto": COMPARED, "data": ("first fit", "second fit")}
 
 
 def depends_on_data(model: Equation, options: FitOptions) -> str | None:
