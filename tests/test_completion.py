@@ -15,7 +15,8 @@ import typer
 
 from ddefind._cli.figure_formats import FORMATS
 from ddefind._cli.main import app
-from ddefind._equation.history_kinds import CHOSEN_BY_FIT, KINDS
+from ddefind._equation.history_kinds import CHOSEN_BY_FIT
+from ddefind._problem.history import KINDS
 from ddefind.noise._read_noise import WORDS
 from ddefind.paper._experiments import EXPERIMENTS, PROTOCOLS
 from support.command import refused, run

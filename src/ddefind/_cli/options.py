@@ -6,21 +6,33 @@ from typing import Annotated, Any
 
 import typer
 
-# Kinds of noise, as a shell offers them after `--noise`.
-_NOISES = (
-    *("gaussian", "proportional", "combined", "lognormal", "poisson"),
-    *("negative-binomial", "student"),
-)
 # The column that names the experiment in what is written, if the data have none.
 EXPERIMENT = "experiment"
 
 
-def offer(values: Iterable[str]) -> Callable[[], list[str]]:
+# Values that a shell offers, or a function that looks them up.
+Offered = Iterable[str] | Callable[[], Iterable[str]]
+
+
+def offer(values: Offered) -> Callable[[], list[str]]:
     """Return what typer takes as the values that a shell offers."""
-    return lambda: list(values)
+    return lambda: list(values() if callable(values) else values)
 
 
-def option(*names: str, metavar: str, help: str, values: Iterable[str] = ()) -> Any:
+def _histories() -> Iterable[str]:
+    from .._equation.history_kinds import CHOSEN_BY_FIT
+    from .._problem.history import KINDS
+
+    return (*KINDS, *CHOSEN_BY_FIT)
+
+
+def _noises() -> Iterable[str]:
+    from ..noise._read_noise import WORDS
+
+    return WORDS
+
+
+def option(*names: str, metavar: str, help: str, values: Offered = ()) -> Any:
     """Return an option; `values` are those that a shell offers after it."""
     return typer.Option(
         *names,
@@ -56,7 +68,7 @@ History = Annotated[
     option(
         "--history",
         metavar="KIND",
-        values=("constant", "affine", "periodic", "spline", "neural", "auto", "data"),
+        values=_histories,
         help="Before time 0: constant (the default), affine, periodic, spline, neural, "
         "or the numbers that a constant history starts from, one for each state. A fit "
         "can choose (auto), or take the beginning of the data as the past (data).",
@@ -252,7 +264,7 @@ NoiseKind = Annotated[
     option(
         "--noise",
         metavar="KIND",
-        values=_NOISES,
+        values=_noises,
         help="The noise: gaussian (the default), proportional, combined, lognormal, "
         "poisson, negative-binomial or student; hare=poisson for one quantity.",
     ),
@@ -364,7 +376,7 @@ Noise = Annotated[
     option(
         "--noise",
         metavar="NOISE",
-        values=_NOISES,
+        values=_noises,
         help="Standard deviation of the noise, as a fraction of that of each quantity, "
         'or a kind with its numbers: "lognormal(1.1)", poisson, or hare=poisson for '
         "one quantity.",

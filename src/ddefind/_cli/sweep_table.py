@@ -22,7 +22,6 @@ _OF_STUDIES = (
     *("equation", "model"),
 )
 # Histories that follow from the data of one fit.
-_FROM_DATA = ("auto", "data")
 _NAME = re.compile(r"[\w-][\w.-]*")
 # The table of all fits, and what is to be made, in the folder of a sweep.
 TABLE, PLAN = "table.csv", "plan.json"
@@ -189,7 +188,9 @@ def _settings(name: str, kind: str, given: Any) -> dict[str, Any]:
             expected = EXPECTED.get(key, "a text")
             _refuse(name, f"settings.{kind}.{key}", expected, value)
     check_bounds(read.get("bounds", {}))
-    if read.get("history") in _FROM_DATA:
+    from .._equation.history_kinds import CHOSEN_BY_FIT
+
+    if read.get("history") in CHOSEN_BY_FIT:
         raise OptionError(
             f"{name}: the history {read['history']!r} follows from the data, but a "
             "sweep has one model for all files. Choose another, such as 'affine'."

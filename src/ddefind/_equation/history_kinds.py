@@ -2,34 +2,16 @@
 
 from typing import Any
 
-import numpy as np
-
-from .._problem.history import Affine, Constant, Neural, Periodic, Smooth
+from .._problem.history import KINDS, Constant, Neural
 from .._problem.network import Network
 from .._problem.parameters import finite_numbers
-from .._problem.spline_basis import USUAL_CURVES
 from .._util import wording
 from .._util.errors import did_you_mean
 from .model_lines import ModelLines
 from .tokens import EquationError
 
-# The fields of each kind that are left without values, as vectors. A neural history has
-# none of these, because it begins with random weights.
-_VECTORS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "constant": (Constant, ("b",)),
-    "affine": (Affine, ("a", "b")),
-    "periodic": (Periodic, ("A", "omega", "b")),
-    "spline": (Smooth, ("a", "b")),
-    "neural": (Neural, ()),
-}
-KINDS = tuple(_VECTORS)
 # Kinds that only data can settle: a fit replaces them by a history.
 CHOSEN_BY_FIT = ("auto", "data")
-
-
-def is_kind(history: Any, kind: str) -> bool:
-    """Whether a history is one of the class that a kind stands for."""
-    return type(history) is _VECTORS[kind][0]
 
 
 def read_history(history: Any, lines: ModelLines) -> Any:
@@ -70,10 +52,4 @@ def blank_history(history: Any, d: int) -> Any:
             "values. For a problem without data give another history, as "
             f"{wording.with_history('affine')}."
         )
-    make, fields = _VECTORS[history]
-    if make is Neural:
-        return Neural(d)
-    blank: dict[str, np.ndarray] = dict.fromkeys(fields, np.full(d, np.nan))
-    if make is Smooth:
-        blank["c"], blank["length"] = np.zeros((USUAL_CURVES, d)), np.array(np.nan)
-    return make(**blank)
+    return KINDS[history].blank(d)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from .._problem.history import KINDS
 from .expression import (
     ATOM_PRECEDENCE,
     FUNCTIONS,
@@ -35,15 +36,6 @@ _SIGNS = {
     "or": r"\lor",
     "+": "+",
     "-": "-",
-}
-
-# The formula of each kind of history, where # stands for the index of a state.
-_HISTORIES = {
-    "constant": "b#",
-    "affine": r"a# \, t + b#",
-    "periodic": r"A# \, \sin\left(\omega# \, t\right) + b#",
-    "spline": "s#(t)",
-    "neural": "N#(t)",
 }
 
 
@@ -198,11 +190,11 @@ def latex_model(lines: ModelLines, history: str | None) -> str:
     until = {state: r"\le" for state in lines.states}
     until |= {line.name: "<" for line in lines.of("initial")}
     rows = [_row(line, until) for line in lines.model]
-    if history in _HISTORIES:
+    if history in KINDS:
         has_several_states = len(lines.states) > 1
         for index, state in enumerate(lines.states):
             suffix = f"_{{{index}}}" if has_several_states else ""
-            formula = _HISTORIES[history].replace("#", suffix)
+            formula = KINDS[history].latex.replace("#", suffix)
             rows.append(_history_row(state, formula, until))
     if lines.observe:
         rows.append(rf"\text{{measured: }} & {_observed_quantities(lines)}")

@@ -5,11 +5,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._problem.history import KINDS
 from .._problem.problem import Problem, with_noise
 from .._util.arrays import is_parameter
 from .equation import Equation, equation
 from .given_inputs import given_inputs
-from .history_kinds import KINDS, is_kind
 from .network_names import given_networks
 
 
@@ -33,7 +33,7 @@ def equation_of(problem: Problem) -> Equation | None:
     plain = plain.with_networks(given_networks(problem, plain.network_names))
     models = [plain]
     if plain.history is not None:
-        kinds = [kind for kind in KINDS if is_kind(problem.history, kind)]
+        kinds = [kind for kind, cls in KINDS.items() if type(problem.history) is cls]
         models = [plain.with_history(each) for each in (*kinds, problem.history)]
     return next((m for m in models if _is_alike(m.blank, problem)), None)
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from .._data.data import Data
-from .._equation.history_kinds import CHOSEN_BY_FIT, KINDS, blank_history
+from .._equation.history_kinds import CHOSEN_BY_FIT, blank_history
+from .._problem.history import KINDS
 from .._problem.parameter_names import parameter_arrays
 from .._problem.parameters import finite_numbers, parameter_vector, with_values
 from .._problem.problem import Problem

@@ -13,10 +13,11 @@ import numpy as np
 
 from .._inference.evidence import at_minima, evidence
 from .._least_squares.other_history import free_values, moved_to, with_more_starts
+from .._problem.history import KINDS
 from .._results.estimate import Estimate, make_estimate
-from .similar_histories import similar_histories
 
-KINDS = ("constant", "affine", "periodic", "spline")
+# The kinds that are compared.
+COMPARED = tuple(kind for kind, cls in KINDS.items() if cls.is_compared)
 # The number of times during a delay at which histories are compared.
 _SAMPLES = 41
 # The longer a delay is, the more of the record a history can fill; and of many fast
@@ -44,7 +45,7 @@ def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
     solver (None), and the others take the same."""
     fits: dict[str, Estimate] = {}
     solver = None
-    for kind in KINDS:
+    for kind in COMPARED:
         fits[kind] = fit_with(kind, solver)
         solver = fits[kind].solver
         if fits[kind].search_result.interrupted:
@@ -94,7 +95,7 @@ def _as_start(fit: Estimate, other: Estimate) -> list[np.ndarray]:
     x = np.stack([np.asarray(other.problem.history(each)) for each in t])
     return [
         free_values(fit.setup, eqx.tree_at(lambda p: p.history, other.problem, past))
-        for past in similar_histories(fit.problem.history, t, x)
+        for past in fit.problem.history.nearest(t, x)
     ]
 
 

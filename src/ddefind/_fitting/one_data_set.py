@@ -15,7 +15,7 @@ from .._results.estimate import Estimate
 from .._util import wording
 from .._util.errors import check_instance
 from .._util.progress import Progress, Reporter
-from .choose_history import KINDS, choose_history
+from .choose_history import COMPARED, choose_history
 from .full_names import by_full_names
 from .least_squares import LeastSquares, completed
 from .matched_data import matched_data
@@ -30,7 +30,7 @@ from .scaled_networks import scaled_networks
 # Above this number of parameters the normal equations cost more than they save.
 _MOST_FOR_LEAST_SQUARES = 1500
 # The fits of which each kind of history is the result, as the progress bar calls them.
-_FITS = {"auto": KINDS, "data": ("first fit", "second fit")}
+_FITS = {"auto": COMPARED, "data": ("first fit", "second fit")}
 
 
 def depends_on_data(model: Equation, options: FitOptions) -> str | None:

@@ -74,7 +74,7 @@ def _alternatives(
 ) -> Iterator[tuple[str, AbstractHistory, dict[str, Any]]]:
     """The histories that are tried, with the settings of their parameters."""
     setup, b = uncertainty.setup, problem.history.b
-    yield "affine", Affine(np.zeros(b.shape), b), {}
+    yield Affine.word, Affine(np.zeros(b.shape), b), {}
     delay = float(setup.delay(uncertainty.theta[None])[0])
     c = np.zeros((USUAL_CURVES, b.shape[0]))
     smooth = Smooth(np.zeros(b.shape), b, c, delay)
@@ -83,7 +83,7 @@ def _alternatives(
     other = eqx.tree_at(lambda p: p.history, problem, smooth)
     if not setup.model.observes and setup.measured.all():
         priors = with_roughness_priors(other, settings, spread(setup.data))
-        yield "spline", smooth, priors
+        yield Smooth.word, smooth, priors
 
 
 def _compared(before: Uncertainty, after: Uncertainty) -> tuple[float, float, float]:

@@ -24,7 +24,6 @@ from .._problem.parameter_names import noise_parameter
 from .._problem.problem import Problem, with_noise
 from ..noise._abstract import AbstractNoise
 from ..noise._gaussian import Given
-from ..noise._student import Student
 from .likelihood import Likelihood, NoisyPoints, mean_log_information
 from .prior_equations import Priors
 
@@ -255,7 +254,7 @@ def without_noise(setup: "FitSetup") -> "FitSetup":
         fixed=with_noise(model.fixed, None),
         priors=None if priors is None else Priors(*(each[:p] for each in priors)),
         likelihood=None,
-        is_robust=_has_outliers(problem_of(setup)),
+        is_robust=any(each.has_outliers for each in noise_of(setup).values()),
         experiments=study,
     )
     return replace(
@@ -285,10 +284,6 @@ def _without_noise(free: FreeParameters) -> FreeParameters:
         (-np.inf,) * p,
         (np.inf,) * p,
     )
-
-
-def _has_outliers(problem: Problem) -> bool:
-    return any(isinstance(each, Student) for each in (problem.noise or {}).values())
 
 
 def _weighted(setup: "FitSetup") -> Records:

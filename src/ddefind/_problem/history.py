@@ -1,19 +1,26 @@
 """Histories: the state of the system up to time zero.
 
 `frequency_fields` tells a search which of a history's parameters are frequencies, and
-`time_zero` at which time of the data a history ends.
+`time_zero` at which time of the data a history ends. `KINDS` are the histories that
+have a name: a class with a `word` is one, and nothing else has to list it.
 """
 
 import abc
-from typing import Any, ClassVar, final
+from dataclasses import fields
+from typing import Any, ClassVar, Self, final
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from .._util.arrays import as_parameter, as_vector_parameter
 from .network import Network
-from .spline_basis import spline_basis
+from .spline_basis import USUAL_CURVES, spline_basis
+
+# The periods of the sines that `Periodic.nearest` tries, in units of the time that is
+# compared.
+_PERIODS = (0.75, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0)
 
 
 class AbstractHistory(eqx.Module):
@@ -28,13 +35,30 @@ class AbstractHistory(eqx.Module):
     least-squares search keeps these parameters within the frequencies that the data can
     resolve, unless the user gives bounds: positive, with a period of at most twice the
     time span of the data and at least two sampling intervals.
+
+    A history that equations can be given by name has a `word`, and `latex`, its formula
+    with # for the index of a state. If it `is_compared`, `history="auto"` tries it, and
+    it has a method `nearest`.
     """
 
     frequencies: ClassVar[tuple[str, ...]] = ()
+    word: ClassVar[str] = ""
+    latex: ClassVar[str] = ""
+    is_compared: ClassVar[bool] = False
 
     @abc.abstractmethod
     def __call__(self, t: jax.Array) -> jax.Array:
         """The state at time `t`, of shape (d,)."""
+
+    @classmethod
+    def blank(cls, d: int) -> Self:
+        """The history of d states, with NaN for what is not known."""
+        return cls(**{field.name: np.full(d, np.nan) for field in fields(cls)})
+
+    def nearest(self, t: np.ndarray, x: np.ndarray) -> "list[AbstractHistory]":
+        """The histories of this class that are nearest to the states `x`, [N, d], at
+        the times `t`, by least squares."""
+        raise NotImplementedError
 
 
 def frequency_fields(history: Any) -> tuple[str, ...]:
@@ -62,9 +86,15 @@ class Constant(AbstractHistory):
     """
 
     b: jax.Array = eqx.field(converter=as_vector_parameter)
+    word: ClassVar[str] = "constant"
+    latex: ClassVar[str] = "b#"
+    is_compared: ClassVar[bool] = True
 
     def __call__(self, t: jax.Array) -> jax.Array:
         return self.b
+
+    def nearest(self, t: np.ndarray, x: np.ndarray) -> list[AbstractHistory]:
+        return [Constant(x.mean(axis=0))]
 
 
 @final
@@ -77,9 +107,16 @@ class Affine(AbstractHistory):
 
     a: jax.Array = eqx.field(converter=as_vector_parameter)
     b: jax.Array = eqx.field(converter=as_vector_parameter)
+    word: ClassVar[str] = "affine"
+    latex: ClassVar[str] = r"a# \, t + b#"
+    is_compared: ClassVar[bool] = True
 
     def __call__(self, t: jax.Array) -> jax.Array:
         return self.a * t + self.b
+
+    def nearest(self, t: np.ndarray, x: np.ndarray) -> list[AbstractHistory]:
+        a, b = _solved([t, np.ones_like(t)], x)
+        return [Affine(a, b)]
 
 
 @final
@@ -96,9 +133,21 @@ class Periodic(AbstractHistory):
     omega: jax.Array = eqx.field(converter=as_vector_parameter)
     b: jax.Array = eqx.field(converter=as_vector_parameter)
     frequencies: ClassVar[tuple[str, ...]] = ("omega",)
+    word: ClassVar[str] = "periodic"
+    latex: ClassVar[str] = r"A# \, \sin\left(\omega# \, t\right) + b#"
+    is_compared: ClassVar[bool] = True
 
     def __call__(self, t: jax.Array) -> jax.Array:
         return self.A * jnp.sin(self.omega * t) + self.b
+
+    def nearest(self, t: np.ndarray, x: np.ndarray) -> list[AbstractHistory]:
+        """The nearest sines; their frequency is not sought, but several are tried."""
+        sines: list[AbstractHistory] = []
+        for period in _PERIODS:
+            omega = 2 * np.pi / (period * np.ptp(t))
+            A, b = _solved([np.sin(omega * t), np.ones_like(t)], x)
+            sines.append(Periodic(A, np.full(len(b), omega), b))
+        return sines
 
 
 @final
@@ -122,6 +171,14 @@ class Smooth(AbstractHistory):
     b: jax.Array = eqx.field(converter=as_vector_parameter)
     c: jax.Array = eqx.field(converter=as_parameter)
     length: jax.Array = eqx.field(converter=as_parameter)
+    word: ClassVar[str] = "spline"
+    latex: ClassVar[str] = "s#(t)"
+    is_compared: ClassVar[bool] = True
+
+    @classmethod
+    def blank(cls, d: int) -> Self:
+        unknown = np.full(d, np.nan)
+        return cls(unknown, unknown, np.zeros((USUAL_CURVES, d)), np.array(np.nan))
 
     def __check_init__(self):
         shape = getattr(self.c, "shape", None)
@@ -137,6 +194,20 @@ class Smooth(AbstractHistory):
         powers = jnp.maximum(u - basis.knots, 0.0) ** 3
         curves = basis.constant + basis.linear * u + basis.cubic @ powers
         return self.a * t + self.b + curves @ self.c
+
+    def nearest(self, t: np.ndarray, x: np.ndarray) -> list[AbstractHistory]:
+        """The nearest curve that bends as long as the times last."""
+        length = float(np.ptp(t))
+        units = np.eye(len(self.c))[:, :, None]
+        curves = [Smooth(0.0, 0.0, c, length) for c in units]
+        bends = [np.array([float(curve(s)[0]) for s in t]) for curve in curves]
+        a, b, *c = _solved([t, np.ones_like(t), *bends], x)
+        return [Smooth(a, b, np.array(c), length)]
+
+
+def _solved(columns: list[np.ndarray], x: np.ndarray) -> np.ndarray:
+    """The coefficients of the columns that come nearest to `x`, one row for each."""
+    return np.linalg.lstsq(np.stack(columns, axis=1), x, rcond=None)[0]
 
 
 @final
@@ -193,9 +264,16 @@ class Neural(AbstractHistory):
     """
 
     network: Network
+    word: ClassVar[str] = "neural"
+    latex: ClassVar[str] = "N#(t)"
 
     def __init__(self, d: int, width: int = 16, depth: int = 2, *, seed: int = 0):
         self.network = Network(width, depth, outputs=d, seed=seed).sized(1)
+
+    @classmethod
+    def blank(cls, d: int) -> Self:
+        """The history with its random initial weights: it has no others."""
+        return cls(d)
 
     @classmethod
     def of(cls, network: Network, d: int) -> "Neural":
@@ -210,3 +288,6 @@ class Neural(AbstractHistory):
 
     def __call__(self, t: jax.Array) -> jax.Array:
         return self.network(t)
+
+
+KINDS = {cls.word: cls for cls in AbstractHistory.__subclasses__() if cls.word}

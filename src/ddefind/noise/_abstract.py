@@ -33,7 +33,8 @@ class AbstractNoise(eqx.Module):
 
     `names` are the fields that are its parameters, `word` is what a user calls it, and
     `title` what sentences do. `is_positive` says that predictions must be positive,
-    and `is_count` that values are counts.
+    `is_count` that values are counts, and `has_outliers` that some are far off, so that
+    a search has to be robust. The public classes are the kinds that a user can name.
 
     Functions of (f, eta) take the prediction and a vector of the m parameters. Those
     for a fit work with JAX, and with one f at a time; the others with NumPy, and with
@@ -44,6 +45,7 @@ class AbstractNoise(eqx.Module):
     title: ClassVar[str]
     is_positive: ClassVar[bool]
     is_count: ClassVar[bool]
+    has_outliers: ClassVar[bool] = False
 
     @abc.abstractmethod
     def deviance(self, f: Any, eta: Any, y: Any) -> Any:

@@ -5,25 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from .. import noise as models_of_noise
 from .._util.errors import did_you_mean, shown
 from ._abstract import AbstractNoise
-from ._counts import NegativeBinomial, Poisson
-from ._gaussian import Combined, Gaussian, Given, Proportional
-from ._log_normal import LogNormal
-from ._student import Student
+from ._gaussian import Gaussian, Given
 
-# The noise models by the words that stand for them.
+# The noise models by the words that stand for them: all that are public.
+_PUBLIC = [getattr(models_of_noise, name) for name in dir(models_of_noise)]
 WORDS: dict[str, type[AbstractNoise]] = {
-    cls.word: cls
-    for cls in (
-        Gaussian,
-        Proportional,
-        Combined,
-        LogNormal,
-        Poisson,
-        NegativeBinomial,
-        Student,
-    )
+    cls.word: cls for cls in _PUBLIC if cls is not AbstractNoise
 }
 
 

@@ -62,6 +62,7 @@ class Student(AbstractNoise):
     names: ClassVar[tuple[str, ...]] = ("scale", "df")
     word: ClassVar[str] = "student"
     title: ClassVar[str] = "Student's"
+    has_outliers: ClassVar[bool] = True
     is_positive: ClassVar[bool] = False
     is_count: ClassVar[bool] = False
 
