@@ -4,7 +4,7 @@ Each function returns a matplotlib `Figure`. It is one of pyplot's if pyplot is 
 and that of the user's axes if `ax` is given. The colours can be told apart by
 colour-blind readers, and lines differ in style as well, for readers of a grey print.
 
-May import: `_data`, `_problem`, `_solve`, `_figures`.
+May import: `_problem`, `_solve`, `_figures`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -86,8 +86,8 @@ def plot_fit(fit: "FitResult", ax: Any = None) -> "Figure":
         draw(panel, trajectory_chart(data, index, curves))
     _label_last(axes[:k])
     losses = loss_chart(fit.losses)
-    for panel in axes[k:] if losses else ():
-        draw(panel, losses)
+    if losses is not None and len(axes) > k:
+        draw(axes[k], losses)
     return _finished(axes, axes[:k], ax is None)
 
 

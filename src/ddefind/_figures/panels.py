@@ -163,7 +163,7 @@ def draw(ax: "Axes", chart: Chart, curve: tuple[str, str] = CURVES[0]) -> None:
     _set_axes(ax, chart)
 
 
-def _on_axis(chart: Chart, x: Any) -> np.ndarray:
+def _on_axis(chart: Chart, x: Any) -> Any:
     """Return horizontal places as matplotlib is given them."""
     if not chart.x_is_date:
         return np.asarray(x)

@@ -59,11 +59,6 @@ class Charts:
     charts: Sequence[Chart]
     kind: str = "charts"
 
-    def picture(self, chart: Chart) -> Markup:
-        from .pictures import picture
-
-        return Markup(picture(chart))
-
     def data(self, chart: Chart) -> Markup:
         return Markup(chart.as_json())
 

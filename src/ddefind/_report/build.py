@@ -87,6 +87,8 @@ def _fingerprint(script: str) -> str:
 def _render(title: str, sections: Sequence[Section]) -> str:
     from jinja2 import Environment
 
+    from .pictures import Pictures
+
     def read(name: str) -> Markup:
         return Markup(_PAGE.joinpath(name).read_text(encoding="utf-8"))
 
@@ -96,6 +98,7 @@ def _render(title: str, sections: Sequence[Section]) -> str:
     return template.render(
         title=title,
         sections=sections,
+        pictures=Pictures(),
         version=__version__,
         style=read("uPlot.css") + read("report.css"),
         licence=read("uPlot-LICENSE.txt"),

@@ -8,16 +8,18 @@ from typing import Any, final
 
 import matplotlib.style
 import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backend_bases import GraphicsContextBase, RendererBase
-from matplotlib.colors import to_hex
+from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 from matplotlib.path import Path
 from matplotlib.ticker import ScalarFormatter
 from matplotlib.transforms import Affine2D
 
 from .._figures.chart import Chart
-from .._figures.panels import DATA, LEARNED, LIMIT, START, draw
+from .._figures.panels import DATA, LEARNED, LIMIT, START, draw, figure_of
 
 _WIDTH, _HEIGHT, _SMALL_WIDTH, _SMALL_HEIGHT = 760, 212, 330, 182
 _LEFT, _RIGHT, _BOTTOM = 62, 12, 40
@@ -43,28 +45,46 @@ _STYLE: dict[Any, Any] = {
 _LETTERS = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C"}
 
 
-def picture(chart: Chart) -> str:
-    """Draw a chart as a picture."""
-    with matplotlib.style.context(["default", _STYLE]):
-        return _drawn(chart)
+@final
+class Pictures:
+    """The drawing of the pictures of a page.
+
+    Charts of one kind are drawn on the same axes, one after the other, since making the
+    axes and their ticks takes matplotlib most of its time."""
+
+    def __init__(self):
+        self._axes: dict[tuple[bool, ...], Axes] = {}
+
+    def draw(self, chart: Chart) -> Markup:
+        """Draw a chart as a picture."""
+        kind = (chart.is_small, chart.x_is_date, chart.x_is_whole, chart.y_is_wide)
+        with matplotlib.style.context(["default", _STYLE]):
+            if kind not in self._axes:
+                self._axes[kind] = _new_axes()
+            return Markup(_drawn(chart, self._axes[kind]))
 
 
-def _drawn(chart: Chart) -> str:
+def _new_axes() -> Axes:
+    ax = Figure(dpi=72).add_axes((0, 0, 1, 1))
+    ax.patch.set_visible(False)
+    ax.figure.patch.set_visible(False)
+    return ax
+
+
+def _drawn(chart: Chart, ax: Axes) -> str:
+    for artist in (*ax.lines, *ax.collections, *ax.texts):
+        artist.remove()
     width = _SMALL_WIDTH if chart.is_small else _WIDTH
     inner = _SMALL_HEIGHT if chart.is_small else _HEIGHT
     columns, rows = _legend_shape(chart, width - _LEFT)
     height = inner + _BOTTOM + 8 + _LINE_OF_LEGEND * rows
-    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
-    figure.patch.set_visible(False)
-    ax = figure.add_axes((0, 0, 1, 1))
-    ax.patch.set_visible(False)
     draw(ax, chart)
     ax.set_xlabel(chart.x_label)
     ax.set_ylabel(_shortened(chart.y_label))
     for axis in (ax.xaxis, ax.yaxis):
         if isinstance(axis.get_major_formatter(), ScalarFormatter):
             axis.set_major_formatter(_numbers(axis))
-    values = ax.yaxis.get_major_formatter().format_ticks(ax.get_yticks())
+    values = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))
     left = max(_LEFT, _WIDTH_OF_LETTER * max(map(len, values)) + 28)
     across = width - left - _RIGHT
     ax.set_position((left / width, _BOTTOM / height, across / width, inner / height))
@@ -75,8 +95,12 @@ def _drawn(chart: Chart) -> str:
         place |= {"ncols": columns, "borderpad": 0, "borderaxespad": 0.4}
         place |= {"columnspacing": 1.2, "handlelength": 1.5, "labelspacing": 0.35}
         ax.legend(frameon=False, **place)
-    renderer = _Renderer(width, height)
+    figure, renderer = figure_of([ax]), _Renderer(width, height)
+    figure.set_size_inches(width / 72, height / 72)
     figure.draw(renderer)
+    legend = ax.get_legend()
+    if legend is not None:
+        legend.remove()
     name = escape(f"{chart.title}: {chart.y_label} against {chart.x_label}")
     return (
         f'<svg class="picture" viewBox="0 0 {width} {height}" role="img" '
@@ -183,7 +207,8 @@ class _Renderer(RendererBase):
         trans: Any,
         rgbFace: Any = None,  # noqa: N803
     ) -> None:
-        if marker_path.codes is None or Path.CURVE4 not in marker_path.codes:
+        codes: Any = marker_path.codes
+        if codes is None or Path.CURVE4 not in codes:
             super().draw_markers(gc, marker_path, marker_trans, path, trans, rgbFace)
             return
         # Round ones are lines of no length with round ends.
@@ -228,14 +253,14 @@ class _Renderer(RendererBase):
         """Add a path: a line, dots of a size, or what is filled with the colour
         `face`."""
         width = dot or gc.get_linewidth()
-        *colour, alpha = gc.get_rgb() if width else (*face, 1.0)[:4]
-        kind = "dots " if dot else "" if width else "fill "
-        kind = f'class="{kind}{_NAMES.get(to_hex(colour), "limit")}"'
+        red, green, blue, alpha = to_rgba(gc.get_rgb() if width else face)
+        name = _NAMES.get(to_hex((red, green, blue)), "limit")
+        kind = f'class="{"dots " if dot else "" if width else "fill "}{name}"'
         if alpha != 1:
             kind += f' opacity="{alpha:g}"'
         if width:
             kind += f' stroke-width="{_short(width)}"'
-        dashes = gc.get_dashes()[1]
+        dashes: Any = gc.get_dashes()[1]
         if dashes is not None:
             kind += f' stroke-dasharray="{" ".join(map(_short, dashes))}"'
         box, clip = gc.get_clip_rectangle(), ""
