@@ -21,7 +21,7 @@ from ddefind._inference.learned_function import (
 )
 from ddefind._inference.visited_arguments import visited_arguments
 from ddefind._problem.network_weights import named_networks
-from ddefind._report.function_charts import function_charts
+from ddefind._report.dynamics import learned_functions
 from ddefind._results.learned_functions import _arguments, chosen_function
 from ddefind.plots import plot_functions
 from support.unchecked import unchecked
@@ -196,10 +196,8 @@ class TestSeveral:
         held = [curve.inputs[0, 1] for curve in curves]
         assert held == sorted(held) and two.range[1][0] < held[0] < two.range[1][1]
         assert two(0.8, np.ones(3)).shape == (3,)
-        axes = two.plot().axes[0]
-        assert [each.label for each in curves] == [
-            text.get_text() for text in axes.get_legend().get_texts()[:3]
-        ]
+        named = [t.get_text() for t in two.plot().axes[0].get_legend().get_texts()]
+        assert [each.label for each in curves] == [n for n in named if n[:2] == "x "]
 
     def test_several_outputs(self):
         function = self.learned(("x", "y", "z"), outputs=2)
@@ -294,14 +292,14 @@ class TestTable:
             assert "weights[" not in str(text) and "biases[" not in str(text)
 
     def test_the_page_has_a_chart_of_each_function(self, fit, descended):
-        section: Any = function_charts(fit)
+        section: Any = learned_functions(fit)
         assert " of the 13 weights of `NN`" in section.blocks[1].text
         (chart,) = section.blocks[-1].charts
         kinds = [each.kind for each in chart.series]
         assert kinds == ["band", "band", "line", "dashed", "dots"]
         inside, beyond = (np.isfinite(chart.series[k].y) for k in (2, 3))
         assert np.all(inside | beyond) and np.sum(inside & beyond) == 2
-        plain: Any = function_charts(descended)
+        plain: Any = learned_functions(descended)
         assert "has 13 weights" in plain.blocks[1].text
 
 
@@ -309,7 +307,7 @@ def test_the_figure(fit, learned):
     figure = fit.plot_function()
     axes = figure.axes[0]
     assert axes.get_xlabel() == ARGUMENT and axes.get_ylabel() == f"NN({ARGUMENT})"
-    inside, beyond = axes.get_lines()
+    inside, beyond, _ = axes.get_lines()
     low, high = learned.range[0]
     seen = inside.get_xdata()[np.isfinite(inside.get_ydata())]
     assert (seen.min(), seen.max()) == pytest.approx((low, high))

@@ -12,12 +12,11 @@ import pytest
 import ddefind as dd
 from ddefind._cli.demo import EQUATION, logistic_data
 from ddefind._data.data import Data
+from ddefind._figures.chart import Chart, Series, thinned
+from ddefind._figures.describe import data_series
 from ddefind._report.blocks import marked
-from ddefind._report.chart import Chart, Series, thinned
-from ddefind._report.course import _dots
 from ddefind._report.formula import typeset
-from ddefind._report.svg import svg
-from ddefind._report.ticks import ticks
+from ddefind._report.pictures import Pictures
 from support.command import refused, run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -230,30 +229,35 @@ def test_gaps_stay_gaps():
     y = np.array([1.0, 2.0, np.nan, 3.0, 4.0])
     chart = Chart("a", "b", "c", [Series("s", "line", "curve", np.arange(5.0), y)])
     assert json.loads(chart.as_json())["series"][0]["y"] == [1, 2, None, 3, 4]
-    (path,) = re.findall(r'class="line line curve" d="([^"]*)"', svg(chart))
+    (path,) = re.findall(r'class="curve"[^>]* d="([^"]*)"', Pictures().draw(chart))
     assert path.count("M") == 2
 
 
 def test_many_values_are_thinned_and_said():
     data = Data(np.arange(10_000.0), np.arange(10_000.0))
-    (dots,), note = _dots(data, 0, 500)
+    (dots,), note = data_series(data, 0, 500)
     assert len(dots.y) == 500 and dots.y[-1] == 9999
     assert note == "500 of the 10,000 values are drawn."
     assert list(thinned(3, 5)) == [0, 1, 2]
 
 
-def test_ticks_are_round_and_within():
-    assert [tick.label for tick in ticks((55, 125), 5)] == ["60", "80", "100", "120"]
-    assert ticks((1e-9, 3e-9), 4)[0].label == "1.0e-09"
-    small = ticks((1e6, 1e6 + 1), 4)
-    assert [tick.label for tick in small][:2] == ["1000000.00", "1000000.25"]
-    assert [tick.label for tick in ticks((-1e-9, 1.02), 5)][0] == "0"
-    assert all(0.3 <= tick.at <= 7 for tick in ticks((0.3, 7.0), 5))
-    wide = ticks((-0.6, 12_000.0), 5, "wide")
-    assert [tick.at for tick in wide] == [0, 1, 10, 100, 1000, 10_000]
-    year = 86400 * 366.0
-    dates = ticks((1577836800.0, 1577836800.0 + year), 6, "dates")
-    assert dates[0].label.startswith("2020-01")
+def shown_ticks(x, y, **options):
+    """The labels of the axes of a picture, without their titles."""
+    chart = Chart("", "", "", [Series("s", "dots", "data", x, y)], **options)
+    texts = ET.fromstring(Pictures().draw(chart)).iter("text")
+    return [str(text.text) for text in texts]
+
+
+def test_ticks_are_round_and_written_in_full():
+    x = np.array([55.0, 125.0])
+    shown = shown_ticks(x, np.array([1e-9, 3e-9]))
+    assert shown[:4] == ["60", "70", "80", "90"] and "2e−09" in shown
+    assert "1000000.2" in shown_ticks(x, np.array([1e6, 1e6 + 1]))
+    assert "0" in shown_ticks(x, np.array([-1e-9, 1.02]))
+    wide = shown_ticks(x, np.array([0.0, 12_000.0]), y_is_wide=True)
+    assert wide[-6:] == ["0", "1", "10", "100", "1000", "10000"]
+    dates = 1577836800.0 + np.array([0.0, 86400 * 366.0])
+    assert shown_ticks(dates, x, x_is_date=True)[:2] == ["2020", "Mar"]
 
 
 @pytest.mark.parametrize(

@@ -4,29 +4,37 @@ Each function returns a matplotlib `Figure`. It is one of pyplot's if pyplot is 
 and that of the user's axes if `ax` is given. The colours can be told apart by
 colour-blind readers, and lines differ in style as well, for readers of a grey print.
 
-May import: `_data`, `_problem`, `_solve`, `_figures`.
+May import: `_problem`, `_solve`, `_figures`.
 """
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._data.data import Data
-from ._figures.colours import DATA, LEARNED, START, TRUE
-from ._figures.function_panel import draw_function
+from ._figures.chart import Series
+from ._figures.describe import (
+    axis_times,
+    curve_series,
+    function_charts,
+    loss_chart,
+    prediction_series,
+    profile_chart,
+    residual_chart,
+    search_chart,
+    trajectory_chart,
+)
 from ._figures.panels import (
+    CURVES,
     add_figure_legend,
     add_legend,
     axis_label,
+    draw,
     figure_of,
     given_axes,
-    hide_frame,
     new_figure,
     panel_grid,
     show_once,
 )
-from ._figures.profile_panel import draw_profile
-from ._figures.time_axis import axis_times, set_time_axis, time_label
 from ._problem.problem import Problem
 from ._solve.solution import Solution
 from ._solve.solve import solve
@@ -41,14 +49,12 @@ if TYPE_CHECKING:
     from ._inference.predict import Prediction
     from ._inference.profile import Profile
     from ._results.estimate import Estimate
-    from ._results.result import AbstractFit, FitResult
+    from ._results.result import FitResult
 
 # The number of times at which trajectories are drawn.
 CURVE_POINTS = 801
 # How many experiments of a study stand side by side.
 _MOST_COLUMNS = 3
-# More dots than these are smaller, and an image within vector graphics.
-_MANY_DOTS = 2000
 
 
 def plot_fit(fit: "FitResult", ax: Any = None) -> "Figure":
@@ -66,19 +72,22 @@ def plot_fit(fit: "FitResult", ax: Any = None) -> "Figure":
             above.tick_params(labelbottom=False)
     else:
         axes = given_axes(ax, k, k + 1)
-    t = np.linspace(0.0, fit.data.T, CURVE_POINTS)
+    t, data = np.linspace(0.0, fit.data.T, CURVE_POINTS), fit.data
     start = observed(fit.start, _solution(fit, fit.start), t)
     learned = observed(fit.problem, fit.solution, t)
     for index, panel in enumerate(axes[:k]):
+        curves = [curve_series(data, t, learned[:, index], "learned")]
         if np.all(np.isfinite(start)):
-            times = axis_times(fit.data, t)
-            panel.plot(times, start[:, index], ":", color=START, label="start")
-        _draw_learned(panel, fit, index, t, learned[:, index], "learned")
-    axes[k - 1].set_xlabel(time_label(fit.data))
-    for loss_axes in axes[k:]:
-        losses = np.where(np.isfinite(fit.losses), fit.losses, np.nan)
-        loss_axes.semilogy(losses, color=LEARNED, lw=1.2)
-        loss_axes.set(xlabel="epoch", ylabel="loss", xlim=(0, max(len(losses) - 1, 1)))
+            times = axis_times(data, t)
+            curves = [
+                Series("start", "dotted", "start", times, start[:, index]),
+                *curves,
+            ]
+        draw(panel, trajectory_chart(data, index, curves))
+    _label_last(axes[:k])
+    losses = loss_chart(fit.losses)
+    if losses is not None and len(axes) > k:
+        draw(axes[k], losses)
     return _finished(axes, axes[:k], ax is None)
 
 
@@ -151,22 +160,22 @@ def _draw_estimate(fit: "Estimate", axes: "Sequence[Axes]") -> "list[Axes]":
     k, measured = len(data.names), np.any(np.isfinite(data.x), axis=0)
     rest, above = list(axes), []
     t = np.linspace(fit.time_zero, data.T, CURVE_POINTS)
-    learned = learned_curve(fit, t)
-    has_band = bool(np.all(np.isfinite(learned)))
-    band = fit.predict(t, level=fit.level) if has_band else None
+    learned, said = learned_curve(fit, t), None
+    if np.all(np.isfinite(learned)):
+        said = fit.predict(t, level=fit.level)
     residuals = fit.residuals
     for index in range(k):
-        panel = rest.pop(0)
-        above.append(panel)
-        determined = None
-        if band is not None:
-            _draw_band(panel, data, band, index)
-            determined = band.determined[:, index]
-        values = learned[:, index]
-        _draw_learned(panel, fit, index, t, values, "fitted curve", determined)
+        above.append(rest.pop(0))
+        if said is None:
+            curves = [curve_series(data, t, learned[:, index], "fitted curve")]
+        else:
+            curves = prediction_series(said, index)
+            curves = [each for each in curves if each.role != "noisy"]
+        draw(above[-1], trajectory_chart(data, index, curves))
         if measured[index] and len(axes) > k:
-            _draw_residuals(rest.pop(0), data, residuals[:, index])
-    axes[-1].set_xlabel(time_label(data))
+            draw(rest[0], residual_chart(data, index, residuals[:, index]))
+            rest.pop(0).set_ylabel("residual\n/ sd")
+    _label_last(axes)
     return above
 
 
@@ -183,30 +192,13 @@ def plot_prediction(prediction: "Prediction", ax: Any = None) -> "Figure":
         axes = list(figure.subplots(k, 1, sharex=True, squeeze=False).ravel())
     else:
         axes = given_axes(ax, k)
-    order = np.argsort(prediction.t)
-    t, share = prediction.t[order], f"{100 * prediction.level:g}%"
-    times = axis_times(data, t)
     # Where only later times are predicted, the data before them are shown as well.
-    first = float(data.t[0]) if t[0] > data.T else float(t[0])
+    first, last = float(prediction.t.min()), float(prediction.t.max())
+    span = (float(data.t[0]) if first > data.T else first, last)
     for index, panel in enumerate(axes):
-        noisy = prediction.noisy_low[order, index], prediction.noisy_high[order, index]
-        label = f"{share} band of a new measurement"
-        panel.fill_between(
-            times, *noisy, color=LEARNED, alpha=0.12, lw=0, label=label, zorder=1
-        )
-        _draw_band(panel, data, prediction, index)
-        mean = prediction.mean[order, index]
-        determined = prediction.determined[order, index]
-        _draw_curve(panel, times, mean, "prediction", determined)
-        draw_data(panel, data, index)
-        if t[-1] > data.T:
-            end = axis_times(data, np.array([data.T]))[0]
-            panel.axvline(end, color=TRUE, lw=1, ls="--", label="end of the data")
-        is_shown = data.t >= first
-        _set_heights(panel, (mean, data.x[is_shown, index]), noisy)
-        panel.set_ylabel(axis_label(data.axis_labels[index + 1]))
-        set_time_axis(panel, data, first, float(t[-1]))
-    axes[-1].set_xlabel(time_label(data))
+        curves = prediction_series(prediction, index, "prediction")
+        draw(panel, trajectory_chart(data, index, curves, span=span))
+    _label_last(axes)
     return _finished(axes, axes, ax is None)
 
 
@@ -214,18 +206,9 @@ def plot_waterfall(fit: "Estimate", ax: Any = None) -> "Figure":
     """Draw the chi-square that each refined start of a least-squares search reached,
     sorted and relative to the lowest. Starts that reached the same minimum are a step.
     """
-    from matplotlib.ticker import MaxNLocator
-
     axes = [new_figure(5.5, 3.4).subplots()] if ax is None else given_axes(ax, 1)
-    minima = fit.search_result.minima
-    losses = np.repeat([m.loss for m in minima], [max(m.starts, 1) for m in minima])
-    rise = (np.sort(losses) - losses.min()) / fit.uncertainty.residual_variance
-    panel = axes[0]
-    panel.plot(np.arange(1, len(rise) + 1), rise, "o-", color=LEARNED, ms=4, lw=1)
-    panel.set_yscale("symlog", linthresh=1.0)
-    panel.set_ylim(-0.5, max(10.0, 2 * float(rise.max())))
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panel.set(xlabel="refined start, sorted", ylabel="chi-square above the lowest")
+    variance = fit.uncertainty.residual_variance
+    draw(axes[0], search_chart(fit.search_result.minima, variance))
     return _finished(axes, [], ax is None)
 
 
@@ -233,8 +216,7 @@ def plot_profiles(
     profiles: "Sequence[Profile]", level: float = 0.95, ax: Any = None
 ) -> "Figure":
     """Draw the rise of chi-square along the profile of each parameter, the rise that
-    bounds the interval of the confidence `level` (dashed), and the ends of the interval
-    (dotted).
+    bounds the interval of the confidence `level` and the ends of the interval (dashed).
 
     `ax` are axes to draw on, one for each profile.
     """
@@ -244,126 +226,65 @@ def plot_profiles(
         axes = panel_grid(count, columns, 3.0 + 0.5 / columns, 2.6, sharey=True)
     else:
         axes = given_axes(ax, count)
-    rises = [np.max(p.r / p.quantile) for p in profiles if len(p.r)]
-    top = float(max(rises, default=1.0))
+    share, tops = f"{100 * level:g}%", [0.0]
     for index, (panel, profile) in enumerate(zip(axes, profiles)):
-        draw_profile(panel, profile, f"{100 * level:g}%", min(max(top**2, 1.35), 3.0))
-        if ax is not None or index % columns == 0:
-            panel.set_ylabel("rise of chi-square")
+        if len(profile.values):
+            chart = profile_chart(profile, share)
+            draw(panel, chart)
+            panel.set_title(_interval(share, *profile.interval), fontsize="small")
+            tops.append(chart.y_limits[1])
+        else:
+            middle, about = (0.5, 0.5), "not followed"
+            panel.annotate(about, middle, xycoords="axes fraction", ha="center")
+            panel.set_xlabel(axis_label(profile.name))
+        if ax is None and index % columns:
+            panel.set_ylabel("")
+    if ax is None and max(tops):
+        axes[0].set_ylim(top=max(tops))  # It is the same axis in all panels.
     return _finished(axes, [], ax is None)
+
+
+def _interval(share: str, low: float, high: float) -> str:
+    """Return an interval as the title of its profile."""
+    if np.isfinite(low) and np.isfinite(high):
+        return f"{share} interval [{low:.4g}, {high:.4g}]"
+    if np.isfinite(low):
+        return f"{share} interval > {low:.4g}"
+    end = f"< {high:.4g}" if np.isfinite(high) else "without limits"
+    return f"{share} interval {end}"
 
 
 def plot_functions(functions: "Sequence[LearnedFunction]", ax: Any = None) -> "Figure":
     """Draw the functions that networks have learned, each with its band: dashed and
-    paler where the fitted trajectory did not come. Short lines at the lower edge are
-    the arguments that it visited.
+    paler where the fitted trajectory did not come. The dots at the lower edge are the
+    arguments that it visited.
 
     `ax` are axes to draw on, one for each output of each function.
     """
-    panels = [(f, output) for f in functions for output in range(f.network.outputs)]
+    outputs = [charts for each in functions for charts in function_charts(each)]
     if ax is None:
-        axes = panel_grid(len(panels), 2, 5.6 if len(panels) == 1 else 4.5, 3.4)
+        axes = panel_grid(len(outputs), 2, 5.6 if len(outputs) == 1 else 4.5, 3.4)
     else:
-        axes = given_axes(ax, len(panels))
-    for panel, (function, output) in zip(axes, panels):
-        draw_function(panel, function, output)
+        axes = given_axes(ax, len(outputs))
+    for panel, charts in zip(axes, outputs):
+        for chart, style in zip(charts, CURVES):
+            draw(panel, chart, style)
+        ends = np.array([chart.x_limits for chart in charts])
+        panel.set_xlim(ends.min(), ends.max())
+        add_legend([panel], False)
     return _finished(axes, [], ax is None)
 
 
-def _draw_learned(
-    ax: "Axes",
-    fit: "AbstractFit",
-    index: int,
-    t: np.ndarray,
-    learned: np.ndarray,
-    label: str,
-    determined: np.ndarray | None = None,
-) -> None:
-    """Draw the data of quantity `index` and its learned values at the times `t`."""
-    data = fit.data
-    draw_data(ax, data, index)
-    _draw_curve(ax, axis_times(data, t), learned, label, determined)
-    # The axis is scaled to these, since the curve of a bad start may be far outside.
-    _set_heights(ax, (learned, data.x[:, index]), ())
-    ax.set_ylabel(axis_label(data.axis_labels[index + 1]))
-    set_time_axis(ax, data, float(min(t[0], data.t[0])), data.T)
-
-
-def _draw_curve(
-    ax: "Axes",
-    times: np.ndarray,
-    values: np.ndarray,
-    label: str,
-    determined: np.ndarray | None,
-) -> None:
-    """Draw a curve, dotted where it is not `determined` by the data."""
-    if determined is None:
-        determined = np.ones(len(values), bool)
-    style = {"color": LEARNED, "lw": 1.6}
-    if np.any(determined):
-        ax.plot(times, np.where(determined, values, np.nan), label=label, **style)
-    if not np.all(determined):
-        dotted = np.where(determined, np.nan, values)
-        ax.plot(times, dotted, ":", label="not determined by the data", **style)
-
-
-def _draw_residuals(ax: "Axes", data: Data, residuals: np.ndarray) -> None:
-    """Draw the residuals of a quantity, in units of the noise."""
-    ax.axhline(0, color=LEARNED, lw=1)
-    _draw_dots(ax, data, residuals)
-    finite = np.abs(residuals[np.isfinite(residuals)])
-    height = max(3.0, 1.1 * float(np.max(finite, initial=0.0)))
-    ax.set(ylabel="residual\n/ sd", ylim=(-height, height))
-
-
-def draw_data(ax: "Axes", data: Data, index: int) -> None:
-    """Draw the measured values of quantity `index` as dots."""
-    if np.any(np.isfinite(data.x[:, index])):
-        _draw_dots(ax, data, data.x[:, index], label="data")
-
-
-def _draw_dots(ax: "Axes", data: Data, values: np.ndarray, **options: Any) -> None:
-    is_many = len(data) > _MANY_DOTS
-    size = {"ms": 1.5 if is_many else 3.2, "mew": 0, "rasterized": is_many}
-    times = axis_times(data, data.t)
-    ax.plot(times, values, "o", color=DATA, zorder=1.9, **size, **options)
-
-
-def _draw_band(ax: "Axes", data: Data, prediction: "Prediction", index: int) -> None:
-    """Draw the confidence band of quantity `index` where the data determine it."""
-    order = np.argsort(prediction.t)
-    determined = prediction.determined[order, index]
-    low = np.where(determined, prediction.low[order, index], np.nan)
-    high = np.where(determined, prediction.high[order, index], np.nan)
-    times = axis_times(data, prediction.t[order])
-    label = f"{100 * prediction.level:g}% confidence band of the curve"
-    style = {"color": LEARNED, "alpha": 0.3, "lw": 0, "zorder": 1.5}
-    ax.fill_between(times, low, high, label=label, **style)
-
-
-def _set_heights(
-    ax: "Axes", shown: "Sequence[np.ndarray]", band: "Sequence[np.ndarray]"
-) -> None:
-    """Let an axis show all values of `shown`, and of a band as much as is not farther
-    from these than they are from each other."""
-    values = np.concatenate(shown)
-    values = values[np.isfinite(values)]
-    if not len(values):
-        return
-    low, high = float(values.min()), float(values.max())
-    span = (high - low) or abs(high) or 1.0
-    around = np.concatenate([*band, [low, high]])
-    around = around[np.isfinite(around)]
-    low = max(float(around.min()), low - span) - 0.06 * span
-    ax.set_ylim(low, min(float(around.max()), high + span) + 0.06 * span)
+def _label_last(axes: "Sequence[Axes]") -> None:
+    """Leave the label of the times only at the lowest of some panels."""
+    for panel in axes[:-1]:
+        panel.set_xlabel("")
 
 
 def _finished(
     axes: "Sequence[Axes]", with_legend: "Sequence[Axes]", is_new: bool
 ) -> "Figure":
     """Return the figure of some panels, with one legend for those `with_legend`."""
-    for ax in axes:
-        hide_frame(ax)
     if with_legend:
         add_legend(with_legend, is_new)
     figure = figure_of(axes)

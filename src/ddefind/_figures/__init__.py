@@ -1,9 +1,9 @@
-"""Pieces of figures: panels, axes of times, and lines.
+"""Charts as descriptions, and how matplotlib draws them.
 
-`panels.py` makes the figure, known to pyplot where that is in use, or takes the user's
-axes. `time_axis.py` shows times as they stand in the source of the data.
-`profile_panel.py` draws a profile and `function_panel.py` a learned function, in the
-`colours.py` of all figures. The figures themselves are drawn by `ddefind.plots`.
+`chart.py` describes a chart: curves, bands, dots, labels and ranges. `describe.py`
+makes those of trajectories, residuals, profiles, learned functions and searches.
+`panels.py` draws a chart on the axes of a figure, new or the user's. `ddefind.plots`
+makes figures of the charts, and `_report` a page.
 
 May import: `_data`.
 """

@@ -1,4 +1,5 @@
-"""The figure and its panels, or the axes that the user gives; legends and labels."""
+"""The figure and its panels, or the axes that the user gives, and charts drawn on them
+by matplotlib."""
 
 import sys
 import textwrap
@@ -7,11 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .chart import Chart, Mark, Series
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _LABEL_WIDTH = 26  # characters of a line of an axis label
+# The colours can be told apart by colour-blind readers.
+DATA, LEARNED, START, LIMIT = "#5a5a5a", "#0072b2", "#d55e00", "#8c959f"
+_COLOURS = {"data": DATA, "start": START, "limit": LIMIT}
+# Colours and lines of several curves in one panel.
+CURVES = ((LEARNED, "-"), (START, "-."), ("#000000", ":"))
+_LINES = {"dashed": "--", "dotted": ":"}
+# More dots than these are smaller, and an image within vector graphics.
+_MANY_DOTS = 2000
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -85,7 +96,7 @@ def given_axes(ax: Any, *counts: int) -> list["Axes"]:
 def panel_grid(
     count: int, columns: int, width: float, height: float, **options: Any
 ) -> list["Axes"]:
-    """Return panels of a new figure in rows of at most so many, of the given size in
+    """Return panels of a new figure in rows of at most `columns`, of the given size in
     inches; `options` are those of matplotlib's `subplots`."""
     columns = min(count, columns)
     rows = -(-count // columns)
@@ -142,6 +153,86 @@ def axis_label(text: str) -> str:
     return "\n".join(lines)
 
 
-def hide_frame(ax: "Axes") -> None:
-    """Remove the upper and the right side of the frame."""
+def draw(ax: "Axes", chart: Chart, curve: tuple[str, str] = CURVES[0]) -> None:
+    """Draw a chart without its title; `curve` are the colour and the line of its
+    curves."""
+    for series in chart.series:
+        _draw_series(ax, series, _on_axis(chart, series.x), curve)
+    for mark in chart.marks:
+        _draw_mark(ax, mark, chart)
+    _set_axes(ax, chart)
+
+
+def _on_axis(chart: Chart, x: Any) -> Any:
+    """Return horizontal places as matplotlib is given them."""
+    if not chart.x_is_date:
+        return np.asarray(x)
+    return np.round(np.asarray(x) * 1e6).astype("datetime64[us]")
+
+
+def _draw_series(
+    ax: "Axes", series: Series, x: np.ndarray, curve: tuple[str, str]
+) -> None:
+    colour = _COLOURS.get(series.role, curve[0])
+    if series.high is not None:
+        alpha = 0.12 if series.role == "noisy" else 0.3
+        style: dict[str, Any] = {"lw": 0, "alpha": alpha, "zorder": 1.5}
+        style |= {"color": colour, "label": series.label}
+        ax.fill_between(x, series.y, series.high, **style)
+    elif series.kind in ("dots", "limits"):
+        is_many = len(x) > _MANY_DOTS
+        style = {"ms": 1.5 if is_many else 3.2, "mew": 0, "rasterized": is_many}
+        shape = "o" if series.kind == "dots" else "v"
+        style |= {"color": colour, "label": series.label, "zorder": 1.9}
+        ax.plot(x, series.y, shape, **style)
+    else:
+        line = _LINES.get(series.kind, curve[1])
+        style = {"lw": 1.1, "alpha": 0.55} if series.kind == "dashed" else {"lw": 1.6}
+        ax.plot(x, series.y, line, color=colour, label=series.label, **style)
+
+
+def _draw_mark(ax: "Axes", mark: Mark, chart: Chart) -> None:
+    """Draw a straight line: one across the horizontal axis has its label in the legend,
+    and the other one in the middle, where curves are low."""
+    style: dict[str, Any] = {"lw": 1, "ls": "--", "color": _COLOURS[mark.role]}
+    if mark.along == "x":
+        if mark.label:
+            style["label"] = mark.label
+        ax.axvline(_on_axis(chart, mark.value)[()], **style)
+        return
+    ax.axhline(mark.value, zorder=1.8, **style)
+    if mark.label:
+        ax.annotate(
+            mark.label,
+            (0.5, mark.value),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            color=_COLOURS[mark.role],
+            fontsize="small",
+        )
+
+
+def _set_axes(ax: "Axes", chart: Chart) -> None:
+    """Set the ranges of the axes, their labels, and ticks that do not overlap."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.ticker import MaxNLocator
+
+    if chart.x_is_date:
+        dates = AutoDateLocator(minticks=3, maxticks=8)
+        ax.xaxis.set_major_locator(dates)
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(dates))
+    elif chart.x_is_whole:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    elif chart.is_small:
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=4, min_n_ticks=2))
+    if chart.y_is_wide:
+        ax.set_yscale("symlog", linthresh=1.0)
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.set_xlim(*_on_axis(chart, chart.x_limits))
+    ax.set_ylim(*chart.y_limits)
+    ax.set_xlabel(axis_label(chart.x_label))
+    ax.set_ylabel(axis_label(chart.y_label))
     ax.spines[["top", "right"]].set_visible(False)

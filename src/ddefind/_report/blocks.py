@@ -8,8 +8,7 @@ from typing import final
 import numpy as np
 from markupsafe import Markup, escape
 
-from .chart import Chart
-from .svg import svg
+from .._figures.chart import Chart
 
 
 @final
@@ -59,9 +58,6 @@ class Charts:
 
     charts: Sequence[Chart]
     kind: str = "charts"
-
-    def picture(self, chart: Chart) -> Markup:
-        return Markup(svg(chart))
 
     def data(self, chart: Chart) -> Markup:
         return Markup(chart.as_json())

@@ -11,17 +11,12 @@ from markupsafe import Markup
 
 from .._util.shown import listed
 from .._util.version import __version__
-from .asked import asked
 from .blocks import Block, Code, Formula, Section, Text
-from .course import course
-from .delayed_state import delayed_state
-from .dynamics import dynamics
-from .estimates import correlations, estimates
+from .dynamics import delayed_state, learned_functions, stability
+from .estimates import correlations, descent, estimates, profiles, search
 from .formula import typeset
-from .function_charts import function_charts
-from .profile_charts import profile_charts
-from .residuals import residuals
-from .search import descent, search
+from .settings import asked
+from .trajectory import course, residuals
 
 if TYPE_CHECKING:
     from .._results.result import AbstractFit
@@ -47,12 +42,12 @@ class Given:
 
 def build(fit: "AbstractFit", given: Given, until: float | None) -> str:
     """The whole page. `until` is the last time of the prediction."""
-    sections = [_summary(fit), course(fit, until), function_charts(fit)]
+    sections = [_summary(fit), course(fit, until), learned_functions(fit)]
     if hasattr(fit, "setup"):
         estimate: Any = fit
-        sections += [residuals(estimate), profile_charts(estimate)]
+        sections += [residuals(estimate), profiles(estimate)]
         sections += [correlations(estimate), search(estimate)]
-        sections += [delayed_state(fit), dynamics(estimate)]
+        sections += [delayed_state(fit), stability(estimate)]
     else:
         descended: Any = fit
         sections += [descent(descended), delayed_state(fit)]
@@ -92,6 +87,8 @@ def _fingerprint(script: str) -> str:
 def _render(title: str, sections: Sequence[Section]) -> str:
     from jinja2 import Environment
 
+    from .pictures import Pictures
+
     def read(name: str) -> Markup:
         return Markup(_PAGE.joinpath(name).read_text(encoding="utf-8"))
 
@@ -101,6 +98,7 @@ def _render(title: str, sections: Sequence[Section]) -> str:
     return template.render(
         title=title,
         sections=sections,
+        pictures=Pictures(),
         version=__version__,
         style=read("uPlot.css") + read("report.css"),
         licence=read("uPlot-LICENSE.txt"),

@@ -1,14 +1,98 @@
-"""The equilibria of the fitted equation, and whether they are stable."""
+"""The fitted equation itself: what its networks have learned, how it feeds back on
+itself, and its equilibria."""
 
 from typing import TYPE_CHECKING
 
-from .blocks import Block, Section, Table, Text
+import numpy as np
+
+from .._figures.chart import Chart, Series
+from .._figures.describe import function_charts
+from .._problem.delays import constant_delays
+from .blocks import Block, Charts, Section, Table, Text
 
 if TYPE_CHECKING:
+    from .._inference.learned_function import LearnedFunction
     from .._results.estimate import Estimate
+    from .._results.result import AbstractFit
+
+_MOST_FUNCTIONS = 12
+# The points of a curve against itself one delay ago, and how many are shown.
+_POINTS, _MOST_LOOPS = 1201, 6
 
 
-def dynamics(fit: "Estimate") -> Section:
+def learned_functions(fit: "AbstractFit") -> Section | None:
+    """The section on learned functions; None without networks."""
+    functions = list(fit.functions.values())
+    if not functions:
+        return None
+    about = (
+        "Each chart shows a function that a network has learned, over the arguments "
+        "that the fitted curve visited; the dots at the lower edge are these. Where it "
+        "is dashed, the data say nothing of it."
+    )
+    words = [Text(about), *map(_counted, functions[:_MOST_FUNCTIONS])]
+    words += [Text(f.note, is_doubt=True) for f in functions if f.note]
+    if len(functions) > _MOST_FUNCTIONS:
+        text = f"The first {_MOST_FUNCTIONS} of {len(functions)} functions are shown."
+        words.append(Text(text))
+    level = getattr(fit, "level", 0.95)
+    outputs = [
+        o for f in functions[:_MOST_FUNCTIONS] for o in function_charts(f, level)
+    ]
+    charts = Charts([chart for output in outputs for chart in output])
+    return Section("functions", "What was learned", [*words, charts])
+
+
+def _counted(function: "LearnedFunction") -> Text:
+    """How many of its weights the data determine."""
+    count = f"{function.weight_count} weights"
+    if function.determined is None:
+        return Text(f"`{function.name}` has {count}.")
+    return Text(
+        f"The data determine {function.determined:.0f} of the {count} of "
+        f"`{function.name}`; the prior that keeps it smooth determines the others."
+    )
+
+
+def delayed_state(fit: "AbstractFit") -> Section | None:
+    """The section on x(t) against x(t - tau); None if no delay is a number, and for
+    fits whose curve is not a solution of the equation alone."""
+    if fit.model is not None and not fit.model.delayed:
+        return None
+    if getattr(fit, "experiments", {}) or getattr(fit, "process", None) is not None:
+        return None
+    end = fit.data.T - fit.time_zero
+    charts, names = [], fit.state_names
+    for delay, tau in constant_delays(fit.problem.tau).items():
+        if not 0 < tau < end:
+            continue
+        t = np.linspace(tau, end, _POINTS) + fit.time_zero
+        now, before = np.asarray(fit.solution(t)), np.asarray(fit.solution(t - tau))
+        for i, name in enumerate(names):
+            if np.all(np.isfinite(now[:, i])):
+                charts.append(_loop(name, delay, now[:, i], before[:, i]))
+    if not charts:
+        return None
+    about = (
+        "The fitted curve against itself one delay ago. A closed loop is a periodic "
+        "oscillation, and an equilibrium is a point."
+    )
+    blocks: list[Block] = [Text(about), Charts(charts[:_MOST_LOOPS])]
+    return Section("delayed", "The state one delay ago", blocks)
+
+
+def _loop(name: str, delay: str, now: np.ndarray, before: np.ndarray) -> Chart:
+    return Chart(
+        title=f"{name}(t) against {name}(t - {delay})",
+        x_label=f"{name}(t - {delay})",
+        y_label=f"{name}(t)",
+        series=[Series("fitted curve", "line", "curve", before, now)],
+        is_small=True,
+        is_loop=True,
+    )
+
+
+def stability(fit: "Estimate") -> Section:
     """The section on stability, or why nothing can be said of it."""
     view = next(iter(fit.experiments.values()), fit)
     about = "Where the fitted equation rests, and what becomes of small disturbances."

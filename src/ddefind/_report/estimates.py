@@ -1,21 +1,86 @@
-"""The table of estimates, and how they hang together."""
+"""The table of estimates, their profiles, how they hang together, and the minima that
+the search found."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._figures.describe import loss_chart, profile_chart, search_chart
+from .._inference.exchanges import distinct_minima
+from .._least_squares.search import Minimum
 from .._problem.network_weights import named_indices
-from .blocks import Block, Matrix, Section, Table, Text
+from .blocks import Block, Charts, Matrix, Section, Table, Text
 
 if TYPE_CHECKING:
     from .._results.estimate import Estimate
-    from .._results.result import AbstractFit
+    from .._results.result import AbstractFit, FitResult
 
 # With more parameters than this the matrix of correlations cannot be read.
 _MOST_NAMES = 30
 # Correlations above this are named.
 _STRONG = 0.9
+# The page shows this many profiles, and minima with this many parameters.
+_MOST_PROFILES, _MOST_MINIMA, _MOST_COLUMNS = 60, 8, 12
+
+
+def estimates(fit: "AbstractFit") -> list[Block]:
+    """The table as it is printed, with the verdict on each parameter in words, and the
+    sentences below it."""
+    table = fit.cells()
+    header, rows = table.header, table.rows
+    if table.values and "verdict" in table.values[0]:
+        header = (*header[:-1], "what the data say")
+        rows = [
+            (*row[:-1], values["verdict"]) for row, values in zip(rows, table.values)
+        ]
+    doubts = fit.doubts()
+    said = [Text(sentence, sentence in doubts) for sentence in fit.sentences()]
+    return [*_judgement(fit), Table([header, *rows], (0, 4)), *said]
+
+
+def _judgement(fit: "AbstractFit") -> list[Block]:
+    """Whether the tests of the residuals contradict the model."""
+    if not getattr(fit, "checks", ()):
+        return []
+    estimate: Any = fit
+    count = len(estimate.failed_checks)
+    if count:
+        which = "One test" if count == 1 else f"{count} tests"
+        verb = "contradicts" if count == 1 else "contradict"
+        about = f"{which} of the residuals {verb} this model with this noise."
+        return [
+            Text(f"{about} What is said below holds only as far as it is right.", True)
+        ]
+    return [Text("No test of the residuals contradicts this model.")]
+
+
+def profiles(fit: "Estimate") -> Section | None:
+    """The section on profiles; None where the intervals were left out or do not come
+    from profiles."""
+    if fit.assessment is None or fit.process is not None:
+        return None
+    share = f"{100 * fit.level:g}%"
+    named = named_indices(len(fit.names), fit.networks)
+    found = [fit.assessment.profiles[j] for j in named]
+    charts = [
+        profile_chart(profile, share)
+        for profile in found[:_MOST_PROFILES]
+        if len(profile.values) > 1
+    ]
+    if not charts:
+        return None
+    about = (
+        "Each chart holds one parameter at other values, and fits all others anew. The "
+        f"{share} interval ends where chi-square has risen to the dashed line. A "
+        "profile that stays below it sets no limit there. The dots are fits; the line "
+        "between them is interpolated."
+    )
+    words = [Text(about)]
+    if len(found) > _MOST_PROFILES:
+        text = f"The first {_MOST_PROFILES} of {len(found)} parameters are shown."
+        words.append(Text(text))
+    return Section("profiles", "Profiles", [*words, Charts(charts)])
 
 
 def correlations(fit: "Estimate") -> Section | None:
@@ -59,32 +124,48 @@ def _about(names: Sequence[str], values: np.ndarray) -> str:
     )
 
 
-def estimates(fit: "AbstractFit") -> list[Block]:
-    """The table as it is printed, with the verdict on each parameter in words, and the
-    sentences below it."""
-    table = fit.cells()
-    header, rows = table.header, table.rows
-    if table.values and "verdict" in table.values[0]:
-        header = (*header[:-1], "what the data say")
-        rows = [
-            (*row[:-1], values["verdict"]) for row, values in zip(rows, table.values)
-        ]
-    doubts = fit.doubts()
-    said = [Text(sentence, sentence in doubts) for sentence in fit.sentences()]
-    return [*_judgement(fit), Table([header, *rows], (0, 4)), *said]
+def search(fit: "Estimate") -> Section | None:
+    """The section on the search; None for a fit by multiple shooting, whose start is
+    another fit."""
+    minima = distinct_minima(fit.uncertainty)
+    if fit.process is not None or not minima:
+        return None
+    about = (
+        "Each dot is a start of the search that was followed to its end, sorted by the "
+        "chi-square that it reached. Starts that reached the same minimum are a step. "
+        "Trust a best minimum more that was reached often."
+    )
+    chart = search_chart(minima, fit.uncertainty.residual_variance)
+    blocks: list[Block] = [Text(about), Charts([chart])]
+    return Section("search", "The search", [*blocks, _minima(fit, minima)])
 
 
-def _judgement(fit: "AbstractFit") -> list[Block]:
-    """Whether the tests of the residuals contradict the model."""
-    if not getattr(fit, "checks", ()):
-        return []
-    estimate: Any = fit
-    count = len(estimate.failed_checks)
-    if count:
-        which = "One test" if count == 1 else f"{count} tests"
-        verb = "contradicts" if count == 1 else "contradict"
-        about = f"{which} of the residuals {verb} this model with this noise."
-        return [
-            Text(f"{about} What is said below holds only as far as it is right.", True)
-        ]
-    return [Text("No test of the residuals contradicts this model.")]
+def _minima(fit: "Estimate", minima: Sequence[Minimum]) -> Table:
+    """The best minima with their parameters."""
+    named = named_indices(len(fit.names), fit.networks)[:_MOST_COLUMNS]
+    first = ("minimum", "chi-square above the best", "starts")
+    rows: list[tuple[str, ...]] = [(*first, *(fit.names[j] for j in named))]
+    variance = fit.uncertainty.residual_variance
+    for number, each in enumerate(minima[:_MOST_MINIMA], 1):
+        rise = (each.loss - minima[0].loss) / variance
+        values = (f"{each.theta[j]:.4g}" for j in named)
+        rows.append((str(number), f"{rise:.3g}", str(each.starts), *values))
+    shown = min(len(minima), _MOST_MINIMA)
+    caption = "The minimum that was found"
+    if len(minima) > 1:
+        caption = f"The {len(minima)} minima that were found"
+    if len(minima) > shown:
+        caption = f"The best {shown} of {len(minima)} minima"
+    return Table(rows, (0,), caption)
+
+
+def descent(fit: "FitResult") -> Section | None:
+    """The section on the course of gradient descent."""
+    chart = loss_chart(fit.losses)
+    if chart is None:
+        return None
+    about = (
+        "Gradient descent follows one start to a minimum near it, and gives no error "
+        "bars."
+    )
+    return Section("search", "The descent", [Text(about), Charts([chart])])

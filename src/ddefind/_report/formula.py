@@ -78,8 +78,10 @@ def _simple(line: str) -> str:
 
 def _outline(latex: str) -> _Outline:
     from matplotlib.font_manager import FontProperties
-    from matplotlib.path import Path
     from matplotlib.textpath import TextPath
+    from matplotlib.transforms import Affine2D
+
+    from .pictures import outline
 
     latex = latex.strip()
     if not latex:
@@ -91,25 +93,16 @@ def _outline(latex: str) -> _Outline:
     was_disabled, log.disabled = log.disabled, True
     try:
         fonts = FontProperties(math_fontfamily="cm")
-        outline = TextPath((0, 0), f"${latex}$", size=_SIZE, prop=fonts)
+        letters = TextPath((0, 0), f"${latex}$", size=_SIZE, prop=fonts)
     finally:
         log.disabled = was_disabled
-    letters = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C"}
-    parts = []
-    for points, code in outline.iter_segments():
-        if code == Path.CLOSEPOLY:
-            parts.append("Z")
-            continue
-        numbers = " ".join(
-            f"{x:.1f} {-y:.1f}" for x, y in np.reshape(points, (-1, 2)).tolist()
-        )
-        parts.append(f"{letters[code]}{numbers}")
-    box = outline.get_extents()
-    return _Outline("".join(parts), box.x1, max(box.y1, 0.0), max(-box.y0, 0.0))
+    box = letters.get_extents()
+    path = outline(letters, transform=Affine2D().scale(1, -1))
+    return _Outline(path, box.x1, max(box.y1, 0.0), max(-box.y0, 0.0))
 
 
-def _placed(outline: _Outline, x: float, y: float) -> str:
-    if not outline.path:
+def _placed(side: _Outline, x: float, y: float) -> str:
+    if not side.path:
         return ""
     place = f"translate({x:.1f} {y + 2:.1f})"
-    return f'<path transform="{place}" d="{outline.path}"/>'
+    return f'<path transform="{place}" d="{side.path}"/>'

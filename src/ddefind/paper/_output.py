@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import plots
+from .._figures.panels import START
 from .._problem.problem import Problem
 from .._solve.runge_kutta import RK2, RK4
 from .._solve.solve import solve
@@ -200,8 +200,8 @@ def draw_trajectories(
     predicted = _trajectory(results, learned, t)[:, component]
     (line,) = ax.plot(t, target, color=_TARGET, lw=0.7)
     (dots,) = ax.plot(data.t, data.x[:, component], ".", color=_TARGET, ms=5)
-    (truth,) = ax.plot(t, true, color=plots.TRUE, lw=1.4)
-    (prediction,) = ax.plot(t, predicted, "--", color=plots.START, lw=1.9)
+    (truth,) = ax.plot(t, true, color="black", lw=1.4)
+    (prediction,) = ax.plot(t, predicted, "--", color=START, lw=1.9)
     ax.set(xlabel="$t$", ylabel=tuple(experiment.components.values())[component])
     ax.set(xlim=(0, experiment.T))
     ax.set_title(f"{experiment.title}, noise {results.noise:g}", loc="left", size=9)

@@ -1,4 +1,5 @@
-"""A chart as a description, which is drawn as a picture and again in the browser."""
+"""A chart as a description: matplotlib draws it in figures and in the pictures of a
+page, and scripts draw it again in the browser."""
 
 import json
 from collections.abc import Sequence
@@ -8,9 +9,9 @@ from typing import Any, Literal, final
 import numpy as np
 
 Kind = Literal["line", "dashed", "dotted", "dots", "limits", "band"]
-# What something in a chart is; the style of the page gives each its colour.
+# What something in a chart is, which decides its colour.
 Role = Literal["data", "curve", "band", "noisy", "limit", "start"]
-# Numbers are written with so many digits, which is finer than a pixel.
+# Numbers are written with this many digits, which is finer than a pixel.
 _DIGITS = 6
 
 
@@ -81,8 +82,8 @@ class Chart:
         return range_of([y for s in self.series for y in (s.y, s.high)])
 
     def as_json(self) -> str:
-        """The description that the script of the page draws. It can stand inside of a
-        `script` element: no text can end that."""
+        """Return the description that the script of the page draws. It can stand inside
+        of a `script` element: no text can end that."""
         content = {
             "x": self.x_label,
             "y": self.y_label,
@@ -101,7 +102,7 @@ class Chart:
 def range_of(
     arrays: Sequence[np.ndarray | None], margin: float = 0.06
 ) -> tuple[float, float]:
-    """The range of all finite values, with a margin."""
+    """Return the range of all finite values, with a margin."""
     values = np.concatenate([each for each in arrays if each is not None])
     values = values[np.isfinite(values)]
     if not len(values):
@@ -125,13 +126,13 @@ def _series(series: Series, is_date: bool) -> dict[str, Any]:
 
 
 def _numbers(values: np.ndarray, digits: int) -> list[float | None]:
-    """Numbers with so many significant digits; None where there is a gap."""
+    """Round numbers to this many significant digits; None where there is a gap."""
     rounded = (float(f"{value:.{digits}g}") for value in values.tolist())
     return [value if np.isfinite(value) else None for value in rounded]
 
 
 def thinned(count: int, most: int) -> np.ndarray:
-    """The numbers of at most `most` of `count` things, spread evenly."""
+    """Return the numbers of at most `most` of `count` things, spread evenly."""
     if count <= most:
         return np.arange(count)
     return np.unique(np.linspace(0, count - 1, most).round().astype(int))

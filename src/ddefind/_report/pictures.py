@@ -1,0 +1,273 @@
+"""A chart as a picture (SVG), for paper and for readers without JavaScript.
+
+Matplotlib draws it, as it draws figures. The picture names only what each part is, such
+as `curve` or `data`, so that the style of the page colours it, in light and in dark."""
+
+from html import escape
+from typing import Any, final
+
+import matplotlib.style
+import numpy as np
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.backend_bases import GraphicsContextBase, RendererBase
+from matplotlib.colors import to_hex, to_rgba
+from matplotlib.figure import Figure
+from matplotlib.path import Path
+from matplotlib.ticker import ScalarFormatter
+from matplotlib.transforms import Affine2D
+
+from .._figures.chart import Chart
+from .._figures.panels import DATA, LEARNED, LIMIT, START, draw, figure_of
+
+_WIDTH, _HEIGHT, _SMALL_WIDTH, _SMALL_HEIGHT = 760, 212, 330, 182
+_LEFT, _RIGHT, _BOTTOM = 62, 12, 40
+_LINE_OF_LEGEND = 18
+_FONT, _WIDTH_OF_LETTER = 12, 6.9
+_MOST_LETTERS = 34
+_GRID = "#d8dee4"
+# What has these colours is coloured by the page.
+_NAMES = {DATA: "data", LEARNED: "curve", START: "start", LIMIT: "limit", _GRID: "grid"}
+_STYLE: dict[Any, Any] = {
+    "font.size": _FONT,
+    "text.parse_math": False,
+    "legend.fontsize": _FONT,
+    "axes.edgecolor": LIMIT,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "axes.spines.left": False,
+    "grid.color": _GRID,
+    "grid.linewidth": 0.7,
+    "xtick.color": LIMIT,
+    "ytick.left": False,
+}
+_LETTERS = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C"}
+
+
+@final
+class Pictures:
+    """The drawing of the pictures of a page.
+
+    Charts of one kind are drawn on the same axes, one after the other, since making the
+    axes and their ticks takes matplotlib most of its time."""
+
+    def __init__(self):
+        self._axes: dict[tuple[bool, ...], Axes] = {}
+
+    def draw(self, chart: Chart) -> Markup:
+        """Draw a chart as a picture."""
+        kind = (chart.is_small, chart.x_is_date, chart.x_is_whole, chart.y_is_wide)
+        with matplotlib.style.context(["default", _STYLE]):
+            if kind not in self._axes:
+                self._axes[kind] = _new_axes()
+            return Markup(_drawn(chart, self._axes[kind]))
+
+
+def _new_axes() -> Axes:
+    ax = Figure(dpi=72).add_axes((0, 0, 1, 1))
+    ax.patch.set_visible(False)
+    ax.figure.patch.set_visible(False)
+    return ax
+
+
+def _drawn(chart: Chart, ax: Axes) -> str:
+    for artist in (*ax.lines, *ax.collections, *ax.texts):
+        artist.remove()
+    width = _SMALL_WIDTH if chart.is_small else _WIDTH
+    inner = _SMALL_HEIGHT if chart.is_small else _HEIGHT
+    columns, rows = _legend_shape(chart, width - _LEFT)
+    height = inner + _BOTTOM + 8 + _LINE_OF_LEGEND * rows
+    draw(ax, chart)
+    ax.set_xlabel(chart.x_label)
+    ax.set_ylabel(_shortened(chart.y_label))
+    for axis in (ax.xaxis, ax.yaxis):
+        if isinstance(axis.get_major_formatter(), ScalarFormatter):
+            axis.set_major_formatter(_numbers(axis))
+    values = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))
+    left = max(_LEFT, _WIDTH_OF_LETTER * max(map(len, values)) + 28)
+    across = width - left - _RIGHT
+    ax.set_position((left / width, _BOTTOM / height, across / width, inner / height))
+    ax.xaxis.set_label_coords(0.5, -22 / inner)
+    ax.yaxis.set_label_coords((16 - left) / across, 0.5)
+    if rows:
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
+        place |= {"ncols": columns, "borderpad": 0, "borderaxespad": 0.4}
+        place |= {"columnspacing": 1.2, "handlelength": 1.5, "labelspacing": 0.35}
+        ax.legend(frameon=False, **place)
+    figure, renderer = figure_of([ax]), _Renderer(width, height)
+    figure.set_size_inches(width / 72, height / 72)
+    figure.draw(renderer)
+    legend = ax.get_legend()
+    if legend is not None:
+        legend.remove()
+    name = escape(f"{chart.title}: {chart.y_label} against {chart.x_label}")
+    return (
+        f'<svg class="picture" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{name}">{renderer.content()}</svg>'
+    )
+
+
+def _numbers(axis: Axis) -> Any:
+    """Return a formatter that writes numbers in full, and zero as zero."""
+
+    def text(value: float, _: int | None) -> str:
+        span = np.ptp(axis.get_view_interval())
+        rounded = 0.0 if abs(value) < 1e-9 * span else value
+        return f"{rounded:.10g}".replace("-", "\N{MINUS SIGN}")
+
+    return text
+
+
+def _legend_shape(chart: Chart, room: float) -> tuple[int, int]:
+    """Return how many columns and rows the legend has; none for a single curve."""
+    labels = [each.label for each in chart.series]
+    labels += [mark.label for mark in chart.marks if mark.along == "x" and mark.label]
+    if len(labels) < 2:
+        return 0, 0
+    widths = [44 + _WIDTH_OF_LETTER * len(label) for label in labels]
+    for columns in range(len(labels), 1, -1):
+        if sum(map(max, np.array_split(widths, columns))) <= room:
+            return columns, -(-len(labels) // columns)
+    return 1, len(labels)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 1] + "…"
+
+
+def outline(path: Path, **options: Any) -> str:
+    """Write a path as SVG does, in tenths of a unit; `options` are those of
+    `Path.iter_segments`."""
+    parts, last = [], ""
+    for points, code in path.iter_segments(**options):
+        letter = _LETTERS.get(code, "Z")
+        numbers = "" if letter == "Z" else " ".join(map(_short, points.tolist()))
+        parts.append(f" {numbers}" if letter == last == "L" else letter + numbers)
+        last = letter
+    return "".join(parts)
+
+
+def _short(number: float) -> str:
+    """Write a number in tenths; browsers know no huge ones."""
+    return f"{min(max(round(number, 1), -9999), 9999):g}"
+
+
+@final
+class _Renderer(RendererBase):
+    """What matplotlib draws on: it keeps paths and texts as elements of SVG.
+
+    Paths that look alike are one element. Texts are measured roughly, since the browser
+    chooses the font."""
+
+    def __init__(self, width: float, height: float):
+        super().__init__()
+        self._size = width, height
+        self._upside_down = Affine2D().scale(1, -1).translate(0, height)
+        self._texts: list[str] = []
+        # Paths by their clipping rectangle, and by their attributes.
+        self._paths: dict[str, dict[str, str]] = {}
+
+    def content(self) -> str:
+        """Return all elements: those that are clipped are within pictures of their
+        own."""
+        parts = []
+        for clip, paths in sorted(self._paths.items(), reverse=True):
+            drawn = "".join(f'<path {kind} d="{d}"/>' for kind, d in paths.items())
+            parts.append(f"<svg {clip}>{drawn}</svg>" if clip else drawn)
+        return "".join([*parts, *self._texts])
+
+    def get_canvas_width_height(self) -> tuple[float, float]:
+        return self._size
+
+    def get_text_width_height_descent(
+        self, s: str, prop: Any, ismath: Any
+    ) -> tuple[float, float, float]:
+        size = prop.get_size_in_points()
+        return _WIDTH_OF_LETTER / _FONT * size * len(s), 0.95 * size, 0.22 * size
+
+    def draw_path(
+        self,
+        gc: GraphicsContextBase,
+        path: Path,
+        transform: Any,
+        rgbFace: Any = None,  # noqa: N803
+    ) -> None:
+        options: dict[str, Any] = {"transform": transform + self._upside_down}
+        if rgbFace is None:
+            options["clip"] = (-_WIDTH, -_WIDTH, 2 * _WIDTH, 2 * _WIDTH)
+        self._add(gc, outline(path, **options), rgbFace)
+
+    def draw_markers(
+        self,
+        gc: GraphicsContextBase,
+        marker_path: Path,
+        marker_trans: Any,
+        path: Path,
+        trans: Any,
+        rgbFace: Any = None,  # noqa: N803
+    ) -> None:
+        codes: Any = marker_path.codes
+        if codes is None or Path.CURVE4 not in codes:
+            super().draw_markers(gc, marker_path, marker_trans, path, trans, rgbFace)
+            return
+        # Round ones are lines of no length with round ends.
+        places = (trans + self._upside_down).transform(path.vertices)
+        places = places[np.all(np.isfinite(places), axis=1)].tolist()
+        width = np.ptp(marker_trans.transform(marker_path.vertices)[:, 0])
+        dots = "".join(f"M{_short(x)} {_short(y)}h0" for x, y in places)
+        self._add(gc, dots, rgbFace, width)
+
+    def draw_text(
+        self,
+        gc: GraphicsContextBase,
+        x: float,
+        y: float,
+        s: str,
+        prop: Any,
+        angle: float,
+        ismath: Any = False,
+        mtext: Any = None,
+    ) -> None:
+        anchor = ""
+        if mtext is not None:
+            # Where the text is held, so that it stays there in a font of other widths.
+            place = mtext.get_transform().transform(mtext.get_unitless_position())
+            x, y = (x, self._size[1] - place[1]) if angle else (place[0], y)
+            kind = {"center": "middle", "right": "end"}.get(mtext.get_ha())
+            anchor = f' text-anchor="{kind}"' if kind else ""
+        place = f'x="{_short(x)}" y="{_short(y)}"'
+        size = prop.get_size_in_points()
+        more = "" if size == _FONT else f' font-size="{_short(size)}"'
+        if angle:
+            more += f' transform="rotate({-angle:g} {_short(x)} {_short(y)})"'
+        self._texts.append(f"<text {place}{anchor}{more}>{escape(s)}</text>")
+
+    def _add(
+        self,
+        gc: GraphicsContextBase,
+        path: str,
+        face: Any,
+        dot: float | None = None,
+    ) -> None:
+        """Add a path: a line, dots of a size, or what is filled with the colour
+        `face`."""
+        width = dot or gc.get_linewidth()
+        red, green, blue, alpha = to_rgba(gc.get_rgb() if width else face)
+        name = _NAMES.get(to_hex((red, green, blue)), "limit")
+        kind = f'class="{"dots " if dot else "" if width else "fill "}{name}"'
+        if alpha != 1:
+            kind += f' opacity="{alpha:g}"'
+        if width:
+            kind += f' stroke-width="{_short(width)}"'
+        dashes: Any = gc.get_dashes()[1]
+        if dashes is not None:
+            kind += f' stroke-dasharray="{" ".join(map(_short, dashes))}"'
+        box, clip = gc.get_clip_rectangle(), ""
+        if box is not None:
+            top = self._size[1] - box.y1
+            x, y, w, h = map(_short, (box.x0, top, box.width, box.height))
+            clip = f'x="{x}" y="{y}" width="{w}" height="{h}" '
+            clip += f'viewBox="{x} {y} {w} {h}"'
+        paths = self._paths.setdefault(clip, {})
+        paths[kind] = paths.get(kind, "") + path
