@@ -7,13 +7,12 @@ colour-blind readers, and lines differ in style as well, for readers of a grey p
 May import: `_problem`, `_solve`, `_figures`.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._figures.chart import Series
 from ._figures.describe import (
-    axis_times,
     curve_series,
     function_charts,
     loss_chart,
@@ -78,11 +77,8 @@ def plot_fit(fit: "FitResult", ax: Any = None) -> "Figure":
     for index, panel in enumerate(axes[:k]):
         curves = [curve_series(data, t, learned[:, index], "learned")]
         if np.all(np.isfinite(start)):
-            times = axis_times(data, t)
-            curves = [
-                Series("start", "dotted", "start", times, start[:, index]),
-                *curves,
-            ]
+            before = curve_series(data, t, start[:, index], "start")
+            curves = [replace(before, kind="dotted", role="start"), *curves]
         draw(panel, trajectory_chart(data, index, curves))
     _label_last(axes[:k])
     losses = loss_chart(fit.losses)
