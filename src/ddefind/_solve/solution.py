@@ -21,11 +21,6 @@ def check_problem(problem: Any) -> None:
     check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
 
 
-def check_solver(solver: Any) -> None:
-    """Raise an error unless `solver` is an instance of a solver with fixed steps."""
-    check_instance("solver", solver, AbstractSolver, "RK4()")
-
-
 def check_steps(steps_per_delay: Any) -> int:
     """`steps_per_delay` as an integer, or an error unless it is a positive one."""
     is_integer = isinstance(steps_per_delay, (int, np.integer))
