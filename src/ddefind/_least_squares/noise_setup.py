@@ -54,7 +54,7 @@ def is_below(data: Records) -> np.ndarray:
     return np.zeros(data.x.shape, bool) if data.below is None else data.below
 
 
-def _guessed(data: Data, problem: Problem) -> np.ndarray:
+def _guessed(data: Data) -> np.ndarray:
     """The values; half the limit, if that is positive, for those below one."""
     x = data.x.copy()
     below = is_below(data)
@@ -64,7 +64,7 @@ def _guessed(data: Data, problem: Problem) -> np.ndarray:
 
 def _rough(data: Data, problem: Problem) -> dict[str, _Rough]:
     """What the data show of each quantity whose noise has a model."""
-    x, noise = _guessed(data, problem), problem.noise or {}
+    x, noise = _guessed(data), problem.noise or {}
     here = np.isfinite(x)
     filled = Data(data.t, np.where(here.any(axis=0), x, 1.0), names=data.names)
     curve, sizes = smooth(filled), spread(filled)
@@ -291,7 +291,7 @@ def _weighted(setup: "FitSetup") -> Records:
     parts = []
     for part in setup.parts:
         data, problem = _own_data(part), problem_of(part)
-        x, sd = _guessed(data, problem), np.ones(data.x.shape)
+        x, sd = _guessed(data), np.ones(data.x.shape)
         for name, rough in _rough(data, problem).items():
             q = data.names.index(name)
             sd[np.isfinite(x[:, q]), q] = rough.size

@@ -42,7 +42,7 @@ def networks_of(problem: Problem, names: Sequence[str]) -> Networks:
     found: dict[str, list[int]] = {}
     paths = jax.tree_util.tree_flatten_with_path(eqx.filter(problem, is_parameter))[0]
     for (path, _), array in zip(paths, parameter_arrays(problem)):
-        owner = _owner(problem, path, array.name)
+        owner = _owner(problem, path)
         if owner is None and array.size > _MANY:
             owner = f"array `{_shortened(array.name)}`"
         if owner is None:
@@ -136,7 +136,7 @@ def without_weights(sentence: str, names: Sequence[str], networks: Networks) -> 
     return sentence
 
 
-def _owner(problem: Problem, path: tuple[Any, ...], name: str) -> str | None:
+def _owner(problem: Problem, path: tuple[Any, ...]) -> str | None:
     """The network that an array belongs to, by its path; None without one."""
     node: Any = problem
     for depth, key in enumerate(path):

@@ -95,11 +95,6 @@ START_VALUES = Wording("in `parameters`", "by `--start`")
 BOUNDS_OR_START_VALUES = Wording("in `parameters`", "by `--bounds` or `--start`")
 
 
-def start_value(name: str) -> Wording:
-    """A start value of a parameter."""
-    return Wording(f"in `parameters`, as {{{name!r}: 1.0}}", f"by `--start {name}=1`")
-
-
 def bound(name: str, side: str) -> Wording:
     """A bound of a parameter; `side` is "lower" or "upper"."""
     sign = "<" if side == "upper" else ">"
@@ -121,7 +116,6 @@ def per_experiment(name: str) -> Wording:
 
 # What `discover` is asked
 
-TERMS = Wording("`terms`", "`--terms`")
 SEVERAL_TERMS = Wording(
     "Give several candidates as a list of texts.",
     "Give `--terms` once for each candidate.",

@@ -124,7 +124,15 @@ class AbstractNoise(eqx.Module):
         return self.title
 
 
-def positive_parameter(value: Any, name: str, above: float = 0.0) -> Any:
+def learnable(name: str, above: float = 0.0) -> Any:
+    """The field of a noise model for a number `above` a limit, or None for one that is
+    to be learned."""
+    return eqx.field(
+        default=None, converter=lambda value: _positive_parameter(value, name, above)
+    )
+
+
+def _positive_parameter(value: Any, name: str, above: float) -> Any:
     """A parameter of a noise model as an array: of JAX, and NaN, where it is None and
     to be learned; of NumPy, which is a constant, where it is given."""
     if value is None:

@@ -2,7 +2,6 @@ r"""Noise of counts: Poisson's, and the negative binomial one, which scatters mo
 
 from typing import Any, ClassVar, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +11,9 @@ from .._util import wording
 from .._util.errors import DataError
 from ._abstract import (
     AbstractNoise,
+    learnable,
     matrix,
     outer_information,
-    positive_parameter,
     root_mean_square,
 )
 
@@ -130,9 +129,7 @@ class NegativeBinomial(AbstractCounts):
     0.2
     """
 
-    dispersion: Any = eqx.field(
-        default=None, converter=lambda value: positive_parameter(value, "dispersion")
-    )
+    dispersion: Any = learnable("dispersion")
     names: ClassVar[tuple[str, ...]] = ("dispersion",)
     word: ClassVar[str] = "negative-binomial"
     title: ClassVar[str] = "negative binomial"

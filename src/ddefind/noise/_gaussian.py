@@ -10,7 +10,6 @@ the information."""
 import abc
 from typing import Any, ClassVar, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +19,7 @@ from .._util import wording
 from .._util.errors import DataError
 from ._abstract import (
     AbstractNoise,
-    positive_parameter,
+    learnable,
     root_mean_square,
 )
 
@@ -93,9 +92,7 @@ class Gaussian(AbstractGaussian):
     0.1
     """
 
-    sd: Any = eqx.field(
-        default=None, converter=lambda value: positive_parameter(value, "sd")
-    )
+    sd: Any = learnable("sd")
     names: ClassVar[tuple[str, ...]] = ("sd",)
     word: ClassVar[str] = "gaussian"
     title: ClassVar[str] = "Gaussian"
@@ -151,9 +148,7 @@ class Proportional(AbstractGaussian):
     0.2
     """
 
-    factor: Any = eqx.field(
-        default=None, converter=lambda value: positive_parameter(value, "factor")
-    )
+    factor: Any = learnable("factor")
     names: ClassVar[tuple[str, ...]] = ("factor",)
     word: ClassVar[str] = "proportional"
     title: ClassVar[str] = "proportional"
@@ -193,12 +188,8 @@ class Combined(AbstractGaussian):
     (0.1, nan)
     """
 
-    a: Any = eqx.field(
-        default=None, converter=lambda value: positive_parameter(value, "a")
-    )
-    b: Any = eqx.field(
-        default=None, converter=lambda value: positive_parameter(value, "b")
-    )
+    a: Any = learnable("a")
+    b: Any = learnable("b")
     names: ClassVar[tuple[str, ...]] = ("a", "b")
     word: ClassVar[str] = "combined"
     title: ClassVar[str] = "constant and proportional"

@@ -2,14 +2,13 @@ r"""Log-normal noise: the logarithms of the values are Gaussian."""
 
 from typing import Any, ClassVar, final
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
 from .._util import wording
 from .._util.errors import DataError
-from ._abstract import AbstractNoise, matrix, positive_parameter, root_mean_square
+from ._abstract import AbstractNoise, learnable, matrix, root_mean_square
 from ._gaussian import LOG_2_PI, below_curvature
 
 
@@ -29,9 +28,7 @@ class LogNormal(AbstractNoise):
     1.2
     """
 
-    factor: Any = eqx.field(
-        default=None, converter=lambda value: positive_parameter(value, "factor", 1.0)
-    )
+    factor: Any = learnable("factor", above=1.0)
     names: ClassVar[tuple[str, ...]] = ("factor",)
     word: ClassVar[str] = "lognormal"
     title: ClassVar[str] = "log-normal"

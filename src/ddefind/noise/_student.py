@@ -3,7 +3,6 @@ r"""Student's noise: like Gaussian noise, but with outliers."""
 from functools import lru_cache
 from typing import Any, ClassVar, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,9 +10,9 @@ from jax.scipy.special import gammaln, polygamma
 
 from ._abstract import (
     AbstractNoise,
+    learnable,
     matrix,
     outer_information,
-    positive_parameter,
     robust_size,
 )
 
@@ -53,12 +52,8 @@ class Student(AbstractNoise):
     (nan, 4.0)
     """
 
-    scale: Any = eqx.field(
-        default=None, converter=lambda value: positive_parameter(value, "scale")
-    )
-    df: Any = eqx.field(
-        default=None, converter=lambda value: positive_parameter(value, "df")
-    )
+    scale: Any = learnable("scale")
+    df: Any = learnable("df")
     names: ClassVar[tuple[str, ...]] = ("scale", "df")
     word: ClassVar[str] = "student"
     title: ClassVar[str] = "Student's"
