@@ -6,7 +6,7 @@ printed tables. `PROTOCOLS` holds the ways in which the parameters are learned.
 for each model and noise level. The command `ddefind paper` does the same. Begin with
 `_experiments.py`.
 
-May import: `_util`, `_data`, `_problem`, `models`, `_solve`, `plots`, `_loss`,
+May import: `_util`, `_data`, `_problem`, `models`, `_solve`, `_figures`, `_loss`,
 `_results`, `_fitting`.
 """
 
