@@ -157,14 +157,19 @@ def test_what_is_known_bounded_and_measured(capsys):
     assert fit.seed == 2 and "starts = 4\n" in Path("out/fit.toml").read_text()
 
 
-def test_priors_outliers_and_signs(capsys):
-    options = ("--prior", "K ~ normal(2.5, 0.1)", "--positive", "all", "--huber", 1.5)
+def test_student_noise_takes_the_place_of_huber(capsys):
+    says = refused(capsys, "fit", "data.csv", "-e", TEXT, "--huber", "1.345")
+    assert "no `--huber` any more" in says and "`--noise student`" in says
+
+
+def test_priors_and_signs(capsys):
+    options = ("--prior", "K ~ normal(2.5, 0.1)", "--positive", "all")
     options += (*STARTS, "--starts", 1, "--steps", 12, "--out", "out")
     assert run("fit", "data.csv", "-e", TEXT, *options) == 0
     assert "1 start, " in capsys.readouterr().out
     fit = load_estimate("out")
     assert fit.setup.lower[:2].tolist() == [0, 0]
-    assert fit.setup.model.huber == 1.5 and fit.setup.steps_per_delay == 12
+    assert fit.setup.steps_per_delay == 12
     priors = fit.setup.model.priors
     assert priors is not None
     np.testing.assert_allclose(priors.mean, [0, 2.5, 0, 0])

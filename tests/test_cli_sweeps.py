@@ -30,8 +30,9 @@ starts = 2
 bounds = { tau = [0.1, 3] }
 [settings.robust]
 starts = 2
-huber = 1.345
+noise = "student"
 """
+ROBUST = 'noise = "student"'
 MODEL = dd.equation("x' = -k * x(t - tau)")
 
 
@@ -142,10 +143,11 @@ def test_an_interrupted_command_goes_on(home):
         (('["lakes/*.csv"]', '["seas/*.csv"]'), "no file 'seas/*.csv'"),
         (('["lakes/*.csv"]', "[]"), "`files` must be a list of files"),
         (("starts", "start_"), "no setting 'start_'. Did you mean 'start'?"),
-        (("huber = 1.345", "huber = 'x'"), "`settings.robust.huber` must be a number"),
-        (("huber = 1.345", "group = 'g'"), "'group', which a sweep does not have"),
-        (("huber = 1.345", "history = 'auto'"), "'auto' follows from the data"),
-        (("huber = 1.345", "huber = -1"), "settings 'robust': `--huber` must be"),
+        ((ROBUST, "level = 'x'"), "`settings.robust.level` must be a number"),
+        ((ROBUST, "group = 'g'"), "'group', which a sweep does not have"),
+        ((ROBUST, "history = 'auto'"), "'auto' follows from the data"),
+        ((ROBUST, "level = -1"), "settings 'robust': `--level` must"),
+        ((ROBUST, "huber = 1.345"), 'Student noise, `noise = "student"`'),
         (("decay", '"a/b"'), "'a/b' in `equations` becomes a folder"),
         (("x' = -k * x\"", 'model.py:f"'), "must be a text, or a text file"),
         (("[equations]", "[equation]"), "'equation' is not of a sweep"),

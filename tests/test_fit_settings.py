@@ -22,7 +22,6 @@ FULL = FitSettings(
     seed=3,
     solver="radau",
     rtol=1e-7,
-    huber=1.345,
     level=0.9,
     steps=12,
     positive=["r", "s"],
@@ -110,6 +109,8 @@ def test_natural_forms_are_read(tmp_path):
     "text, message",
     [
         ("equaton = 'x'", "no setting 'equaton'. Did you mean 'equation'?"),
+        ("huber = 1.345", "any more: for data with outliers fit with Student noise"),
+        ("huber = 1.345", '`noise = "student"`, which learns its width'),
         ("data = 3", "`data` must be a text, or a list of them, but it is 3"),
         ("seed = 1.5", "`seed` must be a whole number"),
         ("seed = true", "`seed` must be a whole number"),
@@ -161,8 +162,6 @@ def test_what_does_not_go_together(options, message):
     "given, message",
     [
         ({"level": 95.0}, "`--level` must lie between 0 and 1"),
-        ({"huber": 0.0}, "`--huber` must be a positive number"),
-        ({"huber": 1.0, "method": "multiple-shooting"}, "`--huber` goes with"),
         ({"steps": 0}, "`--steps` needs a whole number from 1 on"),
         ({"positive": ["K"], "set": {"K": 1.0}}, "`--positive` does not go with"),
         ({"positive": ["K"], "bounds": {"K": Bounds(1.0)}}, "both limit 'K'"),

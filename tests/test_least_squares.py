@@ -46,36 +46,6 @@ class TestAgainstScipy:
         assert free.loss < fit.loss
         assert all(minimum.theta[1] <= 1.9 for minimum in fit.minima)
 
-    @pytest.mark.slow
-    def test_huber(self):
-        data = logistic_data()
-        x = data.x.copy()
-        x[::9] += 0.8
-        data = dd.Data(data.t, x, sd=0.02)
-        robust = dd.LeastSquares(huber=1.5)
-        fit = dd.fit(MODEL, data, optimizer=robust, intervals=False, **QUIET)
-        expected = expected_of(fit, loss="huber", f_scale=1.5)
-        best = float(fit.search_result.best.loss[0])
-        np.testing.assert_allclose(best, 2 * expected.cost, rtol=1e-7)
-        np.testing.assert_allclose(fit.best, expected.x, rtol=1e-5)
-        plain = dd.fit(MODEL, data, intervals=False, **QUIET)
-        truth = list(TRUTH.values())
-        assert away(fit, truth) < 4 < away(plain, truth)
-
-    def test_huber_finds_the_noise_of_the_bulk(self):
-        data = logistic_data(noise=0.05)
-        x = data.x.copy()
-        x[3::10] -= 1.0
-        fit = dd.fit(
-            MODEL,
-            dd.Data(data.t, x),
-            optimizer=dd.LeastSquares(huber=1.5),
-            intervals=False,
-            **QUIET,
-        )
-        assert fit.noise["x"] == pytest.approx(0.05, rel=0.5)
-        assert away(fit, list(TRUTH.values())) < 4
-
 
 class TestPriors:
     """x = b + c t: everything is known in closed form."""

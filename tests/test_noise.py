@@ -186,14 +186,16 @@ REFUSED = {
     "must be one of": dict(noise=3),
     "Call it": dict(noise=dd.noise.Poisson),
     "standard deviations of `x`": dict(noise="student", sd=1.0),
-    "`huber` is for Gaussian": dict(
-        noise="student", optimizer=dd.LeastSquares(huber=1.3)
-    ),
     "knows Gaussian noise alone": dict(noise="student", optimizer=dd.Adam()),
     r"`MultipleShooting\(\)` knows": dict(
         noise="student", optimizer=dd.MultipleShooting()
     ),
 }
+
+
+def test_student_noise_takes_the_place_of_huber():
+    with pytest.raises(TypeError, match='no `huber` any more.*`noise="student"`'):
+        dd.LeastSquares(huber=unchecked(1.345))
 
 
 @pytest.mark.parametrize("message", REFUSED)

@@ -77,12 +77,6 @@ def test_a_posterior_without_end_is_refused():
     for name in ("draws", "warmup", "chains"):
         with pytest.raises(ValueError, match=f"`{name}` must be a whole number"):
             fit.sample(**{name: 0})
-    robust = dd.LeastSquares(starts=1, huber=1.345)
-    model, data = dd.equation("x' = -k * x"), dd.Data(T, X)
-    start = {"k": 0.5, "b": 1.0}
-    fit = dd.fit(model, data, parameters=start, optimizer=robust, **QUIET)
-    with pytest.raises(ValueError, match="fit without `huber`"):
-        fit.sample()
 
 
 @pytest.mark.slow

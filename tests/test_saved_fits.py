@@ -119,7 +119,7 @@ def test_bounds_priors_ties_and_noise_come_back(path):
             "r": dd.Parameter(prior=dd.Gaussian(1.8, 0.1)),
             "s": 0.2,
         },
-        optimizer=dd.LeastSquares(starts=2, huber=1.345),
+        optimizer=dd.LeastSquares(starts=2),
     )
     fit.save(path)
     found = load_estimate(path)
@@ -128,7 +128,6 @@ def test_bounds_priors_ties_and_noise_come_back(path):
     assert found.chi_square == fit.chi_square and found.noise == fit.noise
     np.testing.assert_array_equal(found.setup.lower, fit.setup.lower)
     np.testing.assert_array_equal(found.setup.guess, fit.setup.guess)
-    assert found.setup.model.huber == 1.345
     assert float(found.problem.rhs.K) == float(found.problem.history.K)
     # It is the same problem to the optimiser, too.
     z = found.best[None] * 1.01
@@ -248,6 +247,12 @@ def test_a_file_that_was_cut_off(saved, path):
     for end in [1, 2, 10, 30, *range(100, size - 2, size // 40), size - 3]:
         assert "damaged or cut off" in refused(path, saved[:end])
     assert "empty" in refused(path, "") or "damaged" in refused(path, "")
+
+
+def test_a_fit_with_huber_is_refused(saved, path):
+    body = json.loads(saved)
+    body["options"]["huber"] = 1.345
+    assert '`noise="student"`' in refused(path, signed(body))
 
 
 def test_a_file_that_was_altered(saved, path):

@@ -16,7 +16,6 @@ from support.options import QUIET
 # A value for each argument of the functions that make wordings.
 ARGUMENTS = {
     "count": 200,
-    "threshold": 1.345,
     "side": "upper",
     "kind": "affine",
     "name": "Radau",
@@ -25,6 +24,8 @@ ARGUMENTS = {
     "value": "5",
     "word": "lognormal",
     "text": "u",
+    "asked": "`huber`",
+    "instead": "`student`",
     "place": "doses.csv",
     "state": "x",
 }
@@ -76,10 +77,10 @@ def test_both_ways_have_what_is_named(name):
 
 
 def test_the_words_are_those_of_the_way():
-    assert str(wording.huber(2.0)) == "`dd.LeastSquares(huber=2.0)`"
+    assert str(wording.starts(2)) == "`dd.LeastSquares(starts=2)`"
     with wording.command_line_words():
-        assert f"{wording.huber(2.0)}" == "`--huber 2.0`"
-    assert str(wording.huber(2.0)) == "`dd.LeastSquares(huber=2.0)`"
+        assert f"{wording.starts(2)}" == "`--starts 2`"
+    assert str(wording.starts(2)) == "`dd.LeastSquares(starts=2)`"
 
 
 def rejected_data(folder):

@@ -25,9 +25,9 @@ def logistic_data(count=50, T=10.0, noise=0.02, seed=0, **values):
     return dd.Data(t, x + noise * np.random.default_rng(seed).normal(size=x.shape))
 
 
-def setup_of(problem, data, parameters=None, n=10, solver=None, huber=None):
+def setup_of(problem, data, parameters=None, n=10, solver=None):
     solver = dd.RK4() if solver is None else solver
-    return make_setup(problem, data, parameters, solver, n, huber)[0]
+    return make_setup(problem, data, parameters, solver, n)[0]
 
 
 def normal_function(setup, points=None):

@@ -30,13 +30,12 @@ def _method(settings: FitSettings) -> Any:
     """Return the method, as the argument `optimizer` of `ddefind.fit`."""
     import ddefind as dd
 
-    given = (settings.method, settings.starts, settings.huber)
-    if given == (None, None, None):
+    if settings.method is None and settings.starts is None:
         return None
     starts = {} if settings.starts is None else {"starts": settings.starts}
     if settings.method == MULTIPLE_SHOOTING:
         return dd.MultipleShooting(**starts)
-    return dd.LeastSquares(**starts, huber=settings.huber)
+    return dd.LeastSquares(**starts)
 
 
 def _solver(settings: FitSettings) -> Any:

@@ -3,11 +3,12 @@
 import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, final
 
+from .._util import wording
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .._util.version import __version__
@@ -54,7 +55,6 @@ class FitSettings:
     method: str | None = None
     starts: int | None = None
     seed: int = 0
-    huber: float | None = None
     level: float | None = None
     solver: str | None = None
     rtol: float | None = None
@@ -133,7 +133,7 @@ class FitSettings:
         return self.group is not None or len(self.paths) > 1
 
     def _check_numbers(self) -> None:
-        """Refuse numbers outside of their range, and `--huber` with another method."""
+        """Refuse numbers outside of their range."""
         for name, least in (("starts", 1), ("steps", 1), ("seed", 0)):
             value = getattr(self, name)
             if value is not None and value < least:
@@ -142,18 +142,6 @@ class FitSettings:
                 )
         if self.level is not None:
             check_level(self.level)
-        if self.huber is None:
-            return
-        if not 0 < self.huber < math.inf:
-            raise OptionError(
-                "`--huber` must be a positive number, as 1.345, but got "
-                f"{self.huber:g}."
-            )
-        if self.method == MULTIPLE_SHOOTING:
-            raise OptionError(
-                "`--huber` goes with `--method least-squares`, not with "
-                "`--method multiple-shooting`."
-            )
 
     def toml(self) -> str:
         """Return the text of a TOML file that repeats the fit."""
@@ -195,6 +183,15 @@ def combine_settings(
     return FitSettings(**settings)
 
 
+def unknown_setting(file: str, name: str, known: Iterable[str]) -> OptionError:
+    """Return the error of a file with a setting that is none of the `known`."""
+    if name == "huber":
+        says = wording.instead_of_huber("setting `huber`", '`noise = "student"`')
+        return OptionError(f"{file}: {says}")
+    hint = did_you_mean(name, known)
+    return OptionError(f"{file}: there is no setting {name!r}.{hint}")
+
+
 def _read(path: Path) -> dict[str, Any]:
     """Return the settings in a TOML file, with its types checked."""
     text, _ = read_text(path)
@@ -205,8 +202,7 @@ def _read(path: Path) -> dict[str, Any]:
     known = [each.name for each in fields(FitSettings)]
     for name, value in settings.items():
         if name not in known:
-            hint = did_you_mean(name, known)
-            raise OptionError(f"{file_name(path)}: there is no setting {name!r}.{hint}")
+            raise unknown_setting(file_name(path), name, known)
         try:
             settings[name] = read_value(name, value)
         except (AttributeError, TypeError, ValueError):

@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from .._util.version import __version__
+from .._util.wording import instead_of_huber
 from .check_command import CHECK_EXAMPLES, check
 from .compare_command import COMPARE_EXAMPLES, compare
 from .completion_command import COMPLETION_EXAMPLES, completion
@@ -166,7 +167,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Errors of the option parser have no public class, but this method.
         if not hasattr(error, "format_message"):
             raise
-        typer.echo(f"Error: {error.format_message()}", err=True)  # type: ignore
+        message = error.format_message()  # type: ignore
+        if getattr(error, "option_name", None) == "--huber":
+            message = instead_of_huber("`--huber`", "`--noise student`")
+        typer.echo(f"Error: {message}", err=True)
         sys.exit(REFUSED)
     if arguments is None:
         gc.freeze()  # saves half a second of garbage collection at exit

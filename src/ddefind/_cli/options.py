@@ -113,15 +113,6 @@ Positive = Annotated[
         "the equation, those of the history excepted.",
     ),
 ]
-Huber = Annotated[
-    str | None,
-    option(
-        "--huber",
-        metavar="NUMBER",
-        help="Residuals beyond this number of standard deviations count linearly, not "
-        "squared, so that outliers matter less (1.345 is usual).",
-    ),
-]
 Level = Annotated[
     str | None,
     option(

@@ -35,7 +35,7 @@ The table is a TOML file, here of 2 equations x 2 kinds of settings for each fil
 \b
   [settings.usual]
   [settings.robust]
-  huber = 1.345
+  noise = "student"
 
 \b
 Settings are those of a fit.toml and may be left out. The same command, given again,

@@ -12,7 +12,7 @@ from .._sweeps import lock, manifest
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .equation_file import is_equation_file
-from .fit_settings import FitSettings
+from .fit_settings import FitSettings, unknown_setting
 from .parse_options import OptionError, check_bounds
 from .setting_values import EXPECTED, read_value
 
@@ -183,8 +183,7 @@ def _settings(name: str, kind: str, given: Any) -> dict[str, Any]:
                 "each file is a data set of its own, and `[equations]` has the models."
             )
         if key not in known:
-            hint = did_you_mean(key, known)
-            raise OptionError(f"{name}: there is no setting {key!r}.{hint}")
+            raise unknown_setting(name, key, known)
         try:
             read[key] = read_value(key, value)
         except (AttributeError, TypeError, ValueError):

@@ -62,7 +62,7 @@ def make_exact(
     if has_fixed_delays:
         low, high = 0.999 * low, 1.001 * high
     settings |= {f"{prefix}{name}": Parameter(lower=low, upper=high) for name in names}
-    how = RK4(), 10, None, 0, 1
+    how = RK4(), 10, 0, 1
     if isinstance(data, Data):
         setup, _ = make_setup(problem, data, settings, *how)
     else:

@@ -36,7 +36,6 @@ from .._solve.solution import check_steps
 from .._util import wording
 from .._util.blas_threads import one_blas_thread
 from .._util.cores import cores
-from .._util.errors import check_positive
 from .._util.host import on_host
 from .._util.progress import INTERVALS, Reporter
 from .full_names import by_full_names
@@ -69,23 +68,19 @@ class LeastSquares(AbstractMethod):
 
     - `starts`: how many starts are tried, the user's among them. With 1, only the
       minimum nearest to the problem's own values is found.
-    - `huber`: residuals beyond this number of standard deviations count linearly, not
-      squared, so that outliers matter less (1.345 is usual).
 
-    >>> LeastSquares(huber=1.345).starts
-    32
+    >>> LeastSquares(starts=100).starts
+    100
     """
 
-    starts: int = eqx.field(static=True, default=32)
-    huber: float | None = eqx.field(static=True, default=None)
+    starts: int = eqx.field(static=True)
 
-    def __check_init__(self):
-        if isinstance(self.starts, bool) or not (
-            isinstance(self.starts, int) and self.starts >= 1
-        ):
-            raise ValueError(f"`starts` must be an integer from 1 on: {self.starts!r}.")
-        if self.huber is not None:
-            check_positive("huber", self.huber)
+    def __init__(self, starts: int = 32, *, huber: None = None):
+        if huber is not None:
+            raise TypeError(wording.instead_of_huber("`huber`"))
+        if isinstance(starts, bool) or not (isinstance(starts, int) and starts >= 1):
+            raise ValueError(f"`starts` must be an integer from 1 on: {starts!r}.")
+        self.starts = starts
 
     def check(self, options: FitOptions) -> None:
         """Least squares has one loss, and no options of gradient descent."""
@@ -246,7 +241,7 @@ class LeastSquares(AbstractMethod):
         """The setup of a task, and its problem with the values of what is fixed."""
         steps = options.steps_per_delay
         steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
-        how = solver, steps, self.huber, task.seed, workers
+        how = solver, steps, task.seed, workers
         if task.study is None:
             return make_setup(task.problem, task.data, settings, *how)
         study = task.study

@@ -33,19 +33,10 @@ def with_noise_of(problem: Problem, data: Records, noise: Any) -> Problem:
 
 
 def check_method(method: Any, problem: Problem) -> None:
-    """Refuse noise models for methods that have none: all but least squares without
-    Huber's loss."""
-    if problem.noise is None:
-        return
-    if not isinstance(method, LeastSquares):
+    """Refuse noise models for methods that have none: all but least squares."""
+    if problem.noise is not None and not isinstance(method, LeastSquares):
         raise ValueError(
             f"`{type(method).__name__}()` knows Gaussian noise alone, without models "
             "for it and without values below a limit. Leave these out, or fit with "
             f"{wording.LEAST_SQUARES}."
-        )
-    if method.huber is not None:
-        raise ValueError(
-            "`huber` is for Gaussian noise with outliers, and does not go together "
-            "with a noise model, or with values below a limit. Leave one of them out; "
-            f"{wording.noise('student')} has outliers, too."
         )

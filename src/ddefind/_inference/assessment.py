@@ -227,10 +227,9 @@ def test_residuals(
     """The tests of the residuals, given `model_values`.
 
     There are none where the model passes through the data, or where there is no fit.
-    With Huber's loss outliers are expected, so that only the order of the residuals is
-    tested."""
+    """
     setup, result = uncertainty.setup, uncertainty.search_result
-    data, huber = setup.data, setup.model.huber
+    data = setup.data
     fitted = values[..., 0]
     status = int(result.best.status[0])
     is_exact = status == levenberg_marquardt.EXACT and not result.interrupted
@@ -246,10 +245,5 @@ def test_residuals(
     if not np.all(np.isfinite(directions[np.isfinite(data.x)])):
         directions = directions[..., :0]
     residuals = residuals_of(uncertainty, fitted)
-    if huber is not None:
-        residuals = np.clip(residuals, -huber, huber)
     is_known, freedom = uncertainty.noise_is_known, uncertainty.freedom
-    tests = run_tests(data, fitted, residuals, directions, freedom, is_known)
-    if huber is not None:
-        tests = [test for test in tests if test.test == WHITE]
-    return tuple(tests)
+    return tuple(run_tests(data, fitted, residuals, directions, freedom, is_known))

@@ -246,8 +246,6 @@ def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
     """Raise an error if the posterior cannot be normalised: neither the data nor bounds
     limit some parameter."""
     setup = slow_setup(uncertainty)
-    if setup.model.huber is not None:
-        raise ValueError("Sampling is for Gaussian noise: fit without `huber`.")
     if uncertainty.noise_unknown:
         raise ValueError(
             "There are too few values to estimate the noise: give the data an `sd`."

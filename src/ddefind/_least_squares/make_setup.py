@@ -42,7 +42,6 @@ def make_setup(
     parameters: Mapping[str, Any] | None,
     solver: AbstractSolver | AbstractAdaptive,
     steps_per_delay: int,
-    huber: float | None = None,
     seed: int = 0,
     workers: int | None = None,
 ) -> tuple[FitSetup, Problem]:
@@ -81,9 +80,15 @@ def make_setup(
         assert isinstance(solver, AbstractSolver)
         mesh = mesh_plan(problem, data, solver, shortest)
     model = LeastSquaresModel(
-        free, learned, fixed, solver, priors, problem.dimension, huber, mesh
+        free,
+        learned,
+        fixed,
+        solver,
+        priors,
+        problem.dimension,
+        mesh,
+        likelihood=make_likelihood(problem, data, free),
     )
-    model = replace(model, likelihood=make_likelihood(problem, data, free))
     setup = FitSetup(
         model,
         data,

@@ -39,8 +39,6 @@ _LEVELS = 16
 _LEAST_LEVEL, _LEAST_COUNT = 0.1, 0.5
 # What counts as zero for a positive quantity, as a share of its typical size.
 _SMALL = 1e-6
-# With Student's noise the exploration counts residuals beyond this linearly.
-_HUBER = 1.345
 
 
 class _Rough(NamedTuple):
@@ -256,8 +254,8 @@ def without_noise(setup: "FitSetup") -> "FitSetup":
         learned=with_noise(model.learned, None),
         fixed=with_noise(model.fixed, None),
         priors=None if priors is None else Priors(*(each[:p] for each in priors)),
-        huber=_HUBER if _has_outliers(problem_of(setup)) else None,
         likelihood=None,
+        is_robust=_has_outliers(problem_of(setup)),
         experiments=study,
     )
     return replace(

@@ -35,12 +35,12 @@ from .._util.buffers import read
 from .adaptive_sensitivity import AdaptiveSensitivity, AdaptiveSteps, adaptive_steps
 from .experiments import Experiments, pick
 from .guide import Guide, GuidedRhs
-from .huber import clipped_variance, huber_rows
 from .levenberg_marquardt import Convergence, NormalEquations
 from .likelihood import Likelihood, likelihood_equations
 from .mesh_sensitivity import MeshSensitivity
 from .prior_equations import Priors, prior_gram
 from .sensitivity import AbstractSensitivity, Extended
+from .stored_rows import residual_rows
 
 # With more free values than this the Jacobian is stored: see `stored_rows.py`.
 _MANY_VALUES = 40
@@ -56,8 +56,7 @@ class LeastSquaresModel(eqx.Module):
     `free` maps the free values to the problem's parameters; its own bounds are
     infinite, and those of a start are in its `Box`. `learned` and `fixed` are the
     problem's parameters with and without free values. `dimension` is the number of
-    states. Residuals beyond `huber` standard deviations count linearly (None: all count
-    as squares).
+    states. If a model `is_robust`, large residuals count linearly: see `residual_rows`.
 
     A model is solved on a grid that is aligned with its one delay, or on a mesh, which
     `mesh` then describes, or with adaptive steps if its solver has them. If its noise
@@ -72,11 +71,11 @@ class LeastSquaresModel(eqx.Module):
     solver: AbstractSolver | AbstractAdaptive
     priors: Priors | None
     dimension: int = eqx.field(static=True)
-    huber: float | None = eqx.field(static=True)
     mesh: "MeshPlan | None" = None
     guide: Guide | None = None
     likelihood: Likelihood | None = None
     experiments: Experiments | None = None
+    is_robust: bool = eqx.field(static=True, default=False)
 
     def part(self, e: Any) -> "LeastSquaresModel":
         """The model of experiment `e` of a study. The record of `mesh` and the arrays
@@ -296,13 +295,8 @@ def _sum_of_squares(
 
     def add(total: NormalEquations, j, observed):
         weight = read(points.weights, j)
-        residual = observed[:, 0] - read(points.values, j)
-        square = jnp.where(weight > 0, residual**2, 0.0)
-        rows = jnp.concatenate([residual[:, None], observed[:, 1:]], axis=1)
-        if model.huber is not None:
-            largest = model.huber**2 / jnp.where(weight > 0, weight, 1.0)
-            square = jnp.minimum(square, largest) / clipped_variance(model.huber)
-            rows = huber_rows(model.huber, weight, rows)
+        values = read(points.values, j)
+        square, rows = residual_rows(model.is_robust, weight, values, observed)
         products = rows[:, :, None] * rows[:, None, :]
         gram = total.gram + jnp.sum(weight[:, None, None] * products, axis=0)
         return NormalEquations(gram, total.squares + square)

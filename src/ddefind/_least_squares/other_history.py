@@ -43,7 +43,6 @@ def with_history(
         kept | settings,
         setup.model.solver,
         setup.steps_per_delay,
-        setup.model.huber,
         workers=setup.workers,
     )
     priors = _joined_priors(setup, made)

@@ -323,19 +323,17 @@ class FitSetup:
 
     @property
     def needs_noise(self) -> bool:
-        """Whether the estimates depend on the noise levels: with several quantities,
-        with priors, or in a robust fit. Otherwise a common factor of all weights
-        cancels."""
-        several = self.data.x.shape[1] > 1
-        return several or self.model.priors is not None or self.model.huber is not None
+        """Whether the estimates depend on the noise levels: with several quantities
+        or with priors. Otherwise a common factor of all weights cancels."""
+        return self.data.x.shape[1] > 1 or self.model.priors is not None
 
     @property
     def weights_are_absolute(self) -> bool:
         """Whether the weights are absolute, so that the sum of squares is a chi-square:
-        the noise is given, or (in a robust fit) was estimated from clipped residuals,
-        or (with networks) from effective degrees of freedom, or has a model. Otherwise
-        the variance of the residuals is estimated from the sum of squares."""
-        given = self.data.sd, self.model.huber, self.model.likelihood
+        the noise is given, or (with networks) was estimated from effective degrees of
+        freedom, or has a model. Otherwise the variance of the residuals is estimated
+        from the sum of squares."""
+        given = self.data.sd, self.model.likelihood
         return any(each is not None for each in given) or self.has_networks
 
     @property

@@ -22,7 +22,6 @@ from jax.scipy.linalg import cho_factor, cho_solve
 from .._loss.path_costs import Points
 from .._util.buffers import read, write
 from .experiments import pick
-from .huber import clipped_variance, huber_rows
 from .levenberg_marquardt import NormalEquations
 from .prior_equations import Priors, prior_terms
 
@@ -32,6 +31,8 @@ _LEAST_IN_DUAL = 1e-6
 # The c in the scale of values with a prior. With 0.3 network fits take half of the
 # evaluations that they take with 1 or with scales of their own.
 _SHARE_OF_LARGEST = 0.3
+# From so many standard deviations on, a residual counts linearly in a robust model.
+_OUTLYING = 1.345
 
 
 class StoredRows(NamedTuple):
@@ -139,7 +140,7 @@ def row_equations(
         count = jnp.arange(count)
         e = jnp.sum(count[:, None] >= study.rows[1:, 0], axis=1)
         observed, memory = jax.vmap(study.joint_of)(e, carry[0]), carry[1]
-    squares, rows = _weighted(model.huber, points, observed)
+    squares, rows = _weighted(model.is_robust, points, observed)
     return stored_rows(rows, squares, model.priors, theta), memory
 
 
@@ -155,21 +156,40 @@ def stored_rows(
 
 
 def _weighted(
-    huber: float | None, points: Points, observed: jax.Array
+    is_robust: bool, points: Points, observed: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The sum of squared residuals of each quantity, and the weighted rows [r J], from
     what is observed at the data."""
     weight = jnp.asarray(points.weights).ravel()
-    rows = observed.reshape(-1, observed.shape[-1])
-    residual = rows[:, 0] - jnp.asarray(points.values).ravel()
-    rows = jnp.concatenate([residual[:, None], rows[:, 1:]], axis=1)
-    square = jnp.where(weight > 0, residual**2, 0.0)
-    if huber is not None:
-        largest = huber**2 / jnp.where(weight > 0, weight, 1.0)
-        square = jnp.minimum(square, largest) / clipped_variance(huber)
-        rows = huber_rows(huber, weight, rows)
+    values = jnp.asarray(points.values).ravel()
+    observed = observed.reshape(-1, observed.shape[-1])
+    square, rows = residual_rows(is_robust, weight, values, observed)
     squares = jnp.sum(square.reshape(points.values.shape), axis=0)
     return squares, jnp.where(weight[:, None] > 0, jnp.sqrt(weight)[:, None] * rows, 0)
+
+
+def residual_rows(
+    is_robust: bool, weight: jax.Array, values: Any, observed: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    r"""The squares of residuals, and their rows [r J], from what is observed.
+
+    In the robust fits that explore for Student's noise the squares of the rows are
+    Huber's loss: beyond k standard deviations the residual r is replaced by the root of
+    that loss, $\sqrt{k(2|r| - k)}$, and the Jacobian by the derivatives of the root.
+    """
+    residual = observed[:, 0] - values
+    square = jnp.where(weight > 0, residual**2, 0.0)
+    rows = jnp.concatenate([residual[:, None], observed[:, 1:]], axis=1)
+    if not is_robust:
+        return square, rows
+    size = jnp.sqrt(weight) * jnp.abs(residual)
+    is_outlier = size > _OUTLYING
+    safe = jnp.where(is_outlier, size, _OUTLYING)
+    root = jnp.sqrt(_OUTLYING * (2 * safe - _OUTLYING))
+    first = jnp.where(is_outlier, root / safe, 1.0)
+    others = jnp.where(is_outlier, _OUTLYING / root, 1.0)
+    is_first = jnp.arange(rows.shape[1]) == 0
+    return square, rows * jnp.where(is_first, first[:, None], others[:, None])
 
 
 def _solve(matrix: jax.Array, right: jax.Array) -> jax.Array:

@@ -33,7 +33,6 @@ def make_study_setup(
     values: Sequence[Mapping[str, Any]],
     solver: AbstractSolver | AbstractAdaptive,
     steps_per_delay: int,
-    huber: float | None = None,
     seed: int = 0,
     workers: int | None = None,
 ) -> tuple[FitSetup, tuple[Problem, ...]]:
@@ -56,7 +55,6 @@ def make_study_setup(
                 {**own, **fixed},
                 solver,
                 steps_per_delay,
-                huber,
                 seed,
                 workers,
             )

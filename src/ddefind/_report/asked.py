@@ -89,8 +89,6 @@ def _search_rows(fit: "Estimate", noise: str | None) -> list[tuple[str, str]]:
     method = f"least squares from {fit.starts} starts, seed {fit.seed}"
     if fit.process is not None:
         method = f"multiple shooting, seed {fit.seed}"
-    if setup.model.huber is not None:
-        method += f", Huber's loss from {setup.model.huber:g} standard deviations on"
     rows = [("method", method), ("noise", noise or _plain_noise(fit))]
     given = {
         "known values": fixed,

@@ -342,14 +342,13 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
     assert check.test == OUTLIER
     column = fit.data.names.index(check.quantity)
     row = int(np.nanargmax(np.abs(fit.residuals[:, column])))
-    remedy = f", or fit with {wording.huber(1.345)}"
-    if has_model:
-        is_count = noise_of(fit.setup)[check.quantity].is_count
-        remedy = "" if is_count else f", or fit with {wording.noise('student')}"
+    remedy = f", or fit with {wording.noise('student')}"
+    is_count = has_model and noise_of(fit.setup)[check.quantity].is_count
+    if is_count or fit.data.sd is not None or fit.process is not None:
+        remedy = ""
     return (
         f"`{check.quantity}` at t = {fit.data.t[row]:.4g} is {check.statistic:.2g} "
-        f"standard deviations off ({p}): look at it"
-        f"{remedy if fit.process is None else ''}."
+        f"standard deviations off ({p}): look at it{remedy}."
     )
 
 

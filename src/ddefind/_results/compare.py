@@ -62,8 +62,8 @@ def compare(fits: Mapping[str, Estimate] | Iterable[Estimate]) -> Comparison:
 
     Likelihoods can be compared if they are densities of the same values. Fits of
     different data are refused, and so are fits of which only one knows the noise, or
-    with another `sd`, or of which only one is robust (`huber`). Noise models may
-    differ: all likelihoods are those of the data as they are.
+    with another `sd`. Noise models may differ: all likelihoods are those of the data as
+    they are.
 
     **Arguments**
 
@@ -141,12 +141,6 @@ def _check_comparable(one: tuple[str, Estimate], other: tuple[str, Estimate]) ->
         raise ValueError(
             f"{both} are fits of different densities: their data have a different "
             f"`sd`. {end}"
-        )
-    huber, other_huber = fit.setup.model.huber, other_fit.setup.model.huber
-    if huber != other_huber:
-        raise ValueError(
-            f"{both} are fits of different densities: one has `huber={huber}`, the "
-            f"other `huber={other_huber}`. {end}"
         )
 
 

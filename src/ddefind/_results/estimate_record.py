@@ -178,8 +178,7 @@ class AbstractEstimate(AbstractFit):
     def chi_square(self) -> float:
         """The sum of squares in units of the noise, without what priors add. Where the
         noise is estimated it is about the degrees of freedom."""
-        is_plain = self.setup.model.huber is None and self.data.sd is not None
-        if is_plain or self.setup.model.likelihood is not None:
+        if self.data.sd is not None or self.setup.model.likelihood is not None:
             return float(np.nansum(self.residuals**2))
         return (
             float(self.search_result.best.loss[0]) / self.uncertainty.residual_variance
@@ -319,4 +318,4 @@ class AbstractEstimate(AbstractFit):
             return disturbed_criteria(self.uncertainty, self.process, free)
         if self.setup.model.likelihood is not None:
             return likelihood_criteria(self.uncertainty, free)
-        return criteria(self.data, self.fitted, free, self.setup.model.huber)
+        return criteria(self.data, self.fitted, free)

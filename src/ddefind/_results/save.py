@@ -43,7 +43,6 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
         "options": {
             "starts": fit.starts,
             "seed": fit.seed,
-            "huber": setup.model.huber,
             "steps_per_delay": setup.steps_per_delay,
             "mesh": setup.model.mesh is not None,
         },

@@ -38,7 +38,6 @@ def setup_of(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
         solver=solver,
         priors=None if priors is None else Priors(*priors),
         dimension=problem.dimension,
-        huber=options["huber"],
         mesh=_mesh(content, problem, free, data, solver),
         likelihood=make_likelihood(problem, data, free),
     )

@@ -82,11 +82,6 @@ def starts(count: int) -> Wording:
     return Wording(f"`dd.LeastSquares(starts={count})`", f"`--starts {count}`")
 
 
-def huber(threshold: float) -> Wording:
-    """A fit in which outliers matter less."""
-    return Wording(f"`dd.LeastSquares(huber={threshold})`", f"`--huber {threshold}`")
-
-
 # What is known of the parameters
 
 
@@ -281,6 +276,15 @@ def standard_deviations(names: Sequence[str]) -> Wording:
 def noise(word: str) -> Wording:
     """Another noise model."""
     return Wording(f'`noise="{word}"`', f"`--noise {word}`")
+
+
+def instead_of_huber(asked: str, instead: object = None) -> str:
+    """What takes the place of `huber`, which an earlier version had; `instead` is a
+    noise model in words other than those of the way the user came."""
+    return (
+        f"There is no {asked} any more: for data with outliers fit with Student noise, "
+        f"{instead or noise('student')}, which learns its width from the data."
+    )
 
 
 BELOW_LIMIT = Wording("`dd.Data(t, x, below=...)`", "a cell such as `<0.1`")
