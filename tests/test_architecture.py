@@ -138,11 +138,6 @@ def test_only_abstract_classes_are_inherited_from(cls):
             assert base.__name__.lstrip("_").startswith("Abstract")
 
 
-@pytest.mark.parametrize("path", FILES, ids=module_name)
-def test_files_are_short(path):
-    assert len(path.read_text().splitlines()) <= 400
-
-
 def loaded_by(code):
     """The modules that are loaded after some code, in a process of its own."""
     code += "; import sys; print(*sys.modules)"

@@ -17,8 +17,8 @@ from .._util.text_files import file_name, read_text
 from .._util.version import __version__
 from .parse_options import KINDS, Bounds, OptionError, check_bounds, read_prior
 
-# The methods of a fit.
-LEAST_SQUARES, MULTIPLE_SHOOTING = METHODS = SETTINGS["method"].values
+# The method that is not the usual one.
+_, MULTIPLE_SHOOTING = SETTINGS["method"].values
 # What stands for all parameters of the equation in `--positive`.
 ALL = "all"
 # The solvers that have a tolerance.

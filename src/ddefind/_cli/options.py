@@ -64,19 +64,19 @@ def _parsed(name: str, text: Any) -> Any:
 
 def _parameter(name: str) -> inspect.Parameter:
     """Return a setting of a fit as a parameter of a command."""
-    each = SETTINGS[name]
+    each, kind = SETTINGS[name], KINDS[SETTINGS[name].kind]
     declared = option(
         *filter(None, (each.flag, each.short)),
-        metavar=each.placeholder,
+        metavar=each.placeholder or kind.placeholder,
         help=each.help,
         values=each.values,
     )
-    holds_one = KINDS[each.kind].holds == "one"
+    texts = str | None if kind.holds == "one" else list[str] | None
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[str | None if holds_one else list[str] | None, declared],
+        annotation=Annotated[texts, declared],
     )
 
 

@@ -428,17 +428,22 @@ class Kind:
     """A kind of setting. `parse(flag, text)` reads what is written on the command line,
     all texts together unless it `holds` only one value. `read` reads the value of an
     entry of a TOML file, which must be what is `expected`. `check(flag, value)` refuses
-    values. A setting that holds a table is empty if it is not given."""
+    values. A setting that holds a table is empty if it is not given. The help of the
+    command line shows the `placeholder`."""
 
     parse: Callable[[str, Any], Any]
     read: Callable[[Any], Any]
     expected: str
     holds: Literal["one", "list", "table"] = "one"
+    placeholder: str = "NAME"
     check: Callable[[str, Any], Any] = lambda flag, value: None
 
 
 def _as_it_is(flag: str, text: str) -> str:
     return text
+
+
+_TEXT = Kind(_as_it_is, _text, "a text")
 
 
 def _integer(least: int) -> Kind:
@@ -451,40 +456,53 @@ def _integer(least: int) -> Kind:
                 f"`{flag}` needs a whole number from {least} on, but got {value}."
             )
 
-    return Kind(parse, _whole, "a whole number", check=check)
+    return Kind(parse, _whole, "a whole number", placeholder="N", check=check)
+
+
+def _real(check: Callable[[float], Any]) -> Kind:
+    def check_value(flag: str, value: float) -> None:
+        check(value)
+
+    return Kind(
+        parse_real, _number, "a number", placeholder="NUMBER", check=check_value
+    )
+
+
+def _list_of(parse: Callable, read: Callable, expected: str) -> Kind:
+    return Kind(parse, read, expected, "list")
+
+
+def _table_of(parse: Callable, read: Callable, expected: str) -> Kind:
+    return Kind(parse, _table(read), f"a table of {expected}", "table")
 
 
 KINDS = {
-    "text": Kind(_as_it_is, _text, "a text"),
-    "choice": Kind(_as_it_is, _text, "a text"),
-    "path": Kind(_as_it_is, _text, "a text"),
+    "text": _TEXT,
+    "choice": _TEXT,
     "paths": Kind(_as_it_is, _if_a(str, _text, _names), "a text, or a list of them"),
     "time": Kind(
         lambda _, text: number_or_text(text),
         _if_a(str, _text, _number),
         "a number or a date",
+        placeholder="TIME",
     ),
     "whole": _integer(0),
     "count": _integer(1),
-    "number": Kind(parse_real, _number, "a number"),
-    "level": Kind(
-        parse_real, _number, "a number", check=lambda _, value: check_level(value)
-    ),
-    "names": Kind(parse_names, _names, "a list of names", "list"),
-    "history": Kind(
+    "number": _real(float),
+    "level": _real(check_level),
+    "names": _list_of(parse_names, _names, "a list of names"),
+    "history": _list_of(
         parse_history,
         _if_a(str, _text, _if_a(list, _numbers, lambda value: [_number(value)])),
         "a kind, or numbers",
-        "list",
     ),
-    "columns": Kind(
+    "columns": _list_of(
         parse_columns,
         _if_a(dict, _texts, _names),
         "a list of names, or a table of columns by name",
-        "list",
     ),
-    "texts": Kind(
-        parse_by_name, _if_a(dict, _texts, _text), "a text, or a table of them", "list"
+    "texts": _list_of(
+        parse_by_name, _if_a(dict, _texts, _text), "a text, or a table of them"
     ),
     "inputs": Kind(
         parse_inputs,
@@ -492,31 +510,15 @@ KINDS = {
         'a table of columns or files by name, as u = "temperature.csv:T"',
         "table",
     ),
-    "where": Kind(
-        parse_where,
-        _texts,
-        'a table of values by column, as treatment = "control"',
-        "table",
+    "where": _table_of(
+        parse_where, _text, 'values by column, as treatment = "control"'
     ),
-    "numbers by name": Kind(
-        parse_assignments, _table(_numbers), "a table of numbers by name", "table"
+    "numbers by name": _table_of(parse_assignments, _numbers, "numbers by name"),
+    "bounds": _table_of(parse_bounds, _bounds, "ranges by name, as K = [0, 10]"),
+    "priors": _table_of(
+        parse_priors, _text, 'distributions by name, as K = "normal(2, 0.5)"'
     ),
-    "bounds": Kind(
-        parse_bounds,
-        _table(_bounds),
-        "a table of ranges by name, as K = [0, 10]",
-        "table",
-    ),
-    "priors": Kind(
-        parse_priors,
-        _texts,
-        'a table of distributions by name, as K = "normal(2, 0.5)"',
-        "table",
-    ),
-    "networks": Kind(
-        parse_networks,
-        _texts,
-        'a table of networks by name, as NN = "width=32 positive"',
-        "table",
+    "networks": _table_of(
+        parse_networks, _text, 'networks by name, as NN = "width=32 positive"'
     ),
 }

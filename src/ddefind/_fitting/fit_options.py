@@ -32,8 +32,8 @@ class Option:
     - `setting`: its name in `fit.toml`; as an option of the command line it has `-` in
       place of `_`, and perhaps a one-letter flag `short`.
     - `kind`: how its value is written, a key of `_cli.parse_options.KINDS`.
-    - `placeholder`, `help`: what the help of the command line shows. Without help the
-      setting has no option.
+    - `placeholder`, `help`: what the help of the command line shows; the placeholder is
+      by default that of the kind. Without help the setting has no option.
     - `expected`: what an entry of `fit.toml` must be, if its kind does not say it.
     - `unset`: the value of the setting if it is not given.
     - `values`: those that a shell offers; of the kind "choice", there are no others.
@@ -46,7 +46,7 @@ class Option:
     setting: str = ""
     short: str = ""
     kind: str = "text"
-    placeholder: str = "NAME"
+    placeholder: str = ""
     help: str = ""
     expected: str = ""
     unset: Any = None
@@ -77,7 +77,6 @@ OPTIONS = (
     ),
     Option(
         setting="model",
-        kind="path",
         placeholder="FILE",
         help="Instead of --equation: a text file with the equation, or FILE.py:NAME, "
         "an Equation, a Problem or a function that returns one in a Python file, which "
@@ -218,13 +217,7 @@ OPTIONS = (
     Option(
         setting="starts",
         kind="count",
-        placeholder="N",
         help="How many starts are tried.  [default: 32]",
-    ),
-    Option(
-        keyword="loss",
-        text="what gradient descent minimises, by default the `SumOfSquares()` that "
-        "least squares minimises.",
     ),
     Option(
         keyword="solver",
@@ -239,7 +232,6 @@ OPTIONS = (
     Option(
         setting="rtol",
         kind="number",
-        placeholder="NUMBER",
         help="The relative error that tsit5 or radau tolerate in a step, 1e-6 by "
         "default.",
     ),
@@ -249,7 +241,6 @@ OPTIONS = (
         "10 and takes as many as the estimates need.",
         setting="steps",
         kind="count",
-        placeholder="N",
         help="The solver's steps in a delay to begin with; a fit takes more where the "
         "estimates need them.  [default: 10]",
         is_passed=True,
@@ -260,7 +251,6 @@ OPTIONS = (
         text="of the random starts.",
         setting="seed",
         kind="whole",
-        placeholder="N",
         help="Seed of the random starts.  [default: 0]",
         unset=0,
         is_passed=True,
@@ -277,7 +267,6 @@ OPTIONS = (
         text="the confidence level of the intervals.",
         setting="level",
         kind="level",
-        placeholder="NUMBER",
         help="The confidence level of intervals and bands, 0.95 by default.",
         is_passed=True,
     ),
@@ -285,6 +274,11 @@ OPTIONS = (
         keyword="progress",
         text="a callback that is called now and then with a `Progress`; True or False "
         "for a bar or none. By default there is a bar on a terminal.",
+    ),
+    Option(
+        keyword="loss",
+        text="what is minimised, by default `SumOfSquares()`, as by least squares.",
+        of=DESCENT,
     ),
     Option(
         keyword="gradient",
@@ -351,7 +345,6 @@ OPTIONS = (
     Option(
         setting="time_zero",
         kind="time",
-        placeholder="TIME",
         help="The time in the file that becomes time 0, where the history ends.",
     ),
 )
