@@ -291,7 +291,7 @@ def test_results_that_cannot_be_shown(capsys, made, here):
 
 @pytest.mark.parametrize("kind", ["year", "date"])
 def test_times_of_the_source_are_those_of_the_curve(here, kind):
-    _, *lines = (here / "data.csv").read_text().splitlines()
+    _, _, *lines = (here / "data.csv").read_text().splitlines()
     values = [line.split(",")[1] for line in lines]
     if kind == "year":
         times = [str(1900 + year) for year in range(120)]
@@ -422,7 +422,7 @@ def test_a_fit_by_gradient_descent(here):
 
 
 def test_groups_of_rows(here, capsys):
-    header, *lines = (here / "data.csv").read_text().splitlines()
+    _, header, *lines = (here / "data.csv").read_text().splitlines()
     rows_ = [f"{header},group", *(f"{line},a" for line in lines), "0,99,b", "5,99,b"]
     (here / "groups.csv").write_text("\n".join(rows_))
     said = refused(capsys, "fit", "groups.csv", "-e", TEXT)

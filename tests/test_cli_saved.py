@@ -29,7 +29,7 @@ def made(tmp_path_factory):
         patch.setenv("DDEFIND_CACHE", "off")
         patch.chdir(folder)
         assert run("simulate", "-e", TEXT, *VALUES, *options, "--out", "d.csv") == 0
-        rows = np.loadtxt("d.csv", delimiter=",", skiprows=1)
+        rows = np.loadtxt("d.csv", delimiter=",", skiprows=2)
         days = np.datetime64("2024-01-01T00:00:00") + (
             rows[:, 0] * 86400
         ).round().astype("timedelta64[s]")

@@ -110,6 +110,17 @@ def test_bad_input_is_refused(capsys, arguments, message):
     assert message in refused(capsys, "simulate", *arguments)
 
 
+def test_only_simulated_data_are_replaced(capsys, tmp_path):
+    file = tmp_path / "data.csv"
+    command = ("simulate", "-e", TEXT, *VALUES, "--points", 3, "--out", file)
+    assert run(*command) == run(*command, "--seed", 1) == 0
+    assert len(dd.read_csv(file).t) == 3
+    measured = "t,x\n0.0,1.0\n5.0,2.0\n10.0,3.0\n"
+    file.write_text(measured)
+    assert "not written by `ddefind simulate`" in refused(capsys, *command)
+    assert file.read_text() == measured
+
+
 def test_gradients_of_an_equation_agree(capsys):
     assert run("check", "-e", TEXT) == 0
     shown = capsys.readouterr().out

@@ -31,7 +31,7 @@ def here(tmp_path, monkeypatch):
 
 def rows(path):
     with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
 
 
 def test_a_study_is_simulated():

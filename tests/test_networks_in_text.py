@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
+from ddefind._cli.fit_arguments import networks_of
 from ddefind._cli.model_file import names_in_equation
-from ddefind._cli.network_option import networks_of, parse_networks
+from ddefind._cli.parse_options import parse_networks
 from ddefind._equation.problem_text import equation_of
 from support.command import refused
 
@@ -88,7 +89,7 @@ def test_sizes_and_shapes():
 
 def test_networks_on_the_command_line(capsys):
     given = parse_networks(
-        ["NN: width=3, through-zero", "NN_b: bounds=[0, 2.5] depth=2"]
+        "--network", ["NN: width=3, through-zero", "NN_b: bounds=[0, 2.5] depth=2"]
     )
     networks = networks_of(given)
     assert networks is not None
@@ -101,7 +102,7 @@ def test_networks_on_the_command_line(capsys):
         "NN: positive through-zero": "is not zero at zero",
     }.items():
         with pytest.raises(ValueError, match=message):
-            networks_of(parse_networks([text]))
+            networks_of(parse_networks("--network", [text]))
     for command in (("simulate", "--T", 5), ("check",)):
         shown = refused(capsys, *command, "-e", "x' = NN(x(t - tau)) - x")
         assert "NN(...), which has no values before" in shown

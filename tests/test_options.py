@@ -39,11 +39,11 @@ from ddefind._cli.parse_options import (
     ],
 )
 def test_ranges_as_people_write_them(text, name, lower, upper):
-    assert parse_bounds([text]) == {name: (lower, upper)}
+    assert parse_bounds("--bounds", [text]) == {name: (lower, upper)}
 
 
 def test_two_sides_may_come_apart():
-    assert parse_bounds(["K > 0", "r < 1", "K < 10"]) == {
+    assert parse_bounds("--bounds", ["K > 0", "r < 1", "K < 10"]) == {
         "K": (0, 10),
         "r": (-math.inf, 1),
     }
@@ -72,7 +72,7 @@ def test_two_sides_may_come_apart():
 )
 def test_other_ranges_are_refused(texts, message):
     with pytest.raises(OptionError, match="bounds") as caught:
-        parse_bounds(texts)
+        parse_bounds("--bounds", texts)
     assert message in str(caught.value)
     assert len(str(caught.value)) < 300
 
@@ -113,12 +113,12 @@ def test_a_name_is_given_once():
     ],
 )
 def test_histories(texts, found):
-    assert parse_history(texts) == found
+    assert parse_history("--history", texts) == found
 
 
 def test_a_history_is_one_kind_or_numbers():
     with pytest.raises(OptionError, match="a kind, as .* or numbers"):
-        parse_history(["affine", "2"])
+        parse_history("--history", ["affine", "2"])
 
 
 def test_numbers():
@@ -139,17 +139,19 @@ def test_numbers():
     ],
 )
 def test_columns(texts, columns):
-    assert parse_columns(texts) == columns
+    assert parse_columns("--columns", texts) == columns
 
 
 @pytest.mark.parametrize("texts", [["a,,b"], ["a="], ["=a"], ["a", "a"]])
 def test_columns_that_are_refused(texts):
     with pytest.raises(OptionError, match="`--columns`"):
-        parse_columns(texts)
+        parse_columns("--columns", texts)
 
 
 def test_priors():
-    priors = parse_priors(["K ~ normal(2, 0.5)", "b[0]~lognormal( 1e-2 , 3)"])
+    priors = parse_priors(
+        "--prior", ["K ~ normal(2, 0.5)", "b[0]~lognormal( 1e-2 , 3)"]
+    )
     assert read_prior(priors["K"]) == ("normal", 2.0, 0.5)
     assert read_prior(priors["b[0]"]) == ("lognormal", 0.01, 3.0)
 
@@ -168,7 +170,7 @@ def test_priors():
 )
 def test_priors_that_are_refused(text):
     with pytest.raises(OptionError, match="`--prior`"):
-        parse_priors([text])
+        parse_priors("--prior", [text])
 
 
 @pytest.mark.parametrize("text", ["many", "0", "-1", "1.5", "", "1e2"])

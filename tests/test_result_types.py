@@ -1,13 +1,11 @@
 """What `fit`, `fit_many` and `load` return is what type checkers see: pyright checks
 each `assert_type`, and the tests the results."""
 
-from dataclasses import fields
-from typing import assert_type, get_type_hints
+from typing import assert_type
 
 import numpy as np
 
 import ddefind as dd
-from ddefind._fitting.request import FitKeywords, FitOptions
 
 T = np.linspace(0, 4, 30)
 DATA = dd.Data(T, np.cos(T))
@@ -50,8 +48,3 @@ def test_many_fits_are_of_one_type():
     assert type(squares[0]) is dd.Estimate and type(descents[1]) is dd.FitResult
     assert squares[0].assessment is None  # many fits have no intervals
     assert "were left out" in str(squares[0])
-
-
-def test_the_options_stand_in_both_lists():
-    """For type checkers and with their defaults."""
-    assert {*get_type_hints(FitKeywords)} == {f.name for f in fields(FitOptions)}

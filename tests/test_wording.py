@@ -2,10 +2,11 @@
 
 import inspect
 import re
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 import ddefind as dd
 from ddefind._cli.main import app
@@ -47,16 +48,12 @@ WORDINGS = dict(all_wordings())
 
 
 def options():
-    """All options of all commands, as their functions declare them."""
-    declared = [command.callback for command in app.registered_commands]
-    folder = Path(wording.__file__).parents[1] / "_cli"
-    text = (folder / "options.py").read_text()
-    names = {name for each in declared if each for name in vars_of(each)}
-    return {*re.findall(r'"(--[\w-]+)"', text), *(f"--{name}" for name in names)}
-
-
-def vars_of(command):
-    return inspect.signature(command).parameters
+    """All options of all commands."""
+    program: Any = typer.main.get_command(app)
+    declared = [
+        each for command in program.commands.values() for each in command.params
+    ]
+    return {flag for each in declared for flag in each.opts}
 
 
 def test_there_is_a_vocabulary():

@@ -1,10 +1,12 @@
 """`ddefind check`: compare the gradients of a model with finite differences."""
 
+from typing import Any
+
 import typer
 
 from . import options as opt
-from .messages import DOUBTFUL, EXIT_CODES, errors_as_messages, print_json
-from .parse_options import parse_assignments, parse_history, parse_whole
+from .messages import DOUBTFUL, EXIT_CODES, print_json
+from .parse_options import parse_whole
 from .startup import quick_start
 
 CHECK_EXAMPLES = f"""\
@@ -34,27 +36,21 @@ here. Look for `stop_gradient`, derivative rules of your own, and jumps or kinks
 min, max, abs), or choose other values with `--set`."""
 
 
+@opt.takes("equation", "model", "history", "observe", "set")
 def check(
+    given: dict[str, Any],
     data: opt.DataFile = None,
-    equation: opt.Equation = None,
-    model: opt.Model = None,
-    history: opt.History = None,
-    observe: opt.Observe = None,
-    known: opt.Known = None,
     seed: opt.Seed = "0",
     as_json: opt.Json = False,
 ) -> None:
     """Compare the gradients of a model with finite differences."""
-    with errors_as_messages():
-        values = parse_assignments("--set", known or ())
-        history_setting = parse_history(history or ())
-        whole_seed = parse_whole("--seed", seed)
-        with quick_start():
-            from .model_file import read_model
-            from .simulated_data import gradients_at
+    whole_seed = parse_whole("--seed", seed)
+    with quick_start():
+        from .model_file import read_model
+        from .simulated_data import gradients_at
 
-            chosen_model = read_model(equation, model, history_setting, observe)
-            compared = gradients_at(chosen_model, data, values, whole_seed)
+        model = read_model(given)
+        compared = gradients_at(model, data, given["set"], whole_seed)
     largest_error = max(
         float(compared.errors(route).max()) for route in ("Discrete", "Forward")
     )

@@ -12,17 +12,9 @@ import typer
 from . import options as opt
 from .discovery_files import FIGURE, JSON, TEXT
 from .figure_formats import FORMATS, parse_formats
-from .fit_settings import FitSettings
-from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages, print_json
-from .parse_options import (
-    Bounds,
-    OptionError,
-    number_or_text,
-    parse_bounds,
-    parse_columns,
-    parse_where,
-    parse_whole,
-)
+from .fit_settings import FitSettings, combine_settings
+from .messages import DOUBTFUL, EXIT_CODES, Messages, print_json
+from .parse_options import Bounds, OptionError, number_or_text
 from .startup import INTERRUPTED, quick_start
 
 if TYPE_CHECKING:
@@ -52,7 +44,9 @@ discovery.json and a figure of the search.
 _NO_EQUATION = "x' = 0"
 
 
+@opt.takes("bounds", "seed", "time", "columns", "where", "group", "sheet")
 def discover(
+    given: dict[str, Any],
     data: opt.DataFiles = None,
     terms: Annotated[
         list[str] | None,
@@ -82,41 +76,24 @@ def discover(
             help='Known parts of equations, as "x\' = -0.5 * x". Terms are added.',
         ),
     ] = None,
-    bounds: opt.Range = None,
-    seed: opt.FitSeed = None,
-    time: opt.Time = None,
-    columns: opt.Columns = None,
-    where: opt.Where = None,
-    group: opt.Group = None,
-    sheet: opt.Sheet = None,
     out: opt.Folder = None,
     formats: opt.Formats = None,
     quiet: opt.Quiet = False,
     as_json: opt.Json = False,
 ) -> None:
     """Find the terms and the delays of an equation from a file of measurements."""
-    with errors_as_messages():
-        paths = [str(path) for path in data or ()]
-        if not paths:
-            raise OptionError(
-                "Give a file of measurements: `ddefind discover DATA.csv`."
-            )
-        settings = FitSettings(
-            data=paths[0] if len(paths) == 1 else paths,
-            equation=_NO_EQUATION,
-            seed=0 if seed is None else parse_whole("--seed", seed),
-            time=time,
-            columns=parse_columns(columns or ()),
-            where=parse_where(where or ()),
-            group=group,
-            sheet=sheet,
-            bounds=parse_bounds(bounds or ()),
+    paths = [str(path) for path in data or ()]
+    if not paths:
+        raise OptionError("Give a file of measurements: `ddefind discover DATA.csv`.")
+    files = paths[0] if len(paths) == 1 else paths
+    settings = combine_settings(
+        None, {**given, "data": files, "equation": _NO_EQUATION}
+    )
+    figures = parse_formats(formats or (), out)
+    with quick_start():
+        code = _discover(
+            settings, terms, delays, known, out, figures, Messages(quiet), as_json
         )
-        figures = parse_formats(formats or (), out)
-        with quick_start():
-            code = _discover(
-                settings, terms, delays, known, out, figures, Messages(quiet), as_json
-            )
     raise typer.Exit(code)
 
 

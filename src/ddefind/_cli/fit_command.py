@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .._fitting.fit_options import SETTINGS
 from . import options as opt
 from .equation_file import is_equation_file
 from .figure_formats import parse_formats
@@ -16,23 +17,7 @@ from .messages import (
     DOUBTFUL,
     EXIT_CODES,
     Messages,
-    errors_as_messages,
     print_json,
-)
-from .network_option import Networks, parse_networks
-from .parse_options import (
-    number_or_text,
-    parse_assignments,
-    parse_bounds,
-    parse_by_name,
-    parse_columns,
-    parse_history,
-    parse_inputs,
-    parse_names,
-    parse_priors,
-    parse_real,
-    parse_where,
-    parse_whole,
 )
 from .show_command import printed_as_json
 from .startup import INTERRUPTED, quick_start
@@ -64,37 +49,10 @@ Several files, or a column that --group names, are experiments that share parame
 """
 
 
+@opt.takes(*(name for name, option in SETTINGS.items() if option.help))
 def fit(
+    given: dict[str, Any],
     data: opt.DataFiles = None,
-    equation: opt.Equation = None,
-    model: opt.Model = None,
-    history: opt.History = None,
-    observe: opt.Observe = None,
-    network: Networks = None,
-    known: opt.Known = None,
-    start: opt.Guess = None,
-    bounds: opt.Range = None,
-    positive: opt.Positive = None,
-    prior: opt.Prior = None,
-    method: opt.Method = None,
-    starts: opt.Starts = None,
-    seed: opt.FitSeed = None,
-    level: opt.Level = None,
-    solver: opt.Solver = None,
-    rtol: opt.Tolerance = None,
-    steps: opt.Steps = None,
-    time: opt.Time = None,
-    columns: opt.Columns = None,
-    where: opt.Where = None,
-    group: opt.Group = None,
-    values: opt.KnownColumns = None,
-    inputs: opt.Inputs = None,
-    input_kind: opt.InputKind = None,
-    doses: opt.Doses = None,
-    noise: opt.NoiseKind = None,
-    per_experiment: opt.PerExperiment = None,
-    sheet: opt.Sheet = None,
-    time_zero: opt.TimeZero = None,
     config: opt.Config = None,
     out: opt.Folder = None,
     formats: opt.Formats = None,
@@ -102,44 +60,11 @@ def fit(
     as_json: opt.Json = False,
 ) -> None:
     """Learn parameters, delay and history from a file of measurements."""
-    with errors_as_messages():
-        settings = combine_settings(
-            config,
-            {
-                **_files(data or [], equation, model),
-                "group": group,
-                "values": parse_names(values or ()),
-                "inputs": parse_inputs(inputs or ()),
-                "input_kind": parse_by_name("--input-kind", input_kind or ()),
-                "doses": parse_by_name("--doses", doses or ()),
-                "noise": parse_by_name("--noise", noise or ()),
-                "per_experiment": parse_names(per_experiment or ()),
-                "time": time,
-                "columns": parse_columns(columns or ()),
-                "where": parse_where(where or ()),
-                "sheet": sheet,
-                "time_zero": number_or_text(time_zero),
-                "equation": equation,
-                "history": parse_history(history or ()),
-                "observe": observe,
-                "network": parse_networks(network or ()),
-                "method": method,
-                "starts": _whole("--starts", starts, 1),
-                "seed": _whole("--seed", seed),
-                "level": _real("--level", level),
-                "solver": solver,
-                "rtol": _real("--rtol", rtol),
-                "steps": _whole("--steps", steps, 1),
-                "positive": parse_names(positive or ()),
-                "prior": parse_priors(prior or ()),
-                "set": parse_assignments("--set", known or ()),
-                "start": parse_assignments("--start", start or ()),
-                "bounds": parse_bounds(bounds or ()),
-            },
-        )
-        figures = parse_formats(formats or (), out)
-        with quick_start():
-            code = _fit(settings, out, figures, Messages(quiet), as_json)
+    files = _files(data or [], given["equation"], given["model"])
+    settings = combine_settings(config, {**given, **files})
+    figures = parse_formats(formats or (), out)
+    with quick_start():
+        code = _fit(settings, out, figures, Messages(quiet), as_json)
     raise typer.Exit(code)
 
 
@@ -153,14 +78,6 @@ def _files(
         if is_equation_file(paths[0]):
             model, *paths = paths
     return {"data": paths[0] if len(paths) == 1 else paths, "model": model}
-
-
-def _whole(option: str, text: str | None, least: int = 0) -> int | None:
-    return None if text is None else parse_whole(option, text, least)
-
-
-def _real(option: str, text: str | None) -> float | None:
-    return None if text is None else parse_real(option, text)
 
 
 def _fit(
@@ -214,11 +131,11 @@ def _fit(
 
 def _read_inputs(settings: FitSettings) -> "tuple[FitData, Equation | Problem]":
     """Return the data and the model."""
-    from .model_file import model_of
+    from .model_file import read_model
     from .read_experiments import check_per_experiment, read_data
 
     check_per_experiment(settings)
-    model = model_of(settings)
+    model = read_model(vars(settings))
     return read_data(settings, model), model
 
 

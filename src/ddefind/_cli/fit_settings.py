@@ -1,70 +1,50 @@
 """The settings of a fit: from options and TOML files, and to the file `fit.toml`."""
 
+import json
 import math
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
+from .._fitting.fit_options import SETTINGS, with_fields
 from .._util import wording
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .._util.version import __version__
-from .parse_options import Bounds, OptionError, check_bounds, check_level, read_prior
-from .paths_in_settings import with_paths
-from .setting_values import EXPECTED, read_value, toml_key, toml_value
+from .parse_options import KINDS, Bounds, OptionError, check_bounds, read_prior
 
-Values = dict[str, float | list[float]]
-# The methods of a fit.
-LEAST_SQUARES, MULTIPLE_SHOOTING = METHODS = ("least-squares", "multiple-shooting")
+# The method that is not the usual one.
+_, MULTIPLE_SHOOTING = SETTINGS["method"].offered()
 # What stands for all parameters of the equation in `--positive`.
 ALL = "all"
 # The solvers that have a tolerance.
 ADAPTIVE = ("tsit5", "radau")
 
 
+def _unset(name: str) -> Any:
+    """Return the value of a setting that is not given, as a field of a record."""
+    is_table = KINDS[SETTINGS[name].kind].holds == "table"
+    return field(default_factory=dict) if is_table else SETTINGS[name].unset
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
+@with_fields({name: _unset(name) for name in SETTINGS})
 class FitSettings:
     """Everything that determines the numbers of a fit.
 
-    The fields are named as the options of `ddefind fit` and as the entries of its TOML
-    files. `data` is a path, or several, and `model` a path and a name, `FILE.py:NAME`.
-    None stands for the default.
+    The fields are the settings of the table in `_fitting/fit_options.py`. `data` is a
+    path, or several, and `model` a path and a name, `FILE.py:NAME`. None stands for the
+    default.
     """
 
-    data: str | list[str] | None = None
-    group: str | None = None
-    values: list[str] | None = None
-    doses: str | dict[str, str] | None = None
-    input_kind: str | dict[str, str] | None = None
-    noise: str | dict[str, str] | None = None
-    per_experiment: list[str] | None = None
-    time: str | None = None
-    columns: list[str] | dict[str, str] | None = None
-    where: dict[str, str] = field(default_factory=dict)
-    inputs: dict[str, str] = field(default_factory=dict)
-    sheet: str | None = None
-    time_zero: float | str | None = None
-    equation: str | None = None
-    model: str | None = None
-    history: str | list[float] | None = None
-    observe: str | None = None
-    method: str | None = None
-    starts: int | None = None
-    seed: int = 0
-    level: float | None = None
-    solver: str | None = None
-    rtol: float | None = None
-    steps: int | None = None
-    positive: list[str] | None = None
-    set: Values = field(default_factory=dict)
-    start: Values = field(default_factory=dict)
-    bounds: dict[str, Bounds] = field(default_factory=dict)
-    prior: dict[str, str] = field(default_factory=dict)
-    network: dict[str, str] = field(default_factory=dict)
+    if TYPE_CHECKING:
+
+        def __init__(self, **settings: Any) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
 
     def __post_init__(self) -> None:
         if self.data is None:
@@ -85,22 +65,14 @@ class FitSettings:
             raise OptionError(
                 "Give either `--equation TEXT` or `--model FILE.py:NAME`."
             )
-        if self.solver not in (None, "auto", "rk4", *ADAPTIVE):
-            raise OptionError(
-                "`--solver` must be auto, rk4, tsit5 or radau, but got "
-                f"{quoted(self.solver)}."
-            )
-        if self.method not in (None, *METHODS):
-            raise OptionError(
-                f"`--method` must be {' or '.join(METHODS)}, but got "
-                f"{quoted(self.method)}."
-            )
         if self.rtol is not None and self.solver not in ADAPTIVE:
             raise OptionError(
                 "`--rtol` goes with `--solver tsit5` or `--solver radau`, which choose "
                 "their steps by it."
             )
-        self._check_numbers()
+        for name, value in vars(self).items():
+            if value is not None:
+                _check_value(name, value)
         for prior in self.prior.values():
             read_prior(prior)
         named = [name for name in self.positive or () if name != ALL]
@@ -132,17 +104,6 @@ class FitSettings:
         """Whether there may be several experiments."""
         return self.group is not None or len(self.paths) > 1
 
-    def _check_numbers(self) -> None:
-        """Refuse numbers outside of their range."""
-        for name, least in (("starts", 1), ("steps", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise OptionError(
-                    f"`--{name}` needs a whole number from {least} on, but got {value}."
-                )
-        if self.level is not None:
-            check_level(self.level)
-
     def toml(self) -> str:
         """Return the text of a TOML file that repeats the fit."""
         lines = [
@@ -150,17 +111,28 @@ class FitSettings:
             "#   ddefind fit --config fit.toml",
         ]
         tables = []
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for name, value in vars(self).items():
             if isinstance(value, dict):
                 if value:
                     rows = [
-                        f"{toml_key(k)} = {toml_value(v)}" for k, v in value.items()
+                        f"{_toml_key(k)} = {_toml_value(v)}" for k, v in value.items()
                     ]
-                    tables += ["", f"[{each.name}]", *rows]
+                    tables += ["", f"[{name}]", *rows]
             elif value is not None:
-                lines.append(f"{each.name} = {toml_value(value)}")
+                lines.append(f"{name} = {_toml_value(value)}")
         return "\n".join([*lines, *tables]) + "\n"
+
+
+def _check_value(name: str, value: Any) -> None:
+    """Refuse a value of a setting that it cannot have."""
+    option = SETTINGS[name]
+    KINDS[option.kind].check(option.flag, value)
+    if option.kind == "choice" and value not in option.offered():
+        *others, last = option.offered()
+        raise OptionError(
+            f"`{option.flag}` must be {', '.join(others)} or {last}, but got "
+            f"{quoted(value)}."
+        )
 
 
 def combine_settings(
@@ -183,32 +155,104 @@ def combine_settings(
     return FitSettings(**settings)
 
 
-def unknown_setting(file: str, name: str, known: Iterable[str]) -> OptionError:
-    """Return the error of a file with a setting that is none of the `known`."""
-    if name == "huber":
-        says = wording.instead_of_huber("setting `huber`", '`noise = "student"`')
-        return OptionError(f"{file}: {says}")
-    hint = did_you_mean(name, known)
-    return OptionError(f"{file}: there is no setting {name!r}.{hint}")
+def checked_settings(
+    file: str, given: Mapping[str, Any], known: Collection[str], table: str = ""
+) -> dict[str, Any]:
+    """Return settings in a TOML file, with their types checked. They stand in a table,
+    if it is named, and are all `known`."""
+    settings: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            if name == "huber":
+                says = wording.instead_of_huber(
+                    "setting `huber`", '`noise = "student"`'
+                )
+                raise OptionError(f"{file}: {says}")
+            hint = did_you_mean(name, known)
+            raise OptionError(f"{file}: there is no setting {name!r}.{hint}")
+        kind = KINDS[SETTINGS[name].kind]
+        try:
+            settings[name] = kind.read(value)
+        except (AttributeError, TypeError, ValueError):
+            raise OptionError(
+                f"{file}: `{table}{name}` must be "
+                f"{SETTINGS[name].expected or kind.expected}, but it is {value!r}."
+            ) from None
+    check_bounds(settings.get("bounds", {}))
+    return settings
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the settings in a TOML file, with its types checked."""
+    """Return the settings in a TOML file."""
     text, _ = read_text(path)
     try:
-        settings = tomllib.loads(text)
+        given = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise OptionError(f"{file_name(path)}: {error}.") from None
-    known = [each.name for each in fields(FitSettings)]
-    for name, value in settings.items():
-        if name not in known:
-            raise unknown_setting(file_name(path), name, known)
-        try:
-            settings[name] = read_value(name, value)
-        except (AttributeError, TypeError, ValueError):
-            raise OptionError(
-                f"{file_name(path)}: `{name}` must be {EXPECTED.get(name, 'a text')}, "
-                f"but it is {value!r}."
-            ) from None
-    check_bounds(settings.get("bounds", {}))
+    settings = checked_settings(file_name(path), given, SETTINGS)
     return with_paths(settings, lambda place: os.path.join(path.parent, place))
+
+
+def with_paths(
+    settings: Mapping[str, Any], change: Callable[[str], str]
+) -> dict[str, Any]:
+    """Return settings with every path in them changed by a function. In a file of
+    settings, paths are relative to its folder."""
+    changed = dict(settings)
+    for name in ("data", "model", "doses", "inputs"):
+        value = changed.get(name)
+        # A column or a formula is no path. Data and model always are.
+        move = change if name in ("data", "model") else _if_file(change)
+        if isinstance(value, str):
+            changed[name] = move(value)
+        elif isinstance(value, list):
+            changed[name] = [move(each) for each in value]
+        elif isinstance(value, dict):
+            changed[name] = {key: move(each) for key, each in value.items()}
+    return changed
+
+
+def _if_file(change: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a function that changes the file in the place of an input or of doses, and
+    leaves columns and formulas as they are."""
+
+    def changed(text: str) -> str:
+        from .._data.inputs import find_place  # NumPy comes with it.
+
+        place = find_place(text, ())
+        if place is None or place.file is None:
+            return text
+        column = "" if place.column is None else f":{place.column}"
+        return change(place.file) + column
+
+    return changed
+
+
+def _toml_key(name: str) -> str:
+    """Return a name as a TOML key, in quotes where it needs them."""
+    plain = name.replace("_", "").isalnum() and name.isascii()
+    return name if plain else f'"{_escaped(name)}"'
+
+
+def _toml_value(value: Any) -> str:
+    """Return a number, a text or a list as TOML.
+
+    >>> print(_toml_value("x' = -x"), _toml_value((0.0, float("inf"))))
+    "x' = -x" [0.0, inf]
+    >>> print(_toml_value("a\\nb"))
+    \"\"\"
+    a
+    b\"\"\"
+    """
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    if not isinstance(value, str):
+        return repr(value)
+    lines = [_escaped(line) for line in value.split("\n")]
+    return '"""\n' + "\n".join(lines) + '"""' if len(lines) > 1 else f'"{lines[0]}"'
+
+
+def _escaped(line: str) -> str:
+    """Return a line with special characters escaped. TOML has the escapes of JSON, and
+    needs one for the delete character as well."""
+    return json.dumps(line, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")

@@ -20,7 +20,6 @@ from .._util.version import __version__
 from .._util.wording import instead_of_huber
 from .check_command import CHECK_EXAMPLES, check
 from .compare_command import COMPARE_EXAMPLES, compare
-from .completion_command import COMPLETION_EXAMPLES, completion
 from .dataset_command import DATASET_EXAMPLES, dataset
 from .discover_command import DISCOVER_EXAMPLES, discover
 from .fit_command import FIT_EXAMPLES, fit
@@ -69,7 +68,7 @@ Every command has its own --help with examples.
 app = typer.Typer(
     help="Learn delay differential equations from noisy, limited data.",
     epilog=_TUTORIAL,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -120,7 +119,6 @@ def demo() -> None:
 
 
 app.command(epilog=EXIT_CODES)(paper)
-app.command(epilog=COMPLETION_EXAMPLES)(completion)
 
 
 def spread_values(arguments: Sequence[str]) -> list[str]:

@@ -16,30 +16,15 @@ from .._problem.problem import Problem
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .equation_file import is_equation_file
-from .fit_settings import FitSettings
 
 
-def model_of(settings: FitSettings) -> Equation | Problem:
-    """Return the model of a fit."""
-    return read_model(
-        settings.equation,
-        settings.model,
-        settings.history,
-        settings.observe,
-        tuple(settings.inputs),
-    )
-
-
-def read_model(
-    text: str | None,
-    place: str | None,
-    history: str | list[float] | None,
-    observe: str | None,
-    inputs: Sequence[str] = (),
-) -> Equation | Problem:
-    """Return the model that the options give: `text` is that of `--equation TEXT`, and
-    `place` that of `--model FILE`, a text or `FILE.py:NAME`. `inputs` are the names of
-    its inputs."""
+def read_model(settings: Mapping[str, Any]) -> Equation | Problem:
+    """Return the model that settings give: the text of an `equation`, or a `model`, a
+    file with a text or `FILE.py:NAME`; and its `history`, what it `observe`s, and its
+    `inputs` by name."""
+    text, place = settings["equation"], settings["model"]
+    history, observe = settings["history"], settings["observe"]
+    inputs = tuple(settings.get("inputs", ()))
     if text is None and place is not None and is_equation_file(place):
         text, _ = read_text(place)
     if text is not None:

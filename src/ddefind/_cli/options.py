@@ -1,35 +1,25 @@
-"""The options and arguments of the commands, with their help texts."""
+"""The options and arguments of the commands: those of a fit, made from the table of
+options, and with their help those that only commands have."""
 
-from collections.abc import Callable, Iterable
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from .._fitting.fit_options import SETTINGS, Offered, noise_kinds
+from .messages import errors_as_messages
+from .parse_options import KINDS
+
 # The column that names the experiment in what is written, if the data have none.
 EXPERIMENT = "experiment"
-
-
-# Values that a shell offers, or a function that looks them up.
-Offered = Iterable[str] | Callable[[], Iterable[str]]
 
 
 def offer(values: Offered) -> Callable[[], list[str]]:
     """Return what typer takes as the values that a shell offers."""
     return lambda: list(values() if callable(values) else values)
-
-
-def _histories() -> Iterable[str]:
-    from .._equation.history_kinds import CHOSEN_BY_FIT
-    from .._problem.history import KINDS
-
-    return (*KINDS, *CHOSEN_BY_FIT)
-
-
-def _noises() -> Iterable[str]:
-    from ..noise._read_noise import WORDS
-
-    return WORDS
 
 
 def option(*names: str, metavar: str, help: str, values: Offered = ()) -> Any:
@@ -43,248 +33,54 @@ def option(*names: str, metavar: str, help: str, values: Offered = ()) -> Any:
     )
 
 
-Equation = Annotated[
-    str | None,
-    option(
-        "--equation",
-        "-e",
-        metavar="TEXT",
-        help="x' = ... for each state, separated by ; . x(t - tau) is a delayed state; "
-        "there may be several delays. Names that are not states become parameters.",
-    ),
-]
-Model = Annotated[
-    str | None,
-    option(
-        "--model",
-        metavar="FILE",
-        help="Instead of --equation: a text file with the equation, or FILE.py:NAME, "
-        "an Equation, a Problem or a function that returns one in a Python file, which "
-        "is run.",
-    ),
-]
-History = Annotated[
-    list[str] | None,
-    option(
-        "--history",
-        metavar="KIND",
-        values=_histories,
-        help="Before time 0: constant (the default), affine, periodic, spline, neural, "
-        "or the numbers that a constant history starts from, one for each state. A fit "
-        "can choose (auto), or take the beginning of the data as the past (data).",
-    ),
-]
-Observe = Annotated[
-    str | None,
-    option(
-        "--observe",
-        metavar="TEXT",
-        help='What is measured, if not the states: "scale * x", or several as '
-        '"name = ...; ...".',
-    ),
-]
-Known = Annotated[
-    list[str] | None,
-    option(
-        "--set",
-        metavar="NAME=NUMBER",
-        help="The value of a parameter; a fit does not learn it.",
-    ),
-]
-Guess = Annotated[
-    list[str] | None,
-    option(
-        "--start",
-        metavar="NAME=NUMBER",
-        help="A guess of a parameter: one of the starts begins there.",
-    ),
-]
-Range = Annotated[
-    list[str] | None,
-    option(
-        "--bounds",
-        metavar="RANGE",
-        help='Bounds of a parameter: "K in [0, 10]", "K > 0" or "0 < K < 10".',
-    ),
-]
-Prior = Annotated[
-    list[str] | None,
-    option(
-        "--prior",
-        metavar="PRIOR",
-        help='What is known of a parameter beforehand: "K ~ normal(2, 0.5)", with mean '
-        'and standard deviation, or "K ~ lognormal(2, 1.5)", with median and factor.',
-    ),
-]
-Positive = Annotated[
-    list[str] | None,
-    option(
-        "--positive",
-        metavar="NAME",
-        help="Parameters that are positive, as r,K; all stands for all parameters of "
-        "the equation, those of the history excepted.",
-    ),
-]
-Level = Annotated[
-    str | None,
-    option(
-        "--level",
-        metavar="NUMBER",
-        help="The confidence level of intervals and bands, 0.95 by default.",
-    ),
-]
-Steps = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N",
-        help="The solver's steps in a delay to begin with; a fit takes more where the "
-        "estimates need them.  [default: 10]",
-    ),
-]
-Method = Annotated[
-    str | None,
-    option(
-        "--method",
-        metavar="NAME",
-        values=("least-squares", "multiple-shooting"),
-        help="least-squares (the default), or multiple-shooting for systems that are "
-        "themselves disturbed, so that neighbouring residuals are alike.",
-    ),
-]
-Starts = Annotated[
-    str | None,
-    typer.Option(metavar="N", help="How many starts are tried.  [default: 32]"),
-]
-FitSeed = Annotated[
-    str | None,
-    typer.Option(
-        "--seed", metavar="N", help="Seed of the random starts.  [default: 0]"
-    ),
-]
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator: the command has these settings of a fit as options, and its
+    function gets what they say, by name, as the argument `given`. Errors end the
+    command with a message."""
+
+    def decorated(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def command(**arguments: Any) -> None:
+            with errors_as_messages():
+                texts = {name: arguments.pop(name) for name in names}
+                given = {name: _parsed(name, text) for name, text in texts.items()}
+                function(given, **arguments)
+
+        _, *own = inspect.signature(function).parameters.values()
+        own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+        whole = inspect.Signature([*map(_parameter, names), *own])
+        command.__signature__ = whole  # type: ignore
+        return command
+
+    return decorated
+
+
+def _parsed(name: str, text: Any) -> Any:
+    """Return what the text of an option says, or its texts."""
+    if text is None:
+        return {} if KINDS[SETTINGS[name].kind].holds == "table" else None
+    return KINDS[SETTINGS[name].kind].parse(SETTINGS[name].flag, text)
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    """Return a setting of a fit as a parameter of a command."""
+    each, kind = SETTINGS[name], KINDS[SETTINGS[name].kind]
+    declared = option(
+        *filter(None, (each.flag, each.short)),
+        metavar=each.placeholder or kind.placeholder,
+        help=each.help,
+        values=each.values,
+    )
+    texts = str | None if kind.holds == "one" else list[str] | None
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[texts, declared],
+    )
+
+
 Seed = Annotated[str, typer.Option(metavar="N", help="Seed of the random numbers.")]
-Solver = Annotated[
-    str | None,
-    option(
-        "--solver",
-        metavar="NAME",
-        values=("auto", "rk4", "tsit5", "radau"),
-        help="rk4 (fixed steps), tsit5 (adaptive steps) or radau (adaptive, for stiff "
-        "equations). By default, auto, the equation and the data decide.",
-    ),
-]
-Tolerance = Annotated[
-    str | None,
-    option(
-        "--rtol",
-        metavar="NUMBER",
-        help="The relative error that tsit5 or radau tolerate in a step, 1e-6 by "
-        "default.",
-    ),
-]
-Time = Annotated[
-    str | None,
-    option("--time", metavar="NAME", help="The name of the column of times."),
-]
-Columns = Annotated[
-    list[str] | None,
-    option(
-        "--columns",
-        metavar="NAMES",
-        help='The columns to read, as a,b; or "hare=Hare (n/km2)", if the equation has '
-        "another name for a column than the file.",
-    ),
-]
-Where = Annotated[
-    list[str] | None,
-    option(
-        "--where",
-        metavar="NAME=VALUE",
-        help="Read only the rows in which a column has this value, as "
-        "treatment=control.",
-    ),
-]
-Group = Annotated[
-    str | None,
-    option(
-        "--group",
-        metavar="NAME",
-        help="The column that names the experiment to which a row belongs. Without it, "
-        "each of several files is an experiment.",
-    ),
-]
-KnownColumns = Annotated[
-    list[str] | None,
-    option(
-        "--values",
-        metavar="NAMES",
-        help="Columns of known values, each one number for a whole experiment, as "
-        "dose.",
-    ),
-]
-Inputs = Annotated[
-    list[str] | None,
-    option(
-        "--inputs",
-        metavar="NAME",
-        help="Inputs of the equation: a column of the data, as u; or "
-        "u=temperature.csv:T, a column of another file; or a formula of t, as "
-        '"u=sin(t)".',
-    ),
-]
-InputKind = Annotated[
-    list[str] | None,
-    option(
-        "--input-kind",
-        metavar="KIND",
-        values=("linear", "steps", "cubic"),
-        help="How inputs run between their values: linear (the default), steps or "
-        "cubic; u=steps for one of them.",
-    ),
-]
-Doses = Annotated[
-    list[str] | None,
-    option(
-        "--doses",
-        metavar="PLACE",
-        help="Doses: a file with the columns time, amount, state and, if they take "
-        "time, duration; or the column of amounts in the data. gut=AMT says that all "
-        "go to the state gut.",
-    ),
-]
-PerExperiment = Annotated[
-    list[str] | None,
-    option(
-        "--per-experiment",
-        metavar="NAMES",
-        help="Parameters that have a value of their own in each experiment, as b,k.",
-    ),
-]
-NoiseKind = Annotated[
-    list[str] | None,
-    option(
-        "--noise",
-        metavar="KIND",
-        values=_noises,
-        help="The noise: gaussian (the default), proportional, combined, lognormal, "
-        "poisson, negative-binomial or student; hare=poisson for one quantity.",
-    ),
-]
-Sheet = Annotated[
-    str | None,
-    option(
-        "--sheet",
-        metavar="NAME",
-        help="The sheet of an Excel workbook. By default the first one is read.",
-    ),
-]
-TimeZero = Annotated[
-    str | None,
-    option(
-        "--time-zero",
-        metavar="TIME",
-        help="The time in the file that becomes time 0, where the history ends.",
-    ),
-]
 Config = Annotated[
     Path | None,
     option(
@@ -376,7 +172,7 @@ Noise = Annotated[
     option(
         "--noise",
         metavar="NOISE",
-        values=_noises,
+        values=noise_kinds,
         help="Standard deviation of the noise, as a fraction of that of each quantity, "
         'or a kind with its numbers: "lognormal(1.1)", poisson, or hare=poisson for '
         "one quantity.",

@@ -25,10 +25,9 @@ from .._util.text_files import file_name, write_whole
 from ..plots import CURVE_POINTS, learned_curve
 from . import discovery_files
 from .figure_formats import FORMATS, figure_name
-from .fit_settings import FitSettings
+from .fit_settings import FitSettings, with_paths
 from .options import EXPERIMENT
 from .parse_options import OptionError
-from .paths_in_settings import with_paths
 
 CONFIG, CURVE, INPUT = "fit.toml", "curve.csv", "input"
 # The table of the function that a network has learned.

@@ -1,11 +1,18 @@
-"""Turning the texts of options into names, numbers, bounds and histories."""
+"""How options are written: their texts on the command line become names, numbers,
+bounds and histories, and so do the values of entries in TOML files.
+
+`KINDS`, at the end, has both for each kind of setting in the table of options.
+"""
 
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeVar, final
 
 from .._util.errors import quoted
+
+_Value = TypeVar("_Value")
 
 # A parameter, with the number of its component and the label of its experiment.
 _NAME = r"[A-Za-z_][\w.]*(?:\[\d+(?:,\d+)*\])?(?:@[\w.-]+)?"
@@ -19,6 +26,11 @@ _NAME_FIRST = re.compile(  # K < 10
 _NUMBER_FIRST = re.compile(  # 0 < K, or 0 < K < 10
     rf"({_NUMBER})\s*([<>])=?\s*({_NAME})(?:\s*([<>])=?\s*({_NUMBER}))?", re.ASCII
 )
+_PRIOR = re.compile(
+    rf"(normal|lognormal)\s*\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)", re.ASCII
+)
+# A comma between columns, whose names may contain commas.
+_NEXT_COLUMN = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)", re.ASCII)
 
 
 @final
@@ -27,30 +39,42 @@ class OptionError(ValueError):
     write it."""
 
 
-def parse_assignments(
-    option: str, texts: Iterable[str]
-) -> dict[str, float | list[float]]:
-    """Return values by name, from texts `NAME=NUMBER` or `NAME=NUMBER,NUMBER,...`.
+class Bounds(NamedTuple):
+    """The lower and the upper bound of a parameter, infinite where there is none."""
 
-    `option` is the option that they were given by, for error messages.
+    lower: float = -math.inf
+    upper: float = math.inf
 
-    >>> parse_assignments("--set", ["m=8", "b=1, 2"])
-    {'m': 8.0, 'b': [1.0, 2.0]}
-    """
-    by_name: dict[str, float | list[float]] = {}
-    for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        values = [parse_number(each) for each in value.split(",")]
-        numbers = [each for each in values if each is not None and math.isfinite(each)]
-        if not re.fullmatch(_NAME, name) or not equals or len(numbers) != len(values):
-            raise OptionError(
-                f"`{option}` needs NAME=NUMBER, as {option} r=1.5, but got "
-                f"{quoted(text)}."
-            )
+
+class PriorOption(NamedTuple):
+    """A prior: its kind, normal or lognormal, and its two numbers."""
+
+    kind: str
+    center: float
+    spread: float
+
+
+def _refused(flag: str, needed: str, text: str) -> OptionError:
+    return OptionError(f"`{flag}` needs {needed}, but got {quoted(text)}.")
+
+
+def _by_name(flag: str, given: Iterable[tuple[str, _Value]]) -> dict[str, _Value]:
+    """Return values by name, each given once."""
+    by_name: dict[str, _Value] = {}
+    for name, value in given:
         if name in by_name:
-            raise OptionError(f"`{option}` gives {quoted(name)} twice.")
-        by_name[name] = numbers if len(numbers) > 1 else numbers[0]
+            raise OptionError(f"`{flag}` gives {quoted(name)} twice.")
+        by_name[name] = value
     return by_name
+
+
+def _divided(text: str, sign: str) -> tuple[str, str, str]:
+    """Return the parts of a text before, at and after a sign."""
+    before, found, after = text.partition(sign)
+    return before.strip(), found, after.strip()
+
+
+# Numbers
 
 
 def parse_number(text: str) -> float | None:
@@ -62,7 +86,7 @@ def parse_number(text: str) -> float | None:
     return float(text) if re.fullmatch(_NUMBER, text.strip(), re.ASCII) else None
 
 
-def parse_whole(option: str, text: str, least: int = 0) -> int:
+def parse_whole(flag: str, text: str, least: int = 0) -> int:
     """Return the value of an option as a whole number from `least` on.
 
     >>> parse_whole("--starts", "8")
@@ -70,13 +94,11 @@ def parse_whole(option: str, text: str, least: int = 0) -> int:
     """
     value = int(text) if re.fullmatch(r"[-+]?[0-9]{1,18}", text.strip()) else None
     if value is None or value < least:
-        raise OptionError(
-            f"`{option}` needs a whole number from {least} on, but got {quoted(text)}."
-        )
+        raise _refused(flag, f"a whole number from {least} on", text)
     return value
 
 
-def parse_real(option: str, text: str) -> float:
+def parse_real(flag: str, text: str) -> float:
     """Return the value of an option as a finite number.
 
     >>> parse_real("--rtol", "1e-8")
@@ -84,7 +106,7 @@ def parse_real(option: str, text: str) -> float:
     """
     value = parse_number(text)
     if value is None or math.isinf(value):
-        raise OptionError(f"`{option}` needs a number, but got {quoted(text)}.")
+        raise _refused(flag, "a number", text)
     return value
 
 
@@ -97,56 +119,70 @@ def check_level(level: float) -> float:
     return level
 
 
-def number_or_text(text: str | None) -> float | str | None:
+def number_or_text(text: str) -> float | str:
     """Return a time as a number, or as it is if it is not one."""
-    if text is None:
-        return None
     value = parse_number(text)
     return text if value is None else value
 
 
-class Bounds(NamedTuple):
-    """The lower and the upper bound of a parameter, infinite where there is none."""
-
-    lower: float = -math.inf
-    upper: float = math.inf
+# What is known of parameters
 
 
-def parse_bounds(texts: Iterable[str]) -> dict[str, Bounds]:
+def parse_assignments(
+    flag: str, texts: Iterable[str]
+) -> dict[str, float | list[float]]:
+    """Return values by name, from texts `NAME=NUMBER` or `NAME=NUMBER,NUMBER,...`.
+
+    >>> parse_assignments("--set", ["m=8", "b=1, 2"])
+    {'m': 8.0, 'b': [1.0, 2.0]}
+    """
+
+    def assigned() -> Iterator[tuple[str, float | list[float]]]:
+        for text in texts:
+            name, equals, value = _divided(text, "=")
+            values = [parse_number(each) for each in value.split(",")]
+            numbers = [v for v in values if v is not None and math.isfinite(v)]
+            is_name = re.fullmatch(_NAME, name)
+            if not is_name or not equals or len(numbers) != len(values):
+                raise _refused(flag, f"NAME=NUMBER, as {flag} r=1.5", text)
+            yield name, numbers if len(numbers) > 1 else numbers[0]
+
+    return _by_name(flag, assigned())
+
+
+def parse_bounds(flag: str, texts: Iterable[str]) -> dict[str, Bounds]:
     """Return bounds by name, from texts such as `K in [0, 10]`, `K > 0` or
     `0 < K < 10`.
 
-    >>> parse_bounds(["K in [0, 10]", "tau < 5", "0.1 < tau"])
+    >>> parse_bounds("--bounds", ["K in [0, 10]", "tau < 5", "0.1 < tau"])
     {'K': Bounds(lower=0.0, upper=10.0), 'tau': Bounds(lower=0.1, upper=5.0)}
     """
     by_name: dict[str, Bounds] = {}
     for text in texts:
-        name, new = _one_bound(text)
+        name, new = _one_bound(flag, text)
         old = by_name.get(name, Bounds())
         if any(math.isfinite(a) and math.isfinite(b) for a, b in zip(old, new)):
-            raise OptionError(f"`--bounds` limits {quoted(name)} twice on one side.")
+            raise OptionError(f"`{flag}` limits {quoted(name)} twice on one side.")
         by_name[name] = Bounds(max(old.lower, new.lower), min(old.upper, new.upper))
     check_bounds(by_name)
     return by_name
 
 
-def _one_bound(text: str) -> tuple[str, Bounds]:
+def _one_bound(flag: str, text: str) -> tuple[str, Bounds]:
     """Return the name of the parameter and the bounds that one text gives."""
-    text = text.strip()
-    if match := _INTERVAL.fullmatch(text):
+    written = text.strip()
+    if match := _INTERVAL.fullmatch(written):
         return match[1], Bounds(float(match[2]), float(match[3]))
-    if match := _NAME_FIRST.fullmatch(text):
+    if match := _NAME_FIRST.fullmatch(written):
         return match[1], _side(match[2] == "<", match[3])
-    match = _NUMBER_FIRST.fullmatch(text)
+    match = _NUMBER_FIRST.fullmatch(written)
     if match and match[4] in (None, match[2]):
         left = _side(match[2] == ">", match[1])
         right = Bounds() if match[4] is None else _side(match[4] == "<", match[5])
         lower, upper = max(left.lower, right.lower), min(left.upper, right.upper)
         return match[3], Bounds(lower, upper)
-    raise OptionError(
-        f'`--bounds` needs a range, as "K in [0, 10]", "K > 0" or "0 < K < 10", '
-        f"but got {quoted(text)}."
-    )
+    needed = 'a range, as "K in [0, 10]", "K > 0" or "0 < K < 10"'
+    raise _refused(flag, needed, written)
 
 
 def _side(is_upper: bool, value: str) -> Bounds:
@@ -163,46 +199,37 @@ def check_bounds(bounds: Mapping[str, Bounds]) -> None:
             )
 
 
-_PRIOR_HINT = (
-    '`--prior` needs a distribution, as "K ~ normal(2, 0.5)" with mean and standard '
-    'deviation, or "K ~ lognormal(2, 1.5)" with median and factor, but got {}.'
-)
-_PRIOR = re.compile(
-    rf"(normal|lognormal)\s*\(\s*({_NUMBER})\s*,\s*({_NUMBER})\s*\)", re.ASCII
-)
-
-
-class PriorOption(NamedTuple):
-    """A prior: its kind, normal or lognormal, and its two numbers."""
-
-    kind: str
-    center: float
-    spread: float
-
-
-def parse_priors(texts: Iterable[str]) -> dict[str, str]:
+def parse_priors(flag: str, texts: Iterable[str]) -> dict[str, str]:
     """Return priors by name, from texts such as `K ~ normal(2, 0.5)`.
 
-    >>> parse_priors(["K ~ normal(2, 0.5)", "r~lognormal(1,3)"])
+    >>> parse_priors("--prior", ["K ~ normal(2, 0.5)", "r~lognormal(1,3)"])
     {'K': 'normal(2, 0.5)', 'r': 'lognormal(1,3)'}
     """
-    by_name: dict[str, str] = {}
-    for text in texts:
-        name, tilde, prior = (part.strip() for part in text.partition("~"))
-        if not re.fullmatch(_NAME, name) or not tilde:
-            raise OptionError(_PRIOR_HINT.format(quoted(text)))
-        if name in by_name:
-            raise OptionError(f"`--prior` gives {quoted(name)} twice.")
-        read_prior(prior)
-        by_name[name] = prior
-    return by_name
+
+    def priors() -> Iterator[tuple[str, str]]:
+        for text in texts:
+            name, tilde, prior = _divided(text, "~")
+            if not re.fullmatch(_NAME, name) or not tilde:
+                raise _no_prior(text)
+            read_prior(prior)
+            yield name, prior
+
+    return _by_name(flag, priors())
+
+
+def _no_prior(text: str) -> OptionError:
+    needed = (
+        'a distribution, as "K ~ normal(2, 0.5)" with mean and standard deviation, or '
+        '"K ~ lognormal(2, 1.5)" with median and factor'
+    )
+    return _refused("--prior", needed, text)
 
 
 def read_prior(text: str) -> PriorOption:
     """Return the prior that a text such as `normal(2, 0.5)` stands for."""
     match = _PRIOR.fullmatch(text.strip())
     if not match:
-        raise OptionError(_PRIOR_HINT.format(quoted(text)))
+        raise _no_prior(text)
     prior = PriorOption(match[1], float(match[2]), float(match[3]))
     if prior.kind == "normal":
         if not 0 < prior.spread < math.inf or math.isinf(prior.center):
@@ -218,124 +245,280 @@ def read_prior(text: str) -> PriorOption:
     return prior
 
 
-_NEXT_COLUMN = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)", re.ASCII)
+# Names, columns and texts
 
 
-def parse_columns(texts: Iterable[str]) -> list[str] | dict[str, str] | None:
+def parse_names(flag: str, texts: Iterable[str]) -> list[str]:
+    """Return names, from texts such as `r` or `r, K`."""
+    return [name.strip() for text in texts for name in text.split(",")]
+
+
+def parse_columns(flag: str, texts: Iterable[str]) -> list[str] | dict[str, str] | None:
     """Return names of columns, or the columns by the names that the equation has for
     them. None stands for the default.
 
-    >>> parse_columns(["a,b"]), parse_columns(["hare=Hare (n/km2)", "lynx"])
-    (['a', 'b'], {'hare': 'Hare (n/km2)', 'lynx': 'lynx'})
+    >>> parse_columns("--columns", ["a,b"])
+    ['a', 'b']
+    >>> parse_columns("--columns", ["hare=Hare (n/km2)", "lynx"])
+    {'hare': 'Hare (n/km2)', 'lynx': 'lynx'}
     """
-    by_name: dict[str, str] = {}
-    has_other_names = False
-    for text in texts:
-        # The name of a column may contain commas, but not before a further NAME=.
-        parts = _NEXT_COLUMN.split(text) if "=" in text else text.split(",")
-        for part in (part.strip() for part in parts):
-            name, equals, column = (each.strip() for each in part.partition("="))
-            has_other_names |= bool(equals)
-            if not name or equals and not column:
-                raise OptionError(
-                    "`--columns` needs names of columns, as `--columns a,b`, or "
-                    '`--columns "hare=Hare (n/km2)"` to give one another name, but got '
-                    f"{quoted(text)}."
-                )
-            if name in by_name:
-                raise OptionError(f"`--columns` gives {quoted(name)} twice.")
-            by_name[name] = column if equals else name
-    if not by_name:
-        return None
-    return by_name if has_other_names else list(by_name)
+    texts = list(texts)
+
+    def columns() -> Iterator[tuple[str, str]]:
+        for text in texts:
+            for part in _NEXT_COLUMN.split(text) if "=" in text else text.split(","):
+                name, equals, column = _divided(part, "=")
+                if not name or equals and not column:
+                    needed = (
+                        f"names of columns, as `{flag} a,b`, or "
+                        f'`{flag} "hare=Hare (n/km2)"` to give one another name'
+                    )
+                    raise _refused(flag, needed, text)
+                yield name, column if equals else name
+
+    by_name = _by_name(flag, columns())
+    return by_name if any("=" in text for text in texts) else list(by_name) or None
 
 
-def parse_where(texts: Iterable[str]) -> dict[str, str]:
+def parse_where(flag: str, texts: Iterable[str]) -> dict[str, str]:
     """Return the value of each column whose rows are read, from texts `NAME=VALUE`.
 
-    >>> parse_where(["treatment=control"])
+    >>> parse_where("--where", ["treatment=control"])
     {'treatment': 'control'}
     """
     values: dict[str, str] = {}
     for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not name or not equals or not value:
-            raise OptionError(
-                "`--where` needs a column and its value, as `--where "
-                f"treatment=control`, but got {quoted(text)}."
-            )
+        name, _, value = _divided(text, "=")
+        if not name or not value:
+            needed = f"a column and its value, as `{flag} treatment=control`"
+            raise _refused(flag, needed, text)
         values[name] = value
     return values
 
 
-def parse_by_name(option: str, texts: Iterable[str]) -> str | dict[str, str] | None:
+def parse_by_name(flag: str, texts: Iterable[str]) -> str | dict[str, str] | None:
     """Return one text for all, or texts by name, from `TEXT` or from `NAME=TEXT`.
 
     >>> parse_by_name("--noise", ["poisson"]), parse_by_name("--noise", ["x=poisson"])
     ('poisson', {'x': 'poisson'})
     """
     texts = list(texts)
-    by_name: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = (part.strip() for part in text.partition("="))
-        if not equals and len(texts) == 1 and name:
-            return name
-        if not name or not value:
-            raise OptionError(
-                f"`{option}` needs one value for all, or NAME=VALUE for each, but got "
-                f"{quoted(text)}."
-            )
-        if name in by_name:
-            raise OptionError(f"`{option}` gives {quoted(name)} twice.")
-        by_name[name] = value
-    return by_name or None
+    if len(texts) == 1 and "=" not in texts[0] and texts[0].strip():
+        return texts[0].strip()
+
+    def named() -> Iterator[tuple[str, str]]:
+        for text in texts:
+            name, _, value = _divided(text, "=")
+            if not name or not value:
+                needed = "one value for all, or NAME=VALUE for each"
+                raise _refused(flag, needed, text)
+            yield name, value
+
+    return _by_name(flag, named()) or None
 
 
-def parse_inputs(texts: Iterable[str]) -> dict[str, str]:
+def parse_inputs(flag: str, texts: Iterable[str]) -> dict[str, str]:
     """Return the column, file or formula of each input, from texts `u`, `u,v` or
     `u=PLACE`.
 
-    >>> parse_inputs(["u,v", "w=T.csv:T"])
+    >>> parse_inputs("--inputs", ["u,v", "w=T.csv:T"])
     {'u': 'u', 'v': 'v', 'w': 'T.csv:T'}
     """
-    inputs: dict[str, str] = {}
-    for text in texts:
-        name, equals, place = (part.strip() for part in text.partition("="))
-        new = {name: place} if equals else {n: n for n in parse_names([text])}
-        for each, where in new.items():
-            if not re.fullmatch(_NAME, each) or not where:
-                raise OptionError(
-                    "`--inputs` needs a name, as `--inputs u`, or a name and its "
-                    "place, as `--inputs u=temperature.csv:T`, but got "
-                    f"{quoted(text)}."
-                )
-            if each in inputs:
-                raise OptionError(f"`--inputs` gives {quoted(each)} twice.")
-            inputs[each] = where
-    return inputs
+
+    def inputs() -> Iterator[tuple[str, str]]:
+        for text in texts:
+            name, equals, place = _divided(text, "=")
+            for each in [name] if equals else parse_names(flag, [text]):
+                where = place if equals else each
+                if not re.fullmatch(_NAME, each) or not where:
+                    needed = (
+                        f"a name, as `{flag} u`, or a name and its place, as "
+                        f"`{flag} u=temperature.csv:T`"
+                    )
+                    raise _refused(flag, needed, text)
+                yield each, where
+
+    return _by_name(flag, inputs())
 
 
-def parse_names(texts: Iterable[str]) -> list[str]:
-    """Return names, from texts such as `r` or `r, K`."""
-    return [name.strip() for text in texts for name in text.split(",")]
+def parse_networks(flag: str, texts: Iterable[str]) -> dict[str, str]:
+    """Return what is said of each network, by name.
+
+    >>> parse_networks("--network", ["NN: width=32 positive"])
+    {'NN': 'width=32 positive'}
+    """
+
+    def networks() -> Iterator[tuple[str, str]]:
+        for text in texts:
+            name, colon, words = _divided(text, ":")
+            if not colon or not name:
+                needed = 'a name and what is known of it, as "NN: width=32 positive"'
+                raise _refused(flag, needed, text)
+            yield name, words
+
+    return _by_name(flag, networks())
 
 
-def parse_history(texts: Iterable[str]) -> str | list[float] | None:
+def parse_history(flag: str, texts: Iterable[str]) -> str | list[float] | None:
     """Return the kind of history, or the values of a constant one. None stands for the
     default.
 
-    >>> parse_history(["affine"]), parse_history(["10", "2"]), parse_history(["10, 2"])
-    ('affine', [10.0, 2.0], [10.0, 2.0])
+    >>> parse_history("--history", ["affine"]), parse_history("--history", ["10, 2"])
+    ('affine', [10.0, 2.0])
     """
-    parts = [part.strip() for text in texts for part in text.split(",")]
+    parts = parse_names(flag, texts)
     if not parts:
         return None
     numbers = [value for part in parts if (value := parse_number(part)) is not None]
     if len(numbers) == len(parts):
         return numbers
     if len(parts) > 1:
-        raise OptionError(
-            "`--history` needs a kind, as `--history affine`, or numbers, one for each "
-            f"state, but got {quoted(' '.join(parts))}."
-        )
+        needed = f"a kind, as `{flag} affine`, or numbers, one for each state"
+        raise _refused(flag, needed, " ".join(parts))
     return parts[0]
+
+
+# Values of TOML files: a wrong one is an AttributeError, a TypeError or a ValueError.
+
+
+def _of_type(*types: type) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if type(value) not in types:
+            raise TypeError
+        return value
+
+    return read
+
+
+_text, _whole = _of_type(str), _of_type(int)
+
+
+def _number(value: Any) -> float:
+    return float(_of_type(int, float)(value))
+
+
+def _numbers(value: Any) -> Any:
+    """Return one number, or a list of them."""
+    return [_number(v) for v in value] if isinstance(value, list) else _number(value)
+
+
+def _names(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else [_text(each) for each in value]
+
+
+def _bounds(value: Any) -> Bounds:
+    lower, upper = value
+    return Bounds(_number(lower), _number(upper))
+
+
+def _table(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: {_text(name): read(each) for name, each in value.items()}
+
+
+_texts = _table(_text)
+
+
+def _if_a(kind: type, read: Callable, otherwise: Callable) -> Callable[[Any], Any]:
+    return lambda value: (read if isinstance(value, kind) else otherwise)(value)
+
+
+@final
+@dataclass(frozen=True)
+class Kind:
+    """A kind of setting. `parse(flag, text)` reads what is written on the command line,
+    all texts together unless it `holds` only one value. `read` reads the value of an
+    entry of a TOML file, which must be what is `expected`. `check(flag, value)` refuses
+    values. A setting that holds a table is empty if it is not given. The help of the
+    command line shows the `placeholder`."""
+
+    parse: Callable[[str, Any], Any]
+    read: Callable[[Any], Any]
+    expected: str
+    holds: Literal["one", "list", "table"] = "one"
+    placeholder: str = "NAME"
+    check: Callable[[str, Any], Any] = lambda flag, value: None
+
+
+def _as_it_is(flag: str, text: str) -> str:
+    return text
+
+
+_TEXT = Kind(_as_it_is, _text, "a text")
+
+
+def _integer(least: int) -> Kind:
+    def parse(flag: str, text: str) -> int:
+        return parse_whole(flag, text, least)
+
+    def check(flag: str, value: int) -> None:
+        if value < least:
+            raise OptionError(
+                f"`{flag}` needs a whole number from {least} on, but got {value}."
+            )
+
+    return Kind(parse, _whole, "a whole number", placeholder="N", check=check)
+
+
+def _real(check: Callable[[float], Any]) -> Kind:
+    def check_value(flag: str, value: float) -> None:
+        check(value)
+
+    return Kind(
+        parse_real, _number, "a number", placeholder="NUMBER", check=check_value
+    )
+
+
+def _list_of(parse: Callable, read: Callable, expected: str) -> Kind:
+    return Kind(parse, read, expected, "list")
+
+
+def _table_of(parse: Callable, read: Callable, expected: str) -> Kind:
+    return Kind(parse, _table(read), f"a table of {expected}", "table")
+
+
+KINDS = {
+    "text": _TEXT,
+    "choice": _TEXT,
+    "paths": Kind(_as_it_is, _if_a(str, _text, _names), "a text, or a list of them"),
+    "time": Kind(
+        lambda _, text: number_or_text(text),
+        _if_a(str, _text, _number),
+        "a number or a date",
+        placeholder="TIME",
+    ),
+    "whole": _integer(0),
+    "count": _integer(1),
+    "number": _real(float),
+    "level": _real(check_level),
+    "names": _list_of(parse_names, _names, "a list of names"),
+    "history": _list_of(
+        parse_history,
+        _if_a(str, _text, _if_a(list, _numbers, lambda value: [_number(value)])),
+        "a kind, or numbers",
+    ),
+    "columns": _list_of(
+        parse_columns,
+        _if_a(dict, _texts, _names),
+        "a list of names, or a table of columns by name",
+    ),
+    "texts": _list_of(
+        parse_by_name, _if_a(dict, _texts, _text), "a text, or a table of them"
+    ),
+    "inputs": Kind(
+        parse_inputs,
+        _if_a(dict, _texts, lambda value: {name: name for name in _names(value)}),
+        'a table of columns or files by name, as u = "temperature.csv:T"',
+        "table",
+    ),
+    "where": _table_of(
+        parse_where, _text, 'values by column, as treatment = "control"'
+    ),
+    "numbers by name": _table_of(parse_assignments, _numbers, "numbers by name"),
+    "bounds": _table_of(parse_bounds, _bounds, "ranges by name, as K = [0, 10]"),
+    "priors": _table_of(
+        parse_priors, _text, 'distributions by name, as K = "normal(2, 0.5)"'
+    ),
+    "networks": _table_of(
+        parse_networks, _text, 'networks by name, as NN = "width=32 positive"'
+    ),
+}

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from . import options as opt
-from .messages import EXIT_CODES, Messages, errors_as_messages, print_json
-from .parse_options import OptionError, check_level, number_or_text, parse_real
+from .messages import EXIT_CODES, Messages, print_json
+from .parse_options import OptionError, check_level, number_or_text
 from .startup import quick_start
 
 if TYPE_CHECKING:
@@ -35,27 +35,27 @@ measurement. The code of a model in a file (--model) is run.
 _ROWS = 12
 
 
+@opt.takes("level")
 def predict(
+    given: dict[str, Any],
     result: opt.Result,
     experiment: opt.OneExperiment = None,
     until: opt.Until = None,
-    level: opt.Level = None,
     out: opt.PredictionFile = None,
     quiet: opt.Quiet = False,
     as_json: opt.Json = False,
 ) -> None:
     """Predict with a fit that was written earlier, beyond its data."""
-    with errors_as_messages():
-        share = check_level(0.95 if level is None else parse_real("--level", level))
-        with quick_start():
-            from .saved_fits import load_fit
+    share = check_level(0.95 if given["level"] is None else given["level"])
+    with quick_start():
+        from .saved_fits import load_fit
 
-            fits = _chosen(load_fit(result), experiment)
-            predictions = {
-                label: (fit.data, fit.predict(last_time(fit, until), level=share))
-                for label, fit in fits.items()
-            }
-            _show(predictions, out, Messages(quiet), as_json)
+        fits = _chosen(load_fit(result), experiment)
+        predictions = {
+            label: (fit.data, fit.predict(last_time(fit, until), level=share))
+            for label, fit in fits.items()
+        }
+        _show(predictions, out, Messages(quiet), as_json)
 
 
 def _chosen(fit: "Estimate", experiment: str | None) -> "dict[str | None, Estimate]":
@@ -78,7 +78,7 @@ def last_time(fit: "AbstractFit", text: str | None) -> float:
     """Return the last time of the prediction, counted from time 0 of the fit."""
     from .._data.times import time_of
 
-    until = number_or_text(text)
+    until = None if text is None else number_or_text(text)
     last = fit.data.T if until is None else time_of(fit.data, until)
     if last <= fit.time_zero:
         raise OptionError(

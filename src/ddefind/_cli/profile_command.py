@@ -67,7 +67,7 @@ def profile(
     """Show how far each parameter can move before the fit becomes too bad."""
     with errors_as_messages():
         share = None if level is None else check_level(parse_real("--level", level))
-        names = parse_names(parameter or ())
+        names = parse_names("--parameter", parameter or ())
         figures = parse_formats(formats or (), out)
         with quick_start():
             from .output_folder import check_can_be_folder

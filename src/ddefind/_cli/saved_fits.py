@@ -7,7 +7,7 @@ from .._results.load import SavedFit, load
 from .._results.result import FitResult
 from .._util.errors import DataError
 from .fit_settings import combine_settings
-from .model_file import model_of
+from .model_file import read_model
 from .output_folder import CONFIG
 from .parse_options import OptionError
 
@@ -38,7 +38,7 @@ def load_any_fit(path: Path) -> Estimate | FitResult:
                 "Give the folder that `ddefind fit --out` wrote."
             )
         try:
-            model = model_of(settings)
+            model = read_model(vars(settings))
         except DataError as error:
             raise OptionError(
                 f"{path}: the model of this fit is code, and the folder's copy of it "

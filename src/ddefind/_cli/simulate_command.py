@@ -1,21 +1,18 @@
 """`ddefind simulate`: solve an equation and write noisy data."""
 
+from pathlib import Path
+from typing import Any
+
 import typer
 
-from .._util.text_files import write_whole
+from .._util.text_files import file_name, write_whole
 from . import options as opt
-from .messages import EXIT_CODES, Messages, errors_as_messages
-from .parse_options import (
-    OptionError,
-    parse_assignments,
-    parse_by_name,
-    parse_history,
-    parse_inputs,
-    parse_names,
-    parse_real,
-    parse_whole,
-)
+from .messages import EXIT_CODES, Messages
+from .parse_options import OptionError, parse_by_name, parse_real, parse_whole
 from .startup import quick_start
+
+# The first line of a file with simulated data, which alone is replaced.
+_WRITTEN = "# Written by ddefind simulate"
 
 SIMULATE_EXAMPLES = f"""\
 \b
@@ -38,17 +35,13 @@ share of the standard deviation, as 0.05, or a kind with its numbers, as
 """
 
 
+@opt.takes(
+    *("equation", "model", "history", "observe", "set"),
+    *("values", "inputs", "input_kind", "doses"),
+)
 def simulate(
-    equation: opt.Equation = None,
-    model: opt.Model = None,
-    history: opt.History = None,
-    observe: opt.Observe = None,
-    known: opt.Known = None,
+    given: dict[str, Any],
     experiments: opt.Experiments = None,
-    values: opt.KnownColumns = None,
-    inputs: opt.Inputs = None,
-    input_kind: opt.InputKind = None,
-    doses: opt.Doses = None,
     T: opt.LastTime = "10",
     points: opt.Points = "101",
     noise: opt.Noise = None,
@@ -57,58 +50,57 @@ def simulate(
     quiet: opt.Quiet = False,
 ) -> None:
     """Solve an equation and write noisy data, as a test for a fit."""
-    with errors_as_messages():
-        given = parse_assignments("--set", known or ())
-        inputs_by_name = parse_inputs(inputs or ())
-        columns = parse_names(values or ())
-        places = parse_by_name("--doses", doses or ())
-        kinds = parse_by_name("--input-kind", input_kind or ())
-        option = parse_by_name("--noise", noise or ())
-        history_setting = parse_history(history or ())
-        last, count = parse_real("--T", T), parse_whole("--points", points, 2)
-        whole_seed = parse_whole("--seed", seed)
-        if experiments is None and columns:
-            raise OptionError("`--values` goes with `--experiments FILE.csv`.")
-        with quick_start():
-            from .._solve.solution import check_time
-            from .model_file import observed_names, problem_at, read_model
-            from .noise_option import simulated_noise
-            from .simulated_data import simulated
-            from .simulated_study import check_values, read_conditions, study_csv
+    columns, inputs = given["values"] or [], given["inputs"]
+    last, count = parse_real("--T", T), parse_whole("--points", points, 2)
+    whole_seed = parse_whole("--seed", seed)
+    share = parse_by_name("--noise", noise or ())
+    if experiments is None and columns:
+        raise OptionError("`--values` goes with `--experiments FILE.csv`.")
+    if out is not None:
+        _check_own(out)
+    with quick_start():
+        from .._solve.solution import check_time
+        from .model_file import observed_names, problem_at, read_model
+        from .simulated_data import simulated, simulated_noise
+        from .simulated_study import check_values, read_conditions, study_csv
 
-            chosen_model = read_model(
-                equation, model, history_setting, observe, tuple(inputs_by_name)
+        model = read_model(given)
+        group, conditions = read_conditions(
+            model,
+            experiments,
+            inputs,
+            given["input_kind"],
+            given["doses"],
+            check_time(last, "--T"),
+        )
+        check_values(conditions, columns)
+        names = observed_names(model)
+        drawn = simulated_noise(share, names)
+        made = []
+        for number, each in enumerate(conditions):
+            values = {**given["set"], **each.values}
+            problem = problem_at(
+                model, values, {}, inputs=each.inputs, doses=each.doses
             )
-            group, conditions = read_conditions(
-                chosen_model,
-                experiments,
-                inputs_by_name,
-                kinds,
-                places,
-                check_time(last, "--T"),
+            made.append(
+                simulated(problem, last, count, drawn, whole_seed + number, names)
             )
-            check_values(conditions, columns)
-            names = observed_names(chosen_model)
-            drawn = simulated_noise(option, names)
-            made = []
-            for number, each in enumerate(conditions):
-                problem = problem_at(
-                    chosen_model,
-                    {**given, **each.values},
-                    {},
-                    inputs=each.inputs,
-                    doses=each.doses,
-                )
-                made.append(
-                    simulated(problem, last, count, drawn, whole_seed + number, names)
-                )
-            text = made[0].csv()
-            if group is not None:
-                text = study_csv(group, list(zip(conditions, made)), columns)
-        if out is None:
-            typer.echo(text, nl=False)
-        else:
-            write_whole(out, text)
-        for each, data in zip(conditions, made):
-            label = "" if group is None else f", {each.label}"
-            Messages(quiet).say(f"{out or 'Standard output'}{label}: {data}")
+        text = made[0].csv()
+        if group is not None:
+            text = study_csv(group, list(zip(conditions, made)), columns)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        write_whole(out, f"{_WRITTEN}\n{text}")
+    for each, data in zip(conditions, made):
+        label = "" if group is None else f", {each.label}"
+        Messages(quiet).say(f"{out or 'Standard output'}{label}: {data}")
+
+
+def _check_own(file: Path) -> None:
+    """Refuse to replace a file that holds anything else than simulated data."""
+    if file.is_file() and not file.read_bytes().startswith(_WRITTEN.encode()):
+        raise OptionError(
+            f"`--out`: {file_name(file)} was not written by `ddefind simulate`. Choose "
+            "another file."
+        )

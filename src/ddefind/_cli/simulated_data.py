@@ -1,5 +1,6 @@
 """Data made from the solution of a model: to test fits, and to check gradients."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,11 @@ from .._solve.solution import Solution, check_time
 from .._solve.solve import solve
 from .._solve.time_grid import needs_mesh
 from ..noise import AbstractNoise
+from ..noise._read_noise import read_noise
 from ..plots import observed
+from .fit_arguments import noise_models
 from .model_file import check_no_networks, observed_names, problem_at, unknown
+from .parse_options import OptionError, parse_number
 
 # Solver steps per delay when gradients are compared: that of `Adjoint` is only as exact
 # as its steps.
@@ -302,3 +306,34 @@ def _random_values(
         name: random.uniform(*ranges.get(name, _USUAL))
         for name in unknown(model, given)
     }
+
+
+def simulated_noise(
+    option: str | Mapping[str, str] | None, names: Sequence[str] | None
+) -> Any:
+    """Return the noise of simulated data: a share of the standard deviation of each
+    quantity, or the noise model of each of the quantities `names`, whose numbers must
+    be known."""
+    share = 0.0 if option is None else None
+    if isinstance(option, str):
+        share = parse_number(option)
+    if share is not None:
+        return share
+    names = names or ("x",)
+    given = noise_models(option)
+    if isinstance(given, dict) and set(given) != set(names):
+        lacking = [name for name in names if name not in given]
+        if lacking:
+            raise OptionError(
+                f"`--noise` gives none for {', '.join(lacking)}. Give one for each "
+                "quantity, or one for all."
+            )
+    models = read_noise(given, names)
+    for model in models.values():
+        lacking = [n for n in model.names if math.isnan(float(getattr(model, n)))]
+        if lacking:
+            raise OptionError(
+                f"`--noise {model.word}` needs {' and '.join(lacking)} in brackets, as "
+                f'"{model.word}({", ".join(["1.2"] * len(model.names))})".'
+            )
+    return [models[name] for name in names]

@@ -16,7 +16,7 @@ from .._util.errors import DataError, did_you_mean
 from .fit_arguments import fit_arguments
 from .fit_settings import ALL, FitSettings
 from .messages import Messages
-from .model_file import model_of, names_of_parameters
+from .model_file import names_of_parameters, read_model
 from .parse_options import OptionError
 from .sweep_table import Group, SweepTable
 
@@ -59,7 +59,7 @@ def read_groups(table: SweepTable) -> list[GroupTask]:
 
 def _model_of(group: Group) -> Any:
     try:
-        return model_of(group.settings)
+        return read_model(vars(group.settings))
     except ValueError as error:
         raise OptionError(f"The equation {group.equation!r}: {error}") from None
 

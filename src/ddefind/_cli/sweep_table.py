@@ -4,16 +4,16 @@ import glob
 import os
 import re
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, final
 
+from .._fitting.fit_options import SETTINGS
 from .._util.errors import did_you_mean, quoted
 from .._util.text_files import file_name, read_text
 from .equation_file import is_equation_file
-from .fit_settings import FitSettings, unknown_setting
-from .parse_options import OptionError, check_bounds
-from .setting_values import EXPECTED, read_value
+from .fit_settings import FitSettings, checked_settings
+from .parse_options import OptionError
 
 _TABLES = ("files", "equations", "settings")
 # What a sweep cannot have, since each file is one data set of its own.
@@ -172,22 +172,14 @@ def _settings(name: str, kind: str, given: Any) -> dict[str, Any]:
     _check_name(name, "settings", kind)
     if not isinstance(given, dict):
         _refuse(name, f"settings.{kind}", "a table, as of a fit.toml", given)
-    known = [each.name for each in fields(FitSettings) if each.name not in _OF_STUDIES]
-    read = {}
-    for key, value in given.items():
+    for key in given:
         if key in _OF_STUDIES:
             raise OptionError(
                 f"{name}: `settings.{kind}` has {key!r}, which a sweep does not have: "
                 "each file is a data set of its own, and `[equations]` has the models."
             )
-        if key not in known:
-            raise unknown_setting(name, key, known)
-        try:
-            read[key] = read_value(key, value)
-        except (AttributeError, TypeError, ValueError):
-            expected = EXPECTED.get(key, "a text")
-            _refuse(name, f"settings.{kind}.{key}", expected, value)
-    check_bounds(read.get("bounds", {}))
+    known = [key for key in SETTINGS if key not in _OF_STUDIES]
+    read = checked_settings(name, given, known, f"settings.{kind}.")
     from .._equation.history_kinds import CHOSEN_BY_FIT
 
     if read.get("history") in CHOSEN_BY_FIT:

@@ -13,6 +13,7 @@ from .._results.result import FitResult
 from .._util import wording
 from .._util.errors import check_instance
 from .experiment import Experiment, labels_of
+from .fit_options import ALL_FITS, DESCENT, SWEEPS, with_options_listed
 from .given_parts import with_given, with_own
 from .least_squares import LeastSquares
 from .many_tasks import DataSets, Problems, Starts, make_tasks
@@ -28,7 +29,6 @@ from .request import (
     FitTask,
     LeastSquaresKeywords,
     read_options,
-    with_options_listed,
 )
 from .scaled_networks import scaled_together
 from .study import make_study, read_experiments
@@ -75,7 +75,7 @@ def fit(
     optimizer: AbstractMethod | None = None,
     **options: Unpack[FitKeywords],
 ) -> Estimate | FitResult: ...
-@with_options_listed(FitOptions)
+@with_options_listed(ALL_FITS, DESCENT)
 def fit(
     problem: Model,
     data: Measurements,
@@ -102,38 +102,11 @@ def fit(
       first one. A list of `Experiment`s is a study: they are fitted together.
     - `optimizer`: the method: `LeastSquares()`, `MultipleShooting()` for systems that
       are themselves disturbed, `Adam()`, `RMSProp()`, `SGD()` or `LBFGS()`.
-    - `history`: for an `Equation`, another history than its own. With `"auto"` the
-      history is chosen by evidence, and with `"data"` the beginning of the data is the
-      past. For a function alone, its history.
-    - `inputs`: for an `Equation` with inputs, these by name: each an `Input`, or a
-      formula of t.
-    - `doses`: what states get at certain times, a list of `Dose` and `SetState`.
-    - `networks`: for an `Equation` with unknown functions, `NN(...)`, other networks
-      than the usual ones, by name, as `{"NN": dd.Network(width=32)}`.
-    - `parameters`: by name, a `Parameter` (start, bounds, prior), `Fixed`, `Tied`, or a
-      number to start from. All others are learned without bounds. The delay stays
-      positive; least squares looks for it between a small share of the sampling
-      interval and 0.9 of the record.
-    - `noise`: how measured values scatter: "gaussian", "proportional", "combined",
-      "lognormal", "poisson", "negative-binomial" or "student"; a model of `dd.noise`;
-      or a dict of these by quantity. Its parameters are then learned by maximum
-      likelihood with all others. By default it is Gaussian, of the size that the data
-      give (`sd`), or of one size for each quantity, and the fit is by least squares.
-    - `loss`: what gradient descent minimises, by default the `SumOfSquares()` that
-      least squares minimises.
-    - `solver`: the one-step method of the solver.
-    - `steps_per_delay`: the solver's steps in a delay, by default 20. Least squares
-      begins with 10 and takes as many as the estimates need.
-    - `seed`: of the random starts.
-    - `intervals`: False leaves out the intervals, the verdicts and the tests of the
-      residuals, which take further fits; `fit.with_intervals()` computes them later.
-    - `level`: the confidence level of the intervals.
-    - `progress`: a callback that is called now and then with a `Progress`; True or
-      False for a bar or none. By default there is a bar on a terminal.
+    {options}
 
-    Only gradient descent has `gradient`, the route to the gradient (`Discrete()`);
-    `epochs`, the number of steps (500); and `threshold`, a loss below which it stops
-    early (0).
+    Only gradient descent has these:
+
+    {descent}
 
     Interrupted by Ctrl-C, it returns the best fit so far. (Least squares has none
     before the end of its first phase; the interruption then goes on.)
@@ -236,7 +209,7 @@ def fit_many(
     optimizer: AbstractMethod | None = None,
     **options: Unpack[SweepFitKeywords],
 ) -> FitBatch[Estimate] | FitBatch[FitResult]: ...
-@with_options_listed(FitOptions, SweepOptions)
+@with_options_listed(ALL_FITS, DESCENT, SWEEPS)
 def fit_many(
     problem: Problems,
     data: DataSets,
@@ -262,12 +235,7 @@ def fit_many(
     - `starts`: start values by name for each fit, or a number of fits, each with random
       starts of its own (see `Parameter`).
     - `intervals`: by default there are none; True computes them for every fit.
-    - `executor`: where the fits run, if not here: a number of processes of this
-      machine, a client of dask, or any executor as of `concurrent.futures`. Each worker
-      uses one core.
-    - `folder`: where finished fits are kept. Called again, with the same arguments, it
-      goes on where it stopped, and ends with the same numbers to the last bit.
-    - `retry_failed`: fits of the folder that ended with an error are made again.
+    {sweeps}
 
     With `executor` or `folder`, a fit that cannot be made has the status `error`, and
     all others are made.

@@ -1,9 +1,18 @@
 """The request of a fit: its task (problem and data) and its options."""
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, final, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    final,
+    overload,
+)
 
 import numpy as np
 
@@ -21,10 +30,10 @@ from .._problem.problem import Problem
 from .._solve.runge_kutta import AbstractSolver
 from .._util.errors import DataError, did_you_mean, shown
 from .._util.progress import Progress
+from .fit_options import ALL_FITS, DESCENT, defaults, with_fields
 from .study import Study
 
 Item = TypeVar("Item")
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 @final
@@ -123,8 +132,7 @@ SetupOf: TypeAlias = Callable[[FitTask], tuple[FitSetup, Problem]]
 
 
 class LeastSquaresKeywords(TypedDict, total=False):
-    """The keyword arguments that every method has, for type checkers. Their defaults
-    stand in `FitOptions`, and the docstring of `fit` explains them."""
+    """The types of the keyword arguments that every method has, for type checkers."""
 
     history: Any
     inputs: Mapping[str, Any] | None
@@ -141,8 +149,7 @@ class LeastSquaresKeywords(TypedDict, total=False):
 
 
 class FitKeywords(LeastSquaresKeywords, total=False):
-    """The keyword arguments of `fit` and `fit_many`, those of gradient descent among
-    them."""
+    """The types of the keyword arguments of `fit`."""
 
     loss: AbstractLoss
     gradient: AbstractGradient | None
@@ -152,26 +159,19 @@ class FitKeywords(LeastSquaresKeywords, total=False):
 
 @final
 @dataclass(frozen=True, kw_only=True)
+@with_fields(defaults(ALL_FITS, DESCENT))
 class FitOptions:
-    """The options that all fits of a call share. None stands for the default of the
-    method that fits."""
+    """The options that all fits of a call share, as `fit_options.py` lists them. None
+    stands for the default of the method that fits."""
 
-    history: Any = None
-    inputs: Mapping[str, Any] | None = None
-    doses: Any = None
-    networks: Mapping[str, Network] | None = None
-    parameters: Mapping[str, Any] | None = None
-    noise: Any = None
-    loss: AbstractLoss = SumOfSquares()
-    gradient: AbstractGradient | None = None
-    solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = "auto"
-    steps_per_delay: int | None = None
-    epochs: int | None = None
-    threshold: float | None = None
-    seed: int = 0
-    intervals: bool | None = None
-    level: float = 0.95
-    progress: bool | Callable[[Progress], None] | None = None
+    if TYPE_CHECKING:
+
+        def __init__(self, **options: Unpack[FitKeywords]) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __post_init__(self) -> None:
+        if self.loss is None:
+            object.__setattr__(self, "loss", SumOfSquares())
 
     @property
     def has_random_starts(self) -> bool:
@@ -220,26 +220,3 @@ def check_seed(seed: Any) -> None:
     is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if not is_whole or seed < 0:
         raise ValueError(f"`seed` must be an integer from 0 on, but got {shown(seed)}.")
-
-
-def with_options_listed(*records: Any) -> Callable[[_Function], _Function]:
-    """A decorator: the function has a signature that lists every option of these
-    records and its default, for `help` and for notebooks."""
-
-    def decorated(function: _Function) -> _Function:
-        own = [
-            parameter
-            for parameter in inspect.signature(function).parameters.values()
-            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-        ]
-        listed = [
-            inspect.Parameter(
-                option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default
-            )
-            for record in records
-            for option in fields(record)
-        ]
-        function.__signature__ = inspect.Signature([*own, *listed])  # type: ignore
-        return function
-
-    return decorated

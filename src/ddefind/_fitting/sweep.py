@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, final
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, final
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from .._util.cores import cores
 from .._util.errors import ResultError, quoted, shown
 from .._util.progress import Reporter
 from .._util.version import __version__
+from .fit_options import SWEEPS, defaults, with_fields
 from .fit_records import FitChunk, NumberedTask, batch_of_rows, data_digest, failure
 from .method import AbstractMethod
 from .optimizers import AbstractOptimizer
@@ -49,7 +50,7 @@ _MOST_ERRORS = 50
 
 
 class SweepKeywords(TypedDict, total=False):
-    """The keyword arguments of a sweep, for type checkers."""
+    """The types of the keyword arguments of a sweep, for type checkers."""
 
     executor: Any
     folder: str | os.PathLike[str] | None
@@ -66,12 +67,14 @@ class SweepFitKeywords(FitKeywords, SweepKeywords, total=False):
 
 @final
 @dataclass(frozen=True, kw_only=True)
+@with_fields(defaults(SWEEPS))
 class SweepOptions:
     """Where the fits of `fit_many` run, and where they are kept."""
 
-    executor: Any = None
-    folder: str | os.PathLike[str] | None = None
-    retry_failed: bool = False
+    if TYPE_CHECKING:
+
+        def __init__(self, **options: Unpack[SweepKeywords]) -> None: ...
+        def __getattr__(self, name: str) -> Any: ...
 
     @classmethod
     def taken_from(cls, keywords: Mapping[str, Any]) -> tuple["SweepOptions", Any]:

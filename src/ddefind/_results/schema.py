@@ -8,6 +8,7 @@ from typing import Any, final
 
 from .._inference.identifiability import VERDICTS
 from .._inference.profile_end import BREAKDOWNS
+from .._util import wording
 from .._util.errors import ResultError
 from .fields import (
     AbstractField,
@@ -290,6 +291,9 @@ def read_content(content: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(names, list):
         raise ResultError("`free.names` must be a list.")
     sizes: Sizes = {"p": len(names), "p+1": len(names) + 1, "sides": 2}
+    options = content.get("options")
+    if isinstance(options, dict) and options.get("huber") is not None:
+        raise ResultError(wording.instead_of_huber("`options.huber`"))
     read = _KINDS[kind].read(content, "", sizes)
     return {**read, "kind": kind, "problem": _read_problem(content.get("problem"))}
 
