@@ -9,7 +9,7 @@ from jax import lax
 
 import ddefind as dd
 from ddefind._loss.gradients import loss_value
-from ddefind._solve.system import System
+from ddefind._solve.march import System
 from ddefind._solve.time_grid import make_grid
 
 from ._cases import STEPS_PER_DELAY, Case

@@ -6,7 +6,7 @@ from typing import Any
 
 import ddefind as dd
 from ddefind._kernels.on_gpu import has_gpu
-from ddefind._kernels.places import LEAST_FOR_GPU
+from ddefind._kernels.program import LEAST_FOR_GPU
 from ddefind.paper import EXPERIMENTS
 
 from ._report import Row

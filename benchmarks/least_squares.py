@@ -15,9 +15,9 @@ import numpy as np
 from scipy.optimize import least_squares
 
 import ddefind as dd
-from ddefind._least_squares.batches import refine
-from ddefind._least_squares.setup import CAPACITY
-from ddefind._util.buffers import write
+from ddefind._search.batches import refine
+from ddefind._search.setup import CAPACITY
+from ddefind._util.arrays import write
 from ddefind.paper import EXPERIMENTS, Experiment
 
 from ._report import Row, microseconds

@@ -11,7 +11,7 @@ import numpy as np
 
 import ddefind as dd
 from ddefind._fitting.request import FitOptions, FitTask
-from ddefind._util.cores import cores
+from ddefind._util.machine import cores
 from ddefind.paper import EXPERIMENTS, Experiment
 
 from ._report import Row

@@ -10,11 +10,11 @@ import numpy as np
 from jax import lax
 
 import ddefind as dd
-from ddefind._least_squares.make_setup import make_setup
-from ddefind._least_squares.normal_equations import normal_equations
-from ddefind._least_squares.setup import MESH_CAPACITY
 from ddefind._problem.parameters import parameter_vector
-from ddefind._solve.system import System
+from ddefind._search.make_setup import make_setup
+from ddefind._search.normal_equations import normal_equations
+from ddefind._search.setup import MESH_CAPACITY
+from ddefind._solve.march import System
 from ddefind._solve.time_grid import time_grid
 
 from ._loops import RATE

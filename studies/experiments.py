@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import ddefind as dd
-from ddefind._util.text_files import write_whole
+from ddefind._util.files import write_whole
 
 from .delayed_logistic import delayed_logistic
 from .page_tables import DOCS, RESULTS, read_results, write_table

@@ -9,7 +9,7 @@ tables of `docs/explanation/fitting.md`.
 import numpy as np
 
 import ddefind as dd
-from ddefind._least_squares.batches import refine
+from ddefind._search.batches import refine
 from ddefind.paper import EXPERIMENTS, NOISE, Experiment
 
 from .page_tables import DOCS, RESULTS, measure_models, write_table

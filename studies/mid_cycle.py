@@ -13,11 +13,10 @@ import sys
 import numpy as np
 
 import ddefind as dd
-from ddefind._least_squares.batches import refine
-from ddefind._least_squares.make_setup import make_setup
-from ddefind._least_squares.other_history import free_values
-from ddefind._problem.history import Smooth
-from ddefind._problem.spline_basis import USUAL_CURVES, spline_basis
+from ddefind._problem.history import USUAL_CURVES, Smooth, spline_basis
+from ddefind._search.batches import refine
+from ddefind._search.make_setup import make_setup
+from ddefind._search.other_history import free_values
 
 from .mid_cycle_systems import SYSTEMS, Record, System, record
 from .page_tables import DOCS, RESULTS, write_table

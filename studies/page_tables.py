@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ddefind._util.text_files import write_whole
+from ddefind._util.files import write_whole
 from ddefind.paper import EXPERIMENTS, Experiment
 
 DOCS = Path(__file__).parents[1] / "docs"

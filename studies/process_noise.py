@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 
 import ddefind as dd
-from ddefind._util.text_files import write_whole
+from ddefind._util.files import write_whole
 
 from .page_tables import DOCS, RESULTS, read_results, write_table
 

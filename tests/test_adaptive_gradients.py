@@ -11,7 +11,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
-from ddefind._fitting.descent_grids import AdaptiveRooms
+from ddefind._fitting.descent_batches import AdaptiveRooms
 from ddefind._loss.gradients import loss_and_gradient
 from ddefind._solve.adaptive_solution import AdaptiveRoom
 from support.repeats import mostly_slow

@@ -11,7 +11,7 @@ import threading
 import numpy  # which loads BLAS
 from threadpoolctl import threadpool_info
 
-from ddefind._util.blas_threads import one_blas_thread
+from ddefind._util.machine import one_blas_thread
 
 
 def numbers():

@@ -13,7 +13,7 @@ import ddefind as dd
 import ddefind._cli.output_folder
 import ddefind._fitting.least_squares
 import ddefind._results.estimate
-from ddefind._least_squares.search import search
+from ddefind._search.search import search
 from support.command import TEXT, VALUES, refused, run
 from support.results import load_estimate
 

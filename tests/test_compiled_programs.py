@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ddefind._kernels import on_processor, program
-from ddefind._kernels.places import Place
+from ddefind._kernels.program import Place
 from support.fake_cupy import needs_compiler
 
 pytestmark = [

@@ -102,7 +102,7 @@ def test_intervals_that_find_a_better_fit_move_to_it(monkeypatch):
             first = replace(first, r=r, theta=theta, values=values)
         return replace(found, profiles=(first, *others))
 
-    monkeypatch.setattr("ddefind._results.intervals.assess", assess_and_find)
+    monkeypatch.setattr("ddefind._results.from_search.assess", assess_and_find)
     found = replace(worse, starts=2).with_intervals()
     assert found.values == pytest.approx(better.values, rel=1e-4)
     assert found.loss == pytest.approx(better.loss, rel=1e-6) and found.status.ok

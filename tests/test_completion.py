@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from ddefind._cli.figure_formats import FORMATS
+from ddefind._cli.file_kinds import FORMATS
 from ddefind._cli.main import app
 from ddefind._equation.history_kinds import CHOSEN_BY_FIT
 from ddefind._problem.history import KINDS

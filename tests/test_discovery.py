@@ -12,7 +12,7 @@ from studies.discovery.tables import PAGE, tables
 from studies.page_tables import read_table
 
 import ddefind as dd
-from ddefind._discovery.moves import moves_from
+from ddefind._discovery.climb import moves_from
 from ddefind._discovery.proposals import coefficients_at
 from ddefind._discovery.stages import Question, make_stage
 from ddefind._discovery.weak_form import make_record

@@ -10,7 +10,7 @@ import pytest
 from studies.discovery.systems import DELAYED, ORDINARY, sample, solution as solved
 
 import ddefind as dd
-from ddefind._discovery.doubts import about_convergence, about_history
+from ddefind._discovery.discovery import about_convergence, about_history
 from ddefind._results.status import Status
 
 LOGISTIC, NICHOLSON, PREDATOR = DELAYED[0], DELAYED[2], DELAYED[5]

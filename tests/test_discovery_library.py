@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._discovery.inner_parameters import columns_of, inner_parameters
+from ddefind._discovery.inner_parameters import (
+    columns_of,
+    inner_parameters,
+    powers_as_factors,
+    term_powers,
+)
 from ddefind._discovery.library import Candidates, make_library, read_known
-from ddefind._discovery.parameter_sizes import powers_as_factors, term_powers
 from ddefind._discovery.terms import delay_names, read_terms, renumbered
 
 X = ("x", "y")

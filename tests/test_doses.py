@@ -9,7 +9,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._equation.problem_text import equation_of
-from ddefind._problem.same_tables import with_same_tables
+from ddefind._problem.driving import with_same_tables
 from ddefind._results.describe_problem import describe, rebuild
 from ddefind._results.schema import _read_problem
 from support.driven_problems import Structure, random_problem

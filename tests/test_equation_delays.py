@@ -11,8 +11,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._problem.delays import delay_values
-from ddefind._problem.parameter_names import parameter_arrays
-from ddefind._problem.parameters import find, free_parameters
+from ddefind._problem.parameters import find, free_parameters, parameter_arrays
 
 TWO = "x' = r * x * (1 - x(t - tau_1) / K) - c * x * y(t - tau_2); y' = x - y"
 

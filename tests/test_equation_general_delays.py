@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._least_squares.make_setup import make_setup
 from ddefind._problem.delays import AbstractConstantDelay
 from ddefind._problem.general_delays import (
     AbstractGammaDelay,
@@ -18,6 +17,7 @@ from ddefind._problem.general_delays import (
     AbstractVaryingDelay,
 )
 from ddefind._problem.parameters import free_parameters
+from ddefind._search.make_setup import make_setup
 
 
 def slope(problem, x, y, tau=None, t=0.0):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from ddefind._util.text_files import write_whole
+from ddefind._util.files import write_whole
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):

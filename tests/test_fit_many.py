@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._fitting.descent_batches import DescentBatch
-from ddefind._fitting.descent_grids import make_grids
+from ddefind._fitting.descent_batches import DescentBatch, make_grids
 from ddefind._fitting.epochs import Descent, run
 from ddefind._problem.parameters import free_parameters
 from ddefind._solve.grid import Grid

@@ -10,7 +10,7 @@ import torch
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
-from ddefind.torch._compare_with_torch import value_and_vjp
+from ddefind.torch._convert import value_and_vjp
 from support import torch_modules as tm
 from support.options import Options
 from support.repeats import mostly_slow

@@ -11,8 +11,8 @@ import pytest
 from studies.search_quality.integrate import integrate
 
 import ddefind as dd
-from ddefind._least_squares.guide import make_guide
-from ddefind._least_squares.natural_units import rate_of
+from ddefind._search.guide import make_guide
+from ddefind._search.symmetries import rate_of
 from support.least_squares_problems import (
     LOGISTIC,
     TRUTH,

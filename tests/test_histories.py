@@ -9,7 +9,7 @@ from scipy.interpolate import CubicSpline
 from studies.mid_cycle_systems import SYSTEMS, record
 
 import ddefind as dd
-from ddefind._problem.spline_basis import spline_basis
+from ddefind._problem.history import spline_basis
 from support.command import refused, run
 from support.results import load_estimate
 

@@ -12,14 +12,14 @@ import pytest
 import ddefind as dd
 from ddefind._inference.covariance import Uncertainty
 from ddefind._inference.derived import derive
-from ddefind._inference.exchanges import (
+from ddefind._inference.formulas import constant_formulas
+from ddefind._inference.identifiability import reasons
+from ddefind._inference.profile_intervals import (
     Exchange,
     exchange_notes,
     find_exchanges,
     nearest_image,
 )
-from ddefind._inference.formulas import constant_formulas
-from ddefind._inference.identifiability import reasons
 from support.options import QUIET
 from support.repeats import mostly_slow
 from support.uncertainties import hand_made

@@ -10,7 +10,7 @@ from scipy.interpolate import PchipInterpolator
 
 import ddefind as dd
 from ddefind._equation.problem_text import equation_of
-from ddefind._least_squares.make_setup import make_setup
+from ddefind._search.make_setup import make_setup
 from ddefind._solve.time_grid import points_of
 
 TEXT = "x' = -k * x + a * u(t - tau)"

@@ -18,8 +18,8 @@ from ddefind._inference.learned_function import (
     WeightShares,
     _prior_share,
     _shape_of,
+    visited_arguments,
 )
-from ddefind._inference.visited_arguments import visited_arguments
 from ddefind._problem.network_weights import named_networks
 from ddefind._report.dynamics import learned_functions
 from ddefind._results.learned_functions import _arguments, chosen_function

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from ddefind._least_squares import levenberg_marquardt as _levenberg
-from ddefind._least_squares.levenberg_marquardt import Box, NormalEquations, minimise
+from ddefind._search import levenberg_marquardt as _levenberg
+from ddefind._search.levenberg_marquardt import Box, NormalEquations, minimise
 
 T = np.linspace(0, 3, 25)
 X = 2.5 * np.exp(-1.3 * T) + 0.4 + 0.05 * np.random.default_rng(0).normal(size=25)

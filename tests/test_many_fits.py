@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 import ddefind as dd
 from ddefind._fitting import many_searches
 from ddefind._many_fits import search as many_search
-from ddefind._many_fits.random import Streams
+from ddefind._many_fits.starts import Streams
 from ddefind.paper import EXPERIMENTS
 from support.options import QUIET, Options
 from support.repeats import mostly_slow

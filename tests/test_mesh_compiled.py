@@ -10,8 +10,8 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import ddefind as dd
-from ddefind._least_squares.normal_equations import MeshPlan, normal_equations
 from ddefind._loss.gradients import loss_and_gradient
+from ddefind._search.normal_equations import MeshPlan, normal_equations
 from ddefind._solve.mesh import Mesh
 from ddefind._solve.time_grid import time_grid
 from support.compiled_text import copies_in_loops, is_machine_code

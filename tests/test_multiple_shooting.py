@@ -6,14 +6,16 @@ from studies import process_noise
 from studies.process_noise import SYSTEMS, simulate
 
 import ddefind as dd
-from ddefind._least_squares.make_setup import make_setup
+from ddefind._search.make_setup import make_setup
 from ddefind._shooting import shooting
-from ddefind._shooting.defects import linearise
-from ddefind._shooting.innovations import innovations
-from ddefind._shooting.joint_fit import Noise, evaluate, fit_path
-from ddefind._shooting.likelihood import minus_two_log_likelihood
-from ddefind._shooting.nodes import place_nodes
-from ddefind._shooting.noise_levels import joint_problem, state_levels
+from ddefind._shooting.defects import linearise, place_nodes
+from ddefind._shooting.joint_fit import (
+    Noise,
+    evaluate,
+    fit_path,
+    minus_two_log_likelihood,
+)
+from ddefind._shooting.process_noise import innovations, joint_problem, state_levels
 from support.method_of_steps import method_of_steps
 
 FEW = dd.MultipleShooting(starts=4)

@@ -11,15 +11,17 @@ import ddefind as dd
 from ddefind._fitting.study import make_study
 from ddefind._inference import evidence_intervals
 from ddefind._inference.profile import Profile
-from ddefind._least_squares import explore_networks
-from ddefind._least_squares.batches import capacity_for
-from ddefind._least_squares.degrees_of_freedom import effective_count
-from ddefind._least_squares.levenberg_marquardt import PROBABLE
-from ddefind._least_squares.make_setup import make_setup
-from ddefind._least_squares.normal_equations import normal_equations, work_buffer
-from ddefind._least_squares.ranking import score
-from ddefind._least_squares.stored_rows import ScaledRows, row_equations
-from ddefind._least_squares.study_setup import make_study_setup
+from ddefind._search import explore as explore_networks
+from ddefind._search.batches import capacity_for, score
+from ddefind._search.levenberg_marquardt import PROBABLE
+from ddefind._search.make_setup import make_setup, make_study_setup
+from ddefind._search.normal_equations import (
+    ScaledRows,
+    normal_equations,
+    row_equations,
+    work_buffer,
+)
+from ddefind._search.setup import effective_count
 from support.method_of_steps import method_of_steps
 
 TAU, LOSS, NOISE = 2.0, 1.0, 0.03

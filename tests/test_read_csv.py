@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
 import ddefind as dd
-from ddefind._cli.demo import logistic_data
+from ddefind._cli.examples_command import logistic_data
 from support.data_sets import equal_data as equal
 from test_documentation import ROOT, run
 

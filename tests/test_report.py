@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._cli.demo import EQUATION, logistic_data
+from ddefind._cli.examples_command import EQUATION, logistic_data
 from ddefind._data.data import Data
-from ddefind._figures.chart import Chart, Series, thinned
-from ddefind._figures.describe import data_series
+from ddefind._figures.chart import Chart, Series, data_series, thinned
 from ddefind._report.blocks import marked
 from ddefind._report.formula import typeset
 from ddefind._report.pictures import Pictures

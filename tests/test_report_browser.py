@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._cli.demo import EQUATION, logistic_data
+from ddefind._cli.examples_command import EQUATION, logistic_data
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._least_squares.same_minimum import first_at_minimum, is_mirror_image
+from ddefind._search.same_minimum import first_at_minimum, is_mirror_image
 from support.options import QUIET
 
 

@@ -131,7 +131,7 @@ def test_bounds_priors_ties_and_noise_come_back(path):
     # It is the same problem to the optimiser, too.
     z = found.best[None] * 1.01
     points, n = found.search_result.points, found.setup.steps(z)
-    from ddefind._least_squares.batches import refine
+    from ddefind._search.batches import refine
 
     one = refine(found.setup, z, points, n)
     two = refine(fit.setup, z, fit.search_result.points, n)

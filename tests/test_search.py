@@ -6,14 +6,14 @@ from scipy.interpolate import CubicSpline, make_smoothing_spline
 
 import ddefind as dd
 from ddefind._data.smoothing import rough_noise, smooth, spread
-from ddefind._least_squares import (
+from ddefind._search import (
     explore as _explore,
     levenberg_marquardt as _levenberg,
     search as _search,
 )
-from ddefind._least_squares.default_bounds import delays_to_try, spacing
-from ddefind._least_squares.ranking import score, slow_frequency_limit
-from ddefind._least_squares.starts import (
+from ddefind._search.batches import score, slow_frequency_limit
+from ddefind._search.bounds import delays_to_try, spacing
+from ddefind._search.starts import (
     draw_starts,
     match_starts,
     matched_starts,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._least_squares.sensitivity import Extended
+from ddefind._search.sensitivity import Extended
 from ddefind._solve.grid import Grid
-from ddefind._solve.system import System
+from ddefind._solve.march import System
 from ddefind.paper import EXPERIMENTS
 from support.least_squares_problems import (
     LOGISTIC,

@@ -12,15 +12,13 @@ from scipy.special import lambertw
 
 import ddefind as dd
 from ddefind._inference.characteristic_roots import (
-    essential_rate,
-    near_root,
-    rightmost_roots,
-)
-from ddefind._inference.characteristic_terms import (
     GammaTerm,
     SlopeTerm,
     StateTerm,
     UniformTerm,
+    essential_rate,
+    near_root,
+    rightmost_roots,
 )
 from ddefind._inference.stability import stability
 from support.general_fits import MODELS, general_fit

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import ddefind._util.compile_cache
-from ddefind._cli.startup import quick_start
+import ddefind._util.jax_settings
+from ddefind._cli.messages import quick_start
+from ddefind._util.files import write_whole
 from ddefind._util.progress import Reporter
-from ddefind._util.text_files import write_whole
 from support.command import TEXT, VALUES
 
 KEYS = ("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS")
@@ -74,7 +74,7 @@ def test_without_a_folder_there_is_no_cache(unset, tmp_path):
 
 
 def test_old_programs_go(unset, tmp_path):
-    unset.setattr(ddefind._util.compile_cache, "_MOST_FILES", 4)
+    unset.setattr(ddefind._util.jax_settings, "_MOST_FILES", 4)
     unset.setenv("DDEFIND_CACHE", str(tmp_path))
     for age in range(5):
         path = tmp_path / f"program{age}-cache"
@@ -141,7 +141,7 @@ def test_an_interruption_of_the_start_is_quiet():
     program = (
         "import os, signal, time\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from ddefind._cli.startup import quiet_interrupts\n"
+        "from ddefind._cli.messages import quiet_interrupts\n"
         "with quiet_interrupts():\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    time.sleep(9)\n"

@@ -8,9 +8,9 @@ from studies.search_quality.integrate import integrate
 
 import ddefind as dd
 from ddefind._inference.identifiability import NOT_JUDGED, reasons
-from ddefind._inference.profile_end import EndSearch
+from ddefind._inference.profile import EndSearch
 from ddefind._inference.profile_intervals import _optimum
-from ddefind._least_squares.levenberg_marquardt import LIMIT
+from ddefind._search.levenberg_marquardt import LIMIT
 from support.options import QUIET
 
 NEAR = dd.LeastSquares(starts=1)

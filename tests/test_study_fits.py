@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._least_squares.batches import capacity_for
-from ddefind._least_squares.make_setup import make_setup
-from ddefind._least_squares.normal_equations import normal_equations, work_buffer
-from ddefind._problem.joint_parameters import joint_parameters
+from ddefind._problem.free_parameters import joint_parameters
 from ddefind._problem.parameters import free_parameters
+from ddefind._search.batches import capacity_for
+from ddefind._search.make_setup import make_setup
+from ddefind._search.normal_equations import normal_equations, work_buffer
 
 MODEL = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
 QUIET: Any = {"progress": False}

@@ -17,8 +17,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._data.stack import DataStack
-from ddefind._fitting.fit_records import batch_of_rows
-from ddefind._fitting.sweep import _width
+from ddefind._fitting.sweep import _width, batch_of_rows
 from ddefind._sweeps.database import Database, Sweep, is_locked, opened, row_of
 from ddefind._sweeps.digest import NoDigest, digest
 from support.options import QUIET

@@ -11,7 +11,7 @@ from torch import nn
 
 import ddefind as dd
 from ddefind.torch import DelayODE
-from ddefind.torch._import_torch import check_version
+from ddefind.torch._check_module import check_version
 from support import torch_modules as tm
 from support.unchecked import unchecked
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import ddefind as dd
-from ddefind._kernels import on_gpu, places, program
+from ddefind._kernels import on_gpu, program, program as places
 from ddefind._kernels.jaxpr import UntranslatedError
 from ddefind.paper import EXPERIMENTS
 from support.fake_cupy import (

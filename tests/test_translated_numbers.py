@@ -9,7 +9,7 @@ from jax import lax
 
 from ddefind._kernels import program
 from ddefind._kernels.jaxpr import UntranslatedError
-from ddefind._kernels.places import Place
+from ddefind._kernels.program import Place
 from support.fake_cupy import needs_compiler
 
 pytestmark = needs_compiler

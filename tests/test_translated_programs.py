@@ -10,7 +10,7 @@ from jax import lax
 from ddefind._kernels import on_gpu, on_processor, program
 from ddefind._kernels.jaxpr import UntranslatedError
 from ddefind._kernels.on_processor import ProcessorKernel
-from ddefind._kernels.places import Place
+from ddefind._kernels.program import Place
 from ddefind._kernels.translate import Source
 from support.fake_cupy import cupy_on_host, needs_compiler
 

@@ -9,7 +9,7 @@ import pytest
 import ddefind as dd
 from ddefind._inference import profile_likelihood
 from ddefind._inference.profile_intervals import profiles
-from ddefind._least_squares.batches import refine
+from ddefind._search.batches import refine
 from ddefind.paper import EXPERIMENTS
 from support.options import QUIET
 from support.repeats import mostly_slow

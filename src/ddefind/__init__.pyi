@@ -14,15 +14,12 @@ from ._data.data import Data as Data, read_csv as read_csv
 from ._data.spline import Spline as Spline, spline as spline
 from ._data.stack import DataStack as DataStack
 from ._discovery.discover import discover as discover
-from ._discovery.discovery import Discovery as Discovery
-from ._discovery.found_model import FoundModel as FoundModel
+from ._discovery.discovery import Discovery as Discovery, FoundModel as FoundModel
 from ._equation.equation import Equation as Equation, equation as equation
-from ._equation.tokens import EquationError as EquationError
+from ._equation.parser import EquationError as EquationError
 from ._fitting.continue_from import continue_from as continue_from
-from ._fitting.experiment import Experiment as Experiment
 from ._fitting.fit import fit as fit, fit_many as fit_many
 from ._fitting.least_squares import LeastSquares as LeastSquares
-from ._fitting.method import AbstractMethod as AbstractMethod
 from ._fitting.multiple_shooting import MultipleShooting as MultipleShooting
 from ._fitting.optimizers import (
     LBFGS as LBFGS,
@@ -33,13 +30,14 @@ from ._fitting.optimizers import (
     RMSProp as RMSProp,
 )
 from ._fitting.read_study import read_study as read_study
+from ._fitting.request import AbstractMethod as AbstractMethod
+from ._fitting.study import Experiment as Experiment
 from ._inference.learned_function import LearnedFunction as LearnedFunction
-from ._loss.adjoint import Adjoint as Adjoint
+from ._loss.adjoint import Adjoint as Adjoint, Published as Published
 from ._loss.check_gradient import (
     GradientCheck as GradientCheck,
     check_gradient as check_gradient,
 )
-from ._loss.costs import L1 as L1, L2 as L2, AbstractCost as AbstractCost, Linf as Linf
 from ._loss.gradients import (
     AbstractGradient as AbstractGradient,
     Discrete as Discrete,
@@ -47,11 +45,14 @@ from ._loss.gradients import (
     value_and_grad as value_and_grad,
 )
 from ._loss.losses import (
+    L1 as L1,
+    L2 as L2,
+    AbstractCost as AbstractCost,
     AbstractLoss as AbstractLoss,
     Integral as Integral,
+    Linf as Linf,
     SumOfSquares as SumOfSquares,
 )
-from ._loss.published import Published as Published
 from ._problem.doses import Dose as Dose, SetState as SetState
 from ._problem.general_delays import (
     Delay as Delay,
@@ -70,18 +71,18 @@ from ._problem.inputs import Input as Input
 from ._problem.network import Network as Network
 from ._problem.parameters import (
     Fixed as Fixed,
+    Gaussian as Gaussian,
+    LogNormal as LogNormal,
     Parameter as Parameter,
     Tied as Tied,
     parameter_values as parameter_values,
 )
-from ._problem.priors import Gaussian as Gaussian, LogNormal as LogNormal
 from ._problem.problem import Problem as Problem
 from ._results.batch import FitBatch as FitBatch
 from ._results.compare import Comparison as Comparison, compare as compare
 from ._results.estimate import Estimate as Estimate
-from ._results.load import load as load
+from ._results.load import SavedFit as SavedFit, load as load
 from ._results.result import FitResult as FitResult
-from ._results.saved_fit import SavedFit as SavedFit
 from ._results.status import Status as Status
 from ._solve.runge_kutta import (
     RK2 as RK2,

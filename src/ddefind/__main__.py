@@ -1,6 +1,6 @@
 """`python -m ddefind` is the command line, as `ddefind` is."""
 
-from ._cli.startup import quiet_interrupts
+from ._cli.messages import quiet_interrupts
 
 
 def main() -> None:

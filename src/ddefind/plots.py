@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._figures.describe import (
+from ._figures.chart import (
     curve_series,
     function_charts,
     loss_chart,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from ._inference.profile import Profile
     from ._results.estimate import Estimate
     from ._results.result import FitResult
+
 
 # The number of times at which trajectories are drawn.
 CURVE_POINTS = 801

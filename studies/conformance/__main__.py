@@ -4,7 +4,7 @@ tables."""
 import argparse
 import json
 
-from ddefind._util.text_files import write_whole
+from ddefind._util.files import write_whole
 
 from ..page_tables import read_results, write_table
 from . import derivatives, jitcdde, solutions

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from ddefind._util.text_files import write_whole
+from ddefind._util.files import write_whole
 
 from ..page_tables import RESULTS, read_results
 from .estimates import (

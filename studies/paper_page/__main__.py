@@ -5,7 +5,7 @@ and every claim is checked against them: the script stops at a sentence that the
 no longer support. `python -m studies.paper_page` takes a few seconds.
 """
 
-from ddefind._util.text_files import write_whole
+from ddefind._util.files import write_whole
 from ddefind.paper import EXPERIMENTS
 from ddefind.paper._output import draw_legend, draw_trajectories
 

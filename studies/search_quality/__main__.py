@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ddefind._util.text_files import write_whole
+from ddefind._util.files import write_whole
 
 from ..page_tables import DOCS, RESULTS, read_results, write_table
 from . import delays, hidden, models

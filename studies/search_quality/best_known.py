@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 import ddefind as dd
-from ddefind._least_squares.batches import refine
+from ddefind._search.batches import refine
 
 # Random starts lie within this factor of the truth.
 _FACTOR = 10.0

@@ -6,7 +6,7 @@ import time
 
 import ddefind as dd
 from ddefind._inference.identifiability import DETERMINED, NOT_DETERMINED
-from ddefind._util.text_files import write_whole
+from ddefind._util.files import write_whole
 
 from ..page_tables import RESULTS, read_results
 from . import checks

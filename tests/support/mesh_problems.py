@@ -15,16 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 import ddefind as dd
-from ddefind._least_squares.mesh_sensitivity import MeshSensitivity
 from ddefind._loss.path_costs import Points
 from ddefind._problem.delays import AbstractConstantDelay
-from ddefind._solve.breaking_points import BreakingPoints
-from ddefind._solve.mesh import Mesh, make_mesh
-from ddefind._solve.mesh_path import movers_of
+from ddefind._search.mesh_sensitivity import MeshSensitivity
+from ddefind._solve.march import System
+from ddefind._solve.mesh import BreakingPoints, Mesh, make_mesh
+from ddefind._solve.mesh_march import movers_of
 from ddefind._solve.solve import solve_mesh
-from ddefind._solve.system import System
 from ddefind._solve.time_grid import points_of
-from ddefind._util.buffers import write
+from ddefind._util.arrays import write
 
 TIMES = 12
 # The steps of central differences: of the delays and switches, where the solution has

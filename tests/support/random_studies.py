@@ -11,13 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 import ddefind as dd
-from ddefind._fitting.experiment import labels_of
-from ddefind._fitting.noise_of_data import with_noise_of
-from ddefind._fitting.study import make_study
-from ddefind._least_squares.batches import capacity_for
-from ddefind._least_squares.normal_equations import normal_equations, work_buffer
-from ddefind._least_squares.setup import FitSetup
-from ddefind._least_squares.study_setup import make_study_setup
+from ddefind._fitting.least_squares import with_noise_of
+from ddefind._fitting.study import labels_of, make_study
+from ddefind._search.batches import capacity_for
+from ddefind._search.make_setup import make_study_setup
+from ddefind._search.normal_equations import normal_equations, work_buffer
+from ddefind._search.setup import FitSetup
 
 _T, _STEPS, _COUNT = 8.0, 40, 15
 

@@ -4,10 +4,10 @@ import numpy as np
 
 import ddefind as dd
 from ddefind._inference.covariance import Uncertainty
-from ddefind._least_squares.batches import RefinedFits
-from ddefind._least_squares.make_setup import make_setup
-from ddefind._least_squares.search import SearchResult
 from ddefind._problem.general_delays import is_general
+from ddefind._search.batches import RefinedFits
+from ddefind._search.make_setup import make_setup
+from ddefind._search.search import SearchResult
 
 
 def hand_made(problem: dd.Problem, sd: float) -> Uncertainty:

@@ -6,10 +6,10 @@ Begin with `march.py`, the loop that chooses the steps. It uses, in this order:
 - `pieces.py`: a solution as polynomials, one for each step;
 - `kernels.py`: distributed delays;
 - `equation.py`: a problem as a function that reads its own past;
-- `lookup.py`: how the past is read;
+- `pieces.py`: how the past is read;
 - `explicit_step.py` and `implicit_step.py`: one step of each kind of method;
 - `breaking_points.py`: where the solution has kinks, and how they move;
-- `march_state.py`: where a march stands, and how it ended.
+- `march.py`: where a march stands, and how it ended.
 
 `reverse.py` is the gradient, by the adjoint of every step.
 

@@ -24,10 +24,9 @@ import numpy as np
 from jax import lax
 
 from .._problem.problem import Problem
-from .._util.buffers import write
+from .._util.arrays import write
 from .equation import Equation, TrackedRead
-from .lookup import Sides, hold
-from .pieces import Ending, ending_of, evaluate, unpack
+from .pieces import Ending, Sides, ending_of, evaluate, hold, unpack
 
 # Jumps in higher derivatives than this one are left to the control of the error.
 HIGHEST = 4

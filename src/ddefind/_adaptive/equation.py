@@ -24,7 +24,7 @@ from .._problem.general_delays import (
 )
 from .._problem.problem import Problem
 from .kernels import SOLUTION_NODES, KernelSums, integral_before, kernel_sums
-from .lookup import AbstractRows, Past
+from .pieces import AbstractRows, Past
 
 # The rows that a stage reads, given its number.
 RowsOf = Callable[[Any], AbstractRows]

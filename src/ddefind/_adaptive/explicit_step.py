@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._util.buffers import read, write
+from .._util.arrays import read, write
 from .equation import Equation, RowsOf
 from .kernels import KernelSums
-from .lookup import Past, Sides
 from .methods import Stages
+from .pieces import Past, Sides
 
 STAGES = Stages()
 STAGE_COUNT = len(STAGES.c)

@@ -15,10 +15,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._util.buffers import read, write
+from .._util.arrays import read, write
 from .equation import Equation, RowsOf
 from .explicit_step import Scale, Step, StepStart
-from .lookup import Past, hold
 from .methods import (
     RADAU_A,
     RADAU_BEGINNING,
@@ -27,7 +26,7 @@ from .methods import (
     RADAU_MU,
     RADAU_PIECE,
 )
-from .pieces import evaluate
+from .pieces import Past, evaluate, hold
 
 STAGE_COUNT = 3
 # The largest number of Newton's steps, and the change of a stage, in units of the

@@ -22,9 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._util.buffers import read, write
-from .lookup import AbstractRows, Past
-from .pieces import evaluate, unpack
+from .._util.arrays import read, write
+from .pieces import AbstractRows, Past, evaluate, unpack
 
 # The number of quadrature nodes on the solution and on the history, and how many
 # standard deviations of w they reach.

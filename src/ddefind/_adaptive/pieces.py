@@ -7,14 +7,24 @@ $$x(t_i + u h) = \sum_m c_m u^m, \qquad 0 \le u \le 1.$$
 Row i of the path holds the coefficients c_m, the origin t_i and the length h, and how
 the step ended. The origin of a step may move with the parameters, so that it is stored
 with the piece.
-"""
 
+How a step reads the past: the history, the pieces before it, or its own piece.
+
+A delay may be shorter than the step. The delayed state is then a part of the step
+itself, for which there is a guess; the step is repeated until both agree."""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import comb
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+
+from .._util.arrays import read, write
 
 # What a row holds behind the coefficients: the origin, the length, and an `Ending`.
 _ORIGIN, _BEHIND = -5, 5
@@ -112,3 +122,146 @@ def state_at(path: jax.Array, count: Any, t: Any, d: int) -> jax.Array:
     j = jnp.searchsorted(starts, lax.stop_gradient(t), side="right") - 1
     coefficients, origin, length = unpack(path[jnp.clip(j, 0, count - 1)], d)
     return evaluate(coefficients, (t - origin) / length)[0]
+
+
+def hold(tree: Any) -> Any:
+    """A tree of arrays and other things, with the arrays without their derivatives."""
+    return jax.tree.map(
+        lambda leaf: lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, tree
+    )
+
+
+@dataclass(frozen=True)
+class AbstractRows(abc.ABC):
+    """Where the rows of the pieces come from that a step reads; the pieces have
+    `dimension` components. `in_reverse` says whether JAX shall differentiate what is
+    read in reverse mode."""
+
+    dimension: int
+    in_reverse: bool
+
+    @abc.abstractmethod
+    def row(self, number: Any, t: Any, hints: Any) -> tuple[jax.Array, Any]:
+        """The row of the piece at the time `t`, for the read `number` of a stage; and
+        the hints for the next search."""
+
+    @abc.abstractmethod
+    def held(self) -> "AbstractRows":
+        """The same rows without their derivatives."""
+
+
+@final
+@dataclass(frozen=True)
+class PathRows(AbstractRows):
+    """Rows that are sought in a path, of which the first `count` are complete. The
+    hints say where each read was found before."""
+
+    path: jax.Array
+    count: Any
+
+    def row(self, number, t, hints):
+        j = find_piece(self.path, self.count, t, read(hints, number))
+        return read(self.path, j), write(hints, number, j)
+
+    def held(self):
+        return replace(self, path=lax.stop_gradient(self.path))
+
+
+@final
+@dataclass(frozen=True)
+class GivenRows(AbstractRows):
+    """Rows that were found before: `rows[number]`."""
+
+    rows: jax.Array
+
+    def row(self, number, t, hints):
+        return read(self.rows, number), hints
+
+    def held(self):
+        return replace(self, rows=lax.stop_gradient(self.rows))
+
+
+class Read(NamedTuple):
+    """A state of the past, its slope, and whether it is part of the present step."""
+
+    state: jax.Array
+    slope: jax.Array
+    is_inside: jax.Array
+
+
+class Sides(NamedTuple):
+    """On which side of a breaking point each read of a step stays, [reads]: between
+    `low` and `high` in all stages, and in the stage at the beginning of the step
+    between `first_low` and `first_high`. Without a bound they are infinite.
+
+    A step that ends on a breaking point has stages there whose states, and so whose
+    delays, are not exact. One that reads beyond the point would get the derivatives of
+    the other side, whatever the tolerance is."""
+
+    low: jax.Array
+    high: jax.Array
+    first_low: jax.Array
+    first_high: jax.Array
+
+    def keep(self, number: Any, look: Any, c: Any) -> jax.Array:
+        """The time `look`, moved to its side for the stage at the fraction `c`."""
+        low, high, first_low, first_high = (read(each, number) for each in self)
+        look = jnp.clip(look, low, high)
+        return jnp.where(c == 0, jnp.clip(look, first_low, first_high), look)
+
+
+@final
+@dataclass(frozen=True)
+class Past:
+    """The past of a stage at the fraction `c` of the step from `t`, of the given
+    length; `guess` are the coefficients of the step's own piece.
+
+    `history(t)` returns the state before time zero, and its slope; `sides` is None if
+    no delay varies."""
+
+    rows: AbstractRows
+    history: Callable[[Any], tuple[jax.Array, jax.Array]]
+    t: Any
+    length: Any
+    guess: jax.Array
+    c: Any
+    sides: Sides | None
+
+    @property
+    def nudge(self) -> Any:
+        """How far to the inside of the step a time is looked at that may be a breaking
+        point: forward from the beginning of the step, back from its end."""
+        t, length = lax.stop_gradient((self.t, self.length))
+        return (1 - 2 * self.c) * (1e-10 * length + 4e-16 * jnp.abs(t))
+
+    def kept(self, number: Any, s: Any) -> Any:
+        """The time `s` of the past, moved a little to the side on which the read
+        `number` looks at it."""
+        held = lax.stop_gradient(s)
+        look = held + self.nudge
+        if self.sides is not None:
+            look = self.sides.keep(number, look, self.c)
+        return s + (look - held)
+
+    def read(self, number: Any, s: Any, hints: Any) -> tuple[Read, Any]:
+        """The state at the time `s` of the past."""
+        look = lax.stop_gradient(self.kept(number, s))
+        is_inside = look > lax.stop_gradient(self.t)
+        is_history = look < 0
+        row, hints = self.rows.row(number, look, hints)
+        coefficients, origin, length = unpack(row, self.guess.shape[1])
+        length = jnp.where(length > 0, length, 1.0)
+        coefficients = jnp.where(is_inside, self.guess, coefficients)
+        origin = jnp.where(is_inside, self.t, origin)
+        length = jnp.where(is_inside, self.length, length)
+        # A place far from the piece would overflow where the history is taken.
+        u = jnp.where(is_history, 0.0, (s - origin) / length)
+        state, slope = evaluate(coefficients, u)
+        before, slope_before = self.history(
+            jnp.where(is_history, self.kept(number, s), 0.0)
+        )
+        return Read(
+            jnp.where(is_history, before, state),
+            jnp.where(is_history, slope_before, slope / length),
+            is_inside,
+        ), hints

@@ -20,19 +20,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._problem.inputs import split_differentiable
-from .._util.buffers import read, write
+from .._util.arrays import read, write
 from .breaking_points import sides_of
-from .explicit_step import (
-    StepStart,
-    explicit_pass,
-    explicit_piece,
-    known_kernels,
-)
+from .explicit_step import StepStart, explicit_pass, explicit_piece, known_kernels
 from .implicit_step import RADAU_C, corrected_stages, implicit_piece
-from .lookup import GivenRows, PathRows, hold
-from .march import March
-from .march_state import MarchResult
-from .pieces import ending_of, evaluate, unpack
+from .march import March, MarchResult
+from .pieces import GivenRows, PathRows, ending_of, evaluate, hold, unpack
 
 _MOST_PASSES, _ROUNDING = 100, 1e-15
 

@@ -8,9 +8,9 @@ checks and writes `fit.toml`, and `fit_arguments.py` makes arguments of `dd.fit`
 `model_file.py` reads the model, `read_experiments.py` the data, `simulated_data.py`
 makes data of a model and `simulated_study.py` those of several experiments,
 `sweep_table.py` reads what a sweep is made of and `sweep_fits.py` makes its fits,
-`output_folder.py` writes what a fit leaves behind, `saved_fits.py` reads it again,
-`profile_files.py` writes profiles, `messages.py` prints messages and defines the exit
-codes, and `startup.py` makes commands start quickly. Begin with `main.py`.
+`output_folder.py` writes what a fit leaves behind, `output_folder.py` reads it again,
+`output_folder.py` writes profiles, `messages.py` prints messages and defines the exit
+codes, and `messages.py` makes commands start quickly. Begin with `main.py`.
 
 May import: `_util`, `_data`, `noise`, `_problem`, `_equation`, `_adaptive`, `_solve`,
 `_figures`, `plots`, `_loss`, `_inference`, `_results`, `_sweeps`, `_fitting`,

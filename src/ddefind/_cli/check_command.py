@@ -5,9 +5,8 @@ from typing import Any
 import typer
 
 from . import options as opt
-from .messages import DOUBTFUL, EXIT_CODES, print_json
+from .messages import DOUBTFUL, EXIT_CODES, print_json, quick_start
 from .parse_options import parse_whole
-from .startup import quick_start
 
 CHECK_EXAMPLES = f"""\
 \b

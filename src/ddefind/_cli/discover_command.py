@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as opt
-from .discovery_files import FIGURE, JSON, TEXT
-from .figure_formats import FORMATS, parse_formats
+from .file_kinds import FIGURE, FORMATS, JSON, TEXT, parse_formats
 from .fit_settings import FitSettings, combine_settings
-from .messages import DOUBTFUL, EXIT_CODES, Messages, print_json
+from .messages import (
+    DOUBTFUL,
+    EXIT_CODES,
+    INTERRUPTED,
+    Messages,
+    print_json,
+    quick_start,
+)
 from .parse_options import Bounds, OptionError, number_or_text
-from .startup import INTERRUPTED, quick_start
 
 if TYPE_CHECKING:
     from .._discovery.discovery import Discovery
-    from .._fitting.experiment import Experiment
+    from .._fitting.study import Experiment
+
 
 DISCOVER_EXAMPLES = f"""\
 \b
@@ -155,8 +161,7 @@ def _write(
 ) -> list[str]:
     """Write the folder of the fit, if there is one, and what the search found."""
     from .._figures.panels import close_figure
-    from .._util.json_numbers import nonfinite_as_none
-    from .._util.text_files import write_whole
+    from .._util.files import nonfinite_as_none, write_whole
     from .output_folder import write_folder
 
     names: Sequence[str] = ()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .._equation.equation import Equation
     from .._problem.problem import Problem
 
+
 # A kind of noise, perhaps with its numbers in brackets.
 _KIND = re.compile(r"\s*([A-Za-z_ -]+?)\s*(?:\(([^()]*)\))?\s*")
 # What is said of a network.

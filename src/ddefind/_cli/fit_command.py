@@ -9,23 +9,24 @@ import typer
 
 from .._fitting.fit_options import SETTINGS
 from . import options as opt
-from .equation_file import is_equation_file
-from .figure_formats import parse_formats
+from .file_kinds import is_equation_file, parse_formats
 from .fit_arguments import fit_arguments
 from .fit_settings import FitSettings, combine_settings
 from .messages import (
     DOUBTFUL,
     EXIT_CODES,
+    INTERRUPTED,
     Messages,
     print_json,
+    quick_start,
 )
 from .show_command import printed_as_json
-from .startup import INTERRUPTED, quick_start
 
 if TYPE_CHECKING:
     from .._equation.equation import Equation
     from .._problem.problem import Problem
     from .read_experiments import FitData
+
 
 FIT_EXAMPLES = f"""\
 \b

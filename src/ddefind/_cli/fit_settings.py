@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 from .._fitting.fit_options import SETTINGS, with_fields
 from .._util import wording
 from .._util.errors import did_you_mean, quoted
-from .._util.text_files import file_name, read_text
+from .._util.files import file_name, read_text
 from .._util.version import __version__
 from .parse_options import KINDS, Bounds, OptionError, check_bounds, read_prior
 
@@ -217,7 +217,7 @@ def _if_file(change: Callable[[str], str]) -> Callable[[str], str]:
     leaves columns and formulas as they are."""
 
     def changed(text: str) -> str:
-        from .._data.inputs import find_place  # NumPy comes with it.
+        from .._data.inputs import find_place
 
         place = find_place(text, ())
         if place is None or place.file is None:

@@ -19,19 +19,16 @@ import typer
 from .._util.version import __version__
 from .._util.wording import instead_of_huber
 from .check_command import CHECK_EXAMPLES, check
-from .compare_command import COMPARE_EXAMPLES, compare
-from .dataset_command import DATASET_EXAMPLES, dataset
 from .discover_command import DISCOVER_EXAMPLES, discover
+from .examples_command import DATASET_EXAMPLES, dataset, run_demo
 from .fit_command import FIT_EXAMPLES, fit
-from .messages import EXIT_CODES, PIPE_CLOSED, REFUSED, errors_as_messages
+from .messages import EXIT_CODES, PIPE_CLOSED, REFUSED, errors_as_messages, quick_start
 from .paper_command import paper
 from .parse_options import parse_number
-from .predict_command import PREDICT_EXAMPLES, predict
+from .predict_command import PREDICT_EXAMPLES, REPORT_EXAMPLES, predict, report
 from .profile_command import PROFILE_EXAMPLES, profile
-from .report_command import REPORT_EXAMPLES, report
-from .show_command import show
+from .show_command import COMPARE_EXAMPLES, compare, show
 from .simulate_command import SIMULATE_EXAMPLES, simulate
-from .startup import quick_start
 from .sweep_command import STATUS_EXAMPLES, SWEEP_EXAMPLES, status, sweep
 
 # Options that take several values after one flag, such as `--noise 0.1 0.3`.
@@ -113,9 +110,7 @@ app.command(epilog=DATASET_EXAMPLES)(dataset)
 def demo() -> None:
     """Learn the delayed logistic equation from data that come with the package."""
     with errors_as_messages(), quick_start():
-        from .demo import main
-
-        main()
+        run_demo()
 
 
 app.command(epilog=EXIT_CODES)(paper)

@@ -10,12 +10,11 @@ from typing import Any
 
 from .._equation.equation import Equation, equation
 from .._equation.history_kinds import CHOSEN_BY_FIT
-from .._problem.parameter_names import parameter_arrays
-from .._problem.parameters import Fixed, free_parameters
+from .._problem.parameters import Fixed, free_parameters, parameter_arrays
 from .._problem.problem import Problem
 from .._util.errors import did_you_mean, quoted
-from .._util.text_files import file_name, read_text
-from .equation_file import is_equation_file
+from .._util.files import file_name, read_text
+from .file_kinds import is_equation_file
 
 
 def read_model(settings: Mapping[str, Any]) -> Equation | Problem:

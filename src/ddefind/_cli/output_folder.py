@@ -1,5 +1,9 @@
 """Writing the folder of `ddefind fit --out`: the result, tables, curve, figure and
-report."""
+report.
+
+Writing the profiles of a saved fit: their figure, and a table of their fits.
+
+Reading fits that were saved, for commands that compute with them."""
 
 import csv
 import io
@@ -16,16 +20,17 @@ import numpy as np
 from .._data.times import source_times
 from .._figures.panels import close_figure
 from .._fitting.least_squares import LeastSquares
+from .._inference.profile import Profile
 from .._results.estimate import Estimate
-from .._results.html_report import html_report
-from .._results.result import AbstractFit, FitResult
+from .._results.load import SavedFit, load
+from .._results.result import AbstractFit, FitResult, html_report
 from .._results.saved_file import RESULT, saved_text
-from .._util.json_numbers import nonfinite_as_none
-from .._util.text_files import file_name, write_whole
-from ..plots import CURVE_POINTS, learned_curve
-from . import discovery_files
-from .figure_formats import FORMATS, figure_name
-from .fit_settings import FitSettings, with_paths
+from .._util.errors import DataError
+from .._util.files import file_name, nonfinite_as_none, write_whole
+from ..plots import CURVE_POINTS, learned_curve, plot_profiles
+from .file_kinds import ALL, FORMATS, figure_name
+from .fit_settings import FitSettings, combine_settings, with_paths
+from .model_file import read_model
 from .options import EXPERIMENT
 from .parse_options import OptionError
 
@@ -145,7 +150,7 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
             return
         (folder / INPUT).mkdir(exist_ok=True)
         old = {CURVE, REPORT, *map(figure_name, FORMATS)}
-        for pattern in (FUNCTION.format("*"), discovery_files.ALL):
+        for pattern in (FUNCTION.format("*"), ALL):
             old |= {path.name for path in folder.glob(pattern)}
         old |= {f"{PROFILES}.{ending}" for ending in ("csv", *FORMATS)}
         for name in old - set(files):
@@ -218,3 +223,79 @@ def _figures(fit: AbstractFit, formats: Sequence[str]) -> dict[str, bytes]:
         files[figure_name(form)] = content.getvalue()
     close_figure(figure)
     return files
+
+
+def write_profiles(
+    folder: Path,
+    fit: Estimate,
+    profiles: Sequence[Profile],
+    level: float,
+    formats: Sequence[str],
+) -> list[str]:
+    """Write a table and a figure of profiles into a folder, which may hold other files,
+    and return the names of both."""
+    files: dict[str, str | bytes] = {f"{PROFILES}.csv": csv_text(_rows(fit, profiles))}
+    figure = plot_profiles(profiles, level)
+    for form in formats:
+        content = io.BytesIO()
+        figure.savefig(content, format=form, **FORMATS[form])
+        files[f"{PROFILES}.{form}"] = content.getvalue()
+    close_figure(figure)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    return list(files)
+
+
+def _rows(fit: Estimate, profiles: Sequence[Profile]) -> list[dict[str, Any]]:
+    """Return a row for each fit on the way: the parameter that was held, its value, the
+    rise of chi-square, and all parameters of the fit."""
+    return [
+        {
+            "parameter": profile.name,
+            "value": value,
+            "chi_square_rise": rise,
+            **dict(zip(fit.names, theta)),
+        }
+        for profile in profiles
+        for value, rise, theta in zip(
+            profile.values.tolist(), (profile.r**2).tolist(), profile.theta.tolist()
+        )
+    ]
+
+
+def load_fit(path: Path) -> Estimate:
+    """Return a fit by least squares, with its model."""
+    fit = load_any_fit(path)
+    if not isinstance(fit, Estimate):
+        raise OptionError(
+            f"{path}: this fit is by gradient descent, which has no error bars and no "
+            "likelihood. Fit with least squares."
+        )
+    return fit
+
+
+def load_any_fit(path: Path) -> Estimate | FitResult:
+    """Return a fit with its model.
+
+    A model that is code is not in the file of the fit. A folder of `ddefind fit` has
+    copies of its files; code is run."""
+    config = path / CONFIG
+    settings = combine_settings(config, {}) if config.is_file() else None
+    fit = load(path)
+    if isinstance(fit, SavedFit):
+        if settings is None:
+            raise OptionError(
+                f"{path}: the model of this fit is code, which the file does not hold. "
+                "Give the folder that `ddefind fit --out` wrote."
+            )
+        try:
+            model = read_model(vars(settings))
+        except DataError as error:
+            raise OptionError(
+                f"{path}: the model of this fit is code, and the folder's copy of it "
+                f"cannot be read. {error}"
+            ) from None
+        fit = load(path, problem=model)
+        assert not isinstance(fit, SavedFit)
+    return fit

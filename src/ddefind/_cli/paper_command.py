@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .messages import exit_with_error
+from .messages import INTERRUPTED, exit_with_error
 from .options import offer
-from .startup import INTERRUPTED
 
 if TYPE_CHECKING:
     from .._util.progress import Progress as FitProgress

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as opt
-from .figure_formats import parse_formats
-from .messages import EXIT_CODES, Messages, errors_as_messages, print_json
+from .file_kinds import parse_formats
+from .messages import EXIT_CODES, Messages, errors_as_messages, print_json, quick_start
 from .parse_options import check_level, parse_names, parse_real
-from .startup import quick_start
 
 if TYPE_CHECKING:
     from .._inference.profile import Profile
     from .._results.estimate import Estimate
+
 
 PROFILE_EXAMPLES = f"""\
 \b
@@ -70,9 +70,7 @@ def profile(
         names = parse_names("--parameter", parameter or ())
         figures = parse_formats(formats or (), out)
         with quick_start():
-            from .output_folder import check_can_be_folder
-            from .profile_files import write_profiles
-            from .saved_fits import load_fit
+            from .output_folder import check_can_be_folder, load_fit, write_profiles
 
             if out is not None:
                 check_can_be_folder(out)
@@ -107,7 +105,7 @@ def _profiles(
 def _text(fit: "Estimate", profiles: "list[Profile]", level: float) -> str:
     """Return a paragraph for each profile: the interval in words, and the verdict of
     the fit."""
-    from .._results.limits import interval_in_words
+    from .._results.report import interval_in_words
 
     paragraphs = []
     for each in profiles:
@@ -122,7 +120,7 @@ def _text(fit: "Estimate", profiles: "list[Profile]", level: float) -> str:
 def _as_json(
     fit: "Estimate", profiles: "list[Profile]", level: float
 ) -> list[dict[str, Any]]:
-    from .._results.limits import limits_of
+    from .._results.report import limits_of
 
     return [
         {

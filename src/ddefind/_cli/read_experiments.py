@@ -11,7 +11,7 @@ from .parse_options import OptionError
 
 if TYPE_CHECKING:
     from .._data.data import Data
-    from .._fitting.experiment import Experiment
+    from .._fitting.study import Experiment
 
 
 class FitData(NamedTuple):

@@ -1,4 +1,6 @@
-"""`ddefind show`: print a fit that was saved earlier."""
+"""`ddefind show`: print a fit that was saved earlier.
+
+`ddefind compare`: compare fits of the same data."""
 
 from typing import Any
 
@@ -6,8 +8,9 @@ import typer
 
 from .._results.saved_file import read_saved
 from . import options as opt
-from .discovery_files import sentences_in
-from .messages import errors_as_messages, print_json
+from .file_kinds import sentences_in
+from .messages import EXIT_CODES, errors_as_messages, print_json, quick_start
+from .parse_options import OptionError
 
 
 def show(result: opt.Result, as_json: opt.Json = False) -> None:
@@ -45,3 +48,39 @@ def printed_as_json(content: dict[str, Any]) -> dict[str, Any]:
     data, are only in the file."""
     names = ("kind", "table", "noise", "loss", "status", "message", "seconds")
     return {name: content[name] for name in (*names, "problem") if name in content}
+
+
+COMPARE_EXAMPLES = f"""\
+\b
+Example:
+  ddefind fit data.csv -e "x' = r * x * (1 - x(t - tau) / K)" --out delayed
+  ddefind fit data.csv -e "x' = r * x * (1 - x / K)" --out plain
+  ddefind compare delayed plain
+
+\b
+Prints the information criteria of each fit, the lowest BIC first. All fits must be of
+the same data. The code of a model in a file (--model) is run.
+
+{EXIT_CODES}
+"""
+
+
+def compare(results: opt.Results, as_json: opt.Json = False) -> None:
+    """Compare fits of the same data, best first."""
+    with errors_as_messages():
+        labels = [str(result) for result in results]
+        repeated = [label for label in labels if labels.count(label) > 1]
+        if repeated:
+            raise OptionError(f"{repeated[0]} is given twice.")
+        if len(results) < 2:
+            raise OptionError("Give at least two fits, as `ddefind compare A B`.")
+        with quick_start():
+            import ddefind as dd
+
+            from .output_folder import load_fit
+
+            compared = dd.compare({str(each): load_fit(each) for each in results})
+        if as_json:
+            print_json(compared.cells().values)
+        else:
+            typer.echo(str(compared))

@@ -5,11 +5,10 @@ from typing import Any
 
 import typer
 
-from .._util.text_files import file_name, write_whole
+from .._util.files import file_name, write_whole
 from . import options as opt
-from .messages import EXIT_CODES, Messages
+from .messages import EXIT_CODES, Messages, quick_start
 from .parse_options import OptionError, parse_by_name, parse_real, parse_whole
-from .startup import quick_start
 
 # The first line of a file with simulated data, which alone is replaced.
 _WRITTEN = "# Written by ddefind simulate"

@@ -13,8 +13,13 @@ from .._equation.equation import Equation
 from .._loss.check_gradient import GradientCheck, compare_gradients
 from .._problem.delays import longest_delay
 from .._problem.general_delays import is_general, typical_delays
-from .._problem.parameter_names import element_names, parameter_arrays
-from .._problem.parameters import Tied, find, parameter_values
+from .._problem.parameters import (
+    Tied,
+    element_names,
+    find,
+    parameter_arrays,
+    parameter_values,
+)
 from .._problem.problem import Problem
 from .._solve.choose_solver import AUTO
 from .._solve.runge_kutta import RK4

@@ -12,14 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as opt
-from .messages import DOUBTFUL, EXIT_CODES, Messages, errors_as_messages, print_json
+from .messages import (
+    DOUBTFUL,
+    EXIT_CODES,
+    INTERRUPTED,
+    Messages,
+    errors_as_messages,
+    print_json,
+    quick_start,
+)
 from .parse_options import OptionError, parse_whole
-from .startup import INTERRUPTED, quick_start
 from .sweep_table import PLAN, TABLE, Group, SweepTable, read_sweep_table
 
 if TYPE_CHECKING:
     from .._results.batch import FitBatch
     from .._sweeps.database import Overview
+
 
 SWEEP_EXAMPLES = f"""\
 \b
@@ -172,7 +180,7 @@ def _sweep(
 def _planned(path: Path, table: SweepTable) -> Iterator[None]:
     """Write the plan of a sweep, by which `ddefind status` knows its parts. The folder
     keeps the plan that it had if the sweep is refused."""
-    from .._util.text_files import write_whole
+    from .._util.files import write_whole
 
     before = path.read_bytes() if path.exists() else None
     plan = {group.name: len(table.files) for group in table.groups}
@@ -200,7 +208,7 @@ def _print(group: Group, batch: "FitBatch[Any]", rejected: int) -> None:
 def _workers(count: int | None, scheduler: str | None) -> Iterator[tuple[Any, str]]:
     """Yield the executor, and in words where the fits are made."""
     from .._sweeps.executors import executor_of
-    from .._util.cores import cores
+    from .._util.machine import cores
 
     if scheduler is None:
         count = count or cores()
@@ -242,7 +250,7 @@ def _client(address: str) -> Iterator[Any]:
 
 def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
     """Write the table of all fits. A column that a row does not have is empty."""
-    from .._util.text_files import write_whole
+    from .._util.files import write_whole
     from .output_folder import csv_text
 
     columns = list(dict.fromkeys(name for row in rows for name in row))

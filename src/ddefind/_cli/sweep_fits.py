@@ -23,6 +23,7 @@ from .sweep_table import Group, SweepTable
 if TYPE_CHECKING:
     from .._results.batch import FitBatch
 
+
 # How many files that cannot be read are named.
 _MOST_NAMED = 5
 # The settings of some parameters.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, final
 
 from .._util.errors import DataError, quoted
-from .._util.text_files import file_name, read_text
+from .._util.files import file_name, read_text
 from .table import Table, is_missing, is_time_name
 from .times import is_value
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
-from .._util.text_files import file_name, write_whole
+from .._util.files import file_name, write_whole
 from .columns import SD_SUFFIX, Columns, read_measurements
 from .csv_lines import read_csv_table
 from .stack import DataStack, are_of_usual_size, stack_arrays, stack_frame, stack_sets

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._util.buffers import take
+from .._util.arrays import take
 from .._util.errors import DataError
 from .data import Data
 

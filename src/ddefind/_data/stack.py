@@ -11,6 +11,7 @@ from .._util.errors import DataError, did_you_mean, quoted, shown
 if TYPE_CHECKING:
     from .data import Data
 
+
 # The square of a value, summed, must neither overflow nor vanish.
 _LARGEST = 1e100
 

@@ -36,6 +36,7 @@ from .table import (
 if TYPE_CHECKING:
     from .data import Data
 
+
 # English and, where they begin otherwise, German names of the months.
 _MONTHS = (
     *("january", "february", "march|märz|mrz", "april", "may|mai", "june|juni"),

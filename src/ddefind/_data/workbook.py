@@ -16,7 +16,7 @@ from typing import Any
 
 from .._util import wording
 from .._util.errors import DataError, did_you_mean, quoted
-from .._util.text_files import file_name, read_bytes
+from .._util.files import file_name, read_bytes
 from .csv_lines import LONGEST_CELL, Layout, make_table, trimmed
 from .table import Table
 

@@ -1,6 +1,10 @@
-"""What `discover` returns: the equation, its fit, and how sure its terms are."""
+"""What `discover` returns: the equation, its fit, and how sure its terms are.
 
-from collections.abc import Mapping
+A model that `discover` found.
+
+What makes the last fit of a discovery doubtful, in sentences; empty if nothing."""
+
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -9,19 +13,75 @@ import numpy as np
 from .._data.data import Data
 from .._equation.equation import Equation
 from .._figures.panels import figure_of, given_axes, new_figure, show_once
-from .._fitting.experiment import Experiment
+from .._fitting.study import Experiment
 from .._inference.identifiability import NOT_DETERMINED
 from .._inference.residual_tests import CHI, WHITE
 from .._problem.parameters import Fixed, Parameter
 from .._results.estimate import Estimate
 from .._util import wording
 from .._util.shown import AbstractShown, Cells, Shown, listed
-from .doubts import about_convergence, about_history
-from .found_model import FoundModel
-from .score import DELAY_CHARGE
+from .search import DELAY_CHARGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+@final
+@dataclass(frozen=True)
+class FoundModel:
+    """A model that `discover` found: its equations with coefficients c_1, c_2, ..., the
+    terms of each state, its delays, the number of parameters, its BIC (up to a number
+    that all models of these data share), its score (the BIC with charges for terms and
+    delays), and its weight among all models."""
+
+    text: str
+    terms: Mapping[str, tuple[str, ...]]
+    delays: Mapping[str, float]
+    parameters: int
+    bic: float
+    score: float
+    weight: float
+
+    @property
+    def label(self) -> str:
+        """The equations without coefficients, in one line."""
+        parts = [f"{s}' ~ {' + '.join(own) or '0'}" for s, own in self.terms.items()]
+        return "; ".join(parts)
+
+
+def about_convergence(fit: Estimate | None) -> str:
+    """What is said of a fit that has not converged."""
+    if fit is None or fit.status.ok:
+        return ""
+    return (
+        "The last fit did not converge: rely neither on this equation nor on the "
+        "probabilities. Offer fewer terms, or other ones."
+    )
+
+
+def about_history(fit: Estimate | None, delays: Collection[float]) -> str:
+    """What is said of a history that is far from all data between the longest delay
+    before time zero and then: farther than these are from each other."""
+    if fit is None or not delays:
+        return ""
+    delay, far = max(delays), []
+    for one in fit.experiments.values() if fit.experiments else [fit]:
+        past = [np.asarray(one.problem.history(-u * delay)) for u in (0.5, 1.0)]
+        for state, values in zip(one.data.names, np.transpose(past)):
+            x = one.data.x[:, one.data.names.index(state)]
+            low, high = np.nanmin(x), np.nanmax(x)
+            away = np.maximum(low - values, values - high)
+            if np.max(away) > high - low:
+                value = values[int(np.argmax(away))]
+                far.append(f"{state} = {value:.3g} (data: {low:.3g} to {high:.3g})")
+    if not far:
+        return ""
+    return (
+        f"Before time zero the fit has {' and '.join(far)}: such a past may stand for "
+        "a term that is missing. Fit the equation with a constant history, too, and "
+        "compare."
+    )
+
 
 # Models whose score is within this of the best one tie with it.
 _TIE = 2.0

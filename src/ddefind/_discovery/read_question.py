@@ -9,16 +9,15 @@ import numpy as np
 from .._data.data import Data
 from .._data.study_data import Records, parts_of, study_data
 from .._equation.equation import equation
-from .._equation.tokens import EquationError
-from .._fitting.experiment import labels_of
-from .._fitting.study import read_experiments
+from .._equation.parser import EquationError
+from .._fitting.study import labels_of, read_experiments
 from .._problem.parameters import Fixed, Parameter
 from .._util import wording
 from .._util.errors import check_instance, quoted, shown
 from .._util.shown import listed
+from .inner_parameters import powers_as_factors
 from .library import Library, make_library, read_known
-from .parameter_sizes import powers_as_factors
-from .score import charge_of_term
+from .search import charge_of_term
 from .stages import Question
 from .terms import Term, delay_names, read_terms
 from .weak_form import make_record

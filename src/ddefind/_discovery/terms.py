@@ -25,7 +25,7 @@ from .._equation.expression import (
     names_in,
     walk,
 )
-from .._equation.tokens import EquationError
+from .._equation.parser import EquationError
 from .._util import wording
 from .._util.errors import did_you_mean, quoted, shown
 

@@ -1,11 +1,11 @@
 """Models written as text: from `"x' = r * x(t - tau)"` to a problem.
 
-`tokens.py` and `parser.py` split the text into statements. `translate_formula.py` and
-`translate_delay.py` turn their right sides into formulas of known functions and names
+`parser.py` and `parser.py` split the text into statements. `translate_formula.py` and
+`delayed_formulas.py` turn their right sides into formulas of known functions and names
 only, and `model_lines.py` puts them together to a model, with the networks of
 `network_names.py`. `delayed_formulas.py` writes delayed definitions with delayed
 states, `formula_modules.py` makes Equinox modules of the formulas, which
-`model_programs.py` puts together, `switch_times.py` finds the times at which they
+`equation.py` puts together, `formula_modules.py` finds the times at which they
 switch, and
 `problem_template.py` has a problem whose parameters still need values. `expression.py`
 has the formulas themselves, and `latex.py` prints them. Begin with `equation.py`.

@@ -7,15 +7,26 @@ Instead `f(t - tau)` becomes one more definition, with this text as its name.
 
 Here tau may depend on t and on states, but the delays inside of f are constant: others
 would have to be computed from delayed states.
-"""
 
+Delays in formulas: `x(t - tau)`, `x(t / 2)`, `x'(t - tau)`, `delay(x, gamma(...))`.
+
+A delay is a formula of parameters, of t and of the states at the time t. If a state is
+read at a time that is not written as t - ..., as in `x(t / 2)`, its delay is t minus
+this time."""
+
+import ast
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
-from typing import final
+from typing import TYPE_CHECKING, final
 
+import numpy as np
+
+from .._util.errors import did_you_mean
 from .expression import (
+    ATOM_PRECEDENCE,
+    KERNELS,
     Call,
     Delayed,
     Expression,
@@ -26,8 +37,14 @@ from .expression import (
     is_network_name,
     make_call,
     names_in,
+    time_argument,
     walk,
 )
+from .parser import undelayed_slope
+
+if TYPE_CHECKING:
+    from .translate_formula import Translation
+
 
 MAX_DELAY_PARTS = 100
 _MAX_DELAYS = 50
@@ -209,3 +226,302 @@ def _folded(delay: Expression) -> Expression:
 def part_count(expression: Expression) -> int:
     """The number of numbers, names, operators and functions in an expression."""
     return sum(1 for _ in walk(expression))
+
+
+# A term of a sum with its sign, 1 or -1.
+_Term = tuple[int, ast.expr]
+# Attributes of delay objects, which cannot be the names of parameters in them.
+_ATTRIBUTES = ("slope", "describe")
+
+
+def read_at_time(
+    translation: "Translation", node: ast.Call, name: str, depth: int
+) -> Name | Delayed:
+    """The formula of `x(t)` or `x(t - tau)`, for a state or a definition x."""
+    now = translation.name(ast.Name(name, col_offset=node.col_offset))
+    if len(node.args) == 1 and _is_time(node.args[0]):
+        return now
+    return Delayed(name, _delay(translation, node, name, depth))
+
+
+def read_slope(
+    translation: "Translation", node: ast.Call, name: str, depth: int
+) -> Delayed:
+    """The formula of the slope `x'(t - tau)` of a state x."""
+    states = translation.translator.states
+    if name not in states:
+        hint = did_you_mean(name, states)
+        raise translation.error(
+            node, f"{name!r} is no state: only states have slopes.{hint}"
+        )
+    if len(node.args) == 1 and _is_time(node.args[0]):
+        raise translation.error(node, undelayed_slope(name))
+    return Delayed(name, _delay(translation, node, f"{name}'", depth), slope=True)
+
+
+def _is_time(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "t"
+
+
+def is_earlier_time(node: ast.Call) -> bool:
+    """Whether a function is called as a state is read: f(t - ...)."""
+    terms = _terms(node.args[0]) if len(node.args) == 1 else []
+    return len(terms) > 1 and _is_time(terms[0][1])
+
+
+def _terms(node: ast.expr) -> list[_Term]:
+    """The terms of a sum such as t - a + b. Anything else is the only term."""
+    terms: list[_Term] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        terms.append((1 if isinstance(node.op, ast.Add) else -1, node.right))
+        node = node.left
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and terms:
+        return [(-1, node.operand), *reversed(terms)]
+    return [(1, node), *reversed(terms)]
+
+
+def _delay(
+    translation: "Translation", node: ast.Call, name: str, depth: int
+) -> Expression:
+    """The delay of `x(...)`, where `name` is x, or x' for a slope."""
+    argument = node.args[0] if len(node.args) == 1 else None
+    if argument is None or not _varies(translation, argument):
+        raise _not_a_time(translation, node, name)
+    if translation.place != "equation":
+        raise translation.error(
+            node, f"{translation.where} cannot use delayed states or formulas."
+        )
+    terms = _terms(argument)
+    if len(terms) > MAX_DELAY_PARTS:
+        raise _long_delay(translation, argument)
+    signs = [sign for sign, term in terms if _is_time(term)]
+    rest = [(sign, term) for sign, term in terms if not _is_time(term)]
+    is_constant = not any(_varies(translation, term) for _, term in rest)
+    if len(signs) == 1 and rest and is_constant:
+        if signs[0] < 0 or rest[0][0] > 0:
+            first = rest[0][1] if _is_time(terms[0][1]) else argument
+            raise translation.error(
+                first, f"Only earlier times are known: write {name}(t - ...)."
+            )
+        delay = _minus(translation, rest, depth)
+        return _checked_constant(translation, rest[0][1], delay, name)
+    if len(terms) > 1 and _is_time(terms[0][1]) and terms[1][0] < 0:
+        delay = _minus(translation, terms[1:], depth)
+    else:
+        _check_is_time(translation, node, name, terms)
+        inside = translation.at("delay")
+        delay = make_call("-", Name("t"), inside.expression(argument, depth))
+    return _checked_varying(translation, node, delay, name)
+
+
+def _varies(translation: "Translation", node: ast.expr) -> bool:
+    """Whether a node depends on the time or on a state."""
+    names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+    return any(map(translation.translator.varies, names))
+
+
+def _minus(translation: "Translation", terms: list[_Term], depth: int) -> Expression:
+    """The delay a + b - c of the terms - a - b + c."""
+    inside = translation.at("delay")
+    (_, first), *rest = terms
+    delay = inside.expression(first, depth)
+    for sign, node in rest:
+        term = inside.expression(node, depth)
+        delay = make_call("-" if sign > 0 else "+", delay, term)
+    return delay
+
+
+def _check_is_time(
+    translation: "Translation", node: ast.Call, name: str, terms: list[_Term]
+) -> None:
+    """Check that x(...) is meant as a state at a time, and not as a product.
+
+    The x(1 - x / K) of a logistic equation lacks an asterisk. The time x(u - 2) begins
+    with a state, or has t in it."""
+    uses_time = any(
+        translation.translator.uses_time(part.id)
+        for part in ast.walk(node.args[0])
+        if isinstance(part, ast.Name)
+    )
+    is_slope = name.endswith("'")
+    if not (is_slope or uses_time or _varies(translation, terms[0][1])):
+        raise translation.error(
+            node,
+            f"To multiply, write {name} * (...). If this is a time, let it begin with "
+            f"t or a state: {name}(t - ...).",
+        )
+
+
+def _not_a_time(translation: "Translation", node: ast.Call, name: str) -> Exception:
+    if name.endswith("'"):
+        return translation.error(node, f"A slope is read as {name}(t - tau).")
+    translator = translation.translator
+    what = "state" if name in translator.states else "formula"
+    what = "n input" if name in translator.inputs else f" {what}"
+    return translation.error(
+        node,
+        f"A{what} is read as {name} or {name}(t - tau). To multiply, write "
+        f"{name} * (...).",
+    )
+
+
+def _checked_constant(
+    translation: "Translation", node: ast.expr, delay: Expression, name: str
+) -> Expression:
+    """The same delay, as a number if it is constant, after checks of its value."""
+    whole = _checked_formula(translation, node, delay)
+    if isinstance(whole, Call) and whole.function == "neg":
+        raise translation.error(
+            node,
+            "A delay must be positive, but this one has a minus sign: write "
+            f"{name}(t - {formula_text(whole.arguments[0], ATOM_PRECEDENCE)}).",
+        )
+    if whole.value is not None and not 0 < whole.value < np.inf:
+        raise translation.error(
+            node, f"A delay must be positive, but this one is {whole.value:g}."
+        )
+    if name.endswith("'"):
+        _check_attributes(translation, node, whole)
+    return delay if delay.value is None else whole
+
+
+def _checked_varying(
+    translation: "Translation", node: ast.Call, delay: Expression, name: str
+) -> Expression:
+    """The same delay, after the checks of one that depends on time or states."""
+    _check_attributes(translation, node, _checked_formula(translation, node, delay))
+    time = time_argument(delay)
+    if time is not None and not translation.translator.formula_varies(time):
+        raise _not_a_time(translation, node, name)  # x(t - t + 3) is x(3).
+    return delay
+
+
+def _checked_formula(
+    translation: "Translation", node: ast.expr, formula: Expression
+) -> Expression:
+    """A formula with its definitions written out, which is not too long, and whose
+    constant parts are finite."""
+    translator = translation.translator
+    if translator.part_count(formula) > MAX_DELAY_PARTS:
+        raise _long_delay(translation, node)
+    try:
+        whole = written_out(formula, translator.formulas)
+    except ExpansionError as error:
+        raise translation.error(node, str(error)) from None
+    for part in walk(whole):
+        if isinstance(part, Call):
+            translation.finite(node, part)
+            translation.check_exponent(node, part)
+    return whole
+
+
+def _check_attributes(
+    translation: "Translation", node: ast.expr, whole: Expression
+) -> None:
+    for name in names_in(whole):
+        if name in _ATTRIBUTES and name not in translation.translator.states:
+            raise translation.error(
+                node, f"In such a delay, {name!r} cannot be a parameter: rename it."
+            )
+
+
+def _long_delay(translation: "Translation", node: ast.expr) -> Exception:
+    return translation.error(
+        node, f"A delay may have at most {MAX_DELAY_PARTS} symbols, written out."
+    )
+
+
+# Distributed delays.
+
+
+def read_distributed(translation: "Translation", node: ast.Call, depth: int) -> Delayed:
+    """The formula of `delay(x, gamma(mean = m, shape = k))`."""
+    if len(node.args) != 2:
+        hint = " To multiply, write delay * (...)." if len(node.args) == 1 else ""
+        raise translation.error(
+            node,
+            "delay(...) needs a state and a distribution of delays: write "
+            f"delay(x, gamma(mean, shape)) or delay(x, uniform(low, high)).{hint}",
+        )
+    if translation.place != "equation":
+        raise translation.error(
+            node, f"{translation.where} cannot use delayed states or formulas."
+        )
+    first, kernel = node.args
+    state = translation.expression(first, depth)
+    if not isinstance(state, Name) or state.name not in translation.translator.states:
+        raise translation.error(
+            first,
+            "delay(...) is the mean of a state over the past: write a state here. The "
+            "mean of a formula is not known.",
+        )
+    return Delayed(state.name, _kernel(translation, kernel, depth))
+
+
+def _kernel(translation: "Translation", node: ast.expr, depth: int) -> Kernel:
+    function = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(function, ast.Name) or function.id not in KERNELS:
+        raise translation.error(
+            node,
+            "A distribution of delays is gamma(mean, shape) or uniform(low, high). For "
+            "a single delay write x(t - tau).",
+        )
+    assert isinstance(node, ast.Call)
+    inside, arguments = translation.at("kernel"), []
+    for argument in _kernel_arguments(translation, node, function.id):
+        formula = inside.expression(argument, depth + 1)
+        if translation.translator.is_condition(formula):
+            raise translation.error(
+                argument, "A number is needed here. A name is given as mean = ..."
+            )
+        whole = _checked_formula(translation, argument, formula)
+        _check_attributes(translation, argument, whole)
+        arguments.append(formula if formula.value is None else whole)
+    kernel = Kernel(function.id, tuple(arguments))
+    _check_kernel(translation, node, kernel)
+    return kernel
+
+
+def _kernel_arguments(
+    translation: "Translation", node: ast.Call, distribution: str
+) -> list[ast.expr]:
+    """The two values of a distribution, given by their names or in their order."""
+    names = KERNELS[distribution]
+    wanted = f"{distribution}({names[0]}, {names[1]})"
+    given: dict[str, ast.expr] = {}
+    has_names = False
+    for number, argument in enumerate(node.args):
+        name, value = names[min(number, 1)], argument
+        if isinstance(argument, ast.NamedExpr):
+            name, value, has_names = argument.target.id, argument.value, True
+        elif has_names:
+            raise translation.error(
+                argument, f"Give this value a name, too: {name} = ..."
+            )
+        if name not in names:
+            raise translation.error(argument, f"There is no {name!r} in {wanted}.")
+        if name in given and len(node.args) <= 2:
+            raise translation.error(argument, f"{name!r} is given a second time.")
+        given[name] = value
+    if len(node.args) != 2:
+        raise translation.error(
+            node, f"{wanted} needs two values, but got {len(node.args)}."
+        )
+    return [given[name] for name in names]
+
+
+def _check_kernel(translation: "Translation", node: ast.Call, kernel: Kernel) -> None:
+    """Check the values of a distribution, as far as they are numbers."""
+    formulas = translation.translator.formulas
+    values = [written_out(each, formulas).value for each in kernel.arguments]
+    one, two = (None if value is None else float(value) for value in values)
+    if kernel.distribution == "gamma":
+        is_possible = (one is None or one > 0) and (two is None or two >= 1)
+        rule = "A gamma distribution of delays has a positive mean and a shape of 1 or "
+        rule += "more."
+    else:
+        low, high = one or 0.0, np.inf if two is None else two
+        is_possible = low >= 0 and low < high
+        rule = "A uniform distribution of delays needs 0 <= low < high."
+    if not is_possible:
+        raise translation.error(node, rule)

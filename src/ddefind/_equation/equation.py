@@ -1,4 +1,8 @@
-"""`equation` reads a model that is written as text. The `Equation` makes problems."""
+"""`equation` reads a model that is written as text. The `Equation` makes problems.
+
+The programs of a whole model: one for each part of its problem.
+
+Names that occur in several parts of a model: they are one parameter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,22 +13,78 @@ import jax
 import numpy as np
 
 from .._problem.doses import Doses
+from .._problem.free_parameters import is_name
 from .._problem.inputs import AbstractInput
 from .._problem.network import Network
 from .._problem.parameters import Fixed, Tied, finite_numbers, with_values
 from .._problem.problem import Problem
 from .expression import Expression, Name
-from .formula_modules import FormulaProgram, module_class
-from .given_doses import read_doses
-from .given_inputs import NotGiven, check_all_given, input_names, read_inputs
+from .formula_modules import (
+    FormulaProgram,
+    ModuleKind,
+    delay_program,
+    make_program,
+    module_class,
+    switch_times,
+)
+from .given_tables import (
+    NotGiven,
+    check_all_given,
+    input_names,
+    read_doses,
+    read_inputs,
+)
 from .history_kinds import blank_history, read_history
 from .latex import latex_model
 from .model_lines import ModelLines, joined, read_lines
-from .model_programs import delay_path, programs_of
 from .network_names import read_networks
 from .problem_template import ProblemTemplate
-from .shared_names import ties_of
-from .switch_times import switch_times
+
+
+def programs_of(lines: ModelLines) -> dict[str, FormulaProgram]:
+    """The formulas of the parts of a problem, by the paths of their parameters.
+
+    These are the right-hand side, the delays that are formulas, the history, the state
+    at time zero and the observation."""
+    rhs = make_program("rhs", lines)
+    delays = {
+        delay_path(key): delay_program(rhs, delay)
+        for key, delay in rhs.delays_by_text.items()
+        if rhs.has_several_delays and not rhs.is_number(delay)
+    }
+    kinds: tuple[ModuleKind, ...] = ("history", "initial", "observe")
+    others = {kind: make_program(kind, lines) for kind in kinds}
+    return {"rhs": rhs, **delays, **others}
+
+
+def delay_path(key: str) -> str:
+    """The path of a delay in the problem: `tau.lag`, or `tau['2 * lag']`."""
+    return f"tau.{key}" if is_name(key) else f"tau[{key!r}]"
+
+
+def ties_of(programs: Mapping[str, FormulaProgram], doses: Doses | None) -> Any:
+    """The parameters that are tied to the first with the same name, by their full
+    names. `programs` are the formulas of the parts of a problem."""
+    rhs, first = programs["rhs"], {"tau": "tau"}
+    if rhs.has_several_delays:
+        # The parameter of a neutral delay with a name is a field of the delay.
+        first = {
+            key: f"tau.{key}" if rhs.is_number(delay) else f"tau.{key}.{key}"
+            for key, delay in rhs.delays_by_text.items()
+            if isinstance(delay, Name)
+        }
+    places = [
+        (name, f"{place}.{name}")
+        for place, program in programs.items()
+        for name in program.parameters
+    ]
+    if doses is not None:
+        places += [(name, f"doses.values.{name}") for name in doses.values]
+    return {
+        path: Tied(first[name])
+        for name, path in places
+        if first.setdefault(name, path) != path
+    }
 
 
 @final

@@ -8,7 +8,7 @@ from .._problem.parameters import finite_numbers
 from .._util import wording
 from .._util.errors import did_you_mean
 from .model_lines import ModelLines
-from .tokens import EquationError
+from .parser import EquationError
 
 # Kinds that only data can settle: a fit replaces them by a history.
 CHOSEN_BY_FIT = ("auto", "data")

@@ -14,8 +14,14 @@ from .._util.errors import did_you_mean
 from .delayed_formulas import Expansion, ExpansionError
 from .expression import Delayed, Expression, Name, formula_text, names_in, walk
 from .network_names import check_networks
-from .parser import Statement, StatementKind, parse_statements
-from .tokens import EquationError, Source, read_source
+from .parser import (
+    EquationError,
+    Source,
+    Statement,
+    StatementKind,
+    parse_statements,
+    read_source,
+)
 from .translate_formula import RESERVED, Place, Translator
 
 _LEFT_SIDES = {

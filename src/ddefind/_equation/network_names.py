@@ -10,7 +10,7 @@ from .._problem.network import Network, is_network
 from .._problem.problem import Problem
 from .._util.errors import did_you_mean, shown
 from .expression import Call, Expression, is_network_name, networks_called, walk
-from .tokens import EquationError
+from .parser import EquationError
 
 # What the lines of a model are called, by their kind.
 _PLACES = {"derivative": "an equation", "history": "a history"}

@@ -12,8 +12,12 @@ import numpy as np
 from jax.core import Tracer
 
 from .._problem.free_parameters import ParameterArray
-from .._problem.parameter_names import parameter_arrays
-from .._problem.parameters import find, finite_numbers, parameter_vector
+from .._problem.parameters import (
+    find,
+    finite_numbers,
+    parameter_arrays,
+    parameter_vector,
+)
 from .._problem.problem import Problem
 from .._util.arrays import is_parameter
 

@@ -9,7 +9,7 @@ from .._problem.history import KINDS
 from .._problem.problem import Problem, with_noise
 from .._util.arrays import is_parameter
 from .equation import Equation, equation
-from .given_inputs import given_inputs
+from .given_tables import given_inputs
 from .network_names import given_networks
 
 

@@ -14,6 +14,12 @@ import numpy as np
 
 from .._util import wording
 from .._util.errors import did_you_mean
+from .delayed_formulas import (
+    is_earlier_time,
+    read_at_time,
+    read_distributed,
+    read_slope,
+)
 from .expression import (
     CONSTANTS,
     FUNCTIONS,
@@ -30,14 +36,7 @@ from .expression import (
     names_in,
     walk,
 )
-from .parser import SLOPE_PREFIX, Statement
-from .tokens import EquationError
-from .translate_delay import (
-    is_earlier_time,
-    read_at_time,
-    read_distributed,
-    read_slope,
-)
+from .parser import SLOPE_PREFIX, EquationError, Statement
 
 _MAX_DEPTH = 100
 _MAX_EXPONENT = 1000

@@ -1,12 +1,25 @@
 """A chart as a description: matplotlib draws it in figures and in the pictures of a
-page, and scripts draw it again in the browser."""
+page, and scripts draw it again in the browser.
+
+Charts of a fit: trajectories with data and bands, residuals, profiles, learned
+functions, and the course of a search."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, final
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
+
+from .._data.data import Data
+
+if TYPE_CHECKING:
+    from .._inference.learned_function import FunctionCurve, LearnedFunction
+    from .._inference.predict import Prediction
+    from .._inference.profile import Profile
+    from .._search.search import Minimum
+
 
 Kind = Literal["line", "dashed", "dotted", "dots", "limits", "band"]
 # What something in a chart is, which decides its colour.
@@ -136,3 +149,305 @@ def thinned(count: int, most: int) -> np.ndarray:
     if count <= most:
         return np.arange(count)
     return np.unique(np.linspace(0, count - 1, most).round().astype(int))
+
+
+# Times that begin this many records after zero are shown as counted from the first one:
+# their own digits would all be the same.
+_FAR_FROM_ZERO = 1e6
+_MICROSECONDS_PER_DAY = 86_400_000_000
+# Fits that are farther apart than this share of the range of a profile have no line
+# between them.
+_FAR_APART = 0.75
+# What a band may add to the height of a chart, in heights of the learned function.
+_FAR_BAND = 0.8
+_MOST_VISITED, _MOST_EPOCHS = 400, 500
+
+
+def axis_times(data: Data, t: np.ndarray) -> np.ndarray:
+    """Return times of the data as an axis shows them: as they stand in their source,
+    dates as seconds since 1970 in UTC."""
+    if isinstance(data.origin, str):
+        zero = np.datetime64(_first(data.origin).replace(tzinfo=None), "us")
+        steps = np.round(np.asarray(t) * _MICROSECONDS_PER_DAY)
+        return (zero.astype(np.int64) + steps) / 1e6
+    return np.asarray(t) if _is_far(data) else np.asarray(t) + data.origin
+
+
+def time_title(data: Data) -> str:
+    """Return what the times are called."""
+    label = data.axis_labels[0]
+    if isinstance(data.origin, str):
+        return f"{label} (UTC)" if _first(data.origin).tzinfo else label
+    return f"{label} - {data.origin:.15g}" if _is_far(data) else label
+
+
+def _first(origin: str) -> datetime:
+    """Return the date that is time 0, in UTC if it has a time zone."""
+    first = datetime.fromisoformat(origin)
+    return first.astimezone(UTC) if first.tzinfo else first
+
+
+def _is_far(data: Data) -> bool:
+    if isinstance(data.origin, str):
+        return False
+    return abs(data.origin) > _FAR_FROM_ZERO * data.T
+
+
+def curve_series(data: Data, t: np.ndarray, values: np.ndarray, name: str) -> Series:
+    """Describe a curve without a band."""
+    return Series(name, "line", "curve", axis_times(data, t), values)
+
+
+def prediction_series(
+    said: "Prediction", index: int, name: str = "fitted curve"
+) -> list[Series]:
+    """Describe the bands of a quantity and its curve, which is dotted where the data do
+    not determine it."""
+    order = np.argsort(said.t)
+    data, share = said.data, f"{100 * said.level:g}%"
+    t, mean = axis_times(data, said.t[order]), said.mean[order, index]
+    is_known = said.determined[order, index]
+    ends = {key: band[order, index] for key, band in said.known_bands().items()}
+    found = []
+    if is_known.any() and np.isfinite(data.x[:, index]).any():
+        new = f"{share} band of a new measurement"
+        noisy = ends["noisy_low"], ends["noisy_high"]
+        found.append(Series(new, "band", "noisy", t, *noisy))
+    if is_known.any():
+        band = f"{share} confidence band of the curve"
+        known = np.where(is_known, mean, np.nan)
+        found.append(Series(band, "band", "band", t, ends["low"], ends["high"]))
+        found.append(Series(name, "line", "curve", t, known))
+    if not is_known.all():
+        unknown = np.where(is_known, np.nan, mean)
+        label = "curve that the data do not determine"
+        found.append(Series(label, "dotted", "curve", t, unknown))
+    return found
+
+
+def trajectory_chart(
+    data: Data,
+    index: int,
+    curves: Sequence[Series],
+    label: str = "",
+    most: int | None = None,
+    span: tuple[float, float] = (-np.inf, np.inf),
+) -> Chart:
+    """Describe a quantity of the experiment `label`: its curves, and at most `most` of
+    the values that were measured within the `span` of times."""
+    dots, note = data_series(data, index, most or len(data.x), span)
+    bands = [each for each in curves if each.high is not None]
+    lines = [each for each in curves if each.high is None]
+    end = float(axis_times(data, np.array([data.T]))[0])
+    goes_on = any(each.x[-1] > end for each in curves)
+    return Chart(
+        title=_title(label, data.names[index]),
+        x_label=time_title(data),
+        y_label=data.axis_labels[index + 1],
+        series=[*bands, *dots, *lines],
+        marks=[Mark("x", end, "end of the data", "limit")] if goes_on else [],
+        note=note,
+        facets=(data.names[index], label),
+        # The curve of a bad start may be far outside.
+        y_range=_heights([*dots, *(s for s in lines if s.role != "start")], bands),
+        x_is_date=isinstance(data.origin, str),
+    )
+
+
+def _title(label: str, name: str) -> str:
+    return " – ".join(part for part in (label, name) if part)
+
+
+def data_series(
+    data: Data,
+    index: int,
+    most: int,
+    span: tuple[float, float] = (-np.inf, np.inf),
+) -> tuple[list[Series], str]:
+    """Describe the measured values, and those below a limit; and return a note if not
+    all are drawn."""
+    values = data.x[:, index]
+    is_within = (data.t >= span[0]) & (data.t <= span[1])
+    rows = np.flatnonzero(np.isfinite(values) & is_within)
+    drawn = rows[thinned(len(rows), most)]
+    note = ""
+    if len(drawn) < len(rows):
+        note = f"{len(drawn):,} of the {len(rows):,} values are drawn."
+    is_below = np.zeros(len(values), bool)
+    if data.below is not None:
+        is_below = data.below[:, index]
+    found = []
+    kinds: tuple[tuple[str, Kind], ...] = (("data", "dots"), ("below", "limits"))
+    for (label, kind), chosen in zip(kinds, (~is_below, is_below)):
+        at = drawn[chosen[drawn]]
+        if len(at):
+            t = axis_times(data, data.t[at])
+            found.append(Series(label, kind, "data", t, values[at]))
+    return found, note
+
+
+def _heights(shown: Sequence[Series], bands: Sequence[Series]) -> tuple[float, float]:
+    """Return a range that shows all values of `shown`, and of the bands as much as is
+    not farther from these than they are from each other."""
+    values = [each.y for each in shown]
+    low, high = range_of(values, 0.0)
+    span = (high - low) or abs(high) or 1.0
+    ends = [end for each in bands for end in (each.y, each.high)]
+    lowest, highest = range_of([*values, *ends], 0.0)
+    room = 0.06 * span
+    return max(lowest, low - span) - room, min(highest, high + span) + room
+
+
+def residual_chart(
+    data: Data, index: int, values: np.ndarray, label: str = "", most: int | None = None
+) -> Chart:
+    """Describe the residuals `values` of a quantity, in units of the noise."""
+    rows = np.flatnonzero(np.isfinite(values))
+    drawn = rows[thinned(len(rows), most or len(rows))]
+    times, name = axis_times(data, data.t[drawn]), data.names[index]
+    height = max(3.2, 1.1 * float(np.max(np.abs(values[rows]), initial=0.0)))
+    note = f"{len(drawn):,} of the {len(rows):,} residuals are drawn."
+    return Chart(
+        title=_title(label, name),
+        x_label=time_title(data),
+        y_label=f"residual of {name}",
+        series=[Series("residual", "dots", "data", times, values[drawn])],
+        marks=[Mark("y", at, "", "limit") for at in (-2.0, 0.0, 2.0)],
+        note=note if len(drawn) < len(rows) else "",
+        facets=(name, label),
+        y_range=(-height, height),
+        x_is_date=isinstance(data.origin, str),
+    )
+
+
+def profile_chart(profile: "Profile", share: str) -> Chart:
+    """Describe a profile: its fits, the rise that bounds the interval of the confidence
+    `share`, and the ends of the interval."""
+    height = profile.quantile**2
+    finer, rise = _smooth_profile(profile)
+    marks = [Mark("x", e, "", "limit") for e in profile.interval if np.isfinite(e)]
+    top = float(np.clip(1.1 * np.max(profile.r) ** 2, 1.5 * height, 3 * height))
+    return Chart(
+        title=profile.name,
+        x_label=profile.name,
+        y_label="rise of chi-square",
+        series=[
+            Series("profile", "line", "curve", finer, rise),
+            Series("fits", "dots", "curve", profile.values, profile.r**2),
+        ],
+        marks=[*marks, Mark("y", height, share, "start")],
+        y_range=(-0.06 * height, top),
+        is_small=True,
+    )
+
+
+def _smooth_profile(profile: "Profile") -> tuple[np.ndarray, np.ndarray]:
+    """Return values between those that were fitted, and the rise of chi-square there.
+
+    The signed square root of the rise is interpolated linearly, since it is almost a
+    straight line, and then squared. Across most of the range there is nothing to
+    interpolate: values far apart, such as two signs, belong to different minima.
+    """
+    values = profile.values
+    finer = np.linspace(values[:-1], values[1:], 12).T.ravel()
+    signed_root = np.sign(values - profile.estimate) * profile.r
+    rise = np.interp(finer, values, signed_root) ** 2
+    is_far = np.repeat(np.diff(values) > _FAR_APART * np.ptp(values), 12)
+    return finer, np.where(is_far, np.nan, rise)
+
+
+def function_charts(
+    function: "LearnedFunction", level: float = 0.95
+) -> list[list[Chart]]:
+    """Describe the curves of each output of a learned function, in charts of the same
+    height."""
+    curves = function.curves(level)
+    found = []
+    for output in range(function.network.outputs):
+        own = [curve for curve in curves if curve.output == output]
+        heights = range_of([part for curve in own for part in _seen(curve)], 0.1)
+        charts = [_function_chart(function, each, heights, level) for each in own]
+        found.append([replace(each, is_small=len(own) > 1) for each in charts])
+    return found
+
+
+def _function_chart(
+    function: "LearnedFunction",
+    curve: "FunctionCurve",
+    heights: tuple[float, float],
+    level: float,
+) -> Chart:
+    name = f"{function.name}({', '.join(function.arguments)})"
+    if function.network.outputs > 1:
+        name = f"{name}[{curve.output}]"
+    u, inside = curve.u, curve.visited
+    beyond = ~inside
+    # The last visited point is part of both lines, so that they meet.
+    beyond[1:] |= ~inside[:-1]
+    beyond[:-1] |= ~inside[1:]
+
+    def part(is_in: np.ndarray, *values: np.ndarray) -> list[np.ndarray]:
+        return [np.where(is_in, each, np.nan) for each in values]
+
+    series = []
+    if curve.low is not None and curve.high is not None:
+        ends, label = (curve.low, curve.high), f"{100 * level:g}% confidence band"
+        series.append(Series(label, "band", "band", u, *part(inside, *ends)))
+        series.append(Series("band beyond", "band", "noisy", u, *part(beyond, *ends)))
+    (learned,), (further,) = part(inside, curve.value), part(beyond, curve.value)
+    label = curve.label or "learned function"
+    series.append(Series(label, "line", "curve", u, learned))
+    series.append(Series("beyond", "dashed", "curve", u, further))
+    visited = np.unique(function.visited[:, 0])
+    visited = visited[(visited >= u[0]) & (visited <= u[-1])]
+    visited = visited[thinned(len(visited), _MOST_VISITED)]
+    floor = np.full(len(visited), heights[0] + 0.02 * (heights[1] - heights[0]))
+    series.append(Series("visited", "dots", "data", visited, floor))
+    return Chart(
+        title=f"{name}, {curve.label}" if curve.label else name,
+        x_label=function.arguments[0],
+        y_label=name,
+        series=series,
+        y_range=heights,
+    )
+
+
+def _seen(curve: "FunctionCurve") -> list[np.ndarray]:
+    """Return what a chart shows of a curve and its band where it was visited."""
+    values = curve.value[curve.visited]
+    ends = [end for end in (curve.low, curve.high) if end is not None]
+    low, high = float(values.min()), float(values.max())
+    far = _FAR_BAND * ((high - low) or abs(high) or 1.0)
+    return [values, *(np.clip(e[curve.visited], low - far, high + far) for e in ends)]
+
+
+def search_chart(minima: Sequence["Minimum"], variance: float) -> Chart:
+    """Describe how far above the lowest chi-square the starts of a search ended;
+    `variance` is that of the residuals."""
+    losses = np.repeat([m.loss for m in minima], [max(m.starts, 1) for m in minima])
+    rises = (np.sort(losses) - losses.min()) / variance
+    starts = np.arange(1.0, len(rises) + 1)
+    return Chart(
+        title="Where the starts ended",
+        x_label="start, sorted",
+        y_label="chi-square above the lowest",
+        series=[Series("starts", "dots", "curve", starts, rises)],
+        y_range=(-0.6, max(10.0, 2 * float(rises.max()))),
+        x_is_whole=True,
+        y_is_wide=True,
+    )
+
+
+def loss_chart(losses: np.ndarray) -> Chart | None:
+    """Describe the loss in each epoch; None if fewer than two of them have one."""
+    is_there = np.flatnonzero(np.isfinite(losses) & (losses > 0))
+    if len(is_there) < 2:
+        return None
+    drawn = is_there[:: -(-len(is_there) // _MOST_EPOCHS)]
+    values = np.log10(losses[drawn])
+    return Chart(
+        title="The loss",
+        x_label="epoch",
+        y_label="log10 of the loss",
+        series=[Series("loss", "line", "curve", drawn.astype(float), values)],
+    )

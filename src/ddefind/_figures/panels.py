@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
 _LABEL_WIDTH = 26  # characters of a line of an axis label
 # The colours can be told apart by colour-blind readers.
 DATA, LEARNED, START, LIMIT = "#5a5a5a", "#0072b2", "#d55e00", "#8c959f"

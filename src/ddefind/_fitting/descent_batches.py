@@ -1,24 +1,309 @@
-"""The compiled descent of many fits, run in blocks on all cores, or on a GPU."""
+"""The compiled descent of many fits, run in blocks on all cores, or on a GPU.
 
+The time grids of many descents.
+
+`AlignedGrids` serve problems with one constant delay: many fits run side by side, and
+one grid with enough room serves them all. `Meshes` serve all other problems: each fit
+has a mesh of its own, whose steps are chosen at its start and held, and runs alone.
+`AdaptiveRooms` serve adaptive solvers: there is no grid, but room for the steps.
+
+What a loss needs of many data sets, side by side.
+
+Data sets with the same times are prepared together: as one data set whose quantities
+are those of all of them.
+
+Gradient descent of many fits on a GPU, a thread for each."""
+
+import abc
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import final
+from dataclasses import replace
+from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive
+from .._data.data import Data
 from .._data.stack import DataStack
 from .._kernels.jaxpr import UntranslatedError
-from .._kernels.places import Place, place_for
+from .._kernels.program import Place, place_for, run_fits
+from .._loss.losses import AbstractLoss, Target
+from .._problem.general_delays import typical_delays
+from .._problem.problem import Problem
+from .._solve.adaptive_solution import GROWTH, AdaptiveRoom
 from .._solve.grid import Grid
-from .._util.cores import cores
+from .._solve.mesh import Mesh, make_mesh
+from .._solve.runge_kutta import AbstractSolver
+from .._solve.time_grid import make_grid, mover_values, needs_mesh, time_grid
+from .._util.machine import cores
 from .._util.progress import Reporter
 from . import epochs
-from .descent_grids import AbstractGrids
-from .descent_on_gpu import advance_on_gpu
-from .descent_targets import stacked_targets
 from .epochs import Descent, EpochLog, State, begin, run
+from .request import distinct
+
+# How much shorter the steps may become before a mesh needs more room.
+_ROOM = 0.25
+
+
+class AbstractGrids(abc.ABC):
+    """The grids of many fits.
+
+    - `movers`: one column for each fit: what moves the nodes, the delays first.
+    - `delays`: the number of delays.
+    - `side_by_side`: whether several fits can run in one program.
+    """
+
+    movers: np.ndarray
+    delays: int
+    side_by_side: bool
+
+    @property
+    def longest(self) -> np.ndarray:
+        """The longest delay of each fit."""
+        return self.movers[: self.delays].max(axis=0)
+
+    @abc.abstractmethod
+    def reserve(self, active: np.ndarray, overflow: bool) -> None:
+        """Make room for the present movers of the `active` fits. `overflow` says that
+        one of them found too few rows."""
+
+    @abc.abstractmethod
+    def grid(self, block: np.ndarray) -> Grid | Mesh | AdaptiveRoom:
+        """The grid on which the fits of a block run."""
+
+
+@final
+class AlignedGrids(AbstractGrids):
+    """One grid, aligned with the delay of each fit."""
+
+    delays = 1
+    side_by_side = True
+
+    def __init__(self, movers: np.ndarray, T: np.ndarray, jump: bool, n: int):
+        self.movers, self.T, self.jump, self.n = movers, T, jump, n
+        self.capacity = 0
+
+    def reserve(self, active: np.ndarray, overflow: bool) -> None:
+        """Reserve rows for the shortest delay. When they run short, rows are reserved
+        for a delay eight times shorter: rows cost nothing, but a program of another
+        size is compiled again."""
+        ratio = float(np.max(self.T[active] / self.movers[0, active]))
+        if make_grid(self.jump, ratio, self.n, 0.5).capacity > self.capacity:
+            self.capacity = make_grid(self.jump, ratio, self.n, 1 / 16).capacity
+
+    def grid(self, block: np.ndarray) -> Grid:
+        return Grid(self.n, self.jump, self.capacity)
+
+
+@final
+class Meshes(AbstractGrids):
+    """One mesh for each fit."""
+
+    side_by_side = False
+
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        T: np.ndarray,
+        solver: AbstractSolver,
+        n: int,
+    ):
+        self.movers = np.stack([mover_values(each) for each in problems], axis=1)
+        self.meshes = [
+            _mesh(each, float(end), solver, n) for each, end in zip(problems, T)
+        ]
+        self.delays = self.meshes[0].points.delays
+        self._use_one_capacity(max(mesh.capacity for mesh in self.meshes))
+
+    def _use_one_capacity(self, capacity: int) -> None:
+        """Give all meshes the same room, so that one program serves them."""
+        self.capacity = capacity
+        self.meshes = [_with_capacity(mesh, capacity) for mesh in self.meshes]
+
+    def reserve(self, active: np.ndarray, overflow: bool) -> None:
+        """Give a fit whose rows have no room left a new mesh, and all more room. Where
+        a step may soon be longer than a delay, the march is prepared for it."""
+        for fit in active:
+            shortest = np.min(self.movers[: self.delays, fit])
+            if self.meshes[fit].longest_step(self.movers[:, fit]) > 0.5 * shortest:
+                self.meshes[fit] = replace(self.meshes[fit], overlaps=True)
+            while self._is_full(fit):
+                mesh, movers = self.meshes[fit], self.movers[:, fit]
+                self.meshes[fit] = make_mesh(
+                    mesh.points,
+                    movers,
+                    float(mesh.T),
+                    float(mesh.tail),
+                    mesh.capacity,
+                    mesh.overlaps,
+                    np.asarray(mesh.constants),
+                )
+                self._use_one_capacity(2 * self.capacity)
+
+    def _is_full(self, fit: int) -> bool:
+        return bool(self.meshes[fit].rows_in(self.movers[:, fit]) >= self.capacity)
+
+    def grid(self, block: np.ndarray) -> Mesh:
+        return self.meshes[int(block[0])]
+
+
+@final
+class AdaptiveRooms(AbstractGrids):
+    """Room for adaptive steps, the same for all fits."""
+
+    side_by_side = False
+
+    def __init__(self, problems: Sequence[Problem]):
+        known = {
+            id(each): np.asarray(typical_delays(each.tau, each.start))
+            for each in distinct(problems)
+        }
+        self.movers = np.stack([known[id(each)] for each in problems], axis=1)
+        self.delays = len(self.movers)
+        self.room = AdaptiveRoom()
+
+    def reserve(self, active: np.ndarray, overflow: bool) -> None:
+        """The number of steps is known only after they were made."""
+        if overflow:
+            self.room = AdaptiveRoom(GROWTH * self.room.capacity)
+
+    def grid(self, block: np.ndarray) -> AdaptiveRoom:
+        return self.room
+
+
+def _mesh(problem: Problem, T: float, solver: AbstractSolver, n: int) -> Mesh:
+    mesh = time_grid(problem, T, solver, n, shrink=_ROOM)
+    assert isinstance(mesh, Mesh)
+    return mesh
+
+
+def _with_capacity(mesh: Mesh, capacity: int) -> Mesh:
+    return replace(mesh, capacity=capacity)
+
+
+def make_grids(
+    problems: Sequence[Problem],
+    T: np.ndarray,
+    solver: AbstractSolver | AbstractAdaptive,
+    n: int,
+) -> AbstractGrids:
+    """The grids of fits that start from these problems."""
+    if isinstance(solver, AbstractAdaptive):
+        return AdaptiveRooms(problems)
+    first = problems[0]
+    if needs_mesh(first):
+        return Meshes(problems, T, solver, n)
+    known = {id(each): float(each.tau) for each in distinct(problems)}
+    tau = np.array([known[id(problem)] for problem in problems])
+    return AlignedGrids(tau[None], T, first.has_jump, n)
+
+
+def stacked_targets(loss: AbstractLoss, stack: DataStack, fits: int) -> Target:
+    """The targets of the fits to these data sets, or to a single one, with a last axis
+    over the fits."""
+    groups = _equal_times(stack)
+    parts = [(_prepared(loss, stack, group), len(group)) for group in groups]
+    targets = [target for target, _ in parts]
+    if len(parts) > 1:
+        points = max(0 if t.points is None else len(t.points.times) for t in targets)
+        pieces = max(
+            0 if t.spline is None else len(t.spline.coefficients) for t in targets
+        )
+        parts = [(target.pad(points, pieces), count) for target, count in parts]
+    k = stack.x.shape[2]
+    lanes = [_in_lanes(target, count, k) for target, count in parts]
+    found = lanes[0]
+    if len(lanes) > 1:
+        place = np.argsort(np.concatenate(groups))
+        found = jax.tree.map(
+            lambda *leaves: np.concatenate(leaves, axis=-1)[..., place], *lanes
+        )
+    if len(stack) == fits:
+        return found
+    return jax.tree.map(lambda a: np.broadcast_to(a, (*a.shape[:-1], fits)), found)
+
+
+def _equal_times(stack: DataStack) -> list[np.ndarray]:
+    """The numbers of the sets, in groups that have the same times."""
+    is_shared = stack.t.strides[0] == 0 or np.all(stack.t == stack.t[:1])
+    if is_shared and np.all(stack.lengths == stack.lengths[0]):
+        return [np.arange(len(stack))]
+    groups: dict[bytes, list[int]] = {}
+    for number, (t, length) in enumerate(zip(stack.t, stack.lengths)):
+        groups.setdefault(t[:length].tobytes(), []).append(number)
+    return [np.array(group) for group in groups.values()]
+
+
+def _prepared(loss: AbstractLoss, stack: DataStack, group: np.ndarray) -> Target:
+    """The target of all sets of a group as one data set, set after set."""
+    kept = slice(stack.lengths[group[0]])
+
+    def wide(array: np.ndarray) -> np.ndarray:
+        rows = np.swapaxes(array[group][:, kept], 0, 1)
+        return rows.reshape(len(rows), -1)
+
+    sd = None if stack.sd is None else wide(stack.sd)
+    return loss.prepare(Data(stack.t[group[0], kept], wide(stack.x), sd=sd))
+
+
+def _in_lanes(target: Target, count: int, k: int) -> Target:
+    """The target with a last axis over `count` data sets of k quantities each."""
+
+    def of_values(array: Any) -> np.ndarray:
+        array = np.asarray(array)
+        if array.shape[-1] == count * k:
+            return np.moveaxis(array.reshape(*array.shape[:-1], count, k), -2, -1)
+        return of_times(array)
+
+    def of_times(array: Any) -> np.ndarray:
+        array = np.asarray(array)[..., None]
+        return np.broadcast_to(array, (*array.shape[:-1], count))
+
+    points, spline = target
+    if points is not None:
+        values, weights = of_values(points.values), of_values(points.weights)
+        points = points._replace(
+            times=of_times(points.times), values=values, weights=weights
+        )
+    if spline is not None:
+        coefficients = of_values(spline.coefficients)
+        spline = type(spline)(of_times(spline.knots), coefficients, spline.uniform)
+    return Target(points, spline)
+
+
+def advance_on_gpu(
+    descent: Descent,
+    state: State,
+    targets: Target,
+    T: np.ndarray,
+    fits: np.ndarray,
+    stop: int,
+    grid: Grid,
+    rows: int,
+) -> Any:
+    """What `epochs.run` returns for the `fits`, as columns: `state`, `targets` and `T`
+    have a column for each fit of the batch."""
+    own = _rows(jax.tree.map(lambda array: array[..., fits], state))
+    shared = descent, grid, rows, np.asarray(stop)
+    return _columns(run_fits(_run, shared, _rows((targets, T)), own, fits, Place.gpu))
+
+
+def _run(shared: tuple[Descent, Grid, int, Any], of_set: tuple[Target, Any], own):
+    """The epochs of one fit."""
+    (descent, grid, rows, stop), (target, T) = shared, of_set
+    return run(descent, own, target, T, stop, grid, rows, False)
+
+
+def _rows(tree: Any) -> Any:
+    return jax.tree.map(lambda array: np.moveaxis(np.asarray(array), -1, 0), tree)
+
+
+def _columns(tree: Any) -> Any:
+    return jax.tree.map(lambda array: np.moveaxis(array, 0, -1), tree)
+
 
 # The parameters of every epoch are kept for fits of at most this many parameters.
 _MOST_IN_A_PATH = 1000

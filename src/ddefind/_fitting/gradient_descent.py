@@ -20,13 +20,13 @@ from .._results.status import Status
 from .._solve.solution import check_steps
 from .._util.progress import Reporter
 from . import epochs as states
-from .descent_batches import DescentBatch
-from .descent_grids import make_grids
+from .descent_batches import DescentBatch, make_grids
 from .epochs import Descent
 from .request import FitOptions, FitTask, FitTasks, distinct
 
 if TYPE_CHECKING:
     from .optimizers import AbstractOptimizer
+
 
 _EPOCHS, _STEPS_PER_DELAY = 500, 20
 _STATUS = {

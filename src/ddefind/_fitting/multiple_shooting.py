@@ -11,10 +11,6 @@ import numpy as np
 
 from .._data.smoothing import rough_noise
 from .._inference.covariance import Uncertainty
-from .._least_squares import levenberg_marquardt
-from .._least_squares.batches import RefinedFits
-from .._least_squares.search import PHASES, Minimum
-from .._least_squares.starts import matched_starts
 from .._loss.gradients import check_problem_and_data
 from .._problem.delays import is_delay
 from .._problem.general_delays import has_slope
@@ -22,14 +18,17 @@ from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._results.status import Status
+from .._search import levenberg_marquardt
+from .._search.batches import RefinedFits
+from .._search.search import PHASES, Minimum
+from .._search.starts import matched_starts
 from .._shooting import shooting
 from .._shooting.shooting import MOST_UNKNOWNS, ShootingResult
 from .._util import wording
 from .._util.progress import INTERVALS, Progress, Reporter
 from .least_squares import LeastSquares, completed
-from .many_estimates import batch_of
-from .method import AbstractMethod
-from .request import FitOptions, FitTask, FitTasks
+from .many_searches import batch_of
+from .request import AbstractMethod, FitOptions, FitTask, FitTasks
 
 # How many minima of least squares, and how many starts by gradient matching, are taken
 # for starts.

@@ -1,31 +1,337 @@
 """The fit of one data set, also where the data settle its history: `history="auto"` and
-`history="data"`."""
+`history="data"`.
 
+`history="auto"`: fits with several kinds of history, and the choice between them.
+
+The data see the history through one delay only. A history that is too simple for it
+distorts all estimates; one that has more freedom than needed makes them less precise.
+The choice is by BIC (`_inference/evidence.py`), among all minima of all kinds.
+
+`history="data"`: the measured beginning of a record is the past.
+
+A smoothing spline through the data is taken as the history, and the equation is fitted
+to the record from the longest delay on. The state at that time is learned. The solver's
+time zero is moved there; results keep the times of the data."""
+
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
 
 from .._data.data import Data
-from .._equation.equation import Equation
+from .._data.smoothing import Curve, smooth
+from .._equation.equation import Equation, equation
 from .._equation.history_kinds import CHOSEN_BY_FIT
-from .._least_squares.search import PHASES
+from .._inference.fitted_noise import at_minima, evidence
 from .._loss.losses import SumOfSquares
-from .._problem.parameters import parameter_vector
+from .._problem.delays import is_delay
+from .._problem.history import KINDS, Measured
+from .._problem.parameters import (
+    Fixed,
+    Parameter,
+    find,
+    parameter_arrays,
+    parameter_vector,
+)
 from .._problem.problem import Problem
-from .._results.estimate import Estimate
+from .._results.estimate import Estimate, make_estimate
+from .._search.other_history import free_values, moved_to, with_more_starts
+from .._search.search import PHASES
 from .._util import wording
 from .._util.errors import check_instance
 from .._util.progress import Progress, Reporter
-from .choose_history import COMPARED, choose_history
-from .full_names import by_full_names
-from .least_squares import LeastSquares, completed
-from .matched_data import matched_data
-from .measured_past import fit_after_past
-from .method import AbstractMethod
-from .noise_of_data import check_method, with_noise_of
+from .least_squares import LeastSquares, check_method, completed, with_noise_of
 from .optimizers import Adam
 from .read_model import Model, equation_of_model, problem_of_model, with_settings_of
-from .request import FitOptions, FitTask
+from .request import AbstractMethod, FitOptions, FitTask, by_full_names
 from .scaled_networks import scaled_networks
+from .study import matched_data
+
+# The kinds that are compared.
+COMPARED = tuple(kind for kind, cls in KINDS.items() if cls.is_compared)
+# The number of times during a delay at which histories are compared.
+_SAMPLES = 41
+# The longer a delay is, the more of the record a history can fill; and of many fast
+# sines one always follows the noise. A delay more than twice as long as that of another
+# minimum, and a history with more than one cycle in a delay, are chosen on very strong
+# evidence only: BIC must be lower by this.
+_LONG_PENALTY = _FAST_PENALTY = 10.0
+
+
+class _Candidate(NamedTuple):
+    """A minimum of the fit with one kind of history: its number in that fit's list,
+    its parameters, its longest delay, and its BIC with the penalty of a fast sine."""
+
+    kind: str
+    number: int
+    theta: np.ndarray
+    delay: float
+    bic: float
+
+
+def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
+    """The fit, without intervals, with the history for which there is most evidence.
+
+    `fit_with(kind, solver)` fits with one kind of history. The first fit chooses the
+    solver (None), and the others take the same."""
+    fits: dict[str, Estimate] = {}
+    solver = None
+    for kind in COMPARED:
+        fits[kind] = fit_with(kind, solver)
+        solver = fits[kind].solver
+        if fits[kind].search_result.interrupted:
+            break
+    fits = {kind: _with_starts_of(fits, kind) for kind in fits}
+    candidates = [each for kind in fits for each in _candidates(kind, fits[kind])]
+    if not candidates:
+        return fits["constant"]
+    scores = [_score(each, candidates) for each in candidates]
+    chosen = candidates[int(np.argmin(scores))]
+    of_kind = {
+        kind: min(
+            (s for c, s in zip(candidates, scores) if c.kind == kind), default=np.inf
+        )
+        for kind in fits
+    }
+    lowest = of_kind[chosen.kind]
+    order = sorted(of_kind, key=lambda kind: of_kind[kind])
+    histories = tuple((kind, float(of_kind[kind] - lowest)) for kind in order)
+    seconds = sum(fit.seconds for fit in fits.values())
+    best = _at(fits[chosen.kind], chosen)
+    return replace(best, histories=histories, seconds=seconds)
+
+
+def _with_starts_of(fits: dict[str, Estimate], kind: str) -> Estimate:
+    """The fit with one kind of history, with further starts at what the fits with the
+    others found."""
+    fit = fits[kind]
+    if not np.isfinite(fit.loss):
+        return fit
+    others = [fits[other] for other in fits if other != kind]
+    rows = [row for other in others for row in _as_start(fit, other)]
+    if not rows:
+        return fit
+    setup, before = fit.setup, fit.search_result
+    result = with_more_starts(setup, before, np.array(rows), fit.seed)
+    return make_estimate(setup, fit.problem, result, fit.seed, fit.seconds, fit.model)
+
+
+def _as_start(fit: Estimate, other: Estimate) -> list[np.ndarray]:
+    """The best parameters of the fit `other` as starts of `fit`, with histories that
+    are similar during the longest delay."""
+    if not np.isfinite(other.loss):
+        return []
+    delay = float(other.setup.delay(other.best[None])[0])
+    t = np.linspace(-delay, 0.0, _SAMPLES)
+    x = np.stack([np.asarray(other.problem.history(each)) for each in t])
+    return [
+        free_values(fit.setup, eqx.tree_at(lambda p: p.history, other.problem, past))
+        for past in fit.problem.history.nearest(t, x)
+    ]
+
+
+def _candidates(kind: str, fit: Estimate) -> list[_Candidate]:
+    if not np.isfinite(fit.loss):
+        return []
+    minima = at_minima(fit.setup, fit.search_result)
+    delays, bics = fit.setup.delay(minima.theta), evidence(fit.setup, minima)
+    cycles = minima.theta * delays[:, None] / (2 * np.pi)
+    is_fast = np.any(fit.setup.is_frequency & (cycles > 1), axis=1)
+    bics = bics + _FAST_PENALTY * is_fast
+    rows = zip(range(len(bics)), minima.theta, delays.tolist(), bics.tolist())
+    return [_Candidate(kind, *row) for row in rows]
+
+
+def _score(candidate: _Candidate, others: list[_Candidate]) -> float:
+    """The BIC, with the penalty of a long delay."""
+    has_shorter = any(
+        other.delay < candidate.delay / 2 and other.bic < candidate.bic + _LONG_PENALTY
+        for other in others
+    )
+    return candidate.bic + _LONG_PENALTY * has_shorter
+
+
+def _at(fit: Estimate, chosen: _Candidate) -> Estimate:
+    """The fit at its chosen minimum."""
+    if chosen.number == 0:
+        return fit
+    result = moved_to(fit.setup, fit.search_result, chosen.theta, fit.seed)
+    return make_estimate(
+        fit.setup, fit.problem, result, fit.seed, fit.seconds, fit.model
+    )
+
+
+# Fits a model whose history is known to data, with settings of the parameters by full
+# names and a solver (None: the fit chooses it).
+Fit = Callable[[Equation, Data, dict[str, Any], Any], Estimate]
+# Delays are sought up to this share of the record, unless the user says otherwise; what
+# is left must suffice to fit.
+_LONGEST = 1 / 3
+# A minimum with a shorter delay fits not much worse if its sum of squares is at most
+# this multiple of the lowest.
+_NOT_MUCH_WORSE = 2.0
+# The second fit begins this multiple of the delay that the first one found after the
+# beginning of the record.
+_MARGIN = 1.5
+
+
+def fit_after_past(
+    constant: Equation,
+    data: Data,
+    parameters: Mapping[str, Any],
+    fit: Fit,
+) -> Estimate:
+    """The fit of a model, given with a constant history, to the record from the longest
+    delay on. `parameters` are the user's settings by full names.
+
+    Unless the user limits the delays, there are two fits: the delays that the first one
+    finds tell how much of the record the past needs."""
+    curve = _checked_curve(constant, data)
+    settings = by_full_names(constant.blank, constant.settings) | dict(parameters)
+    span = _LONGEST * (data.T - data.t[0])
+    longest, bounds = _longest_delay(constant, settings, span)
+    first = _fit_from(constant, data, curve, longest, settings | bounds, fit, None)
+    if not bounds or not np.isfinite(first.loss):
+        return first
+    found = _MARGIN * _shortest_found(first)
+    if found >= longest:
+        return first
+    longest, bounds = _longest_delay(constant, settings, found)
+    settings |= bounds
+    second = _fit_from(constant, data, curve, longest, settings, fit, first.solver)
+    return replace(second, seconds=first.seconds + second.seconds)
+
+
+def _shortest_found(fit: Estimate) -> float:
+    """The longest delay of the best minimum; or of one where it is less than half as
+    long, and which fits not much worse.
+
+    Where data oscillate, a delay that is longer by a period fits as well. It even fits
+    better, since more of the trajectory then follows the smoothed data."""
+    minima = fit.search_result.minima
+    delays = fit.setup.delay(np.array([minimum.theta for minimum in minima]))
+    losses = np.array([minimum.loss for minimum in minima])
+    fits_well = losses <= _NOT_MUCH_WORSE * losses[0]
+    shorter = delays[fits_well & (delays < delays[0] / 2)]
+    return float(np.min(shorter, initial=delays[0]))
+
+
+def _checked_curve(model: Equation, data: Data) -> Curve:
+    """The smooth curve through the data, which must have all states."""
+    if model.depends_on_time:
+        raise ValueError(
+            f"The equation contains the time t, but {wording.history('data')} moves "
+            "the time at which it begins. Choose another history, as "
+            f"{wording.history('spline')}."
+        )
+    if model.lines.of("initial"):
+        line = model.lines.of("initial")[0]
+        raise ValueError(
+            f"The text gives a value at time zero ({line}), but with "
+            f"{wording.history('data')} the equation begins later. Remove the line, or "
+            "choose another history."
+        )
+    measured = np.isfinite(data.x).sum(axis=0)
+    lacking = [n for n, count in zip(data.names, measured) if count < 5]
+    curve = None if lacking or model.lines.observe else smooth(data)
+    if curve is None:
+        few = ", ".join(lacking) or ", ".join(model.states)
+        raise ValueError(
+            f"With {wording.history('data')} the measured beginning is the past, so "
+            "that every state must be measured, at five times or more; it is not for: "
+            f"{few}. "
+            f"Choose another history, as {wording.history('spline')}."
+        )
+    return curve
+
+
+def _longest_delay(
+    model: Equation, settings: Mapping[str, Any], default: float
+) -> tuple[float, dict[str, Any]]:
+    """The longest delay that is possible, and upper bounds for the delays to which the
+    user gives none: the `default`."""
+    blank = model.blank
+    arrays = parameter_arrays(blank)
+    leaves = jax.tree.leaves(blank.tau, is_leaf=is_delay)
+    lengths = [default] if any(map(is_delay, leaves)) else []
+    bounds: dict[str, Any] = {}
+    for array in (each for each in arrays if each.is_delay):
+        keys = [k for k in settings if array.first in find(k, arrays)]
+        setting = settings[keys[0]] if keys else Parameter()
+        if not isinstance(setting, Parameter | Fixed):
+            setting = Parameter(start=setting)
+        if isinstance(setting, Fixed):
+            value = setting.value
+            lengths.append(float(np.max(blank.tau if value is None else value)))
+        elif setting.upper is not None and np.isfinite(setting.upper):
+            lengths.append(float(setting.upper))
+        else:
+            lengths.append(default)
+            bounds[array.name] = replace(setting, upper=default)
+    return max(lengths), bounds
+
+
+def _fit_from(
+    model: Equation,
+    data: Data,
+    curve: Curve,
+    longest: float,
+    settings: Mapping[str, Any],
+    fit: Fit,
+    solver: Any,
+) -> Estimate:
+    """The fit to the record after the time `longest` from its beginning."""
+    zero = float(data.t[0]) + longest
+    is_later = data.t >= zero
+    if len(np.unique(data.t[is_later])) < 2:
+        raise ValueError(
+            f"The delay may be as long as {longest:g}, but the record from t = "
+            f"{zero:g} on has fewer than two times. Give the delay a smaller "
+            f"upper bound {wording.BOUNDS}."
+        )
+    later = data.with_fields(
+        t=data.t[is_later] - zero,
+        x=data.x[is_later],
+        sd=None if data.sd is None else data.sd[is_later],
+        below=None if data.below is None else data.below[is_later],
+    )
+    text, names = model.texts[0], _start_names(model)
+    lines = [f"{state}(0) = {name}" for state, name in zip(model.states, names)]
+    past = _past(curve, zero)
+    begun = equation("; ".join([text, *lines]), history=past, networks=model.networks)
+    at_zero = curve.x(np.array([zero]))[0].tolist()
+    starts = {f"initial.{name}": value for name, value in zip(names, at_zero)}
+    held = {f"history.{name}": Fixed() for name in vars(past)}
+    return fit(begun, later, {**settings, **starts, **held}, solver)
+
+
+def _start_names(model: Equation) -> list[str]:
+    """Names for the states at which the fit begins, which are not in the equation."""
+    taken, ending = {*model.names, *model.states}, "_0"
+    while any(f"{state}{ending}" in taken for state in model.states):
+        ending += "0"
+    return [f"{state}{ending}" for state in model.states]
+
+
+def _past(curve: Curve, zero: float) -> Measured:
+    """The curve before `zero`, as a history. The second derivative of a cubic spline is
+    a straight line between its knots, so that it can be divided at the knots of the
+    others."""
+    knots = np.unique(np.concatenate([spline.t for spline in curve.splines]))
+    knots = knots[: max(int(np.searchsorted(knots, zero)) + 1, 2)]
+    second = [np.interp(knots, spline.t, spline.second) for spline in curve.splines]
+    return Measured(
+        knots=knots - zero,
+        x=np.stack([spline(knots) for spline in curve.splines], axis=1),
+        second=np.stack(second, axis=1),
+        lowest=curve.lowest,
+        highest=curve.highest,
+        zero=zero,
+    )
+
 
 # Above this number of parameters the normal equations cost more than they save.
 _MOST_FOR_LEAST_SQUARES = 1500

@@ -10,8 +10,7 @@ from .._results.batch import FitBatch
 from .._results.result import FitResult
 from .._util.errors import check_positive
 from .gradient_descent import descend, descend_many
-from .method import AbstractMethod
-from .request import FitOptions, FitTask, FitTasks
+from .request import AbstractMethod, FitOptions, FitTask, FitTasks
 
 
 @final

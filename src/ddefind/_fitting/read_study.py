@@ -12,7 +12,7 @@ from .._problem.doses import Dose, SetState
 from .._problem.inputs import Input
 from .._util import wording
 from .._util.errors import did_you_mean, quoted
-from .experiment import Experiment
+from .study import Experiment
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 

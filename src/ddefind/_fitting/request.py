@@ -1,5 +1,10 @@
-"""The request of a fit: its task (problem and data) and its options."""
+"""The request of a fit: its task (problem and data) and its options.
 
+Settings of parameters by their full names.
+
+What all methods of fitting have in common."""
+
+import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import (
@@ -14,6 +19,7 @@ from typing import (
     overload,
 )
 
+import equinox as eqx
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
@@ -21,17 +27,42 @@ from .._data.data import Data, check_sizes
 from .._data.stack import DataStack, data_set, joined
 from .._equation.equation import Equation
 from .._inference.bootstrap import check_level
-from .._least_squares.setup import FitSetup
 from .._loss.gradients import AbstractGradient, check_data
 from .._loss.losses import AbstractLoss, SumOfSquares
 from .._problem.network import Network
-from .._problem.parameters import Parameter
+from .._problem.parameters import Parameter, find, parameter_arrays
 from .._problem.problem import Problem
+from .._results.batch import FitBatch
+from .._results.result import AbstractFit
+from .._search.setup import FitSetup
 from .._solve.runge_kutta import AbstractSolver
 from .._util.errors import DataError, did_you_mean, shown
 from .._util.progress import Progress
 from .fit_options import ALL_FITS, DESCENT, defaults, with_fields
 from .study import Study
+
+
+def by_full_names(
+    problem: Problem, parameters: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The settings of a problem's parameters, by names that stay unambiguous when the
+    history has other parameters.
+
+    >>> import ddefind as dd
+    >>> model = dd.equation("x' = a * x(t - tau)")
+    >>> by_full_names(model.blank, {"a": 1.0})
+    {'rhs.a': 1.0}
+    """
+    arrays = parameter_arrays(problem)
+    full = {}
+    for key, setting in (parameters or {}).items():
+        elements = find(key, arrays).tolist()
+        array = next(a for a in arrays if a.first <= elements[0] < a.first + a.size)
+        whole = len(elements) == array.size
+        names = array.elements(array.name)
+        full[array.name if whole else names[elements[0] - array.first]] = setting
+    return full
+
 
 Item = TypeVar("Item")
 
@@ -220,3 +251,21 @@ def check_seed(seed: Any) -> None:
     is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if not is_whole or seed < 0:
         raise ValueError(f"`seed` must be an integer from 0 on, but got {shown(seed)}.")
+
+
+class AbstractMethod(eqx.Module):
+    """A way to fit: `LeastSquares`, or an optimiser of gradient descent such as `Adam`.
+
+    A new method needs these three functions; `fit(..., optimizer=...)` calls them."""
+
+    @abc.abstractmethod
+    def check(self, options: FitOptions) -> None:
+        """Refuse options that the method does not have."""
+
+    @abc.abstractmethod
+    def fit(self, task: FitTask, options: FitOptions) -> AbstractFit:
+        """One fit, on all cores."""
+
+    @abc.abstractmethod
+    def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Any]:
+        """Many fits of one model, at the same time."""

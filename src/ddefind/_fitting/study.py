@@ -1,4 +1,9 @@
-"""A study as `fit` gets it: several experiments, and one problem for each."""
+"""A study as `fit` gets it: several experiments, and one problem for each.
+
+One experiment of a study: its data, and what is known about it.
+
+Data as a fit needs them: with the quantities of the model, and with times that begin
+where the history ends."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +12,127 @@ from typing import Any, final
 from .._data.data import Data
 from .._data.study_data import StudyData, study_data
 from .._equation.equation import Equation
+from .._problem.driving import with_same_tables
 from .._problem.history import Smooth
 from .._problem.problem import Problem
-from .._problem.same_tables import with_same_tables
 from .._util import wording
-from .._util.errors import shown
-from .experiment import Experiment, labels_of
-from .matched_data import matched_data
+from .._util.errors import DataError, check_instance, quoted, shown
+
+
+@final
+@dataclass(frozen=True)
+class Experiment:
+    """One of several experiments that are fitted together: `dd.fit(model, [low, high])`
+    with two of them.
+
+    Parameters are shared by all experiments. The history and x(0) belong to each of
+    them, and so does a parameter with `dd.Parameter(per_experiment=True)`: its values
+    are called `b@low` and `b@high`, by the labels of the experiments.
+
+    **Arguments**
+
+    - `data`: the measurements. Their times and their quantities may differ from those
+      of other experiments.
+    - `inputs`: the inputs of the equation by name, such as a `dd.Input`.
+    - `doses`: what was given to the system, and when: a `dd.Dose` or several.
+    - `values`: parameters that are known in this experiment, by name.
+    - `label`: the name of the experiment, by default that of its data, or else its
+      number in the study.
+
+    >>> Experiment(Data([0, 1], [5.0, 4.0]), values={"dose": 2.0}, label="low").label
+    'low'
+    """
+
+    data: Data
+    inputs: Mapping[str, Any] | None = None
+    doses: Sequence[Any] = ()
+    values: Mapping[str, Any] | None = None
+    label: str | None = None
+
+    def __post_init__(self):
+        check_instance("data", self.data, Data, "Data(t, x)")
+        for name in ("inputs", "values"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Mapping):
+                raise TypeError(
+                    f"`{name}` of an experiment maps names to values, as {{'u': ...}}, "
+                    f"but got {shown(value)}."
+                )
+        if not isinstance(self.doses, Sequence) or isinstance(self.doses, str):
+            object.__setattr__(self, "doses", (self.doses,))
+        object.__setattr__(self, "doses", tuple(self.doses))
+        label = self.data.label if self.label is None else str(self.label)
+        if label is not None and ("@" in label or not label.strip()):
+            raise ValueError(
+                f"The label {quoted(label)} of an experiment must be a text without @, "
+                "which stands between the name of a parameter and the label."
+            )
+        object.__setattr__(self, "label", label)
+
+
+def labels_of(experiments: Sequence[Experiment]) -> tuple[str, ...]:
+    """The labels of the experiments of a study: their own, or their numbers."""
+    labels = tuple(
+        str(number) if each.label is None else each.label
+        for number, each in enumerate(experiments, start=1)
+    )
+    for label in labels:
+        if labels.count(label) > 1:
+            raise ValueError(
+                f"Two experiments have the label {quoted(label)}. Give each a label of "
+                "its own: `dd.Experiment(data, label='low')`."
+            )
+    return labels
+
+
+# Data that begin after more than so many lengths of the record are far from time zero.
+_FAR = 20.0
+
+
+def matched_data(problem: Problem, equation: Equation | None, data: Data) -> Data:
+    """The data with a column for each quantity that an equation observes, and with
+    times that are counted from the first one where the history is meant to end."""
+    if equation is not None:
+        check_instance("data", data, Data, "Data(t, x)")
+        _check_names(equation, data)
+        data = data.select(equation.observed)
+    return _from_first_time(problem, data)
+
+
+def _check_names(equation: Equation, data: Data) -> None:
+    """Refuse a single column that has the name of a state but would be taken for
+    another quantity, which is computed from the states."""
+    (name, *others), observed = data.names, equation.observed
+    is_renamed = not others and len(observed) == 1 and name not in observed
+    if not (is_renamed and data.has_given_names and name in equation.states):
+        return
+    raise DataError(
+        f"Column {quoted(name)} has the name of a state, but the model observes "
+        f"{quoted(observed[0])}. Name the column {quoted(observed[0])} if it holds "
+        "that, and transform its values first if it does not."
+    )
+
+
+def _from_first_time(problem: Problem, data: Data) -> Data:
+    """The data, with times that are counted from the first one if they begin later than
+    one length of the record, and the equation is the same at all times: the history is
+    meant to end where the data begin. If the equation depends on time, data that begin
+    far from zero are refused."""
+    check_instance("data", data, Data, "Data(t, x)")
+    first, length = float(data.t[0]), float(data.T - data.t[0])
+    if len(data) < 2 or first <= length:
+        return data
+    if problem.is_autonomous:
+        return data.from_first_time()
+    if first > _FAR * length:
+        raise ValueError(
+            f"The first measurement is at t = {first:.6g}, but the history ends at "
+            "time 0: the equation would have to be solved over "
+            f"{first / length:.0f} lengths of the record before there is anything to "
+            f"compare. {wording.later_time_zero(f'{first:.15g}')}, and write "
+            f"t + {first:.15g} for t in the equation."
+        )
+    return data
 
 
 @final

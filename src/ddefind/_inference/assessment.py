@@ -3,31 +3,72 @@ and kept.
 
 Profiles and minima that tie with the best take further fits, and the tests of the
 residuals simulate noise. `fit` computes them before it returns, so that printing a fit
-never computes anything."""
+never computes anything.
+
+How far a fit is from the data, compared with the scatter of neighbouring values.
+
+Residuals much larger than that scatter mean that the search missed the best minimum, or
+that the model misses something. What the data determine cannot be told from such a
+fit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import NamedTuple, final
 
 import equinox as eqx
 import numpy as np
 
-from .._least_squares import levenberg_marquardt
-from .._least_squares.observe import observed_at_data
+from .._data.smoothing import rough_noise
 from .._problem.network_weights import named_indices, networks_of
+from .._search import levenberg_marquardt
+from .._search.batches import observed_at_data
 from .combinations import Combination, determined_combinations
 from .covariance import Uncertainty
 from .evidence_intervals import network_profiles, rests_on_prior, tied_networks
-from .exchanges import Exchange, delay_parameters, exchange_notes, find_exchanges
-from .explained import Explained, explained
+from .explained import Explained, OtherHistory, explained, other_history
 from .fitted_noise import information_roots, quantile_residuals
-from .history_check import OtherHistory, other_history
 from .identifiability import Verdict, made_up_for, not_judged, verdicts
-from .misfit import find_misfit
 from .profile import Profile, unknown_profile
-from .profile_intervals import Tie, profiles as compute_profiles, tied_minima
+from .profile_intervals import (
+    Exchange,
+    Tie,
+    delay_parameters,
+    exchange_notes,
+    find_exchanges,
+    profiles as compute_profiles,
+    tied_minima,
+)
 from .profile_likelihood import FoundEnds
 from .residual_tests import CHI, SPREAD, WHITE, ResidualTest, failed, run_tests
+
+# With fewer values the scatter says little.
+_FEWEST = 12
+# Both are estimates of the noise. Chance keeps their ratio below the first number plus
+# the second one over the root of the number of values.
+_CHANCE, _CHANCE_OF_FEW = 1.2, 4.0
+
+
+class Misfit(NamedTuple):
+    """A quantity whose residuals are larger than the scatter of neighbouring values,
+    and by which factor."""
+
+    quantity: str
+    factor: float
+
+
+def find_misfit(uncertainty: Uncertainty) -> Misfit | None:
+    """The quantity that is worst in this respect, if there is any."""
+    data, best = uncertainty.setup.data, uncertainty.search_result.best
+    count = np.isfinite(data.x).sum(axis=0)
+    scatter = rough_noise(data)
+    ratio = np.sqrt(np.maximum(best.squares[0], 0.0) / np.maximum(count, 1)) / scatter
+    found = [
+        Misfit(name, float(factor))
+        for name, factor, n in zip(data.names, ratio, count)
+        if n >= _FEWEST and factor > _CHANCE + _CHANCE_OF_FEW / np.sqrt(n)
+    ]
+    return max(found, key=lambda each: each.factor, default=None)
+
 
 # With residuals this many times as large as the scatter of neighbouring values, a fit
 # that is rejected says nothing about what the data determine.

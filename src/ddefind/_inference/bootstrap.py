@@ -5,14 +5,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from .._least_squares.batches import refine
-from .._least_squares.levenberg_marquardt import LIMIT, NO_START, STUCK
 from .._loss.path_costs import Points
-from .._problem.network_weights import (
-    Networks,
-    count_weights,
-    named_indices,
-)
+from .._problem.network_weights import Networks, count_weights, named_indices
+from .._search.batches import refine
+from .._search.levenberg_marquardt import LIMIT, NO_START, STUCK
 from .._util.shown import (
     AbstractShown,
     Cells,

@@ -30,15 +30,339 @@ the equation bounds $|\lambda - A_{ii}|\,|v_i|$, and with it $|\mathrm{Im}\,\lam
 States that influence others without being influenced by them make the equation block
 triangular. Its roots are those of the blocks, which are sought one by one, to the right
 of the essential rate of each block; it stands for the roots where there are none. Both
-are described in `linear_delay_equation.py`."""
+are described in `linear_delay_equation.py`.
 
-from collections.abc import Sequence
+The delayed terms of a linear delay equation, as functions of a characteristic root.
+
+A solution $e^{\lambda t} v$ turns each delayed term into $B\,g(\lambda)\,v\,e^{\lambda
+t}$, with a matrix B and
+
+- $g(\lambda) = e^{-\lambda\tau}$ for the state one delay ago, $x(t - \tau)$;
+- $g(\lambda) = \lambda e^{-\lambda\tau}$ for its slope, $x'(t - \tau)$;
+- $g(\lambda) = \bigl(b / (\lambda + b)\bigr)^k$ for a gamma distribution of delays with
+  the mean m, the shape k and $b = k / m$;
+- $g(\lambda) = (e^{-\lambda\,low} - e^{-\lambda\,high}) / (\lambda\,(high - low))$ for
+  a uniform one.
+
+A linear delay equation as blocks of states that influence each other.
+
+Two kinds of terms have an *essential* rate, up to which no root tells how disturbances
+decay. A gamma distribution forgets the past at the rate $b = k / m$. (With a shape that
+is an integer it is a chain of k linear equations, and is replaced by it.) In a neutral
+equation, roots with ever larger imaginary parts come near the $\sigma$ at which
+$\rho(\sum_q C_q e^{-\sigma\tau_q}) = 1$, where $C_q$ are the matrices of the slopes."""
+
+import abc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
+from scipy.sparse.csgraph import connected_components
 
-from .characteristic_terms import AbstractTerm, SlopeTerm
-from .linear_delay_equation import Block, blocks_of
+# A gamma distribution is cut off where this share of it is left.
+_TAIL = 1e-9
+# The number of places at which a distribution is integrated.
+_PLACES = 120
+
+
+class AbstractTerm(abc.ABC):
+    """A delayed term, without its matrix."""
+
+    @property
+    @abc.abstractmethod
+    def memory(self) -> float:
+        """How far back the term reads: it has (almost) no weight on what is earlier."""
+
+    @abc.abstractmethod
+    def transform(self, root: complex) -> tuple[complex, complex]:
+        """g at a root, and its derivative there."""
+
+    @abc.abstractmethod
+    def bound(self, sigma: float, height: float) -> float:
+        """A bound on |g| where the real part is at least `sigma` and the imaginary part
+        at least `height` (for a slope, on |g / root|)."""
+
+    @abc.abstractmethod
+    def quadrature(self) -> tuple[np.ndarray, np.ndarray]:
+        """Delays and weights whose weighted mean of the past is about the term's."""
+
+
+@dataclass(frozen=True)
+class AbstractPointTerm(AbstractTerm):
+    """What is read of the past one delay ago."""
+
+    tau: float
+
+    @property
+    def memory(self):
+        return self.tau
+
+    def bound(self, sigma, height):
+        return float(np.exp(-sigma * self.tau))
+
+    def quadrature(self):
+        return np.array([self.tau]), np.ones(1)
+
+
+@final
+@dataclass(frozen=True)
+class StateTerm(AbstractPointTerm):
+    """The state one delay ago."""
+
+    def transform(self, root):
+        value = np.exp(-root * self.tau)
+        return value, -self.tau * value
+
+
+@final
+@dataclass(frozen=True)
+class SlopeTerm(AbstractPointTerm):
+    """The slope of the state one delay ago."""
+
+    def transform(self, root):
+        value = np.exp(-root * self.tau)
+        return root * value, (1 - root * self.tau) * value
+
+
+@final
+@dataclass(frozen=True)
+class GammaTerm(AbstractTerm):
+    """The mean of the past under a gamma distribution."""
+
+    mean: float
+    shape: float
+
+    @property
+    def rate(self) -> float:
+        """b. No disturbance of the past is forgotten faster than at this rate."""
+        return self.shape / self.mean
+
+    @property
+    def memory(self):
+        return float(special.gammainccinv(self.shape, _TAIL)) / self.rate
+
+    def transform(self, root):
+        ratio = self.rate / (root + self.rate) if root != -self.rate else np.inf
+        value = ratio**self.shape
+        return value, -self.shape * ratio / self.rate * value
+
+    def bound(self, sigma, height):
+        distance = np.hypot(max(sigma + self.rate, 0.0), height)
+        with np.errstate(divide="ignore"):
+            return float((self.rate / np.float64(distance)) ** self.shape)
+
+    def quadrature(self):
+        delays, weights = _gauss(0.0, self.memory)
+        k, s = self.shape, self.rate * delays
+        density = self.rate * np.exp((k - 1) * np.log(s) - s - special.gammaln(k))
+        return delays, weights * density
+
+
+@final
+@dataclass(frozen=True)
+class UniformTerm(AbstractTerm):
+    """The mean of the past between two delays."""
+
+    low: float
+    high: float
+
+    @property
+    def memory(self):
+        return self.high
+
+    def transform(self, root):
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        z, decay = root * half, np.exp(-root * middle)
+        if abs(z) < 1e-3:
+            sinch, slope = 1 + z**2 / 6 + z**4 / 120, z / 3 + z**3 / 30
+        else:
+            sinch = np.sinh(z) / z
+            slope = (np.cosh(z) - sinch) / z
+        return decay * sinch, decay * (half * slope - middle * sinch)
+
+    def bound(self, sigma, height):
+        return abs(self.transform(sigma)[0])
+
+    def quadrature(self):
+        delays, weights = _gauss(self.low, self.high)
+        return delays, weights / (self.high - self.low)
+
+
+def _gauss(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
+    """The places and weights of Gauss's rule between two ends."""
+    places, weights = np.polynomial.legendre.leggauss(_PLACES)
+    half = (high - low) / 2
+    return low + half * (1 + places), half * weights
+
+
+# The largest shape of a gamma distribution that is replaced by a chain.
+_LONGEST_CHAIN = 10
+
+
+class Block(NamedTuple):
+    """A linear delay equation of states that all influence each other, directly or by
+    way of others. It has only the delayed terms that occur in it, possibly none."""
+
+    A: np.ndarray  # [d, d]
+    B: np.ndarray  # [k, d, d]
+    terms: tuple[AbstractTerm, ...]  # k of them
+
+    @property
+    def memory(self) -> float:
+        """How far back its terms read."""
+        return max(term.memory for term in self.terms)
+
+    def delta(self, root: complex) -> np.ndarray:
+        """The characteristic matrix."""
+        delayed = np.einsum("q,qij->ij", self._transforms(root)[0], self.B)
+        return root * np.eye(len(self.A)) - self.A - delayed
+
+    def delta_slope(self, root: complex) -> np.ndarray:
+        """The derivative of the characteristic matrix for the root."""
+        delayed = np.einsum("q,qij->ij", self._transforms(root)[1], self.B)
+        return np.eye(len(self.A)) - delayed
+
+    def _transforms(self, root: complex) -> np.ndarray:
+        """The functions g of all terms, and their derivatives."""
+        return np.array([term.transform(root) for term in self.terms], complex).T
+
+    def delayed_size(self, root: complex) -> float:
+        """The size of the delayed terms in the characteristic matrix."""
+        norms = np.linalg.norm(self.B, axis=(1, 2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(norms @ np.abs(self._transforms(root)[0]))
+
+    @property
+    def _is_slope(self) -> np.ndarray:
+        return np.array([isinstance(term, SlopeTerm) for term in self.terms], bool)
+
+    @property
+    def is_neutral(self) -> bool:
+        """Whether it has slopes of the past."""
+        return bool(np.any(self._is_slope))
+
+    @property
+    def essential(self) -> float:
+        """The essential rate; minus infinity without one."""
+        rates = [-t.rate for t in self.terms if isinstance(t, GammaTerm)]
+        if self.is_neutral:
+            taus = np.array([t.tau for t in self.terms if isinstance(t, SlopeTerm)])
+            rates.append(_neutral_rate(self.B[self._is_slope], taus))
+        return max(rates, default=-np.inf)
+
+    def highest(self, sigma: float) -> float:
+        r"""A bound on the imaginary parts of the roots to the right of `sigma`.
+
+        With N and K the sums of $|B_q|$ times bounds of $|g_q|$ over slopes and over
+        all other terms, and R a bound on the real parts,
+
+        $$(I - N)\,|\mathrm{Im}\,\lambda|\,|v| \le \bigl(|A - \mathrm{diag}\,A| + K +
+          R N\bigr)\,|v|.$$
+
+        The bounds of $|g_q|$ fall with the imaginary part, so that the largest possible
+        one is a fixed point."""
+        off = np.abs(self.A - np.diag(np.diag(self.A)))
+        right = max(abs(sigma), self._largest(np.abs(self.A), 0.0, 0.0, 0.0))
+
+        def excess(height: float) -> float:
+            return self._largest(off, sigma, height, right) - height
+
+        low, high = 0.0, 1.0
+        while excess(high) > 0 and high < 1e100:
+            low, high = high, 2 * high
+        if high >= 1e100 or excess(low) <= 0:
+            return low
+        return _zero(excess, low, high)
+
+    def _largest(
+        self, undelayed: np.ndarray, sigma: float, height: float, right: float
+    ) -> float:
+        """The spectral radius of $(I - N)^{-1} (undelayed + K + right N)$."""
+        with np.errstate(over="ignore"):
+            bounds = np.array([term.bound(sigma, height) for term in self.terms])
+        sizes = np.minimum(bounds, 1e100)[:, None, None] * np.abs(self.B)
+        N, K = sizes[self._is_slope].sum(axis=0), sizes[~self._is_slope].sum(axis=0)
+        if np.any(N) and np.max(np.abs(np.linalg.eigvals(N))) >= 1:
+            return 1e100
+        matrix = np.linalg.solve(np.eye(len(N)) - N, undelayed + K + right * N)
+        return float(np.max(np.abs(np.linalg.eigvals(matrix))))
+
+
+def _neutral_rate(C: np.ndarray, taus: np.ndarray) -> float:
+    """The rate near which a neutral equation has infinitely many roots. With several
+    delays the matrices are taken by their absolute values, which makes it a bound."""
+    if len(taus) == 1:
+        radius = np.max(np.abs(np.linalg.eigvals(C[0])))
+        return float(np.log(radius) / taus[0]) if radius > 0 else -np.inf
+
+    def excess(sigma: float) -> float:
+        weights = np.exp(np.minimum(-sigma * taus, 500.0))
+        total = np.einsum("q,qij->ij", weights, np.abs(C))
+        return float(np.log(np.max(np.abs(np.linalg.eigvals(total))) + 1e-300))
+
+    end = 100 / np.min(taus)
+    if excess(-end) < 0:
+        return -np.inf
+    return end if excess(end) > 0 else _zero(excess, -end, end)
+
+
+def _zero(falling: Callable[[float], float], low: float, high: float) -> float:
+    """Where a falling function is zero, by bisection."""
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if falling(middle) > 0 else (low, middle)
+    return high
+
+
+def blocks_of(A: Any, B: Any, tau: Any) -> Iterator[Block]:
+    """The blocks of an equation: the groups of states that influence each other."""
+    terms = tau if _is_terms(tau) else [StateTerm(float(t)) for t in np.ravel(tau)]
+    A = np.atleast_2d(np.asarray(A, float))
+    B = np.reshape(np.asarray(B, float), (len(terms), *A.shape))
+    A, B, terms = _with_chains(A, B, terms)
+    is_linked = (A != 0) | np.any(B != 0, axis=0)
+    number, labels = connected_components(is_linked, connection="strong")
+    for label in range(number):
+        own = np.flatnonzero(labels == label)
+        inner = B[:, own][:, :, own]
+        occurs = np.any(inner != 0, axis=(1, 2))
+        kept = tuple(term for term, is_in in zip(terms, occurs) if is_in)
+        yield Block(A[np.ix_(own, own)], inner[occurs], kept)
+
+
+def _is_terms(tau: Any) -> bool:
+    return isinstance(tau, list | tuple) and isinstance(tau[0], AbstractTerm)
+
+
+def _with_chains(
+    A: np.ndarray, B: np.ndarray, terms: Sequence[AbstractTerm]
+) -> tuple[np.ndarray, np.ndarray, list[AbstractTerm]]:
+    """The same equation, with states of no delay in A, and with every gamma
+    distribution whose shape k is a small integer replaced by a chain of k further
+    states for each state that it averages: $z_1' = b\\,(x - z_1)$, and so on."""
+    kept: list[AbstractTerm] = []
+    couplings = []
+    for coupling, term in zip(B, terms):
+        k = int(term.shape) if isinstance(term, GammaTerm) else 0
+        if isinstance(term, StateTerm) and term.tau == 0:
+            A = A + np.pad(coupling, (0, len(A) - len(coupling)))
+        elif isinstance(term, GammaTerm) and term.shape == k <= _LONGEST_CHAIN:
+            for state in np.flatnonzero(np.any(coupling != 0, axis=0)):
+                last, size = state, len(A)
+                A = np.pad(A, (0, k))
+                for link in range(size, size + k):
+                    A[link, link], A[link, last] = -term.rate, term.rate
+                    last = link
+                A[: len(coupling), last] = coupling[:, state]
+        else:
+            couplings.append(coupling)
+            kept.append(term)
+    padded = [np.pad(each, (0, len(A) - len(each))) for each in couplings]
+    return A, np.reshape(padded, (len(kept), *A.shape)), kept
+
 
 # The smallest and the largest number of Chebyshev points.
 _FEWEST_POINTS, _MOST_POINTS = 20, 320

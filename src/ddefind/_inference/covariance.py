@@ -5,20 +5,33 @@ the data and the inverse variances W of the noise; its inverse is the covariance
 estimates. Two kinds of values are left out of the inversion, because they would spoil
 all others: directions that the data do not determine, and values on a bound.
 
-Confidence intervals come from the profile likelihood (`profile_intervals.py`)."""
+Confidence intervals come from the profile likelihood (`profile_intervals.py`).
+
+The delta method: how precise a function of the parameters is.
+
+With the gradient $g$ of the function and the covariance $C = H H^T$ of the estimates,
+the variance of the function is $g^T C g = |H^T g|^2$. A function that changes along a
+direction that the data do not determine is itself not determined. A combination of the
+same parameters that does not change along that direction is determined.
+
+How many weights of each network the data determine."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from .._data.data import Data
-from .._least_squares.batches import refine
-from .._least_squares.degrees_of_freedom import degrees_of_freedom, residual_variance
-from .._least_squares.noise_levels import effective_weights
-from .._least_squares.search import SearchResult
-from .._least_squares.setup import FitSetup
+from .._problem.network_weights import Networks
+from .._search.batches import refine
+from .._search.search import SearchResult, effective_weights
+from .._search.setup import (
+    FitSetup,
+    degrees_of_freedom,
+    determined_shares,
+    residual_variance,
+)
 
 # Eigenvalues of the information matrix, scaled to a unit diagonal, that are below this
 # are zero up to rounding errors. Beside networks, whose weights have priors, no
@@ -320,3 +333,68 @@ class Uncertainty:
         if self.setup.model.likelihood is None or self.noise_is_known:
             return q
         return float(np.sqrt(self.freedom * np.log1p(q**2 / self.freedom)))
+
+
+# A change of the function matters if it is larger than this share of its standard
+# deviation, or of the unit in which it is measured.
+_SMALLEST_CHANGE = 1e-3
+
+
+class Propagated(NamedTuple):
+    """The uncertainty of functions of the free values.
+
+    `sd` has the shape of the functions and holds their standard deviations. `moved` has
+    a last axis over the free values, and is true for the undetermined values that a
+    function depends on."""
+
+    sd: np.ndarray
+    moved: np.ndarray
+
+
+def propagate(
+    uncertainty: Uncertainty, gradient: np.ndarray, unit: np.ndarray | float
+) -> Propagated:
+    """The uncertainty of functions with the given gradients for the free values (the
+    last axis of `gradient`). `unit` is the scale on which a change of a function is
+    noticeable, such as the noise.
+
+    Undetermined values are tested by a change of their own size, undetermined
+    directions by the step that doubles one of the values."""
+    sd = np.linalg.norm(gradient @ uncertainty.covariance_factor, axis=-1)
+    smallest = _SMALLEST_CHANGE * np.maximum(sd, unit)[..., None]
+    size = np.maximum(np.abs(uncertainty.theta), 1e-3)
+    moved = (uncertainty.sensitivity_norms == 0) & (np.abs(gradient) * size > smallest)
+    for direction in uncertainty.undetermined.T:
+        # Its elements are changes of the values multiplied by their sensitivity norms.
+        step = np.divide(
+            direction,
+            uncertainty.sensitivity_norms,
+            out=np.zeros_like(direction),
+            where=uncertainty.sensitivity_norms > 0,
+        )
+        step = step / max(np.max(np.abs(step) / size), 1e-300)
+        takes_part = np.abs(direction) > 1e-4
+        moved |= (np.abs(gradient @ step)[..., None] > smallest) & takes_part
+    if uncertainty.noise_unknown:
+        moved |= gradient != 0
+    return Propagated(sd, moved)
+
+
+def determined_weights(
+    uncertainty: Uncertainty, networks: Networks
+) -> dict[str, float]:
+    """The sum of the shares to which the data determine the weights of each network,
+    and not their prior: see `_least_squares/degrees_of_freedom.py`. Networks without a
+    prior, and fits without an end, have none."""
+    setup, best = uncertainty.setup, uncertainty.search_result.best
+    if not setup.has_networks or setup.model.priors is None:
+        return {}
+    information = best.gram[0, 1:, 1:]
+    if not np.all(np.isfinite(information)):
+        return {}
+    shares = determined_shares(information, setup.model.priors.weight)
+    return {
+        owner: float(np.sum(shares[list(indices)]))
+        for owner, indices in networks.items()
+        if np.all(setup.is_weight[list(indices)])
+    }

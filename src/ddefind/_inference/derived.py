@@ -18,13 +18,11 @@ from .._equation.expression import (
     evaluate_formula,
     walk,
 )
-from .._equation.parser import parse_statements
-from .._equation.tokens import EquationError, Source, read_source
+from .._equation.parser import EquationError, Source, parse_statements, read_source
 from .._equation.translate_formula import Translator
 from .._util.errors import did_you_mean
 from .._util.shown import decimals, format_interval, format_number
-from .covariance import Uncertainty
-from .delta_method import propagate
+from .covariance import Uncertainty, propagate
 
 # A parameter name with dots or indices: `b[0]`, `rhs.weight[1,2]`.
 _COMPOUND_NAME = re.compile(r"[A-Za-z]\w*(?:\.\w+|\[\d+(?:,\d+)*\])+")

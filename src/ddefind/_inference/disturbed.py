@@ -8,13 +8,11 @@ independent if the model is right."""
 import numpy as np
 
 from .._data.data import Data
-from .._shooting.disturbed_path import path_at, rebuild
-from .._shooting.innovations import innovations
-from .._shooting.process_noise import ProcessNoise
+from .._shooting.process_noise import ProcessNoise, innovations, path_at, rebuild
 from .assessment import Assessment
 from .covariance import Uncertainty, quantile
+from .fitted_noise import Criteria, criteria_of
 from .identifiability import verdicts
-from .information_criteria import Criteria, criteria_of
 from .predict import Prediction
 from .profile import Profile
 from .residual_tests import ResidualTest, run_tests

@@ -22,11 +22,10 @@ from typing import final
 
 import numpy as np
 
-from .._least_squares.batches import refine
-from .._least_squares.degrees_of_freedom import standard_errors
-from .._least_squares.levenberg_marquardt import PROBABLE
-from .._least_squares.ranking import TIED_NETWORKS
-from .._least_squares.search import SearchResult
+from .._search.batches import TIED_NETWORKS, refine
+from .._search.levenberg_marquardt import PROBABLE
+from .._search.search import SearchResult
+from .._search.setup import standard_errors
 from .covariance import Uncertainty
 from .profile import Profile, unknown_profile
 from .profile_likelihood import FoundEnds

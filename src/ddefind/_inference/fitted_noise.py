@@ -5,9 +5,30 @@ measured value: $r = \Phi^{-1}(F(y))$ with the distribution F of the noise. Of G
 noise it is $(y - f) / s$. Of a count, F jumps at y, and a random number between
 $F(y - 1)$ and $F(y)$ is taken; of a value below a limit L, one between 0 and $F(L)$. If
 the model is right, quantile residuals are standard Gaussian, whatever the noise
-(Dunn and Smyth)."""
+(Dunn and Smyth).
 
+The evidence for a fit: how well it follows the data, and how much it had to know.
+
+It is $BIC = k \log n - 2 \log L$ without the terms that all models of the same data
+share. A parameter with a prior counts in k by the share that the data determine, and
+not the prior: $k = \mathrm{tr}\,[(J^T W J + P)^{-1} J^T W J]$ with the weights P of the
+priors.
+
+Information criteria: the likelihood of a fit, with a charge for its parameters.
+
+With $k$ parameters (noise levels that are not given among them), $n$ measured values
+and the likelihood $L$:
+
+$$AIC = 2k - 2\log L, \qquad AIC_c = AIC + \frac{2k(k+1)}{n-k-1}, \qquad
+  BIC = k\log n - 2\log L.$$
+
+Every free parameter counts in k, also one on a bound or one that the data do not
+determine: the model could have used it. A parameter with a prior counts by the share
+that its prior does not determine, so that k need not be a whole number."""
+
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -15,14 +36,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._data.study_data import each_part
-from .._least_squares.batches import RefinedFits
-from .._least_squares.likelihood import NoisyPoints, correction, noise_models
-from .._least_squares.noise_setup import is_below
-from .._least_squares.setup import FitSetup
+from .._data.study_data import Records, each_part
+from .._search.batches import RefinedFits, refine
+from .._search.likelihood import NoisyPoints, correction, noise_models
+from .._search.noise_setup import is_below
+from .._search.search import SearchResult
+from .._search.setup import FitSetup
 from ..noise._abstract import AbstractNoise
-from ..noise._gaussian import AbstractGaussian, Given
-from ..noise._log_normal import LogNormal
+from ..noise._gaussian import AbstractGaussian, Given, LogNormal
 from .covariance import Uncertainty
 
 # Probabilities nearer to zero and one count as these.
@@ -224,3 +245,128 @@ def prior_penalty(setup: FitSetup, theta: np.ndarray) -> float:
     is_log = np.asarray(priors.log)
     value = np.where(is_log, np.log(np.where(is_log, theta, 1.0)), theta)
     return float(np.sum(priors.weight * (value - priors.mean) ** 2))
+
+
+# Directions of the scaled information matrix below this are not determined at all.
+_ZERO_EIGENVALUE = 1e-10
+
+
+def effective_dimension(setup: FitSetup, gram: np.ndarray) -> float:
+    """The number of parameters that the data determine; `gram` is the matrix of the
+    normal equations of a fit."""
+    information = gram[1:, 1:]
+    norms = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
+    values, vectors = np.linalg.eigh(information / norms[:, None] / norms)
+    kept = values > _ZERO_EIGENVALUE
+    priors = setup.model.priors
+    if priors is None:
+        return float(kept.sum())
+    variance = np.sum(vectors[:, kept] ** 2 / values[kept], axis=1) / norms**2
+    return float(kept.sum() - np.sum(variance * np.where(priors.log, 0, priors.weight)))
+
+
+def free_count(setup: FitSetup, gram: np.ndarray) -> float:
+    """The number of free parameters, each with a prior counted by the share that its
+    prior does not determine. Unlike `effective_dimension` it counts what the data do
+    not determine, too."""
+    p, priors = len(setup.lower), setup.model.priors
+    if priors is None:
+        return float(p)
+    has_no_prior = np.asarray(priors.weight) == 0
+    norms = np.sqrt(np.maximum(np.diagonal(gram)[1:], 1e-300))
+    values, vectors = np.linalg.eigh(gram[1:, 1:] / norms[:, None] / norms)
+    kept = values > _ZERO_EIGENVALUE
+    variance = np.sum(vectors[:, kept] ** 2 / values[kept], axis=1) / norms**2
+    return float(p - np.sum(np.where(has_no_prior, 0.0, variance * priors.weight)))
+
+
+def evidence(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
+    """The BIC of each fit, the lower the better, up to a constant of the data."""
+    count = np.isfinite(setup.data.x).sum(axis=0)
+    measured = count > 0
+    if setup.model.likelihood is not None:
+        deviance = deviances(setup, fits)
+    elif setup.weights_are_absolute:
+        deviance = fits.loss
+    else:
+        mean = fits.squares[:, measured] / count[measured]
+        deviance = np.sum(count[measured] * np.log(np.maximum(mean, 1e-300)), axis=1)
+    k = [
+        effective_dimension(setup, gram) if np.all(np.isfinite(gram)) else np.inf
+        for gram in fits.gram
+    ]
+    bic = deviance + np.log(count.sum()) * np.array(k)
+    return np.where(np.isfinite(fits.loss), bic, np.inf)
+
+
+def at_minima(setup: FitSetup, result: SearchResult) -> RefinedFits:
+    """The best fit of a search, and its other minima with their normal equations."""
+    others = np.array([m.theta for m in result.minima[1:]])
+    if not len(others):
+        return result.best
+    n = np.full(len(others), int(result.best.n[0]))
+    return result.best.join(refine(setup, others, result.points, n, limit=1))
+
+
+class Criteria(NamedTuple):
+    """The log-likelihood and the information criteria of a fit. `parameters` counts the
+    free parameters and the noise levels that were not given."""
+
+    parameters: float
+    log_likelihood: float
+    aic: float
+    aicc: float
+    bic: float
+
+
+def criteria(data: Records, fitted: np.ndarray, free: float) -> Criteria:
+    """The criteria of a fit with Gaussian noise.
+
+    `fitted` is the model at the times of the data, of the shape of `data.x`; `free` is
+    the number of free parameters."""
+    residuals = data.x - fitted
+    deviance, levels = 0.0, 0
+    for column in np.flatnonzero(np.isfinite(residuals).any(axis=0)):
+        here = np.isfinite(residuals[:, column])
+        r, x = residuals[here, column], data.x[here, column]
+        if data.sd is not None:
+            deviance += _deviance(r, data.sd[here, column])
+        else:
+            # Never zero.
+            least = 1e-15 * np.sqrt(np.mean(x**2)) + 1e-150
+            sd = float(np.sqrt(np.mean(r**2)))
+            deviance += _deviance(r, max(sd, least))
+            levels += 1
+    return criteria_of(deviance, free + levels, int(np.isfinite(residuals).sum()))
+
+
+def _deviance(r: np.ndarray, sd: np.ndarray | float) -> float:
+    """Minus two log-likelihoods of residuals."""
+    constant = math.sqrt(2 * math.pi)
+    return float(np.sum((np.abs(r) / sd) ** 2 + 2 * np.log(sd * constant)))
+
+
+def likelihood_criteria(uncertainty: Uncertainty, free: float) -> Criteria:
+    """The criteria of a fit by likelihood, at the greatest likelihood: without the
+    correction for degrees of freedom."""
+    setup, result = uncertainty.setup, uncertainty.search_result
+    likelihood = setup.model.likelihood
+    assert likelihood is not None
+    plain = replace(
+        likelihood,
+        charges=0 * likelihood.charges,
+        rests=np.ones_like(likelihood.rests),
+    )
+    plain = replace(setup, model=replace(setup.model, likelihood=plain))
+    best = refine(plain, result.best.theta, result.points, result.best.n)
+    # Of what was found at first, where nothing is better.
+    deviance = float(min(deviances(plain, best)[0], deviances(setup, result.best)[0]))
+    return criteria_of(deviance, free, setup.count)
+
+
+def criteria_of(deviance: float, k: float, n: int) -> Criteria:
+    """The criteria of a fit with k parameters to n values, from minus two
+    log-likelihoods."""
+    aic = deviance + 2 * k
+    aicc = aic + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
+    return Criteria(k, -0.5 * deviance, aic, aicc, deviance + k * np.log(n))

@@ -17,8 +17,7 @@ import numpy as np
 
 from .combinations import Combination
 from .covariance import Uncertainty
-from .profile import Profile
-from .profile_end import EXPLODES, LOST, STEPS_MATTER
+from .profile import EXPLODES, LOST, STEPS_MATTER, Profile
 
 VERDICTS = "determined", "weakly determined", "not determined", "not judged"
 DETERMINED, WEAKLY_DETERMINED, NOT_DETERMINED, NOT_JUDGED = VERDICTS

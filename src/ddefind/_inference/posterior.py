@@ -34,15 +34,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._least_squares.batches import capacity_for
-from .._least_squares.levenberg_marquardt import NormalEquations
-from .._least_squares.normal_equations import (
-    LeastSquaresModel,
-    normal_equations,
-    work_buffer,
-)
 from .._loss.path_costs import Points
 from .._problem.free_parameters import FreeParameters
+from .._search.batches import capacity_for
+from .._search.levenberg_marquardt import NormalEquations
+from .._search.normal_equations import LeastSquaresModel, normal_equations, work_buffer
 from .covariance import Uncertainty
 from .profile import Profile
 from .profile_intervals import slow_setup

@@ -9,28 +9,22 @@ import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
-from .._least_squares.normal_equations import LeastSquaresModel
-from .._least_squares.observe import observed
-from .._problem.coverage import check_inputs_known
+from .._problem.driving import check_inputs_known
 from .._problem.network_weights import (
     Networks,
     named_indices,
     networks_of,
     without_weights,
 )
-from .._problem.parameters import (
-    find,
-    finite_numbers,
-    parameter_vector,
-    with_values,
-)
+from .._problem.parameters import find, finite_numbers, parameter_vector, with_values
 from .._problem.problem import Problem
+from .._search.batches import observed
+from .._search.normal_equations import LeastSquaresModel
 from .._solve.solve import solve
 from .._util import wording
 from .._util.errors import shown
 from .._util.shown import AbstractShown, Cells, Shown, data_frame, listed
-from .covariance import Uncertainty
-from .delta_method import Propagated, propagate
+from .covariance import Propagated, Uncertainty, propagate
 from .fitted_noise import fitted_noise, mean_size, noise_interval
 
 # The number of times of a prediction that is given only its last one.

@@ -1,12 +1,300 @@
 """The profile of a parameter: the best fits while it is held at a value after another,
-and the confidence interval that follows."""
+and the confidence interval that follows.
+
+The search for one end of a profile interval.
+
+A free value is moved away from the best fit, all others are fitted again, and the end
+is where r, the root of the excess chi-square, reaches the quantile. `EndSearch` chooses
+the values; `profile_likelihood.py` runs the fits of many ends together."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 import numpy as np
 
-from .profile_end import EndSearch, Optimum
+from .._data.study_data import longest_part
+from .._search.bounds import usual_delays
+from .._search.setup import FitSetup
+
+# An end is found when r is this close to the quantile.
+_R_TOLERANCE = 0.02
+# A profile is open if the parameter can be moved farther than this factor times its
+# size or its standard error, whichever is larger.
+_OPEN_FACTOR = 1e4
+# By which factor steps may grow, and where r rises by less than the third number.
+_GROWTH, _FAST_GROWTH, _LOW_R = 3.0, 10.0, 0.1
+# A value this many times as large as its natural size got so large only because the
+# data do not see it. The way back begins at the second number of natural sizes.
+_ENORMOUS, _BACK = 1e4, 100.0
+# A fit fails if it has no finite sum of squares, or one for which r is larger than
+# this.
+_FAILED_R = 1e4
+# The profile jumps at an end if r is farther than this from the quantile on both sides
+# of it, and how often the search goes on there in smaller steps.
+_JUMP, _MOST_RETRIES = 0.3, 2
+# The search ends when the gap between the values inside and outside is this share of
+# the way to it; less where r jumps from one number to another, which may be a steep
+# rise.
+_GAP, _JUMP_GAP = 1e-3, 1e-6
+# Towards a bound on which fits fail, the distance to it shrinks by this factor.
+_TOWARDS_BOUND = 0.1
+# The share of the distance between the bounds by which a value is moved off its bound.
+_RELEASE = 0.25
+
+# Why the profile could not be followed farther at an open end of an interval; empty if
+# it could.
+BREAKDOWNS = "", "explodes", "lost", "steps matter"
+_, EXPLODES, LOST, STEPS_MATTER = BREAKDOWNS
+
+
+class Optimum(NamedTuple):
+    """The best fit, from which profiles are measured: its free values, its steps per
+    delay, its sum of squares, the variance of a residual (the unit of chi-square), the
+    covariance of the free values, and their natural sizes."""
+
+    theta: np.ndarray
+    n: int
+    loss: float
+    residual_variance: float
+    covariance: np.ndarray
+    sizes: np.ndarray
+
+    def r(self, loss: float) -> float:
+        """The root of the excess chi-square of a fit with this sum of squares; negative
+        for one that is better than the best fit."""
+        rise = (loss - self.loss) / self.residual_variance
+        return float(np.sign(rise) * np.sqrt(abs(rise)))
+
+
+@final
+class EndSearch:
+    """The search for one end of the interval of free value j.
+
+    It begins at the free values `theta`, whose `r` is below the quantile, and moves
+    value j down (`side` = -1) or up (`side` = +1): first in growing steps until r
+    exceeds the quantile, then by interpolation between the last fit inside and the
+    nearest one outside.
+
+    `breakdown` says why the profile could not be followed farther, if so."""
+
+    def __init__(
+        self,
+        setup: FitSetup,
+        optimum: Optimum,
+        theta: np.ndarray,
+        r: float,
+        j: int,
+        side: int,
+        quantile: float,
+    ):
+        self.optimum, self.j, self.side, self.quantile = optimum, j, side, quantile
+        self.lower, self.upper = setup.lower, setup.upper
+        self.bound = float((setup.lower if side < 0 else setup.upper)[j])
+        # Where a plateau of a delay is looked for: where it still has an influence.
+        self.far = np.nan
+        if j in setup.model.free.delays:
+            self.far = usual_delays(longest_part(setup.data))[0 if side < 0 else 1]
+        # The value that distances are measured from.
+        self.origin = float(optimum.theta[j])
+        # The fits with r below the quantile, from the start outwards: (r, theta).
+        self.path: list[tuple[float, np.ndarray]] = [(r, theta)]
+        # All fits on the way: (value, r, theta).
+        self.visited: list[tuple[float, float, np.ndarray]] = []
+        # Further fits of a profile that seems flat.
+        self.near_zero: list[tuple[float, float, np.ndarray]] = []
+        # The nearest value with r above the quantile, and r there.
+        self.outside, self.r_outside = np.nan, np.nan
+        self.retries = 0
+        variance = optimum.covariance[j, j]
+        size = max(abs(self.inside), abs(self.origin), 1e-6 * optimum.sizes[j])
+        # A parameter that moves farther than this has an open profile.
+        self.farthest = _OPEN_FACTOR * max(
+            size, np.sqrt(variance) if variance < 1e300 else size
+        )
+        first_step = quantile * np.sqrt(variance)
+        first_step = first_step if 0 < first_step < self.farthest else 0.1 * size
+        self.step = max(first_step, 0.3 * abs(self.inside - self.origin))
+        # From an enormous value the way towards zero begins with one large step.
+        is_enormous = abs(self.inside) > _ENORMOUS * optimum.sizes[j]
+        self.leaps = is_enormous and self.side * self.inside < 0
+        self.value = self.inside  # at which the next fit holds value j
+        self.end = np.nan
+        self.breakdown, self.has_failed, self.is_exhausted = "", False, False
+        self.done = self.is_open = self.inside == self.bound
+
+    @property
+    def inside(self) -> float:
+        """The farthest value so far with r below the quantile."""
+        return float(self.path[-1][1][self.j])
+
+    @property
+    def limit(self) -> float:
+        """The end of the interval, infinite if the profile is open."""
+        if self.is_open:
+            return self.side * np.inf
+        return self.inside if np.isnan(self.end) else self.end
+
+    def propose(self) -> list[np.ndarray]:
+        """Choose the next value, and return the starts of the fits with it."""
+        if self.leaps:
+            self.value = float(-self.side * _BACK * self.optimum.sizes[self.j])
+        elif np.isnan(self.outside):
+            value = self.inside + self.side * self.step
+            bounded = min if self.side > 0 else max
+            self.value = bounded(value, self.bound)
+        else:
+            self.value = self._between()
+        return self.starts_at(self.value)
+
+    def _between(self) -> float:
+        """A value between the last one inside and the nearest one outside: where a
+        linear r reaches the quantile; but the mean if r is flat inside, or the
+        geometric mean if the two are of different orders of magnitude."""
+        inside, outside = self.inside, self.outside
+        if self._fails_at_bound:
+            return outside + _TOWARDS_BOUND * (inside - outside)
+        ratio = outside / inside if inside else -1.0
+        if ratio > 0 and max(ratio, 1 / ratio) > 30:
+            return float(np.sign(inside) * np.sqrt(abs(inside)) * np.sqrt(abs(outside)))
+        r_inside = self.path[-1][0]
+        share = (self.quantile - r_inside) / (self.r_outside - r_inside)
+        # Between a flat stretch and a wall r is not linear.
+        least = 0.5 if r_inside < _LOW_R else 0.1
+        return inside + min(max(share, least), 1 - least) * (outside - inside)
+
+    def starts_at(self, value: float) -> list[np.ndarray]:
+        """Starts for a fit with value j held at `value`: all other values as in the
+        last fit; extrapolated along the profile; where that is flat, also by powers and
+        exponentials; and, if some are on their bounds there, with these moved off
+        them."""
+        r, last = self.path[-1]
+        starts = [last.copy(), self._extrapolated(value)]
+        if len(self.path) > 1 and r < _LOW_R:
+            starts += _curved(self.path[-2][1], last, self.j, value)
+        if (released := self._released(starts[1])) is not None:
+            starts.append(released)
+        for start in starts:
+            start[self.j] = value
+        return [start for start in starts if np.all(np.isfinite(start))]
+
+    def _extrapolated(self, value: float) -> np.ndarray:
+        """The free values along the last two fits or, in the beginning, along what the
+        covariance predicts."""
+        last, covariances = self.path[-1][1], self.optimum.covariance[:, self.j]
+        direction = np.zeros_like(last)
+        if len(self.path) > 1:
+            previous = self.path[-2][1]
+            direction = (last - previous) / (last[self.j] - previous[self.j])
+        elif 0 < covariances[self.j] < np.inf and not self.leaps:
+            direction = covariances / covariances[self.j]
+        return last + (value - last[self.j]) * direction
+
+    def _released(self, theta: np.ndarray) -> np.ndarray | None:
+        """The free values with those on a bound moved off it; None if there are
+        none."""
+        low, high = self.lower, self.upper
+        is_low, is_high = theta <= low, theta >= high
+        is_low[self.j] = is_high[self.j] = False
+        if not np.any(is_low | is_high):
+            return None
+        width = high - low
+        room = np.where(np.isfinite(width), _RELEASE * width, self.optimum.sizes)
+        released = np.where(is_low, low + room, theta)
+        return np.where(is_high, high - room, released)
+
+    def update(self, r: float, theta: np.ndarray) -> None:
+        """Take the fit at the proposed value into account."""
+        self.visited.append((self.value, r, theta))
+        has_leapt, self.leaps = self.leaps, False
+        if r < self.quantile - _R_TOLERANCE and has_leapt:
+            # It goes on from here as if this were the best fit.
+            self.path = [(r, theta)]
+            self.origin = self.value
+            self.farthest = _OPEN_FACTOR * abs(self.value)
+            self.step = 0.5 * abs(self.value)
+        elif abs(r - self.quantile) < _R_TOLERANCE:
+            r_inside = self.path[-1][0]
+            share = (self.quantile - r_inside) / max(r - r_inside, _R_TOLERANCE)
+            self.end = self.inside + share * (self.value - self.inside)
+            self.done = True
+        elif r < self.quantile:
+            self._move_on(r, theta)
+        else:
+            self.outside, self.r_outside = self.value, min(r, 10 * self.quantile)
+            self.has_failed = r > _FAILED_R
+        if not self.done:
+            self._close_gap()
+
+    def give_up(self) -> None:
+        """End a search that took too many rounds."""
+        is_near = self.path[-1][0] > self.quantile - _JUMP
+        self.is_exhausted = not self.done and (np.isnan(self.outside) or not is_near)
+        self.done = True
+
+    def open_if_exhausted(self) -> None:
+        """Open the end if the search for it gave up before anything outside was found,
+        or far below the quantile: beyond, the profile is not known."""
+        if self.is_exhausted and not self.is_open:
+            self.is_open, self.breakdown = True, LOST
+
+    def _move_on(self, r: float, theta: np.ndarray) -> None:
+        """The fit is inside: choose the next step, the one that a linear r(v) suggests,
+        but not much longer than the last one."""
+        moved = abs(self.value - self.origin)
+        self.is_open = self.value == self.bound or moved > self.farthest
+        self.done = self.is_open
+        last_step = abs(self.value - self.inside)
+        linear_step = moved * (self.quantile / max(r, 0.1) - 1)
+        growth = _FAST_GROWTH if r - self.path[-1][0] < _LOW_R else _GROWTH
+        self.step = min(max(1.05 * linear_step, 0.3 * last_step), growth * last_step)
+        self.path.append((r, theta))
+
+    @property
+    def _fails_at_bound(self) -> bool:
+        """Whether the nearest value outside is the bound itself, where a fit failed."""
+        return self.has_failed and self.outside == self.bound
+
+    def _close_gap(self) -> None:
+        """End the search when the values inside and outside are close together.
+
+        Where r jumps from far below the quantile to far above it, the search goes on
+        from the last fit inside in smaller steps: it may be the start of a fit that was
+        bad, and not the fit. If r still jumps in the end, the profile is not known
+        there, and the interval is open."""
+        gap = abs(self.outside - self.inside)
+        moved = abs(self.inside - self.origin)
+        if self._fails_at_bound:
+            # There is no solution on the bound, such as a division by zero; the profile
+            # is open if it stays low up to the bound.
+            self.done = self.is_open = gap < _JUMP_GAP * moved
+            return
+        jumps = self.path[-1][0] < self.quantile - _JUMP < self.r_outside - 2 * _JUMP
+        if jumps and gap < 0.1 * moved and self.retries < _MOST_RETRIES:
+            self.retries += 1
+            self.step, self.outside = 0.3 * gap, np.nan
+        elif gap < (_JUMP_GAP if jumps and not self.has_failed else _GAP) * moved:
+            self.end, self.done = self.inside, True
+            if jumps:
+                self.is_open = True
+                self.breakdown = EXPLODES if self.has_failed else LOST
+
+
+def _curved(
+    previous: np.ndarray, last: np.ndarray, j: int, value: float
+) -> list[np.ndarray]:
+    """The free values at which two fits lead to if value j becomes `value` and the
+    others depend on it exponentially or, if it keeps its sign, by powers.
+
+    Along a curve on which a product such as a * b, or k * exp(-m * tau), is constant,
+    one of these is right."""
+    with np.errstate(all="ignore"):
+        logs = np.log(last / previous)
+        logs = np.where(np.isfinite(logs), logs, 0.0)
+        rates = [(value - last[j]) / (last[j] - previous[j])]
+        if value * last[j] > 0 and previous[j] * last[j] > 0:
+            rates.append(np.log(value / last[j]) / np.log(last[j] / previous[j]))
+        curves = [last * np.exp(np.clip(rate * logs, -200.0, 200.0)) for rate in rates]
+    return [curve for curve in curves if np.all(np.isfinite(curve))]
 
 
 @final

@@ -2,23 +2,246 @@
 
 `profiles` follows the profile likelihood from the best fit, and from other minima that
 tie with it: those whose chi-square exceeds that of the best by so little that the data
-do not exclude them."""
+do not exclude them.
 
-from collections.abc import Sequence
+Delays that can be exchanged, because the model does not tell one from the other.
+
+In `x' = a * x(t - tau_1) + b * x(t - tau_2)`, nothing measured changes if `tau_1` and
+`tau_2` are exchanged together with `a` and `b`: every fit has a mirror image. An
+`Exchange` is found by evaluating the sum of squares at exchanged values, at the
+estimate and at another place near it."""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from itertools import combinations
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from .._least_squares.batches import refine
-from .._least_squares.ranking import slow_frequency_limit
-from .._least_squares.same_minimum import first_at_minimum, is_same_answer
-from .._least_squares.setup import FitSetup
+from .._problem.free_parameters import FreeParameters
+from .._search.batches import Minimum, refine, slow_frequency_limit
+from .._search.same_minimum import (
+    first_at_minimum,
+    is_mirror_image,
+    is_same_answer,
+    predicted_rise,
+)
+from .._search.setup import FitSetup
+from .._util.shown import listed
 from .covariance import Uncertainty
-from .exchanges import Exchange, find_exchanges, nearest_image
-from .profile import Profile, unknown_profile
-from .profile_end import Optimum
+from .profile import Optimum, Profile, unknown_profile
 from .profile_likelihood import FoundEnds, follow_profiles
+
+# The largest number of pairs that are exchanged together with the delays, and the
+# largest number of exchanges that are tried.
+_MOST_FURTHER_PAIRS, _MOST_TRIED = 2, 256
+# The other place differs from the estimate by up to this share of each value.
+_NEAR = 0.05
+# Sums of squares are the same up to this share.
+_SAME_LOSS = 1e-9
+# Values coincide if they differ by less than this share.
+_COINCIDENT = 1e-3
+# The largest number of mirror images of a fit.
+_MOST_IMAGES = 24
+
+
+class Exchange(NamedTuple):
+    """Pairs of free values, by index, that can be exchanged together; the first pair is
+    one of delays."""
+
+    pairs: tuple[tuple[int, int], ...]
+
+    def apply(self, theta: np.ndarray) -> np.ndarray:
+        """The exchanged free values; `theta` has them along its last axis."""
+        exchanged = np.array(theta)
+        for one, other in self.pairs:
+            exchanged[..., [one, other]] = theta[..., [other, one]]
+        return exchanged
+
+
+def delay_parameters(free: FreeParameters) -> tuple[int, ...]:
+    """The indices of the free values that are delays, or that delays are computed
+    from."""
+    found = {
+        j
+        for array in free.arrays
+        if array.name == "tau" or array.name.startswith(("tau.", "tau["))
+        for j in free.source[array.first : array.first + array.size]
+    }
+    return tuple(sorted(found - {-1}))
+
+
+def find_exchanges(uncertainty: Uncertainty) -> list[Exchange]:
+    """For each pair of delays the exchange with the fewest further pairs, if there is
+    one.
+
+    Delays without influence are left out. With less than two free delays nothing is
+    computed."""
+    setup = uncertainty.setup
+    if not np.isfinite(uncertainty.search_result.best.loss[0]):
+        return []
+    norms = uncertainty.sensitivity_norms
+    delays = [j for j in delay_parameters(setup.model.free) if norms[j] > 0]
+    if len(delays) < 2:
+        return []
+    theta = uncertainty.theta
+    sizes = np.random.default_rng(0).uniform(-_NEAR, _NEAR, len(theta))
+    near = np.clip(theta * (1 + sizes), setup.lower, setup.upper)
+    tried = [
+        exchange
+        for exchange in _candidates(delays, _others(uncertainty))
+        if _is_allowed(uncertainty, exchange.apply(np.stack([theta, near])))
+    ]
+    for place in (near, theta):
+        tried = _unchanged(uncertainty, place, tried)
+    simplest: dict[tuple[int, int], Exchange] = {}
+    for exchange in tried:
+        simplest.setdefault(exchange.pairs[0], exchange)
+    return list(simplest.values())
+
+
+def _others(uncertainty: Uncertainty) -> list[int]:
+    """The free values that may be exchanged together with delays: neither delays nor
+    those of the history."""
+    setup = uncertainty.setup
+    delays = delay_parameters(setup.model.free)
+    return [
+        j
+        for j in range(len(uncertainty.theta))
+        if j not in delays and not setup.is_history[j]
+    ]
+
+
+def _candidates(delays: Sequence[int], others: Sequence[int]) -> list[Exchange]:
+    """The exchanges of two delays and of some further pairs, those with the fewest
+    pairs first."""
+    candidates: list[Exchange] = []
+    for number in range(1 + _MOST_FURTHER_PAIRS):
+        more = [
+            Exchange((pair, *further))
+            for pair in combinations(delays, 2)
+            for further in combinations(list(combinations(others, 2)), number)
+            if len({j for each in further for j in each}) == 2 * number
+        ]
+        if len(candidates) + len(more) > _MOST_TRIED:
+            break
+        candidates += more
+    return candidates
+
+
+def _is_allowed(uncertainty: Uncertainty, theta: np.ndarray) -> bool:
+    """Whether all free values are within their bounds."""
+    setup = uncertainty.setup
+    return bool(np.all((setup.lower <= theta) & (theta <= setup.upper)))
+
+
+def _unchanged(
+    uncertainty: Uncertainty, theta: np.ndarray, tried: list[Exchange]
+) -> list[Exchange]:
+    """Those exchanges that do not change the sum of squares at `theta`."""
+    if not tried:
+        return []
+    exchanged = [exchange.apply(theta) for exchange in tried]
+    loss, *others = uncertainty.losses(np.array([theta, *exchanged])).tolist()
+    rounding = float(uncertainty.search_result.best.rounding[0])
+    allowed = _SAME_LOSS * loss + rounding
+    return [each for each, other in zip(tried, others) if abs(other - loss) <= allowed]
+
+
+def coincident(
+    uncertainty: Uncertainty, exchanges: Sequence[Exchange]
+) -> frozenset[int]:
+    """The free values that coincide with those that they can be exchanged with.
+
+    There the sum of squares has no slope for their difference, whether the data
+    determine it or not: only the profile can tell."""
+    theta = uncertainty.theta
+    return frozenset(
+        j
+        for exchange in exchanges
+        if np.allclose(exchange.apply(theta), theta, rtol=_COINCIDENT, atol=0.0)
+        for pair in exchange.pairs
+        for j in pair
+        if uncertainty.without_influence[j]
+    )
+
+
+def nearest_image(
+    uncertainty: Uncertainty, exchanges: Sequence[Exchange], theta: np.ndarray
+) -> np.ndarray:
+    """The mirror image of the free values `theta` that is nearest to the estimate, in
+    the quadratic approximation of the sum of squares there."""
+    images = [theta]
+    for image in images:
+        for exchange in exchanges:
+            other = exchange.apply(image)
+            is_new = not any(np.array_equal(other, known) for known in images)
+            if is_new and len(images) < _MOST_IMAGES:
+                images.append(other)
+    gram, steps = uncertainty.search_result.best.gram, images - uncertainty.theta
+    return images[int(np.argmin(predicted_rise(gram, steps)))]
+
+
+def distinct_minima(uncertainty: Uncertainty) -> list[Minimum]:
+    """The minima of the search that are different answers, best first, by the rule of
+    `same_minimum.py`."""
+    unit, setup = uncertainty.residual_variance, uncertainty.setup
+    delays = delay_parameters(setup.model.free)
+    kept: list[Minimum] = []
+    for minimum in uncertainty.search_result.minima:
+        for place, other in enumerate(kept):
+            is_one = uncertainty.has_curve or is_mirror_image(
+                minimum.theta, other.theta, delays, setup.is_history
+            )
+            if is_one and is_same_answer(np.array(minimum.loss - other.loss), unit):
+                kept[place] = other._replace(starts=other.starts + minimum.starts)
+                break
+        else:
+            kept.append(minimum)
+    return kept
+
+
+def exchange_notes(
+    uncertainty: Uncertainty, exchanges: Sequence[Exchange]
+) -> dict[int, str]:
+    """For each delay that can be exchanged, the sentence that says so. Delays that can
+    all be exchanged with each other share one."""
+    names = uncertainty.setup.model.free.names
+    alike = coincident(uncertainty, exchanges)
+    notes: dict[int, str] = {}
+    for delays in _connected(exchange.pairs[0] for exchange in exchanges):
+        further = _connected(
+            pair
+            for exchange in exchanges
+            if exchange.pairs[0][0] in delays
+            for pair in exchange.pairs[1:]
+        )
+        together = ", ".join(_listed(group, names) for group in further)
+        together = f" (together with {together})" if together else ""
+        why = (
+            "they coincide in the best fit, and have no standard errors there."
+            if alike.intersection(delays)
+            else "the data cannot tell which is which, and the table shows one order."
+        )
+        sentence = f"{_listed(delays, names)} can be exchanged{together}: {why}"
+        notes.update(dict.fromkeys(delays, sentence))
+    return notes
+
+
+def _connected(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """The groups of indices that the pairs connect, each sorted."""
+    found: list[set[int]] = []
+    for pair in pairs:
+        touched = [group for group in found if group & set(pair)]
+        found = [group for group in found if group not in touched]
+        found.append(set(pair).union(*touched))
+    return sorted(sorted(group) for group in found)
+
+
+def _listed(group: Sequence[int], names: Sequence[str]) -> str:
+    """The names in a sentence: `a`, `b` and `c`."""
+    return listed([f"`{names[j]}`" for j in group])
+
 
 # The largest number of other minima whose profiles are followed.
 _MAX_TIED_MINIMA = 4

@@ -22,12 +22,11 @@ from typing import final
 
 import numpy as np
 
-from .._least_squares.batches import RefinedFits, refine
-from .._least_squares.levenberg_marquardt import LIMIT
-from .._least_squares.setup import FitSetup
 from .._loss.path_costs import Points
-from .profile import Profile, assemble
-from .profile_end import STEPS_MATTER, EndSearch, Optimum
+from .._search.batches import RefinedFits, refine
+from .._search.levenberg_marquardt import LIMIT
+from .._search.setup import FitSetup
+from .profile import STEPS_MATTER, EndSearch, Optimum, Profile, assemble
 
 _MAX_ROUNDS = 40
 # Most fits converge within this number of evaluations; the others may take more.

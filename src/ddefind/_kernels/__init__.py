@@ -8,10 +8,10 @@ which small arrays are variables. On a GPU it is a kernel, and each thread makes
 
 The programs are those that XLA compiles: `jaxpr.py` takes JAX's own equations of them,
 and `translate.py` writes these down in C, with `writer.py`, `elementwise.py`,
-`shapes.py`, `reductions.py` and `loops.py`. `values.py` says where an array is: in
+`shapes.py`, `elementwise.py` and `loops.py`. `jaxpr.py` says where an array is: in
 variables of its own, or in memory. `program.py` holds translated programs;
 `on_processor.py` compiles and runs them with the C compiler, `on_gpu.py` with CuPy, and
-`places.py` says which. What cannot be translated is left to XLA.
+`program.py` says which. What cannot be translated is left to XLA.
 
 May import: nothing.
 """

@@ -8,23 +8,21 @@ from typing import Any, final
 import numpy as np
 
 from .jaxpr import (
+    MOST_ELEMENTS,
     Block,
+    Elements,
     Equation,
+    Stored,
     UntranslatedError,
+    Value,
     bodies,
     is_indexed,
-    shape_of,
-)
-from .shapes import dynamic_slice, dynamic_update_slice, reshape, stack
-from .values import (
-    MOST_ELEMENTS,
-    Elements,
-    Stored,
-    Value,
     is_known,
     kind_of,
+    shape_of,
     text_of,
 )
+from .shapes import dynamic_slice, dynamic_update_slice, reshape, stack
 
 # A loop of at most so many rounds, and so many elements in all rounds together, is
 # written out: then all places are known.

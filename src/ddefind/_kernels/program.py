@@ -1,5 +1,8 @@
-"""Programs for many fits: translated once, and run as often as they are needed."""
+"""Programs for many fits: translated once, and run as often as they are needed.
 
+Where the programs of many fits run."""
+
+import enum
 import logging
 import threading
 from collections import defaultdict
@@ -11,12 +14,36 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .jaxpr import Block, UntranslatedError, shape_of, trace
-from .on_gpu import GpuKernel
-from .on_processor import ProcessorKernel
-from .places import Place
+from .jaxpr import Block, UntranslatedError, kind_of, shape_of, trace
+from .on_gpu import GpuKernel, has_gpu
+from .on_processor import ProcessorKernel, has_compiler
 from .translate import OWN, SET, SHARED, Source, translate
-from .values import kind_of
+
+# With fewer fits than this a GPU is slower than the processor: each thread is slow.
+LEAST_FOR_GPU = 1000
+
+
+@final
+class Place(enum.Enum):
+    """A way to run a program: compiled by XLA, or translated into C and compiled for
+    the processor or the GPU."""
+
+    xla = enum.auto()
+    processor = enum.auto()
+    gpu = enum.auto()
+
+
+def place_for(fits: int) -> Place:
+    """Where so many fits run."""
+    if fits >= LEAST_FOR_GPU and has_gpu():
+        return Place.gpu
+    return Place.processor if has_compiler() else Place.xla
+
+
+def others(place: Place) -> tuple[Place, ...]:
+    """Where a program runs if it cannot at this place, the best first."""
+    return (Place.processor, Place.xla) if place is Place.gpu else (Place.xla,)
+
 
 _DTYPES = {
     "double": np.float64,

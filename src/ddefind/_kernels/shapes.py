@@ -9,8 +9,16 @@ from typing import Any
 import numpy as np
 
 from .elementwise import apply
-from .jaxpr import UntranslatedError
-from .values import MOST_ELEMENTS, Element, Elements, Stored, Value, is_known, text_of
+from .jaxpr import (
+    MOST_ELEMENTS,
+    Element,
+    Elements,
+    Stored,
+    UntranslatedError,
+    Value,
+    is_known,
+    text_of,
+)
 from .writer import Writer
 
 Shape = tuple[int, ...]

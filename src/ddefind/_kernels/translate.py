@@ -10,10 +10,23 @@ from typing import Any, final
 import numpy as np
 from jax.extend.core import Literal
 
-from .elementwise import ELEMENTWISE, apply, result_kind
-from .jaxpr import LOOPS, Block, Equation, UntranslatedError, is_indexed, shape_of
+from .elementwise import ELEMENTWISE, REDUCTIONS, apply, reduced, result_kind
+from .jaxpr import (
+    LOOPS,
+    MOST_ELEMENTS,
+    Block,
+    Elements,
+    Equation,
+    Memory,
+    Stored,
+    UntranslatedError,
+    Value,
+    elements,
+    is_indexed,
+    kind_of,
+    shape_of,
+)
 from .loops import Loops
-from .reductions import REDUCTIONS, reduced
 from .shapes import (
     MOVES,
     concatenate,
@@ -23,15 +36,6 @@ from .shapes import (
     pad,
     parts,
     stack,
-)
-from .values import (
-    MOST_ELEMENTS,
-    Elements,
-    Memory,
-    Stored,
-    Value,
-    elements,
-    kind_of,
 )
 from .writer import Writer
 

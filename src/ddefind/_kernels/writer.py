@@ -6,13 +6,13 @@ from typing import Any, final
 
 import numpy as np
 
-from .jaxpr import UntranslatedError
-from .values import (
+from .jaxpr import (
     MOST_ELEMENTS,
     Element,
     Elements,
     Memory,
     Stored,
+    UntranslatedError,
     Value,
     is_known,
     text_of,

@@ -12,13 +12,8 @@ from jax.flatten_util import ravel_pytree
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
-from .._problem.network_weights import (
-    Networks,
-    named_indices,
-    networks_of,
-)
-from .._problem.parameter_names import parameter_arrays
-from .._problem.parameters import parameter_vector
+from .._problem.network_weights import Networks, named_indices, networks_of
+from .._problem.parameters import parameter_arrays, parameter_vector
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver

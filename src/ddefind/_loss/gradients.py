@@ -8,7 +8,15 @@
 | `Published()` | the paper's formula as printed: wrong for tau | reproducing it |
 
 "Exact" means: the gradient of the loss of the discrete solution, up to rounding.
-"""
+
+The loss of a solution with adaptive steps, and its gradient in the two modes of JAX.
+
+Steps that are chosen by the error have no grid that a loss could know in advance. The
+loss reads the solved path as a function of time, and JAX differentiates this reading;
+the path itself is differentiated step by step, by `_adaptive`.
+
+Beside the loss, each function returns whether the path had enough rows. Where there is
+no solution, the loss and its gradient are not numbers."""
 
 import abc
 from typing import Any, ClassVar, Literal, final
@@ -20,30 +28,69 @@ from jax.flatten_util import ravel_pytree
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data, check_sizes
-from .._problem.coverage import check_inputs_known
 from .._problem.doses import check_dose_times
+from .._problem.driving import check_inputs_known
 from .._problem.general_delays import is_general
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
-from .._solve.adaptive_solution import AdaptiveRoom, solve_adaptive
+from .._solve.adaptive_solution import AdaptiveRoom, adaptive_path, solve_adaptive
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.grid import Grid
-from .._solve.march import solve_path
+from .._solve.march import Buffers, System, solve_path
 from .._solve.mesh import Mesh
-from .._solve.mesh_path import march_mesh, mesh_path, prepare_march
+from .._solve.mesh_march import march_mesh, mesh_path, prepare_march
 from .._solve.mesh_reverse import reverse_mesh
 from .._solve.reverse import reverse_march
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_problem, check_steps, check_time
 from .._solve.solve import solve_mesh
-from .._solve.system import Buffers, System
 from .._solve.time_grid import needs_mesh, time_grid
 from .._util import wording
 from .._util.arrays import is_parameter
 from .._util.errors import check_instance
-from .adaptive_gradients import adaptive_loss, forward_gradient, reverse_gradient
 from .losses import AbstractLoss, SumOfSquares, Target
 from .path_costs import PointCosts
+
+
+def adaptive_loss(
+    system: System, costs: PointCosts, params: Problem, differentiate: str
+) -> tuple[jax.Array, jax.Array]:
+    """The loss, differentiable in one of the two modes."""
+    problem = eqx.combine(params, system.fixed)
+    x, has_room = adaptive_path(
+        problem, system.T, system.solver, differentiate, system.grid.capacity
+    )
+    return costs.total(params, x), has_room
+
+
+def reverse_gradient(
+    system: System, costs: PointCosts, params: Problem
+) -> tuple[jax.Array, Problem, jax.Array]:
+    """The loss and its gradient, by the adjoint of every step."""
+
+    def value(params):
+        return adaptive_loss(system, costs, params, "reverse")
+
+    (total, has_room), gradient = jax.value_and_grad(value, has_aux=True)(params)
+    return total, gradient, has_room
+
+
+def forward_gradient(
+    system: System, costs: PointCosts, params: Problem
+) -> tuple[jax.Array, Problem, jax.Array]:
+    """The loss and its gradient, by one march with the derivatives for all
+    parameters."""
+    vector, unravel = ravel_pytree(params)
+
+    def value(params):
+        return adaptive_loss(system, costs, params, "forward")
+
+    def along(direction):
+        return jax.jvp(value, (params,), (unravel(direction),), has_aux=True)
+
+    directions = jnp.eye(vector.size)
+    total, derivatives, has_room = jax.vmap(along, out_axes=(None, 0, None))(directions)
+    return total, unravel(derivatives), has_room
 
 
 class AbstractGradient(eqx.Module):

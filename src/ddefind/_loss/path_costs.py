@@ -14,13 +14,17 @@ from jax import lax
 
 from .._data.spline import Spline
 from .._problem.problem import Problem
-from .._solve.hermite import hermite, hermite_slope, slope_weights, state_weights
-from .._solve.mesh_past import add_two, hermite_at, pull_hermite, read_two
-from .._solve.mesh_path import MeshPath
-from .._solve.path import DenseOutput
+from .._solve.march import System
+from .._solve.mesh_march import MeshPath, add_two, hermite_at, pull_hermite, read_two
+from .._solve.path import (
+    DenseOutput,
+    hermite,
+    hermite_slope,
+    slope_weights,
+    state_weights,
+)
 from .._solve.reverse import AbstractPathGradient, PathCostState
-from .._solve.system import System
-from .._util.buffers import read, take
+from .._util.arrays import read, take
 
 
 class Points(NamedTuple):

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._least_squares.ranking import FAST_PENALTY, SLOW_CYCLES, TIED
-from .._least_squares.same_minimum import agree, first_at_minimum
-from .fits import Fits
+from .._search.batches import FAST_PENALTY, SLOW_CYCLES, TIED
+from .._search.same_minimum import agree, first_at_minimum
+from .refine import Fits
 from .sets import Sets
 
 

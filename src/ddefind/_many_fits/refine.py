@@ -1,14 +1,28 @@
 """Levenberg-Marquardt from many starts of many data sets.
 
 This is `batches.py` for many data sets. The starts of all of them are put one behind
-the other, and each is a row of `rows.py`."""
+the other, and each is a row of `rows.py`.
 
-from dataclasses import dataclass
+The fits of many searches: a row of fits for each data set, as arrays.
+
+One program for many rows: translated into C where that is possible, or compiled by
+XLA, one row after the other in blocks of a fixed size.
+
+What comes out for a row is a function of this row alone."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, final
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from .._least_squares.batches import (
+from .._kernels.program import Place, run_fits
+from .._loss.path_costs import Points
+from .._search.batches import (
     MAX_EVALUATIONS,
     MOST_SHRINKAGES,
     PATIENCE,
@@ -16,13 +30,134 @@ from .._least_squares.batches import (
     SHRINKAGE,
     capacity_for,
 )
-from .._least_squares.fit_block import StartTask, fit_one
-from .._least_squares.levenberg_marquardt import LIMIT, Box, MinimiserResult
-from .._least_squares.normal_equations import LeastSquaresModel
-from .._loss.path_costs import Points
-from .fits import Fits
-from .rows import run_rows
+from .._search.fit_block import StartTask, fit_one
+from .._search.levenberg_marquardt import LIMIT, STUCK, Box, MinimiserResult
+from .._search.normal_equations import LeastSquaresModel
+from .._util.arrays import read, write
 from .sets import Sets
+
+
+@final
+@dataclass(frozen=True)
+class Fits:
+    """Fits of many data sets, [sets, rows, ...]: what `RefinedFits` holds for one. A
+    row that does not exist has an infinite loss, and no starts."""
+
+    theta: np.ndarray
+    gram: np.ndarray
+    squares: np.ndarray
+    evaluations: np.ndarray
+    status: np.ndarray
+    n: np.ndarray
+    starts: np.ndarray
+
+    @property
+    def loss(self) -> np.ndarray:
+        """The weighted sum of squares of each fit; infinite where it is not finite."""
+        loss = self.gram[..., 0, 0]
+        return np.where(np.isfinite(loss), loss, np.inf)
+
+    @property
+    def exists(self) -> np.ndarray:
+        return self.status >= 0
+
+    @property
+    def is_unsettled(self) -> np.ndarray:
+        """Which fits have ended without convergence."""
+        return np.isin(self.status, (STUCK, LIMIT))
+
+    def pick(self, rows: np.ndarray) -> "Fits":
+        """The fits with the row numbers `rows` [sets, rows]."""
+        sets = np.arange(len(rows))[:, None]
+        return Fits(*(array[sets, rows] for array in vars(self).values()))
+
+    def sets(self, chosen: Any) -> "Fits":
+        """The fits of some of the data sets."""
+        return Fits(*(array[chosen] for array in vars(self).values()))
+
+    def where(self, kept: np.ndarray) -> "Fits":
+        """The fits that are `kept` [sets, rows]; the others do not exist."""
+        gram = self.gram.copy()
+        gram[~kept] = np.inf
+        return Fits(
+            self.theta,
+            gram,
+            self.squares,
+            self.evaluations,
+            np.where(kept, self.status, -1),
+            self.n,
+            np.where(kept, self.starts, 0),
+        )
+
+    def join(self, other: "Fits") -> "Fits":
+        """These fits, followed by those of `other`."""
+        pairs = zip(vars(self).values(), vars(other).values())
+        return Fits(*(np.concatenate(pair, axis=1) for pair in pairs))
+
+    def replace_sets(self, chosen: np.ndarray, other: "Fits") -> "Fits":
+        """The fits with those of `other` for the data sets that are `chosen`."""
+        arrays = [array.copy() for array in vars(self).values()]
+        for array, new in zip(arrays, vars(other).values()):
+            array[chosen] = new
+        return Fits(*arrays)
+
+    def without_starts(self) -> "Fits":
+        """The same fits, which no start has led to."""
+        return replace(self, starts=0 * self.starts)
+
+
+# The number of rows that one call of the compiled program is given.
+BLOCK = 128
+
+# function(shared, of the set of the row, the row's own)
+Function = Callable[[Any, Any, Any], Any]
+
+
+def run_rows(
+    function: Function,
+    shared: Any,
+    of_sets: Any,
+    own: Any,
+    set_of: np.ndarray,
+    place: Place,
+) -> Any:
+    """`function(shared, of its set, own)` for each row, as arrays with a first axis
+    over the rows. Row i belongs to the set `set_of[i]`; arrays of `of_sets` have a
+    first axis over the sets, and those of `own` one over the rows."""
+    if place is not Place.xla:
+        return run_fits(function, shared, of_sets, own, set_of, place)
+    blocks = []
+    for first in range(0, len(set_of), BLOCK):
+        rows = np.arange(first, min(first + BLOCK, len(set_of)))
+        filled = np.resize(rows, BLOCK)
+        result = _run_block(
+            function,
+            shared,
+            _chosen(of_sets, set_of[filled]),
+            _chosen(own, filled),
+            jnp.asarray(len(rows)),
+        )
+        blocks.append(jax.tree.map(lambda a, k=len(rows): np.asarray(a)[:k], result))
+    return jax.tree.map(lambda *parts: np.concatenate(parts), *blocks)
+
+
+def _chosen(tree: Any, rows: np.ndarray) -> Any:
+    return jax.tree.map(lambda array: array[rows], tree)
+
+
+@eqx.filter_jit
+def _run_block(function: Function, shared: Any, of_sets: Any, own: Any, count: Any):
+    """The first `count` rows of a block, one after the other in one program."""
+
+    def row(i):
+        return function(shared, *jax.tree.map(lambda a: read(a, i), (of_sets, own)))
+
+    def again(i, results):
+        return jax.tree.map(lambda all_, one: write(all_, i, one), results, row(i))
+
+    shapes = jax.eval_shape(row, jnp.asarray(0))
+    zeros = jax.tree.map(lambda s: jnp.zeros((BLOCK, *s.shape), s.dtype), shapes)
+    return lax.fori_loop(0, count, again, zeros)
 
 
 @final

@@ -1,17 +1,30 @@
 """Many data sets of one model, as arrays: what all their searches share.
 
 This is `FitSetup` for many data sets. What does not depend on the data is that of
-one of them, the `template`; the rest has a first axis over the sets."""
+one of them, the `template`; the rest has a first axis over the sets.
 
-from collections.abc import Callable
+What the data of many sets show without a model: curves, sizes and noise.
+
+All sets that were measured at the same times are smoothed together.
+
+From the setups of many fits to one record of arrays: `Sets`."""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, final
 
+import equinox as eqx
 import numpy as np
 
+from .._data.data import Data
+from .._data.smoothing import bins, scatter, smoothed_columns
 from .._data.stack import DataStack
-from .._kernels.places import Place
-from .._least_squares.setup import (
+from .._kernels.program import Place
+from .._problem.general_delays import is_general
+from .._problem.parameters import parameter_vector
+from .._problem.problem import Problem
+from .._search.bounds import delays_to_try
+from .._search.setup import (
     CAPACITY,
     COARSE_STEPS,
     MOST_STEPS_PER_RECORD,
@@ -19,8 +32,119 @@ from .._least_squares.setup import (
     USUAL_SHARE,
     FitSetup,
 )
-from .._solve.hermite import hermite
-from .curves import INTERVALS, Curves
+from .._search.symmetries import unit_exponents
+from .._solve.path import hermite
+
+# The number of intervals of a curve's table, and of times at which its sizes are taken.
+INTERVALS, _TIMES = 158, 400
+
+
+@final
+@dataclass(frozen=True)
+class Curves:
+    """A smooth curve through each data set, [sets, ...], k quantities.
+
+    `x` and `slope` [sets, INTERVALS + 1, k] are a table at equally spaced times from
+    zero to the end; `lowest` and `highest` are the range of the data. `logs` are the
+    logarithms of natural scales (see `natural_units.py`): of the largest value of each
+    quantity, their levels, and of the time in which they change. `exists` says for
+    which sets there are enough points."""
+
+    x: np.ndarray
+    slope: np.ndarray
+    lowest: np.ndarray
+    highest: np.ndarray
+    logs: np.ndarray
+    exists: np.ndarray
+
+
+def equal_times(t: np.ndarray, measured: np.ndarray) -> list[np.ndarray]:
+    """The numbers of the sets, in groups that were measured at the same times."""
+    groups: dict[bytes, list[int]] = {}
+    for s, key in enumerate(zip(t, measured)):
+        groups.setdefault(b"".join(a.tobytes() for a in key), []).append(s)
+    return [np.array(group) for group in groups.values()]
+
+
+def curves(t: np.ndarray, x: np.ndarray, measured: np.ndarray) -> Curves:
+    """The curves through data at the times `t` [sets, N] with the values `x` [sets, N,
+    k], where they were `measured`. The last time is the end of each record."""
+    count, _, k = x.shape
+    made = Curves(
+        np.zeros((count, INTERVALS + 1, k)),
+        np.zeros((count, INTERVALS + 1, k)),
+        np.min(np.where(measured, x, np.inf), axis=1),
+        np.max(np.where(measured, x, -np.inf), axis=1),
+        np.zeros((count, 2 * k + 1)),
+        np.zeros(count, bool),
+    )
+    for group in equal_times(t, measured):
+        _smooth(made, group, t[group[0]], x[group], measured[group[0]])
+    return made
+
+
+def _smooth(made: Curves, group, t, x, measured) -> None:
+    """Fill in the curves of the sets of a `group`, all measured at the times `t`."""
+    if min(len(np.unique(t[column])) for column in measured.T) < 5:
+        return
+    T, k = t[-1], x.shape[2]
+    nodes, times = np.linspace(0, T, INTERVALS + 1), np.linspace(0, T, _TIMES)
+    rates = np.full(len(group), 1 / T)
+    for q in range(k):
+        here = measured[:, q]
+        spline = smoothed_columns(*bins(t[here], x[:, here, q].T))
+        low, high = made.lowest[group, q, None], made.highest[group, q, None]
+        made.x[group, :, q] = np.clip(_rows(spline(nodes)), low, high)
+        made.slope[group, :, q] = _rows(spline.slope(nodes))
+        value = np.clip(_rows(spline(times)), low, high)
+        slope = _rows(spline.slope(times))
+        largest = np.max(np.abs(value), axis=1)
+        made.logs[group, q] = np.log(np.maximum(largest, 1e-300))
+        made.logs[group, k + q] = np.mean(value, axis=1)
+        spread = np.std(value, axis=1)
+        speed = np.sqrt(np.mean(slope**2, axis=1))
+        rates = np.maximum(rates, speed / np.where(spread > 0, spread, np.inf))
+    made.logs[group, 2 * k] = -np.log(rates)
+    made.exists[group] = True
+
+
+def _rows(columns: np.ndarray) -> np.ndarray:
+    """Columns as rows that lie together in memory, so that sums over a row do not
+    depend on the others."""
+    return np.ascontiguousarray(columns.T)
+
+
+def spreads(x: np.ndarray, measured: np.ndarray) -> np.ndarray:
+    """The standard deviation of each quantity [sets, k], or its size (see `spread`)."""
+    found = np.ones((len(x), x.shape[2]))
+    for q in range(x.shape[2]):
+        here = np.ascontiguousarray(measured[..., q])
+        value = np.where(here, x[..., q], 0.0)
+        count = np.maximum(here.sum(axis=1), 1)
+        mean = value.sum(axis=1) / count
+        away = np.where(here, value - mean[:, None], 0.0)
+        deviation = np.sqrt((away**2).sum(axis=1) / count)
+        low = np.min(np.where(here, value, np.inf), axis=1)
+        high = np.max(np.where(here, value, -np.inf), axis=1)
+        size = np.max(np.abs(value), axis=1)
+        found[:, q] = np.where(high > low, deviation, size)
+    return np.where(found > 0, found, 1.0)
+
+
+def rough_noises(
+    t: np.ndarray, x: np.ndarray, measured: np.ndarray, spread: np.ndarray
+) -> np.ndarray:
+    """The noise of each quantity [sets, k], from the distance of the points to their
+    neighbours (see `rough_noise`)."""
+    noise = np.zeros_like(spread)
+    for group in equal_times(t, measured):
+        for q in range(x.shape[2]):
+            here = measured[group[0], :, q]
+            rows = np.ascontiguousarray(x[group][:, here, q])
+            away = scatter(t[group[0], here], rows)
+            if away.shape[-1]:
+                noise[group, q] = np.sqrt(np.mean(away**2, axis=-1))
+    return np.maximum(noise, 1e-6 * spread)
 
 
 @final
@@ -205,3 +329,91 @@ class Sets:
         mean_square = squares / np.where(self.count > 0, freedom, 1.0)
         noise = np.sqrt(np.where(self.count > 0, mean_square, 1.0))
         return np.maximum(noise, 1e-9 * self.spread)
+
+
+def can_search(setup: FitSetup) -> bool:
+    """Whether fits of this model can be searched for together: to a single data set,
+    with delays that are numbers, fixed steps and plain least squares."""
+    model = setup.model
+    is_plain = setup.joint is None and model.likelihood is None
+    if not is_plain or model.is_adaptive or setup.has_networks or model.stores_rows:
+        return False
+    problem = model.free.problem_at(np.ones(len(setup.lower)), _problem(setup))
+    return not is_general(problem.tau)
+
+
+def has_enough_data(setup: FitSetup, starts: int) -> bool:
+    """Whether the data set has curves through all states, or there is a complete start,
+    from which alone a fit begins."""
+    if setup.has_few_values.any():
+        return False
+    is_complete = starts == 1 and bool(np.isfinite(setup.guess).all())
+    return is_complete or (setup.has_curves and bool(setup.measured.all()))
+
+
+def _problem(setup: FitSetup) -> Problem:
+    return eqx.combine(setup.model.learned, setup.model.fixed)
+
+
+def _tried(setup: FitSetup, j: int) -> tuple[float, float]:
+    """The range from which starts for the delay j are drawn."""
+    assert isinstance(setup.data, Data)
+    return delays_to_try(setup.data, float(setup.lower[j]), float(setup.upper[j]))
+
+
+def make_sets(
+    data: DataSets,
+    setups: Sequence[FitSetup],
+    kind: np.ndarray,
+    seed: np.ndarray,
+    setup_of: Callable[[int], FitSetup],
+    place: Place,
+) -> Sets:
+    """The sets of a batch. Set s has the bounds and start values of
+    `setups[kind[s]]`."""
+    template = setups[0]
+    free, values = template.model.free, parameter_vector(_problem(template))
+    delays = [array for array in free.arrays if array.is_delay]
+    sources = [free.source[array.first] for array in delays]
+    known = tuple(
+        source if source >= 0 else float(values[array.first])
+        for array, source in zip(delays, sources)
+    )
+    tried = np.array([[_tried(s, j) for j in free.delays] for s in setups]).reshape(
+        len(setups), len(free.delays), 2
+    )
+    spread = spreads(data.x, data.measured)
+    if data.sd is None:
+        noise = rough_noises(data.t, data.x, data.measured, spread)
+    else:
+        squares = np.where(data.measured, data.sd, 0.0) ** 2
+        noise = np.sqrt(squares.sum(axis=1) / np.maximum(data.measured.sum(axis=1), 1))
+    lines = curves(data.t, data.x, data.measured)
+    k = data.x.shape[2]
+    exponents, shifts = np.zeros((len(template.lower), 2 * k + 1)), np.zeros((1, k))
+    if template.units is not None:
+        typical = np.ones(template.model.dimension)
+        if not template.model.observes:
+            typical = np.exp(lines.logs[0, :k])
+        found = unit_exponents(template.model, template.measured, typical)
+        # They are ratios of small numbers, up to the errors of differences at points
+        # that depend on the data of the first set.
+        exponents, shifts = (np.round(each, 4) + 0.0 for each in found)
+    return Sets(
+        template,
+        data,
+        lines,
+        spread,
+        noise,
+        np.stack([s.lower for s in setups])[kind],
+        np.stack([s.upper for s in setups])[kind],
+        np.stack([s.guess for s in setups])[kind],
+        tried[kind],
+        exponents,
+        shifts,
+        seed,
+        np.arange(len(kind)),
+        known,
+        setup_of,
+        place,
+    )

@@ -1,14 +1,178 @@
-"""Where the fits of many searches start (see `_least_squares/starts.py`)."""
+"""Where the fits of many searches start (see `_least_squares/starts.py`).
 
+Random numbers of many searches at once: each a function of a seed and a place.
+
+Every search has a seed of its own. Number i of its stream s is a hash of the seed, s
+and i (SplitMix64). So all searches draw together, and each gets what it would alone.
+
+Gradient matching for many data sets (see `_least_squares/gradient_matching.py`)."""
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, final
+
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from .._least_squares.natural_units import LARGEST_LOG
-from .._least_squares.starts import TRIES, UNMATCHED_EVERY
-from .fits import Fits
-from .matching import match
+from .._search.gradient_matching import TIMES, MatchingTarget, match_one
+from .._search.levenberg_marquardt import NO_START, Box
+from .._search.normal_equations import LeastSquaresModel
+from .._search.starts import TRIES, UNMATCHED_EVERY
+from .._search.symmetries import LARGEST_LOG
+from .._solve.path import hermite
+from .._util.arrays import read
 from .minima import slow_limit
-from .random import Streams
-from .sets import Sets
+from .refine import Fits, run_rows
+from .sets import INTERVALS, Sets
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+@final
+@dataclass
+class Streams:
+    """The random numbers of searches with these `seeds`, a row for each. Every call
+    draws from the next stream."""
+
+    seeds: np.ndarray
+    stream: int = field(default=0)
+
+    def uniform(self, *shape: int) -> np.ndarray:
+        """Numbers between zero and one, of the shape (searches, *shape)."""
+        self.stream += 1
+        count = int(np.prod(shape))
+        with np.errstate(over="ignore"):
+            keys = _mixed(self.seeds.astype(np.uint64) * _STEP + _STEP)
+            keys = _mixed(keys + np.uint64(self.stream) * _STEP)
+            places = np.arange(1, 1 + count, dtype=np.uint64) * _STEP
+            bits = _mixed(keys[:, None] + places)
+        uniform = ((bits >> np.uint64(11)) + 0.5) * 2.0**-53
+        return uniform.reshape(len(self.seeds), *shape)
+
+    def normal(self, *shape: int) -> np.ndarray:
+        """Numbers with a standard normal distribution (Box and Muller)."""
+        radius, turn = self.uniform(*shape), self.uniform(*shape)
+        return np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * turn)
+
+    def order(self, count: int) -> np.ndarray:
+        """A random order of `count` things."""
+        return np.argsort(self.uniform(count), axis=1)
+
+    def sign(self, *shape: int) -> np.ndarray:
+        """-1, 0 or 1; zero as often as both others."""
+        number = self.uniform(*shape)
+        return np.where(number < 0.25, -1.0, np.where(number < 0.75, 0.0, 1.0))
+
+
+def _mixed(z: Any) -> Any:
+    z = (z ^ (z >> np.uint64(30))) * _FIRST
+    z = (z ^ (z >> np.uint64(27))) * _SECOND
+    return z ^ (z >> np.uint64(31))
+
+
+class SmoothCurve(NamedTuple):
+    """The curve of one data set, as in `Curves`; or those of many, with a first axis.
+
+    `T` is where it ends. `weight` and `start_weight` are those of `MatchingTarget`."""
+
+    x: Any  # [INTERVALS + 1, k]
+    slope: Any
+    lowest: Any  # [k]
+    highest: Any
+    T: Any
+    weight: Any
+    start_weight: Any
+
+
+def match(
+    sets: Sets, theta: np.ndarray, tries: int = 1, held: np.ndarray | None = None
+) -> np.ndarray:
+    """The starts [sets, rows / tries, p] after gradient matching, each with its own
+    delay: of `tries` rows for each start the best. Values that are `held` [p] stay. A
+    row stays as it is if the equation is not finite there, and so does the user's start
+    if it is complete."""
+    model, p = sets.template.model, sets.p
+    count, rows = theta.shape[:2]
+    held = np.zeros(p, bool) if held is None else held
+    values = np.arange(p)
+    held = held | np.isin(values, model.free.delays) | ~np.isin(values, model.direct)
+    set_of, flat = np.repeat(np.arange(count), rows), theta.reshape(-1, p)
+    box = Box(sets.lower[set_of], sets.upper[set_of], np.broadcast_to(held, flat.shape))
+    shared = model, sets.delay_values
+    found = run_rows(_match, shared, _curves(sets), (flat, box), set_of, sets.place)
+    has_failed = found.status == NO_START
+    better = np.where(has_failed[:, None], flat, found.theta)
+    better = better.reshape(count, -1, tries, p)
+    loss = found.normal.gram[:, 0, 0]
+    loss = np.where(has_failed, np.inf, loss).reshape(count, -1, tries)
+    best = np.argmin(loss, axis=2)[..., None, None]
+    chosen = np.take_along_axis(better, best, axis=2)[:, :, 0]
+    is_complete = np.isfinite(sets.guess).all(axis=1)
+    chosen[is_complete, 0] = theta[is_complete, 0]
+    return chosen
+
+
+def _curves(sets: Sets) -> SmoothCurve:
+    """The curves of all sets."""
+    curves, every = sets.curves, _EVERY
+    # Rows that lie together in memory, so that a sum does not depend on other sets.
+    slope = np.swapaxes(curves.slope[:, ::every], 1, 2).copy()
+    x = np.swapaxes(curves.x[:, ::every], 1, 2).copy()
+    mean_square, variance = np.mean(slope**2, axis=2), np.var(x, axis=2)
+    start_variance = np.maximum(sets.noise**2, 1e-4 * variance + 1e-300)
+    return SmoothCurve(
+        curves.x,
+        curves.slope,
+        curves.lowest,
+        curves.highest,
+        sets.T,
+        1 / np.where(mean_square > 0, mean_square, 1.0),
+        1 / start_variance,
+    )
+
+
+# The times of gradient matching are nodes of the curve, one of so many.
+_EVERY = INTERVALS // (TIMES - 1)
+
+
+def _match(
+    shared: tuple[LeastSquaresModel, tuple[int | float, ...]], curve: SmoothCurve, own
+):
+    """Gradient matching of one row. The delays are free values, or numbers."""
+    (model, delay_values), (theta, box) = shared, own
+    delays = [theta[d] if isinstance(d, int) else jnp.asarray(d) for d in delay_values]
+    h = curve.T / INTERVALS
+
+    def at(t):
+        """The curve at the time t."""
+        place = jnp.clip(jnp.floor(t / h).astype(int), 0, INTERVALS - 1)
+        left, right = (
+            (read(curve.x, place + end), read(curve.slope, place + end))
+            for end in (0, 1)
+        )
+        x = hermite(t / h - place, left, right, h)
+        return jnp.clip(x, curve.lowest, curve.highest)
+
+    def earlier(j):
+        t = j * _EVERY * h
+        before = jnp.stack([t - delay for delay in delays])
+        y = jnp.stack([at(jnp.maximum(t - delay, 0.0)) for delay in delays])
+        return t, read(curve.x, j * _EVERY), read(curve.slope, j * _EVERY), y, before
+
+    t, x, slope, y, before = lax.map(earlier, jnp.arange(TIMES))
+    target = MatchingTarget(
+        t,
+        x,
+        slope,
+        y,
+        before >= 0,
+        read(curve.x, 0),
+        curve.weight,
+        curve.start_weight,
+        jnp.zeros((1, 1)),  # for delays that vary
+    )
+    return match_one(model, theta, box, target, None)
 
 
 def matched_starts(sets: Sets, count: int, random: Streams) -> np.ndarray:

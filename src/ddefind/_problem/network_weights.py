@@ -14,7 +14,7 @@ import jax
 from .._util.arrays import is_parameter
 from .free_parameters import ParameterArray
 from .network import Network, is_network
-from .parameter_names import name_parts, parameter_arrays
+from .parameters import name_parts, parameter_arrays
 from .problem import Problem
 
 # An array with more elements than this does not stand in a table.

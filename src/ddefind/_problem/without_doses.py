@@ -28,9 +28,10 @@ from .general_delays import (
     AbstractGammaDelay,
     AbstractKernel,
     AbstractUniformDelay,
+    KnownTimes,
+    Reads,
     has_slope,
 )
-from .known_times import KnownTimes, Reads
 from .problem import Problem, with_parts
 
 

@@ -8,6 +8,6 @@ says what was asked for. `blocks.py` are what sections are made of. A chart of
 without JavaScript, and in the browser by the scripts in `page`, where template and
 style are as well. `formula.py` typesets the equation. Begin with `build.py`.
 
-May import: `_util`, `_data`, `_problem`, `_figures`, `plots`, `_least_squares`,
+May import: `_util`, `_data`, `_problem`, `_figures`, `plots`, `_search`,
 `_inference`.
 """

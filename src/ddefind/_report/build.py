@@ -21,6 +21,7 @@ from .trajectory import course, residuals
 if TYPE_CHECKING:
     from .._results.result import AbstractFit
 
+
 _PAGE = files("ddefind").joinpath("_report/page")
 # The style of the page differs where its scripts run.
 _BEGIN = Markup('document.documentElement.classList.add("live")')

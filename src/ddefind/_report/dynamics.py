@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._figures.chart import Chart, Series
-from .._figures.describe import function_charts
+from .._figures.chart import Chart, Series, function_charts
 from .._problem.delays import constant_delays
 from .blocks import Block, Charts, Section, Table, Text
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from .._inference.learned_function import LearnedFunction
     from .._results.estimate import Estimate
     from .._results.result import AbstractFit
+
 
 _MOST_FUNCTIONS = 12
 # The points of a curve against itself one delay ago, and how many are shown.

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._figures.describe import loss_chart, profile_chart, search_chart
-from .._inference.exchanges import distinct_minima
-from .._least_squares.search import Minimum
+from .._figures.chart import loss_chart, profile_chart, search_chart
+from .._inference.profile_intervals import distinct_minima
 from .._problem.network_weights import named_indices
+from .._search.search import Minimum
 from .blocks import Block, Charts, Matrix, Section, Table, Text
 
 if TYPE_CHECKING:
     from .._results.estimate import Estimate
     from .._results.result import AbstractFit, FitResult
+
 
 # With more parameters than this the matrix of correlations cannot be read.
 _MOST_NAMES = 30

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .._results.estimate import Estimate
     from .._results.result import AbstractFit
 
+
 # A saved fit that is larger than this many bytes is not held by the page.
 _MOST_BYTES = 200_000
 _MOST_NAMES = 40

@@ -8,11 +8,13 @@ import numpy as np
 
 from .._data.data import Data
 from .._data.times import source_times
-from .._figures.chart import Chart, Series, thinned
-from .._figures.describe import (
+from .._figures.chart import (
+    Chart,
+    Series,
     curve_series,
     prediction_series,
     residual_chart,
+    thinned,
     trajectory_chart,
 )
 from .._inference.residual_tests import CHI, NORMAL, OUTLIER, SPREAD, WHITE
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from .._inference.predict import Prediction
     from .._results.estimate import Estimate
     from .._results.result import AbstractFit
+
 
 _Fit = TypeVar("_Fit", bound="AbstractFit")
 # The page shows this many experiments of a study, times the number of quantities.

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
-from .._inference.assessment import Assessment
+from .._inference.assessment import Assessment, Misfit, find_misfit
 from .._inference.identifiability import NOT_DETERMINED
-from .._inference.misfit import Misfit, find_misfit
 from .._inference.residual_tests import (
     CHI,
     NORMAL,
@@ -18,18 +17,18 @@ from .._inference.residual_tests import (
     failed,
     has_no_noise,
 )
-from .._least_squares.computed_delays import computed_delays
-from .._least_squares.default_bounds import possible_delays
-from .._least_squares.noise_setup import noise_of
 from .._problem.delays import constant_delays
 from .._problem.history import Constant
 from .._problem.network_weights import named_indices
+from .._search.bounds import computed_delays, possible_delays
+from .._search.noise_setup import noise_of
 from .._util import wording
 from .._util.shown import listed
 from .status import Status
 
 if TYPE_CHECKING:
     from .estimate import Estimate
+
 
 # A warning is printed if halving the step moves the estimates by more than this share
 # of their joint standard error.

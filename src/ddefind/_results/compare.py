@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from .._data.data import Data
-from .._inference.information_criteria import Criteria
+from .._inference.fitted_noise import Criteria
 from .._util.shown import AbstractShown, Cells, Shown
 from .estimate import Estimate
 from .report import describe_noise

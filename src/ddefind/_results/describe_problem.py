@@ -3,35 +3,190 @@
 A text equation is described by its text. A right-hand side, history, delay or solver is
 described by the name of its class, if that is one of the package's own: any final class
 in the file of its base class. A function or a class of the user's is code, which no
-file holds."""
+file holds.
+
+Inputs and doses in saved files: as tables, and as texts where they are formulas.
+
+Networks in plain words and numbers, and back: their sizes, shapes and scales.
+
+The weights of a network stand among the parameters of a saved fit."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from types import ModuleType
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import models
 from .._adaptive import methods
 from .._adaptive.methods import AbstractAdaptive
 from .._equation.equation import Equation, equation
+from .._equation.given_tables import FormulaInput
 from .._equation.network_names import given_networks
 from .._equation.problem_text import equation_of
 from .._problem import general_delays, history
 from .._problem.delays import AbstractDelay
-from .._problem.network_sizes import NetworkRhs
-from .._problem.problem import Problem, with_noise
+from .._problem.doses import Doses, Event, Quantity
+from .._problem.inputs import AbstractInput, Input
+from .._problem.network import Network, networks_in, with_networks
+from .._problem.problem import NetworkRhs, Problem, with_noise
 from .._solve import runge_kutta
 from .._solve.runge_kutta import AbstractSolver
 from .._util.arrays import is_parameter
 from .._util.errors import ResultError
 from ..noise._gaussian import Given
 from ..noise._read_noise import WORDS
-from .describe_driving import describe_doses, describe_inputs, with_driving
-from .describe_network import describe_network, network_from
+
+
+def describe_inputs(inputs: Mapping[str, AbstractInput]) -> dict[str, Any] | None:
+    """The inputs by name; None if one is the user's code."""
+    found: dict[str, Any] = {}
+    for name, each in inputs.items():
+        if isinstance(each, FormulaInput):
+            found[name] = {"kind": "formula", "t": [], "values": [], "text": each.text}
+        elif isinstance(each, Input):
+            t, values = np.asarray(each.t).tolist(), np.asarray(each.values).tolist()
+            found[name] = {"kind": each.kind, "t": t, "values": values, "text": ""}
+        else:
+            return None
+    return found
+
+
+def describe_doses(doses: Doses | None) -> list[dict[str, Any]]:
+    """The events, with the names of their parameters."""
+    return [
+        {
+            "state": event.state,
+            "is_set": event.is_set,
+            "times": _describe_quantity(event.times),
+            "amounts": _describe_quantity(event.amounts),
+            "duration": _describe_quantity(event.duration),
+        }
+        for event in (doses.events if doses is not None else ())
+    ]
+
+
+def _describe_quantity(quantity: Quantity | None) -> dict[str, Any] | None:
+    if quantity is None:
+        return None
+    return {"numbers": np.asarray(quantity.numbers).tolist(), "name": quantity.name}
+
+
+def with_driving(model: Equation, described: Mapping[str, Any]) -> Equation:
+    """The model with its inputs and doses from a file."""
+    given: dict[str, Any] = {}
+    for name, each in described["inputs"].items():
+        is_formula = each["kind"] == "formula"
+        given[name] = (
+            each["text"]
+            if is_formula
+            else Input(each["t"], each["values"], each["kind"])
+        )
+    try:
+        model = model.with_inputs(given)
+    except ValueError as error:
+        raise ResultError(f"`problem.inputs`: {error}") from None
+    events = [_event(model, each) for each in described["doses"]]
+    if not events:
+        return model
+    names = {
+        quantity.name
+        for event in events
+        for quantity in (event.times, event.amounts, event.duration)
+        if quantity is not None and quantity.name is not None
+    }
+    values = {name: jnp.asarray(np.nan) for name in sorted(names)}
+    has_initial = bool(model.lines.of("initial"))
+    doses = Doses(values, tuple(events), len(model.states), has_initial)
+    return model.with_doses(doses)
+
+
+def _event(model: Equation, described: Mapping[str, Any]) -> Event:
+    if described["state"] >= len(model.states):
+        raise ResultError(
+            "`problem.doses` has a state that the equation does not have."
+        )
+    parts = [described[name] for name in ("times", "amounts", "duration")]
+    times, amounts, duration = (
+        None if part is None else Quantity(part["numbers"], part["name"])
+        for part in parts
+    )
+    assert times is not None and amounts is not None
+    sizes = [len(each.numbers) for each in (times, amounts, duration) if each]
+    if len(set(sizes)) > 1:
+        raise ResultError("`problem.doses` has tables of different lengths.")
+    is_set = described["is_set"]
+    return Event(described["state"], times, amounts, duration, is_set)
+
+
+_FLAGS = "positive", "increasing", "decreasing", "through_zero"
+_SCALES = "center", "scale", "size", "offset"
+
+
+def describe_network(network: Network) -> dict[str, Any]:
+    """The sizes of a network, and the properties that it has beside."""
+    found: dict[str, Any] = {
+        "inputs": network.inputs,
+        "d": network.outputs,
+        "width": network.width,
+        "depth": network.depth,
+    }
+    found |= {name: True for name in _FLAGS if getattr(network, name)}
+    if network.bounds is not None:
+        found |= dict(zip(("low", "high"), network.bounds))
+    return found
+
+
+def network_from(where: str, described: Mapping[str, Any], most: int) -> Network:
+    """The described network, which may have no more than `most` weights."""
+    values = dict(described)
+    inputs, d = values.pop("inputs", 1), values.pop("d", 1)
+    width, depth = values.get("width", 1), values.get("depth", 1)
+    if max(inputs, d, width * depth, width * d) > most:
+        raise ResultError(f"`{where}` has larger arrays than the file has numbers for.")
+    bounds = (values.pop("low", None), values.pop("high", None))
+    if bounds != (None, None):
+        values["bounds"] = bounds
+    unknown = [name for name in values if name not in ("bounds", "width", "depth")]
+    unknown = [name for name in unknown if name not in _FLAGS]
+    if unknown:
+        raise ResultError(f"`{where}` has the unknown property {unknown[0]!r}.")
+    try:
+        return Network(**values, outputs=d).sized(inputs)
+    except (TypeError, ValueError) as error:
+        raise ResultError(f"`{where}`: {error}") from None
+
+
+def scales_of(problem: Problem) -> list[dict[str, Any]]:
+    """The scales of each network of a problem, in its order."""
+    return [
+        {name: np.asarray(getattr(network, name)) for name in _SCALES}
+        for network in networks_in(problem)
+    ]
+
+
+def with_scales(problem: Problem, saved: Sequence[Mapping[str, Any]]) -> Problem:
+    """The problem with the saved scales of its networks."""
+    networks = networks_in(problem)
+    if len(saved) != len(networks):
+        raise ResultError(
+            f"The problem has {len(networks)} networks, but the file {len(saved)}."
+        )
+    for network, own in zip(networks, saved):
+        shapes = {name: getattr(network, name).shape for name in _SCALES}
+        if shapes != {name: own[name].shape for name in _SCALES}:
+            raise ResultError("The scales of a network have the wrong sizes.")
+    return with_networks(
+        problem,
+        [
+            network.scaled(*(own[name] for name in _SCALES))
+            for network, own in zip(networks, saved)
+        ],
+    )
 
 
 def _final_classes(module: ModuleType, base: type) -> dict[str, type]:

@@ -20,19 +20,22 @@ from .._inference.assessment import (
     test_residuals,
 )
 from .._inference.bootstrap import Bootstrap, Kind, bootstrap, check_level
-from .._inference.covariance import Uncertainty
+from .._inference.covariance import Uncertainty, determined_weights
 from .._inference.derived import Derived, derive
-from .._inference.determined_weights import determined_weights
 from .._inference.disturbed import (
     disturbed_criteria,
     disturbed_profile,
     predict_disturbed,
     test_innovations,
 )
-from .._inference.evidence import free_count
 from .._inference.explained import Explained
+from .._inference.fitted_noise import (
+    Criteria,
+    criteria,
+    free_count,
+    likelihood_criteria,
+)
 from .._inference.identifiability import NOT_DETERMINED, Verdict
-from .._inference.information_criteria import Criteria, criteria, likelihood_criteria
 from .._inference.posterior import sample
 from .._inference.predict import Prediction, predict, read_times
 from .._inference.profile import Profile
@@ -40,23 +43,22 @@ from .._inference.profile_intervals import profiles
 from .._inference.profile_likelihood import FoundEnds
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
-from .._least_squares.search import Minimum, SearchResult
-from .._least_squares.setup import FitSetup
 from .._problem.network_weights import named_indices, network_name
 from .._problem.problem import Problem
+from .._search.search import Minimum, SearchResult
+from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
 from .._solve.solution import Solution
-from .._util.blas_threads import one_blas_thread
-from .._util.json_numbers import nonfinite_as_none
+from .._util.files import nonfinite_as_none
+from .._util.machine import one_blas_thread
 from .._util.progress import Progress, Reporter
 from .._util.shown import Cells, Shown
 from . import report
 from .cautions import cautions
-from .intervals import with_intervals
-from .limits import limits
+from .from_search import search_fields, with_intervals
+from .report import limits
 from .result import AbstractFit
 from .save import estimate_content
-from .search_fields import search_fields
 
 # How progress is shown: by a callback, by a bar (True), or not at all (False).
 ShowProgress = bool | Callable[[Progress], None] | None

@@ -8,17 +8,22 @@ import numpy as np
 
 from .._equation.equation import Equation
 from .._equation.expression import Call, formula_text, walk
-from .._inference.learned_function import LearnedFunction, WeightShares
-from .._inference.visited_arguments import Trajectory, visited_arguments
+from .._inference.learned_function import (
+    LearnedFunction,
+    Trajectory,
+    WeightShares,
+    visited_arguments,
+)
 from .._problem.delays import delay_names
 from .._problem.network import Network
-from .._problem.network_sizes import NetworkRhs
 from .._problem.network_weights import NamedNetwork, named_networks
+from .._problem.problem import NetworkRhs
 from .._util.errors import did_you_mean
 
 if TYPE_CHECKING:
     from .estimate import Estimate
     from .result import AbstractFit
+
 
 # The range of arguments that cannot be seen, in standard deviations of the data.
 _UNSEEN = 2.0

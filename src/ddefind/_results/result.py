@@ -1,4 +1,6 @@
-"""What every fit has, and the result of gradient descent."""
+"""What every fit has, and the result of gradient descent.
+
+The report of a fit as one page of HTML."""
 
 import abc
 import os
@@ -11,6 +13,8 @@ import jax
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
+from .._data.study_data import longest_part
+from .._data.times import source_times
 from .._equation.equation import Equation
 from .._inference.learned_function import LearnedFunction
 from .._problem.delays import delay_values
@@ -23,19 +27,50 @@ from .._problem.network_weights import (
     networks_of,
 )
 from .._problem.problem import Problem
+from .._report.build import Given, build
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import Solution
 from .._solve.solve import solve
-from .._util.json_numbers import nonfinite_as_none
+from .._util import wording
+from .._util.files import file_name, nonfinite_as_none, write_whole
 from .._util.shown import AbstractShown, Cells, Shown, frame_of_rows
-from .._util.text_files import write_whole
 from .learned_functions import chosen_function, learned_functions
+from .report import describe_noise
 from .save import descent_content
-from .saved_file import write_saved
+from .saved_file import saved_text, write_saved
 from .status import Status
 
 if TYPE_CHECKING:
     import torch
+
+
+def html_report(
+    fit: "AbstractFit", until: float | None = None, settings: str | None = None
+) -> str:
+    """The page. `until` is the last time of the prediction, and `settings` is the text
+    of the file with which the command line repeats the fit."""
+    if not np.isfinite(fit.loss):
+        raise ValueError(f"There is no fit: {fit.message}")
+    if until is not None and not until > fit.data.T:
+        data = longest_part(fit.data)
+        given, end = source_times(data, np.array([until, data.T]))[1]
+        raise ValueError(
+            f"{wording.UNTIL} is {given}, but the data end at {end}. Give a later "
+            "time, or leave it out."
+        )
+    setup = getattr(fit, "setup", None)
+    noise = None if setup is None else describe_noise(setup)
+    given = Given(noise, saved_text(fit.file_content()), settings)
+    return build(fit, given, until)
+
+
+def check_page(argument: str, path: Path) -> None:
+    """Raise an error unless the name of a file is that of a page."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(
+            f"{argument}: {file_name(path)} is not the name of a page. Give one that "
+            "ends with .html."
+        )
 
 
 class TorchParts(NamedTuple):
@@ -178,7 +213,6 @@ class AbstractFit(AbstractShown):
         - `until`: the last time of the prediction, by default a quarter of the record
           after its end.
         """
-        from .html_report import check_page, html_report
 
         check_page("`path`", Path(path))
         write_whole(Path(path), html_report(self, until))

@@ -1,25 +1,264 @@
-"""What is saved of a fit: plain words and numbers, in the fields of the schema."""
+"""What is saved of a fit: plain words and numbers, in the fields of the schema.
 
+The setup of a saved fit by least squares, from what its file holds.
+
+What is saved of a study beside what every fit has, and how it is read again.
+
+The data of all experiments stand one after the other. `parameters` are those of one
+experiment, with the values of the first; `free` are the joint ones."""
+
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._adaptive.methods import AbstractAdaptive
+from .._data.data import Data
 from .._data.study_data import Records, StudyData
 from .._inference.assessment import Assessment
 from .._inference.profile import Profile
-from .._least_squares.search import SearchResult
-from .._least_squares.setup import FitSetup
-from .._problem.free_parameters import ParameterArray
-from .._problem.parameter_names import parameter_arrays
-from .._problem.parameters import parameter_vector
-from .._util.json_numbers import nonfinite_as_words
-from .describe_network import scales_of
-from .describe_problem import describe, described_noise, is_known_solver, tolerances
-from .saved_study import data_content, study_content
+from .._problem.delays import DelayRole
+from .._problem.free_parameters import FreeParameters, ParameterArray, joint_parameters
+from .._problem.general_delays import is_general
+from .._problem.parameters import parameter_arrays, parameter_vector
+from .._problem.problem import Problem
+from .._search.levenberg_marquardt import Priors
+from .._search.make_setup import (
+    has_single_delay,
+    joined_setup,
+    mesh_plan,
+    shortest_delay,
+)
+from .._search.noise_setup import make_likelihood
+from .._search.normal_equations import LeastSquaresModel, MeshPlan
+from .._search.search import SearchResult
+from .._search.setup import FitSetup
+from .._solve.runge_kutta import AbstractSolver
+from .._util.errors import ResultError
+from .._util.files import nonfinite_as_words
+from .._util.machine import cores
+from .describe_problem import (
+    describe,
+    described_noise,
+    is_known_solver,
+    scales_of,
+    solver_named,
+    tolerances,
+)
 
 if TYPE_CHECKING:
     from .estimate import Estimate
     from .result import AbstractFit, FitResult
+
+
+def setup_of(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
+    saved, options = content["free"], content["options"]
+    present = parameter_arrays(problem)
+    roles: dict[str, DelayRole | None] = {array.name: array.role for array in present}
+    free = _free_parameters(content["parameters"], tuple(saved["names"]), roles)
+    learned, fixed = free.split(problem)
+    priors = saved["priors"]
+    solver = solver_named(content["solver"], content["tolerances"])
+    model = LeastSquaresModel(
+        free=free,
+        learned=learned,
+        fixed=fixed,
+        solver=solver,
+        priors=None if priors is None else Priors(*priors),
+        dimension=problem.dimension,
+        mesh=_mesh(content, problem, free, data, solver),
+        likelihood=make_likelihood(problem, data, free),
+    )
+    return FitSetup(
+        model=model,
+        data=data,
+        steps_per_delay=options["steps_per_delay"],
+        workers=cores(),
+        **fields_of(saved),
+    )
+
+
+def fields_of(saved: dict[str, Any]) -> dict[str, Any]:
+    """What a setup knows of each free value: bounds, start values and kinds."""
+    return {
+        "lower": saved["lower"],
+        "upper": saved["upper"],
+        "guess": saved["guess"],
+        "is_history": saved["history"],
+        "is_frequency": saved["frequencies"],
+        "is_given": saved["given"],
+    }
+
+
+def _mesh(
+    content: dict[str, Any],
+    problem: Problem,
+    free: FreeParameters,
+    data: Data,
+    solver: AbstractSolver | AbstractAdaptive,
+) -> MeshPlan | None:
+    """The mesh on which the problem was solved; None if it was on another grid, or with
+    adaptive steps."""
+    name, has_mesh = content["solver"], content["options"]["mesh"]
+    if isinstance(solver, AbstractAdaptive):
+        if has_mesh:
+            raise ResultError(f"`options.mesh` is true, but {name} has no mesh.")
+        return None
+    if is_general(problem.tau):
+        raise ResultError(
+            f"`solver` is {name}, which solves problems whose delays are numbers, but "
+            "the problem has others."
+        )
+    if has_mesh:
+        shortest = shortest_delay(problem, free, content["free"]["lower"])
+        return mesh_plan(problem, data, solver, shortest)
+    if not has_single_delay(problem):
+        raise ResultError(
+            "`options.mesh` is false, but the problem has several delays or switches."
+        )
+    return None
+
+
+def _free_parameters(
+    saved: list[dict[str, Any]],
+    names: tuple[str, ...],
+    roles: Mapping[str, DelayRole | None],
+) -> FreeParameters:
+    arrays, source, like = [], [], []
+    for array in saved:
+        shape, role = tuple(array["shape"].tolist()), roles[array["name"]]
+        arrays.append(
+            ParameterArray(array["name"], array["short"], shape, len(source), role)
+        )
+        source += array["free"].tolist()
+        like += array["like"].tolist()
+    if set(source) - {-1} != set(range(len(names))):
+        raise ResultError("Its free parameters are not numbered as they are named.")
+    if not all(0 <= element < len(source) for element in like):
+        raise ResultError("A parameter is tied to one that is not there.")
+    unbounded = (np.inf,) * len(names)
+    return FreeParameters(
+        tuple(arrays),
+        names,
+        tuple(source),
+        tuple(like),
+        tuple(-end for end in unbounded),
+        unbounded,
+    )
+
+
+def study_content(fit: "Estimate") -> dict[str, Any] | None:
+    """The experiments of a study; None for a fit of one data set."""
+    joint, data = fit.setup.joint, fit.data
+    if joint is None:
+        return None
+    models = fit.models or (None,) * len(fit.problems)
+    local = fit.setup.parts[0].model.free
+    return {
+        "names": local.names,
+        "own": joint.is_own,
+        "place": joint.place,
+        "known": joint.known,
+        "experiments": [
+            {
+                "label": label,
+                "count": len(part),
+                "origin": part.origin,
+                "notes": part.notes,
+                "axis_labels": part.axis_labels,
+                "values": parameter_vector(problem),
+                "problem": describe(problem, model),
+            }
+            for label, part, problem, model in zip(
+                data.labels, data.parts, fit.problems, models
+            )
+        ],
+    }
+
+
+def data_content(data: StudyData) -> dict[str, Any]:
+    """The data of all experiments, one after the other."""
+    first = data.parts[0]
+    return {
+        "t": data.t,
+        "x": data.x,
+        "sd": data.sd,
+        "names": data.names,
+        "label": None,
+        "origin": 0.0,
+        "notes": (),
+        "axis_labels": first.axis_labels,
+        "below": data.below,
+    }
+
+
+def saved_data(content: dict[str, Any]) -> StudyData:
+    """The data of the experiments."""
+    saved, study = content["data"], content["study"]
+    counts = [each["count"] for each in study["experiments"]]
+    if sum(counts) != len(saved["t"]):
+        raise ResultError("The numbers of values of its experiments are wrong.")
+    ends = np.cumsum(counts)[:-1]
+
+    def cut(name: str) -> list[Any]:
+        array = saved[name]
+        return [None] * len(counts) if array is None else np.split(array, ends)
+
+    parts = [
+        Data(
+            t,
+            x,
+            sd=sd,
+            names=saved["names"],
+            label=each["label"],
+            origin=each["origin"],
+            notes=each["notes"],
+            axis_labels=each["axis_labels"],
+            below=below,
+        )
+        for t, x, sd, below, each in zip(
+            *map(cut, ("t", "x", "sd", "below")), study["experiments"]
+        )
+    ]
+    return StudyData(tuple(parts), tuple(part.label or "" for part in parts))
+
+
+def study_setup(content: dict[str, Any], problems: tuple[Problem, ...]) -> FitSetup:
+    """The setup of a saved study."""
+    study, saved, data = content["study"], content["free"], saved_data(content)
+    place, known = study["place"], study["known"]
+    setups = []
+    for e, (problem, part) in enumerate(zip(problems, data.parts)):
+        own = {
+            name: _local(saved[name], place[e], known[e])
+            for name in ("lower", "upper", "guess")
+        }
+        own |= {
+            name: _local(saved[name], place[e], False)
+            for name in ("given", "history", "frequencies")
+        }
+        free = {**saved, **own, "names": study["names"], "priors": None}
+        setups.append(setup_of({**content, "free": free}, problem, part))
+    local = setups[0].model.free
+    values = [
+        {int(j): float(c[j]) for j in np.flatnonzero(p < 0)}
+        for p, c in zip(place, known)
+    ]
+    joint = joint_parameters(local, data.labels, study["own"].tolist(), values)
+    if not np.array_equal(joint.place, place) or list(joint.free.names) != list(
+        saved["names"]
+    ):
+        raise ResultError("Its joint parameters are not numbered as they are named.")
+    setup = joined_setup(setups, problems, joint, data)
+    priors = saved["priors"]
+    model = replace(setup.model, priors=None if priors is None else Priors(*priors))
+    return replace(setup, model=model, **fields_of(saved))
+
+
+def _local(array: np.ndarray, place: np.ndarray, known: Any) -> np.ndarray:
+    """What an array of joint values holds for those of one experiment."""
+    return np.where(place >= 0, array[..., place], known)
 
 
 def estimate_content(fit: "Estimate") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from .._util import wording
 from .._util.errors import DataError, ResultError
-from .._util.text_files import file_name, read_bytes, write_whole
+from .._util.files import file_name, read_bytes, write_whole
 from .._util.version import __version__
 
 # Raise the version when the format changes: files of another one are not read.

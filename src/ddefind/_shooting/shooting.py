@@ -15,16 +15,29 @@ from typing import final
 
 import numpy as np
 
-from .._least_squares.setup import FitSetup
 from .._problem.general_delays import typical_delays
 from .._problem.problem import Problem
+from .._search.setup import FitSetup
 from .._solve.solve import solve
-from .innovations import innovations
-from .joint_fit import JointFit, Noise, evaluate, fit_path, with_noise
-from .likelihood import NoiseLikelihood, determinant_slope, minus_two_log_likelihood
-from .nodes import Nodes, place_nodes
-from .noise_levels import first_noise, joint_problem, noise_limits, state_levels
-from .process_noise import ProcessNoise
+from .defects import Nodes, place_nodes
+from .joint_fit import (
+    JointFit,
+    Noise,
+    NoiseLikelihood,
+    determinant_slope,
+    evaluate,
+    fit_path,
+    minus_two_log_likelihood,
+    with_noise,
+)
+from .process_noise import (
+    ProcessNoise,
+    first_noise,
+    innovations,
+    joint_problem,
+    noise_limits,
+    state_levels,
+)
 
 # At most so many unknown states: the linear algebra is dense.
 MOST_UNKNOWNS = 2000

@@ -10,14 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._adaptive.equation import Equation
-from .._adaptive.march import make_march
-from .._adaptive.march_state import (
+from .._adaptive.march import (
     NEGATIVE_DELAY,
     NO_ROOM,
     REACHED_END,
     STEP_TOO_SHORT,
     TOO_MANY_TRIES,
     MarchResult,
+    make_march,
 )
 from .._adaptive.methods import AbstractAdaptive, Radau
 from .._adaptive.reverse import solve_with_vjp
@@ -25,7 +25,7 @@ from .._problem.delays import delay_names
 from .._problem.problem import Problem
 from .._util import wording
 from .._util.arrays import is_concrete, is_traced
-from .dense_path import AdaptiveDensePath
+from .solution import AdaptiveDensePath
 
 # The number of rows of a first path, by what factor it grows, that of a path in a
 # compiled program, and of the largest path; and the number of tries for each row.

@@ -15,22 +15,253 @@ real time. The sensitivities of least squares march the state together with its
 derivatives, an array [d, 1 + p], keep the last delay only, and count time in steps: the
 step size is then 1, and the slope is h x'. Slopes are therefore functions of the
 *position* in time, t / h: a whole number at a node.
-"""
 
+The system that is solved: the functions of a problem, a solver, a grid and an end.
+
+A problem is split into `params`, which holds the arrays that are differentiated, and
+`fixed`, which holds everything else. A `System` knows the fixed part and takes the
+other as an argument.
+
+All functions are written for one trajectory. Where many trajectories are solved side by
+side, in *lanes*, each array has one further axis at its end, and h, tau and t are
+vectors over it.
+
+The past: how a step gets the delayed states x(t - tau) that its stages need.
+
+Step i leads from row i to row i + 1, while the delayed time moves from the place i of
+the path to the place i + 1 (see `grid.py`). At the two ends of the step the delayed
+state is therefore the state of a row. At a fraction c between them it is
+
+- the history itself, in the first n steps: exact, and evaluated beforehand;
+- the Hermite piece between the two rows, afterwards."""
+
+import abc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from .._problem.problem import Problem
+from .._util.arrays import read
 from .grid import AbstractRowTimes, Grid
-from .past import AbstractPast, HistoryStates, Past, history_states
-from .path import WholePath
+from .path import AbstractPathStorage, WholePath, hermite
 from .runge_kutta import AbstractSolver
-from .system import System
+
+
+class Buffers(NamedTuple):
+    """Memory for one solution and its gradient, used again in every iteration of a fit.
+    Nothing is read from it that was not written in the same iteration.
+
+    - `path`, [delay_rows + capacity, 2, d]: states and slopes of the forward march.
+    - `stages`, [capacity, fractions, d]: the cotangents of the delayed states inside
+      each step, one for each fraction of the solver.
+    - `starts`, [capacity, d]: the cotangent of the delayed state at the beginning of
+      each step.
+    """
+
+    path: jax.Array
+    stages: jax.Array
+    starts: jax.Array
+
+
+@final
+@dataclass(frozen=True)
+class System:
+    """The functions of a problem, with its solver, its grid and the end `T` of time.
+    The grid is a `Grid`, aligned with one delay, or a `Mesh`, or says what an adaptive
+    solver needs to know.
+
+    `fixed` is the part of the problem that is not differentiated, `dimension` the
+    number d of components of the state, and `lanes` the number of trajectories that are
+    solved side by side, or None for a single one without the axis for them.
+    """
+
+    fixed: Problem
+    solver: Any
+    grid: Any
+    T: Any
+    dimension: int
+    lanes: int | None = None
+
+    @property
+    def state_shape(self) -> tuple[int, ...]:
+        """The shape of a state: (d,), or (d, lanes)."""
+        return (self.dimension,) + (() if self.lanes is None else (self.lanes,))
+
+    def lift(self, function: Callable) -> Callable:
+        """A `function` of one trajectory, applied to every lane."""
+        if self.lanes is None:
+            return function
+        return jax.vmap(function, in_axes=-1, out_axes=-1)
+
+    def slope(
+        self, rhs: Any, x: jax.Array, y: jax.Array, tau: jax.Array, t: Any
+    ) -> jax.Array:
+        """The right-hand side F(x, y, tau, t), where y = x(t - tau)."""
+
+        def one(rhs, x, y, tau, t):
+            return eqx.combine(rhs, self.fixed.rhs)(x, y, tau, t)
+
+        return self.lift(one)(rhs, x, y, tau, t)
+
+    def history(self, history: Any, t: Any) -> jax.Array:
+        """The history X0(t)."""
+
+        def one(history, t):
+            return eqx.combine(history, self.fixed.history)(t)
+
+        return self.lift(one)(history, t)
+
+    def observe(self, observe: Any, x: jax.Array, t: Any) -> jax.Array:
+        """What is measured of the state `x` at the time `t`."""
+
+        def one(observe, x, t):
+            function = eqx.combine(observe, self.fixed.observe)
+            return x if function is None else function(x, t)
+
+        return self.lift(one)(observe, x, t)
+
+    def start(self, params: Problem) -> jax.Array:
+        """The state x(0): the history at 0, or `initial` where the problem has one."""
+        if callable(self.fixed.initial):
+            return self.lift(lambda one: eqx.combine(one, self.fixed).start)(params)
+        lanes = self.state_shape[1:]
+        if params.initial is not None:
+            return params.initial
+        if self.fixed.initial is None:
+            return self.history(params.history, jnp.zeros(lanes))
+        columns = self.fixed.initial.reshape(-1, *(1,) * len(lanes))
+        return jnp.broadcast_to(columns, (self.dimension, *lanes))
+
+    def path(self, grid: Grid | None = None) -> jax.Array:
+        """Memory for a path, [delay_rows + capacity, 2, d], of this grid or another."""
+        chosen = self.grid if grid is None else grid
+        rows = chosen.delay_rows + chosen.capacity
+        return jnp.zeros((rows, 2, *self.state_shape), jnp.result_type(float))
+
+    def buffers(self) -> Buffers:
+        """Memory for a path and for the cotangents of its delayed states."""
+        rows, dtype = self.grid.capacity, jnp.result_type(float)
+        fractions = len(self.solver.fractions)
+        return Buffers(
+            self.path(),
+            jnp.zeros((rows, fractions, *self.state_shape), dtype),
+            jnp.zeros((rows, *self.state_shape), dtype),
+        )
+
+
+class HistoryStates(NamedTuple):
+    """The history at every time at which the first n steps need it.
+
+    - `rows`, [delay_rows, d]: the states with which a path begins.
+    - `inside`, for each of the solver's fractions c other than 1 an array [n, d]: the
+      states at the fraction c of each of these steps.
+    """
+
+    rows: jax.Array
+    inside: dict[float, jax.Array]
+
+
+def inner_fractions(solver: AbstractSolver) -> list[float]:
+    """The fractions of a step, without its ends, at which a solver has stages."""
+    return [c for c in solver.fractions if c != 1]
+
+
+def history_states(system: System, params: Problem) -> HistoryStates:
+    """The history of a problem, evaluated for the first n steps."""
+    n, h = system.grid.n, system.grid.step(params.tau)
+
+    def at(position):
+        return system.history(params.history, (position - n) * h)
+
+    positions = jnp.arange(n, dtype=h.dtype)
+    return HistoryStates(
+        jax.vmap(at)(jnp.arange(system.grid.delay_rows, dtype=h.dtype)),
+        {c: jax.vmap(at)(positions + c) for c in inner_fractions(system.solver)},
+    )
+
+
+class AbstractPast(abc.ABC):
+    """How a march keeps its rows and gets the delayed states of its steps.
+
+    A cursor may be needed to find them; it is handed from step to step. `overlaps` says
+    whether a delay may be shorter than a step."""
+
+    overlaps: bool
+
+    @abc.abstractmethod
+    def write(self, path: Any, i: Any, x: Any, slope: Any) -> Any:
+        """The path with row `i`."""
+
+    @abc.abstractmethod
+    def during_step(
+        self, path: Any, i: Any, cursor: Any
+    ) -> tuple[Callable[[Any], tuple[list, Any]], Any]:
+        """A function that returns the delayed states of step `i`, at each of the
+        solver's fractions and at its end; and the moved cursor. Where delays may be
+        shorter than the step, the argument of the function are the state and the slope
+        at the end of the step itself."""
+
+    def is_inside(self, i: Any) -> Any:
+        """Whether a delay is shorter than step `i`."""
+        return False
+
+
+@final
+@dataclass(frozen=True)
+class Past(AbstractPast):
+    """Reads the delayed states from the rows of a path on an aligned grid.
+
+    - `fractions`: those of the solver, in (0, 1].
+    - `storage`: how the rows are kept.
+    - `inside`: the history inside the first n steps, as in `HistoryStates`.
+    - `step_size`: h in the unit of time of the slopes that the rows hold.
+    """
+
+    grid: Grid
+    fractions: tuple[float, ...]
+    storage: AbstractPathStorage
+    inside: dict[float, jax.Array]
+    step_size: Any
+
+    # A delay is a whole number of steps.
+    overlaps = False
+
+    def write(self, path, i, x, slope):
+        row = jnp.stack([x, slope])
+        return self.storage.write(path, i + self.grid.delay_rows, row)
+
+    def at_start(self, path: jax.Array) -> jax.Array:
+        """The delayed state at time zero, the beginning of step 0."""
+        return self.storage.read(path, 0)[0]
+
+    def during_step(self, path: jax.Array, i: Any, cursor: tuple[()]):
+        """Where the delayed states of step `i` stand follows from `i`: the cursor is
+        empty."""
+        left, right = self.piece(path, i)
+        return lambda _: (self.at_fractions(i, left, right), right[0]), cursor
+
+    def piece(self, path: jax.Array, i: Any) -> tuple[jax.Array, jax.Array]:
+        """The two rows between which the delayed time moves during step `i`."""
+        return self.storage.read(path, i), self.storage.read(path, i + 1)
+
+    def at_fractions(self, i: Any, left: jax.Array, right: jax.Array):
+        """The delayed state at each of the solver's fractions of step `i`, given the
+        two rows of its piece."""
+
+        def at(c: float):
+            if c == 1:
+                return right[0]
+            early = read(self.inside[c], jnp.minimum(i, self.grid.n - 1))
+            later = hermite(c, left, right, self.step_size)
+            return jnp.where(i < self.grid.n, early, later)
+
+        return [at(c) for c in self.fractions]
+
 
 # How often a step is repeated that needs its own result, and the relative change of a
 # result that counts as a rounding error.

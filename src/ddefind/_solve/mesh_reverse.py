@@ -24,20 +24,22 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._util.buffers import read, write
+from .._util.arrays import read, write
 from .grid import AbstractRowTimes
 from .march import MOST_PASSES, largest_change, take_step
 from .mesh import seen_from
-from .mesh_past import (
+from .mesh_march import (
     Cursor,
+    MarchInputs,
     MeshPast,
+    MeshSystem,
     add_two,
     hermite_at,
+    march_mesh,
     pull_hermite,
     read_two,
     stage_time,
 )
-from .mesh_path import MarchInputs, MeshSystem, march_mesh
 
 
 class _Step(NamedTuple):

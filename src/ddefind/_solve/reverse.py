@@ -28,12 +28,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._problem.problem import Problem
-from .._util.buffers import read, write
-from .hermite import slope_weights, state_weights
-from .march import take_step
-from .past import HistoryStates, Past, history_states
-from .path import WholePath
-from .system import Buffers, System
+from .._util.arrays import read, write
+from .march import Buffers, HistoryStates, Past, System, history_states, take_step
+from .path import WholePath, slope_weights, state_weights
 
 # Which of the four weights of a fraction: those of two states, or of two slopes.
 _STATES, _SLOPES = 0, 2

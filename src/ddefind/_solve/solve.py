@@ -10,15 +10,14 @@ import jax
 import jax.numpy as jnp
 
 from .._adaptive.methods import AbstractAdaptive
-from .._problem.coverage import check_inputs_known
 from .._problem.delays import delay_count
 from .._problem.doses import check_dose_times
+from .._problem.driving import check_inputs_known
 from .._problem.general_delays import is_general
 from .._problem.inputs import split_differentiable
 from .._problem.problem import Problem
 from .._problem.without_doses import without_doses
-from .._util.arrays import is_concrete, is_traced
-from .._util.buffers import read
+from .._util.arrays import is_concrete, is_traced, read
 from .adaptive_solution import solve_adaptive
 from .choose_solver import (
     AUTO,
@@ -28,16 +27,22 @@ from .choose_solver import (
     is_accurate,
     refuse_fixed_steps,
 )
-from .dense_path import AlignedDensePath, DosedDensePath, MeshDensePath
 from .grid import Grid
-from .march import solve_path
+from .march import System, solve_path
 from .mesh import Mesh, make_mesh
-from .mesh_path import MeshPath, march_mesh, mesh_path, movers_of, prepare_march
+from .mesh_march import MeshPath, march_mesh, mesh_path, movers_of, prepare_march
 from .mesh_reverse import rows_with_vjp
 from .reverse import AbstractPathGradient, PathCostState, reverse_march
 from .runge_kutta import AbstractSolver
-from .solution import Solution, check_problem, check_steps, check_time
-from .system import System
+from .solution import (
+    AlignedDensePath,
+    DosedDensePath,
+    MeshDensePath,
+    Solution,
+    check_problem,
+    check_steps,
+    check_time,
+)
 from .time_grid import (
     StepsError,
     known_constants,

@@ -12,11 +12,10 @@ import jax
 import numpy as np
 
 from .._problem.delays import delay_count, delay_names, delay_values
-from .._problem.known_times import carrying_delays
+from .._problem.general_delays import carrying_delays
 from .._problem.problem import Problem
-from .breaking_points import BreakingPoints, Origin, breaking_points
 from .grid import Grid
-from .mesh import Mesh, make_mesh
+from .mesh import BreakingPoints, Mesh, Origin, breaking_points, make_mesh
 from .runge_kutta import AbstractSolver
 
 # The largest number of rows of a mesh: more would take gigabytes and minutes.

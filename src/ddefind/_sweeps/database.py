@@ -21,8 +21,7 @@ from typing import Any, NamedTuple, final
 
 from .._util import wording
 from .._util.errors import ResultError
-from .._util.json_numbers import nonfinite_as_words
-from .._util.text_files import file_name, write_whole
+from .._util.files import file_name, nonfinite_as_words, write_whole
 
 NAME, LOCK = "fits.sqlite", "lock"
 FILES = (NAME, f"{NAME}-journal", LOCK)

@@ -19,10 +19,9 @@ from functools import lru_cache
 from multiprocessing import connection
 from typing import Any, final
 
-from .._util.blas_threads import one_blas_thread
-from .._util.compile_cache import set_up_cache
-from .._util.cores import at_most_cores
 from .._util.errors import shown
+from .._util.jax_settings import set_up_cache
+from .._util.machine import at_most_cores, one_blas_thread
 from .._util.wording import command_line_words
 from .database import Row
 

@@ -1,11 +1,11 @@
 """Small tools that know nothing of delay equations.
 
 Error messages (`errors.py`), the words in which Python and the command line name what
-a user can do (`wording.py`), text files (`text_files.py`), what results show
-(`shown.py`), numbers for JSON (`json_numbers.py`), progress reports
+a user can do (`wording.py`), text files (`files.py`), what results show
+(`shown.py`), numbers for JSON (`files.py`), progress reports
 (`progress.py`), and what the compiled programs need: settings of JAX
 (`jax_settings.py`), conversion to JAX arrays (`arrays.py`), rows of buffers
-(`buffers.py`) and the number of cores (`cores.py`). Begin with `errors.py`, which
+(`arrays.py`) and the number of cores (`machine.py`). Begin with `errors.py`, which
 says how error messages are written.
 
 May import: nothing.

@@ -4,8 +4,8 @@ where it was published, and which two sources the numbers were compared in."""
 from collections.abc import Sequence
 
 from .._data.data import Data, read_csv
-from .._fitting.experiment import Experiment
 from .._fitting.read_study import read_study
+from .._fitting.study import Experiment
 from ._files import path
 
 

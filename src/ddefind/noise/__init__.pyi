@@ -5,7 +5,7 @@ from ._counts import NegativeBinomial as NegativeBinomial, Poisson as Poisson
 from ._gaussian import (
     Combined as Combined,
     Gaussian as Gaussian,
+    LogNormal as LogNormal,
     Proportional as Proportional,
 )
-from ._log_normal import LogNormal as LogNormal
 from ._student import Student as Student

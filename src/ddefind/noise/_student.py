@@ -8,13 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln, polygamma
 
-from ._abstract import (
-    AbstractNoise,
-    learnable,
-    matrix,
-    outer_information,
-    robust_size,
-)
+from ._abstract import AbstractNoise, learnable, matrix, outer_information, robust_size
 
 # The least and the largest degrees of freedom that are learned: one is Cauchy's
 # distribution, and with so many as the second the distribution is Gaussian.

@@ -20,10 +20,9 @@ import numpy as np
 from .. import models
 from .._data.data import Data
 from .._fitting.optimizers import AbstractOptimizer, Adam, Cosine
-from .._loss.adjoint import Adjoint
-from .._loss.costs import L1, L2, AbstractCost
+from .._loss.adjoint import Adjoint, Published
 from .._loss.gradients import AbstractGradient
-from .._loss.published import Published
+from .._loss.losses import L1, L2, AbstractCost
 from .._problem.history import Affine, Periodic
 from .._problem.parameters import (
     Fixed,

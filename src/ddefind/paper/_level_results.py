@@ -8,7 +8,7 @@ import numpy as np
 
 from .._data.data import Data
 from .._problem.parameters import parameter_values
-from .._util.json_numbers import nonfinite_as_none
+from .._util.files import nonfinite_as_none
 from ._experiments import EXPERIMENTS, PROTOCOLS, REPEATS, Experiment
 
 # Significant digits of a saved estimate: far more than its standard deviation

@@ -11,7 +11,7 @@ from .._figures.panels import START
 from .._problem.problem import Problem
 from .._solve.runge_kutta import RK2, RK4
 from .._solve.solve import solve
-from .._util.text_files import write_whole
+from .._util.files import write_whole
 from ._experiments import EXPERIMENTS, PROTOCOLS
 from ._level_results import LevelResults
 

@@ -24,8 +24,8 @@ from .._results.batch import FitBatch
 from .._results.status import Status
 from .._solve.runge_kutta import RK2
 from .._util.errors import did_you_mean
+from .._util.files import write_whole
 from .._util.progress import Progress
-from .._util.text_files import write_whole
 from ._experiments import (
     EXPERIMENTS,
     NOISE,

@@ -4,12 +4,16 @@ A copy of the module in double precision is called on random example inputs. Thi
 the shapes that `forward` accepts. A module that cannot be used, because it is random,
 keeps state, or returns the wrong shape, is rejected here with an error that says what
 to change. An error that `forward` itself raises is passed on.
-"""
+
+Import PyTorch, with an error that says how to install it if it is missing.
+
+All other files import torch from here."""
 
 import contextlib
 import copy
 import inspect
 import logging
+import re
 import traceback
 import warnings
 from collections.abc import Iterable, Iterator
@@ -19,7 +23,33 @@ from typing import Any, NamedTuple, final
 from .._problem.delays import delay_count, in_structure, is_several
 from .._util import users_code
 from .._util.errors import check_instance
-from ._import_torch import torch
+
+_OLDEST_VERSION = (2, 13)
+
+try:
+    import torch
+except ImportError as error:
+    raise ImportError(
+        'This needs PyTorch, which is not installed: `pip install "ddefind[torch]"`.'
+    ) from error
+
+
+def check_version(version: str) -> None:
+    """Raise an error if this version of PyTorch is too old for the conversion.
+
+    The graphs that `torch.export` makes differ between versions.
+
+    >>> check_version("2.13.0+cpu")
+    """
+    if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST_VERSION:
+        raise ImportError(
+            f"This needs PyTorch {'.'.join(map(str, _OLDEST_VERSION))} or newer, but "
+            f'{version} is installed: `pip install --upgrade "ddefind[torch]"`.'
+        )
+
+
+check_version(torch.__version__)
+
 
 # If the number of components is not given, all numbers up to this one are tried.
 _MAX_DIMENSION = 64

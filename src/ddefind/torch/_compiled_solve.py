@@ -19,13 +19,12 @@ import jax.numpy as jnp
 from .._loss.path_costs import PointCosts, Points
 from .._problem.problem import Problem
 from .._solve.grid import Grid
-from .._solve.march import solve_path
+from .._solve.march import System, solve_path
 from .._solve.mesh import Mesh
 from .._solve.path import DenseOutput
 from .._solve.reverse import reverse_march
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solve import solve_mesh
-from .._solve.system import System
 from ._converted_program import ConvertedProgram
 
 

@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-# These two are imported because they register their operators.
 from . import _operators_shapes as _operators_shapes, _operators_sums as _operators_sums
 from ._operators import OPERATORS
+
+# These two are imported because they register their operators.
 
 
 @final

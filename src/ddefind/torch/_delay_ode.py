@@ -10,8 +10,8 @@ import jax
 import numpy as np
 from jax.tree_util import keystr, tree_leaves_with_path, treedef_is_leaf
 
-from .._solve.breaking_points import breaking_points
 from .._solve.grid import Grid
+from .._solve.mesh import breaking_points
 from .._solve.runge_kutta import RK4, AbstractSolver
 from .._solve.solution import check_steps, check_time
 from .._solve.time_grid import make_grid, mesh_for
@@ -23,12 +23,12 @@ from ._check_module import (
     find_rhs_inputs,
     forward_name,
     required_arguments,
+    torch,
     training_dependent_layers,
 )
 from ._compiled_solve import SolvePlan, Tensors, trajectory
 from ._convert import convert, tensors_of
 from ._converted_program import ConvertedProgram
-from ._import_torch import torch
 
 _MAX_STEPS = 1 << 22
 # The shortest record on a mesh, if the only time is zero.

@@ -13,12 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.delays import (
-    as_delays,
-    check_delays,
-    delay_count,
-    is_several,
-)
+from .._problem.delays import as_delays, check_delays, delay_count, is_several
 from .._util.arrays import as_parameter
 
 if TYPE_CHECKING:
@@ -213,7 +208,7 @@ def _about_unused(
     module: "torch.nn.Module", program: "ConvertedProgram", tau: Any
 ) -> list[str]:
     """A message for each delayed state that a right-hand side does not use."""
-    from ._compare_with_torch import input_names
+    from ._convert import input_names
 
     names = input_names(module, program.structure)
     forward = f"`{type(module).__name__}.forward`"

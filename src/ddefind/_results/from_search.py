@@ -1,0 +1,169 @@
+"""What the result of a search says of the estimate that a fit returns.
+
+The intervals of an estimate: where they come across a better fit, it moves there."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._data.data import Data
+from .._inference.assessment import assess
+from .._inference.disturbed import assess_disturbed
+from .._inference.evidence_intervals import most_probable, moved_profiles
+from .._inference.profile_likelihood import FoundEnds
+from .._problem.history import time_zero
+from .._problem.problem import Problem
+from .._search import levenberg_marquardt
+from .._search.other_history import moved_to
+from .._search.search import SearchResult
+from .._search.setup import FitSetup
+from .status import Status
+
+if TYPE_CHECKING:
+    from .estimate import Estimate
+
+
+STATUS = {
+    levenberg_marquardt.LIMIT: Status.limit,
+    levenberg_marquardt.GRADIENT: Status.converged_gradient,
+    levenberg_marquardt.STEP: Status.converged_step,
+    levenberg_marquardt.EXACT: Status.exact,
+    levenberg_marquardt.STUCK: Status.stuck,
+    levenberg_marquardt.NO_START: Status.no_start,
+    levenberg_marquardt.KINK: Status.converged_kink,
+    levenberg_marquardt.SLOW: Status.converged_slowly,
+    levenberg_marquardt.PROBABLE: Status.most_probable,
+}
+
+
+def search_fields(
+    setup: FitSetup,
+    problem: Problem | tuple[Problem, ...],
+    search_result: SearchResult,
+) -> dict[str, Any]:
+    """Make the fields of an estimate that follow from a search; `problem` has the
+    values of what is fixed. For a study there is one for each experiment."""
+    free, best = setup.model.free, search_result.best
+    theta = best.theta[0]
+    status = STATUS[int(best.status[0])]
+    if search_result.interrupted:
+        status = Status.interrupted
+    loss = float(best.loss[0])
+    # One quantity without given noise: its plain sum of squares.
+    is_plain = not setup.weights_are_absolute and len(search_result.noise) == 1
+    if is_plain and np.isfinite(loss):
+        loss = float(best.squares[0].sum())
+    first = np.where(np.isnan(setup.guess), theta, setup.guess)
+    # On a mesh n is the number of steps in the record.
+    n, is_mesh = int(best.n[0]), setup.model.mesh is not None
+    problems = problem if isinstance(problem, tuple) else (problem,)
+    learned, start = (
+        tuple(
+            part.model.free.problem_at(setup.local(values, e), own)
+            for e, (part, own) in enumerate(zip(setup.parts, problems))
+        )
+        for values in (theta, first)
+    )
+    data = setup.data
+    if isinstance(data, Data):
+        data = data.later(time_zero(problems[0].history))
+    return {
+        "problem": learned[0],
+        "problems": learned if setup.joint is not None else (),
+        "start": start[0],
+        "data": data,
+        "names": free.names,
+        "best": theta,
+        "loss": loss,
+        "status": status,
+        "message": status.value,
+        "starts": search_result.starts,
+        "solver": setup.model.solver,
+        "steps_per_delay": setup.steps_per_delay if is_mesh else n,
+        "max_step": setup.data.T / n if is_mesh else None,
+        "setup": setup,
+        "search_result": search_result,
+    }
+
+
+# A fit is noticeably better if chi-square is lower by the square of this. How often the
+# estimate moves to such a fit.
+_NOTICEABLE_R, _MOST_MOVES = 0.3, 2
+
+
+def with_intervals(estimate: "Estimate", level: float, found: FoundEnds) -> "Estimate":
+    """Return the estimate with its intervals of the given confidence `level`; `found`
+    is told how many of their ends are found.
+
+    If a profile comes across a fit that is better than the best one, the search missed
+    it: the estimate moves there, and its intervals are computed again. A search from
+    one start is asked for the nearest minimum, and stays there."""
+    uncertainty, process = estimate.uncertainty, estimate.process
+    if process is not None:
+        return replace(
+            estimate, assessment=assess_disturbed(uncertainty, process, level)
+        )
+    assessed = replace(estimate, assessment=assess(uncertainty, None, level, found))
+    for _ in range(_MOST_MOVES if estimate.starts > 1 else 0):
+        better = _better_fit(assessed)
+        if better is None:
+            break
+        assessed = _assessed_again(better, assessed, level, found)
+    return assessed
+
+
+def _assessed_again(
+    moved: "Estimate", before: "Estimate", level: float, found: FoundEnds
+) -> "Estimate":
+    """Return the moved estimate with its intervals. With networks it went along the
+    profile of a named value, and these are known already."""
+    profiles = None
+    if moved.setup.has_networks:
+        assert before.assessment is not None
+        known = moved_profiles(moved.uncertainty, before.assessment.profiles, level)
+        profiles = tuple(known)
+    assessment = assess(moved.uncertainty, profiles, level, found)
+    return replace(moved, assessment=assessment)
+
+
+def _better_fit(estimate: "Estimate") -> "Estimate | None":
+    """Return the fit that is reached from the best place that the profiles came across,
+    if chi-square is lower there by a noticeable amount."""
+    assert estimate.assessment is not None
+    if estimate.setup.has_networks:
+        found = most_probable(estimate.uncertainty, estimate.assessment.profiles)
+        return None if found is None else _moved(estimate, found)
+    places = [
+        (r, theta)
+        for profile in estimate.assessment.profiles
+        for r, theta in zip(profile.r.tolist(), profile.theta)
+    ]
+    lowest, theta = min(places, key=lambda place: place[0], default=(0.0, None))
+    if theta is None or lowest > -_NOTICEABLE_R:
+        return None
+    setup, result = estimate.setup, estimate.search_result
+    # Of minima that tie, the one with the much shorter delay is preferred.
+    before, after = setup.delay(np.stack([estimate.best, theta]))
+    if lowest > -1 and after > 2 * before:
+        return None
+    found = moved_to(setup, result, theta, estimate.seed)
+    measured = setup.measured
+    count = np.isfinite(setup.data.x).sum(axis=0)[measured]
+    with np.errstate(divide="ignore"):
+        before, after = (
+            np.sum(count * np.log(each.best.squares[0, measured]))
+            for each in (result, found)
+        )
+    if setup.weights_are_absolute:
+        before, after = result.best.loss[0], found.best.loss[0]
+    if not after < before:
+        return None
+    return _moved(estimate, found)
+
+
+def _moved(estimate: "Estimate", found: SearchResult) -> "Estimate":
+    """Return the estimate at another place, without its assessment."""
+    problem = estimate.problems or estimate.problem
+    fields = search_fields(estimate.setup, problem, found)
+    return replace(estimate, **fields, assessment=None)

@@ -1,0 +1,450 @@
+r"""Many least-squares fits of one setup, distributed over all cores.
+
+`refine` runs Levenberg-Marquardt from many starts and returns their `RefinedFits`. The
+starts are cut into blocks of fixed size, so that one compiled program serves any number
+of them, and the blocks run on a pool of threads.
+
+What a model predicts at any times, with the derivatives for all free values.
+
+How minima are ranked: by the sum of squares, and by what is plausible where the
+data cannot tell them apart.
+
+*Long delays.* If the data oscillate, a delay and the same delay plus one period predict
+nearly the same; and the longer a delay is, the more of the record the free history can
+fill. Of minima whose chi-squares differ by less than `TIED`, one with a delay more
+than twice that of another is not preferred; but no minimum on a bound is preferred to
+it.
+
+*Fast histories.* The data see the history only during one delay. The higher its
+frequency may be, the more frequencies there are below the sampling limit, and among
+many of them some always follow the noise better than the true one does. A history that
+completes c full cycles within a delay, with c above `SLOW_CYCLES`, must lower
+chi-square by `FAST_PENALTY` (1 + log2(c / `SLOW_CYCLES`)): so much does the best of
+as many frequencies by chance.
+
+*Networks.* A network with a few more turns follows the noise better at another delay.
+Fits with networks are compared by their evidence, the probability of the data averaged
+over the weights (Laplace's approximation): twice its negative logarithm is
+$S + \log\det H$ with the Hessian H of S / 2, up to a constant. The approximation is
+off by a few units, so that such fits tie within `TIED_NETWORKS`.
+
+Within a minimum the estimates are those of plain least squares.
+
+The distinct ones of many fits of a data set, by the rule of `same_minimum.py`."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._data.smoothing import spread
+from .._loss.path_costs import Points
+from .._util.arrays import write
+from .._util.machine import one_blas_thread
+from .fit_block import StartTask, fit_block
+from .levenberg_marquardt import (
+    EXACT,
+    GRADIENT,
+    KINK,
+    LIMIT,
+    PROBABLE,
+    SLOW,
+    STEP,
+    MinimiserResult,
+)
+from .normal_equations import LeastSquaresModel
+from .same_minimum import agree, first_at_minimum, predicted_rise
+from .sensitivity import ADAPTIVE_CAPACITY, USUAL
+from .setup import CAPACITY, MESH_CAPACITY, FitSetup, standard_errors
+
+# The number of fits that one call of the compiled program runs, one after the other.
+BLOCK_SIZE = 16
+# A fit that needs more evaluations than this counts as not converged.
+MAX_EVALUATIONS = 400
+# Most fits converge within this number of evaluations. Those that do not go on if their
+# sum of squares is within this factor of the lowest.
+PATIENCE, PROMISING = 60, 3.0
+# The factor by which the delay that steps are aligned with may become shorter before
+# the steps are changed, and how often they are.
+SHRINKAGE, MOST_SHRINKAGES = 4.0, 6
+
+
+@final
+@dataclass(frozen=True)
+class RefinedFits:
+    """The results of several fits of one setup, one row for each.
+
+    `theta` are the free values, `gram` and `squares` the normal equations there (see
+    `NormalEquations`), `status` says why the minimisation ended, and `n` is the number
+    of steps per delay. A sum of squares below `rounding` is zero up to rounding
+    errors. `starts` counts the starts that a row stands for, once rows at the same
+    place were merged."""
+
+    theta: np.ndarray
+    gram: np.ndarray
+    squares: np.ndarray
+    evaluations: np.ndarray
+    status: np.ndarray
+    n: np.ndarray
+    rounding: np.ndarray
+    starts: np.ndarray
+
+    @property
+    def loss(self) -> np.ndarray:
+        """The weighted sum of squares of each fit; infinite where it is not finite."""
+        loss = self.gram[:, 0, 0]
+        return np.where(np.isfinite(loss), loss, np.inf)
+
+    @property
+    def loss_above_rounding(self) -> np.ndarray:
+        """The sums of squares, raised to the size of their rounding errors: what the
+        noise is estimated from, so that it never becomes zero."""
+        return np.maximum(self.loss, self.rounding)
+
+    @property
+    def converged(self) -> np.ndarray:
+        return np.isin(self.status, (GRADIENT, STEP, EXACT, KINK, SLOW, PROBABLE))
+
+    def take(self, rows: Any) -> "RefinedFits":
+        """The fits with the given row numbers (or where a boolean mask is true)."""
+        return RefinedFits(**{name: array[rows] for name, array in vars(self).items()})
+
+    def replace_rows(self, rows: np.ndarray, other: "RefinedFits") -> "RefinedFits":
+        """These fits with those of `other` in the given rows, which go on from them."""
+        arrays = {}
+        for name, array in vars(self).items():
+            arrays[name] = np.array(array)
+            arrays[name][rows] = getattr(other, name)
+        arrays["evaluations"][rows] += self.evaluations[rows]
+        return RefinedFits(**arrays)
+
+    def join(self, other: "RefinedFits") -> "RefinedFits":
+        """These fits, followed by those of `other`."""
+        pairs = zip(vars(self).items(), vars(other).values())
+        return RefinedFits(**{name: np.concatenate([a, b]) for (name, a), b in pairs})
+
+
+def refine(
+    setup: FitSetup,
+    theta: np.ndarray,
+    points: Points,
+    n: np.ndarray,
+    limit: int = MAX_EVALUATIONS,
+    held: np.ndarray | None = None,
+    rate: float = 0.0,
+) -> RefinedFits:
+    """Run Levenberg-Marquardt from each row of `theta`, on all cores.
+
+    **Arguments**
+
+    - `theta`: the starts, of shape (fits, p).
+    - `points`: the data with their weights: one set for all fits, or arrays with a
+      first axis over the fits.
+    - `n`: the steps per delay of each fit or, on a mesh, those in the record.
+    - `limit`: the largest number of evaluations of a fit.
+    - `held`: which values stay at their start, of shape (p,) or (fits, p).
+    - `rate`: the least number of steps per unit of time (see `StartTask`)."""
+    n = np.array(n)
+    fits = _refine_once(setup, theta, points, n, limit, held, rate)
+    for _ in range(MOST_SHRINKAGES if limit >= PATIENCE else 0):
+        # Steps follow the delay. Where it has become much shorter, a fit that is to
+        # converge goes on with fewer of them.
+        rows = np.flatnonzero(_has_shrunk(setup, theta, fits.theta))
+        if len(rows) == 0:
+            break
+        n[rows] = np.maximum(np.ceil(n[rows] / SHRINKAGE), 1)
+        theta = fits.theta
+        own = points
+        if np.ndim(points.times) == 2:
+            own = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], points)
+        is_held = held if held is None or held.ndim == 1 else held[rows]
+        again = _refine_once(setup, theta[rows], own, n[rows], limit, is_held, rate)
+        fits = fits.replace_rows(rows, again)
+    return fits
+
+
+def refine_promising(
+    setup: FitSetup, theta: np.ndarray, points: Points, n: np.ndarray
+) -> RefinedFits:
+    """Refine the fits, but give up those that go on for long far from the best."""
+    fits = refine(setup, theta, points, n, PATIENCE)
+    lowest = np.min(fits.loss)
+    # A sum of squares is compared with itself, a likelihood with the number of values.
+    size = lowest if setup.model.likelihood is None else setup.count
+    is_promising = fits.loss < lowest + (PROMISING - 1) * size
+    rows = np.flatnonzero((fits.status == LIMIT) & is_promising)
+    if len(rows) == 0:
+        return fits
+    longer = refine(setup, fits.theta[rows], points, fits.n[rows])
+    return fits.replace_rows(rows, longer)
+
+
+def _shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
+    """The lower bounds of fits that begin at `theta`, with one for the delay that steps
+    are aligned with: it may become shorter by no more than a factor."""
+    lower = np.broadcast_to(setup.lower, theta.shape).copy()
+    if setup.model.mesh is None and not setup.model.is_adaptive:
+        for j in setup.model.free.delays:
+            lower[:, j] = np.maximum(lower[:, j], theta[:, j] / SHRINKAGE)
+    return lower
+
+
+def _has_shrunk(setup: FitSetup, before: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Which fits have shortened the delay as far as they could, but not to its own
+    bound."""
+    lower = _shortest_delays(setup, before)
+    return np.any((lower > setup.lower) & (theta <= lower), axis=1)
+
+
+def _refine_once(
+    setup: FitSetup,
+    theta: np.ndarray,
+    points: Points,
+    n: np.ndarray,
+    limit: int,
+    held: np.ndarray | None,
+    rate: float,
+) -> RefinedFits:
+    """The same, where the delay becomes shorter by no more than a factor."""
+    end = float(np.max(np.asarray(points.times)))
+    capacity = capacity_for(setup.model, int(np.max(n)), end)
+    has_own_points = np.ndim(points.times) == 2
+    box = setup.box(len(theta), held)._replace(lower=_shortest_delays(setup, theta))
+
+    def fit_rows(rows: np.ndarray) -> MinimiserResult:
+        # A block that is not full is filled with repetitions, which a limit of zero
+        # evaluations makes free of cost.
+        filled = np.resize(rows, BLOCK_SIZE)
+        is_active = np.arange(BLOCK_SIZE) < len(rows)
+        block_points = jax.tree.map(
+            lambda a: (
+                a[filled]
+                if has_own_points
+                else np.broadcast_to(a, (BLOCK_SIZE, *np.shape(a)))
+            ),
+            points,
+        )
+        block_box = jax.tree.map(lambda a: a[filled], box)
+        limits = np.where(is_active, limit, 0)
+        rates = np.full(BLOCK_SIZE, rate)
+        tasks = StartTask(
+            theta[filled], block_box, block_points, n[filled], rates, limits
+        )
+        result = jax.tree.map(np.asarray, fit_block(setup.model, tasks, capacity))
+        return jax.tree.map(lambda a: a[: len(rows)], result)
+
+    result = map_in_blocks(fit_rows, len(theta), setup.workers)
+    return RefinedFits(
+        result.theta,
+        result.normal.gram,
+        result.normal.squares,
+        result.evaluations,
+        result.status,
+        n,
+        np.broadcast_to(_rounding(setup, points), len(theta)),
+        np.ones(len(theta), int),
+    )
+
+
+def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
+    """The number of rows that the solver needs room for: a ring buffer with a delay of
+    n steps or, on a mesh, all rows up to the time T with n steps in the record.
+
+    It is one of a few powers of two, since each capacity needs a compilation."""
+    if model.is_adaptive:
+        # Steps are as short as the fifth root of the tolerance. There is room for those
+        # of half the usual length.
+        return ADAPTIVE_CAPACITY * (1 << max(n // (2 * USUAL) - 1, 0).bit_length())
+    needed, capacity = n + 4, CAPACITY
+    if model.mesh is not None:
+        # Where delays become shorter during a fit, their intervals keep their steps.
+        longer = max(T / float(np.max(model.mesh.record)), 1.0)
+        needed = int(3 * n * longer) + 4 * model.mesh.points.count
+        capacity = MESH_CAPACITY
+    while capacity < needed:
+        capacity *= 2
+    return capacity
+
+
+def _rounding(setup: FitSetup, points: Points) -> np.ndarray:
+    """The sum of squares that rounding errors alone may cause, for one data set or for
+    each of several."""
+    values, weights = np.asarray(points.values), np.asarray(points.weights)
+    tiny = (1e-9 * spread(setup.data)) ** 2 + (1e-12 * values) ** 2
+    return np.sum(weights * tiny, axis=(-2, -1))
+
+
+def map_in_blocks(
+    function: Callable[[np.ndarray], Any], count: int, workers: int
+) -> Any:
+    """Call `function(rows)` for blocks of the row numbers 0 ... `count` - 1, on a pool
+    of `workers` threads, and concatenate the arrays that it returns."""
+    blocks = np.split(np.arange(count), range(BLOCK_SIZE, count, BLOCK_SIZE))
+    with one_blas_thread():
+        if len(blocks) == 1 or workers == 1:
+            results = list(map(function, blocks))
+        else:
+            with ThreadPoolExecutor(workers) as pool:
+                results = list(pool.map(function, blocks))
+    return jax.tree.map(lambda *a: np.concatenate(a), *results)
+
+
+def observed(
+    model: LeastSquaresModel, theta, times: np.ndarray, n: int, k: int
+) -> np.ndarray:
+    """The k observed quantities at each of the `times`, which may be in any order: an
+    array (len(times), k, 1 + p), values and then derivatives. There are n steps in a
+    delay or, on a mesh, in the record."""
+    order = np.argsort(times, kind="stable")
+    # A power of two, so that few programs are compiled for many numbers of times.
+    size = 1 << max(len(times) - 1, 63).bit_length()
+    padded = np.pad(times[order], (0, size - len(times)), mode="edge")
+    capacity = capacity_for(model, n, float(padded[-1]))
+    in_order = np.asarray(_observed(model, theta, padded, n, k, capacity))
+    result = np.empty_like(in_order[: len(times)])
+    result[order] = in_order[: len(times)]
+    return result
+
+
+def observed_at_data(setup: FitSetup, theta: np.ndarray, n: int) -> np.ndarray:
+    """What is observed at the times of the data, in the shape of these, with the
+    derivatives for all free values in a last axis: (N, k, 1 + p)."""
+    k, p = len(setup.data.names), len(theta)
+    if setup.joint is None:
+        return observed(setup.model, theta, setup.data.t, n, k)
+    values = []
+    for e, part in enumerate(setup.parts):
+        own = observed(part.model, setup.local(theta, e), part.data.t, n, k)
+        joint, place = np.zeros((*own.shape[:2], 1 + p)), setup.joint.place[e]
+        joint[..., 0] = own[..., 0]
+        local = np.flatnonzero(place >= 0)
+        joint[..., 1 + place[local]] = own[..., 1 + local]
+        values.append(joint)
+    return np.concatenate(values)
+
+
+@eqx.filter_jit
+def _observed(
+    model: LeastSquaresModel, theta, times, n, k: int, capacity: int
+) -> jax.Array:
+    """The same for `times` in order, compiled."""
+    steps = model.steps(theta, n, times[-1], capacity)
+    sensitivity = model.sensitivity(theta, steps, times[-1])
+    points = Points(times, times, times)
+    rows = jnp.zeros((times.shape[0], k, 1 + theta.shape[0]))
+    memory = sensitivity.memory(capacity)
+    return sensitivity.visit(points, (0, times.shape[0]), memory, write, rows)[0]
+
+
+SLOW_CYCLES = 1.4
+FAST_PENALTY = 8.0
+TIED, TIED_NETWORKS = 1.0, 8.0
+
+
+def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
+    """The chi-square of each fit, plus what a fast history and a long delay pay; the
+    lowest score is the best."""
+    unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
+    # A frequency that the data do not depend on costs nothing.
+    has_influence = np.diagonal(fits.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
+    with np.errstate(divide="ignore", invalid="ignore"):
+        excess = fits.theta / slow_frequency_limit(setup, fits.theta)
+    is_fast = setup.is_frequency & has_influence & (excess > 1)
+    penalty = FAST_PENALTY * (1 + np.log2(np.where(is_fast, excess, 1.0)))
+    scores = fits.loss / unit + np.sum(np.where(is_fast, penalty, 0.0), axis=1)
+    tied = TIED
+    if setup.has_networks:
+        scores += _log_determinants(fits)
+        tied = TIED_NETWORKS
+    delay = setup.delay(fits.theta)
+    is_on_bound = np.any((fits.theta <= setup.lower) | (fits.theta >= setup.upper), 1)
+    is_shorter = delay[None, :] < delay[:, None] / 2
+    ties = scores[None, :] < scores[:, None] + tied
+    is_long = np.any(is_shorter & ties & ~is_on_bound, axis=1)
+    return scores + tied * is_long
+
+
+def _log_determinants(fits: RefinedFits) -> np.ndarray:
+    """log det H of each fit; zero where there is none, so that its loss decides."""
+    found = np.zeros(len(fits.theta))
+    for row in np.flatnonzero(np.isfinite(fits.gram).all(axis=(1, 2))):
+        sign, found[row] = np.linalg.slogdet(fits.gram[row, 1:, 1:])
+        found[row] = found[row] if sign > 0 else 0.0
+    return found
+
+
+def slow_frequency_limit(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
+    """The highest frequency of a history that counts as slow, for each row of free
+    values, of shape (rows, 1)."""
+    return SLOW_CYCLES * 2 * np.pi / setup.delay(theta)[:, None]
+
+
+class Minimum(NamedTuple):
+    """A local minimum of the sum of squares, and how many of the starts led there."""
+
+    theta: np.ndarray
+    loss: float
+    starts: int
+
+
+def distance(setup: FitSetup, fits: RefinedFits, theta: np.ndarray) -> float:
+    """The distance between the first fit and `theta`, in joint standard errors. Beside
+    networks it is that of the named values: weights move along curved valleys, on which
+    they are all as good, as long as a fit goes on."""
+    if setup.has_networks:
+        return _distance_of_named(setup, fits, theta)
+    rise = predicted_rise(fits.gram[0], theta - fits.theta[0])
+    unit = setup.residual_variance(fits.loss_above_rounding[0])
+    return float(np.sqrt(max(rise, 0.0) / unit))
+
+
+def _distance_of_named(setup: FitSetup, fits: RefinedFits, theta: np.ndarray) -> float:
+    """The largest distance of a named value, in its standard error."""
+    errors = standard_errors(fits.gram[0, 1:, 1:])
+    moved = np.abs(theta - fits.theta[0]) / np.maximum(errors, 1e-300)
+    return float(np.max(moved[~setup.is_weight], initial=0.0))
+
+
+def keep_distinct(setup: FitSetup, fits: RefinedFits, most: int) -> RefinedFits:
+    """The best fits at distinct places, at most `most` of them, best first.
+
+    Of several fits at the same place the best is kept, and counts all their starts."""
+    order = np.argsort(score(setup, fits), kind="stable")
+    kept: list[int] = []
+    for row in order:
+        if len(kept) == most or (kept and not np.isfinite(fits.loss[row])):
+            break
+        if not any(is_same_place(setup, fits, place)[row] for place in kept):
+            kept.append(int(row))
+    same = [is_same_place(setup, fits, row) for row in kept]
+    starts = np.array([int(fits.starts[rows].sum()) for rows in same])
+    return replace(fits.take(kept), starts=starts)
+
+
+def is_same_place(setup: FitSetup, fits: RefinedFits, place: int) -> np.ndarray:
+    """For each fit, whether its values agree with those of fit `place` to 0.1% or,
+    beside networks, its named values to a standard error of that fit."""
+    near = agree(fits.theta, fits.theta[place])
+    if not setup.has_networks:
+        return np.all(near, axis=1)
+    errors = standard_errors(fits.gram[place, 1:, 1:])
+    moved = np.abs(fits.theta - fits.theta[place])
+    near |= moved <= np.where(np.isfinite(errors), errors, 0.0)
+    return np.all(near[:, ~setup.is_weight], axis=1)
+
+
+def distinct_minima(setup: FitSetup, fits: RefinedFits) -> tuple[Minimum, ...]:
+    """The distinct minima among the fits, which are sorted, the best first."""
+    unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
+    arrays = fits.theta[None], fits.loss[None], fits.gram[None], np.array([unit])
+    first = first_at_minimum(*arrays)[0]
+    return tuple(
+        Minimum(fits.theta[row], float(fits.loss[row]), int(fits.starts[rows].sum()))
+        for row in np.unique(first[first >= 0])
+        for rows in [first == row]
+    )

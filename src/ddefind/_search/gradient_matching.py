@@ -1,0 +1,272 @@
+r"""Gradient matching: rough parameter values from a smooth curve through the data.
+
+The equation is not solved. Instead the right-hand side F is compared with the slope of
+a smoothing spline $\hat x$ through the data. Given a delay $\tau$, the parameters
+$\theta$ of the equation and $\phi$ of the history minimise
+
+$$\sum_t w\,\bigl|F(\hat x(t), y(t), \tau, t; \theta) - \hat x'(t)\bigr|^2
+  + w_0\,\bigl|X_0(0; \phi) - \hat x(0)\bigr|^2,$$
+
+where the delayed state y(t) is $\hat x(t - \tau)$ for $t \ge \tau$, and the history
+$X_0(t - \tau; \phi)$ before; with several delays for each of them. Delays that are more
+than numbers are read from the curve as if it were the solution.
+
+The weights of networks keep their prior: the slopes then count as known to 5% of their
+size.
+
+The result is biased by the smoothing. But this sum of squares has few local minima, and
+no trajectory can diverge: it turns a randomly drawn delay into a good start for least
+squares."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .._adaptive.equation import Equation
+from .._adaptive.pieces import Past, PathRows
+from .._data.smoothing import Curve
+from .._problem.delays import delay_values, in_structure
+from .._problem.general_delays import is_general
+from .._problem.problem import Problem
+from .._util.arrays import read, write
+from .levenberg_marquardt import (
+    Box,
+    MinimiserResult,
+    NormalEquations,
+    Priors,
+    minimise,
+    prior_gram,
+)
+from .normal_equations import LeastSquaresModel, StoredRows, pick, stored_rows
+
+# The number of times at which slopes are compared.
+TIMES = 80
+_MAX_EVALUATIONS, _MAX_EVALUATIONS_OF_NETWORKS = 15, 40
+
+
+class MatchingTarget(NamedTuple):
+    """What gradient matching compares the equation with: the smooth curve at M times.
+
+    `y` is the curve one delay earlier; where that is before time zero, `known` is
+    false and the history takes its place. `path` is the curve as a solution with pieces
+    (see `_adaptive/pieces.py`)."""
+
+    t: Any  # [M]
+    x: Any  # [M, d]
+    slope: Any  # [M, d]
+    y: Any  # [M, k, d]
+    known: Any  # [M, k], boolean
+    start: Any  # [d], the curve at time zero
+    weight: Any  # [d], of the squared differences of slopes
+    start_weight: Any  # [d], of the squared differences at time zero
+    path: Any  # [M - 1, row]
+
+
+def matching_targets(
+    curve: Curve, T: float, delays: np.ndarray, noise: np.ndarray, precision: float
+) -> MatchingTarget:
+    """The target of each row of `delays` [rows, k], with a first axis over the rows.
+
+    Slopes are weighted by their mean square along the curve, the start by the variance
+    of the noise, and both by a `precision` that matters where there are priors."""
+    t = np.linspace(0, T, TIMES)
+    x, slope = curve.x(t), curve.slope(t)
+    known = t[:, None] >= delays[:, None]
+    mean_square = np.mean(slope**2, axis=0)
+    start = curve.x(np.zeros(1))[0]
+    start_variance = np.maximum(noise**2, 1e-4 * np.var(x, axis=0) + 1e-300)
+    earlier = curve.x(np.clip(np.where(known, t[:, None] - delays[:, None], 0.0), 0, T))
+    weights = 1 / np.where(mean_square > 0, mean_square, 1.0), 1 / start_variance
+    weights = precision * weights[0], precision * weights[1]
+
+    def repeat(a: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(a, (len(delays), *a.shape))
+
+    path = repeat(_curve_path(t, x, slope))
+    t, x, slope, start = map(repeat, (t, x, slope, start))
+    weight, start_weight = map(repeat, weights)
+    return MatchingTarget(
+        t, x, slope, earlier, known, start, weight, start_weight, path
+    )
+
+
+def _curve_path(t: np.ndarray, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Cubic pieces with the values and slopes of a curve, extended by its integral."""
+    h = np.diff(t)[:, None]
+    rise, first, last = np.diff(x, axis=0), h * slope[:-1], h * slope[1:]
+    cubic = [x[:-1], first, 3 * rise - 2 * first - last, first + last - 2 * rise]
+    integral = [h * c / (m + 1) for m, c in enumerate(cubic)]
+    total = np.cumsum(sum(integral), axis=0)
+    begin = np.concatenate([np.zeros_like(total[:1]), total[:-1]])
+    pieces = [
+        np.concatenate(pair, axis=1)
+        for pair in zip([*cubic, np.zeros_like(rise)], [begin, *integral])
+    ]
+    behind = np.stack([t[:-1], h[:, 0], *np.full((3, len(h)), -1.0)], axis=1)
+    return np.concatenate([*pieces, behind], axis=1)
+
+
+@eqx.filter_jit
+def match_block(
+    model: LeastSquaresModel,
+    theta,
+    box: Box,
+    targets: MatchingTarget,
+    priors: Priors | None,
+) -> MinimiserResult:
+    """Match several starts, one after the other in one compiled program. Arrays have a
+    first axis over the starts, but for those of the `priors`."""
+    return lax.map(
+        lambda each: match_one(model, each[0], each[1], each[2], priors),
+        (theta, box, targets),
+    )
+
+
+def match_one(
+    model: LeastSquaresModel,
+    theta: jax.Array,
+    box: Box,
+    target: MatchingTarget,
+    priors: Priors | None,
+) -> MinimiserResult:
+    """The free values that match the target; that of a study has a first axis over the
+    experiments."""
+
+    def linearise(theta, memory):
+        if model.stores_rows:
+            return _matching_rows(model, theta, target, priors), memory
+        study = model.experiments
+        if study is None:
+            gram = _matching_gram(model, theta, target)
+        else:
+
+            def add(e, gram):
+                part, local = model.part(e), study.local(e, theta)
+                own = _matching_gram(part, local, pick(target, e))
+                return gram + study.joint(e, own)
+
+            size = 1 + theta.shape[0]
+            gram = lax.fori_loop(0, study.count, add, jnp.zeros((size, size)))
+        if priors is not None:
+            gram = gram + prior_gram(priors, theta)
+        return NormalEquations(gram, jnp.zeros(1)), memory
+
+    limit = _MAX_EVALUATIONS if priors is None else _MAX_EVALUATIONS_OF_NETWORKS
+    return minimise(linearise, theta, box, jnp.asarray(limit), 0.0, ())
+
+
+def _matching_gram(
+    model: LeastSquaresModel, theta: jax.Array, target: MatchingTarget
+) -> jax.Array:
+    """The normal equations of gradient matching in one experiment."""
+    start = _start_rows(model, theta, target)
+
+    def add(gram, j, rows):
+        return gram + jnp.sum(rows[:, :, None] * rows[:, None, :], axis=0)
+
+    gram = add(0.0, None, start)
+    return _visit_times(model, theta, target, add, gram)
+
+
+def _matching_rows(
+    model: LeastSquaresModel,
+    theta: jax.Array,
+    target: MatchingTarget,
+    priors: Priors | None,
+) -> StoredRows:
+    """The same as stored rows, of all experiments."""
+    study, zeros = model.experiments, jnp.zeros
+
+    def of_experiment(part, local, target):
+        start = _start_rows(part, local, target)
+        shape = (target.t.shape[0], *start.shape)
+        slopes = _visit_times(part, local, target, write, zeros(shape))
+        return jnp.concatenate([start, slopes.reshape(-1, start.shape[1])])
+
+    if study is None:
+        rows = of_experiment(model, theta, target)
+    else:
+        rows = lax.map(
+            lambda e: of_experiment(
+                model.part(e), study.local(e, theta), pick(target, e)
+            ),
+            jnp.arange(study.count),
+        )
+        rows = jax.vmap(study.joint_of)(jnp.arange(study.count), rows)
+        rows = rows.reshape(-1, rows.shape[-1])
+    return stored_rows(rows, zeros(1), priors, theta)
+
+
+def _start_rows(
+    model: LeastSquaresModel, theta: jax.Array, target: MatchingTarget
+) -> jax.Array:
+    """The weighted rows [r, J] of the differences at time zero."""
+    extended = model.sensitivity(theta, 1, 0.0)
+    rows = _residual_rows(extended.push(extended.system.start), target.start)
+    return jnp.sqrt(target.start_weight)[:, None] * rows
+
+
+def _visit_times(
+    model: LeastSquaresModel,
+    theta: jax.Array,
+    target: MatchingTarget,
+    add: Callable[[Any, Any, jax.Array], Any],
+    total: Any,
+) -> Any:
+    """`total = add(total, j, rows)` for each time j, with the weighted rows [r, J] of
+    the differences of slopes."""
+    extended = model.sensitivity(theta, 1, 0.0)
+    system = extended.system
+
+    def at_time(j, total):
+        t, x, y = (read(a, j) for a in (target.t, target.x, target.y))
+
+        def slope(params):
+            tau = eqx.combine(params.tau, system.fixed.tau)
+            if is_general(tau):
+                problem = eqx.combine(params, system.fixed)
+                return _slope_on_curve(problem, target, t, x)
+            delays = jax.tree.leaves(delay_values(tau))
+            delayed = []
+            for q, delay in enumerate(delays):
+                past = system.history(params.history, jnp.minimum(t - delay, 0.0))
+                known = read(target.known, j)[q]
+                delayed.append(jnp.where(known, y[q], past))
+            y_tree, tau_tree = (in_structure(tau, a) for a in (delayed, delays))
+            return system.slope(params.rhs, x, y_tree, tau_tree, t)
+
+        rows = _residual_rows(extended.push(slope), read(target.slope, j))
+        return add(total, j, jnp.sqrt(target.weight)[:, None] * rows)
+
+    return lax.fori_loop(0, target.t.shape[0], at_time, total)
+
+
+def _slope_on_curve(problem: Problem, target: MatchingTarget, t, x) -> jax.Array:
+    """The right-hand side at the time `t`, with the curve for the past."""
+    d, end = x.shape[0], target.t[-1]
+    equation = Equation(problem)
+    rows = PathRows(2 * d, True, target.path, target.path.shape[0])
+
+    def history(t):
+        # The path of the curve always has the integral of the state.
+        state, slope = equation.history(t)
+        rest = jnp.zeros(2 * d - state.shape[0])
+        return jnp.concatenate([state, rest]), jnp.concatenate([slope, rest])
+
+    guess = jnp.zeros((5, 2 * d))
+    past = Past(rows, history, end, jnp.ones(()), guess, 0.5, None)
+    extended = jnp.concatenate([x, jnp.zeros(equation.dimension - d)])
+    hints = jnp.zeros((1, equation.plan.count), int)
+    kernels, hints = equation.kernels(lambda _: rows, t[None], end, hints)
+    own = [known.stage(0) for known in kernels]
+    return equation.slope(past, t, extended, hints[0], own).value[:d]
+
+
+def _residual_rows(rows: jax.Array, values: jax.Array) -> jax.Array:
+    """Rows [f, J] of a function and its derivatives as rows [f - values, J]."""
+    return jnp.concatenate([rows[:, :1] - values[:, None], rows[:, 1:]], axis=1)

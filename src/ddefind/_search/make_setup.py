@@ -1,0 +1,504 @@
+"""From what the user gives to the setup of a least-squares fit.
+
+Where the user gives no bounds for a delay or for the frequency of a history, they are
+chosen: see `default_bounds.py`.
+
+How wide the prior of each weight of a network is.
+
+The inputs and the outputs of a network are in units of the data, so that weights of
+about one can do everything. With a width of one, the bends of a function of one
+variable are made too weak, and the delay is biased; with a width of two, a function of
+several variables has more freedom than usual data can take from it, and the intervals
+of delays become too narrow. Therefore the first layer of a network with n inputs has
+the width 2 / n, but not less than one half, and all other weights have the width 1. A
+history, which may bend several times within one delay, has the width 3.
+
+Delays through which inputs are read stay where the inputs are known, and times of
+doses stay within the record.
+
+The upper bound of such a delay, unless the user gives one, is the longest delay for
+which the input is known at all times. A bound that the user gives must be covered.
+
+The setup of a study: several experiments that are fitted together."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._adaptive.methods import AbstractAdaptive
+from .._data.data import Data
+from .._data.study_data import StudyData
+from .._problem.delays import delay_count, delay_names, is_delay
+from .._problem.doses import check_dose_times
+from .._problem.driving import any_inputs, check_covered, earliest_known
+from .._problem.free_parameters import (
+    FreeParameters,
+    JointParameters,
+    is_own_by_default,
+    joint_parameters,
+)
+from .._problem.history import frequency_fields
+from .._problem.network_weights import weights_of
+from .._problem.parameters import (
+    Fixed,
+    Parameter,
+    find,
+    free_parameters,
+    parameter_vector,
+)
+from .._problem.problem import Problem
+from .._problem.without_doses import without_doses
+from .._solve.runge_kutta import AbstractSolver
+from .._solve.time_grid import has_switches, points_of
+from .._util import wording
+from .._util.machine import cores
+from .bounds import bound_delay, bound_frequencies, bound_shape, usual_delays
+from .levenberg_marquardt import Priors
+from .noise_setup import bound_noise, joint_likelihood, make_likelihood, noise_count
+from .normal_equations import Experiments, LeastSquaresModel, MeshPlan, stack
+from .setup import STEPS_PER_RECORD, FitSetup
+
+_OF_ONE_INPUT, _OF_HISTORY, _LEAST = 2.0, 3.0, 0.5
+_FIRST_LAYER = re.compile(r"(.*)\.(weights|biases)\[0\]")
+
+
+def weight_widths(free: FreeParameters, weights: list[int]) -> np.ndarray:
+    """The standard deviation of the prior of each of the free values `weights`."""
+    widths = np.ones(len(free.names))
+    arrays = {array.name: array for array in free.arrays}
+    for array in free.arrays:
+        found = _FIRST_LAYER.fullmatch(array.name)
+        if found is None or f"{found[1]}.weights[1]" not in arrays:
+            continue
+        first = arrays[f"{found[1]}.weights[0]"]
+        sources = np.array(free.source[array.first : array.first + array.size])
+        base = _OF_HISTORY if array.name.startswith("history.") else _OF_ONE_INPUT
+        width = max(base / first.shape[1], _LEAST)
+        widths[sources[sources >= 0]] = width
+    return widths[weights]
+
+
+def bound_by_inputs(
+    problem: Problem,
+    data: Data,
+    free: FreeParameters,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    is_given: np.ndarray,
+) -> None:
+    """Lower the upper bounds of delays, in place, to where inputs are known; or an
+    error, if that is not possible. `is_given` [2, p] marks the user's bounds."""
+    if not any_inputs(problem):
+        return
+    leaves = jax.tree.leaves(problem.tau, is_leaf=is_delay)
+    numbers = iter(array for array in free.arrays if array.role == "delay")
+    values, names = parameter_vector(problem), delay_names(problem.tau)
+    # A delay that is computed has no bounds: where an input is not known, the sum of
+    # squares is no number.
+    shortest, longest = np.full((2, len(leaves)), np.nan)
+    for q, leaf in enumerate(leaves):
+        if is_delay(leaf):
+            continue
+        array = next(numbers)
+        j = free.source[array.first]
+        if j < 0:
+            shortest[q] = longest[q] = values[array.first]
+            continue
+        limit = earliest_known(problem, q)
+        if limit is not None and not is_given[1, j]:
+            is_enough = limit > 2 * max(usual_delays(data)[0], lower[j])
+            upper[j] = min(upper[j], limit) if is_enough else upper[j]
+        shortest[q], longest[q] = lower[j], upper[j]
+    advice = [f"give {name} a lower upper bound {wording.BOUNDS}" for name in names]
+    check_covered(problem, data.T, shortest, longest, advice)
+
+
+def bound_doses(
+    problem: Problem,
+    data: Data,
+    free: FreeParameters,
+    lower: np.ndarray,
+    upper: np.ndarray,
+) -> None:
+    """Set the missing bounds of the times and durations of doses, in place, to those of
+    the record; an error if a dose whose time is known is outside of it."""
+    doses = problem.doses
+    if doses is None:
+        return
+    check_dose_times(doses, data.T)
+    for event in doses.events:
+        for quantity in (event.times, event.duration):
+            if quantity is None or quantity.name is None:
+                continue
+            name = f"doses.values.{quantity.name}"
+            array = next(each for each in free.arrays if each.name == name)
+            j = free.source[array.first]
+            if j >= 0:
+                is_time = quantity is event.times
+                low = 0.0 if is_time else 1e-3 * data.T
+                lower[j] = low if np.isinf(lower[j]) else lower[j]
+                upper[j] = data.T if np.isinf(upper[j]) else upper[j]
+
+
+# One delay for which the user allows less than this share of the record is solved on a
+# mesh, whose steps have nothing to do with it.
+_SHORT_DELAY = 1e-4
+
+
+def make_setup(
+    problem: Problem,
+    data: Data,
+    parameters: Mapping[str, Any] | None,
+    solver: AbstractSolver | AbstractAdaptive,
+    steps_per_delay: int,
+    seed: int = 0,
+    workers: int | None = None,
+) -> tuple[FitSetup, Problem]:
+    """The setup of a fit, and the problem with the fixed parameters filled in.
+
+    `parameters` are the user's settings by name: start values, bounds, priors, or what
+    is fixed. `workers` is the number of threads, by default that of the cores."""
+    free, problem, _ = free_parameters(problem, parameters, seed=seed, partial=True)
+    if not free.names:
+        raise ValueError("Every parameter is fixed: there is nothing to learn.")
+    start = parameter_vector(problem)
+    guess = np.array([start[free.source.index(j)] for j in range(len(free.names))])
+    lower, upper = np.array(free.lower), np.array(free.upper)
+    is_given = np.isfinite([lower, upper])
+    is_history = np.array([path.startswith("history.") for path in free.paths])
+    is_frequency = _is_frequency(problem, free)
+    bound_frequencies(data, lower, upper, is_frequency)
+    for j in free.delays:
+        bound_delay(data, lower, upper, guess, free.names[j], j)
+    bound_by_inputs(problem, data, free, lower, upper, is_given)
+    bound_doses(problem, data, free, lower, upper)
+    for j in free.shapes:
+        bound_shape(lower, upper, guess, j)
+    bound_noise(problem, data, free, lower, upper, guess)
+    is_inside = (lower <= guess) & (guess <= upper)
+    guess = np.where(is_inside, guess, np.nan)
+    priors = _priors(parameters, free, weights_of(problem, free.names))
+    # Levenberg-Marquardt enforces the bounds itself, on untransformed values. Here they
+    # are left out: the model is a constant of the compiled programs, which fits with
+    # other bounds can then use as well.
+    free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
+    learned, fixed = free.split(problem)
+    shortest, mesh = shortest_delay(problem, free, lower), None
+    is_adaptive = isinstance(solver, AbstractAdaptive)
+    if not is_adaptive and _is_on_mesh(problem, data, shortest):
+        assert isinstance(solver, AbstractSolver)
+        mesh = mesh_plan(problem, data, solver, shortest)
+    model = LeastSquaresModel(
+        free,
+        learned,
+        fixed,
+        solver,
+        priors,
+        problem.dimension,
+        mesh,
+        likelihood=make_likelihood(problem, data, free),
+    )
+    setup = FitSetup(
+        model,
+        data,
+        lower,
+        upper,
+        guess,
+        steps_per_delay,
+        is_history,
+        is_frequency,
+        is_given,
+        workers or cores(),
+    )
+    return setup, problem
+
+
+def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) -> float:
+    """The shortest delay that is possible: the lower bound of a learned one, or the
+    value of a fixed one. One that is computed has no lower bound: it may be short."""
+    if any(map(is_delay, jax.tree.leaves(problem.tau, is_leaf=is_delay))):
+        return 0.0
+    values = parameter_vector(problem)
+    numbers = [array.first for array in free.arrays if array.is_delay]
+    sources = [free.source[e] for e in numbers]
+    pairs = zip(numbers, sources)
+    return min(float(lower[j] if j >= 0 else values[e]) for e, j in pairs)
+
+
+def has_single_delay(problem: Problem) -> bool:
+    """Whether there is one delay and no switch, so that a grid can be aligned with
+    it."""
+    return delay_count(problem.tau) == 1 and not has_switches(without_doses(problem))
+
+
+def _is_on_mesh(problem: Problem, data: Data, shortest: float) -> bool:
+    """Whether the fits are solved on a mesh, and not on a grid that is aligned with one
+    delay."""
+    return not has_single_delay(problem) or shortest < _SHORT_DELAY * data.T
+
+
+def mesh_plan(
+    problem: Problem, data: Data, solver: AbstractSolver, shortest: float
+) -> MeshPlan:
+    """How fits are solved on a mesh, if their delays may be as short as `shortest`."""
+    overlaps = shortest < 2 * data.T / STEPS_PER_RECORD
+    points = points_of(without_doses(problem), solver)
+    return MeshPlan(points, np.asarray(data.T), overlaps)
+
+
+def _is_frequency(problem: Problem, free: FreeParameters) -> np.ndarray:
+    """For each free value, whether it is a frequency of the history."""
+    fields = tuple(f"history.{field}" for field in frequency_fields(problem.history))
+    # An element of a vector has an index behind the name: `history.omega[1]`.
+    return np.array([path.split("[")[0] in fields for path in free.paths])
+
+
+def _priors(
+    parameters: Mapping[str, Any] | None, free: FreeParameters, weights: list[int]
+) -> Priors | None:
+    """The priors of the free values; None if no parameter has one. The `weights` of
+    networks have a Gaussian one of zero mean, unless the user gives another."""
+    given = {
+        key: parameter.prior
+        for key, parameter in (parameters or {}).items()
+        if isinstance(parameter, Parameter) and parameter.prior is not None
+    }
+    if not given and not weights:
+        return None
+    size = len(free.names)
+    mean, weight, log = np.zeros(size), np.zeros(size), np.zeros(size, bool)
+    weight[weights] = weight_widths(free, weights) ** -2
+    for key, prior in given.items():
+        for element in find(key, list(free.arrays)):
+            j = free.source[element]
+            if j < 0:
+                raise ValueError(
+                    f"{wording.setting(key)} is fixed, so that its prior has no "
+                    "effect. Remove the prior, or let the parameter be learned."
+                )
+            if prior.is_log and free.lower[j] < 0 and j not in free.delays:
+                raise ValueError(
+                    f"{wording.setting(key)}: a log-normal prior is for positive "
+                    f"values. Add {wording.positive(key)}."
+                )
+            mean[j], weight[j], log[j] = prior.center, prior.width**-2.0, prior.is_log
+    return Priors(mean, weight, log)
+
+
+def make_study_setup(
+    problems: Sequence[Problem],
+    data: StudyData,
+    parameters: Mapping[str, Any] | None,
+    values: Sequence[Mapping[str, Any]],
+    solver: AbstractSolver | AbstractAdaptive,
+    steps_per_delay: int,
+    seed: int = 0,
+    workers: int | None = None,
+) -> tuple[FitSetup, tuple[Problem, ...]]:
+    """The setup of a study, and the problems with the fixed parameters filled in.
+
+    `problems` are those of the experiments, and `values` the parameters that are known
+    in each, by name. A name in `parameters` stands for the parameter in all
+    experiments, or with a label for that of one: `b@low`."""
+    settings = _local_settings(dict(parameters or {}), data.labels)
+    everywhere = [
+        name for name in values[0] if all(name in each for each in values[1:])
+    ]
+    made = []
+    for problem, own, part, known in zip(problems, settings, data.parts, values):
+        fixed = {name: Fixed(known[name]) for name in everywhere}
+        made.append(
+            make_setup(
+                problem,
+                part,
+                {**own, **fixed},
+                solver,
+                steps_per_delay,
+                seed,
+                workers,
+            )
+        )
+    setups, filled = zip(*made)
+    local = setups[0].model.free
+    known = [
+        _known_values(local, each, everywhere, label)
+        for each, label in zip(values, data.labels)
+    ]
+    is_own = _is_own(local, settings[0])
+    _check_labelled(local, parameters or {}, is_own)
+    joint = joint_parameters(local, data.labels, is_own, known)
+    return joined_setup(setups, filled, joint, data), filled
+
+
+def _local_settings(
+    settings: dict[str, Any], labels: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The settings for each experiment, with those that name its label."""
+    common = {key: each for key, each in settings.items() if "@" not in str(key)}
+    own: list[dict[str, Any]] = [dict(common) for _ in labels]
+    for key, setting in settings.items():
+        if key in common:
+            continue
+        name, _, label = key.rpartition("@")
+        if label not in labels:
+            raise ValueError(
+                f"{wording.setting(key)}: there is no experiment {label!r}. The "
+                f"experiments are {', '.join(labels)}."
+            )
+        if not isinstance(setting, Parameter | int | float):
+            raise ValueError(
+                f"{wording.setting(key)} must be a Parameter or a number to start "
+                "from. A value that is known in one experiment is one of the `values` "
+                "of this `dd.Experiment`."
+            )
+        own[labels.index(label)][name] = setting
+    return own
+
+
+def _known_values(
+    local: FreeParameters,
+    values: Mapping[str, Any],
+    everywhere: Sequence[str],
+    label: str,
+) -> dict[int, float]:
+    """The free values that are known in one experiment but not in all, by number."""
+    known = {}
+    for name, value in values.items():
+        if name in everywhere:
+            continue
+        for element in find(name, list(local.arrays)):
+            source = local.source[element]
+            if source < 0:
+                raise ValueError(
+                    f"The experiment {label!r} gives the value of `{name}`, which is "
+                    "fixed. Leave it out of `values`, or do not fix it."
+                )
+            known[source] = float(value)
+    return known
+
+
+def _is_own(local: FreeParameters, settings: Mapping[str, Any]) -> list[bool]:
+    """For each free value, whether every experiment has its own."""
+    is_own = [is_own_by_default(path) for path in local.paths]
+    for key, setting in settings.items():
+        said = setting.per_experiment if isinstance(setting, Parameter) else None
+        if said is None:
+            continue
+        for element in find(key, list(local.arrays)):
+            if local.source[element] >= 0:
+                is_own[local.source[element]] = bool(said)
+    return is_own
+
+
+def _check_labelled(
+    local: FreeParameters, parameters: Mapping[str, Any], is_own: Sequence[bool]
+) -> None:
+    """Refuse a setting for one experiment of a parameter that all of them share."""
+    for key in parameters:
+        name, at, _ = str(key).rpartition("@")
+        for element in find(name, list(local.arrays)) if at else ():
+            source = local.source[element]
+            if source >= 0 and not is_own[source]:
+                raise ValueError(
+                    f"{wording.setting(key)}: all experiments share `{name}`. Give "
+                    f"each its own by {wording.per_experiment(name)}."
+                )
+
+
+def joined_setup(
+    setups: Sequence[FitSetup],
+    problems: Sequence[Problem],
+    joint: JointParameters,
+    data: StudyData,
+) -> FitSetup:
+    """The setup of the study, from those of its experiments. Where default bounds of a
+    shared value differ between experiments, the widest ones count."""
+    p, first = len(joint.free.names), setups[0]
+    lower, upper = np.full(p, np.inf), np.full(p, -np.inf)
+    guess = np.full(p, np.nan)
+    is_history, is_frequency = np.zeros(p, bool), np.zeros(p, bool)
+    is_given = np.zeros((2, p), bool)
+    for setup, place in zip(setups, joint.place):
+        local = np.flatnonzero(place >= 0)
+        j = place[local]
+        lower[j] = np.minimum(lower[j], setup.lower[local])
+        upper[j] = np.maximum(upper[j], setup.upper[local])
+        guess[j] = np.where(np.isnan(guess[j]), setup.guess[local], guess[j])
+        is_history[j], is_frequency[j] = (
+            setup.is_history[local],
+            setup.is_frequency[local],
+        )
+        is_given[:, j] = setup.is_given[:, local]
+    experiments = Experiments(
+        first.model.free,
+        stack([setup.model.learned for setup in setups]),
+        stack([setup.model.fixed for setup in setups]),
+        joint.selection,
+        joint.known,
+        data.rows,
+        np.array([part.T for part in data.parts]),
+    )
+    model = replace(
+        first.model,
+        free=joint.free,
+        priors=_joint_priors([setup.model.priors for setup in setups], joint),
+        mesh=_joint_mesh(setups, problems, data),
+        likelihood=joint_likelihood(
+            [setup.model.likelihood for setup in setups],
+            data,
+            p - noise_count(joint.free),
+        ),
+        experiments=experiments,
+    )
+    return replace(
+        first,
+        model=model,
+        data=data,
+        lower=lower,
+        upper=upper,
+        guess=guess,
+        is_history=is_history,
+        is_frequency=is_frequency,
+        is_given=is_given,
+        joint=joint,
+    )
+
+
+def _joint_priors(
+    priors: Sequence[Priors | None], joint: JointParameters
+) -> Priors | None:
+    """The priors of the joint values."""
+    p = len(joint.free.names)
+    mean, weight, log = np.zeros(p), np.zeros(p), np.zeros(p, bool)
+    for prior, place in zip(priors, joint.place):
+        if prior is None:
+            continue
+        local = np.flatnonzero(place >= 0)
+        j = place[local]
+        mean[j], weight[j], log[j] = (np.asarray(each)[local] for each in prior)
+    return Priors(mean, weight, log) if np.any(weight > 0) else None
+
+
+def _joint_mesh(
+    setups: Sequence[FitSetup], problems: Sequence[Problem], data: StudyData
+) -> MeshPlan | None:
+    """How all experiments are solved on a mesh, if one of them is; their records have a
+    first axis over them."""
+    plans = [setup.model.mesh for setup in setups]
+    if all(plan is None for plan in plans):
+        return None
+    solver = setups[0].model.solver
+    assert isinstance(solver, AbstractSolver)
+    plans = [
+        mesh_plan(problem, part, solver, 0.0) if plan is None else plan
+        for plan, problem, part in zip(plans, problems, data.parts)
+    ]
+    return MeshPlan(
+        plans[0].points,
+        np.array([part.T for part in data.parts]),
+        any(plan.overlaps for plan in plans),
+    )

@@ -1,0 +1,479 @@
+"""The setup of a least-squares fit: model, data, bounds, start values and step sizes.
+
+`make_setup.py` puts it together from what the user gives, and `study_setup.py` that of
+several experiments.
+
+The degrees of freedom of a fit, and the variance of its residuals.
+
+Both are defined here alone. What counts as determined by the data is an argument,
+because it differs between the two stages of a fit:
+
+- The *search* (`FitSetup.freedom`) counts every free parameter. It compares many
+  unfinished fits with each other and needs one number that is the same for all of them
+  and known before the first.
+- The *inference* (`Uncertainty.freedom`) looks at the best fit alone and counts only
+  the directions in parameter space that the data determine there. A direction without
+  influence on the residuals absorbs no noise, and must not cost a degree of freedom.
+
+Scales and offsets: free values in which what is observed is linear.
+
+If a random start has a wrong scale, its sum of squares says nothing about its other
+values. For given other values the best scales and offsets follow from a linear
+equation, so that starts are compared with these: a short fit holds all other values."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._data.data import Data
+from .._data.smoothing import Curve, smooth
+from .._data.study_data import Records, parts_of
+from .._loss.losses import SumOfSquares
+from .._loss.path_costs import Points
+from .._problem.free_parameters import JointParameters
+from .._problem.general_delays import is_general, typical_delays
+from .._problem.network_weights import weights_of
+from .._problem.problem import Problem
+from .levenberg_marquardt import Box
+from .noise_setup import likelihood_points, noise_count, without_noise
+from .normal_equations import LeastSquaresModel
+from .sensitivity import COARSE, USUAL
+from .symmetries import NaturalUnits, joint_units, natural_sizes, natural_units
+
+
+def degrees_of_freedom(values: int, determined: int) -> int:
+    """The number of measured values less that of determined quantities, at least one.
+
+    >>> degrees_of_freedom(values=50, determined=4), degrees_of_freedom(3, 4)
+    (46, 1)
+    """
+    return max(values - determined, 1)
+
+
+def effective_count(
+    information: np.ndarray, prior: np.ndarray, is_weight: np.ndarray
+) -> float:
+    """How many weights of networks the data determine: the sum of their shares.
+
+    >>> shares = effective_count(np.diag([100.0, 2.0]), np.ones(2), np.ones(2, bool))
+    >>> round(shares, 9)
+    1.49
+    """
+    if not is_weight.any():
+        return 0.0
+    return float(np.sum(determined_shares(information, prior)[is_weight]))
+
+
+def determined_shares(information: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    r"""To which share the data determine each value, and not its prior:
+    $1 - A_j (H^{-1})_{jj}$, with the `information` matrix H of data and priors and the
+    information A of the `prior` of each value."""
+    if not np.all(np.isfinite(information)):
+        return np.zeros(len(prior))
+    return np.clip(1 - prior * standard_errors(information) ** 2, 0.0, 1.0)
+
+
+def standard_errors(information: np.ndarray) -> np.ndarray:
+    """The standard errors that belong to an information matrix; directions without
+    information are left out.
+
+    >>> standard_errors(np.diag([4.0, 25.0])).tolist()
+    [0.5, 0.2]
+    """
+    scale = 1 / np.sqrt(np.maximum(np.diagonal(information), 1e-300))
+    scaled = scale[:, None] * information * scale
+    variances = np.diagonal(np.linalg.pinv(scaled, rcond=1e-13, hermitian=True))
+    return np.sqrt(np.maximum(variances, 0.0)) * scale
+
+
+def residual_variance(loss: float, freedom: int, *, is_known: bool) -> float:
+    """The variance of the weighted residuals, which is the unit of chi-square.
+
+    It is one where the weights are already those of the noise (`is_known`), and where
+    there is no fit (the weighted sum of squares `loss` is not finite). Otherwise it is
+    estimated as `loss` over the degrees of freedom."""
+    if is_known or not math.isfinite(loss):
+        return 1.0
+    return max(loss / freedom, 1e-300)
+
+
+# How far a second difference may be from zero, relative to the values.
+_TOLERANCE = 1e-9
+
+
+def linear_values(model: LeastSquaresModel) -> np.ndarray:
+    """Which free values occur in `observe` alone, which is linear in all of them
+    together; of values of which only some are, the first ones."""
+    free = model.free
+    is_linear = np.zeros(len(free.names), bool)
+    if not model.observes:
+        return is_linear
+    elsewhere = {
+        source
+        for array in free.arrays
+        if not array.name.startswith("observe.")
+        for source in free.source[array.first : array.first + array.size]
+    }
+    for j in range(len(free.names)):
+        if j in elsewhere:
+            continue
+        is_linear[j] = True
+        is_linear[j] = _is_affine(model, is_linear)
+    return is_linear
+
+
+def _is_affine(model: LeastSquaresModel, moves: np.ndarray) -> bool:
+    """Whether moving these values together leaves second differences of zero."""
+    random = np.random.default_rng(0)
+    theta = np.exp(0.5 * random.normal(size=len(moves)))
+    move = np.where(moves, random.normal(size=len(moves)), 0.0)
+    x, t = jnp.asarray(np.exp(random.normal(size=model.dimension))), jnp.asarray(0.7)
+
+    def observed(theta: np.ndarray) -> np.ndarray:
+        learned = model.free.join_values(jnp.asarray(theta), model.learned)
+        problem = eqx.combine(learned, model.fixed)
+        assert problem.observe is not None
+        return np.asarray(problem.observe(x, t))
+
+    ahead, here, behind = (observed(theta + side * move) for side in (1, 0, -1))
+    second = np.abs(ahead - 2 * here + behind)
+    return bool(np.all(second <= _TOLERANCE * (np.abs(ahead) + np.abs(behind))))
+
+
+# The usual number of rows of the solver's ring buffer. A delay may have a few steps
+# less than this.
+CAPACITY = 512
+# The usual number of rows of a path on a mesh: one compiled program then serves all
+# usual numbers of steps in the record.
+MESH_CAPACITY = 2048
+# The least number of steps over the whole record, and on a mesh the largest one.
+STEPS_PER_RECORD, MOST_STEPS_PER_RECORD = 100, 400
+# The number of steps per delay of a short preliminary fit. (The record may need more
+# steps: see `FitSetup.rate`.)
+COARSE_STEPS = 5
+# A delay that is shorter than this share of the record has fewer steps than usual.
+USUAL_SHARE = 1 / 40
+
+
+@final
+@dataclass(frozen=True)
+class FitSetup:
+    """A model with its data and bounds: what every start of a search shares.
+
+    `lower`, `upper` and `guess` have one element for each free value. `guess` are the
+    user's start values, NaN where there is none. The boolean arrays `is_history` and
+    `is_frequency` mark the free values that belong to the history, and those that are
+    frequencies of it; `is_given` [2, p] marks the lower and the upper bounds that the
+    user gave. `workers` is the number of threads that fits run on.
+
+    In a study, `joint` says how the free values are made of those of the experiments;
+    the setups of these are its `parts`."""
+
+    model: LeastSquaresModel
+    data: Records
+    lower: np.ndarray
+    upper: np.ndarray
+    guess: np.ndarray
+    steps_per_delay: int
+    is_history: np.ndarray
+    is_frequency: np.ndarray
+    is_given: np.ndarray
+    workers: int
+    joint: JointParameters | None = None
+
+    # The experiments.
+
+    @cached_property
+    def parts(self) -> tuple["FitSetup", ...]:
+        """The setup of each experiment of a study, or this one alone."""
+        if self.joint is None:
+            return (self,)
+        return tuple(self._part(e) for e in range(len(parts_of(self.data))))
+
+    def _part(self, e: int) -> "FitSetup":
+        assert self.joint is not None
+        place = self.joint.place[e]
+
+        def own(array: np.ndarray, other: Any) -> np.ndarray:
+            return np.where(place >= 0, array[..., place], other)
+
+        known = self.joint.known[e]
+        return replace(
+            self,
+            model=self.model.part(e),
+            data=parts_of(self.data)[e],
+            lower=own(self.lower, known),
+            upper=own(self.upper, known),
+            guess=own(self.guess, known),
+            is_history=own(self.is_history, False),
+            is_frequency=own(self.is_frequency, False),
+            is_given=own(self.is_given, True),
+            joint=None,
+        )
+
+    def local(self, theta: np.ndarray, e: int) -> np.ndarray:
+        """The free values of experiment `e`, for rows of free values."""
+        return theta if self.joint is None else self.joint.local(theta, e)
+
+    def indices_or_values(self, problems: Sequence[Problem]) -> dict[str, int | float]:
+        """What is known about each parameter, by name: the number of a free value (an
+        int), or a constant (a float). `problems` are those of the experiments, or the
+        only one. A constant that differs between experiments has no name."""
+        local = [
+            part.model.free.indices_or_values(problem)
+            for part, problem in zip(self.parts, problems)
+        ]
+        if self.joint is None:
+            return local[0]
+        known: dict[str, int | float] = {
+            name: j for j, name in enumerate(self.model.free.names)
+        }
+        for name, value in local[0].items():
+            if isinstance(value, float) and all(each[name] == value for each in local):
+                known[name] = value
+        return known
+
+    @cached_property
+    def is_weight(self) -> np.ndarray:
+        """Which free values are weights of networks."""
+        found = np.zeros(len(self.lower), bool)
+        if self.joint is not None:
+            for part, place in zip(self.parts, self.joint.place):
+                found[place[part.is_weight & (place >= 0)]] = True
+            return found
+        model = self.model
+        found[weights_of(eqx.combine(model.learned, model.fixed), model.free.names)] = 1
+        return found
+
+    @property
+    def has_networks(self) -> bool:
+        """Whether weights of networks are learned."""
+        return bool(self.is_weight.any())
+
+    # The delays and the solver's steps.
+
+    def delays(self, theta: np.ndarray) -> np.ndarray:
+        """The delays of each row of free values, learned or fixed, [rows, k]; those of
+        all experiments, one after the other."""
+        if self.joint is not None:
+            each = enumerate(self.parts)
+            all_delays = [part.delays(self.local(theta, e)) for e, part in each]
+            return np.concatenate(all_delays, axis=1)
+        tau = self.model.learned.tau
+        if not isinstance(tau, jax.Array):
+            return np.asarray(_delays(self.model, jnp.asarray(theta)))
+        indices = self.model.free.delays
+        return theta[:, list(indices)] if indices else np.full((len(theta), 1), tau)
+
+    def delay(self, theta: np.ndarray) -> np.ndarray:
+        """The longest delay of each row of free values."""
+        return self.delays(theta).max(axis=1)
+
+    @property
+    def rate(self) -> float:
+        """The least number of steps per unit of time that resolves the record."""
+        return STEPS_PER_RECORD / self.data.T
+
+    def steps(self, theta: np.ndarray) -> np.ndarray:
+        """The steps per delay for each row of free values: enough to resolve both the
+        delay and the record; fewer in a short delay. On a mesh these are the steps in
+        the record, half of the `steps_per_delay` in the longest delay, but not more
+        than a few hundred: most delays that are shorter have no influence on the steps
+        that are needed."""
+        least = self.steps_per_delay
+        if self.model.is_adaptive:
+            return np.full(len(theta), USUAL)
+        if self.model.mesh is not None:
+            return self._steps_in_record(theta, least / 2, MOST_STEPS_PER_RECORD)
+        share = self.delay(theta) / self.data.T
+        least = np.ceil(np.minimum(1.0, share / USUAL_SHARE) * least)
+        by_record = np.ceil(STEPS_PER_RECORD * share)
+        most = max(self.steps_per_delay, CAPACITY // 2 - 3)
+        return np.clip(by_record, least, most).astype(int)
+
+    def steps_near(self, theta: np.ndarray, place: np.ndarray, n: int) -> np.ndarray:
+        """Steps for each row of free values, so that they are as long as `n` steps per
+        delay are at `place`, or somewhat shorter."""
+        if self.model.is_adaptive or self.model.mesh is not None:
+            return np.full(len(theta), n)
+        share = self.delay(theta) / self.delay(place[None])
+        return np.ceil(n * np.minimum(1.0, 4 * share)).astype(int)
+
+    def coarse_steps(self, theta: np.ndarray) -> np.ndarray:
+        """The same for short preliminary fits, which also keep to the `rate`."""
+        if self.model.is_adaptive:
+            return np.full(len(theta), COARSE)
+        if self.model.mesh is not None:
+            return self._steps_in_record(
+                theta, COARSE_STEPS, MOST_STEPS_PER_RECORD // 2
+            )
+        steps = np.ceil(STEPS_PER_RECORD * self.delay(theta) / self.data.T)
+        return np.clip(steps, 1, COARSE_STEPS).astype(int)
+
+    def _steps_in_record(self, theta: np.ndarray, in_delay: float, most: int):
+        steps = in_delay * self.data.T / np.maximum(self.delay(theta), 1e-300)
+        return np.ceil(np.clip(steps, STEPS_PER_RECORD, most)).astype(int)
+
+    # The bounds.
+
+    def box(self, count: int, held: np.ndarray | None = None) -> Box:
+        """The bounds of `count` fits; `held` marks the values that may not move."""
+        shape = (count, len(self.lower))
+        held = np.zeros(shape, bool) if held is None else held
+        return Box(
+            np.broadcast_to(self.lower, shape),
+            np.broadcast_to(self.upper, shape),
+            np.broadcast_to(held, shape),
+        )
+
+    @property
+    def bound_variance(self) -> np.ndarray:
+        """The variance of a uniform distribution between the bounds of each value;
+        infinite where a bound is missing."""
+        width = self.upper - self.lower
+        return np.where(np.isfinite(width), width, np.inf) ** 2 / 12
+
+    # The data.
+
+    def points(self, noise: np.ndarray | None = None) -> Points:
+        """The data with their weights. Where the data have no standard deviations of
+        their own, the weights are those of the noise levels `noise`, one for each
+        quantity, or one."""
+        if self.model.likelihood is not None:
+            return likelihood_points(self)
+        each = [SumOfSquares().prepare(part).points for part in parts_of(self.data)]
+        points = Points(*map(np.concatenate, zip(*each)))
+        if self.data.sd is not None or noise is None:
+            return points
+        return points._replace(weights=points.weights / noise**2)
+
+    @cached_property
+    def exploring(self) -> "FitSetup":
+        """The setup with which a search explores: itself, or weighted least squares if
+        the fit is by likelihood."""
+        return self if self.model.likelihood is None else without_noise(self)
+
+    @property
+    def count(self) -> int:
+        """The number of measured values."""
+        return int(np.isfinite(self.data.x).sum())
+
+    @cached_property
+    def measured(self) -> np.ndarray:
+        """For each quantity, whether it was measured at all."""
+        return np.any(np.isfinite(self.data.x), axis=0)
+
+    @property
+    def has_few_values(self) -> np.ndarray:
+        """For each of several quantities, whether it has no more values than there are
+        parameters beside the weights of networks, so that its residuals say nothing
+        about its noise."""
+        count, named = np.isfinite(self.data.x).sum(axis=0), np.sum(~self.is_weight)
+        return (count > 0) & (count <= named) & (len(count) > 1)
+
+    @cached_property
+    def quantity_curve(self) -> Curve | None:
+        """A smoothing spline through the measured quantities of one experiment; a
+        constant for one that was not measured. None if there are too few points."""
+        data = self.data
+        return smooth(Data(data.t, np.where(self.measured, data.x, 1.0)))
+
+    @property
+    def curve(self) -> Curve | None:
+        """The same if the measured quantities are all states, so that the slopes of the
+        curve can be compared with the right-hand side; else None."""
+        is_state = self.measured.all() and not self.model.observes
+        return self.quantity_curve if is_state else None
+
+    @property
+    def has_quantity_curves(self) -> bool:
+        """Whether there is a smooth curve through the data of every experiment."""
+        return all(part.quantity_curve is not None for part in self.parts)
+
+    @property
+    def has_curves(self) -> bool:
+        """Whether all these curves are those of all states."""
+        return all(part.curve is not None for part in self.parts)
+
+    @cached_property
+    def units(self) -> NaturalUnits | None:
+        """The natural sizes of the free values; None without a smooth curve, if the
+        delays are more than numbers, or with networks, which have their own units."""
+        if self.joint is not None:
+            return joint_units(self.joint, [part.units for part in self.parts])
+        curve, model = self.quantity_curve, self.model
+        if (
+            curve is None
+            or self.has_networks
+            or is_general(eqx.combine(model.learned.tau, model.fixed.tau))
+        ):
+            return None
+        return natural_units(model, curve, self.data.T, self.measured)
+
+    @cached_property
+    def natural_sizes(self) -> np.ndarray:
+        """The natural size of each free value, 1 where nothing is known."""
+        if self.model.likelihood is not None:
+            sizes = self.exploring.natural_sizes
+            return np.concatenate([sizes, np.abs(self.guess[len(sizes) :])])
+        return natural_sizes(self.units, len(self.lower))
+
+    @cached_property
+    def is_linear(self) -> np.ndarray:
+        """Which free values are scales and offsets of what is observed."""
+        linear = [linear_values(part.model) for part in self.parts]
+        if self.joint is None:
+            return linear[0]
+        found = np.zeros(len(self.lower), bool)
+        for own, place in zip(linear, self.joint.place):
+            found[place[own & (place >= 0)]] = True
+        return found
+
+    # The noise.
+
+    @property
+    def needs_noise(self) -> bool:
+        """Whether the estimates depend on the noise levels: with several quantities
+        or with priors. Otherwise a common factor of all weights cancels."""
+        return self.data.x.shape[1] > 1 or self.model.priors is not None
+
+    @property
+    def weights_are_absolute(self) -> bool:
+        """Whether the weights are absolute, so that the sum of squares is a chi-square:
+        the noise is given, or (with networks) was estimated from effective degrees of
+        freedom, or has a model. Otherwise the variance of the residuals is estimated
+        from the sum of squares."""
+        given = self.data.sd, self.model.likelihood
+        return any(each is not None for each in given) or self.has_networks
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom with every free parameter but weights counted as
+        determined; see `degrees_of_freedom.py`."""
+        free = int(np.sum(~self.is_weight)) - noise_count(self.model.free)
+        return degrees_of_freedom(self.count, determined=free)
+
+    def residual_variance(self, loss: float) -> float:
+        """The variance of the weighted residuals of a fit with the sum of squares
+        `loss`, by which the search converts differences of `loss` to chi-square."""
+        return residual_variance(loss, self.freedom, is_known=self.weights_are_absolute)
+
+
+@eqx.filter_jit
+def _delays(model: LeastSquaresModel, theta: jax.Array) -> jax.Array:
+    """The delays of each row of free values, or how long they typically are,
+    [rows, k]."""
+
+    def one(theta):
+        learned = model.free.join_values(theta, model.learned)
+        problem = eqx.combine(learned, model.fixed)
+        return typical_delays(problem.tau, problem.start)
+
+    return jax.vmap(one)(theta)
