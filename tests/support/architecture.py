@@ -1,12 +1,8 @@
 """The package's architecture, read from its folders.
 
 Each folder, and each public module beside them, says in its docstring what lives there
-and what it may import: the last paragraph is `May import: ...`. The import test and the
-table in CONTRIBUTING are both made from these docstrings. After a change of them,
-
-    python -m tests.support.architecture
-
-writes the table again."""
+and what it may import: the last paragraph is `May import: ...`, which a test compares
+with the imports."""
 
 import ast
 from dataclasses import dataclass
@@ -15,8 +11,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "ddefind"
-CONTRIBUTING = ROOT / "CONTRIBUTING.md"
-_BEGIN, _END = "<!-- folders -->\n", "<!-- end of folders -->\n"
 _IMPORTS = "May import: "
 
 
@@ -85,23 +79,3 @@ def imported_modules(path: Path) -> set[str]:
             module = (*base, alias.name) if inner.is_file() else base
             found.add(".".join(module) or alias.name)
     return found
-
-
-def table() -> str:
-    """The folders as a table, in the order of their imports."""
-    rows = ["| folder | what lives there | files |", "|---|---|---|"]
-    for part in parts().values():
-        names = [file.stem for file in part.files if file.stem != "__init__"]
-        files = ", ".join(f"`{name}`" for name in names if name != part.name)
-        rows.append(f"| `{part.name}` | {part.title} | {files} |")
-    return "\n".join(rows) + "\n"
-
-
-def with_table(page: str) -> str:
-    """A page with the table between its two marks."""
-    before, rest = page.split(_BEGIN)
-    return before + _BEGIN + "\n" + table() + "\n" + _END + rest.split(_END)[1]
-
-
-if __name__ == "__main__":
-    CONTRIBUTING.write_text(with_table(CONTRIBUTING.read_text()))
