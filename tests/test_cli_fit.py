@@ -334,7 +334,7 @@ def test_interrupted_with_nothing_found(monkeypatch, capsys, here):
 
 
 def test_interrupted_on_the_way_to_the_intervals(monkeypatch, capsys, here):
-    monkeypatch.setattr(ddefind._results.estimate, "assess", interrupt)
+    monkeypatch.setattr(ddefind._results.from_search, "assess", interrupt)
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     shown = capsys.readouterr()
     assert "std. error" in shown.out and "intervals" in shown.out
