@@ -12,7 +12,7 @@ import pytest
 import ddefind as dd
 import ddefind._cli.output_folder
 import ddefind._fitting.least_squares
-import ddefind._results.estimate
+import ddefind._results.from_search
 from ddefind._search.search import search
 from support.command import TEXT, VALUES, refused, run
 from support.results import load_estimate
