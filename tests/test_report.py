@@ -19,9 +19,9 @@ from ddefind._report.pictures import Pictures
 from support.command import refused, run
 
 HOSTILE = "<script>alert(1)</script>"
-NAMES = ("What was found", "Data and fitted curve", "Residuals", "Profiles")
-NAMES += ("How the estimates hang together", "The search", "The state one delay ago")
-NAMES += ("Stability", "What was asked for, and how to repeat it")
+NAMES = ("Results", "Data and fitted curve", "Residuals", "Profiles")
+NAMES += ("Correlations of the estimates", "The search", "The delayed state")
+NAMES += ("Stability", "Settings, and how to repeat this fit")
 LARGEST = 1_500_000
 
 

@@ -67,7 +67,7 @@ def _title(fit: "AbstractFit") -> str:
 def _summary(fit: "AbstractFit") -> Section:
     """The equation, and what was found."""
     blocks = [*_equation(fit), *estimates(fit)]
-    return Section("summary", "What was found", blocks)
+    return Section("summary", "Results", blocks)
 
 
 def _equation(fit: "AbstractFit") -> list[Block]:

@@ -28,7 +28,7 @@ def learned_functions(fit: "AbstractFit") -> Section | None:
     about = (
         "Each chart shows a function that a network has learned, over the arguments "
         "that the fitted curve visited; the dots at the lower edge are these. Where it "
-        "is dashed, the data say nothing of it."
+        "is dashed, the data say nothing about it."
     )
     words = [Text(about), *map(_counted, functions[:_MOST_FUNCTIONS])]
     words += [Text(f.note, is_doubt=True) for f in functions if f.note]
@@ -40,7 +40,7 @@ def learned_functions(fit: "AbstractFit") -> Section | None:
         o for f in functions[:_MOST_FUNCTIONS] for o in function_charts(f, level)
     ]
     charts = Charts([chart for output in outputs for chart in output])
-    return Section("functions", "What was learned", [*words, charts])
+    return Section("functions", "Learned functions", [*words, charts])
 
 
 def _counted(function: "LearnedFunction") -> Text:
@@ -74,11 +74,11 @@ def delayed_state(fit: "AbstractFit") -> Section | None:
     if not charts:
         return None
     about = (
-        "The fitted curve against itself one delay ago. A closed loop is a periodic "
+        "The fitted curve against its delayed state. A closed loop is a periodic "
         "oscillation, and an equilibrium is a point."
     )
     blocks: list[Block] = [Text(about), Charts(charts[:_MOST_LOOPS])]
-    return Section("delayed", "The state one delay ago", blocks)
+    return Section("delayed", "The delayed state", blocks)
 
 
 def _loop(name: str, delay: str, now: np.ndarray, before: np.ndarray) -> Chart:
@@ -95,7 +95,7 @@ def _loop(name: str, delay: str, now: np.ndarray, before: np.ndarray) -> Chart:
 def stability(fit: "Estimate") -> Section:
     """The section on stability, or why nothing can be said of it."""
     view = next(iter(fit.experiments.values()), fit)
-    about = "Where the fitted equation rests, and what becomes of small disturbances."
+    about = "The equilibria of the fitted equation, and how small disturbances develop."
     blocks: list[Block] = [Text(about)]
     if fit.experiments:
         label = next(iter(fit.experiments))

@@ -51,7 +51,7 @@ def _judgement(fit: "AbstractFit") -> list[Block]:
         verb = "contradicts" if count == 1 else "contradict"
         about = f"{which} of the residuals {verb} this model with this noise."
         return [
-            Text(f"{about} What is said below holds only as far as it is right.", True)
+            Text(f"{about} What follows holds only as far as the model is right.", True)
         ]
     return [Text("No test of the residuals contradicts this model.")]
 
@@ -72,10 +72,10 @@ def profiles(fit: "Estimate") -> Section | None:
     if not charts:
         return None
     about = (
-        "Each chart holds one parameter at other values, and fits all others anew. The "
-        f"{share} interval ends where chi-square has risen to the dashed line. A "
-        "profile that stays below it sets no limit there. The dots are fits; the line "
-        "between them is interpolated."
+        "In each chart one parameter is held at other values, and all others are "
+        f"fitted again. The {share} interval ends where chi-square has risen to the "
+        "dashed line. A profile that stays below it sets no limit there. The dots are "
+        "fits; the line between them is interpolated."
     )
     words = [Text(about)]
     if len(found) > _MOST_PROFILES:
@@ -97,7 +97,7 @@ def correlations(fit: "Estimate") -> Section | None:
     blocks: list[Block] = [Text(_about(names, values))]
     if len(kept) <= _MOST_NAMES:
         blocks.append(Matrix(names, values))
-    return Section("correlations", "How the estimates hang together", blocks)
+    return Section("correlations", "Correlations of the estimates", blocks)
 
 
 def _about(names: Sequence[str], values: np.ndarray) -> str:
@@ -106,8 +106,8 @@ def _about(names: Sequence[str], values: np.ndarray) -> str:
     pairs = np.argwhere(above > _STRONG)
     pairs = sorted(map(tuple, pairs), key=lambda pair: -above[pair])
     meaning = (
-        "The correlation of two estimates says how an error of one would be made up "
-        "for by the other."
+        "The correlation of two estimates says how far the other compensates "
+        "for an error of one."
     )
     if not pairs:
         i, j = divmod(int(np.argmax(above)), len(names))
@@ -134,7 +134,7 @@ def search(fit: "Estimate") -> Section | None:
     about = (
         "Each dot is a start of the search that was followed to its end, sorted by the "
         "chi-square that it reached. Starts that reached the same minimum are a step. "
-        "Trust a best minimum more that was reached often."
+        "A best minimum that was reached often can be trusted more."
     )
     chart = search_chart(minima, fit.uncertainty.residual_variance)
     blocks: list[Block] = [Text(about), Charts([chart])]

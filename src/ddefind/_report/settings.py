@@ -50,7 +50,7 @@ def asked(
     if saved is not None and len(saved) < _MOST_BYTES:
         blocks += _load(saved)
     blocks.append(Text(f"Made with {listed(_versions())}."))
-    return Section("asked", "What was asked for, and how to repeat it", blocks)
+    return Section("asked", "Settings, and how to repeat this fit", blocks)
 
 
 def _load(saved: str) -> list[Block]:

@@ -41,10 +41,10 @@ _MOST_TABLES, _ROWS = 4, 6
 _MOST_QUANTILES = 300
 # What each test asks, in words.
 _TESTS = {
-    WHITE: "Neighbouring residuals are not alike (Ljung-Box).",
+    WHITE: "Successive residuals are not correlated (Ljung-Box).",
     NORMAL: "The residuals are distributed as the noise should be (Anderson-Darling).",
-    OUTLIER: "No value is too far off (Grubbs).",
-    SPREAD: "Residuals are not larger where the values are (Glejser).",
+    OUTLIER: "No value is an outlier (Grubbs).",
+    SPREAD: "Residuals do not grow with the level (Glejser).",
     CHI: "Chi-square agrees with the known noise.",
 }
 
@@ -97,7 +97,7 @@ def _predict(
             continue
         if np.all(np.isfinite(said.mean)):
             return said, trouble
-        trouble.append("The fitted equation explodes beyond the data.")
+        trouble.append("The solution of the fitted equation diverges beyond the data.")
     return None, trouble[:1]
 
 
@@ -151,20 +151,22 @@ def residuals(fit: "Estimate") -> Section:
     kind = "data minus curve, in units of the noise"
     if fit.setup.model.likelihood is not None:
         kind = (
-            "quantile residuals: the value of a standard Gaussian variable that is as "
-            "likely to be undercut as the measured value is under the noise model"
+            "quantile residuals: values of a standard Gaussian variable with the same "
+            "cumulative probability as the measured values have in the noise model"
         )
     if fit.process is not None:
-        kind = "data minus what the values before let expect, in units of their error"
+        kind = (
+            "data minus what was expected from the values before, in units of its error"
+        )
     unit = (
-        f"Residuals are {kind}. Those of a right model lie around zero without a "
-        "pattern, 95% of them between -2 and 2."
+        f"Residuals are {kind}. If the model is right, they lie around zero "
+        "without a pattern, 95% of them between -2 and 2."
     )
     blocks: list[Block] = [Text(unit), Charts(charts), *_tests(fit)]
     if quantiles:
         about = (
-            "The sorted residuals against those that Gaussian noise would leave: with "
-            "such noise they lie along the line."
+            "The sorted residuals against the quantiles of Gaussian noise. If the "
+            "noise is Gaussian, they lie along the line."
         )
         blocks += [Text(about), Charts(quantiles)]
     return Section("residuals", "Residuals", blocks)
@@ -180,7 +182,7 @@ def _quantiles(name: str, values: np.ndarray) -> Chart:
     ends = expected[[0, -1]]
     return Chart(
         title=name,
-        x_label="residual that noise would leave",
+        x_label="quantile of Gaussian noise",
         y_label="residual",
         series=[
             Series("Gaussian noise", "line", "curve", ends, ends),

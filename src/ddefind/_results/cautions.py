@@ -52,7 +52,7 @@ _CHANCE = (
 # What is said of a parameter of the noise at its natural limit.
 _NATURAL = {
     "lower": "The data show no `{}`: it is as small as it can be.",
-    "upper": "`{}` is as large as is looked for, {:.4g}: such noise is Gaussian.",
+    "upper": "`{}` is at its largest value, {:.4g}: such noise is Gaussian.",
 }
 _MISSED = (
     "A constant would do about as well: the model, or this fit of it, misses what the "
@@ -321,13 +321,13 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
         )
     if check.test == WHITE:
         return (
-            f"Neighbouring residuals of `{check.quantity}` are alike (Ljung-Box, {p}): "
-            f"{what} is rejected, and intervals cannot be trusted."
+            f"Successive residuals of `{check.quantity}` are correlated (Ljung-Box, "
+            f"{p}): {what} is rejected, and intervals cannot be trusted."
         )
     if check.test == NORMAL and has_model:
         return (
-            f"The residuals of `{check.quantity}` are not those of such noise "
-            f"(Anderson-Darling, {p}): compare other noise models."
+            f"The residuals of `{check.quantity}` do not follow this noise "
+            f"model (Anderson-Darling, {p}): compare other noise models."
         )
     if check.test == NORMAL:
         return (
@@ -353,7 +353,7 @@ def _grows(fit: "Estimate", check: ResidualTest, p: str) -> str:
     """Residuals that grow with the level, and what to do about it."""
     if fit.setup.model.likelihood is not None:
         return (
-            f"The residuals of `{check.quantity}` are larger where it is larger itself "
+            f"The residuals of `{check.quantity}` grow with its level "
             f"(Glejser, {p}): compare noise that grows more with the level."
         )
     more = "" if fit.data.sd is None else "more "
@@ -366,7 +366,7 @@ def _grows(fit: "Estimate", check: ResidualTest, p: str) -> str:
             f"{wording.noise('lognormal')}"
         )
     return (
-        f"The residuals of `{check.quantity}` are larger where it is larger itself "
+        f"The residuals of `{check.quantity}` grow with its level "
         f"(Glejser, {p}): intervals, which assume noise "
         f"of {'the given' if fit.data.sd is not None else 'one'} size, are "
         f"approximate. {remedy}."

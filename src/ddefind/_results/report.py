@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 # What marks an end that is a bound.
 _MARK = "*"
-EXPLANATION = f"{_MARK} is a bound that was given: the data set no limit before it."
+EXPLANATION = (
+    f"{_MARK} is a bound that was given: the data do not limit the value before it."
+)
 
 
 class Limits(NamedTuple):
@@ -103,11 +105,11 @@ def interval_in_words(fit: "Estimate", profile: "Profile", level: float) -> str:
         case True, True:
             return f"{name} is {value}, and {share} between {low} and {high}."
         case True, False:
-            said = f"{share} above {low}; the data set no upper limit{above}"
+            said = f"{share} above {low}; the data give no upper limit{above}"
         case False, True:
-            said = f"{share} below {high}; the data set no lower limit{below}"
+            said = f"{share} below {high}; the data give no lower limit{below}"
         case _:
-            said = f"the data set no lower limit{below} and no upper limit{above}"
+            said = f"the data give no lower limit{below} and no upper limit{above}"
     return f"{name} is {value}, and {said}."
 
 
