@@ -3,9 +3,8 @@
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -15,7 +14,7 @@ from .blocks import Block, Code, Formula, Section, Text
 from .dynamics import delayed_state, learned_functions, stability
 from .estimates import correlations, descent, estimates, profiles, search
 from .formula import typeset
-from .settings import asked
+from .settings import repeat
 from .trajectory import course, residuals
 
 if TYPE_CHECKING:
@@ -27,22 +26,11 @@ _PAGE = files("ddefind").joinpath("_report/page")
 _BEGIN = Markup('document.documentElement.classList.add("live")')
 
 
-@final
-@dataclass(frozen=True)
-class Given:
-    """What stands in the page besides the fit.
-
-    - `noise`: its noise models; None if it has none.
-    - `saved`: the text of the saved fit; None if it cannot be saved.
-    - `settings`: those of the command line; None in Python."""
-
-    noise: str | None
-    saved: str | None
-    settings: str | None
-
-
-def build(fit: "AbstractFit", given: Given, until: float | None) -> str:
-    """The whole page. `until` is the last time of the prediction."""
+def build(
+    fit: "AbstractFit", saved: str, settings: str | None, until: float | None
+) -> str:
+    """Build the whole page from a fit and the text `saved` of its file; `settings` is
+    that of the command line's, and `until` the last time of the prediction."""
     sections = [_summary(fit), course(fit, until), learned_functions(fit)]
     if hasattr(fit, "setup"):
         estimate: Any = fit
@@ -52,7 +40,7 @@ def build(fit: "AbstractFit", given: Given, until: float | None) -> str:
     else:
         descended: Any = fit
         sections += [descent(descended), delayed_state(fit)]
-    sections.append(asked(fit, given.noise, given.saved, given.settings))
+    sections.append(repeat(fit, saved, settings))
     return _render(_title(fit), [each for each in sections if each])
 
 

@@ -1,4 +1,4 @@
-"""What was asked for, how to repeat it, and the versions it was made with."""
+"""The settings of a fit, how to repeat it, and the versions it was made with."""
 
 import base64
 import platform
@@ -11,6 +11,7 @@ import numpy as np
 from .._data.study_data import Records, parts_of
 from .._data.times import source_times
 from .._problem.network_weights import named_indices, network_name
+from .._search.noise_setup import describe_noise
 from .._util.shown import listed
 from .._util.version import __version__
 from .blocks import Block, Code, Download, Section, Table, Text
@@ -27,16 +28,12 @@ FILE = "fit.json"
 _CONFIG = "fit.toml"
 
 
-def asked(
-    fit: "AbstractFit", noise: str | None, saved: str | None, settings: str | None
-) -> Section:
-    """The section on what was asked for.
-
-    `noise` describes the noise models, `saved` is the text of the saved fit, and
-    `settings` are those of the command line; each is None if there is none."""
+def repeat(fit: "AbstractFit", saved: str, settings: str | None) -> Section:
+    """Return the section on settings: `saved` is the text of the saved fit, and
+    `settings` that of the command line's settings, None in Python."""
     rows = [("", ""), *_data_rows(fit.data)]
     if hasattr(fit, "setup"):
-        rows += _search_rows(fit, noise)  # type: ignore
+        rows += _search_rows(fit)  # type: ignore
     rows.append(("solver", _solver(fit)))
     rows.append(("time", f"{fit.seconds:.2g} s"))
     blocks: list[Block] = [Table(rows, (0, 1))]
@@ -47,7 +44,7 @@ def asked(
             f"`ddefind fit --config {_CONFIG} --out again` repeats the fit:"
         )
         blocks += [Text(words), Code(settings)]
-    if saved is not None and len(saved) < _MOST_BYTES:
+    if len(saved) < _MOST_BYTES:
         blocks += _load(saved)
     blocks.append(Text(f"Made with {listed(_versions())}."))
     return Section("asked", "Settings, and how to repeat this fit", blocks)
@@ -81,7 +78,7 @@ def _data_rows(data: Records) -> list[tuple[str, str]]:
     return rows
 
 
-def _search_rows(fit: "Estimate", noise: str | None) -> list[tuple[str, str]]:
+def _search_rows(fit: "Estimate") -> list[tuple[str, str]]:
     setup = fit.setup
     known = setup.indices_or_values(fit.problems or (fit.problem,))
     if not _has_delay(fit):
@@ -90,7 +87,9 @@ def _search_rows(fit: "Estimate", noise: str | None) -> list[tuple[str, str]]:
     method = f"least squares from {fit.starts} starts, seed {fit.seed}"
     if fit.process is not None:
         method = f"multiple shooting, seed {fit.seed}"
-    rows = [("method", method), ("noise", noise or _plain_noise(fit))]
+    known = "estimated" if fit.data.sd is None else "given"
+    plain = f"Gaussian, standard deviations {known}"
+    rows = [("method", method), ("noise", describe_noise(setup) or plain)]
     given = {
         "known values": fixed,
         "given bounds": _bounds(fit),
@@ -98,11 +97,6 @@ def _search_rows(fit: "Estimate", noise: str | None) -> list[tuple[str, str]]:
     }
     rows += [(name, _limited(texts)) for name, texts in given.items() if texts]
     return [*rows, ("confidence level", f"{100 * fit.level:g}%")]
-
-
-def _plain_noise(fit: "Estimate") -> str:
-    kind = "estimated" if fit.data.sd is None else "given"
-    return f"Gaussian, standard deviations {kind}"
 
 
 def _bounds(fit: "Estimate") -> list[str]:

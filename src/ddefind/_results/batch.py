@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
 import numpy as np
 
 from .._problem.network_weights import Networks, count_weights, named_indices
 from .._util.errors import shown
 from .._util.shown import AbstractShown, Cells, Shown, data_frame
-from .result import AbstractFit
 from .status import Status
+
+if TYPE_CHECKING:
+    from .result import AbstractFit
 
 # What is printed below the table of fits that there is nothing to say of.
 _WITHOUT_LOSS = "{} without a finite loss left out of this table."
 
-Fit = TypeVar("Fit", bound=AbstractFit, covariant=True)
+Fit = TypeVar("Fit", bound="AbstractFit", covariant=True)
 
 
 @final

@@ -8,9 +8,9 @@ import numpy as np
 
 from .._data.data import Data
 from .._inference.fitted_noise import Criteria
+from .._search.noise_setup import describe_noise
 from .._util.shown import AbstractShown, Cells, Shown
 from .estimate import Estimate
-from .report import describe_noise
 
 
 @final

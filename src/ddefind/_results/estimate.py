@@ -13,6 +13,7 @@ import numpy as np
 from .._equation.equation import Equation
 from .._inference.assessment import (
     Assessment,
+    find_misfit,
     has_fit,
     is_rejected,
     model_values,
@@ -43,7 +44,7 @@ from .._inference.profile_intervals import profiles
 from .._inference.profile_likelihood import FoundEnds
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
-from .._problem.network_weights import named_indices, network_name
+from .._problem.network_weights import count_weights, named_indices, network_name
 from .._problem.problem import Problem
 from .._search.search import Minimum, SearchResult
 from .._search.setup import FitSetup
@@ -477,19 +478,27 @@ class Estimate(AbstractFit):
         return report.cells(self)
 
     def sentences(self) -> list[str]:
-        """What is printed below the table."""
-        return report.sentences(self)
+        """Return the sentences that are printed below the table."""
+        return [*report.sentences(self), *self._cautions()]
 
     def shown(self) -> Shown:
         """Return the table and the sentences; without a fit only why there is none."""
-        return report.shown(self)
+        if not np.isfinite(self.loss):
+            return Shown([self.message])
+        counts = count_weights(self.networks, self.determined_weights)
+        return Shown([self.cells(), *counts, "", *self.sentences()])
 
     def doubts(self) -> list[str]:
-        """Those of the sentences that warn of something."""
-        found = [] if self.status.ok else [self.message]
-        if self.assessment is not None and self.study is None:
-            found += cautions(self, self.assessment)
-        return found
+        """Return those of the sentences that warn of something."""
+        return [*([] if self.status.ok else [self.message]), *self._cautions()]
+
+    def _cautions(self) -> list[str]:
+        """Return the warnings that follow from the assessment of a whole fit."""
+        if self.assessment is None or self.study is not None:
+            return []
+        # With process noise the path follows the data.
+        misfit = find_misfit(self.uncertainty) if self.process is None else None
+        return cautions(self, self.assessment, misfit)
 
     def file_content(self) -> dict[str, Any]:
         """What `save` writes, as plain words and numbers."""

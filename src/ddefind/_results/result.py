@@ -27,7 +27,7 @@ from .._problem.network_weights import (
     networks_of,
 )
 from .._problem.problem import Problem
-from .._report.build import Given, build
+from .._report.build import build
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import Solution
 from .._solve.solve import solve
@@ -35,7 +35,6 @@ from .._util import wording
 from .._util.files import file_name, nonfinite_as_none, write_whole
 from .._util.shown import AbstractShown, Cells, Shown, frame_of_rows
 from .learned_functions import chosen_function, learned_functions
-from .report import describe_noise
 from .save import descent_content
 from .saved_file import saved_text, write_saved
 from .status import Status
@@ -58,10 +57,7 @@ def html_report(
             f"{wording.UNTIL} is {given}, but the data end at {end}. Give a later "
             "time, or leave it out."
         )
-    setup = getattr(fit, "setup", None)
-    noise = None if setup is None else describe_noise(setup)
-    given = Given(noise, saved_text(fit.file_content()), settings)
-    return build(fit, given, until)
+    return build(fit, saved_text(fit.file_content()), settings, until)
 
 
 def check_page(argument: str, path: Path) -> None:

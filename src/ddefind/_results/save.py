@@ -16,7 +16,6 @@ import numpy as np
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.study_data import Records, StudyData
-from .._inference.assessment import Assessment
 from .._inference.profile import Profile
 from .._problem.delays import DelayRole
 from .._problem.free_parameters import FreeParameters, ParameterArray, joint_parameters
@@ -48,6 +47,7 @@ from .describe_problem import (
 )
 
 if TYPE_CHECKING:
+    from .._inference.assessment import Assessment
     from .estimate import Estimate
     from .result import AbstractFit, FitResult
 
@@ -353,7 +353,7 @@ def _profile(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _assessment(assessment: Assessment) -> dict[str, Any]:
+def _assessment(assessment: "Assessment") -> dict[str, Any]:
     return {
         "verdicts": [
             [verdict.verdict, verdict.pattern, verdict.note]
