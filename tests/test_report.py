@@ -15,7 +15,7 @@ from ddefind._data.data import Data
 from ddefind._figures.chart import Chart, Series, data_series, thinned
 from ddefind._report.blocks import marked
 from ddefind._report.formula import typeset
-from ddefind._report.pictures import Pictures
+from ddefind._report.pictures import drawing
 from support.command import refused, run
 
 HOSTILE = "<script>alert(1)</script>"
@@ -228,7 +228,8 @@ def test_gaps_stay_gaps():
     y = np.array([1.0, 2.0, np.nan, 3.0, 4.0])
     chart = Chart("a", "b", "c", [Series("s", "line", "curve", np.arange(5.0), y)])
     assert json.loads(chart.as_json())["series"][0]["y"] == [1, 2, None, 3, 4]
-    (path,) = re.findall(r'class="curve"[^>]* d="([^"]*)"', Pictures().draw(chart))
+    with drawing() as draw:
+        (path,) = re.findall(r'class="curve"[^>]* d="([^"]*)"', draw(chart))
     assert path.count("M") == 2
 
 
@@ -243,8 +244,8 @@ def test_many_values_are_thinned_and_said():
 def shown_ticks(x, y, **options):
     """The labels of the axes of a picture, without their titles."""
     chart = Chart("", "", "", [Series("s", "dots", "data", x, y)], **options)
-    texts = ET.fromstring(Pictures().draw(chart)).iter("text")
-    return [str(text.text) for text in texts]
+    with drawing() as draw:
+        return [str(text.text) for text in ET.fromstring(draw(chart)).iter("text")]
 
 
 def test_ticks_are_round_and_written_in_full():

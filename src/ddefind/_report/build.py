@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from .settings import repeat
 from .trajectory import course, residuals
 
 if TYPE_CHECKING:
+    from jinja2 import Template
+
     from .._results.result import AbstractFit
 
 
@@ -74,23 +77,27 @@ def _fingerprint(script: str) -> str:
 
 
 def _render(title: str, sections: Sequence[Section]) -> str:
-    from jinja2 import Environment
+    from .pictures import drawing
 
-    from .pictures import Pictures
+    with drawing() as draw:
+        return _template().render(title=title, sections=sections, draw=draw)
+
+
+@cache
+def _template() -> "Template":
+    """Return the template of a page, with its scripts and styles."""
+    from jinja2 import Environment
 
     def read(name: str) -> Markup:
         return Markup(_PAGE.joinpath(name).read_text(encoding="utf-8"))
 
     scripts = [_BEGIN, read("uPlot.js"), read("report.js")]
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(str(read("report.html")))
-    return template.render(
-        title=title,
-        sections=sections,
-        pictures=Pictures(),
-        version=__version__,
-        style=read("uPlot.css") + read("report.css"),
-        licence=read("uPlot-LICENSE.txt"),
-        scripts=scripts,
-        allowed=Markup(" ".join(map(_fingerprint, scripts))),
-    )
+    fixed = {
+        "version": __version__,
+        "style": read("uPlot.css") + read("report.css"),
+        "licence": read("uPlot-LICENSE.txt"),
+        "scripts": scripts,
+        "allowed": Markup(" ".join(map(_fingerprint, scripts))),
+    }
+    return environment.from_string(str(read("report.html")), fixed)

@@ -96,9 +96,9 @@ def _outline(latex: str) -> _Outline:
         letters = TextPath((0, 0), f"${latex}$", size=_SIZE, prop=fonts)
     finally:
         log.disabled = was_disabled
-    box = letters.get_extents()
-    path = outline(letters, transform=Affine2D().scale(1, -1))
-    return _Outline(path, box.x1, max(box.y1, 0.0), max(-box.y0, 0.0))
+    path = outline(letters, Affine2D().scale(1, -1))
+    right, top = letters.vertices.max(axis=0)
+    return _Outline(path, right, max(top, 0.0), max(-letters.vertices[:, 1].min(), 0.0))
 
 
 def _placed(side: _Outline, x: float, y: float) -> str:
