@@ -114,8 +114,8 @@ def plot_estimate(fit: "Estimate", ax: Any = None) -> "Figure":
 
 
 def _height_ratios(fit: "Estimate") -> list[float]:
-    """The heights of the panels of a fit: a low one for residuals below each quantity
-    that was measured."""
+    """Return the heights of the panels of a fit: a low one for residuals below each
+    quantity that was measured."""
     measured = np.any(np.isfinite(fit.data.x), axis=0)
     return [r for m in measured for r in ((3, 1.3) if m else (3,))]
 

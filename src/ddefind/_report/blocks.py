@@ -47,7 +47,7 @@ class Matrix:
     kind: str = "matrix"
 
     def shade(self, i: int, j: int) -> str:
-        """The strength of the colour of a cell, in percent."""
+        """Return the strength of the colour of a cell, in percent."""
         return f"{100 * min(abs(float(self.values[i, j])), 1.0):.0f}"
 
 

@@ -48,7 +48,7 @@ def build(
 
 
 def _title(fit: "AbstractFit") -> str:
-    """What was fitted: the data by their label, or the states."""
+    """Name what was fitted: the data by their label, or the states."""
     count = len(getattr(fit, "experiments", {}))
     if count:
         return f"Fit of {count} experiments"
@@ -56,13 +56,13 @@ def _title(fit: "AbstractFit") -> str:
 
 
 def _summary(fit: "AbstractFit") -> Section:
-    """The equation, and what was found."""
+    """Return the section with the equation and the estimates."""
     blocks = [*_equation(fit), *estimates(fit)]
     return Section("summary", "Results", blocks)
 
 
 def _equation(fit: "AbstractFit") -> list[Block]:
-    """The equation as it was fitted, typeset if it is a text."""
+    """Return the fitted equation, typeset if it is a text."""
     if fit.model is None:
         kinds = [type(part).__name__ for part in (fit.problem.rhs, fit.problem.history)]
         return [Text(f"The model is `{kinds[0]}`, with the history `{kinds[1]}`.")]
@@ -71,7 +71,7 @@ def _equation(fit: "AbstractFit") -> list[Block]:
 
 
 def _fingerprint(script: str) -> str:
-    """What the page says of a script so that a browser runs it, and no other one."""
+    """Return the hash by which a browser runs this script, and no other one."""
     digest = hashlib.sha256(script.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 

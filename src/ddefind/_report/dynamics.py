@@ -21,7 +21,7 @@ _POINTS, _MOST_LOOPS = 1201, 6
 
 
 def learned_functions(fit: "AbstractFit") -> Section | None:
-    """The section on learned functions; None without networks."""
+    """Return the section on learned functions; None without networks."""
     functions = list(fit.functions.values())
     if not functions:
         return None
@@ -44,7 +44,7 @@ def learned_functions(fit: "AbstractFit") -> Section | None:
 
 
 def _counted(function: "LearnedFunction") -> Text:
-    """How many of its weights the data determine."""
+    """Say how many of its weights the data determine."""
     count = f"{function.weight_count} weights"
     if function.determined is None:
         return Text(f"`{function.name}` has {count}.")
@@ -55,8 +55,8 @@ def _counted(function: "LearnedFunction") -> Text:
 
 
 def delayed_state(fit: "AbstractFit") -> Section | None:
-    """The section on x(t) against x(t - tau); None if no delay is a number, and for
-    fits whose curve is not a solution of the equation alone."""
+    """Return the section on x(t) against x(t - tau); None if no delay is a number, and
+    for fits whose curve is not a solution of the equation alone."""
     if fit.model is not None and not fit.model.delayed:
         return None
     if getattr(fit, "experiments", {}) or getattr(fit, "process", None) is not None:
@@ -93,7 +93,7 @@ def _loop(name: str, delay: str, now: np.ndarray, before: np.ndarray) -> Chart:
 
 
 def stability(fit: "Estimate") -> Section:
-    """The section on stability, or why nothing can be said of it."""
+    """Return the section on stability, or why nothing can be said about it."""
     view = next(iter(fit.experiments.values()), fit)
     about = "The equilibria of the fitted equation, and how small disturbances develop."
     blocks: list[Block] = [Text(about)]

@@ -26,8 +26,8 @@ _MOST_PROFILES, _MOST_MINIMA, _MOST_COLUMNS = 60, 8, 12
 
 
 def estimates(fit: "AbstractFit") -> list[Block]:
-    """The table as it is printed, with the verdict on each parameter in words, and the
-    sentences below it."""
+    """Return the printed table, with the verdicts in words, and the sentences below
+    it."""
     table = fit.cells()
     header, rows = table.header, table.rows
     if table.values and "verdict" in table.values[0]:
@@ -41,7 +41,7 @@ def estimates(fit: "AbstractFit") -> list[Block]:
 
 
 def _judgement(fit: "AbstractFit") -> list[Block]:
-    """Whether the tests of the residuals contradict the model."""
+    """Say whether the tests of the residuals contradict the model."""
     if not getattr(fit, "checks", ()):
         return []
     estimate: Any = fit
@@ -57,8 +57,7 @@ def _judgement(fit: "AbstractFit") -> list[Block]:
 
 
 def profiles(fit: "Estimate") -> Section | None:
-    """The section on profiles; None where the intervals were left out or do not come
-    from profiles."""
+    """Return the section on profiles; None without intervals by profiles."""
     if fit.assessment is None or fit.process is not None:
         return None
     share = f"{100 * fit.level:g}%"
@@ -85,8 +84,7 @@ def profiles(fit: "Estimate") -> Section | None:
 
 
 def correlations(fit: "Estimate") -> Section | None:
-    """The section on correlations; None if there are no two parameters with a standard
-    error."""
+    """Return the section on correlations; None without two standard errors."""
     errors = np.array(list(fit.standard_errors.values()))
     has_error = np.isfinite(errors) & (errors > 0)
     kept = [j for j in named_indices(len(fit.names), fit.networks) if has_error[j]]
@@ -101,7 +99,7 @@ def correlations(fit: "Estimate") -> Section | None:
 
 
 def _about(names: Sequence[str], values: np.ndarray) -> str:
-    """Which pairs are strongly correlated, and what that means."""
+    """Name the strongly correlated pairs, and say what that means."""
     above = np.triu(np.abs(values), 1)
     pairs = np.argwhere(above > _STRONG)
     pairs = sorted(map(tuple, pairs), key=lambda pair: -above[pair])
@@ -126,8 +124,8 @@ def _about(names: Sequence[str], values: np.ndarray) -> str:
 
 
 def search(fit: "Estimate") -> Section | None:
-    """The section on the search; None for a fit by multiple shooting, whose start is
-    another fit."""
+    """Return the section on the search; None for a fit by multiple shooting, which
+    starts from another fit."""
     minima = distinct_minima(fit.uncertainty)
     if fit.process is not None or not minima:
         return None
@@ -142,7 +140,7 @@ def search(fit: "Estimate") -> Section | None:
 
 
 def _minima(fit: "Estimate", minima: Sequence[Minimum]) -> Table:
-    """The best minima with their parameters."""
+    """Return the table of the best minima with their parameters."""
     named = named_indices(len(fit.names), fit.networks)[:_MOST_COLUMNS]
     first = ("minimum", "chi-square above the best", "starts")
     rows: list[tuple[str, ...]] = [(*first, *(fit.names[j] for j in named))]
@@ -161,7 +159,7 @@ def _minima(fit: "Estimate", minima: Sequence[Minimum]) -> Table:
 
 
 def descent(fit: "FitResult") -> Section | None:
-    """The section on the course of gradient descent."""
+    """Return the section on the course of gradient descent."""
     chart = loss_chart(fit.losses)
     if chart is None:
         return None

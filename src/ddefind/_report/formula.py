@@ -34,8 +34,8 @@ class _Outline(NamedTuple):
 
 
 def typeset(latex: str) -> Markup | None:
-    """Lines of LaTeX, aligned at `&` as `Equation.latex` gives them, as a picture; None
-    if there is something in them that mathtext does not know."""
+    """Draw lines of LaTeX, aligned at `&` as `Equation.latex` gives them; None if
+    mathtext cannot draw them."""
     body = latex.removeprefix("\\begin{aligned}\n").removesuffix("\n\\end{aligned}")
     try:
         rows = [_row(line) for line in body.split(" \\\\\n")]
@@ -58,13 +58,13 @@ def typeset(latex: str) -> Markup | None:
 
 
 def _row(line: str) -> tuple[_Outline, _Outline]:
-    """The two sides of a line, which meet at its `&`."""
+    """Draw the two sides of a line, which meet at its `&`."""
     left, mark, right = _simple(line).partition("&")
     return (_outline(left), _outline(right)) if mark else (_outline(""), _outline(left))
 
 
 def _simple(line: str) -> str:
-    """A line without what mathtext does not know."""
+    """Rewrite a line in the LaTeX that mathtext reads."""
     while (found := _CASES.search(line)) is not None:
         yes, condition, no = found.groups()
         text = (

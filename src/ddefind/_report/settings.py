@@ -51,7 +51,7 @@ def repeat(fit: "AbstractFit", saved: str, settings: str | None) -> Section:
 
 
 def _load(saved: str) -> list[Block]:
-    """How to go on with the fit in Python."""
+    """Show how to go on with the fit in Python."""
     held = base64.b64encode(saved.encode("utf-8", "surrogateescape")).decode()
     address = f"data:application/json;base64,{held}"
     words = "This page holds the fit itself, with its data. Save it, and go on with it:"
@@ -100,7 +100,7 @@ def _search_rows(fit: "Estimate") -> list[tuple[str, str]]:
 
 
 def _bounds(fit: "Estimate") -> list[str]:
-    """The bounds that the user gave."""
+    """Return the bounds that the user gave."""
     found = []
     lower, upper = fit.setup.lower, fit.setup.upper
     for j in named_indices(len(fit.names), fit.networks):

@@ -50,7 +50,8 @@ _TESTS = {
 
 
 def course(fit: "AbstractFit", until: float | None) -> Section:
-    """The section on data and curve; `until` is the last time of the prediction."""
+    """Return the section on data and curve; `until` is the last time of the
+    prediction."""
     views, left_out = views_of(fit)
     charts: list[Chart] = []
     tables: list[Block] = []
@@ -81,7 +82,7 @@ def course(fit: "AbstractFit", until: float | None) -> Section:
 def _predict(
     fit: "AbstractFit", until: float | None, points: int
 ) -> "tuple[Prediction | None, list[str]]":
-    """The prediction of a fit, as far as it can be computed, and why not farther."""
+    """Predict as far as possible; and say why not farther."""
     if not hasattr(fit, "predict"):
         return None, []
     last = fit.data.T + _BEYOND * (fit.data.T - fit.time_zero)
@@ -102,8 +103,8 @@ def _predict(
 
 
 def _round_times(data: Data, end: float) -> np.ndarray:
-    """Some times after the data: round numbers in their source or, if that has dates,
-    round numbers of days."""
+    """Return some times after the data: round numbers in their source or, if that has
+    dates, round numbers of days."""
     from matplotlib.ticker import MaxNLocator
 
     if end <= data.T:
@@ -115,7 +116,7 @@ def _round_times(data: Data, end: float) -> np.ndarray:
 
 
 def _table(label: str, data: Data, said: "Prediction") -> Table:
-    """Some times after the data, with the bands there."""
+    """Tabulate the prediction at some times after the data."""
     later = np.flatnonzero(np.isin(said.t, _round_times(data, float(said.t[-1]))))
     name, times = source_times(data, said.t[later])
     table = said.cells(later, name, list(map(_shown, times)))
@@ -125,12 +126,13 @@ def _table(label: str, data: Data, said: "Prediction") -> Table:
 
 
 def _shown(time: Any) -> str:
-    """A time of the source; a date without its time of day if that is midnight."""
+    """Write a time of the source; a date without its time of day if that is
+    midnight."""
     return time.removesuffix("T00:00:00") if isinstance(time, str) else f"{time:.6g}"
 
 
 def residuals(fit: "Estimate") -> Section:
-    """The section on the residuals."""
+    """Return the section on the residuals."""
     if fit.uncertainty.noise_unknown:
         about = "No degrees of freedom are left, so that residuals say nothing."
         return Section("residuals", "Residuals", [Text(about)])
@@ -173,7 +175,7 @@ def residuals(fit: "Estimate") -> Section:
 
 
 def _quantiles(name: str, values: np.ndarray) -> Chart:
-    """Sorted residuals against the quantiles of the Gaussian distribution."""
+    """Describe sorted residuals against the quantiles of a Gaussian distribution."""
     from scipy.special import ndtri
 
     n = len(values)
@@ -196,7 +198,7 @@ def _quantiles(name: str, values: np.ndarray) -> Chart:
 
 
 def _tests(fit: "Estimate") -> list[Block]:
-    """The tests in words, each with its p-value."""
+    """Describe the tests in words, each with its p-value."""
     if not fit.checks:
         return [Text("There are too few values for tests of the residuals.")]
     failed = fit.failed_checks
@@ -220,8 +222,8 @@ def _tests(fit: "Estimate") -> list[Block]:
 
 
 def views_of(fit: _Fit) -> tuple[dict[str, _Fit], str]:
-    """The fit of each experiment by its label, or the only fit, without a label; and a
-    sentence on those that are left out."""
+    """Return the fit of each experiment by its label, or the only fit, without a label;
+    and a sentence on those that are left out."""
     views = getattr(fit, "experiments", {})
     if not views:
         return {"": fit}, ""

@@ -64,7 +64,7 @@ class FitBatch(AbstractShown, Generic[Fit]):
         return self.results(index % len(self))
 
     def _part(self, kept: range) -> "FitBatch[Fit]":
-        """The fits with these numbers. The time is that of all."""
+        """Return the fits with these numbers; the time stays that of all."""
         rows, results = list(kept), self.results
         return replace(
             self,
@@ -79,9 +79,9 @@ class FitBatch(AbstractShown, Generic[Fit]):
         )
 
     def to_frame(self) -> Any:
-        """A pandas data frame with a row for each fit: the label of its data, if they
-        have labels, its loss, how it ended, and its estimates by name, without the
-        weights of networks."""
+        """Return a pandas data frame with a row for each fit: the label of its data, if
+        any, its loss, how it ended, and its estimates by name, without the weights of
+        networks."""
         networks = self._networks
         columns = {
             self.names[j]: self.best[:, j]

@@ -43,7 +43,7 @@ from ..noise._read_noise import WORDS
 
 
 def describe_inputs(inputs: Mapping[str, AbstractInput]) -> dict[str, Any] | None:
-    """The inputs by name; None if one is the user's code."""
+    """Describe the inputs by name; None if one is the user's code."""
     found: dict[str, Any] = {}
     for name, each in inputs.items():
         if isinstance(each, FormulaInput):
@@ -57,7 +57,7 @@ def describe_inputs(inputs: Mapping[str, AbstractInput]) -> dict[str, Any] | Non
 
 
 def describe_doses(doses: Doses | None) -> list[dict[str, Any]]:
-    """The events, with the names of their parameters."""
+    """Describe the events, with the names of their parameters."""
     return [
         {
             "state": event.state,
@@ -77,7 +77,7 @@ def _describe_quantity(quantity: Quantity | None) -> dict[str, Any] | None:
 
 
 def with_driving(model: Equation, described: Mapping[str, Any]) -> Equation:
-    """The model with its inputs and doses from a file."""
+    """Give a model its inputs and doses from a file."""
     given: dict[str, Any] = {}
     for name, each in described["inputs"].items():
         is_formula = each["kind"] == "formula"
@@ -128,7 +128,7 @@ _SCALES = "center", "scale", "size", "offset"
 
 
 def describe_network(network: Network) -> dict[str, Any]:
-    """The sizes of a network, and the properties that it has beside."""
+    """Return the sizes of a network and its further properties."""
     found: dict[str, Any] = {
         "inputs": network.inputs,
         "d": network.outputs,
@@ -142,7 +142,7 @@ def describe_network(network: Network) -> dict[str, Any]:
 
 
 def network_from(where: str, described: Mapping[str, Any], most: int) -> Network:
-    """The described network, which may have no more than `most` weights."""
+    """Make the described network, which may have no more than `most` weights."""
     values = dict(described)
     inputs, d = values.pop("inputs", 1), values.pop("d", 1)
     width, depth = values.get("width", 1), values.get("depth", 1)
@@ -162,7 +162,7 @@ def network_from(where: str, described: Mapping[str, Any], most: int) -> Network
 
 
 def scales_of(problem: Problem) -> list[dict[str, Any]]:
-    """The scales of each network of a problem, in its order."""
+    """Return the scales of each network of a problem, in its order."""
     return [
         {name: np.asarray(getattr(network, name)) for name in _SCALES}
         for network in networks_in(problem)
@@ -170,7 +170,7 @@ def scales_of(problem: Problem) -> list[dict[str, Any]]:
 
 
 def with_scales(problem: Problem, saved: Sequence[Mapping[str, Any]]) -> Problem:
-    """The problem with the saved scales of its networks."""
+    """Give the networks of a problem their saved scales."""
     networks = networks_in(problem)
     if len(saved) != len(networks):
         raise ResultError(
@@ -190,7 +190,7 @@ def with_scales(problem: Problem, saved: Sequence[Mapping[str, Any]]) -> Problem
 
 
 def _final_classes(module: ModuleType, base: type) -> dict[str, type]:
-    """The final classes of a file that are derived from `base`, by name."""
+    """Return the final classes of a file that are derived from `base`, by name."""
     return {
         name: cls
         for name, cls in vars(module).items()
@@ -221,7 +221,8 @@ _SOLVERS = {**_FIXED_SOLVERS, **_ADAPTIVE_SOLVERS}
 
 
 def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
-    """A problem without its numbers; None if a part of it is the user's code."""
+    """Describe a problem without its numbers; None if a part of it is the user's
+    code."""
     if model is not None or (model := equation_of(problem)) is not None:
         return _describe_equation(model)
     rhs, past = _describe_module(problem.rhs), _describe_module(problem.history)
@@ -240,8 +241,8 @@ def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
 
 
 def described_noise(problem: Problem) -> dict[str, Any] | None:
-    """The noise models by quantity, with the parameters that are known; None if there
-    are none. The parameters that were learned stand among all others."""
+    """Describe the noise models by quantity, with their known parameters; None if there
+    are none. Learned parameters are saved with all others."""
     if problem.noise is None:
         return None
     return {
@@ -260,7 +261,7 @@ def described_noise(problem: Problem) -> dict[str, Any] | None:
 def with_described_noise(
     problem: Problem, described: Mapping[str, Any] | None
 ) -> Problem:
-    """The problem with these noise models, whose learned parameters are still to be
+    """Give a problem these noise models, whose learned parameters are still to be
     set."""
     if described is None:
         return with_noise(problem, None)
@@ -279,7 +280,7 @@ def is_known_solver(solver: Any) -> bool:
 
 
 def tolerances(solver: Any) -> dict[str, Any] | None:
-    """The tolerances of a solver; None if its steps are fixed."""
+    """Return the tolerances of a solver; None if its steps are fixed."""
     if not isinstance(solver, AbstractAdaptive):
         return None
     return {"rtol": solver.rtol, "atol": solver.atol}
@@ -288,7 +289,7 @@ def tolerances(solver: Any) -> dict[str, Any] | None:
 def solver_named(
     name: str, tolerances: Mapping[str, Any] | None
 ) -> AbstractSolver | AbstractAdaptive:
-    """The solver of that name, with its tolerances if it has any."""
+    """Make the solver of that name, with its tolerances if it has any."""
     if name not in _SOLVERS:
         raise ResultError(f"`solver` must be one of {', '.join(_SOLVERS)}, not {name}.")
     if (name in _ADAPTIVE_SOLVERS) != (tolerances is not None):
@@ -300,8 +301,8 @@ def solver_named(
 
 
 def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation | None]:
-    """The problem, its numbers still to be set, and the equation that it comes from.
-    Its arrays may have no more than `most` elements, the number of values in the
+    """Make the problem, its numbers still to be set, and the equation that it comes
+    from. Its arrays may have no more than `most` elements, the number of values in the
     file."""
     if "equation" in described:
         past = described["history"]
@@ -350,8 +351,8 @@ def _describe_equation(model: Equation) -> dict[str, Any] | None:
 
 
 def _describe_module(module: Any) -> dict[str, Any] | None:
-    """The class of a module and the arguments that make one of the same shapes: those
-    of its network, if it is made of one, or its fields, of which all that are not
+    """Return the class of a module and the arguments that make one of the same shapes:
+    those of its network, if it is made of one, or its fields, of which all that are not
     arrays must be integers or flags."""
     name = _NAMES.get(type(module))
     if name is None:
@@ -369,7 +370,7 @@ def _describe_module(module: Any) -> dict[str, Any] | None:
 
 
 def _rebuild_module(where: str, described: Mapping[str, Any], most: int) -> Any:
-    """A module of blank numbers, or a network, of the described shapes."""
+    """Make a module of blank numbers, or a network, of the described shapes."""
     name, arguments = described["class"], described["arguments"]
     if name not in _CLASSES:
         raise ResultError(f"`{where}.class` is {name!r}, which is not of this package.")

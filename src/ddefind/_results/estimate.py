@@ -220,9 +220,9 @@ class Estimate(AbstractFit):
     def with_intervals(
         self, level: float = 0.95, progress: ShowProgress = None
     ) -> "Estimate":
-        """The same fit with its intervals of the given confidence `level`, verdicts and
-        tests of the residuals, which take some further fits. `progress` is as in `fit`:
-        by default a terminal has a bar, if it takes more than a second."""
+        """Return the same fit with its intervals of the given confidence `level`,
+        verdicts and tests of the residuals, which take some further fits. `progress` is
+        as in `fit`: by default a terminal has a bar, if it takes more than a second."""
         check_level(level)
         self._check_whole("`with_intervals`")
         if self.assessment is not None and self.assessment.level == level:
@@ -234,7 +234,7 @@ class Estimate(AbstractFit):
 
     @contextmanager
     def _counted_ends(self, progress: ShowProgress) -> Iterator[FoundEnds]:
-        """Shows how many ends of intervals are found."""
+        """Show how many ends of intervals are found."""
         tau = float(self.setup.delay(self.best[None])[0])
         with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
             yield lambda found, sought: reporter.show_ends(
@@ -273,9 +273,9 @@ class Estimate(AbstractFit):
     def profile(
         self, name: str, level: float = 0.95, progress: ShowProgress = None
     ) -> Profile:
-        """The profile likelihood of one parameter, with its interval of the given
-        level. A level other than that of the fit is computed for this parameter, with
-        `progress` as in `with_intervals`."""
+        """Compute the profile likelihood of one parameter, with its interval of the
+        given level; the fit already has it for its own level. `progress` is as in
+        `with_intervals`."""
         check_level(level)
         self._check_whole("`profile`")
         index = self.setup.model.free.index(name)
@@ -359,8 +359,8 @@ class Estimate(AbstractFit):
         parameters: Mapping[str, Any] | None = None,
         level: float = 0.95,
     ) -> Prediction:
-        """What the model says, with its confidence band and, for a new measurement, its
-        prediction interval, by the delta method.
+        """Predict the observed quantities, each with its confidence band and, for a new
+        measurement, its prediction interval, by the delta method.
 
         **Arguments**
 
@@ -386,17 +386,18 @@ class Estimate(AbstractFit):
         return replace(said, t=said.t + self.time_zero, data=self.data)
 
     def derived(self, expression: str, level: float = 0.95) -> Derived:
-        """A function of the parameters, such as `"r * tau"` or `"b[0] / K"`, with its
-        standard error and its interval by the delta method. It may use the names of the
-        fit, those of fixed parameters too, and the functions of text equations."""
+        """Compute a function of the parameters, such as `"r * tau"` or `"b[0] / K"`,
+        with its standard error and its interval by the delta method. It may use the
+        names of the fit, those of fixed parameters too, and the functions of text
+        equations."""
         check_level(level)
         self._check_there_is_a_fit()
         known = self.setup.indices_or_values(self.problems or (self.problem,))
         return derive(self.uncertainty, known, expression, level)
 
     def stability(self) -> Stability:
-        """The equilibria of the fitted equation near its trajectory: whether they are
-        stable, and the period with which disturbances oscillate."""
+        """Find the equilibria of the fitted equation near its trajectory: whether they
+        are stable, and the period with which disturbances oscillate."""
         self._check_there_is_a_fit()
         self._check_one_data_set("`stability`")
         states = self.solution.x if self.process is None else self.process.x
@@ -405,10 +406,9 @@ class Estimate(AbstractFit):
     def bootstrap(
         self, n: int = 1000, kind: Kind = "parametric", seed: int = 0
     ) -> Bootstrap:
-        """The estimates of `n` data sets that are made again, from the fitted
-        trajectory with Gaussian noise (`"parametric"`) or with noise drawn from the
-        residuals (`"residual"`). Each fit starts at the estimate; priors stay as they
-        are."""
+        """Estimate again from `n` data sets that are drawn anew: the fitted trajectory
+        with Gaussian noise (`"parametric"`) or with noise drawn from the residuals
+        (`"residual"`). Each fit starts at the estimate; priors stay as they are."""
         self._check_there_is_a_fit()
         self._check_whole("`bootstrap`")
         if self.process is not None:
@@ -423,7 +423,7 @@ class Estimate(AbstractFit):
     def sample(
         self, draws: int = 1000, warmup: int = 1000, chains: int = 2, seed: int = 0
     ) -> Any:
-        """Samples of the posterior by NUTS, as ArviZ data. The prior is Jeffreys',
+        """Draw samples of the posterior by NUTS, as ArviZ data. The prior is Jeffreys',
         between the bounds, times the fit's own priors; noise levels that are not given
         are sampled too. Needs `pip install 'ddefind[sample]'`."""
         self._check_there_is_a_fit()
@@ -443,8 +443,8 @@ class Estimate(AbstractFit):
     # How it is shown and kept
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON; weights of networks are only
-        counted."""
+        """Return plain numbers and strings, ready for JSON; weights of networks are
+        only counted."""
         named = named_indices(len(self.names), self.networks)
         return {
             "parameters": {self.names[j]: float(self.best[j]) for j in named},
@@ -501,13 +501,14 @@ class Estimate(AbstractFit):
         return cautions(self, self.assessment, misfit)
 
     def file_content(self) -> dict[str, Any]:
-        """What `save` writes, as plain words and numbers."""
+        """Return what `save` writes, as plain words and numbers."""
         self._check_whole("`save`")
         return estimate_content(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """A matplotlib figure: data and fitted trajectory, and the residuals. `ax` are
-        axes to draw on: one for each quantity, or also one for its residuals."""
+        """Return a matplotlib figure: data and fitted trajectory, and the residuals.
+        `ax` are axes to draw on: one for each quantity, or also one for its
+        residuals."""
         from ..plots import plot_estimate
 
         return plot_estimate(self, ax)
@@ -515,9 +516,9 @@ class Estimate(AbstractFit):
     def plot_profile(
         self, *names: str, level: float | None = None, ax: Any = None
     ) -> Any:
-        """A matplotlib figure of profiles, by default of all parameters but the weights
-        of networks, with intervals of the confidence `level`, by default that of the
-        fit. `ax` are axes to draw on, one for each."""
+        """Return a matplotlib figure of profiles, by default of all parameters but the
+        weights of networks, with intervals of the confidence `level`, by default that
+        of the fit. `ax` are axes to draw on, one for each."""
         from ..plots import plot_profiles
 
         level = self.level if level is None else level
@@ -526,7 +527,8 @@ class Estimate(AbstractFit):
         return plot_profiles(profiles, level, ax)
 
     def plot_waterfall(self, ax: Any = None) -> Any:
-        """A matplotlib figure: the chi-squares at which the starts ended, sorted."""
+        """Return a matplotlib figure: the chi-squares at which the starts ended,
+        sorted."""
         from ..plots import plot_waterfall
 
         return plot_waterfall(self, ax)

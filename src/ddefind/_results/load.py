@@ -108,25 +108,25 @@ class SavedFit:
         return {row["name"]: verdict for row, verdict in self._column("verdict")}
 
     def _column(self, key: str) -> list[tuple[dict[str, Any], Any]]:
-        """The rows of the table, each with what it has in a column."""
+        """Return the rows of the table, each with its value in a column."""
         if self.table and key not in self.table[0]:
             is_estimate = self.content["kind"] == "estimate"
             raise ValueError(_WITHOUT_INTERVALS if is_estimate else _BY_DESCENT)
         return [(row, row[key]) for row in self.table]
 
     def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter, as that of the fit."""
+        """Return a row for each parameter, as that of the fit."""
         return [dict(row) for row in self.table]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
+        """Return plain numbers and strings, ready for JSON."""
         kept = ("loss", "status", "message", "noise", "seconds")
         known = {key: self.content[key] for key in kept if key in self.content}
         parameters = {row["name"]: row["estimate"] for row in self.table}
         return {"parameters": parameters, **known}
 
     def to_frame(self) -> Any:
-        """The rows of `summary` as a pandas data frame, by name."""
+        """Return the rows of `summary` as a pandas data frame, by name."""
         return frame_of_rows(self.summary(), "name")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -169,7 +169,8 @@ def load(
 def load(
     path: str | os.PathLike[str], *, problem: Problem | Equation | None = None
 ) -> Estimate | FitResult | SavedFit:
-    """A fit that was saved by `fit.save(path)`, or by the command line with `--out`.
+    """Load a fit that was saved by `fit.save(path)`, or by the command line with
+    `--out`.
 
     `path` is the file, or the folder. Nothing is fitted again, and no code of the file
     is run. The result is an `Estimate` or a `FitResult`, as it was saved, if the model
@@ -229,7 +230,8 @@ def fit_of_content(
 def _filled_problem(
     content: dict[str, Any], described: Any, given: Problem | Equation | None
 ) -> tuple[Problem, Equation | None]:
-    """The problem with the saved numbers, and the equation that it comes from."""
+    """Return the problem with the saved numbers, and the equation that it comes
+    from."""
     if given is None:
         most = sum(len(array["values"]) for array in content["parameters"])
         blank, model = rebuild(described, most)
@@ -243,7 +245,7 @@ def _filled_problem(
 
 
 def _study(content: dict[str, Any], given: Problem | Equation | None) -> Estimate:
-    """The fit of a study."""
+    """Make the fit of a study."""
     study, problems, models = content["study"], [], []
     for each in study["experiments"]:
         problem, model = _filled_problem(content, each["problem"], given)
@@ -258,7 +260,7 @@ def _study(content: dict[str, Any], given: Problem | Equation | None) -> Estimat
 
 
 def _filled(problem: Problem, arrays: list[dict[str, Any]]) -> Problem:
-    """The problem with the saved numbers."""
+    """Return the problem with the saved numbers."""
     saved = [(array["name"], tuple(array["shape"].tolist())) for array in arrays]
     present = [(array.name, array.shape) for array in parameter_arrays(problem)]
     if saved != present:
@@ -287,7 +289,7 @@ def _from_setup(
     problem: Problem | tuple[Problem, ...],
     equation: Equation | None,
 ) -> Estimate:
-    """The fit with its setup; a study has a problem for each experiment."""
+    """Make the fit from its setup; a study has a problem for each experiment."""
     result = _search_result(content["search"], setup.points())
     seed, seconds = content["options"]["seed"], content["seconds"]
     assessment = _assessment(content, setup.model.free.names)
@@ -330,7 +332,7 @@ def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:
 
 
 def _assessment(content: dict[str, Any], names: tuple[str, ...]) -> Assessment | None:
-    """The saved assessment of the free parameters with these names."""
+    """Make the saved assessment of the free parameters with these names."""
     saved = content["assessment"]
     if saved is None:
         return None
@@ -391,7 +393,7 @@ def _descent(
 
 
 def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
-    """What can be said without the model; `saved` is what the file holds."""
+    """Make the fit without its model; `saved` is what the file holds."""
     keys = {frozenset(row) for row in content["table"]}
     if len(keys) > 1 or any("name" not in each for each in keys):
         raise ResultError("The rows of `table` must have a name and the same fields.")
@@ -437,7 +439,8 @@ _LEFT_OUT = ("problem", "data", "text", "table")
 
 
 def kept_content(fit: AbstractFit) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What is kept of a fit, as plain words and numbers; and the rows of its table."""
+    """Return what is kept of a fit, as plain words and numbers; and the rows of its
+    table."""
     content = fit.file_content()
     kept = {name: each for name, each in content.items() if name not in _LEFT_OUT}
     return kept, content["table"]
@@ -446,7 +449,7 @@ def kept_content(fit: AbstractFit) -> tuple[dict[str, Any], list[dict[str, Any]]
 def fit_of_kept(
     kept: dict[str, Any], problem: Problem, data: Data, equation: Equation | None
 ) -> Estimate | FitResult:
-    """The whole fit, of this problem to these data. Nothing is fitted again."""
+    """Make the whole fit of this problem to these data. Nothing is fitted again."""
     fields = data_fields(data.later(time_zero(problem.history)))
     fields = nonfinite_as_words(fields)
     left_out = {"problem": None, "data": fields, "text": "", "table": []}

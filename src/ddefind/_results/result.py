@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 def html_report(
     fit: "AbstractFit", until: float | None = None, settings: str | None = None
 ) -> str:
-    """The page. `until` is the last time of the prediction, and `settings` is the text
-    of the file with which the command line repeats the fit."""
+    """Build the page of a fit. `until` is the last time of the prediction, and
+    `settings` is the text of the file with which the command line repeats the fit."""
     if not np.isfinite(fit.loss):
         raise ValueError(f"There is no fit: {fit.message}")
     if until is not None and not until > fit.data.T:
@@ -118,7 +118,7 @@ class AbstractFit(AbstractShown):
         return learned_functions(self)
 
     def function(self, name: str | None = None) -> LearnedFunction:
-        """The function that a network has learned: `f(u)` are its values and
+        """Return the function that a network has learned: `f(u)` are its values and
         `f.band(u)` is its confidence band.
 
         `name` is that of the network, `"NN"` in a text equation, and otherwise as in
@@ -126,9 +126,10 @@ class AbstractFit(AbstractShown):
         return chosen_function(self.functions, name)
 
     def plot_function(self, name: str | None = None, ax: Any = None) -> Any:
-        """A matplotlib figure of the function that a network has learned, by default of
-        each network: with its band over the range that the fitted trajectory visited,
-        and dashed a little beyond it. `ax` are axes to draw on, one for each output."""
+        """Return a matplotlib figure of the function that a network has learned, by
+        default of each network: with its band over the range that the fitted trajectory
+        visited, and dashed a little beyond it. `ax` are axes to draw on, one for each
+        output."""
         from ..plots import plot_functions
 
         first = self.function(name) if name or not self.functions else None
@@ -163,13 +164,13 @@ class AbstractFit(AbstractShown):
         return time_zero(self.problem.history)
 
     def to_torch(self) -> TorchParts:
-        """The learned torch modules, `.rhs` and `.history` (None for what came
+        """Return the learned torch modules, `.rhs` and `.history` (None for what came
         otherwise), as they were given to `from_torch`, and the learned `.tau`."""
         return _torch_parts(self.problem)
 
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
+        """Return plain numbers and strings, ready for JSON."""
 
     @abc.abstractmethod
     def cells(self) -> Cells:
@@ -177,26 +178,26 @@ class AbstractFit(AbstractShown):
 
     @abc.abstractmethod
     def sentences(self) -> list[str]:
-        """What is printed below the table."""
+        """Return the sentences that are printed below the table."""
 
     @abc.abstractmethod
     def doubts(self) -> list[str]:
-        """Those of the sentences that warn of something."""
+        """Return those of the sentences that warn of something."""
 
     def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter, without the weights of networks: its name and
-        estimate; after least squares its standard error and, unless they were left out,
-        its interval and verdict; after gradient descent its start. None stands where
-        there is no number."""
+        """Return a row for each parameter, without the weights of networks: its name
+        and estimate; after least squares its standard error and, unless they were left
+        out, its interval and verdict; after gradient descent its start. None stands
+        where there is no number."""
         return [dict(row) for row in self.cells().values]
 
     def to_frame(self) -> Any:
-        """The rows of `summary` as a pandas data frame, by name."""
+        """Return the rows of `summary` as a pandas data frame, by name."""
         return frame_of_rows(self.summary(), "name")
 
     @abc.abstractmethod
     def plot(self, ax: Any = None) -> Any:
-        """A matplotlib figure, or that of the axes `ax`."""
+        """Return a matplotlib figure, or that of the axes `ax`."""
 
     def report(self, path: str | os.PathLike[str], until: float | None = None) -> None:
         """Write a report (HTML): one page with the equation, the estimates in words,
@@ -215,7 +216,7 @@ class AbstractFit(AbstractShown):
 
     @abc.abstractmethod
     def file_content(self) -> dict[str, Any]:
-        """What `save` writes, as plain words and numbers."""
+        """Return what `save` writes, as plain words and numbers."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit, with its data, to a file (JSON), whole or not at all.
@@ -240,7 +241,7 @@ class FitResult(AbstractFit):
     epochs: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
+        """Return plain numbers and strings, ready for JSON."""
         rows = self.summary()
         return {
             "parameters": {row["name"]: row["estimate"] for row in rows},
@@ -269,13 +270,13 @@ class FitResult(AbstractFit):
         )
 
     def sentences(self) -> list[str]:
-        """What is printed below the table."""
+        """Return the sentences that are printed below the table."""
         fell = f" (from {self.losses[0]:.5g})" if len(self.losses) else ""
         loss = f"loss {self.loss:.5g}{fell}, {self.epochs} epochs, {self.seconds:.2g} s"
         return [*count_weights(self.networks), loss, self.message]
 
     def doubts(self) -> list[str]:
-        """Those of the sentences that warn of something."""
+        """Return those of the sentences that warn of something."""
         return [] if self.status.ok else [self.message]
 
     def shown(self) -> Shown:
@@ -283,14 +284,15 @@ class FitResult(AbstractFit):
         return Shown([self.cells(), *self.sentences()])
 
     def plot(self, ax: Any = None) -> Any:
-        """A matplotlib figure: data, start and learned trajectory, and the loss. `ax`
-        are axes to draw on: one for each quantity, and perhaps one for the loss."""
+        """Return a matplotlib figure: data, start and learned trajectory, and the loss.
+        `ax` are axes to draw on: one for each quantity, and perhaps one for the loss.
+        """
         from ..plots import plot_fit
 
         return plot_fit(self, ax)
 
     def file_content(self) -> dict[str, Any]:
-        """What `save` writes, as plain words and numbers."""
+        """Return what `save` writes, as plain words and numbers."""
         return descent_content(self)
 
 

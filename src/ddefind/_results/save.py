@@ -80,7 +80,7 @@ def setup_of(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
 
 
 def fields_of(saved: dict[str, Any]) -> dict[str, Any]:
-    """What a setup knows of each free value: bounds, start values and kinds."""
+    """Return the fields of a setup about its free values: bounds, starts and kinds."""
     return {
         "lower": saved["lower"],
         "upper": saved["upper"],
@@ -98,8 +98,8 @@ def _mesh(
     data: Data,
     solver: AbstractSolver | AbstractAdaptive,
 ) -> MeshPlan | None:
-    """The mesh on which the problem was solved; None if it was on another grid, or with
-    adaptive steps."""
+    """Return the mesh on which the problem was solved; None if it was on another grid,
+    or with adaptive steps."""
     name, has_mesh = content["solver"], content["options"]["mesh"]
     if isinstance(solver, AbstractAdaptive):
         if has_mesh:
@@ -149,7 +149,7 @@ def _free_parameters(
 
 
 def study_content(fit: "Estimate") -> dict[str, Any] | None:
-    """The experiments of a study; None for a fit of one data set."""
+    """Describe the experiments of a study; None for a fit of one data set."""
     joint, data = fit.setup.joint, fit.data
     if joint is None:
         return None
@@ -194,7 +194,7 @@ def data_content(data: StudyData) -> dict[str, Any]:
 
 
 def saved_data(content: dict[str, Any]) -> StudyData:
-    """The data of the experiments."""
+    """Make the data of the experiments."""
     saved, study = content["data"], content["study"]
     counts = [each["count"] for each in study["experiments"]]
     if sum(counts) != len(saved["t"]):
@@ -225,7 +225,7 @@ def saved_data(content: dict[str, Any]) -> StudyData:
 
 
 def study_setup(content: dict[str, Any], problems: tuple[Problem, ...]) -> FitSetup:
-    """The setup of a saved study."""
+    """Make the setup of a saved study."""
     study, saved, data = content["study"], content["free"], saved_data(content)
     place, known = study["place"], study["known"]
     setups = []
@@ -257,12 +257,12 @@ def study_setup(content: dict[str, Any], problems: tuple[Problem, ...]) -> FitSe
 
 
 def _local(array: np.ndarray, place: np.ndarray, known: Any) -> np.ndarray:
-    """What an array of joint values holds for those of one experiment."""
+    """Return the part of an array of joint values that belongs to one experiment."""
     return np.where(place >= 0, array[..., place], known)
 
 
 def estimate_content(fit: "Estimate") -> dict[str, Any]:
-    """A least-squares fit, with its intervals if it has them."""
+    """Describe a least-squares fit, with its intervals if it has them."""
     setup, free = fit.setup, fit.setup.parts[0].model.free
     arrays = [
         {
@@ -372,7 +372,7 @@ def _assessment(assessment: "Assessment") -> dict[str, Any]:
 
 
 def descent_content(fit: "FitResult") -> dict[str, Any]:
-    """A fit by gradient descent, with its path."""
+    """Describe a fit by gradient descent, with its path."""
     vector = parameter_vector(fit.problem)
     content = {
         **_common("descent", fit),
@@ -411,7 +411,7 @@ def _common(kind: str, fit: "AbstractFit") -> dict[str, Any]:
 
 
 def _array(array: ParameterArray, vector: np.ndarray) -> dict[str, Any]:
-    """One array of parameters, with its elements of the vector of all parameters."""
+    """Describe an array of parameters, with its elements of the vector of all."""
     return {
         "name": array.name,
         "short": array.short,

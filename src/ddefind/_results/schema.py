@@ -495,7 +495,7 @@ _KINDS = {"estimate": _ESTIMATE, "descent": _DESCENT}
 
 
 def read_content(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a saved fit, every field checked, with lists as arrays."""
+    """Read the content of a saved fit, every field checked, with lists as arrays."""
     kind = Text(tuple(_KINDS)).read(content.get("kind"), "kind", {})
     names = content.get("free", {})
     names = names.get("names") if isinstance(names, dict) else None
