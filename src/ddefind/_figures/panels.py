@@ -1,5 +1,4 @@
-"""The figure and its panels, or the axes that the user gives, and charts drawn on them
-by matplotlib."""
+"""Figures with panels, or the axes that the user gives, and charts drawn on them."""
 
 import sys
 import textwrap
@@ -43,7 +42,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def _in_notebook() -> bool:
-    """Return whether this runs in a kernel of Jupyter."""
+    """Whether this runs in a kernel of Jupyter."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return hasattr(shell, "kernel")
@@ -55,18 +54,17 @@ def show_once(figure: "Figure") -> None:
     It shows the figures of pyplot at the end of a cell, and would show one again that
     is the value of the cell's last line. So pyplot forgets the figure when it is shown.
     """
+
+    def forget() -> None:
+        import matplotlib
+
+        if "inline" in matplotlib.get_backend():
+            close_figure(figure)
+        # This error makes IPython show the figure in the usual way.
+        raise NotImplementedError
+
     if _in_notebook():
-        figure._ipython_display_ = lambda: _forget(figure)  # type: ignore
-
-
-def _forget(figure: "Figure") -> None:
-    """Let pyplot forget a figure that IPython is about to show, and raise what makes
-    IPython show it in the usual way."""
-    import matplotlib
-
-    if "inline" in matplotlib.get_backend():
-        close_figure(figure)
-    raise NotImplementedError
+        figure._ipython_display_ = forget  # type: ignore
 
 
 def close_figure(figure: "Figure") -> None:

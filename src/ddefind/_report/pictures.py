@@ -133,9 +133,9 @@ def _shortened(text: str) -> str:
 
 def outline(path: Path, transform: Any, clip: Any = None) -> str:
     """Write a transformed path as SVG does, in tenths of a unit."""
-    path = path.cleaned(transform, True, clip, simplify=None, curves=True)
+    cleaned: Any = path.cleaned(transform, True, clip, simplify=None, curves=True)
     parts, last = [], ""
-    for (x, y), code in zip(_tenths(path.vertices), path.codes):
+    for (x, y), code in zip(_tenths(cleaned.vertices), cleaned.codes):
         if code == Path.STOP:
             break
         letter = _LETTERS.get(code, "Z")

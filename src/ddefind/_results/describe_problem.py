@@ -1,15 +1,10 @@
 """A problem in plain words and numbers, and back.
 
-A text equation is described by its text. A right-hand side, history, delay or solver is
-described by the name of its class, if that is one of the package's own: any final class
-in the file of its base class. A function or a class of the user's is code, which no
-file holds.
-
-Inputs and doses in saved files: as tables, and as texts where they are formulas.
-
-Networks in plain words and numbers, and back: their sizes, shapes and scales.
-
-The weights of a network stand among the parameters of a saved fit."""
+A text equation is described by its text, an input by its table or its formula, and a
+network by its sizes, shapes and scales; its weights stand among the parameters of a
+saved fit. A right-hand side, history, delay or solver is described by the name of its
+class, if that is one of the package's own: any final class in the file of its base
+class. A function or a class of the user's is code, which no file holds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -81,11 +76,8 @@ def with_driving(model: Equation, described: Mapping[str, Any]) -> Equation:
     given: dict[str, Any] = {}
     for name, each in described["inputs"].items():
         is_formula = each["kind"] == "formula"
-        given[name] = (
-            each["text"]
-            if is_formula
-            else Input(each["t"], each["values"], each["kind"])
-        )
+        table = each["t"], each["values"], each["kind"]
+        given[name] = each["text"] if is_formula else Input(*table)
     try:
         model = model.with_inputs(given)
     except ValueError as error:
@@ -129,12 +121,8 @@ _SCALES = "center", "scale", "size", "offset"
 
 def describe_network(network: Network) -> dict[str, Any]:
     """Return the sizes of a network and its further properties."""
-    found: dict[str, Any] = {
-        "inputs": network.inputs,
-        "d": network.outputs,
-        "width": network.width,
-        "depth": network.depth,
-    }
+    found: dict[str, Any] = {"inputs": network.inputs, "d": network.outputs}
+    found |= {"width": network.width, "depth": network.depth}
     found |= {name: True for name in _FLAGS if getattr(network, name)}
     if network.bounds is not None:
         found |= dict(zip(("low", "high"), network.bounds))
@@ -151,8 +139,8 @@ def network_from(where: str, described: Mapping[str, Any], most: int) -> Network
     bounds = (values.pop("low", None), values.pop("high", None))
     if bounds != (None, None):
         values["bounds"] = bounds
-    unknown = [name for name in values if name not in ("bounds", "width", "depth")]
-    unknown = [name for name in unknown if name not in _FLAGS]
+    known = ("bounds", "width", "depth", *_FLAGS)
+    unknown = [name for name in values if name not in known]
     if unknown:
         raise ResultError(f"`{where}` has the unknown property {unknown[0]!r}.")
     try:
@@ -176,17 +164,15 @@ def with_scales(problem: Problem, saved: Sequence[Mapping[str, Any]]) -> Problem
         raise ResultError(
             f"The problem has {len(networks)} networks, but the file {len(saved)}."
         )
-    for network, own in zip(networks, saved):
+    for network, scales in zip(networks, saved):
         shapes = {name: getattr(network, name).shape for name in _SCALES}
-        if shapes != {name: own[name].shape for name in _SCALES}:
+        if shapes != {name: scales[name].shape for name in _SCALES}:
             raise ResultError("The scales of a network have the wrong sizes.")
-    return with_networks(
-        problem,
-        [
-            network.scaled(*(own[name] for name in _SCALES))
-            for network, own in zip(networks, saved)
-        ],
-    )
+    scaled = [
+        network.scaled(*(scales[name] for name in _SCALES))
+        for network, scales in zip(networks, saved)
+    ]
+    return with_networks(problem, scaled)
 
 
 def _final_classes(module: ModuleType, base: type) -> dict[str, type]:
@@ -232,9 +218,7 @@ def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
         return None
     if problem.observe is not None or problem.switches != ():
         return None
-    if problem.doses is not None:
-        return None
-    if callable(problem.initial):
+    if problem.doses is not None or callable(problem.initial):
         return None
     initial = None if problem.initial is None else len(problem.initial)
     return {"rhs": rhs, "history": past, "tau": tau, "initial": initial}

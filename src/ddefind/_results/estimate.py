@@ -1,5 +1,4 @@
-"""What least squares returns: the estimates, how precise they are, what tests say of
-them, and what follows from them."""
+"""The result of least squares: estimates, their precision, tests and predictions."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -63,7 +62,7 @@ from .save import estimate_content
 
 # How progress is shown: by a callback, by a bar (True), or not at all (False).
 ShowProgress = bool | Callable[[Progress], None] | None
-# Intervals that take so many seconds have no bar.
+# Intervals that take less than this many seconds have no bar.
 _PATIENCE = 1.0
 
 
@@ -114,7 +113,7 @@ class Estimate(AbstractFit):
         }
 
     def _check_one_data_set(self, what: str) -> None:
-        """Refuse what needs one experiment of a study, or the whole of it."""
+        """Refuse what needs one experiment of a study."""
         if self.setup.joint is not None:
             label = self.data.labels[0]
             raise ValueError(
@@ -266,8 +265,8 @@ class Estimate(AbstractFit):
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """What the data say of each parameter, by name: determined, weakly determined
-        or not determined; and its `reason`."""
+        """What the data say about each parameter, by name: determined, weakly
+        determined or not determined; and its `reason`."""
         return {verdict.name: verdict for verdict in self._assessed.verdicts}
 
     def profile(
@@ -409,11 +408,7 @@ class Estimate(AbstractFit):
         """Estimate again from `n` data sets that are drawn anew: the fitted trajectory
         with Gaussian noise (`"parametric"`) or with noise drawn from the residuals
         (`"residual"`). Each fit starts at the estimate; priors stay as they are."""
-        self._check_there_is_a_fit()
-        self._check_whole("`bootstrap`")
-        if self.process is not None:
-            self._refuse("`bootstrap`")
-        known = self if self.assessment is not None else self.with_intervals()
+        known = self._for_draws("`bootstrap`")
         undetermined = tuple(
             name for name, v in known.verdicts.items() if v == NOT_DETERMINED
         )
@@ -426,13 +421,17 @@ class Estimate(AbstractFit):
         """Draw samples of the posterior by NUTS, as ArviZ data. The prior is Jeffreys',
         between the bounds, times the fit's own priors; noise levels that are not given
         are sampled too. Needs `pip install 'ddefind[sample]'`."""
-        self._check_there_is_a_fit()
-        self._check_whole("`sample`")
-        if self.process is not None:
-            self._refuse("`sample`")
-        known = self if self.assessment is not None else self.with_intervals()
+        known = self._for_draws("`sample`")
         profiles = list(known._assessed.profiles)
         return sample(known.uncertainty, profiles, draws, warmup, chains, seed)
+
+    def _for_draws(self, what: str) -> "Estimate":
+        """Return the fit with its intervals, or refuse what it cannot be drawn for."""
+        self._check_there_is_a_fit()
+        self._check_whole(what)
+        if self.process is not None:
+            self._refuse(what)
+        return self if self.assessment is not None else self.with_intervals()
 
     def _refuse(self, what: str) -> None:
         raise ValueError(

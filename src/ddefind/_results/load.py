@@ -1,8 +1,6 @@
-"""Saved fits, back from their files.
+"""Fits from their files: whole ones, and the numbers of those whose model is code.
 
-A saved fit whose model is code: its numbers, and what they allow.
-
-A fit among many as it is kept: what its own file would hold, without the problem and
+Of a fit among many, a sweep keeps what its own file would hold, without the problem and
 the data, which stand elsewhere."""
 
 import os
@@ -13,7 +11,6 @@ from typing import Any, NoReturn, final, overload
 import numpy as np
 
 from .._data.data import Data
-from .._data.study_data import Records
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment
 from .._inference.explained import Explained, OtherHistory
@@ -206,8 +203,7 @@ def load(
         if content["kind"] == "estimate" and content["study"] is not None:
             return _study(content, problem)
         filled, model = _filled_problem(content, content["problem"], problem)
-        whole = _estimate if content["kind"] == "estimate" else _descent
-        return whole(content, filled, model)
+        return _whole(content, filled, model)
     except ResultError as error:
         raise ResultError(f"{name}: {error}") from None
     except (IndexError, KeyError, TypeError, ValueError) as error:
@@ -215,16 +211,6 @@ def load(
         raise ResultError(
             f"{name}: its parts do not belong together ({error!r}). Save the fit again."
         ) from None
-
-
-def fit_of_content(
-    content: dict[str, Any], problem: Problem, equation: Equation | None
-) -> Estimate | FitResult:
-    """A fit of this problem, from what its file would hold beside the problem."""
-    content = read_content(content)
-    filled, _ = _filled_problem(content, None, problem)
-    whole = _estimate if content["kind"] == "estimate" else _descent
-    return whole(content, filled, equation)
 
 
 def _filled_problem(
@@ -275,11 +261,14 @@ def _listed(names: list[tuple[str, tuple[int, ...]]]) -> str:
     return ", ".join(f"{name}{list(shape) if shape else ''}" for name, shape in names)
 
 
-def _estimate(
+def _whole(
     content: dict[str, Any], problem: Problem, equation: Equation | None
-) -> Estimate:
-    data = _data(content["data"]).later(-time_zero(problem.history))
-    setup = setup_of(content, problem, data)
+) -> Estimate | FitResult:
+    """Make the fit of one data set."""
+    data = Data(**content["data"])
+    if content["kind"] == "descent":
+        return _descent(content, problem, data, equation)
+    setup = setup_of(content, problem, data.later(-time_zero(problem.history)))
     return _from_setup(content, setup, problem, equation)
 
 
@@ -291,36 +280,27 @@ def _from_setup(
 ) -> Estimate:
     """Make the fit from its setup; a study has a problem for each experiment."""
     result = _search_result(content["search"], setup.points())
-    seed, seconds = content["options"]["seed"], content["seconds"]
-    assessment = _assessment(content, setup.model.free.names)
     process = content["process"]
     histories = tuple((kind, rise) for kind, rise in content["histories"])
     estimate = make_estimate(
         setup,
         problem,
         result,
-        seed,
-        seconds,
+        content["options"]["seed"],
+        content["seconds"],
         equation,
-        assessment,
+        _assessment(content, setup.model.free.names),
         None if process is None else ProcessNoise(**process),
     )
     return replace(estimate, histories=histories)
 
 
 def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:
-    best = saved["best"]
+    best = dict(saved["best"])
+    best["theta"] = best.pop("z")
     return SearchResult(
-        best=RefinedFits(
-            theta=best["z"][None],
-            gram=best["gram"][None],
-            squares=best["squares"][None],
-            evaluations=np.array([best["evaluations"]]),
-            status=np.array([best["status"]]),
-            n=np.array([best["n"]]),
-            rounding=np.array([best["rounding"]]),
-            starts=np.array([best["starts"]]),
-        ),
+        # Every field is an array over fits, here of a single one.
+        best=RefinedFits(**{name: np.array([each]) for name, each in best.items()}),
         points=points._replace(weights=saved["weights"]),
         noise=saved["noise"],
         minima=tuple(Minimum(*minimum) for minimum in saved["minima"]),
@@ -354,27 +334,20 @@ def _assessment(content: dict[str, Any], names: tuple[str, ...]) -> Assessment |
 
 
 def _profile(saved: dict[str, Any]) -> Profile:
-    return Profile(
-        name=saved["name"],
-        estimate=saved["estimate"],
-        quantile=saved["quantile"],
-        interval=(saved["interval"][0], saved["interval"][1]),
-        reached=(saved["reached"][0], saved["reached"][1]),
-        values=saved["values"],
-        r=saved["r"],
-        theta=saved["z"],
-        breakdown=(saved["breakdown"][0], saved["breakdown"][1]),
-    )
+    pairs = {key: tuple(saved[key]) for key in ("interval", "reached", "breakdown")}
+    fields = {**saved, **pairs, "theta": saved["z"]}
+    del fields["z"]
+    return Profile(**fields)
 
 
 def _descent(
-    content: dict[str, Any], problem: Problem, equation: Equation | None
+    content: dict[str, Any], problem: Problem, data: Data, equation: Equation | None
 ) -> FitResult:
     free = content["free"]
     return FitResult(
         problem=problem,
         start=with_values(problem, content["start"]),
-        data=_data(content["data"]),
+        data=data,
         names=tuple(free["names"]),
         best=free["best"],
         first=free["first"],
@@ -399,6 +372,7 @@ def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
         raise ResultError("The rows of `table` must have a name and the same fields.")
     is_estimate = content["kind"] == "estimate"
     best = content["search"]["best"]["z"] if is_estimate else content["free"]["best"]
+    is_study = content.get("study") is not None
     return SavedFit(
         names=tuple(content["free"]["names"]),
         best=best,
@@ -406,31 +380,10 @@ def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
         status=Status[content["status"]],
         message=content["message"],
         seconds=content["seconds"],
-        data=_records(content),
+        data=saved_data(content) if is_study else Data(**content["data"]),
         table=tuple(content["table"]),
         text=content["text"],
         content=saved,
-    )
-
-
-def _records(content: dict[str, Any]) -> Records:
-    """The data of a fit, or those of the experiments of a study."""
-    if content.get("study") is not None:
-        return saved_data(content)
-    return _data(content["data"])
-
-
-def _data(saved: dict[str, Any]) -> Data:
-    return Data(
-        saved["t"],
-        saved["x"],
-        sd=saved["sd"],
-        names=saved["names"],
-        label=saved["label"],
-        origin=saved["origin"],
-        notes=saved["notes"],
-        axis_labels=saved["axis_labels"],
-        below=saved["below"],
     )
 
 
@@ -453,4 +406,6 @@ def fit_of_kept(
     fields = data_fields(data.later(time_zero(problem.history)))
     fields = nonfinite_as_words(fields)
     left_out = {"problem": None, "data": fields, "text": "", "table": []}
-    return fit_of_content({**kept, **left_out}, problem, equation)
+    content = read_content({**kept, **left_out})
+    filled, _ = _filled_problem(content, None, problem)
+    return _whole(content, filled, equation)

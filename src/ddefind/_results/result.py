@@ -1,6 +1,4 @@
-"""What every fit has, and the result of gradient descent.
-
-The report of a fit as one page of HTML."""
+"""What every fit has, its page, and the result of gradient descent."""
 
 import abc
 import os

@@ -1,11 +1,7 @@
-"""What is saved of a fit: plain words and numbers, in the fields of the schema.
+"""What is saved of a fit, in the fields of the schema; and the setup of a search again.
 
-The setup of a saved fit by least squares, from what its file holds.
-
-What is saved of a study beside what every fit has, and how it is read again.
-
-The data of all experiments stand one after the other. `parameters` are those of one
-experiment, with the values of the first; `free` are the joint ones."""
+Of a study, the data of all experiments stand one after the other. `parameters` are
+those of one experiment, with the values of the first; `free` are the joint ones."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -52,7 +48,12 @@ if TYPE_CHECKING:
     from .result import AbstractFit, FitResult
 
 
+# The fields of data, as `Data` takes them.
+_DATA = "t", "x", "sd", "names", "label", "origin", "notes", "axis_labels", "below"
+
+
 def setup_of(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
+    """Make the setup of a saved fit by least squares."""
     saved, options = content["free"], content["options"]
     present = parameter_arrays(problem)
     roles: dict[str, DelayRole | None] = {array.name: array.role for array in present}
@@ -137,15 +138,8 @@ def _free_parameters(
         raise ResultError("Its free parameters are not numbered as they are named.")
     if not all(0 <= element < len(source) for element in like):
         raise ResultError("A parameter is tied to one that is not there.")
-    unbounded = (np.inf,) * len(names)
-    return FreeParameters(
-        tuple(arrays),
-        names,
-        tuple(source),
-        tuple(like),
-        tuple(-end for end in unbounded),
-        unbounded,
-    )
+    ends = (-np.inf,) * len(names), (np.inf,) * len(names)
+    return FreeParameters(tuple(arrays), names, tuple(source), tuple(like), *ends)
 
 
 def study_content(fit: "Estimate") -> dict[str, Any] | None:
@@ -177,22 +171,6 @@ def study_content(fit: "Estimate") -> dict[str, Any] | None:
     }
 
 
-def data_content(data: StudyData) -> dict[str, Any]:
-    """The data of all experiments, one after the other."""
-    first = data.parts[0]
-    return {
-        "t": data.t,
-        "x": data.x,
-        "sd": data.sd,
-        "names": data.names,
-        "label": None,
-        "origin": 0.0,
-        "notes": (),
-        "axis_labels": first.axis_labels,
-        "below": data.below,
-    }
-
-
 def saved_data(content: dict[str, Any]) -> StudyData:
     """Make the data of the experiments."""
     saved, study = content["data"], content["study"]
@@ -205,21 +183,11 @@ def saved_data(content: dict[str, Any]) -> StudyData:
         array = saved[name]
         return [None] * len(counts) if array is None else np.split(array, ends)
 
+    names, own = saved["names"], ("label", "origin", "notes", "axis_labels")
+    arrays = zip(*map(cut, ("t", "x", "sd", "below")))
     parts = [
-        Data(
-            t,
-            x,
-            sd=sd,
-            names=saved["names"],
-            label=each["label"],
-            origin=each["origin"],
-            notes=each["notes"],
-            axis_labels=each["axis_labels"],
-            below=below,
-        )
-        for t, x, sd, below, each in zip(
-            *map(cut, ("t", "x", "sd", "below")), study["experiments"]
-        )
+        Data(t, x, sd=sd, names=names, below=below, **{key: each[key] for key in own})
+        for (t, x, sd, below), each in zip(arrays, study["experiments"])
     ]
     return StudyData(tuple(parts), tuple(part.label or "" for part in parts))
 
@@ -272,8 +240,9 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
         }
         for array in free.arrays
     ]
-    assessment = fit.assessment
-    profiles = None if assessment is None else assessment.profiles
+    assessment, profiles = fit.assessment, None
+    if assessment is not None:
+        profiles = [_profile(each) for each in assessment.profiles]
     content = {
         **_common("estimate", fit),
         "parameters": arrays,
@@ -288,7 +257,7 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
         "free": _free(setup),
         "histories": fit.histories,
         "search": _search(fit.search_result),
-        "profiles": None if profiles is None else [_profile(each) for each in profiles],
+        "profiles": profiles,
         "assessment": None if assessment is None else _assessment(assessment),
         "process": None if fit.process is None else dict(vars(fit.process)),
         "study": study_content(fit),
@@ -306,13 +275,7 @@ def _free(setup: FitSetup) -> dict[str, Any]:
         "guess": setup.guess,
         "history": setup.is_history,
         "frequencies": setup.is_frequency,
-        "priors": None
-        if priors is None
-        else [
-            np.asarray(priors.mean),
-            np.asarray(priors.weight),
-            np.asarray(priors.log),
-        ],
+        "priors": None if priors is None else list(map(np.asarray, priors)),
     }
 
 
@@ -421,16 +384,9 @@ def _array(array: ParameterArray, vector: np.ndarray) -> dict[str, Any]:
 
 
 def data_fields(data: Records) -> dict[str, Any]:
+    """Return the fields of data; of a study those that hold for all experiments."""
+    fixed: dict[str, Any] = {}
     if isinstance(data, StudyData):
-        return data_content(data)
-    return {
-        "t": data.t,
-        "x": data.x,
-        "sd": data.sd,
-        "names": data.names,
-        "label": data.label,
-        "origin": data.origin,
-        "notes": data.notes,
-        "axis_labels": data.axis_labels,
-        "below": data.below,
-    }
+        fixed = {"label": None, "origin": 0.0, "notes": ()}
+        fixed["axis_labels"] = data.parts[0].axis_labels
+    return {key: fixed[key] if key in fixed else getattr(data, key) for key in _DATA}

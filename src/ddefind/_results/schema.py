@@ -1,16 +1,13 @@
-"""The format of saved fits: every field, its type and its size.
+"""The format of saved fits: every field, its type and its size, checked on reading.
 
-The sizes are p, the number of free parameters, and p+1; N, the number of times; k, the
-number of measured quantities; and d, that of states. `docs/reference/saved-fits.md`
-explains the fields.
+`docs/reference/saved-fits.md` explains the fields. A kind of field reads what JSON
+holds and returns it as Python and NumPy have it. A value of another type, range or size
+is a `ResultError` that names the field. Every element of an array stands in the file,
+so that no file can ask for more memory than its own length.
 
-The kinds of fields that a saved fit has, and how each is checked when it is read.
-
-A kind reads what JSON holds and returns it as Python and NumPy have it. A value of
-another type, range or size is a `ResultError` that names the field. Sizes have names
-such as "p": within a record, the first field that uses a name sets it, and all others
-must agree. Every element of an array stands in the file, so that no file can ask for
-more memory than its own length."""
+Sizes have names: within a record, the first field that uses a name sets it, and all
+others must agree. They are p, the number of free parameters, and p+1; N, the number of
+times; k, the number of measured quantities; and d, that of states."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -38,7 +35,7 @@ class AbstractField(abc.ABC):
 
     @abc.abstractmethod
     def read(self, value: Any, where: str, sizes: Sizes) -> Any:
-        """The value of the field called `where`, checked."""
+        """Check and return the value of the field called `where`."""
 
 
 @final
