@@ -161,8 +161,7 @@ def thinned(count: int, most: int) -> np.ndarray:
 
 
 def axis_times(data: Data, t: np.ndarray) -> np.ndarray:
-    """Return times of the data as an axis shows them: as they stand in their source,
-    dates as seconds since 1970 in UTC."""
+    """Return times as in their source; dates as seconds since 1970 in UTC."""
     if isinstance(data.origin, str):
         zero = np.datetime64(_first(data.origin).replace(tzinfo=None), "us")
         steps = np.round(np.asarray(t) * _MICROSECONDS_PER_DAY)
@@ -198,8 +197,7 @@ def curve_series(data: Data, t: np.ndarray, values: np.ndarray, name: str) -> Se
 def prediction_series(
     prediction: "Prediction", index: int, name: str = "fitted curve"
 ) -> list[Series]:
-    """Describe the bands of a quantity and its curve, which is dotted where the data do
-    not determine it."""
+    """Describe the bands and the curve, dotted where the data do not determine it."""
     order = np.argsort(prediction.t)
     data, share = prediction.data, f"{100 * prediction.level:g}%"
     t, mean = axis_times(data, prediction.t[order]), prediction.mean[order, index]
@@ -261,8 +259,8 @@ def data_series(
     most: int,
     span: tuple[float, float] = (-np.inf, np.inf),
 ) -> tuple[list[Series], str]:
-    """Describe the measured values, and those below a limit; and return a note if not
-    all are drawn."""
+    """Describe measured values and those below a limit, with a note if some are left
+    out."""
     values = data.x[:, index]
     is_within = (data.t >= span[0]) & (data.t <= span[1])
     rows = np.flatnonzero(np.isfinite(values) & is_within)
@@ -356,8 +354,7 @@ def _smooth_profile(profile: "Profile") -> tuple[np.ndarray, np.ndarray]:
 def function_charts(
     function: "LearnedFunction", level: float = 0.95
 ) -> list[list[Chart]]:
-    """Describe the curves of each output of a learned function, in charts of the same
-    height."""
+    """Describe the curves of each output of a network, in charts of the same height."""
     curves = function.curves(level)
     found = []
     for output in range(function.network.outputs):

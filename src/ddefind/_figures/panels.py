@@ -153,8 +153,7 @@ def axis_label(text: str) -> str:
 
 
 def draw(ax: "Axes", chart: Chart, curve: tuple[str, str] = CURVES[0]) -> None:
-    """Draw a chart without its title; `curve` are the colour and the line of its
-    curves."""
+    """Draw a chart without its title; `curve` is the colour and line of its curves."""
     for series in chart.series:
         _draw_series(ax, series, _on_axis(chart, series.x), curve)
     for mark in chart.marks:

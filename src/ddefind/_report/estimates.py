@@ -26,8 +26,7 @@ _MOST_PROFILES, _MOST_MINIMA, _MOST_COLUMNS = 60, 8, 12
 
 
 def estimates(fit: "AbstractFit") -> list[Block]:
-    """Return the printed table, with the verdicts in words, and the sentences below
-    it."""
+    """Return the printed table, with verdicts in words, and the sentences below it."""
     table = fit.cells()
     header, rows = table.header, table.rows
     if table.values and "verdict" in table.values[0]:

@@ -34,8 +34,7 @@ class _Outline(NamedTuple):
 
 
 def typeset(latex: str) -> Markup | None:
-    """Draw lines of LaTeX, aligned at `&` as `Equation.latex` gives them; None if
-    mathtext cannot draw them."""
+    """Draw the LaTeX of `Equation.latex`; None if mathtext cannot."""
     body = latex.removeprefix("\\begin{aligned}\n").removesuffix("\n\\end{aligned}")
     try:
         rows = [_row(line) for line in body.split(" \\\\\n")]

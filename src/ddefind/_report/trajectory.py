@@ -50,8 +50,7 @@ _TESTS = {
 
 
 def course(fit: "AbstractFit", until: float | None) -> Section:
-    """Return the section on data and curve; `until` is the last time of the
-    prediction."""
+    """Return the section on data and curve, with predictions up to `until`."""
     views, left_out = views_of(fit)
     charts: list[Chart] = []
     tables: list[Block] = []
@@ -126,8 +125,7 @@ def _table(label: str, data: Data, said: "Prediction") -> Table:
 
 
 def _shown(time: Any) -> str:
-    """Write a time of the source; a date without its time of day if that is
-    midnight."""
+    """Write a time of the source; a date without its time of day at midnight."""
     return time.removesuffix("T00:00:00") if isinstance(time, str) else f"{time:.6g}"
 
 

@@ -176,7 +176,7 @@ def with_scales(problem: Problem, saved: Sequence[Mapping[str, Any]]) -> Problem
 
 
 def _final_classes(module: ModuleType, base: type) -> dict[str, type]:
-    """Return the final classes of a file that are derived from `base`, by name."""
+    """Return the final classes of a file derived from `base`, by name."""
     return {
         name: cls
         for name, cls in vars(module).items()
@@ -207,8 +207,7 @@ _SOLVERS = {**_FIXED_SOLVERS, **_ADAPTIVE_SOLVERS}
 
 
 def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
-    """Describe a problem without its numbers; None if a part of it is the user's
-    code."""
+    """Describe a problem without its numbers; None if a part is the user's code."""
     if model is not None or (model := equation_of(problem)) is not None:
         return _describe_equation(model)
     rhs, past = _describe_module(problem.rhs), _describe_module(problem.history)
@@ -245,8 +244,7 @@ def described_noise(problem: Problem) -> dict[str, Any] | None:
 def with_described_noise(
     problem: Problem, described: Mapping[str, Any] | None
 ) -> Problem:
-    """Give a problem these noise models, whose learned parameters are still to be
-    set."""
+    """Give a problem these noise models, with learned parameters still to be set."""
     if described is None:
         return with_noise(problem, None)
     words = {**WORDS, Given.word: Given}
@@ -285,9 +283,8 @@ def solver_named(
 
 
 def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation | None]:
-    """Make the problem, its numbers still to be set, and the equation that it comes
-    from. Its arrays may have no more than `most` elements, the number of values in the
-    file."""
+    """Make the problem, without its numbers, and the equation that it comes from. Its
+    arrays have at most `most` elements, the number of values in the file."""
     if "equation" in described:
         past = described["history"]
         if isinstance(past, dict):

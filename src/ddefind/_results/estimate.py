@@ -157,7 +157,7 @@ class Estimate(AbstractFit):
 
     @cached_property
     def minima(self) -> tuple[Minimum, ...]:
-        """The distinct minima, best first, with the sums of squares in the unit of
+        """The distinct minima, best first, with sums of squares in the unit of
         `loss`."""
         best_loss = float(self.search_result.best.loss[0])
         scale = self.loss / best_loss if 0 < best_loss < np.inf else 1.0
@@ -322,8 +322,7 @@ class Estimate(AbstractFit):
 
     @property
     def failed_checks(self) -> tuple[ResidualTest, ...]:
-        """The tests that the residuals fail. A right model fails any of them in 5% of
-        fits."""
+        """The failed tests of the residuals. A right model fails any in 5% of fits."""
         return tuple(failed(list(self.checks)))
 
     @property
@@ -442,8 +441,8 @@ class Estimate(AbstractFit):
     # How it is shown and kept
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and strings, ready for JSON; weights of networks are
-        only counted."""
+        """Return plain numbers and strings for JSON; network weights are only
+        counted."""
         named = named_indices(len(self.names), self.networks)
         return {
             "parameters": {self.names[j]: float(self.best[j]) for j in named},
@@ -473,22 +472,18 @@ class Estimate(AbstractFit):
         }
 
     def cells(self) -> Cells:
-        """Return the printed table, with the `summary` behind it."""
         return report.cells(self)
 
     def sentences(self) -> list[str]:
-        """Return the sentences that are printed below the table."""
         return [*report.sentences(self), *self._cautions()]
 
     def shown(self) -> Shown:
-        """Return the table and the sentences; without a fit only why there is none."""
         if not np.isfinite(self.loss):
             return Shown([self.message])
         counts = count_weights(self.networks, self.determined_weights)
         return Shown([self.cells(), *counts, "", *self.sentences()])
 
     def doubts(self) -> list[str]:
-        """Return those of the sentences that warn of something."""
         return [*([] if self.status.ok else [self.message]), *self._cautions()]
 
     def _cautions(self) -> list[str]:
@@ -500,7 +495,6 @@ class Estimate(AbstractFit):
         return cautions(self, self.assessment, misfit)
 
     def file_content(self) -> dict[str, Any]:
-        """Return what `save` writes, as plain words and numbers."""
         self._check_whole("`save`")
         return estimate_content(self)
 
@@ -526,8 +520,7 @@ class Estimate(AbstractFit):
         return plot_profiles(profiles, level, ax)
 
     def plot_waterfall(self, ax: Any = None) -> Any:
-        """Return a matplotlib figure: the chi-squares at which the starts ended,
-        sorted."""
+        """Return a matplotlib figure of the chi-squares at which the starts ended."""
         from ..plots import plot_waterfall
 
         return plot_waterfall(self, ax)

@@ -78,8 +78,8 @@ def chosen_function(
 
 
 def _of_study(fit: "Estimate") -> dict[str, LearnedFunction]:
-    """Return the functions of a study: over what all experiments visited, where they
-    share the weights."""
+    """Return the functions of a study, over what all experiments that share them
+    visited."""
     joint = fit.setup.joint
     assert joint is not None
     views = fit.experiments

@@ -87,7 +87,7 @@ class SavedFit:
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
         """The interval of each parameter of the table; infinite on a side where the
-        data set no limit, and NaN where nothing is known."""
+        data give no limit, and NaN where nothing is known."""
         found = {}
         for row, low in self._column("low"):
             is_unknown = row["verdict"] == NOT_JUDGED and row["high"] is None
@@ -216,8 +216,7 @@ def load(
 def _filled_problem(
     content: dict[str, Any], described: Any, given: Problem | Equation | None
 ) -> tuple[Problem, Equation | None]:
-    """Return the problem with the saved numbers, and the equation that it comes
-    from."""
+    """Return the problem with the saved numbers, and the equation it comes from."""
     if given is None:
         most = sum(len(array["values"]) for array in content["parameters"])
         blank, model = rebuild(described, most)
@@ -392,8 +391,7 @@ _LEFT_OUT = ("problem", "data", "text", "table")
 
 
 def kept_content(fit: AbstractFit) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return what is kept of a fit, as plain words and numbers; and the rows of its
-    table."""
+    """Return what is kept of a fit, and the rows of its table."""
     content = fit.file_content()
     kept = {name: each for name, each in content.items() if name not in _LEFT_OUT}
     return kept, content["table"]

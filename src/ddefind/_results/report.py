@@ -150,8 +150,8 @@ def cells(fit: "Estimate") -> Cells:
 
 
 def _has_estimate(fit: "Estimate", j: int) -> bool:
-    """Whether the estimate of free value j says anything. It does not where the value
-    could as well be another one: the profile is flat beside it."""
+    """Whether the estimate of free value j says anything: whether the profile beside it
+    is not flat."""
     if fit.assessment is None:
         return not fit.uncertainty.without_influence[j]
     profile, verdict = fit.assessment.profiles[j], fit.assessment.verdicts[j]

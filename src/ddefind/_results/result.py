@@ -239,7 +239,6 @@ class FitResult(AbstractFit):
     epochs: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers and strings, ready for JSON."""
         rows = self.summary()
         return {
             "parameters": {row["name"]: row["estimate"] for row in rows},
@@ -256,7 +255,6 @@ class FitResult(AbstractFit):
         }
 
     def cells(self) -> Cells:
-        """Return the printed table, with the `summary` behind it."""
         rows = list(zip(self.names, self.first.tolist(), self.best.tolist()))
         named = [rows[j] for j in named_indices(len(rows), self.networks)]
         return Cells(
@@ -268,13 +266,11 @@ class FitResult(AbstractFit):
         )
 
     def sentences(self) -> list[str]:
-        """Return the sentences that are printed below the table."""
         fell = f" (from {self.losses[0]:.5g})" if len(self.losses) else ""
         loss = f"loss {self.loss:.5g}{fell}, {self.epochs} epochs, {self.seconds:.2g} s"
         return [*count_weights(self.networks), loss, self.message]
 
     def doubts(self) -> list[str]:
-        """Return those of the sentences that warn of something."""
         return [] if self.status.ok else [self.message]
 
     def shown(self) -> Shown:
@@ -290,7 +286,6 @@ class FitResult(AbstractFit):
         return plot_fit(self, ax)
 
     def file_content(self) -> dict[str, Any]:
-        """Return what `save` writes, as plain words and numbers."""
         return descent_content(self)
 
 

@@ -39,8 +39,7 @@ def write_saved(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
 
 
 def read_saved(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the content of a saved fit. `path` is the file, or a folder with a
-    `result.json`."""
+    """Read a saved fit. `path` is the file, or a folder with a `result.json`."""
     name = file_name(path)
     if Path(path).is_dir():
         if not (Path(path) / RESULT).exists():

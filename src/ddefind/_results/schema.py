@@ -201,8 +201,7 @@ class Row(AbstractField):
 @final
 @dataclass(frozen=True)
 class Named(AbstractField):
-    """Any names, each with a field of one kind. The sizes that a field sets are its
-    own."""
+    """Any names, each with a field of one kind, which sets its own sizes."""
 
     field: AbstractField
 
