@@ -157,16 +157,16 @@ def _draw_estimate(fit: "Estimate", axes: "Sequence[Axes]") -> "list[Axes]":
     k, measured = len(data.names), np.any(np.isfinite(data.x), axis=0)
     rest, above = list(axes), []
     t = np.linspace(fit.time_zero, data.T, CURVE_POINTS)
-    learned, said = learned_curve(fit, t), None
+    learned, prediction = learned_curve(fit, t), None
     if np.all(np.isfinite(learned)):
-        said = fit.predict(t, level=fit.level)
+        prediction = fit.predict(t, level=fit.level)
     residuals = fit.residuals
     for index in range(k):
         above.append(rest.pop(0))
-        if said is None:
+        if prediction is None:
             curves = [curve_series(data, t, learned[:, index], "fitted curve")]
         else:
-            curves = prediction_series(said, index)
+            curves = prediction_series(prediction, index)
             curves = [each for each in curves if each.role != "noisy"]
         draw(above[-1], trajectory_chart(data, index, curves))
         if measured[index] and len(axes) > k:

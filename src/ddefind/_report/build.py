@@ -16,7 +16,7 @@ from .dynamics import delayed_state, learned_functions, stability
 from .estimates import correlations, descent, estimates, profiles, search
 from .formula import typeset
 from .settings import repeat
-from .trajectory import course, residuals
+from .trajectory import data_and_curve, residuals
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -34,7 +34,8 @@ def build(
 ) -> str:
     """Build the whole page from a fit and the text `saved` of its file; `settings` is
     that of the command line's, and `until` the last time of the prediction."""
-    sections = [_summary(fit), course(fit, until), learned_functions(fit)]
+    summary = Section("summary", "Results", [_equation(fit), *estimates(fit)])
+    sections = [summary, data_and_curve(fit, until), learned_functions(fit)]
     if hasattr(fit, "setup"):
         estimate: Any = fit
         sections += [residuals(estimate), profiles(estimate)]
@@ -55,19 +56,13 @@ def _title(fit: "AbstractFit") -> str:
     return f"Fit of {fit.data.label or listed(fit.data.names)}"
 
 
-def _summary(fit: "AbstractFit") -> Section:
-    """Return the section with the equation and the estimates."""
-    blocks = [*_equation(fit), *estimates(fit)]
-    return Section("summary", "Results", blocks)
-
-
-def _equation(fit: "AbstractFit") -> list[Block]:
+def _equation(fit: "AbstractFit") -> Block:
     """Return the fitted equation, typeset if it is a text."""
     if fit.model is None:
         kinds = [type(part).__name__ for part in (fit.problem.rhs, fit.problem.history)]
-        return [Text(f"The model is `{kinds[0]}`, with the history `{kinds[1]}`.")]
+        return Text(f"The model is `{kinds[0]}`, with the history `{kinds[1]}`.")
     picture, text = typeset(fit.model.latex()), str(fit.model)
-    return [Formula(picture, text)] if picture else [Code(text)]
+    return Formula(picture, text) if picture else Code(text)
 
 
 def _fingerprint(script: str) -> str:

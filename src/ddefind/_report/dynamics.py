@@ -1,6 +1,6 @@
-"""The fitted equation itself: what its networks have learned, how it feeds back on
-itself, and its equilibria."""
+"""The sections on the fitted equation: its networks, delayed state and equilibria."""
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _MOST_FUNCTIONS = 12
-# The points of a curve against itself one delay ago, and how many are shown.
+# The number of points of a curve against its delayed state, and of such curves.
 _POINTS, _MOST_LOOPS = 1201, 6
 
 
@@ -30,20 +30,18 @@ def learned_functions(fit: "AbstractFit") -> Section | None:
         "that the fitted curve visited; the dots at the lower edge are these. Where it "
         "is dashed, the data say nothing about it."
     )
-    words = [Text(about), *map(_counted, functions[:_MOST_FUNCTIONS])]
+    words = [Text(about), *map(_weights, functions[:_MOST_FUNCTIONS])]
     words += [Text(f.note, is_doubt=True) for f in functions if f.note]
     if len(functions) > _MOST_FUNCTIONS:
         text = f"The first {_MOST_FUNCTIONS} of {len(functions)} functions are shown."
         words.append(Text(text))
     level = getattr(fit, "level", 0.95)
-    outputs = [
-        o for f in functions[:_MOST_FUNCTIONS] for o in function_charts(f, level)
-    ]
-    charts = Charts([chart for output in outputs for chart in output])
+    outputs = (function_charts(f, level) for f in functions[:_MOST_FUNCTIONS])
+    charts = Charts([chart for charts in chain(*outputs) for chart in charts])
     return Section("functions", "Learned functions", [*words, charts])
 
 
-def _counted(function: "LearnedFunction") -> Text:
+def _weights(function: "LearnedFunction") -> Text:
     """Say how many of its weights the data determine."""
     count = f"{function.weight_count} weights"
     if function.determined is None:

@@ -1,5 +1,4 @@
-"""The table of estimates, their profiles, how they hang together, and the minima that
-the search found."""
+"""The sections on estimates, profiles, correlations and the minima of the search."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -31,12 +30,11 @@ def estimates(fit: "AbstractFit") -> list[Block]:
     header, rows = table.header, table.rows
     if table.values and "verdict" in table.values[0]:
         header = (*header[:-1], "what the data say")
-        rows = [
-            (*row[:-1], values["verdict"]) for row, values in zip(rows, table.values)
-        ]
+        verdicts = [values["verdict"] for values in table.values]
+        rows = [(*row[:-1], verdict) for row, verdict in zip(rows, verdicts)]
     doubts = fit.doubts()
-    said = [Text(sentence, sentence in doubts) for sentence in fit.sentences()]
-    return [*_judgement(fit), Table([header, *rows], (0, 4)), *said]
+    sentences = [Text(each, each in doubts) for each in fit.sentences()]
+    return [*_judgement(fit), Table([header, *rows], (0, 4)), *sentences]
 
 
 def _judgement(fit: "AbstractFit") -> list[Block]:
@@ -45,14 +43,13 @@ def _judgement(fit: "AbstractFit") -> list[Block]:
         return []
     estimate: Any = fit
     count = len(estimate.failed_checks)
-    if count:
-        which = "One test" if count == 1 else f"{count} tests"
-        verb = "contradicts" if count == 1 else "contradict"
-        about = f"{which} of the residuals {verb} this model with this noise."
-        return [
-            Text(f"{about} What follows holds only as far as the model is right.", True)
-        ]
-    return [Text("No test of the residuals contradicts this model.")]
+    if not count:
+        return [Text("No test of the residuals contradicts this model.")]
+    which = "One test of the residuals contradicts"
+    if count > 1:
+        which = f"{count} tests of the residuals contradict"
+    about = f"{which} this model with this noise. What follows holds only as far as "
+    return [Text(f"{about}the model is right.", is_doubt=True)]
 
 
 def profiles(fit: "Estimate") -> Section | None:
@@ -75,11 +72,9 @@ def profiles(fit: "Estimate") -> Section | None:
         "dashed line. A profile that stays below it sets no limit there. The dots are "
         "fits; the line between them is interpolated."
     )
-    words = [Text(about)]
     if len(found) > _MOST_PROFILES:
-        text = f"The first {_MOST_PROFILES} of {len(found)} parameters are shown."
-        words.append(Text(text))
-    return Section("profiles", "Profiles", [*words, Charts(charts)])
+        about += f" The first {_MOST_PROFILES} of {len(found)} parameters are shown."
+    return Section("profiles", "Profiles", [Text(about), Charts(charts)])
 
 
 def correlations(fit: "Estimate") -> Section | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # A saved fit that is larger than this many bytes is not held by the page.
 _MOST_BYTES = 200_000
 _MOST_NAMES = 40
-FILE = "fit.json"
+_FILE = "fit.json"
 _CONFIG = "fit.toml"
 
 
@@ -46,7 +46,11 @@ def repeat(fit: "AbstractFit", saved: str, settings: str | None) -> Section:
         blocks += [Text(words), Code(settings)]
     if len(saved) < _MOST_BYTES:
         blocks += _load(saved)
-    blocks.append(Text(f"Made with {listed(_versions())}."))
+    packages = [f"{name} {version(name)}" for name in ("jax", "numpy", "scipy")]
+    system = f"{platform.system()} ({platform.machine()})"
+    python = f"Python {platform.python_version()} on {system}"
+    made_with = listed([f"ddefind {__version__}", *packages, python])
+    blocks.append(Text(f"Made with {made_with}."))
     return Section("asked", "Settings, and how to repeat this fit", blocks)
 
 
@@ -55,8 +59,8 @@ def _load(saved: str) -> list[Block]:
     held = base64.b64encode(saved.encode("utf-8", "surrogateescape")).decode()
     address = f"data:application/json;base64,{held}"
     words = "This page holds the fit itself, with its data. Save it, and go on with it:"
-    code = f'import ddefind as dd\n\nfit = dd.load("{FILE}")\nprint(fit)'
-    return [Text(words), Download(FILE, address, f"Save {FILE}"), Code(code)]
+    code = f'import ddefind as dd\n\nfit = dd.load("{_FILE}")\nprint(fit)'
+    return [Text(words), Download(_FILE, address, f"Save {_FILE}"), Code(code)]
 
 
 def _data_rows(data: Records) -> list[tuple[str, str]]:
@@ -124,7 +128,7 @@ def _priors(fit: "Estimate") -> list[str]:
         what = f"log {name}" if is_log[j] else name
         return f"{what} ~ {mean[j]:.4g} +- {1 / np.sqrt(weight[j]):.2g}"
 
-    # Those of the first layer of a network have one prior, and all others another.
+    # The weights of the first layer of a network have one prior, all others another.
     groups = {}
     for owner, indices in fit.networks.items():
         weights = f"weights of {network_name(owner)}"
@@ -160,10 +164,3 @@ def _limited(texts: Sequence[str]) -> str:
 
 def _shown(time: Any) -> str:
     return time if isinstance(time, str) else f"{time:.6g}"
-
-
-def _versions() -> list[str]:
-    packages = [f"{name} {version(name)}" for name in ("jax", "numpy", "scipy")]
-    system = f"{platform.system()} ({platform.machine()})"
-    python = f"Python {platform.python_version()} on {system}"
-    return [f"ddefind {__version__}", *packages, python]

@@ -39,7 +39,7 @@ _ALL_DOTS = 6000
 # How many experiments have a table of their prediction, and how many times it has.
 _MOST_TABLES, _ROWS = 4, 6
 _MOST_QUANTILES = 300
-# What each test asks, in words.
+# What a right model fulfils, for each test.
 _TESTS = {
     WHITE: "Successive residuals are not correlated (Ljung-Box).",
     NORMAL: "The residuals are distributed as the noise should be (Anderson-Darling).",
@@ -49,32 +49,31 @@ _TESTS = {
 }
 
 
-def course(fit: "AbstractFit", until: float | None) -> Section:
+def data_and_curve(fit: "AbstractFit", until: float | None) -> Section:
     """Return the section on data and curve, with predictions up to `until`."""
-    views, left_out = views_of(fit)
+    views, left_out = shown_experiments(fit)
     charts: list[Chart] = []
     tables: list[Block] = []
     notes: dict[str, None] = {}
     count = len(views) * len(fit.data.names)
     points = int(np.clip(_ALL_POINTS // count, _FEWEST_POINTS, _MOST_POINTS))
     for label, view in views.items():
-        said, trouble = _predict(view, until, points)
-        notes |= dict.fromkeys(trouble)
-        if said is not None:
-            notes |= dict.fromkeys(said.notes)
-            if len(views) <= _MOST_TABLES and said.t[-1] > view.data.T:
-                tables.append(_table(label, view.data, said))
+        prediction, reasons = _predict(view, until, points)
+        notes |= dict.fromkeys(reasons)
+        if prediction is not None:
+            notes |= dict.fromkeys(prediction.notes)
+            if len(views) <= _MOST_TABLES and prediction.t[-1] > view.data.T:
+                tables.append(_table(label, view.data, prediction))
         for index in range(len(view.data.names)):
-            if said is None:
+            if prediction is None:
                 t = np.linspace(view.time_zero, view.data.T, points)
                 curve = learned_curve(view, t)[:, index]  # type: ignore
                 curves = [curve_series(view.data, t, curve, "fitted curve")]
             else:
-                curves = prediction_series(said, index)
+                curves = prediction_series(prediction, index)
             most = max(_ALL_DOTS // count, 200)
             charts.append(trajectory_chart(view.data, index, curves, label, most))
-    words = [Text(left_out)] if left_out else []
-    blocks = [*words, Charts(charts), *map(Text, notes), *tables]
+    blocks = [*map(Text, left_out), Charts(charts), *map(Text, notes), *tables]
     return Section("course", "Data and fitted curve", blocks)
 
 
@@ -86,19 +85,19 @@ def _predict(
         return None, []
     last = fit.data.T + _BEYOND * (fit.data.T - fit.time_zero)
     last = last if until is None else max(until, fit.data.T)
-    trouble = []
+    reasons = []
     for end in dict.fromkeys((last, fit.data.T)):
         times = np.linspace(fit.time_zero, end, points)
         times = np.union1d(times, _round_times(fit.data, end))
         try:
-            said = fit.predict(times, level=fit.level)  # type: ignore
+            prediction = fit.predict(times, level=fit.level)  # type: ignore
         except ValueError as error:
-            trouble.append(f"There is no prediction beyond the data. {error}")
+            reasons.append(f"There is no prediction beyond the data. {error}")
             continue
-        if np.all(np.isfinite(said.mean)):
-            return said, trouble
-        trouble.append("The solution of the fitted equation diverges beyond the data.")
-    return None, trouble[:1]
+        if np.all(np.isfinite(prediction.mean)):
+            return prediction, reasons
+        reasons.append("The solution of the fitted equation diverges beyond the data.")
+    return None, reasons[:1]
 
 
 def _round_times(data: Data, end: float) -> np.ndarray:
@@ -114,11 +113,13 @@ def _round_times(data: Data, end: float) -> np.ndarray:
     return found[(found > data.T) & (found <= end)]
 
 
-def _table(label: str, data: Data, said: "Prediction") -> Table:
+def _table(label: str, data: Data, prediction: "Prediction") -> Table:
     """Tabulate the prediction at some times after the data."""
-    later = np.flatnonzero(np.isin(said.t, _round_times(data, float(said.t[-1]))))
-    name, times = source_times(data, said.t[later])
-    table = said.cells(later, name, list(map(_shown, times)))
+    later = np.flatnonzero(
+        np.isin(prediction.t, _round_times(data, float(prediction.t[-1])))
+    )
+    name, times = source_times(data, prediction.t[later])
+    table = prediction.cells(later, name, list(map(_shown, times)))
     whose = f" of {shown(label)}" if label else ""
     caption = f"The prediction{whose} beyond the data"
     return Table([table.header, *table.rows], (), caption)
@@ -134,15 +135,14 @@ def residuals(fit: "Estimate") -> Section:
     if fit.uncertainty.noise_unknown:
         about = "No degrees of freedom are left, so that residuals say nothing."
         return Section("residuals", "Residuals", [Text(about)])
-    views, _ = views_of(fit)
+    views, _ = shown_experiments(fit)
     charts = []
     most = max(_ALL_DOTS // (len(views) * len(fit.data.names)), 100)
     for label, view in views.items():
         for index in range(len(view.data.names)):
             values = view.residuals[:, index]
             if np.isfinite(values).any():
-                chart = residual_chart(view.data, index, values, label, most)
-                charts.append(chart)
+                charts.append(residual_chart(view.data, index, values, label, most))
     quantiles = [
         _quantiles(name, each[np.isfinite(each)])
         for name, each in zip(fit.data.names, fit.residuals.T)
@@ -176,7 +176,7 @@ def _quantiles(name: str, values: np.ndarray) -> Chart:
     """Describe sorted residuals against the quantiles of a Gaussian distribution."""
     from scipy.special import ndtri
 
-    n = len(values)
+    n, ordered = len(values), np.sort(values)
     expected = ndtri((np.arange(1, n + 1) - 0.5) / n)
     drawn = thinned(n, _MOST_QUANTILES)
     ends = expected[[0, -1]]
@@ -186,9 +186,7 @@ def _quantiles(name: str, values: np.ndarray) -> Chart:
         y_label="residual",
         series=[
             Series("Gaussian noise", "line", "curve", ends, ends),
-            Series(
-                "residuals", "dots", "data", expected[drawn], np.sort(values)[drawn]
-            ),
+            Series("residuals", "dots", "data", expected[drawn], ordered[drawn]),
         ],
         facets=(name, ""),
         is_small=True,
@@ -219,14 +217,14 @@ def _tests(fit: "Estimate") -> list[Block]:
     return [Table(rows, (0, 1, 3)), Text(how)]
 
 
-def views_of(fit: _Fit) -> tuple[dict[str, _Fit], str]:
+def shown_experiments(fit: _Fit) -> tuple[dict[str, _Fit], list[str]]:
     """Return the fit of each experiment by its label, or the only fit, without a label;
-    and a sentence on those that are left out."""
+    and a sentence if some are left out."""
     views = getattr(fit, "experiments", {})
     if not views:
-        return {"": fit}, ""
+        return {"": fit}, []
     most = max(1, _MOST_CHARTS // len(fit.data.names))
     if len(views) <= most:
-        return views, ""
-    first = dict(islice(views.items(), most))
-    return first, f"The first {most} of {len(views)} experiments are shown."
+        return views, []
+    about = f"The first {most} of {len(views)} experiments are shown."
+    return dict(islice(views.items(), most)), [about]

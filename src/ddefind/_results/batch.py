@@ -14,7 +14,7 @@ from .status import Status
 if TYPE_CHECKING:
     from .result import AbstractFit
 
-# What is printed below the table of fits that there is nothing to say of.
+# The sentence on fits that the table leaves out.
 _WITHOUT_LOSS = "{} without a finite loss left out of this table."
 
 Fit = TypeVar("Fit", bound="AbstractFit", covariant=True)

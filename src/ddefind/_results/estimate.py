@@ -380,8 +380,8 @@ class Estimate(AbstractFit):
             if parameters:
                 self._refuse("`predict` with other `parameters`")
             return predict_disturbed(self.uncertainty, self.process, at, level)
-        said = predict(self.uncertainty, self.problem, at, parameters or {}, level)
-        return replace(said, t=said.t + self.time_zero, data=self.data)
+        found = predict(self.uncertainty, self.problem, at, parameters or {}, level)
+        return replace(found, t=found.t + self.time_zero, data=self.data)
 
     def derived(self, expression: str, level: float = 0.95) -> Derived:
         """Compute a function of the parameters, such as `"r * tau"` or `"b[0] / K"`,

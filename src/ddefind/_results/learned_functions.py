@@ -39,14 +39,15 @@ def learned_functions(fit: "AbstractFit") -> dict[str, LearnedFunction]:
     if not found:
         return {}
     t = fit.data.t[fit.data.t >= fit.time_zero] - fit.time_zero
-    seen = visited_arguments(fit.problem, _trajectory(fit), t)
+    visited = visited_arguments(fit.problem, _trajectory(fit), t)
+    determined = getattr(fit, "determined_weights", {})
     return {
         name: LearnedFunction(
             name,
             _arguments(fit, name, each.network),
-            seen.get(each.number, _unseen(each.network)),
+            visited.get(each.number, _unseen(each.network)),
             each.network,
-            _determined(fit, name),
+            determined.get(f"network `{name}`"),
             _weight_shares(fit, each),
         )
         for name, each in found.items()
@@ -87,22 +88,20 @@ def _of_study(fit: "Estimate") -> dict[str, LearnedFunction]:
     found = {}
     for name, first in parts[0].items():
         each = [part[name] for part in parts]
-        places = [_study_places(f, joint.place[e]) for e, f in enumerate(each)]
+        # The indices of the weights among the free values of the study.
+        places = [
+            np.where(f.shares.places >= 0, joint.place[e][f.shares.places], -1)
+            for e, f in enumerate(each)
+            if f.shares is not None
+        ]
         if all(np.array_equal(place, places[0]) for place in places):
             visited = np.concatenate([f.visited for f in each])
             found[name] = replace(first, visited=visited)
             continue
         for label, function in zip(views, each):
-            own = f"{name}@{label}"
-            found[own] = replace(function, name=own)
+            full_name = f"{name}@{label}"
+            found[full_name] = replace(function, name=full_name)
     return found
-
-
-def _study_places(function: LearnedFunction, place: np.ndarray) -> np.ndarray:
-    """Return the indices of a network's weights among the free values of a study."""
-    assert function.shares is not None
-    local = function.shares.places
-    return np.where(local >= 0, place[local], -1)
 
 
 def _trajectory(fit: "AbstractFit") -> Trajectory:
@@ -126,12 +125,6 @@ def _unseen(network: Network) -> np.ndarray:
     """Return the range of a network's scales, for arguments that cannot be seen."""
     steps = np.linspace(-_UNSEEN, _UNSEEN, 5)[:, None]
     return np.asarray(network.center) + steps * np.asarray(network.scale)
-
-
-def _determined(fit: "AbstractFit", name: str) -> float | None:
-    """Return how many weights of a network the data determine; None if unknown."""
-    counts = getattr(fit, "determined_weights", {})
-    return counts.get(f"network `{name}`")
 
 
 def _weight_shares(fit: "AbstractFit", named: NamedNetwork) -> WeightShares | None:

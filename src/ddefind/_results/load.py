@@ -100,7 +100,7 @@ class SavedFit:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """What the data say of each parameter of the table: determined, weakly
+        """What the data say about each parameter of the table: determined, weakly
         determined, not determined or not judged."""
         return {row["name"]: verdict for row, verdict in self._column("verdict")}
 

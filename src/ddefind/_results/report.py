@@ -217,11 +217,11 @@ def _about_experiments(fit: "Estimate") -> list[str]:
         return []
     counts = [int(np.isfinite(part.x).sum()) for part in fit.data.parts]
     named = [f"{label} ({n})" for label, n in zip(fit.data.labels, counts)]
-    own = dict.fromkeys(name.split("@")[0] for name in fit.names if "@" in name)
+    local = dict.fromkeys(name.split("@")[0] for name in fit.names if "@" in name)
     shared = [name for name in fit.names if "@" not in name]
     text = f"{len(named)} experiments (numbers of values): {listed(named)}."
-    if own:
-        text += f" Each has its own {listed([f'`{name}`' for name in own])}"
+    if local:
+        text += f" Each has its own {listed([f'`{name}`' for name in local])}"
         text += "; all else is shared." if shared else "."
     return [text]
 

@@ -164,7 +164,17 @@ class AbstractFit(AbstractShown):
     def to_torch(self) -> TorchParts:
         """Return the learned torch modules, `.rhs` and `.history` (None for what came
         otherwise), as they were given to `from_torch`, and the learned `.tau`."""
-        return _torch_parts(self.problem)
+        parts = [
+            part.to_torch() if hasattr(part, "to_torch") else None
+            for part in (self.problem.rhs, self.problem.history)
+        ]
+        if parts == [None, None]:
+            raise TypeError(
+                "Neither `rhs` nor `history` is a torch module; `from_torch(module)` "
+                "makes one part of a problem."
+            )
+        tau = jax.tree.map(float, delay_values(self.problem.tau))
+        return TorchParts(parts[0], parts[1], tau)
 
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -287,18 +297,3 @@ class FitResult(AbstractFit):
 
     def file_content(self) -> dict[str, Any]:
         return descent_content(self)
-
-
-def _torch_parts(problem: Problem) -> TorchParts:
-    """Return the torch modules of a problem, with its parameter values."""
-    parts = [
-        part.to_torch() if hasattr(part, "to_torch") else None
-        for part in (problem.rhs, problem.history)
-    ]
-    if parts == [None, None]:
-        raise TypeError(
-            "Neither `rhs` nor `history` is a torch module; `from_torch(module)` makes "
-            "one part of a problem."
-        )
-    tau = jax.tree.map(float, delay_values(problem.tau))
-    return TorchParts(parts[0], parts[1], tau)

@@ -183,10 +183,10 @@ def saved_data(content: dict[str, Any]) -> StudyData:
         array = saved[name]
         return [None] * len(counts) if array is None else np.split(array, ends)
 
-    names, own = saved["names"], ("label", "origin", "notes", "axis_labels")
+    names, texts = saved["names"], ("label", "origin", "notes", "axis_labels")
     arrays = zip(*map(cut, ("t", "x", "sd", "below")))
     parts = [
-        Data(t, x, sd=sd, names=names, below=below, **{key: each[key] for key in own})
+        Data(t, x, sd=sd, names=names, below=below, **{key: each[key] for key in texts})
         for (t, x, sd, below), each in zip(arrays, study["experiments"])
     ]
     return StudyData(tuple(parts), tuple(part.label or "" for part in parts))
@@ -198,15 +198,15 @@ def study_setup(content: dict[str, Any], problems: tuple[Problem, ...]) -> FitSe
     place, known = study["place"], study["known"]
     setups = []
     for e, (problem, part) in enumerate(zip(problems, data.parts)):
-        own = {
+        part_free = {
             name: _local(saved[name], place[e], known[e])
             for name in ("lower", "upper", "guess")
         }
-        own |= {
+        part_free |= {
             name: _local(saved[name], place[e], False)
             for name in ("given", "history", "frequencies")
         }
-        free = {**saved, **own, "names": study["names"], "priors": None}
+        free = {**saved, **part_free, "names": study["names"], "priors": None}
         setups.append(setup_of({**content, "free": free}, problem, part))
     local = setups[0].model.free
     values = [

@@ -228,9 +228,9 @@ class Record(AbstractField):
         missing = [name for name in self.fields if name not in value]
         if missing:
             raise ResultError(f"`{prefix}{missing[0]}` is missing.")
-        own = dict(sizes)
+        inner = dict(sizes)
         return {
-            name: field.read(value[name], f"{prefix}{name}", own)
+            name: field.read(value[name], f"{prefix}{name}", inner)
             for name, field in self.fields.items()
         }
 
