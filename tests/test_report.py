@@ -95,9 +95,8 @@ def test_it_has_every_section(page):
 
 
 def test_it_says_what_the_fit_says(fit, page):
-    for row in fit.cells().rows:
-        for cell in row:
-            assert cell in page.said or not cell
+    for cell in (cell for row in fit.cells().rows for cell in row if cell):
+        assert cell in page.said
     for sentence in fit.sentences():
         assert sentence in page.words
     assert page.words.count("not contradicted") == len(fit.checks)
@@ -126,9 +125,8 @@ def test_doubts_are_set_off(page, tmp_path):
     wrong = dd.fit(constant, logistic_data(), optimizer=search)
     wrong.report(tmp_path / "wrong.html")
     found = Page((tmp_path / "wrong.html").read_text())
-    assert (
-        f"{len(wrong.failed_checks)} tests of the residuals contradict" in found.words
-    )
+    count = len(wrong.failed_checks)
+    assert f"{count} tests of the residuals contradict" in found.words
     assert sum(a.get("class") == "doubt" for _, a in found.elements) > 2
 
 
@@ -204,12 +202,9 @@ def test_a_saved_fit_gets_a_report(fit, tmp_path, monkeypatch, capsys):
     assert "no such file" in refused(capsys, "report", "nothing")
     early = refused(capsys, "report", "fit.json", "--until", 5)
     assert "`--until` is 5.0, but the data end at 10.0" in early
-    assert "is not the name of a page" in refused(
-        capsys, "report", "fit.json", "--out", "page.pdf"
-    )
-    assert "Give the name of a file" in refused(
-        capsys, "report", "fit.json", "--out", "."
-    )
+    other = {"page.pdf": "is not the name of a page", ".": "Give the name of a file"}
+    for out, message in other.items():
+        assert message in refused(capsys, "report", "fit.json", "--out", out)
 
 
 def test_text_is_marked_and_escaped():
