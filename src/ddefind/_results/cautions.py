@@ -315,15 +315,13 @@ def _failed_test(fit: "Estimate", check: ResidualTest, what: str) -> str:
             f"Successive residuals of `{check.quantity}` are correlated (Ljung-Box, "
             f"{p}): {what} is rejected, and intervals cannot be trusted."
         )
-    if check.test == NORMAL and has_model:
-        return (
-            f"The residuals of `{check.quantity}` do not follow this noise "
-            f"model (Anderson-Darling, {p}): compare other noise models."
-        )
     if check.test == NORMAL:
+        wrong = "are not Gaussian", "intervals are approximate"
+        if has_model:
+            wrong = "do not follow this noise model", "compare other noise models"
         return (
-            f"The residuals of `{check.quantity}` are not Gaussian (Anderson-Darling, "
-            f"{p}): intervals are approximate."
+            f"The residuals of `{check.quantity}` {wrong[0]} (Anderson-Darling, {p}): "
+            f"{wrong[1]}."
         )
     if check.test == SPREAD:
         return _grows(fit, check, p)

@@ -36,6 +36,11 @@ from .._util.errors import ResultError
 from ..noise._gaussian import Given
 from ..noise._read_noise import WORDS
 
+# The quantities of an event, and the properties and scales of a network.
+_QUANTITIES = "times", "amounts", "duration"
+_FLAGS = "positive", "increasing", "decreasing", "through_zero"
+_SCALES = "center", "scale", "size", "offset"
+
 
 def describe_inputs(inputs: Mapping[str, AbstractInput]) -> dict[str, Any] | None:
     """Describe the inputs by name; None if one is the user's code."""
@@ -54,13 +59,8 @@ def describe_inputs(inputs: Mapping[str, AbstractInput]) -> dict[str, Any] | Non
 def describe_doses(doses: Doses | None) -> list[dict[str, Any]]:
     """Describe the events, with the names of their parameters."""
     return [
-        {
-            "state": event.state,
-            "is_set": event.is_set,
-            "times": _describe_quantity(event.times),
-            "amounts": _describe_quantity(event.amounts),
-            "duration": _describe_quantity(event.duration),
-        }
+        {"state": event.state, "is_set": event.is_set}
+        | {name: _describe_quantity(getattr(event, name)) for name in _QUANTITIES}
         for event in (doses.events if doses is not None else ())
     ]
 
@@ -85,12 +85,8 @@ def with_driving(model: Equation, described: Mapping[str, Any]) -> Equation:
     events = [_event(model, each) for each in described["doses"]]
     if not events:
         return model
-    names = {
-        quantity.name
-        for event in events
-        for quantity in (event.times, event.amounts, event.duration)
-        if quantity is not None and quantity.name is not None
-    }
+    found = [getattr(event, name) for event in events for name in _QUANTITIES]
+    names = {each.name for each in found if each is not None} - {None}
     values = {name: jnp.asarray(np.nan) for name in sorted(names)}
     has_initial = bool(model.lines.of("initial"))
     doses = Doses(values, tuple(events), len(model.states), has_initial)
@@ -102,7 +98,7 @@ def _event(model: Equation, described: Mapping[str, Any]) -> Event:
         raise ResultError(
             "`problem.doses` has a state that the equation does not have."
         )
-    parts = [described[name] for name in ("times", "amounts", "duration")]
+    parts = (described[name] for name in _QUANTITIES)
     times, amounts, duration = (
         None if part is None else Quantity(part["numbers"], part["name"])
         for part in parts
@@ -113,10 +109,6 @@ def _event(model: Equation, described: Mapping[str, Any]) -> Event:
         raise ResultError("`problem.doses` has tables of different lengths.")
     is_set = described["is_set"]
     return Event(described["state"], times, amounts, duration, is_set)
-
-
-_FLAGS = "positive", "increasing", "decreasing", "through_zero"
-_SCALES = "center", "scale", "size", "offset"
 
 
 def describe_network(network: Network) -> dict[str, Any]:

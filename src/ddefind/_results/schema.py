@@ -245,24 +245,14 @@ class _DescribedProblem(AbstractField):
 
 _ARGUMENTS = Named(ByType({int: Whole(), bool: Flag(), float: Real()}))
 # A class of the package, the shapes of its arrays, and its other arguments.
-_MODULE = Record(
-    {
-        "class": Text(),
-        "shapes": Named(Array(int, "axes")),
-        "arguments": _ARGUMENTS,
-    }
-)
-_EQUATION = Record(
-    {
-        "equation": Text(),
-        "history": Maybe(ByType({str: Text(), list: Array(float, "d"), dict: _MODULE})),
-        "observe": Maybe(Text()),
-    }
-)
-# What an equation with networks has beside.
+_SHAPES = Named(Array(int, "axes"))
+_MODULE = Record({"class": Text(), "shapes": _SHAPES, "arguments": _ARGUMENTS})
+_HISTORY = Maybe(ByType({str: Text(), list: Array(float, "d"), dict: _MODULE}))
+_EQUATION = Record({"equation": Text(), "history": _HISTORY, "observe": Maybe(Text())})
+# The further fields of an equation with networks.
 _NETWORKS = Record({"networks": Named(_ARGUMENTS)})
 _QUANTITY = Record({"numbers": Array(float, "times"), "name": Maybe(Text())})
-# What an equation with inputs or doses has beside.
+# The further fields of an equation with inputs or doses.
 _DRIVING = Record(
     {
         "inputs": Named(
@@ -317,11 +307,7 @@ _ARRAY = {
     "shape": Array(int, "axes"),
     "values": Array(float, "elements"),
 }
-_FREE_ARRAY = {
-    **_ARRAY,
-    "free": Array(int, "elements"),
-    "like": Array(int, "elements"),
-}
+_FREE_ARRAY = _ARRAY | {name: Array(int, "elements") for name in ("free", "like")}
 # The scales of a network.
 _SCALES = Record(
     {
@@ -430,15 +416,15 @@ _STUDY = Record(
         ),
     }
 )
+# The noise models by quantity, with the parameters that are known.
+_NOISE_MODELS = Named(Record({"model": Text(), "known": Named(Real(low=0.0))}))
+_PRIORS = Row([Array(float, "p"), Array(float, "p"), Array(bool, "p")])
 _ESTIMATE = Record(
     {
         **_COMMON,
         "parameters": Many(Record(_FREE_ARRAY)),
         "noise": Named(Real(low=0.0)),
-        # The noise models by quantity, with the parameters that are known.
-        "noise_models": Maybe(
-            Named(Record({"model": Text(), "known": Named(Real(low=0.0))}))
-        ),
+        "noise_models": Maybe(_NOISE_MODELS),
         "options": Record(
             {
                 "starts": Whole(1),
@@ -456,9 +442,7 @@ _ESTIMATE = Record(
                 "guess": Array(float, "p"),
                 "history": Array(bool, "p"),
                 "frequencies": Array(bool, "p"),
-                "priors": Maybe(
-                    Row([Array(float, "p"), Array(float, "p"), Array(bool, "p")])
-                ),
+                "priors": Maybe(_PRIORS),
             }
         ),
         "histories": Many(Row([Text(), Real()])),
