@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,8 @@ def build(
 ) -> str:
     """Build the whole page from a fit and the text `saved` of its file; `settings` is
     that of the command line's, and `until` the last time of the prediction."""
+    from .pictures import drawing
+
     summary = Section("summary", "Results", [_equation(fit), *estimates(fit)])
     sections = [summary, data_and_curve(fit, until), learned_functions(fit)]
     if hasattr(fit, "setup"):
@@ -45,7 +46,9 @@ def build(
         descended: Any = fit
         sections += [descent(descended), delayed_state(fit)]
     sections.append(repeat(fit, saved, settings))
-    return _render(_title(fit), [each for each in sections if each])
+    shown = [each for each in sections if each]
+    with drawing() as draw:
+        return _template().render(title=_title(fit), sections=shown, draw=draw)
 
 
 def _title(fit: "AbstractFit") -> str:
@@ -69,13 +72,6 @@ def _fingerprint(script: str) -> str:
     """Return the hash by which a browser runs this script, and no other one."""
     digest = hashlib.sha256(script.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def _render(title: str, sections: Sequence[Section]) -> str:
-    from .pictures import drawing
-
-    with drawing() as draw:
-        return _template().render(title=title, sections=sections, draw=draw)
 
 
 @cache

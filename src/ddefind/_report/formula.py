@@ -37,7 +37,9 @@ def typeset(latex: str) -> Markup | None:
     """Draw the LaTeX of `Equation.latex`; None if mathtext cannot."""
     body = latex.removeprefix("\\begin{aligned}\n").removesuffix("\n\\end{aligned}")
     try:
-        rows = [_row(line) for line in body.split(" \\\\\n")]
+        # The two sides of a line meet at its `&`.
+        sides = (_simple(line).rpartition("&") for line in body.split(" \\\\\n"))
+        rows = [(_outline(left), _outline(right)) for left, _, right in sides]
     except ValueError:
         return None
     margin = max(left.width for left, _ in rows)
@@ -54,12 +56,6 @@ def typeset(latex: str) -> Markup | None:
         f'<svg class="formula" viewBox="{size}" style="{style}" role="img" '
         f'aria-label="{escape(latex)}">{"".join(parts)}</svg>'
     )
-
-
-def _row(line: str) -> tuple[_Outline, _Outline]:
-    """Draw the two sides of a line, which meet at its `&`."""
-    left, mark, right = _simple(line).partition("&")
-    return (_outline(left), _outline(right)) if mark else (_outline(""), _outline(left))
 
 
 def _simple(line: str) -> str:

@@ -76,7 +76,9 @@ def _picture(chart: Chart, ax: Axes) -> str:
     height = inner + _BOTTOM + 8 + _LINE_OF_LEGEND * rows
     draw(ax, chart)
     ax.set_xlabel(chart.x_label)
-    ax.set_ylabel(_shortened(chart.y_label))
+    label = chart.y_label
+    is_long = len(label) > _MOST_LETTERS
+    ax.set_ylabel(f"{label[: _MOST_LETTERS - 1]}…" if is_long else label)
     for axis in (ax.xaxis, ax.yaxis):
         if isinstance(axis.get_major_formatter(), ScalarFormatter):
             axis.set_major_formatter(_full_numbers(axis))
@@ -125,10 +127,6 @@ def _legend_shape(chart: Chart, room: float) -> tuple[int, int]:
         if sum(map(max, np.array_split(widths, columns))) <= room:
             return columns, -(-len(labels) // columns)
     return 1, len(labels)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 1] + "…"
 
 
 def outline(path: Path, transform: Any, clip: Any = None) -> str:

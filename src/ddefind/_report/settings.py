@@ -45,22 +45,17 @@ def repeat(fit: "AbstractFit", saved: str, settings: str | None) -> Section:
         )
         blocks += [Text(words), Code(settings)]
     if len(saved) < _MOST_BYTES:
-        blocks += _load(saved)
+        held = base64.b64encode(saved.encode("utf-8", "surrogateescape")).decode()
+        address = f"data:application/json;base64,{held}"
+        words = "This page holds the fit itself, with its data. Save it, and go on:"
+        code = f'import ddefind as dd\n\nfit = dd.load("{_FILE}")\nprint(fit)'
+        blocks += [Text(words), Download(_FILE, address, f"Save {_FILE}"), Code(code)]
     packages = [f"{name} {version(name)}" for name in ("jax", "numpy", "scipy")]
     system = f"{platform.system()} ({platform.machine()})"
     python = f"Python {platform.python_version()} on {system}"
     made_with = listed([f"ddefind {__version__}", *packages, python])
     blocks.append(Text(f"Made with {made_with}."))
     return Section("asked", "Settings, and how to repeat this fit", blocks)
-
-
-def _load(saved: str) -> list[Block]:
-    """Show how to go on with the fit in Python."""
-    held = base64.b64encode(saved.encode("utf-8", "surrogateescape")).decode()
-    address = f"data:application/json;base64,{held}"
-    words = "This page holds the fit itself, with its data. Save it, and go on with it:"
-    code = f'import ddefind as dd\n\nfit = dd.load("{_FILE}")\nprint(fit)'
-    return [Text(words), Download(_FILE, address, f"Save {_FILE}"), Code(code)]
 
 
 def _data_rows(data: Records) -> list[tuple[str, str]]:
