@@ -108,7 +108,7 @@ def test_open_intervals_in_words():
     assert said["b"].startswith("`b` is 2.0")
     assert "with 95% confidence between 1.9" in said["b"]
     assert said["k"].endswith(
-        "the data set no lower limit (its bound is 0) and no upper limit (its bound "
+        "the data give no lower limit (its bound is 0) and no upper limit (its bound "
         "is 5)."
     )
 

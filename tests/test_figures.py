@@ -18,6 +18,8 @@ from support.unchecked import unchecked
 from test_documentation import ROOT
 
 KEPT = ROOT / "tests" / "saved_fits"
+# The first time of the kept fit.
+FIRST = matplotlib.dates.date2num(np.datetime64("2020-01-01"))
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +102,7 @@ class TestGivenAxes:
 class TestTimes:
     def test_dates(self, fit):
         above, below = fit.plot().axes
-        first = matplotlib.dates.date2num(np.datetime64("2020-01-01"))
-        assert above.get_xlim() == pytest.approx((first - 0.12, first + 8.12))
+        assert above.get_xlim() == pytest.approx((FIRST - 0.12, FIRST + 8.12))
         assert above.get_shared_x_axes().joined(above, below)
         formatter = below.xaxis.get_major_formatter()
         assert isinstance(formatter, matplotlib.dates.ConciseDateFormatter)
@@ -109,8 +110,7 @@ class TestTimes:
     def test_dates_with_a_time_zone(self, fit):
         zoned = renamed(fit, origin="2020-01-01T02:00:00+02:00", axis_labels="dx")
         axes = zoned.plot().axes
-        first = matplotlib.dates.date2num(np.datetime64("2020-01-01"))
-        assert axes[0].get_xlim()[0] == pytest.approx(first - 0.12)
+        assert axes[0].get_xlim()[0] == pytest.approx(FIRST - 0.12)
         assert axes[-1].get_xlabel() == "d (UTC)"
 
     def test_numbers(self, fit):
@@ -160,8 +160,7 @@ def test_what_is_not_determined_is_dotted_and_has_no_band(fit, monkeypatch):
         assert not finite[0] and finite[-1]
         bands = {band.get_label(): band for band in figure.axes[0].collections}
         path = bands["95% confidence band of the curve"].get_paths()[0]
-        zero = matplotlib.dates.date2num(np.datetime64("2020-01-01"))
-        assert path.vertices[:, 0].max() <= zero + 4
+        assert path.vertices[:, 0].max() <= FIRST + 4
 
 
 class TestPredictions:
@@ -171,9 +170,8 @@ class TestPredictions:
         measured = fit.data.x[np.isfinite(fit.data.x)]
         np.testing.assert_array_equal(lines["data"].get_ydata(), measured)
         end = matplotlib.dates.date2num(lines["end of the data"].get_xdata()[0])
-        first = matplotlib.dates.date2num(np.datetime64("2020-01-01"))
-        assert end == first + 8
-        assert ax.get_xlim() == pytest.approx((first - 0.15, first + 10.15))
+        assert end == FIRST + 8
+        assert ax.get_xlim() == pytest.approx((FIRST - 0.15, FIRST + 10.15))
         labels = [text.get_text() for text in ax.get_legend().get_texts()]
         assert "95% band of a new measurement" in labels
         assert "95% confidence band of the curve" in labels
@@ -184,8 +182,7 @@ class TestPredictions:
 
     def test_later_times_are_shown_with_the_data_before(self, fit):
         (ax,) = fit.predict([9.0, 12.0]).plot().axes
-        first = matplotlib.dates.date2num(np.datetime64("2020-01-01"))
-        assert ax.get_xlim() == pytest.approx((first - 0.18, first + 12.18))
+        assert ax.get_xlim() == pytest.approx((FIRST - 0.18, FIRST + 12.18))
 
     def test_a_huge_band_does_not_hide_the_rest(self, fit):
         said = fit.predict(10)
@@ -219,11 +216,8 @@ class TestProfiles:
 
     def test_open_ends(self, fit):
         profile = fit.profile("tau")
-        limits = {
-            "> 2": (2.0, np.inf),
-            "< 3": (-np.inf, 3.0),
-            "without limits": (-np.inf, np.inf),
-        }
+        limits = {"> 2": (2.0, np.inf), "< 3": (-np.inf, 3.0)}
+        limits["without limits"] = (-np.inf, np.inf)
         for shown, interval in limits.items():
             open_profile = dataclasses.replace(profile, interval=interval)
             figure = dd.plots.plot_profiles([open_profile], level=0.9)

@@ -326,7 +326,7 @@ def test_the_folder_has_a_table_of_each_function(fit, tmp_path):
     assert list(rows[0]) == [ARGUMENT, "value", "low", "high", "visited"]
     assert len(rows) == len(fit.function().rows())
     page = (folder / "report.html").read_text()
-    assert "What was learned" in page and "weights of NN ~ 0 +- " in page
+    assert "Learned functions" in page and "weights of NN ~ 0 +- " in page
     assert "weights[" not in page
 
 

@@ -15,13 +15,13 @@ from ddefind._data.data import Data
 from ddefind._figures.chart import Chart, Series, data_series, thinned
 from ddefind._report.blocks import marked
 from ddefind._report.formula import typeset
-from ddefind._report.pictures import Pictures
+from ddefind._report.pictures import drawing
 from support.command import refused, run
 
 HOSTILE = "<script>alert(1)</script>"
-NAMES = ("What was found", "Data and fitted curve", "Residuals", "Profiles")
-NAMES += ("How the estimates hang together", "The search", "The state one delay ago")
-NAMES += ("Stability", "What was asked for, and how to repeat it")
+NAMES = ("Results", "Data and fitted curve", "Residuals", "Profiles")
+NAMES += ("Correlations of the estimates", "The search", "The delayed state")
+NAMES += ("Stability", "Settings, and how to repeat this fit")
 LARGEST = 1_500_000
 
 
@@ -95,9 +95,8 @@ def test_it_has_every_section(page):
 
 
 def test_it_says_what_the_fit_says(fit, page):
-    for row in fit.cells().rows:
-        for cell in row:
-            assert cell in page.said or not cell
+    for cell in (cell for row in fit.cells().rows for cell in row if cell):
+        assert cell in page.said
     for sentence in fit.sentences():
         assert sentence in page.words
     assert page.words.count("not contradicted") == len(fit.checks)
@@ -126,9 +125,8 @@ def test_doubts_are_set_off(page, tmp_path):
     wrong = dd.fit(constant, logistic_data(), optimizer=search)
     wrong.report(tmp_path / "wrong.html")
     found = Page((tmp_path / "wrong.html").read_text())
-    assert (
-        f"{len(wrong.failed_checks)} tests of the residuals contradict" in found.words
-    )
+    count = len(wrong.failed_checks)
+    assert f"{count} tests of the residuals contradict" in found.words
     assert sum(a.get("class") == "doubt" for _, a in found.elements) > 2
 
 
@@ -204,12 +202,9 @@ def test_a_saved_fit_gets_a_report(fit, tmp_path, monkeypatch, capsys):
     assert "no such file" in refused(capsys, "report", "nothing")
     early = refused(capsys, "report", "fit.json", "--until", 5)
     assert "`--until` is 5.0, but the data end at 10.0" in early
-    assert "is not the name of a page" in refused(
-        capsys, "report", "fit.json", "--out", "page.pdf"
-    )
-    assert "Give the name of a file" in refused(
-        capsys, "report", "fit.json", "--out", "."
-    )
+    other = {"page.pdf": "is not the name of a page", ".": "Give the name of a file"}
+    for out, message in other.items():
+        assert message in refused(capsys, "report", "fit.json", "--out", out)
 
 
 def test_text_is_marked_and_escaped():
@@ -228,7 +223,8 @@ def test_gaps_stay_gaps():
     y = np.array([1.0, 2.0, np.nan, 3.0, 4.0])
     chart = Chart("a", "b", "c", [Series("s", "line", "curve", np.arange(5.0), y)])
     assert json.loads(chart.as_json())["series"][0]["y"] == [1, 2, None, 3, 4]
-    (path,) = re.findall(r'class="curve"[^>]* d="([^"]*)"', Pictures().draw(chart))
+    with drawing() as draw:
+        (path,) = re.findall(r'class="curve"[^>]* d="([^"]*)"', draw(chart))
     assert path.count("M") == 2
 
 
@@ -243,8 +239,8 @@ def test_many_values_are_thinned_and_said():
 def shown_ticks(x, y, **options):
     """The labels of the axes of a picture, without their titles."""
     chart = Chart("", "", "", [Series("s", "dots", "data", x, y)], **options)
-    texts = ET.fromstring(Pictures().draw(chart)).iter("text")
-    return [str(text.text) for text in texts]
+    with drawing() as draw:
+        return [str(text.text) for text in ET.fromstring(draw(chart)).iter("text")]
 
 
 def test_ticks_are_round_and_written_in_full():

@@ -65,7 +65,8 @@ def test_neighbours_that_are_alike_reject_the_model():
     fit = decay(noisy() + 0.1 * np.sin(2 * T))
     (failed,) = [c for c in fit.failed_checks if c.test == "whiteness"]
     assert failed.p < 1e-3 and fit.rejected
-    assert "Neighbouring residuals of `x` are alike (Ljung-Box, p < 0.001)" in str(fit)
+    about = "Successive residuals of `x` are correlated (Ljung-Box, p < 0.001)"
+    assert about in str(fit)
     assert "times as large as the scatter of neighbouring values" in str(fit)
 
 
@@ -84,7 +85,7 @@ def test_spread_that_grows_with_the_level_is_named():
     x = level * (1 + 0.2 * random.normal(size=60))
     fit = decay(x)
     assert "spread" in {check.test for check in fit.failed_checks}
-    assert "The residuals of `x` are larger where it is larger itself" in str(fit)
+    assert "The residuals of `x` grow with its level" in str(fit)
     assert "Give the data an `sd` that grows with the level, or fit with" in str(fit)
     assert not fit.rejected
     assert not decay(x, sd=0.2 * level).failed_checks

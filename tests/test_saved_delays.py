@@ -68,8 +68,7 @@ def test_a_fit_comes_back(fit, tmp_path):
     found = load_estimate(path)
     assert str(found) == str(fit) and found.summary() == fit.summary()
     assert repr(found.model) == repr(fit.model)
-    for one, two in zip(predicted(found), predicted(fit)):
-        np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(predicted(found), predicted(fit))
     name = fit.names[-1]
     assert found.profile(name).interval == fit.profile(name).interval
     again = [each.profile(name, level=0.8).interval for each in (found, fit)]
@@ -122,8 +121,7 @@ def test_code_with_several_delays_is_given_again(tmp_path):
     other = python_problem({"a": 1.0, "b": 1.0})
     whole = as_estimate(dd.load(path, problem=other))
     assert str(whole) == str(fit)
-    for one, two in zip(predicted(whole), predicted(fit)):
-        np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(predicted(whole), predicted(fit))
     message = r"has the parameters history\.b\[1\], tau, but the file .*, tau\.a"
     with pytest.raises(dd.ResultError, match=message):
         dd.load(path, problem=dd.Problem(rhs_of_one, dd.Constant(1.0), 1.0))
@@ -171,8 +169,8 @@ def test_only_one_number_is_described_by_classes(tau, options):
 
 @pytest.mark.parametrize("fit", ["all at once"], indirect=True)
 def test_a_file_that_hides_its_mesh_is_refused(fit, tmp_path):
-    content = {**fit.file_content()}
-    content["options"] = {**content["options"], "mesh": False}
+    content = fit.file_content()
+    content["options"] = content["options"] | {"mesh": False}
     path = tmp_path / "fit.json"
     path.write_text(saved_text(content))
     with pytest.raises(dd.ResultError, match="`options.mesh` is false"):

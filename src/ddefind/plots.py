@@ -1,7 +1,7 @@
 """Figures of fits, predictions and profiles, drawn with matplotlib.
 
-Each function returns a matplotlib `Figure`. It is one of pyplot's if pyplot is in use,
-and that of the user's axes if `ax` is given. The colours can be told apart by
+Each function returns a matplotlib `Figure`: one of pyplot's if pyplot is in use, or the
+figure of the user's axes if `ax` is given. The colours can be told apart by
 colour-blind readers, and lines differ in style as well, for readers of a grey print.
 
 May import: `_problem`, `_solve`, `_figures`.
@@ -73,7 +73,8 @@ def plot_fit(fit: "FitResult", ax: Any = None) -> "Figure":
     else:
         axes = given_axes(ax, k, k + 1)
     t, data = np.linspace(0.0, fit.data.T, CURVE_POINTS), fit.data
-    start = observed(fit.start, _solution(fit, fit.start), t)
+    first = solve(fit.start, data.T, fit.solver, fit.steps_per_delay)
+    start = observed(fit.start, first, t)
     learned = observed(fit.problem, fit.solution, t)
     for index, panel in enumerate(axes[:k]):
         curves = [curve_series(data, t, learned[:, index], "learned")]
@@ -102,11 +103,8 @@ def plot_estimate(fit: "Estimate", ax: Any = None) -> "Figure":
     k, ratios = len(fit.data.names), _height_ratios(fit)
     if ax is None:
         figure = new_figure(7, 0.95 * sum(ratios) + 0.6)
-        axes = list(
-            figure.subplots(
-                len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False
-            ).ravel()
-        )
+        shape: dict[str, Any] = {"height_ratios": ratios, "squeeze": False}
+        axes = list(figure.subplots(len(ratios), 1, sharex=True, **shape).ravel())
     else:
         axes = given_axes(ax, k, len(ratios))
     above = _draw_estimate(fit, axes)
@@ -114,8 +112,8 @@ def plot_estimate(fit: "Estimate", ax: Any = None) -> "Figure":
 
 
 def _height_ratios(fit: "Estimate") -> list[float]:
-    """The heights of the panels of a fit: a low one for residuals below each quantity
-    that was measured."""
+    """Return the heights of the panels of a fit: a low one for residuals below each
+    quantity that was measured."""
     measured = np.any(np.isfinite(fit.data.x), axis=0)
     return [r for m in measured for r in ((3, 1.3) if m else (3,))]
 
@@ -132,11 +130,9 @@ def _plot_study(fit: "Estimate", ax: Any) -> "Figure":
         figure = new_figure(max(7, 3.6 * columns), height * rows)
         outer = figure.add_gridspec(rows, columns)
         for number, each in enumerate(ratios):
-            inner = outer[divmod(number, columns)].subgridspec(
-                len(each), 1, height_ratios=each
-            )
-            panels = inner.subplots(sharex=True, squeeze=False)
-            axes.append(list(panels.ravel()))
+            place = outer[divmod(number, columns)]
+            inner = place.subgridspec(len(each), 1, height_ratios=each)
+            axes.append(list(inner.subplots(sharex=True, squeeze=False).ravel()))
     else:
         k = len(fit.data.names)
         given = given_axes(ax, k * len(views))
@@ -152,21 +148,21 @@ def _plot_study(fit: "Estimate", ax: Any) -> "Figure":
 
 
 def _draw_estimate(fit: "Estimate", axes: "Sequence[Axes]") -> "list[Axes]":
-    """Draw a fit on its panels; returns those of the quantities."""
+    """Draw a fit on its panels, and return the panels of the quantities."""
     data = fit.data
     k, measured = len(data.names), np.any(np.isfinite(data.x), axis=0)
     rest, above = list(axes), []
     t = np.linspace(fit.time_zero, data.T, CURVE_POINTS)
-    learned, said = learned_curve(fit, t), None
+    learned, prediction = learned_curve(fit, t), None
     if np.all(np.isfinite(learned)):
-        said = fit.predict(t, level=fit.level)
+        prediction = fit.predict(t, level=fit.level)
     residuals = fit.residuals
     for index in range(k):
         above.append(rest.pop(0))
-        if said is None:
+        if prediction is None:
             curves = [curve_series(data, t, learned[:, index], "fitted curve")]
         else:
-            curves = prediction_series(said, index)
+            curves = prediction_series(prediction, index)
             curves = [each for each in curves if each.role != "noisy"]
         draw(above[-1], trajectory_chart(data, index, curves))
         if measured[index] and len(axes) > k:
@@ -200,9 +196,8 @@ def plot_prediction(prediction: "Prediction", ax: Any = None) -> "Figure":
 
 
 def plot_waterfall(fit: "Estimate", ax: Any = None) -> "Figure":
-    """Draw the chi-square that each refined start of a least-squares search reached,
-    sorted and relative to the lowest. Starts that reached the same minimum are a step.
-    """
+    """Draw the chi-square that each refined start of a search reached, sorted and above
+    the lowest. Starts that reached the same minimum are a step."""
     axes = [new_figure(5.5, 3.4).subplots()] if ax is None else given_axes(ax, 1)
     variance = fit.uncertainty.residual_variance
     draw(axes[0], search_chart(fit.search_result.minima, variance))
@@ -289,11 +284,6 @@ def _finished(
         figure.align_ylabels(axes)
     show_once(figure)
     return figure
-
-
-def _solution(fit: "FitResult", problem: Problem) -> Solution:
-    """Solve a problem over the time of the data, with the solver of the fit."""
-    return solve(problem, fit.data.T, fit.solver, fit.steps_per_delay)
 
 
 def learned_curve(fit: "Estimate | FitResult", t: np.ndarray) -> np.ndarray:

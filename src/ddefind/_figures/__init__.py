@@ -1,9 +1,8 @@
 """Charts as descriptions, and how matplotlib draws them.
 
-`chart.py` describes a chart: curves, bands, dots, labels and ranges. `chart.py`
-makes those of trajectories, residuals, profiles, learned functions and searches.
+`chart.py` describes the charts of a fit: curves, bands, dots, labels and ranges.
 `panels.py` draws a chart on the axes of a figure, new or the user's. `ddefind.plots`
-makes figures of the charts, and `_report` a page.
+makes figures of the charts, and `_report` a page. Begin with `chart.py`.
 
 May import: `_data`.
 """

@@ -1,8 +1,8 @@
-"""A chart as a description: matplotlib draws it in figures and in the pictures of a
-page, and scripts draw it again in the browser.
+"""The charts of a fit as descriptions: trajectories, residuals, profiles, learned
+functions, and the course of a search.
 
-Charts of a fit: trajectories with data and bands, residuals, profiles, learned
-functions, and the course of a search."""
+Matplotlib draws them in figures and in the pictures of a page, and scripts draw them
+again in the browser."""
 
 import json
 from collections.abc import Sequence
@@ -22,10 +22,20 @@ if TYPE_CHECKING:
 
 
 Kind = Literal["line", "dashed", "dotted", "dots", "limits", "band"]
-# What something in a chart is, which decides its colour.
+# The role of something in a chart, which decides its colour.
 Role = Literal["data", "curve", "band", "noisy", "limit", "start"]
 # Numbers are written with this many digits, which is finer than a pixel.
 _DIGITS = 6
+# Times that begin this many records after zero are counted from the first one: their
+# first digits would all be the same.
+_FAR_FROM_ZERO = 1e6
+_MICROSECONDS_PER_DAY = 86_400_000_000
+# Fits that are farther apart than this share of the range of a profile have no line
+# between them.
+_FAR_APART = 0.75
+# What a band may add to the height of a chart, in heights of the learned function.
+_FAR_BAND = 0.8
+_MOST_VISITED, _MOST_EPOCHS = 400, 500
 
 
 @final
@@ -56,14 +66,13 @@ class Mark:
 @final
 @dataclass(frozen=True)
 class Chart:
-    """What a chart shows.
+    """The description of a chart.
 
     `title` is above it and `note` below; `facets` are its quantity and experiment, by
     which a reader chooses among many charts. `x` may be dates, as seconds since 1970 in
     UTC, or whole numbers. `y_range` is set where the values alone would not show what
-    matters. On an axis `y_is_wide`, zero and several powers of ten are seen at once, by
-    the inverse hyperbolic sine. A curve that `is_loop` goes back and forth, and is a
-    picture only."""
+    matters. An axis `y_is_wide` shows zero and several powers of ten at once. A curve
+    that `is_loop` goes back and forth, and is a picture only."""
 
     title: str
     x_label: str
@@ -95,8 +104,8 @@ class Chart:
         return range_of([y for s in self.series for y in (s.y, s.high)])
 
     def as_json(self) -> str:
-        """Return the description that the script of the page draws. It can stand inside
-        of a `script` element: no text can end that."""
+        """Return the description for the script of the page. It can stand inside of a
+        `script` element: no text can end that."""
         content = {
             "x": self.x_label,
             "y": self.y_label,
@@ -151,21 +160,8 @@ def thinned(count: int, most: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, most).round().astype(int))
 
 
-# Times that begin this many records after zero are shown as counted from the first one:
-# their own digits would all be the same.
-_FAR_FROM_ZERO = 1e6
-_MICROSECONDS_PER_DAY = 86_400_000_000
-# Fits that are farther apart than this share of the range of a profile have no line
-# between them.
-_FAR_APART = 0.75
-# What a band may add to the height of a chart, in heights of the learned function.
-_FAR_BAND = 0.8
-_MOST_VISITED, _MOST_EPOCHS = 400, 500
-
-
 def axis_times(data: Data, t: np.ndarray) -> np.ndarray:
-    """Return times of the data as an axis shows them: as they stand in their source,
-    dates as seconds since 1970 in UTC."""
+    """Return times as in their source; dates as seconds since 1970 in UTC."""
     if isinstance(data.origin, str):
         zero = np.datetime64(_first(data.origin).replace(tzinfo=None), "us")
         steps = np.round(np.asarray(t) * _MICROSECONDS_PER_DAY)
@@ -174,7 +170,7 @@ def axis_times(data: Data, t: np.ndarray) -> np.ndarray:
 
 
 def time_title(data: Data) -> str:
-    """Return what the times are called."""
+    """Return the title of the time axis."""
     label = data.axis_labels[0]
     if isinstance(data.origin, str):
         return f"{label} (UTC)" if _first(data.origin).tzinfo else label
@@ -199,15 +195,14 @@ def curve_series(data: Data, t: np.ndarray, values: np.ndarray, name: str) -> Se
 
 
 def prediction_series(
-    said: "Prediction", index: int, name: str = "fitted curve"
+    prediction: "Prediction", index: int, name: str = "fitted curve"
 ) -> list[Series]:
-    """Describe the bands of a quantity and its curve, which is dotted where the data do
-    not determine it."""
-    order = np.argsort(said.t)
-    data, share = said.data, f"{100 * said.level:g}%"
-    t, mean = axis_times(data, said.t[order]), said.mean[order, index]
-    is_known = said.determined[order, index]
-    ends = {key: band[order, index] for key, band in said.known_bands().items()}
+    """Describe the bands and the curve, dotted where the data do not determine it."""
+    order = np.argsort(prediction.t)
+    data, share = prediction.data, f"{100 * prediction.level:g}%"
+    t, mean = axis_times(data, prediction.t[order]), prediction.mean[order, index]
+    is_known = prediction.determined[order, index]
+    ends = {key: band[order, index] for key, band in prediction.known_bands().items()}
     found = []
     if is_known.any() and np.isfinite(data.x[:, index]).any():
         new = f"{share} band of a new measurement"
@@ -264,8 +259,8 @@ def data_series(
     most: int,
     span: tuple[float, float] = (-np.inf, np.inf),
 ) -> tuple[list[Series], str]:
-    """Describe the measured values, and those below a limit; and return a note if not
-    all are drawn."""
+    """Describe measured values and those below a limit, with a note if some are left
+    out."""
     values = data.x[:, index]
     is_within = (data.t >= span[0]) & (data.t <= span[1])
     rows = np.flatnonzero(np.isfinite(values) & is_within)
@@ -276,19 +271,19 @@ def data_series(
     is_below = np.zeros(len(values), bool)
     if data.below is not None:
         is_below = data.below[:, index]
-    found = []
-    kinds: tuple[tuple[str, Kind], ...] = (("data", "dots"), ("below", "limits"))
-    for (label, kind), chosen in zip(kinds, (~is_below, is_below)):
-        at = drawn[chosen[drawn]]
-        if len(at):
-            t = axis_times(data, data.t[at])
-            found.append(Series(label, kind, "data", t, values[at]))
-    return found, note
+    below, measured = drawn[is_below[drawn]], drawn[~is_below[drawn]]
+    kinds: list[tuple[str, Kind, np.ndarray]] = [("data", "dots", measured)]
+    kinds.append(("below", "limits", below))
+    return [
+        Series(label, kind, "data", axis_times(data, data.t[at]), values[at])
+        for label, kind, at in kinds
+        if len(at)
+    ], note
 
 
 def _heights(shown: Sequence[Series], bands: Sequence[Series]) -> tuple[float, float]:
-    """Return a range that shows all values of `shown`, and of the bands as much as is
-    not farther from these than they are from each other."""
+    """Return a range that shows all values of `shown`, and the parts of the bands that
+    are no farther from these than they are from each other."""
     values = [each.y for each in shown]
     low, high = range_of(values, 0.0)
     span = (high - low) or abs(high) or 1.0
@@ -359,15 +354,14 @@ def _smooth_profile(profile: "Profile") -> tuple[np.ndarray, np.ndarray]:
 def function_charts(
     function: "LearnedFunction", level: float = 0.95
 ) -> list[list[Chart]]:
-    """Describe the curves of each output of a learned function, in charts of the same
-    height."""
+    """Describe the curves of each output of a network, in charts of the same height."""
     curves = function.curves(level)
     found = []
     for output in range(function.network.outputs):
-        own = [curve for curve in curves if curve.output == output]
-        heights = range_of([part for curve in own for part in _seen(curve)], 0.1)
-        charts = [_function_chart(function, each, heights, level) for each in own]
-        found.append([replace(each, is_small=len(own) > 1) for each in charts])
+        shown = [curve for curve in curves if curve.output == output]
+        heights = range_of([part for c in shown for part in _visited_part(c)], 0.1)
+        charts = [_function_chart(function, each, heights, level) for each in shown]
+        found.append([replace(each, is_small=len(shown) > 1) for each in charts])
     return found
 
 
@@ -412,8 +406,9 @@ def _function_chart(
     )
 
 
-def _seen(curve: "FunctionCurve") -> list[np.ndarray]:
-    """Return what a chart shows of a curve and its band where it was visited."""
+def _visited_part(curve: "FunctionCurve") -> list[np.ndarray]:
+    """Return the values of a curve and its band where it was visited, without a band
+    that is far from the curve."""
     values = curve.value[curve.visited]
     ends = [end for end in (curve.low, curve.high) if end is not None]
     low, high = float(values.min()), float(values.max())

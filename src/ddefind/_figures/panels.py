@@ -1,5 +1,4 @@
-"""The figure and its panels, or the axes that the user gives, and charts drawn on them
-by matplotlib."""
+"""Figures with panels, or the axes that the user gives, and charts drawn on them."""
 
 import sys
 import textwrap
@@ -43,7 +42,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def _in_notebook() -> bool:
-    """Return whether this runs in a kernel of Jupyter."""
+    """Whether this runs in a kernel of Jupyter."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return hasattr(shell, "kernel")
@@ -55,18 +54,17 @@ def show_once(figure: "Figure") -> None:
     It shows the figures of pyplot at the end of a cell, and would show one again that
     is the value of the cell's last line. So pyplot forgets the figure when it is shown.
     """
+
+    def forget() -> None:
+        import matplotlib
+
+        if "inline" in matplotlib.get_backend():
+            close_figure(figure)
+        # This error makes IPython show the figure in the usual way.
+        raise NotImplementedError
+
     if _in_notebook():
-        figure._ipython_display_ = lambda: _forget(figure)  # type: ignore
-
-
-def _forget(figure: "Figure") -> None:
-    """Let pyplot forget a figure that IPython is about to show, and raise what makes
-    IPython show it in the usual way."""
-    import matplotlib
-
-    if "inline" in matplotlib.get_backend():
-        close_figure(figure)
-    raise NotImplementedError
+        figure._ipython_display_ = forget  # type: ignore
 
 
 def close_figure(figure: "Figure") -> None:
@@ -155,8 +153,7 @@ def axis_label(text: str) -> str:
 
 
 def draw(ax: "Axes", chart: Chart, curve: tuple[str, str] = CURVES[0]) -> None:
-    """Draw a chart without its title; `curve` are the colour and the line of its
-    curves."""
+    """Draw a chart without its title; `curve` is the colour and line of its curves."""
     for series in chart.series:
         _draw_series(ax, series, _on_axis(chart, series.x), curve)
     for mark in chart.marks:

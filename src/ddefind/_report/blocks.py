@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -11,11 +10,8 @@ from markupsafe import Markup, escape
 from .._figures.chart import Chart
 
 
-@final
-@dataclass(frozen=True)
-class Text:
-    """A paragraph. Words between backticks are shown as code. An `is_doubt` is set off:
-    it warns of something."""
+class Text(NamedTuple):
+    """A paragraph, with words between backticks as code. An `is_doubt` is set off."""
 
     text: str
     is_doubt: bool = False
@@ -26,9 +22,7 @@ class Text:
         return marked(self.text)
 
 
-@final
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table with a header; the columns `left` are aligned to the left."""
 
     rows: Sequence[Sequence[str]]
@@ -37,55 +31,37 @@ class Table:
     kind: str = "table"
 
 
-@final
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(NamedTuple):
     """Correlations between the things `names`, each cell shaded by its size."""
 
     names: Sequence[str]
     values: np.ndarray
     kind: str = "matrix"
 
-    def shade(self, i: int, j: int) -> str:
-        """The strength of the colour of a cell, in percent."""
-        return f"{100 * min(abs(float(self.values[i, j])), 1.0):.0f}"
 
-
-@final
-@dataclass(frozen=True)
-class Charts:
+class Charts(NamedTuple):
     """Charts among which a reader can choose, by quantity and experiment."""
 
     charts: Sequence[Chart]
     kind: str = "charts"
 
-    def data(self, chart: Chart) -> Markup:
-        return Markup(chart.as_json())
 
-
-@final
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Lines to be typed or read as they are."""
 
     text: str
     kind: str = "code"
 
 
-@final
-@dataclass(frozen=True)
-class Formula:
-    """A typeset formula: a picture, and the same as text for those who do not see it;
-    only the text where there is no picture."""
+class Formula(NamedTuple):
+    """A typeset formula: a picture, and the same as text for all who cannot see it."""
 
-    picture: Markup | None
+    picture: Markup
     text: str
     kind: str = "formula"
 
 
-@final
-@dataclass(frozen=True)
-class Download:
+class Download(NamedTuple):
     """A file that is held by the page itself."""
 
     name: str
@@ -97,9 +73,7 @@ class Download:
 Block = Text | Table | Matrix | Charts | Code | Formula | Download
 
 
-@final
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A part of the page with a title; `key` is its address within the page."""
 
     key: str
@@ -108,8 +82,7 @@ class Section:
 
 
 def marked(text: str) -> Markup:
-    """A text as HTML: whatever it holds is shown as it is, and words between backticks
-    are code.
+    """Return a text as HTML, shown as it is, with words between backticks as code.
 
     >>> marked("`a<b>` is < 3")
     Markup('<code>a&lt;b&gt;</code> is &lt; 3')

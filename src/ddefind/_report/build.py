@@ -2,10 +2,9 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -15,10 +14,12 @@ from .blocks import Block, Code, Formula, Section, Text
 from .dynamics import delayed_state, learned_functions, stability
 from .estimates import correlations, descent, estimates, profiles, search
 from .formula import typeset
-from .settings import asked
-from .trajectory import course, residuals
+from .settings import repeat
+from .trajectory import data_and_curve, residuals
 
 if TYPE_CHECKING:
+    from jinja2 import Template
+
     from .._results.result import AbstractFit
 
 
@@ -27,23 +28,15 @@ _PAGE = files("ddefind").joinpath("_report/page")
 _BEGIN = Markup('document.documentElement.classList.add("live")')
 
 
-@final
-@dataclass(frozen=True)
-class Given:
-    """What stands in the page besides the fit.
+def build(
+    fit: "AbstractFit", saved: str, settings: str | None, until: float | None
+) -> str:
+    """Build the whole page from a fit and the text `saved` of its file; `settings` is
+    that of the command line's, and `until` the last time of the prediction."""
+    from .pictures import drawing
 
-    - `noise`: its noise models; None if it has none.
-    - `saved`: the text of the saved fit; None if it cannot be saved.
-    - `settings`: those of the command line; None in Python."""
-
-    noise: str | None
-    saved: str | None
-    settings: str | None
-
-
-def build(fit: "AbstractFit", given: Given, until: float | None) -> str:
-    """The whole page. `until` is the last time of the prediction."""
-    sections = [_summary(fit), course(fit, until), learned_functions(fit)]
+    summary = Section("summary", "Results", [_equation(fit), *estimates(fit)])
+    sections = [summary, data_and_curve(fit, until), learned_functions(fit)]
     if hasattr(fit, "setup"):
         estimate: Any = fit
         sections += [residuals(estimate), profiles(estimate)]
@@ -52,57 +45,50 @@ def build(fit: "AbstractFit", given: Given, until: float | None) -> str:
     else:
         descended: Any = fit
         sections += [descent(descended), delayed_state(fit)]
-    sections.append(asked(fit, given.noise, given.saved, given.settings))
-    return _render(_title(fit), [each for each in sections if each])
+    sections.append(repeat(fit, saved, settings))
+    shown = [each for each in sections if each]
+    with drawing() as draw:
+        return _template().render(title=_title(fit), sections=shown, draw=draw)
 
 
 def _title(fit: "AbstractFit") -> str:
-    """What was fitted: the data by their label, or the states."""
+    """Name what was fitted: the data by their label, or the states."""
     count = len(getattr(fit, "experiments", {}))
     if count:
         return f"Fit of {count} experiments"
     return f"Fit of {fit.data.label or listed(fit.data.names)}"
 
 
-def _summary(fit: "AbstractFit") -> Section:
-    """The equation, and what was found."""
-    blocks = [*_equation(fit), *estimates(fit)]
-    return Section("summary", "What was found", blocks)
-
-
-def _equation(fit: "AbstractFit") -> list[Block]:
-    """The equation as it was fitted, typeset if it is a text."""
+def _equation(fit: "AbstractFit") -> Block:
+    """Return the fitted equation, typeset if it is a text."""
     if fit.model is None:
         kinds = [type(part).__name__ for part in (fit.problem.rhs, fit.problem.history)]
-        return [Text(f"The model is `{kinds[0]}`, with the history `{kinds[1]}`.")]
+        return Text(f"The model is `{kinds[0]}`, with the history `{kinds[1]}`.")
     picture, text = typeset(fit.model.latex()), str(fit.model)
-    return [Formula(picture, text)] if picture else [Code(text)]
+    return Formula(picture, text) if picture else Code(text)
 
 
 def _fingerprint(script: str) -> str:
-    """What the page says of a script so that a browser runs it, and no other one."""
+    """Return the hash by which a browser runs this script, and no other one."""
     digest = hashlib.sha256(script.encode("utf-8")).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def _render(title: str, sections: Sequence[Section]) -> str:
+@cache
+def _template() -> "Template":
+    """Return the template of a page, with its scripts and styles."""
     from jinja2 import Environment
-
-    from .pictures import Pictures
 
     def read(name: str) -> Markup:
         return Markup(_PAGE.joinpath(name).read_text(encoding="utf-8"))
 
     scripts = [_BEGIN, read("uPlot.js"), read("report.js")]
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(str(read("report.html")))
-    return template.render(
-        title=title,
-        sections=sections,
-        pictures=Pictures(),
-        version=__version__,
-        style=read("uPlot.css") + read("report.css"),
-        licence=read("uPlot-LICENSE.txt"),
-        scripts=scripts,
-        allowed=Markup(" ".join(map(_fingerprint, scripts))),
-    )
+    fixed = {
+        "version": __version__,
+        "style": read("uPlot.css") + read("report.css"),
+        "licence": read("uPlot-LICENSE.txt"),
+        "scripts": scripts,
+        "allowed": Markup(" ".join(map(_fingerprint, scripts))),
+    }
+    return environment.from_string(str(read("report.html")), fixed)

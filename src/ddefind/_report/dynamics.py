@@ -1,6 +1,6 @@
-"""The fitted equation itself: what its networks have learned, how it feeds back on
-itself, and its equilibria."""
+"""The sections on the fitted equation: its networks, delayed state and equilibria."""
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,35 +16,33 @@ if TYPE_CHECKING:
 
 
 _MOST_FUNCTIONS = 12
-# The points of a curve against itself one delay ago, and how many are shown.
+# The number of points of a curve against its delayed state, and of such curves.
 _POINTS, _MOST_LOOPS = 1201, 6
 
 
 def learned_functions(fit: "AbstractFit") -> Section | None:
-    """The section on learned functions; None without networks."""
+    """Return the section on learned functions; None without networks."""
     functions = list(fit.functions.values())
     if not functions:
         return None
     about = (
         "Each chart shows a function that a network has learned, over the arguments "
         "that the fitted curve visited; the dots at the lower edge are these. Where it "
-        "is dashed, the data say nothing of it."
+        "is dashed, the data say nothing about it."
     )
-    words = [Text(about), *map(_counted, functions[:_MOST_FUNCTIONS])]
+    words = [Text(about), *map(_weights, functions[:_MOST_FUNCTIONS])]
     words += [Text(f.note, is_doubt=True) for f in functions if f.note]
     if len(functions) > _MOST_FUNCTIONS:
         text = f"The first {_MOST_FUNCTIONS} of {len(functions)} functions are shown."
         words.append(Text(text))
     level = getattr(fit, "level", 0.95)
-    outputs = [
-        o for f in functions[:_MOST_FUNCTIONS] for o in function_charts(f, level)
-    ]
-    charts = Charts([chart for output in outputs for chart in output])
-    return Section("functions", "What was learned", [*words, charts])
+    outputs = (function_charts(f, level) for f in functions[:_MOST_FUNCTIONS])
+    charts = Charts([chart for charts in chain(*outputs) for chart in charts])
+    return Section("functions", "Learned functions", [*words, charts])
 
 
-def _counted(function: "LearnedFunction") -> Text:
-    """How many of its weights the data determine."""
+def _weights(function: "LearnedFunction") -> Text:
+    """Say how many of its weights the data determine."""
     count = f"{function.weight_count} weights"
     if function.determined is None:
         return Text(f"`{function.name}` has {count}.")
@@ -55,8 +53,8 @@ def _counted(function: "LearnedFunction") -> Text:
 
 
 def delayed_state(fit: "AbstractFit") -> Section | None:
-    """The section on x(t) against x(t - tau); None if no delay is a number, and for
-    fits whose curve is not a solution of the equation alone."""
+    """Return the section on x(t) against x(t - tau); None if no delay is a number, and
+    for fits whose curve is not a solution of the equation alone."""
     if fit.model is not None and not fit.model.delayed:
         return None
     if getattr(fit, "experiments", {}) or getattr(fit, "process", None) is not None:
@@ -74,11 +72,11 @@ def delayed_state(fit: "AbstractFit") -> Section | None:
     if not charts:
         return None
     about = (
-        "The fitted curve against itself one delay ago. A closed loop is a periodic "
+        "The fitted curve against its delayed state. A closed loop is a periodic "
         "oscillation, and an equilibrium is a point."
     )
     blocks: list[Block] = [Text(about), Charts(charts[:_MOST_LOOPS])]
-    return Section("delayed", "The state one delay ago", blocks)
+    return Section("delayed", "The delayed state", blocks)
 
 
 def _loop(name: str, delay: str, now: np.ndarray, before: np.ndarray) -> Chart:
@@ -93,9 +91,9 @@ def _loop(name: str, delay: str, now: np.ndarray, before: np.ndarray) -> Chart:
 
 
 def stability(fit: "Estimate") -> Section:
-    """The section on stability, or why nothing can be said of it."""
+    """Return the section on stability, or why nothing can be said about it."""
     view = next(iter(fit.experiments.values()), fit)
-    about = "Where the fitted equation rests, and what becomes of small disturbances."
+    about = "The equilibria of the fitted equation, and how small disturbances develop."
     blocks: list[Block] = [Text(about)]
     if fit.experiments:
         label = next(iter(fit.experiments))

@@ -1,5 +1,4 @@
-"""The table of estimates, their profiles, how they hang together, and the minima that
-the search found."""
+"""The sections on estimates, profiles, correlations and the minima of the search."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,39 +25,35 @@ _MOST_PROFILES, _MOST_MINIMA, _MOST_COLUMNS = 60, 8, 12
 
 
 def estimates(fit: "AbstractFit") -> list[Block]:
-    """The table as it is printed, with the verdict on each parameter in words, and the
-    sentences below it."""
+    """Return the printed table, with verdicts in words, and the sentences below it."""
     table = fit.cells()
     header, rows = table.header, table.rows
     if table.values and "verdict" in table.values[0]:
         header = (*header[:-1], "what the data say")
-        rows = [
-            (*row[:-1], values["verdict"]) for row, values in zip(rows, table.values)
-        ]
+        verdicts = [values["verdict"] for values in table.values]
+        rows = [(*row[:-1], verdict) for row, verdict in zip(rows, verdicts)]
     doubts = fit.doubts()
-    said = [Text(sentence, sentence in doubts) for sentence in fit.sentences()]
-    return [*_judgement(fit), Table([header, *rows], (0, 4)), *said]
+    sentences = [Text(each, each in doubts) for each in fit.sentences()]
+    return [*_judgement(fit), Table([header, *rows], (0, 4)), *sentences]
 
 
 def _judgement(fit: "AbstractFit") -> list[Block]:
-    """Whether the tests of the residuals contradict the model."""
+    """Say whether the tests of the residuals contradict the model."""
     if not getattr(fit, "checks", ()):
         return []
     estimate: Any = fit
     count = len(estimate.failed_checks)
-    if count:
-        which = "One test" if count == 1 else f"{count} tests"
-        verb = "contradicts" if count == 1 else "contradict"
-        about = f"{which} of the residuals {verb} this model with this noise."
-        return [
-            Text(f"{about} What is said below holds only as far as it is right.", True)
-        ]
-    return [Text("No test of the residuals contradicts this model.")]
+    if not count:
+        return [Text("No test of the residuals contradicts this model.")]
+    which = "One test of the residuals contradicts"
+    if count > 1:
+        which = f"{count} tests of the residuals contradict"
+    about = f"{which} this model with this noise. What follows holds only as far as "
+    return [Text(f"{about}the model is right.", is_doubt=True)]
 
 
 def profiles(fit: "Estimate") -> Section | None:
-    """The section on profiles; None where the intervals were left out or do not come
-    from profiles."""
+    """Return the section on profiles; None without intervals by profiles."""
     if fit.assessment is None or fit.process is not None:
         return None
     share = f"{100 * fit.level:g}%"
@@ -72,21 +67,18 @@ def profiles(fit: "Estimate") -> Section | None:
     if not charts:
         return None
     about = (
-        "Each chart holds one parameter at other values, and fits all others anew. The "
-        f"{share} interval ends where chi-square has risen to the dashed line. A "
-        "profile that stays below it sets no limit there. The dots are fits; the line "
-        "between them is interpolated."
+        "In each chart one parameter is held at other values, and all others are "
+        f"fitted again. The {share} interval ends where chi-square has risen to the "
+        "dashed line. A profile that stays below it sets no limit there. The dots are "
+        "fits; the line between them is interpolated."
     )
-    words = [Text(about)]
     if len(found) > _MOST_PROFILES:
-        text = f"The first {_MOST_PROFILES} of {len(found)} parameters are shown."
-        words.append(Text(text))
-    return Section("profiles", "Profiles", [*words, Charts(charts)])
+        about += f" The first {_MOST_PROFILES} of {len(found)} parameters are shown."
+    return Section("profiles", "Profiles", [Text(about), Charts(charts)])
 
 
 def correlations(fit: "Estimate") -> Section | None:
-    """The section on correlations; None if there are no two parameters with a standard
-    error."""
+    """Return the section on correlations; None without two standard errors."""
     errors = np.array(list(fit.standard_errors.values()))
     has_error = np.isfinite(errors) & (errors > 0)
     kept = [j for j in named_indices(len(fit.names), fit.networks) if has_error[j]]
@@ -97,17 +89,17 @@ def correlations(fit: "Estimate") -> Section | None:
     blocks: list[Block] = [Text(_about(names, values))]
     if len(kept) <= _MOST_NAMES:
         blocks.append(Matrix(names, values))
-    return Section("correlations", "How the estimates hang together", blocks)
+    return Section("correlations", "Correlations of the estimates", blocks)
 
 
 def _about(names: Sequence[str], values: np.ndarray) -> str:
-    """Which pairs are strongly correlated, and what that means."""
+    """Name the strongly correlated pairs, and say what that means."""
     above = np.triu(np.abs(values), 1)
     pairs = np.argwhere(above > _STRONG)
     pairs = sorted(map(tuple, pairs), key=lambda pair: -above[pair])
     meaning = (
-        "The correlation of two estimates says how an error of one would be made up "
-        "for by the other."
+        "The correlation of two estimates says how far the other compensates "
+        "for an error of one."
     )
     if not pairs:
         i, j = divmod(int(np.argmax(above)), len(names))
@@ -126,15 +118,15 @@ def _about(names: Sequence[str], values: np.ndarray) -> str:
 
 
 def search(fit: "Estimate") -> Section | None:
-    """The section on the search; None for a fit by multiple shooting, whose start is
-    another fit."""
+    """Return the section on the search; None for a fit by multiple shooting, which
+    starts from another fit."""
     minima = distinct_minima(fit.uncertainty)
     if fit.process is not None or not minima:
         return None
     about = (
         "Each dot is a start of the search that was followed to its end, sorted by the "
         "chi-square that it reached. Starts that reached the same minimum are a step. "
-        "Trust a best minimum more that was reached often."
+        "A best minimum that was reached often can be trusted more."
     )
     chart = search_chart(minima, fit.uncertainty.residual_variance)
     blocks: list[Block] = [Text(about), Charts([chart])]
@@ -142,7 +134,7 @@ def search(fit: "Estimate") -> Section | None:
 
 
 def _minima(fit: "Estimate", minima: Sequence[Minimum]) -> Table:
-    """The best minima with their parameters."""
+    """Return the table of the best minima with their parameters."""
     named = named_indices(len(fit.names), fit.networks)[:_MOST_COLUMNS]
     first = ("minimum", "chi-square above the best", "starts")
     rows: list[tuple[str, ...]] = [(*first, *(fit.names[j] for j in named))]
@@ -161,7 +153,7 @@ def _minima(fit: "Estimate", minima: Sequence[Minimum]) -> Table:
 
 
 def descent(fit: "FitResult") -> Section | None:
-    """The section on the course of gradient descent."""
+    """Return the section on the course of gradient descent."""
     chart = loss_chart(fit.losses)
     if chart is None:
         return None

@@ -34,11 +34,12 @@ class _Outline(NamedTuple):
 
 
 def typeset(latex: str) -> Markup | None:
-    """Lines of LaTeX, aligned at `&` as `Equation.latex` gives them, as a picture; None
-    if there is something in them that mathtext does not know."""
+    """Draw the LaTeX of `Equation.latex`; None if mathtext cannot."""
     body = latex.removeprefix("\\begin{aligned}\n").removesuffix("\n\\end{aligned}")
     try:
-        rows = [_row(line) for line in body.split(" \\\\\n")]
+        # The two sides of a line meet at its `&`.
+        sides = (_simple(line).rpartition("&") for line in body.split(" \\\\\n"))
+        rows = [(_outline(left), _outline(right)) for left, _, right in sides]
     except ValueError:
         return None
     margin = max(left.width for left, _ in rows)
@@ -57,14 +58,8 @@ def typeset(latex: str) -> Markup | None:
     )
 
 
-def _row(line: str) -> tuple[_Outline, _Outline]:
-    """The two sides of a line, which meet at its `&`."""
-    left, mark, right = _simple(line).partition("&")
-    return (_outline(left), _outline(right)) if mark else (_outline(""), _outline(left))
-
-
 def _simple(line: str) -> str:
-    """A line without what mathtext does not know."""
+    """Rewrite a line in the LaTeX that mathtext reads."""
     while (found := _CASES.search(line)) is not None:
         yes, condition, no = found.groups()
         text = (
@@ -96,9 +91,9 @@ def _outline(latex: str) -> _Outline:
         letters = TextPath((0, 0), f"${latex}$", size=_SIZE, prop=fonts)
     finally:
         log.disabled = was_disabled
-    box = letters.get_extents()
-    path = outline(letters, transform=Affine2D().scale(1, -1))
-    return _Outline(path, box.x1, max(box.y1, 0.0), max(-box.y0, 0.0))
+    path = outline(letters, Affine2D().scale(1, -1))
+    right, top = letters.vertices.max(axis=0)
+    return _Outline(path, right, max(top, 0.0), max(-letters.vertices[:, 1].min(), 0.0))
 
 
 def _placed(side: _Outline, x: float, y: float) -> str:

@@ -1,8 +1,10 @@
-"""A chart as a picture (SVG), for paper and for readers without JavaScript.
+"""Charts as pictures (SVG), for paper and for readers without JavaScript.
 
-Matplotlib draws it, as it draws figures. The picture names only what each part is, such
+Matplotlib draws them, as it draws figures. A picture says only what each part is, such
 as `curve` or `data`, so that the style of the page colours it, in light and in dark."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html import escape
 from typing import Any, final
 
@@ -27,7 +29,7 @@ _LINE_OF_LEGEND = 18
 _FONT, _WIDTH_OF_LETTER = 12, 6.9
 _MOST_LETTERS = 34
 _GRID = "#d8dee4"
-# What has these colours is coloured by the page.
+# The page colours what has these colours.
 _NAMES = {DATA: "data", LEARNED: "curve", START: "start", LIMIT: "limit", _GRID: "grid"}
 _STYLE: dict[Any, Any] = {
     "font.size": _FONT,
@@ -45,33 +47,27 @@ _STYLE: dict[Any, Any] = {
 _LETTERS = {Path.MOVETO: "M", Path.LINETO: "L", Path.CURVE3: "Q", Path.CURVE4: "C"}
 
 
-@final
-class Pictures:
-    """The drawing of the pictures of a page.
+@contextmanager
+def drawing() -> Iterator[Callable[[Chart], Markup]]:
+    """Within a `with` statement, give the function that draws a chart as a picture.
 
     Charts of one kind are drawn on the same axes, one after the other, since making the
     axes and their ticks takes matplotlib most of its time."""
+    axes: dict[tuple[bool, ...], Axes] = {}
 
-    def __init__(self):
-        self._axes: dict[tuple[bool, ...], Axes] = {}
-
-    def draw(self, chart: Chart) -> Markup:
-        """Draw a chart as a picture."""
+    def draw_on(chart: Chart) -> Markup:
         kind = (chart.is_small, chart.x_is_date, chart.x_is_whole, chart.y_is_wide)
-        with matplotlib.style.context(["default", _STYLE]):
-            if kind not in self._axes:
-                self._axes[kind] = _new_axes()
-            return Markup(_drawn(chart, self._axes[kind]))
+        if kind not in axes:
+            axes[kind] = Figure(dpi=72, frameon=False).add_axes((0, 0, 1, 1))
+            axes[kind].patch.set_visible(False)
+        return Markup(_picture(chart, axes[kind]))
+
+    with matplotlib.style.context(["default", _STYLE]):
+        yield draw_on
 
 
-def _new_axes() -> Axes:
-    ax = Figure(dpi=72).add_axes((0, 0, 1, 1))
-    ax.patch.set_visible(False)
-    ax.figure.patch.set_visible(False)
-    return ax
-
-
-def _drawn(chart: Chart, ax: Axes) -> str:
+def _picture(chart: Chart, ax: Axes) -> str:
+    """Return the picture of a chart, drawn on axes that may have another one."""
     for artist in (*ax.lines, *ax.collections, *ax.texts):
         artist.remove()
     width = _SMALL_WIDTH if chart.is_small else _WIDTH
@@ -80,10 +76,12 @@ def _drawn(chart: Chart, ax: Axes) -> str:
     height = inner + _BOTTOM + 8 + _LINE_OF_LEGEND * rows
     draw(ax, chart)
     ax.set_xlabel(chart.x_label)
-    ax.set_ylabel(_shortened(chart.y_label))
+    label = chart.y_label
+    is_long = len(label) > _MOST_LETTERS
+    ax.set_ylabel(f"{label[: _MOST_LETTERS - 1]}…" if is_long else label)
     for axis in (ax.xaxis, ax.yaxis):
         if isinstance(axis.get_major_formatter(), ScalarFormatter):
-            axis.set_major_formatter(_numbers(axis))
+            axis.set_major_formatter(_full_numbers(axis))
     values = ax.yaxis.get_major_formatter().format_ticks(list(ax.get_yticks()))
     left = max(_LEFT, _WIDTH_OF_LETTER * max(map(len, values)) + 28)
     across = width - left - _RIGHT
@@ -98,8 +96,7 @@ def _drawn(chart: Chart, ax: Axes) -> str:
     figure, renderer = figure_of([ax]), _Renderer(width, height)
     figure.set_size_inches(width / 72, height / 72)
     figure.draw(renderer)
-    legend = ax.get_legend()
-    if legend is not None:
+    if (legend := ax.get_legend()) is not None:
         legend.remove()
     name = escape(f"{chart.title}: {chart.y_label} against {chart.x_label}")
     return (
@@ -108,7 +105,7 @@ def _drawn(chart: Chart, ax: Axes) -> str:
     )
 
 
-def _numbers(axis: Axis) -> Any:
+def _full_numbers(axis: Axis) -> Any:
     """Return a formatter that writes numbers in full, and zero as zero."""
 
     def text(value: float, _: int | None) -> str:
@@ -120,7 +117,7 @@ def _numbers(axis: Axis) -> Any:
 
 
 def _legend_shape(chart: Chart, room: float) -> tuple[int, int]:
-    """Return how many columns and rows the legend has; none for a single curve."""
+    """Return the numbers of columns and rows of the legend; none for a single curve."""
     labels = [each.label for each in chart.series]
     labels += [mark.label for mark in chart.marks if mark.along == "x" and mark.label]
     if len(labels) < 2:
@@ -132,30 +129,34 @@ def _legend_shape(chart: Chart, room: float) -> tuple[int, int]:
     return 1, len(labels)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MOST_LETTERS else text[: _MOST_LETTERS - 1] + "…"
-
-
-def outline(path: Path, **options: Any) -> str:
-    """Write a path as SVG does, in tenths of a unit; `options` are those of
-    `Path.iter_segments`."""
+def outline(path: Path, transform: Any, clip: Any = None) -> str:
+    """Write a transformed path as SVG does, in tenths of a unit."""
+    cleaned: Any = path.cleaned(transform, True, clip, simplify=None, curves=True)
     parts, last = [], ""
-    for points, code in path.iter_segments(**options):
+    for (x, y), code in zip(_tenths(cleaned.vertices), cleaned.codes):
+        if code == Path.STOP:
+            break
         letter = _LETTERS.get(code, "Z")
-        numbers = "" if letter == "Z" else " ".join(map(_short, points.tolist()))
-        parts.append(f" {numbers}" if letter == last == "L" else letter + numbers)
+        if letter == "Z":
+            parts.append(letter)
+        else:
+            parts.append(f"{' ' if letter == last else letter}{x:g} {y:g}")
         last = letter
     return "".join(parts)
 
 
+def _tenths(places: np.ndarray) -> list[list[float]]:
+    """Round places to tenths, and cut huge ones, which browsers do not read."""
+    return np.clip(np.round(places, 1), -9999, 9999).tolist()
+
+
 def _short(number: float) -> str:
-    """Write a number in tenths; browsers know no huge ones."""
-    return f"{min(max(round(number, 1), -9999), 9999):g}"
+    return f"{round(number, 1):g}"
 
 
 @final
 class _Renderer(RendererBase):
-    """What matplotlib draws on: it keeps paths and texts as elements of SVG.
+    """A renderer that keeps the paths and texts which matplotlib draws as SVG.
 
     Paths that look alike are one element. Texts are measured roughly, since the browser
     chooses the font."""
@@ -169,8 +170,7 @@ class _Renderer(RendererBase):
         self._paths: dict[str, dict[str, str]] = {}
 
     def content(self) -> str:
-        """Return all elements: those that are clipped are within pictures of their
-        own."""
+        """Return all elements; those that are clipped stand in inner pictures."""
         parts = []
         for clip, paths in sorted(self._paths.items(), reverse=True):
             drawn = "".join(f'<path {kind} d="{d}"/>' for kind, d in paths.items())
@@ -193,10 +193,9 @@ class _Renderer(RendererBase):
         transform: Any,
         rgbFace: Any = None,  # noqa: N803
     ) -> None:
-        options: dict[str, Any] = {"transform": transform + self._upside_down}
-        if rgbFace is None:
-            options["clip"] = (-_WIDTH, -_WIDTH, 2 * _WIDTH, 2 * _WIDTH)
-        self._add(gc, outline(path, **options), rgbFace)
+        clip = (-_WIDTH, -_WIDTH, 2 * _WIDTH, 2 * _WIDTH) if rgbFace is None else None
+        path_text = outline(path, transform + self._upside_down, clip)
+        self._add(gc, path_text, rgbFace)
 
     def draw_markers(
         self,
@@ -208,15 +207,22 @@ class _Renderer(RendererBase):
         rgbFace: Any = None,  # noqa: N803
     ) -> None:
         codes: Any = marker_path.codes
-        if codes is None or Path.CURVE4 not in codes:
+        is_round = codes is not None and Path.CURVE4 in codes
+        if not is_round and codes is not None:
             super().draw_markers(gc, marker_path, marker_trans, path, trans, rgbFace)
             return
-        # Round ones are lines of no length with round ends.
         places = (trans + self._upside_down).transform(path.vertices)
-        places = places[np.all(np.isfinite(places), axis=1)].tolist()
-        width = np.ptp(marker_trans.transform(marker_path.vertices)[:, 0])
-        dots = "".join(f"M{_short(x)} {_short(y)}h0" for x, y in places)
-        self._add(gc, dots, rgbFace, width)
+        places = places[np.all(np.isfinite(places), axis=1)]
+        corners = marker_trans.transform(marker_path.vertices) * (1, -1)
+        if is_round:
+            # Lines of no length with round ends.
+            drawn, width = "h0", np.ptp(corners[:, 0])
+        else:
+            # The marks of ticks.
+            places, width = places + corners[0], None
+            drawn = f"l{' '.join(map(_short, corners[1] - corners[0]))}"
+        marks = "".join(f"M{x:g} {y:g}{drawn}" for x, y in _tenths(places))
+        self._add(gc, marks, rgbFace, width)
 
     def draw_text(
         self,
@@ -250,8 +256,7 @@ class _Renderer(RendererBase):
         face: Any,
         dot: float | None = None,
     ) -> None:
-        """Add a path: a line, dots of a size, or what is filled with the colour
-        `face`."""
+        """Add a line, dots of the size `dot`, or an area of the colour `face`."""
         width = dot or gc.get_linewidth()
         red, green, blue, alpha = to_rgba(gc.get_rgb() if width else face)
         name = _NAMES.get(to_hex((red, green, blue)), "limit")

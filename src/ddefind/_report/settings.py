@@ -1,4 +1,4 @@
-"""What was asked for, how to repeat it, and the versions it was made with."""
+"""The settings of a fit, how to repeat it, and the versions it was made with."""
 
 import base64
 import platform
@@ -11,6 +11,7 @@ import numpy as np
 from .._data.study_data import Records, parts_of
 from .._data.times import source_times
 from .._problem.network_weights import named_indices, network_name
+from .._search.noise_setup import describe_noise
 from .._util.shown import listed
 from .._util.version import __version__
 from .blocks import Block, Code, Download, Section, Table, Text
@@ -23,20 +24,16 @@ if TYPE_CHECKING:
 # A saved fit that is larger than this many bytes is not held by the page.
 _MOST_BYTES = 200_000
 _MOST_NAMES = 40
-FILE = "fit.json"
+_FILE = "fit.json"
 _CONFIG = "fit.toml"
 
 
-def asked(
-    fit: "AbstractFit", noise: str | None, saved: str | None, settings: str | None
-) -> Section:
-    """The section on what was asked for.
-
-    `noise` describes the noise models, `saved` is the text of the saved fit, and
-    `settings` are those of the command line; each is None if there is none."""
+def repeat(fit: "AbstractFit", saved: str, settings: str | None) -> Section:
+    """Return the section on settings: `saved` is the text of the saved fit, and
+    `settings` that of the command line's settings, None in Python."""
     rows = [("", ""), *_data_rows(fit.data)]
     if hasattr(fit, "setup"):
-        rows += _search_rows(fit, noise)  # type: ignore
+        rows += _search_rows(fit)  # type: ignore
     rows.append(("solver", _solver(fit)))
     rows.append(("time", f"{fit.seconds:.2g} s"))
     blocks: list[Block] = [Table(rows, (0, 1))]
@@ -47,19 +44,18 @@ def asked(
             f"`ddefind fit --config {_CONFIG} --out again` repeats the fit:"
         )
         blocks += [Text(words), Code(settings)]
-    if saved is not None and len(saved) < _MOST_BYTES:
-        blocks += _load(saved)
-    blocks.append(Text(f"Made with {listed(_versions())}."))
-    return Section("asked", "What was asked for, and how to repeat it", blocks)
-
-
-def _load(saved: str) -> list[Block]:
-    """How to go on with the fit in Python."""
-    held = base64.b64encode(saved.encode("utf-8", "surrogateescape")).decode()
-    address = f"data:application/json;base64,{held}"
-    words = "This page holds the fit itself, with its data. Save it, and go on with it:"
-    code = f'import ddefind as dd\n\nfit = dd.load("{FILE}")\nprint(fit)'
-    return [Text(words), Download(FILE, address, f"Save {FILE}"), Code(code)]
+    if len(saved) < _MOST_BYTES:
+        held = base64.b64encode(saved.encode("utf-8", "surrogateescape")).decode()
+        address = f"data:application/json;base64,{held}"
+        words = "This page holds the fit itself, with its data. Save it, and go on:"
+        code = f'import ddefind as dd\n\nfit = dd.load("{_FILE}")\nprint(fit)'
+        blocks += [Text(words), Download(_FILE, address, f"Save {_FILE}"), Code(code)]
+    packages = [f"{name} {version(name)}" for name in ("jax", "numpy", "scipy")]
+    system = f"{platform.system()} ({platform.machine()})"
+    python = f"Python {platform.python_version()} on {system}"
+    made_with = listed([f"ddefind {__version__}", *packages, python])
+    blocks.append(Text(f"Made with {made_with}."))
+    return Section("asked", "Settings, and how to repeat this fit", blocks)
 
 
 def _data_rows(data: Records) -> list[tuple[str, str]]:
@@ -81,7 +77,7 @@ def _data_rows(data: Records) -> list[tuple[str, str]]:
     return rows
 
 
-def _search_rows(fit: "Estimate", noise: str | None) -> list[tuple[str, str]]:
+def _search_rows(fit: "Estimate") -> list[tuple[str, str]]:
     setup = fit.setup
     known = setup.indices_or_values(fit.problems or (fit.problem,))
     if not _has_delay(fit):
@@ -90,7 +86,9 @@ def _search_rows(fit: "Estimate", noise: str | None) -> list[tuple[str, str]]:
     method = f"least squares from {fit.starts} starts, seed {fit.seed}"
     if fit.process is not None:
         method = f"multiple shooting, seed {fit.seed}"
-    rows = [("method", method), ("noise", noise or _plain_noise(fit))]
+    known = "estimated" if fit.data.sd is None else "given"
+    plain = f"Gaussian, standard deviations {known}"
+    rows = [("method", method), ("noise", describe_noise(setup) or plain)]
     given = {
         "known values": fixed,
         "given bounds": _bounds(fit),
@@ -100,13 +98,8 @@ def _search_rows(fit: "Estimate", noise: str | None) -> list[tuple[str, str]]:
     return [*rows, ("confidence level", f"{100 * fit.level:g}%")]
 
 
-def _plain_noise(fit: "Estimate") -> str:
-    kind = "estimated" if fit.data.sd is None else "given"
-    return f"Gaussian, standard deviations {kind}"
-
-
 def _bounds(fit: "Estimate") -> list[str]:
-    """The bounds that the user gave."""
+    """Return the bounds that the user gave."""
     found = []
     lower, upper = fit.setup.lower, fit.setup.upper
     for j in named_indices(len(fit.names), fit.networks):
@@ -130,7 +123,7 @@ def _priors(fit: "Estimate") -> list[str]:
         what = f"log {name}" if is_log[j] else name
         return f"{what} ~ {mean[j]:.4g} +- {1 / np.sqrt(weight[j]):.2g}"
 
-    # Those of the first layer of a network have one prior, and all others another.
+    # The weights of the first layer of a network have one prior, all others another.
     groups = {}
     for owner, indices in fit.networks.items():
         weights = f"weights of {network_name(owner)}"
@@ -166,10 +159,3 @@ def _limited(texts: Sequence[str]) -> str:
 
 def _shown(time: Any) -> str:
     return time if isinstance(time, str) else f"{time:.6g}"
-
-
-def _versions() -> list[str]:
-    packages = [f"{name} {version(name)}" for name in ("jax", "numpy", "scipy")]
-    system = f"{platform.system()} ({platform.machine()})"
-    python = f"Python {platform.python_version()} on {system}"
-    return [f"ddefind {__version__}", *packages, python]

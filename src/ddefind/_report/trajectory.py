@@ -39,71 +39,70 @@ _ALL_DOTS = 6000
 # How many experiments have a table of their prediction, and how many times it has.
 _MOST_TABLES, _ROWS = 4, 6
 _MOST_QUANTILES = 300
-# What each test asks, in words.
+# What a right model fulfils, for each test.
 _TESTS = {
-    WHITE: "Neighbouring residuals are not alike (Ljung-Box).",
+    WHITE: "Successive residuals are not correlated (Ljung-Box).",
     NORMAL: "The residuals are distributed as the noise should be (Anderson-Darling).",
-    OUTLIER: "No value is too far off (Grubbs).",
-    SPREAD: "Residuals are not larger where the values are (Glejser).",
+    OUTLIER: "No value is an outlier (Grubbs).",
+    SPREAD: "Residuals do not grow with the level (Glejser).",
     CHI: "Chi-square agrees with the known noise.",
 }
 
 
-def course(fit: "AbstractFit", until: float | None) -> Section:
-    """The section on data and curve; `until` is the last time of the prediction."""
-    views, left_out = views_of(fit)
+def data_and_curve(fit: "AbstractFit", until: float | None) -> Section:
+    """Return the section on data and curve, with predictions up to `until`."""
+    views, left_out = shown_experiments(fit)
     charts: list[Chart] = []
     tables: list[Block] = []
     notes: dict[str, None] = {}
     count = len(views) * len(fit.data.names)
     points = int(np.clip(_ALL_POINTS // count, _FEWEST_POINTS, _MOST_POINTS))
     for label, view in views.items():
-        said, trouble = _predict(view, until, points)
-        notes |= dict.fromkeys(trouble)
-        if said is not None:
-            notes |= dict.fromkeys(said.notes)
-            if len(views) <= _MOST_TABLES and said.t[-1] > view.data.T:
-                tables.append(_table(label, view.data, said))
+        prediction, reasons = _predict(view, until, points)
+        notes |= dict.fromkeys(reasons)
+        if prediction is not None:
+            notes |= dict.fromkeys(prediction.notes)
+            if len(views) <= _MOST_TABLES and prediction.t[-1] > view.data.T:
+                tables.append(_table(label, view.data, prediction))
         for index in range(len(view.data.names)):
-            if said is None:
+            if prediction is None:
                 t = np.linspace(view.time_zero, view.data.T, points)
                 curve = learned_curve(view, t)[:, index]  # type: ignore
                 curves = [curve_series(view.data, t, curve, "fitted curve")]
             else:
-                curves = prediction_series(said, index)
+                curves = prediction_series(prediction, index)
             most = max(_ALL_DOTS // count, 200)
             charts.append(trajectory_chart(view.data, index, curves, label, most))
-    words = [Text(left_out)] if left_out else []
-    blocks = [*words, Charts(charts), *map(Text, notes), *tables]
+    blocks = [*map(Text, left_out), Charts(charts), *map(Text, notes), *tables]
     return Section("course", "Data and fitted curve", blocks)
 
 
 def _predict(
     fit: "AbstractFit", until: float | None, points: int
 ) -> "tuple[Prediction | None, list[str]]":
-    """The prediction of a fit, as far as it can be computed, and why not farther."""
+    """Predict as far as possible; and say why not farther."""
     if not hasattr(fit, "predict"):
         return None, []
     last = fit.data.T + _BEYOND * (fit.data.T - fit.time_zero)
     last = last if until is None else max(until, fit.data.T)
-    trouble = []
+    reasons = []
     for end in dict.fromkeys((last, fit.data.T)):
         times = np.linspace(fit.time_zero, end, points)
         times = np.union1d(times, _round_times(fit.data, end))
         try:
-            said = fit.predict(times, level=fit.level)  # type: ignore
+            prediction = fit.predict(times, level=fit.level)  # type: ignore
         except ValueError as error:
-            trouble.append(f"There is no prediction beyond the data. {error}")
+            reasons.append(f"There is no prediction beyond the data. {error}")
             continue
-        if np.all(np.isfinite(said.mean)):
-            return said, trouble
-        trouble.append("The fitted equation explodes beyond the data.")
-    return None, trouble[:1]
+        if np.all(np.isfinite(prediction.mean)):
+            return prediction, reasons
+        reasons.append("The solution of the fitted equation diverges beyond the data.")
+    return None, reasons[:1]
 
 
 def _round_times(data: Data, end: float) -> np.ndarray:
-    """Some times after the data: round numbers in their source or, if that has dates,
-    round numbers of days."""
+    """Return some times after the data: round numbers in their source or, if that has
+    dates, round numbers of days."""
     from matplotlib.ticker import MaxNLocator
 
     if end <= data.T:
@@ -114,35 +113,36 @@ def _round_times(data: Data, end: float) -> np.ndarray:
     return found[(found > data.T) & (found <= end)]
 
 
-def _table(label: str, data: Data, said: "Prediction") -> Table:
-    """Some times after the data, with the bands there."""
-    later = np.flatnonzero(np.isin(said.t, _round_times(data, float(said.t[-1]))))
-    name, times = source_times(data, said.t[later])
-    table = said.cells(later, name, list(map(_shown, times)))
+def _table(label: str, data: Data, prediction: "Prediction") -> Table:
+    """Tabulate the prediction at some times after the data."""
+    later = np.flatnonzero(
+        np.isin(prediction.t, _round_times(data, float(prediction.t[-1])))
+    )
+    name, times = source_times(data, prediction.t[later])
+    table = prediction.cells(later, name, list(map(_shown, times)))
     whose = f" of {shown(label)}" if label else ""
     caption = f"The prediction{whose} beyond the data"
     return Table([table.header, *table.rows], (), caption)
 
 
 def _shown(time: Any) -> str:
-    """A time of the source; a date without its time of day if that is midnight."""
+    """Write a time of the source; a date without its time of day at midnight."""
     return time.removesuffix("T00:00:00") if isinstance(time, str) else f"{time:.6g}"
 
 
 def residuals(fit: "Estimate") -> Section:
-    """The section on the residuals."""
+    """Return the section on the residuals."""
     if fit.uncertainty.noise_unknown:
         about = "No degrees of freedom are left, so that residuals say nothing."
         return Section("residuals", "Residuals", [Text(about)])
-    views, _ = views_of(fit)
+    views, _ = shown_experiments(fit)
     charts = []
     most = max(_ALL_DOTS // (len(views) * len(fit.data.names)), 100)
     for label, view in views.items():
         for index in range(len(view.data.names)):
             values = view.residuals[:, index]
             if np.isfinite(values).any():
-                chart = residual_chart(view.data, index, values, label, most)
-                charts.append(chart)
+                charts.append(residual_chart(view.data, index, values, label, most))
     quantiles = [
         _quantiles(name, each[np.isfinite(each)])
         for name, each in zip(fit.data.names, fit.residuals.T)
@@ -151,42 +151,42 @@ def residuals(fit: "Estimate") -> Section:
     kind = "data minus curve, in units of the noise"
     if fit.setup.model.likelihood is not None:
         kind = (
-            "quantile residuals: the value of a standard Gaussian variable that is as "
-            "likely to be undercut as the measured value is under the noise model"
+            "quantile residuals: values of a standard Gaussian variable with the same "
+            "cumulative probability as the measured values have in the noise model"
         )
     if fit.process is not None:
-        kind = "data minus what the values before let expect, in units of their error"
+        kind = (
+            "data minus what was expected from the values before, in units of its error"
+        )
     unit = (
-        f"Residuals are {kind}. Those of a right model lie around zero without a "
-        "pattern, 95% of them between -2 and 2."
+        f"Residuals are {kind}. If the model is right, they lie around zero "
+        "without a pattern, 95% of them between -2 and 2."
     )
     blocks: list[Block] = [Text(unit), Charts(charts), *_tests(fit)]
     if quantiles:
         about = (
-            "The sorted residuals against those that Gaussian noise would leave: with "
-            "such noise they lie along the line."
+            "The sorted residuals against the quantiles of Gaussian noise. If the "
+            "noise is Gaussian, they lie along the line."
         )
         blocks += [Text(about), Charts(quantiles)]
     return Section("residuals", "Residuals", blocks)
 
 
 def _quantiles(name: str, values: np.ndarray) -> Chart:
-    """Sorted residuals against the quantiles of the Gaussian distribution."""
+    """Describe sorted residuals against the quantiles of a Gaussian distribution."""
     from scipy.special import ndtri
 
-    n = len(values)
+    n, ordered = len(values), np.sort(values)
     expected = ndtri((np.arange(1, n + 1) - 0.5) / n)
     drawn = thinned(n, _MOST_QUANTILES)
     ends = expected[[0, -1]]
     return Chart(
         title=name,
-        x_label="residual that noise would leave",
+        x_label="quantile of Gaussian noise",
         y_label="residual",
         series=[
             Series("Gaussian noise", "line", "curve", ends, ends),
-            Series(
-                "residuals", "dots", "data", expected[drawn], np.sort(values)[drawn]
-            ),
+            Series("residuals", "dots", "data", expected[drawn], ordered[drawn]),
         ],
         facets=(name, ""),
         is_small=True,
@@ -194,7 +194,7 @@ def _quantiles(name: str, values: np.ndarray) -> Chart:
 
 
 def _tests(fit: "Estimate") -> list[Block]:
-    """The tests in words, each with its p-value."""
+    """Describe the tests in words, each with its p-value."""
     if not fit.checks:
         return [Text("There are too few values for tests of the residuals.")]
     failed = fit.failed_checks
@@ -217,14 +217,14 @@ def _tests(fit: "Estimate") -> list[Block]:
     return [Table(rows, (0, 1, 3)), Text(how)]
 
 
-def views_of(fit: _Fit) -> tuple[dict[str, _Fit], str]:
-    """The fit of each experiment by its label, or the only fit, without a label; and a
-    sentence on those that are left out."""
+def shown_experiments(fit: _Fit) -> tuple[dict[str, _Fit], list[str]]:
+    """Return the fit of each experiment by its label, or the only fit, without a label;
+    and a sentence if some are left out."""
     views = getattr(fit, "experiments", {})
     if not views:
-        return {"": fit}, ""
+        return {"": fit}, []
     most = max(1, _MOST_CHARTS // len(fit.data.names))
     if len(views) <= most:
-        return views, ""
-    first = dict(islice(views.items(), most))
-    return first, f"The first {most} of {len(views)} experiments are shown."
+        return views, []
+    about = f"The first {most} of {len(views)} experiments are shown."
+    return dict(islice(views.items(), most)), [about]

@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final, overload
 
 import numpy as np
 
 from .._problem.network_weights import Networks, count_weights, named_indices
 from .._util.errors import shown
 from .._util.shown import AbstractShown, Cells, Shown, data_frame
-from .result import AbstractFit
 from .status import Status
 
-# What is printed below the table of fits that there is nothing to say of.
+if TYPE_CHECKING:
+    from .result import AbstractFit
+
+# The sentence on fits that the table leaves out.
 _WITHOUT_LOSS = "{} without a finite loss left out of this table."
 
-Fit = TypeVar("Fit", bound=AbstractFit, covariant=True)
+Fit = TypeVar("Fit", bound="AbstractFit", covariant=True)
 
 
 @final
@@ -62,7 +64,7 @@ class FitBatch(AbstractShown, Generic[Fit]):
         return self.results(index % len(self))
 
     def _part(self, kept: range) -> "FitBatch[Fit]":
-        """The fits with these numbers. The time is that of all."""
+        """Return the fits with these numbers; the time stays that of all."""
         rows, results = list(kept), self.results
         return replace(
             self,
@@ -77,9 +79,9 @@ class FitBatch(AbstractShown, Generic[Fit]):
         )
 
     def to_frame(self) -> Any:
-        """A pandas data frame with a row for each fit: the label of its data, if they
-        have labels, its loss, how it ended, and its estimates by name, without the
-        weights of networks."""
+        """Return a pandas data frame with a row for each fit: the label of its data, if
+        any, its loss, how it ended, and its estimates by name, without the weights of
+        networks."""
         networks = self._networks
         columns = {
             self.names[j]: self.best[:, j]

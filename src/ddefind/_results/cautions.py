@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
-from .._inference.assessment import Assessment, Misfit, find_misfit
 from .._inference.identifiability import NOT_DETERMINED
 from .._inference.residual_tests import (
     CHI,
@@ -27,6 +26,7 @@ from .._util.shown import listed
 from .status import Status
 
 if TYPE_CHECKING:
+    from .._inference.assessment import Assessment, Misfit
     from .estimate import Estimate
 
 
@@ -38,47 +38,52 @@ _STEP_ERROR = 0.1
 _CONTRADICTED = 3.0
 # A computed delay below this share of the record is at its limit, zero.
 _SHORT_DELAY = 1e-5
-# The given noise counts as too large if chi-square is so small that chance alone would
-# give it in this share of fits.
+# The given noise is too large if chance makes chi-square so small with less than this
+# probability.
 _TOO_SMALL = 0.005
-# How much of the variance a model explains is said if it is less than this.
+# The share of the variance that a model explains is printed if it is below this.
 _WELL_EXPLAINED = 0.9
-# Noise alone gives a smooth curve no such share of the variance.
+# A smooth curve through noise alone does not explain this share of the variance.
 _SMOOTH = 0.5
 _CHANCE = (
     "That is no more than chance: noise around a constant would be fitted as well. "
     "Estimates and intervals mean something only if the model is known to be right."
 )
-# What is said of a parameter of the noise at its natural limit.
-_NATURAL = {
-    "lower": "The data show no `{}`: it is as small as it can be.",
-    "upper": "`{}` is as large as is looked for, {:.4g}: such noise is Gaussian.",
-}
 _MISSED = (
     "A constant would do about as well: the model, or this fit of it, misses what the "
     "data show."
 )
+# The sentences about a parameter of the noise at its natural limit.
+_NATURAL = {
+    "lower": "The data show no `{}`: it is as small as it can be.",
+    "upper": "`{}` is at its largest value, {:.4g}: such noise is Gaussian.",
+}
 
 
-def cautions(fit: "Estimate", assessment: Assessment) -> list[str]:
-    """Sentences about the data, the minimum and the residuals; none for a good fit."""
+def cautions(
+    fit: "Estimate", assessment: "Assessment", misfit: "Misfit | None"
+) -> list[str]:
+    """Return sentences about the data, the minimum and the residuals; none for a good
+    fit. `misfit` is the quantity whose residuals are larger than its scatter."""
     sentences = [_few_values(fit), _few_of_a_quantity(fit), _step_error(fit)]
     sentences += [*_explained(fit, assessment), *_bounds(fit), *_short_delays(fit)]
     sentences += [*_long_delays(fit), *_priors(fit), _tie(fit, assessment)]
-    sentences += [_no_noise(fit, assessment), _noise_floor(fit)]
+    sentences += [_no_noise(fit, assessment), _large_residuals(misfit)]
     sentences += [_small_chi_square(fit, assessment)]
-    wrong = failed(list(assessment.checks))
-    sentences += [_sentence(fit, test) for test in wrong]
-    if fit.process is None and any(test.test == WHITE for test in wrong):
+    # Where the search may have failed, it is not the model that is to blame.
+    what = "the model" if misfit is None else "this fit"
+    failures = failed(list(assessment.checks))
+    sentences += [_failed_test(fit, test, what) for test in failures]
+    if fit.process is None and any(test.test == WHITE for test in failures):
         sentences.append(
             f"If the system itself is disturbed, fit with {wording.MULTIPLE_SHOOTING}."
         )
-    sentences += [_other_history(fit, assessment)]
+    sentences.append(_other_history(fit, assessment))
     return [sentence for sentence in sentences if sentence]
 
 
 def _named(fit: "Estimate") -> list[int]:
-    """The numbers of the parameters that are not weights of a network."""
+    """Return the indices of the parameters that are not weights of a network."""
     return named_indices(len(fit.names), fit.networks)
 
 
@@ -92,8 +97,8 @@ def _few_values(fit: "Estimate") -> str:
     )
 
 
-def _explained(fit: "Estimate", assessment: Assessment) -> list[str]:
-    """How much the model explains, if that is little, and whether it is chance."""
+def _explained(fit: "Estimate", assessment: "Assessment") -> list[str]:
+    """Say how much the model explains, if that is little, and whether it is chance."""
     found = assessment.explained
     if found is None:
         return []
@@ -110,14 +115,14 @@ def _explained(fit: "Estimate", assessment: Assessment) -> list[str]:
         sentences = [f"The model explains {shares}{smooth}."]
     if found.by_chance:
         curve, model = (np.array(shares) for shares in (found.curve, found.model))
-        # Where a smooth curve shows that there is more than noise.
+        # A smooth curve shows that there is more than noise.
         is_missed = np.any((curve > _SMOOTH) & (curve - np.maximum(model, 0) > _SMOOTH))
         sentences.append(_MISSED if is_missed else _CHANCE)
     return sentences
 
 
 def _share(share: float) -> str:
-    """A share in percent; empty if it is not known."""
+    """Return a share in percent; empty if it is not known."""
     return "" if np.isnan(share) else f"{100 * max(share, 0.0):.0f}%"
 
 
@@ -126,11 +131,10 @@ def _step_error(fit: "Estimate") -> str:
     if error <= _STEP_ERROR or fit.search_result.interrupted:
         return ""
     if not np.isfinite(error):
-        if fit.process is not None:
-            return (
-                "The solver's steps could not be checked: shorter ones take too long."
-            )
-        return "The solver's steps could not be checked: finer ones failed."
+        why = (
+            "finer ones failed" if fit.process is None else "shorter ones take too long"
+        )
+        return f"The solver's steps could not be checked: {why}."
     remedy = f"Give a larger {wording.STEPS}."
     if fit.process is not None:
         remedy = "Fit a part of the record, for which shorter steps are possible."
@@ -144,33 +148,27 @@ def _step_error(fit: "Estimate") -> str:
 
 
 def _bounds(fit: "Estimate") -> list[str]:
-    sentences = []
+    """Name the estimates on a bound: one that was given, or the natural limit of a
+    parameter of the noise."""
+    sentences, likelihood = [], fit.setup.model.likelihood
     held = fit.uncertainty.at_bound & ~fit.uncertainty.without_influence
     for j in filter(held.__getitem__, _named(fit)):
         low, high, value = fit.setup.lower[j], fit.setup.upper[j], fit.best[j]
         side = "lower" if value - low < high - value else "upper"
-        if _is_natural(fit, j, side):
+        is_given = fit.setup.is_given[0 if side == "lower" else 1, j]
+        if likelihood is not None and j >= likelihood.others and not is_given:
             sentences.append(_NATURAL[side].format(fit.names[j], value))
             continue
         text = f"`{fit.names[j]}` is on its {side} bound, {value:.4g}"
-        is_delay = j in fit.setup.model.free.delays
-        if is_delay and value in possible_delays(fit.data):
+        if j in fit.setup.model.free.delays and value in possible_delays(fit.data):
             remedy = wording.bound(fit.names[j], side)
             text += f", the limit of delays by default ({remedy})"
         sentences.append(f"{text}: the best fit may lie beyond it.")
     return sentences
 
 
-def _is_natural(fit: "Estimate", j: int, side: str) -> bool:
-    """Whether the bound of free value j is the limit of a parameter of the noise, and
-    was not given."""
-    likelihood = fit.setup.model.likelihood
-    is_noise = likelihood is not None and j >= likelihood.others
-    return is_noise and not fit.setup.is_given[0 if side == "lower" else 1, j]
-
-
 def _short_delays(fit: "Estimate") -> list[str]:
-    """Delays that are computed from parameters, and would become negative."""
+    """Name delays that are computed from parameters, and would become negative."""
     delays = fit.setup.delays(fit.best[None])[0]
     return [
         f"The delay `{name}` is {delays[q]:.2g}. It cannot be negative, and the best "
@@ -181,7 +179,7 @@ def _short_delays(fit: "Estimate") -> list[str]:
 
 
 def _long_delays(fit: "Estimate") -> list[str]:
-    """Delays beyond the record, in which no state that was reached comes back."""
+    """Name the delays beyond the record, in which no solved state comes back."""
     record, end = fit.setup.data.T, "."
     if isinstance(fit.problem.history, Constant):
         end = ", and any other delay beyond the record would do as well."
@@ -195,7 +193,7 @@ def _long_delays(fit: "Estimate") -> list[str]:
 
 
 def _priors(fit: "Estimate") -> list[str]:
-    """Estimates that lie far from their priors."""
+    """Name the estimates that lie far from their priors."""
     priors = fit.setup.model.priors
     if priors is None:
         return []
@@ -222,8 +220,8 @@ def _few_of_a_quantity(fit: "Estimate") -> str:
     )
 
 
-def _tie(fit: "Estimate", assessment: Assessment) -> str:
-    """The nearest other minimum that the data cannot tell from the best."""
+def _tie(fit: "Estimate", assessment: "Assessment") -> str:
+    """Describe the nearest other minimum that the data cannot tell from the best."""
     if not assessment.ties:
         return ""
     rise, theta = min(assessment.ties, key=lambda tie: tie[0])
@@ -246,26 +244,20 @@ def _tie(fit: "Estimate", assessment: Assessment) -> str:
     )
 
 
-def _misfit(fit: "Estimate") -> Misfit | None:
-    """How far the fit is from the data; with process noise the path follows them."""
-    return find_misfit(fit.uncertainty) if fit.process is None else None
-
-
-def _noise_floor(fit: "Estimate") -> str:
-    far = _misfit(fit)
-    if far is None:
+def _large_residuals(misfit: "Misfit | None") -> str:
+    if misfit is None:
         return ""
     return (
-        f"The residuals of `{far.quantity}` are {far.factor:.2g} times as large as the "
-        "scatter of neighbouring values: the search may have missed the best minimum, "
-        "or the model misses something. Give bounds or start values "
+        f"The residuals of `{misfit.quantity}` are {misfit.factor:.2g} times as large "
+        "as the scatter of neighbouring values: the search may have missed the best "
+        "minimum, or the model misses something. Give bounds or start values "
         f"{wording.BOUNDS_OR_START_VALUES}, more starts, as {wording.starts(200)}, or "
         f"another history, as {wording.history('auto')}."
     )
 
 
-def _no_noise(fit: "Estimate", assessment: Assessment) -> str:
-    """What is said of data that were computed and not measured."""
+def _no_noise(fit: "Estimate", assessment: "Assessment") -> str:
+    """Name the quantities that were computed and not measured."""
     pairs = zip(fit.data.names, fit.data.x.T, assessment.fitted.T)
     exact = [f"`{name}`" for name, x, fitted in pairs if has_no_noise(x, fitted)]
     if not exact or fit.status is Status.exact:
@@ -277,7 +269,7 @@ def _no_noise(fit: "Estimate", assessment: Assessment) -> str:
     )
 
 
-def _small_chi_square(fit: "Estimate", assessment: Assessment) -> str:
+def _small_chi_square(fit: "Estimate", assessment: "Assessment") -> str:
     for check in assessment.checks:
         if check.test == CHI and 1 - check.p < _TOO_SMALL:
             why = "the given noise is too large"
@@ -290,7 +282,7 @@ def _small_chi_square(fit: "Estimate", assessment: Assessment) -> str:
     return ""
 
 
-def _other_history(fit: "Estimate", assessment: Assessment) -> str:
+def _other_history(fit: "Estimate", assessment: "Assessment") -> str:
     other = assessment.other_history
     if other is None:
         return ""
@@ -305,10 +297,9 @@ def _other_history(fit: "Estimate", assessment: Assessment) -> str:
     )
 
 
-def _sentence(fit: "Estimate", check: ResidualTest) -> str:
+def _failed_test(fit: "Estimate", check: ResidualTest, what: str) -> str:
+    """Say what a failed test means; `what` is rejected by it."""
     p = "p < 0.001" if check.p < 1e-3 else f"p = {check.p:.2g}"
-    # Where the search may have failed, it is not the model that is to blame.
-    what = "the model" if _misfit(fit) is None else "this fit"
     has_model = fit.setup.model.likelihood is not None
     if check.test == CHI:
         scatters = "the given noise is too small"
@@ -321,18 +312,16 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
         )
     if check.test == WHITE:
         return (
-            f"Neighbouring residuals of `{check.quantity}` are alike (Ljung-Box, {p}): "
-            f"{what} is rejected, and intervals cannot be trusted."
-        )
-    if check.test == NORMAL and has_model:
-        return (
-            f"The residuals of `{check.quantity}` are not those of such noise "
-            f"(Anderson-Darling, {p}): compare other noise models."
+            f"Successive residuals of `{check.quantity}` are correlated (Ljung-Box, "
+            f"{p}): {what} is rejected, and intervals cannot be trusted."
         )
     if check.test == NORMAL:
+        wrong = "are not Gaussian", "intervals are approximate"
+        if has_model:
+            wrong = "do not follow this noise model", "compare other noise models"
         return (
-            f"The residuals of `{check.quantity}` are not Gaussian (Anderson-Darling, "
-            f"{p}): intervals are approximate."
+            f"The residuals of `{check.quantity}` {wrong[0]} (Anderson-Darling, {p}): "
+            f"{wrong[1]}."
         )
     if check.test == SPREAD:
         return _grows(fit, check, p)
@@ -350,10 +339,10 @@ def _sentence(fit: "Estimate", check: ResidualTest) -> str:
 
 
 def _grows(fit: "Estimate", check: ResidualTest, p: str) -> str:
-    """Residuals that grow with the level, and what to do about it."""
+    """Say that residuals grow with the level, and what to do about it."""
     if fit.setup.model.likelihood is not None:
         return (
-            f"The residuals of `{check.quantity}` are larger where it is larger itself "
+            f"The residuals of `{check.quantity}` grow with its level "
             f"(Glejser, {p}): compare noise that grows more with the level."
         )
     more = "" if fit.data.sd is None else "more "
@@ -366,7 +355,7 @@ def _grows(fit: "Estimate", check: ResidualTest, p: str) -> str:
             f"{wording.noise('lognormal')}"
         )
     return (
-        f"The residuals of `{check.quantity}` are larger where it is larger itself "
+        f"The residuals of `{check.quantity}` grow with its level "
         f"(Glejser, {p}): intervals, which assume noise "
         f"of {'the given' if fit.data.sd is not None else 'one'} size, are "
         f"approximate. {remedy}."

@@ -8,9 +8,9 @@ import numpy as np
 
 from .._data.data import Data
 from .._inference.fitted_noise import Criteria
+from .._search.noise_setup import describe_noise
 from .._util.shown import AbstractShown, Cells, Shown
 from .estimate import Estimate
-from .report import describe_noise
 
 
 @final
@@ -111,7 +111,7 @@ def compare(fits: Mapping[str, Estimate] | Iterable[Estimate]) -> Comparison:
 
 
 def _labelled(fits: list[Any]) -> dict[str, Any]:
-    """The fits by their equations, with a number behind those that occur twice."""
+    """Label fits by their equations, with a number behind those that occur twice."""
     labels = [_label(fit) for fit in fits]
     repeated = {label for label in labels if labels.count(label) > 1}
     return {
@@ -156,7 +156,7 @@ def _check_comparable(one: tuple[str, Estimate], other: tuple[str, Estimate]) ->
 
 
 def _difference(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> str:
-    """In what the measured values differ, in words."""
+    """Say how the measured values differ."""
     if one.keys() != other.keys():
         return f"of {', '.join(one)}, and of {', '.join(other)}"
     name = next(n for n in one if not np.array_equal(one[n], other[n]))
@@ -173,9 +173,8 @@ def _are_equal(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool
 
 
 def _measured(data: Data, sd: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """For each quantity that was measured, its times and values, whether these are
-    below a limit, and its standard deviations if they are given. Missing values do not
-    count."""
+    """Return, for each measured quantity, its times and values, whether these are below
+    a limit, and its standard deviations if they are given; without missing values."""
     measured = {}
     below = np.zeros(data.x.shape, bool) if data.below is None else data.below
     for column, name in enumerate(data.names):

@@ -1,15 +1,10 @@
 """A problem in plain words and numbers, and back.
 
-A text equation is described by its text. A right-hand side, history, delay or solver is
-described by the name of its class, if that is one of the package's own: any final class
-in the file of its base class. A function or a class of the user's is code, which no
-file holds.
-
-Inputs and doses in saved files: as tables, and as texts where they are formulas.
-
-Networks in plain words and numbers, and back: their sizes, shapes and scales.
-
-The weights of a network stand among the parameters of a saved fit."""
+A text equation is described by its text, an input by its table or its formula, and a
+network by its sizes, shapes and scales; its weights stand among the parameters of a
+saved fit. A right-hand side, history, delay or solver is described by the name of its
+class, if that is one of the package's own: any final class in the file of its base
+class. A function or a class of the user's is code, which no file holds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -41,9 +36,14 @@ from .._util.errors import ResultError
 from ..noise._gaussian import Given
 from ..noise._read_noise import WORDS
 
+# The quantities of an event, and the properties and scales of a network.
+_QUANTITIES = "times", "amounts", "duration"
+_FLAGS = "positive", "increasing", "decreasing", "through_zero"
+_SCALES = "center", "scale", "size", "offset"
+
 
 def describe_inputs(inputs: Mapping[str, AbstractInput]) -> dict[str, Any] | None:
-    """The inputs by name; None if one is the user's code."""
+    """Describe the inputs by name; None if one is the user's code."""
     found: dict[str, Any] = {}
     for name, each in inputs.items():
         if isinstance(each, FormulaInput):
@@ -57,15 +57,10 @@ def describe_inputs(inputs: Mapping[str, AbstractInput]) -> dict[str, Any] | Non
 
 
 def describe_doses(doses: Doses | None) -> list[dict[str, Any]]:
-    """The events, with the names of their parameters."""
+    """Describe the events, with the names of their parameters."""
     return [
-        {
-            "state": event.state,
-            "is_set": event.is_set,
-            "times": _describe_quantity(event.times),
-            "amounts": _describe_quantity(event.amounts),
-            "duration": _describe_quantity(event.duration),
-        }
+        {"state": event.state, "is_set": event.is_set}
+        | {name: _describe_quantity(getattr(event, name)) for name in _QUANTITIES}
         for event in (doses.events if doses is not None else ())
     ]
 
@@ -77,15 +72,12 @@ def _describe_quantity(quantity: Quantity | None) -> dict[str, Any] | None:
 
 
 def with_driving(model: Equation, described: Mapping[str, Any]) -> Equation:
-    """The model with its inputs and doses from a file."""
+    """Give a model its inputs and doses from a file."""
     given: dict[str, Any] = {}
     for name, each in described["inputs"].items():
         is_formula = each["kind"] == "formula"
-        given[name] = (
-            each["text"]
-            if is_formula
-            else Input(each["t"], each["values"], each["kind"])
-        )
+        table = each["t"], each["values"], each["kind"]
+        given[name] = each["text"] if is_formula else Input(*table)
     try:
         model = model.with_inputs(given)
     except ValueError as error:
@@ -93,12 +85,8 @@ def with_driving(model: Equation, described: Mapping[str, Any]) -> Equation:
     events = [_event(model, each) for each in described["doses"]]
     if not events:
         return model
-    names = {
-        quantity.name
-        for event in events
-        for quantity in (event.times, event.amounts, event.duration)
-        if quantity is not None and quantity.name is not None
-    }
+    found = [getattr(event, name) for event in events for name in _QUANTITIES]
+    names = {each.name for each in found if each is not None} - {None}
     values = {name: jnp.asarray(np.nan) for name in sorted(names)}
     has_initial = bool(model.lines.of("initial"))
     doses = Doses(values, tuple(events), len(model.states), has_initial)
@@ -110,7 +98,7 @@ def _event(model: Equation, described: Mapping[str, Any]) -> Event:
         raise ResultError(
             "`problem.doses` has a state that the equation does not have."
         )
-    parts = [described[name] for name in ("times", "amounts", "duration")]
+    parts = (described[name] for name in _QUANTITIES)
     times, amounts, duration = (
         None if part is None else Quantity(part["numbers"], part["name"])
         for part in parts
@@ -123,18 +111,10 @@ def _event(model: Equation, described: Mapping[str, Any]) -> Event:
     return Event(described["state"], times, amounts, duration, is_set)
 
 
-_FLAGS = "positive", "increasing", "decreasing", "through_zero"
-_SCALES = "center", "scale", "size", "offset"
-
-
 def describe_network(network: Network) -> dict[str, Any]:
-    """The sizes of a network, and the properties that it has beside."""
-    found: dict[str, Any] = {
-        "inputs": network.inputs,
-        "d": network.outputs,
-        "width": network.width,
-        "depth": network.depth,
-    }
+    """Return the sizes of a network and its further properties."""
+    found: dict[str, Any] = {"inputs": network.inputs, "d": network.outputs}
+    found |= {"width": network.width, "depth": network.depth}
     found |= {name: True for name in _FLAGS if getattr(network, name)}
     if network.bounds is not None:
         found |= dict(zip(("low", "high"), network.bounds))
@@ -142,7 +122,7 @@ def describe_network(network: Network) -> dict[str, Any]:
 
 
 def network_from(where: str, described: Mapping[str, Any], most: int) -> Network:
-    """The described network, which may have no more than `most` weights."""
+    """Make the described network, which may have no more than `most` weights."""
     values = dict(described)
     inputs, d = values.pop("inputs", 1), values.pop("d", 1)
     width, depth = values.get("width", 1), values.get("depth", 1)
@@ -151,8 +131,8 @@ def network_from(where: str, described: Mapping[str, Any], most: int) -> Network
     bounds = (values.pop("low", None), values.pop("high", None))
     if bounds != (None, None):
         values["bounds"] = bounds
-    unknown = [name for name in values if name not in ("bounds", "width", "depth")]
-    unknown = [name for name in unknown if name not in _FLAGS]
+    known = ("bounds", "width", "depth", *_FLAGS)
+    unknown = [name for name in values if name not in known]
     if unknown:
         raise ResultError(f"`{where}` has the unknown property {unknown[0]!r}.")
     try:
@@ -162,7 +142,7 @@ def network_from(where: str, described: Mapping[str, Any], most: int) -> Network
 
 
 def scales_of(problem: Problem) -> list[dict[str, Any]]:
-    """The scales of each network of a problem, in its order."""
+    """Return the scales of each network of a problem, in its order."""
     return [
         {name: np.asarray(getattr(network, name)) for name in _SCALES}
         for network in networks_in(problem)
@@ -170,27 +150,25 @@ def scales_of(problem: Problem) -> list[dict[str, Any]]:
 
 
 def with_scales(problem: Problem, saved: Sequence[Mapping[str, Any]]) -> Problem:
-    """The problem with the saved scales of its networks."""
+    """Give the networks of a problem their saved scales."""
     networks = networks_in(problem)
     if len(saved) != len(networks):
         raise ResultError(
             f"The problem has {len(networks)} networks, but the file {len(saved)}."
         )
-    for network, own in zip(networks, saved):
+    for network, scales in zip(networks, saved):
         shapes = {name: getattr(network, name).shape for name in _SCALES}
-        if shapes != {name: own[name].shape for name in _SCALES}:
+        if shapes != {name: scales[name].shape for name in _SCALES}:
             raise ResultError("The scales of a network have the wrong sizes.")
-    return with_networks(
-        problem,
-        [
-            network.scaled(*(own[name] for name in _SCALES))
-            for network, own in zip(networks, saved)
-        ],
-    )
+    scaled = [
+        network.scaled(*(scales[name] for name in _SCALES))
+        for network, scales in zip(networks, saved)
+    ]
+    return with_networks(problem, scaled)
 
 
 def _final_classes(module: ModuleType, base: type) -> dict[str, type]:
-    """The final classes of a file that are derived from `base`, by name."""
+    """Return the final classes of a file derived from `base`, by name."""
     return {
         name: cls
         for name, cls in vars(module).items()
@@ -221,7 +199,7 @@ _SOLVERS = {**_FIXED_SOLVERS, **_ADAPTIVE_SOLVERS}
 
 
 def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
-    """A problem without its numbers; None if a part of it is the user's code."""
+    """Describe a problem without its numbers; None if a part is the user's code."""
     if model is not None or (model := equation_of(problem)) is not None:
         return _describe_equation(model)
     rhs, past = _describe_module(problem.rhs), _describe_module(problem.history)
@@ -231,17 +209,15 @@ def describe(problem: Problem, model: Equation | None) -> dict[str, Any] | None:
         return None
     if problem.observe is not None or problem.switches != ():
         return None
-    if problem.doses is not None:
-        return None
-    if callable(problem.initial):
+    if problem.doses is not None or callable(problem.initial):
         return None
     initial = None if problem.initial is None else len(problem.initial)
     return {"rhs": rhs, "history": past, "tau": tau, "initial": initial}
 
 
 def described_noise(problem: Problem) -> dict[str, Any] | None:
-    """The noise models by quantity, with the parameters that are known; None if there
-    are none. The parameters that were learned stand among all others."""
+    """Describe the noise models by quantity, with their known parameters; None if there
+    are none. Learned parameters are saved with all others."""
     if problem.noise is None:
         return None
     return {
@@ -260,8 +236,7 @@ def described_noise(problem: Problem) -> dict[str, Any] | None:
 def with_described_noise(
     problem: Problem, described: Mapping[str, Any] | None
 ) -> Problem:
-    """The problem with these noise models, whose learned parameters are still to be
-    set."""
+    """Give a problem these noise models, with learned parameters still to be set."""
     if described is None:
         return with_noise(problem, None)
     words = {**WORDS, Given.word: Given}
@@ -279,7 +254,7 @@ def is_known_solver(solver: Any) -> bool:
 
 
 def tolerances(solver: Any) -> dict[str, Any] | None:
-    """The tolerances of a solver; None if its steps are fixed."""
+    """Return the tolerances of a solver; None if its steps are fixed."""
     if not isinstance(solver, AbstractAdaptive):
         return None
     return {"rtol": solver.rtol, "atol": solver.atol}
@@ -288,7 +263,7 @@ def tolerances(solver: Any) -> dict[str, Any] | None:
 def solver_named(
     name: str, tolerances: Mapping[str, Any] | None
 ) -> AbstractSolver | AbstractAdaptive:
-    """The solver of that name, with its tolerances if it has any."""
+    """Make the solver of that name, with its tolerances if it has any."""
     if name not in _SOLVERS:
         raise ResultError(f"`solver` must be one of {', '.join(_SOLVERS)}, not {name}.")
     if (name in _ADAPTIVE_SOLVERS) != (tolerances is not None):
@@ -300,9 +275,8 @@ def solver_named(
 
 
 def rebuild(described: Mapping[str, Any], most: int) -> tuple[Problem, Equation | None]:
-    """The problem, its numbers still to be set, and the equation that it comes from.
-    Its arrays may have no more than `most` elements, the number of values in the
-    file."""
+    """Make the problem, without its numbers, and the equation that it comes from. Its
+    arrays have at most `most` elements, the number of values in the file."""
     if "equation" in described:
         past = described["history"]
         if isinstance(past, dict):
@@ -350,8 +324,8 @@ def _describe_equation(model: Equation) -> dict[str, Any] | None:
 
 
 def _describe_module(module: Any) -> dict[str, Any] | None:
-    """The class of a module and the arguments that make one of the same shapes: those
-    of its network, if it is made of one, or its fields, of which all that are not
+    """Return the class of a module and the arguments that make one of the same shapes:
+    those of its network, if it is made of one, or its fields, of which all that are not
     arrays must be integers or flags."""
     name = _NAMES.get(type(module))
     if name is None:
@@ -369,7 +343,7 @@ def _describe_module(module: Any) -> dict[str, Any] | None:
 
 
 def _rebuild_module(where: str, described: Mapping[str, Any], most: int) -> Any:
-    """A module of blank numbers, or a network, of the described shapes."""
+    """Make a module of blank numbers, or a network, of the described shapes."""
     name, arguments = described["class"], described["arguments"]
     if name not in _CLASSES:
         raise ResultError(f"`{where}.class` is {name!r}, which is not of this package.")

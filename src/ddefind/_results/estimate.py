@@ -1,5 +1,4 @@
-"""What least squares returns: the estimates, how precise they are, what tests say of
-them, and what follows from them."""
+"""The result of least squares: estimates, their precision, tests and predictions."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +12,7 @@ import numpy as np
 from .._equation.equation import Equation
 from .._inference.assessment import (
     Assessment,
+    find_misfit,
     has_fit,
     is_rejected,
     model_values,
@@ -43,7 +43,7 @@ from .._inference.profile_intervals import profiles
 from .._inference.profile_likelihood import FoundEnds
 from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
-from .._problem.network_weights import named_indices, network_name
+from .._problem.network_weights import count_weights, named_indices, network_name
 from .._problem.problem import Problem
 from .._search.search import Minimum, SearchResult
 from .._search.setup import FitSetup
@@ -62,7 +62,7 @@ from .save import estimate_content
 
 # How progress is shown: by a callback, by a bar (True), or not at all (False).
 ShowProgress = bool | Callable[[Progress], None] | None
-# Intervals that take so many seconds have no bar.
+# Intervals that take less than this many seconds have no bar.
 _PATIENCE = 1.0
 
 
@@ -113,7 +113,7 @@ class Estimate(AbstractFit):
         }
 
     def _check_one_data_set(self, what: str) -> None:
-        """Refuse what needs one experiment of a study, or the whole of it."""
+        """Refuse what needs one experiment of a study."""
         if self.setup.joint is not None:
             label = self.data.labels[0]
             raise ValueError(
@@ -157,7 +157,7 @@ class Estimate(AbstractFit):
 
     @cached_property
     def minima(self) -> tuple[Minimum, ...]:
-        """The distinct minima, best first, with the sums of squares in the unit of
+        """The distinct minima, best first, with sums of squares in the unit of
         `loss`."""
         best_loss = float(self.search_result.best.loss[0])
         scale = self.loss / best_loss if 0 < best_loss < np.inf else 1.0
@@ -219,9 +219,9 @@ class Estimate(AbstractFit):
     def with_intervals(
         self, level: float = 0.95, progress: ShowProgress = None
     ) -> "Estimate":
-        """The same fit with its intervals of the given confidence `level`, verdicts and
-        tests of the residuals, which take some further fits. `progress` is as in `fit`:
-        by default a terminal has a bar, if it takes more than a second."""
+        """Return the same fit with its intervals of the given confidence `level`,
+        verdicts and tests of the residuals, which take some further fits. `progress` is
+        as in `fit`: by default a terminal has a bar, if it takes more than a second."""
         check_level(level)
         self._check_whole("`with_intervals`")
         if self.assessment is not None and self.assessment.level == level:
@@ -233,7 +233,7 @@ class Estimate(AbstractFit):
 
     @contextmanager
     def _counted_ends(self, progress: ShowProgress) -> Iterator[FoundEnds]:
-        """Shows how many ends of intervals are found."""
+        """Show how many ends of intervals are found."""
         tau = float(self.setup.delay(self.best[None])[0])
         with Reporter(progress, 1, 1, patience=_PATIENCE) as reporter:
             yield lambda found, sought: reporter.show_ends(
@@ -265,16 +265,16 @@ class Estimate(AbstractFit):
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """What the data say of each parameter, by name: determined, weakly determined
-        or not determined; and its `reason`."""
+        """What the data say about each parameter, by name: determined, weakly
+        determined or not determined; and its `reason`."""
         return {verdict.name: verdict for verdict in self._assessed.verdicts}
 
     def profile(
         self, name: str, level: float = 0.95, progress: ShowProgress = None
     ) -> Profile:
-        """The profile likelihood of one parameter, with its interval of the given
-        level. A level other than that of the fit is computed for this parameter, with
-        `progress` as in `with_intervals`."""
+        """Compute the profile likelihood of one parameter, with its interval of the
+        given level; the fit already has it for its own level. `progress` is as in
+        `with_intervals`."""
         check_level(level)
         self._check_whole("`profile`")
         index = self.setup.model.free.index(name)
@@ -322,8 +322,7 @@ class Estimate(AbstractFit):
 
     @property
     def failed_checks(self) -> tuple[ResidualTest, ...]:
-        """The tests that the residuals fail. A right model fails any of them in 5% of
-        fits."""
+        """The failed tests of the residuals. A right model fails any in 5% of fits."""
         return tuple(failed(list(self.checks)))
 
     @property
@@ -358,8 +357,8 @@ class Estimate(AbstractFit):
         parameters: Mapping[str, Any] | None = None,
         level: float = 0.95,
     ) -> Prediction:
-        """What the model says, with its confidence band and, for a new measurement, its
-        prediction interval, by the delta method.
+        """Predict the observed quantities, each with its confidence band and, for a new
+        measurement, its prediction interval, by the delta method.
 
         **Arguments**
 
@@ -381,21 +380,22 @@ class Estimate(AbstractFit):
             if parameters:
                 self._refuse("`predict` with other `parameters`")
             return predict_disturbed(self.uncertainty, self.process, at, level)
-        said = predict(self.uncertainty, self.problem, at, parameters or {}, level)
-        return replace(said, t=said.t + self.time_zero, data=self.data)
+        found = predict(self.uncertainty, self.problem, at, parameters or {}, level)
+        return replace(found, t=found.t + self.time_zero, data=self.data)
 
     def derived(self, expression: str, level: float = 0.95) -> Derived:
-        """A function of the parameters, such as `"r * tau"` or `"b[0] / K"`, with its
-        standard error and its interval by the delta method. It may use the names of the
-        fit, those of fixed parameters too, and the functions of text equations."""
+        """Compute a function of the parameters, such as `"r * tau"` or `"b[0] / K"`,
+        with its standard error and its interval by the delta method. It may use the
+        names of the fit, those of fixed parameters too, and the functions of text
+        equations."""
         check_level(level)
         self._check_there_is_a_fit()
         known = self.setup.indices_or_values(self.problems or (self.problem,))
         return derive(self.uncertainty, known, expression, level)
 
     def stability(self) -> Stability:
-        """The equilibria of the fitted equation near its trajectory: whether they are
-        stable, and the period with which disturbances oscillate."""
+        """Find the equilibria of the fitted equation near its trajectory: whether they
+        are stable, and the period with which disturbances oscillate."""
         self._check_there_is_a_fit()
         self._check_one_data_set("`stability`")
         states = self.solution.x if self.process is None else self.process.x
@@ -404,15 +404,10 @@ class Estimate(AbstractFit):
     def bootstrap(
         self, n: int = 1000, kind: Kind = "parametric", seed: int = 0
     ) -> Bootstrap:
-        """The estimates of `n` data sets that are made again, from the fitted
-        trajectory with Gaussian noise (`"parametric"`) or with noise drawn from the
-        residuals (`"residual"`). Each fit starts at the estimate; priors stay as they
-        are."""
-        self._check_there_is_a_fit()
-        self._check_whole("`bootstrap`")
-        if self.process is not None:
-            self._refuse("`bootstrap`")
-        known = self if self.assessment is not None else self.with_intervals()
+        """Estimate again from `n` data sets that are drawn anew: the fitted trajectory
+        with Gaussian noise (`"parametric"`) or with noise drawn from the residuals
+        (`"residual"`). Each fit starts at the estimate; priors stay as they are."""
+        known = self._for_draws("`bootstrap`")
         undetermined = tuple(
             name for name, v in known.verdicts.items() if v == NOT_DETERMINED
         )
@@ -422,16 +417,20 @@ class Estimate(AbstractFit):
     def sample(
         self, draws: int = 1000, warmup: int = 1000, chains: int = 2, seed: int = 0
     ) -> Any:
-        """Samples of the posterior by NUTS, as ArviZ data. The prior is Jeffreys',
+        """Draw samples of the posterior by NUTS, as ArviZ data. The prior is Jeffreys',
         between the bounds, times the fit's own priors; noise levels that are not given
         are sampled too. Needs `pip install 'ddefind[sample]'`."""
-        self._check_there_is_a_fit()
-        self._check_whole("`sample`")
-        if self.process is not None:
-            self._refuse("`sample`")
-        known = self if self.assessment is not None else self.with_intervals()
+        known = self._for_draws("`sample`")
         profiles = list(known._assessed.profiles)
         return sample(known.uncertainty, profiles, draws, warmup, chains, seed)
+
+    def _for_draws(self, what: str) -> "Estimate":
+        """Return the fit with its intervals, or refuse what it cannot be drawn for."""
+        self._check_there_is_a_fit()
+        self._check_whole(what)
+        if self.process is not None:
+            self._refuse(what)
+        return self if self.assessment is not None else self.with_intervals()
 
     def _refuse(self, what: str) -> None:
         raise ValueError(
@@ -442,7 +441,7 @@ class Estimate(AbstractFit):
     # How it is shown and kept
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON; weights of networks are only
+        """Return plain numbers and strings for JSON; network weights are only
         counted."""
         named = named_indices(len(self.names), self.networks)
         return {
@@ -473,32 +472,36 @@ class Estimate(AbstractFit):
         }
 
     def cells(self) -> Cells:
-        """Return the printed table, with the `summary` behind it."""
         return report.cells(self)
 
     def sentences(self) -> list[str]:
-        """What is printed below the table."""
-        return report.sentences(self)
+        return [*report.sentences(self), *self._cautions()]
 
     def shown(self) -> Shown:
-        """Return the table and the sentences; without a fit only why there is none."""
-        return report.shown(self)
+        if not np.isfinite(self.loss):
+            return Shown([self.message])
+        counts = count_weights(self.networks, self.determined_weights)
+        return Shown([self.cells(), *counts, "", *self.sentences()])
 
     def doubts(self) -> list[str]:
-        """Those of the sentences that warn of something."""
-        found = [] if self.status.ok else [self.message]
-        if self.assessment is not None and self.study is None:
-            found += cautions(self, self.assessment)
-        return found
+        return [*([] if self.status.ok else [self.message]), *self._cautions()]
+
+    def _cautions(self) -> list[str]:
+        """Return the warnings that follow from the assessment of a whole fit."""
+        if self.assessment is None or self.study is not None:
+            return []
+        # With process noise the path follows the data.
+        misfit = find_misfit(self.uncertainty) if self.process is None else None
+        return cautions(self, self.assessment, misfit)
 
     def file_content(self) -> dict[str, Any]:
-        """What `save` writes, as plain words and numbers."""
         self._check_whole("`save`")
         return estimate_content(self)
 
     def plot(self, ax: Any = None) -> Any:
-        """A matplotlib figure: data and fitted trajectory, and the residuals. `ax` are
-        axes to draw on: one for each quantity, or also one for its residuals."""
+        """Return a matplotlib figure: data and fitted trajectory, and the residuals.
+        `ax` are axes to draw on: one for each quantity, or also one for its
+        residuals."""
         from ..plots import plot_estimate
 
         return plot_estimate(self, ax)
@@ -506,9 +509,9 @@ class Estimate(AbstractFit):
     def plot_profile(
         self, *names: str, level: float | None = None, ax: Any = None
     ) -> Any:
-        """A matplotlib figure of profiles, by default of all parameters but the weights
-        of networks, with intervals of the confidence `level`, by default that of the
-        fit. `ax` are axes to draw on, one for each."""
+        """Return a matplotlib figure of profiles, by default of all parameters but the
+        weights of networks, with intervals of the confidence `level`, by default that
+        of the fit. `ax` are axes to draw on, one for each."""
         from ..plots import plot_profiles
 
         level = self.level if level is None else level
@@ -517,7 +520,7 @@ class Estimate(AbstractFit):
         return plot_profiles(profiles, level, ax)
 
     def plot_waterfall(self, ax: Any = None) -> Any:
-        """A matplotlib figure: the chi-squares at which the starts ended, sorted."""
+        """Return a matplotlib figure of the chi-squares at which the starts ended."""
         from ..plots import plot_waterfall
 
         return plot_waterfall(self, ax)

@@ -1,6 +1,6 @@
-"""What the result of a search says of the estimate that a fit returns.
+"""The fields of an estimate that follow from a search, and its intervals.
 
-The intervals of an estimate: where they come across a better fit, it moves there."""
+Where the intervals come across a better fit, the estimate moves there."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from .._data.data import Data
 from .._inference.assessment import assess
 from .._inference.disturbed import assess_disturbed
 from .._inference.evidence_intervals import most_probable, moved_profiles
+from .._inference.profile import Profile
 from .._inference.profile_likelihood import FoundEnds
 from .._problem.history import time_zero
 from .._problem.problem import Problem
@@ -60,8 +61,8 @@ def search_fields(
     problems = problem if isinstance(problem, tuple) else (problem,)
     learned, start = (
         tuple(
-            part.model.free.problem_at(setup.local(values, e), own)
-            for e, (part, own) in enumerate(zip(setup.parts, problems))
+            part.model.free.problem_at(setup.local(values, e), known)
+            for e, (part, known) in enumerate(zip(setup.parts, problems))
         )
         for values in (theta, first)
     )
@@ -87,56 +88,51 @@ def search_fields(
     }
 
 
-# A fit is noticeably better if chi-square is lower by the square of this. How often the
-# estimate moves to such a fit.
+# A fit is noticeably better if chi-square is lower by the square of this. The estimate
+# moves to such a fit at most this often.
 _NOTICEABLE_R, _MOST_MOVES = 0.3, 2
 
 
-def with_intervals(estimate: "Estimate", level: float, found: FoundEnds) -> "Estimate":
-    """Return the estimate with its intervals of the given confidence `level`; `found`
-    is told how many of their ends are found.
+def with_intervals(
+    estimate: "Estimate", level: float, show_found: FoundEnds
+) -> "Estimate":
+    """Return the estimate with its intervals of the given confidence `level`;
+    `show_found` is called with the number of ends that are found.
 
     If a profile comes across a fit that is better than the best one, the search missed
     it: the estimate moves there, and its intervals are computed again. A search from
-    one start is asked for the nearest minimum, and stays there."""
+    one start is for the nearest minimum, and stays there."""
     uncertainty, process = estimate.uncertainty, estimate.process
     if process is not None:
         return replace(
             estimate, assessment=assess_disturbed(uncertainty, process, level)
         )
-    assessed = replace(estimate, assessment=assess(uncertainty, None, level, found))
+    assessment = assess(uncertainty, None, level, show_found)
     for _ in range(_MOST_MOVES if estimate.starts > 1 else 0):
-        better = _better_fit(assessed)
+        better = _better_result(estimate, assessment.profiles)
         if better is None:
             break
-        assessed = _assessed_again(better, assessed, level, found)
-    return assessed
+        problem, profiles = estimate.problems or estimate.problem, None
+        fields = search_fields(estimate.setup, problem, better)
+        estimate = replace(estimate, **fields, assessment=None)
+        if estimate.setup.has_networks:
+            # It moved along the profile of a named value, so that these are known.
+            known = moved_profiles(estimate.uncertainty, assessment.profiles, level)
+            profiles = tuple(known)
+        assessment = assess(estimate.uncertainty, profiles, level, show_found)
+    return replace(estimate, assessment=assessment)
 
 
-def _assessed_again(
-    moved: "Estimate", before: "Estimate", level: float, found: FoundEnds
-) -> "Estimate":
-    """Return the moved estimate with its intervals. With networks it went along the
-    profile of a named value, and these are known already."""
-    profiles = None
-    if moved.setup.has_networks:
-        assert before.assessment is not None
-        known = moved_profiles(moved.uncertainty, before.assessment.profiles, level)
-        profiles = tuple(known)
-    assessment = assess(moved.uncertainty, profiles, level, found)
-    return replace(moved, assessment=assessment)
-
-
-def _better_fit(estimate: "Estimate") -> "Estimate | None":
-    """Return the fit that is reached from the best place that the profiles came across,
-    if chi-square is lower there by a noticeable amount."""
-    assert estimate.assessment is not None
+def _better_result(
+    estimate: "Estimate", profiles: tuple[Profile, ...]
+) -> SearchResult | None:
+    """Search from the best place that the profiles came across; None if chi-square is
+    not lower there by a noticeable amount."""
     if estimate.setup.has_networks:
-        found = most_probable(estimate.uncertainty, estimate.assessment.profiles)
-        return None if found is None else _moved(estimate, found)
+        return most_probable(estimate.uncertainty, profiles)
     places = [
         (r, theta)
-        for profile in estimate.assessment.profiles
+        for profile in profiles
         for r, theta in zip(profile.r.tolist(), profile.theta)
     ]
     lowest, theta = min(places, key=lambda place: place[0], default=(0.0, None))
@@ -157,13 +153,4 @@ def _better_fit(estimate: "Estimate") -> "Estimate | None":
         )
     if setup.weights_are_absolute:
         before, after = result.best.loss[0], found.best.loss[0]
-    if not after < before:
-        return None
-    return _moved(estimate, found)
-
-
-def _moved(estimate: "Estimate", found: SearchResult) -> "Estimate":
-    """Return the estimate at another place, without its assessment."""
-    problem = estimate.problems or estimate.problem
-    fields = search_fields(estimate.setup, problem, found)
-    return replace(estimate, **fields, assessment=None)
+    return found if after < before else None

@@ -30,8 +30,8 @@ _UNSEEN = 2.0
 
 
 def learned_functions(fit: "AbstractFit") -> dict[str, LearnedFunction]:
-    """The function of each network of a fit, by its name. If the experiments of a study
-    have networks of their own, those are called `NN@low`."""
+    """Return the function of each network of a fit, by its name. If the experiments of
+    a study have networks of their own, those are called `NN@low`."""
     if getattr(fit, "experiments", {}):
         estimate: Any = fit
         return _of_study(estimate)
@@ -39,14 +39,15 @@ def learned_functions(fit: "AbstractFit") -> dict[str, LearnedFunction]:
     if not found:
         return {}
     t = fit.data.t[fit.data.t >= fit.time_zero] - fit.time_zero
-    seen = visited_arguments(fit.problem, _trajectory(fit), t)
+    visited = visited_arguments(fit.problem, _trajectory(fit), t)
+    determined = getattr(fit, "determined_weights", {})
     return {
         name: LearnedFunction(
             name,
             _arguments(fit, name, each.network),
-            seen.get(each.number, _unseen(each.network)),
+            visited.get(each.number, _unseen(each.network)),
             each.network,
-            _determined(fit, name),
+            determined.get(f"network `{name}`"),
             _weight_shares(fit, each),
         )
         for name, each in found.items()
@@ -56,7 +57,7 @@ def learned_functions(fit: "AbstractFit") -> dict[str, LearnedFunction]:
 def chosen_function(
     functions: dict[str, LearnedFunction], name: str | None
 ) -> LearnedFunction:
-    """The function with this name, or the only one."""
+    """Return the function with this name, or the only one."""
     if not functions:
         raise ValueError(
             "This fit has learned no function: its model has no `dd.Network`, and no "
@@ -78,8 +79,8 @@ def chosen_function(
 
 
 def _of_study(fit: "Estimate") -> dict[str, LearnedFunction]:
-    """The functions of a study: with what all experiments visited, where they share the
-    weights."""
+    """Return the functions of a study, over what all experiments that share them
+    visited."""
     joint = fit.setup.joint
     assert joint is not None
     views = fit.experiments
@@ -87,27 +88,25 @@ def _of_study(fit: "Estimate") -> dict[str, LearnedFunction]:
     found = {}
     for name, first in parts[0].items():
         each = [part[name] for part in parts]
-        places = [_study_places(f, joint.place[e]) for e, f in enumerate(each)]
+        # The indices of the weights among the free values of the study.
+        places = [
+            np.where(f.shares.places >= 0, joint.place[e][f.shares.places], -1)
+            for e, f in enumerate(each)
+            if f.shares is not None
+        ]
         if all(np.array_equal(place, places[0]) for place in places):
             visited = np.concatenate([f.visited for f in each])
             found[name] = replace(first, visited=visited)
             continue
         for label, function in zip(views, each):
-            own = f"{name}@{label}"
-            found[own] = replace(function, name=own)
+            full_name = f"{name}@{label}"
+            found[full_name] = replace(function, name=full_name)
     return found
 
 
-def _study_places(function: LearnedFunction, place: np.ndarray) -> np.ndarray:
-    """The numbers of a network's weights among the free values of a study."""
-    assert function.shares is not None
-    local = function.shares.places
-    return np.where(local >= 0, place[local], -1)
-
-
 def _trajectory(fit: "AbstractFit") -> Trajectory:
-    """The fitted trajectory, counted from the time at which the history ends; of a
-    system that is disturbed, the path that it took."""
+    """Return the fitted trajectory, counted from the time at which the history ends; of
+    a system that is disturbed, the path that it took."""
     process, zero = getattr(fit, "process", None), fit.time_zero
     solution = fit.solution
     if process is None:
@@ -123,19 +122,13 @@ def _trajectory(fit: "AbstractFit") -> Trajectory:
 
 
 def _unseen(network: Network) -> np.ndarray:
-    """The range of a network whose arguments cannot be seen: that of its scales."""
+    """Return the range of a network's scales, for arguments that cannot be seen."""
     steps = np.linspace(-_UNSEEN, _UNSEEN, 5)[:, None]
     return np.asarray(network.center) + steps * np.asarray(network.scale)
 
 
-def _determined(fit: "AbstractFit", name: str) -> float | None:
-    """How many weights of a network the data determine; None if that is not known."""
-    counts = getattr(fit, "determined_weights", {})
-    return counts.get(f"network `{name}`")
-
-
 def _weight_shares(fit: "AbstractFit", named: NamedNetwork) -> WeightShares | None:
-    """How precise the weights of a network are; None after gradient descent."""
+    """Return the precision of a network's weights; None after gradient descent."""
     if not hasattr(fit, "uncertainty"):
         return None
     estimate: Any = fit
@@ -149,8 +142,8 @@ def _weight_shares(fit: "AbstractFit", named: NamedNetwork) -> WeightShares | No
 
 
 def _arguments(fit: "AbstractFit", name: str, network: Network) -> tuple[str, ...]:
-    """What the arguments of a network are called: as they stand in the text, if it is
-    called in one way there; t in a history; else u, or u1, u2 and so on."""
+    """Name the arguments of a network: as they stand in the text, if it is called in
+    one way there; t in a history; else u, or u1, u2 and so on."""
     count = network.inputs or 0
     if fit.model is not None:
         calls = _calls(fit.model, name)
@@ -169,7 +162,7 @@ def _arguments(fit: "AbstractFit", name: str, network: Network) -> tuple[str, ..
 
 
 def _calls(model: Equation, name: str) -> list[tuple[str, ...]]:
-    """The different arguments with which a network is called in a text."""
+    """Return the different arguments with which a network is called in a text."""
     lines = (*model.lines.model, *model.lines.observe)
     parts = [part for line in lines for part in walk(line.formula)]
     calls = [

@@ -1,8 +1,6 @@
-"""Saved fits, back from their files.
+"""Fits from their files: whole ones, and the numbers of those whose model is code.
 
-A saved fit whose model is code: its numbers, and what they allow.
-
-A fit among many as it is kept: what its own file would hold, without the problem and
+Of a fit among many, a sweep keeps what its own file would hold, without the problem and
 the data, which stand elsewhere."""
 
 import os
@@ -13,7 +11,6 @@ from typing import Any, NoReturn, final, overload
 import numpy as np
 
 from .._data.data import Data
-from .._data.study_data import Records
 from .._equation.equation import Equation
 from .._inference.assessment import Assessment
 from .._inference.explained import Explained, OtherHistory
@@ -90,7 +87,7 @@ class SavedFit:
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
         """The interval of each parameter of the table; infinite on a side where the
-        data set no limit, and NaN where nothing is known."""
+        data give no limit, and NaN where nothing is known."""
         found = {}
         for row, low in self._column("low"):
             is_unknown = row["verdict"] == NOT_JUDGED and row["high"] is None
@@ -103,30 +100,30 @@ class SavedFit:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """What the data say of each parameter of the table: determined, weakly
+        """What the data say about each parameter of the table: determined, weakly
         determined, not determined or not judged."""
         return {row["name"]: verdict for row, verdict in self._column("verdict")}
 
     def _column(self, key: str) -> list[tuple[dict[str, Any], Any]]:
-        """The rows of the table, each with what it has in a column."""
+        """Return the rows of the table, each with its value in a column."""
         if self.table and key not in self.table[0]:
             is_estimate = self.content["kind"] == "estimate"
             raise ValueError(_WITHOUT_INTERVALS if is_estimate else _BY_DESCENT)
         return [(row, row[key]) for row in self.table]
 
     def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter, as that of the fit."""
+        """Return a row for each parameter, as that of the fit."""
         return [dict(row) for row in self.table]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
+        """Return plain numbers and strings, ready for JSON."""
         kept = ("loss", "status", "message", "noise", "seconds")
         known = {key: self.content[key] for key in kept if key in self.content}
         parameters = {row["name"]: row["estimate"] for row in self.table}
         return {"parameters": parameters, **known}
 
     def to_frame(self) -> Any:
-        """The rows of `summary` as a pandas data frame, by name."""
+        """Return the rows of `summary` as a pandas data frame, by name."""
         return frame_of_rows(self.summary(), "name")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -169,7 +166,8 @@ def load(
 def load(
     path: str | os.PathLike[str], *, problem: Problem | Equation | None = None
 ) -> Estimate | FitResult | SavedFit:
-    """A fit that was saved by `fit.save(path)`, or by the command line with `--out`.
+    """Load a fit that was saved by `fit.save(path)`, or by the command line with
+    `--out`.
 
     `path` is the file, or the folder. Nothing is fitted again, and no code of the file
     is run. The result is an `Estimate` or a `FitResult`, as it was saved, if the model
@@ -205,8 +203,7 @@ def load(
         if content["kind"] == "estimate" and content["study"] is not None:
             return _study(content, problem)
         filled, model = _filled_problem(content, content["problem"], problem)
-        whole = _estimate if content["kind"] == "estimate" else _descent
-        return whole(content, filled, model)
+        return _whole(content, filled, model)
     except ResultError as error:
         raise ResultError(f"{name}: {error}") from None
     except (IndexError, KeyError, TypeError, ValueError) as error:
@@ -216,20 +213,10 @@ def load(
         ) from None
 
 
-def fit_of_content(
-    content: dict[str, Any], problem: Problem, equation: Equation | None
-) -> Estimate | FitResult:
-    """A fit of this problem, from what its file would hold beside the problem."""
-    content = read_content(content)
-    filled, _ = _filled_problem(content, None, problem)
-    whole = _estimate if content["kind"] == "estimate" else _descent
-    return whole(content, filled, equation)
-
-
 def _filled_problem(
     content: dict[str, Any], described: Any, given: Problem | Equation | None
 ) -> tuple[Problem, Equation | None]:
-    """The problem with the saved numbers, and the equation that it comes from."""
+    """Return the problem with the saved numbers, and the equation it comes from."""
     if given is None:
         most = sum(len(array["values"]) for array in content["parameters"])
         blank, model = rebuild(described, most)
@@ -243,7 +230,7 @@ def _filled_problem(
 
 
 def _study(content: dict[str, Any], given: Problem | Equation | None) -> Estimate:
-    """The fit of a study."""
+    """Make the fit of a study."""
     study, problems, models = content["study"], [], []
     for each in study["experiments"]:
         problem, model = _filled_problem(content, each["problem"], given)
@@ -258,7 +245,7 @@ def _study(content: dict[str, Any], given: Problem | Equation | None) -> Estimat
 
 
 def _filled(problem: Problem, arrays: list[dict[str, Any]]) -> Problem:
-    """The problem with the saved numbers."""
+    """Return the problem with the saved numbers."""
     saved = [(array["name"], tuple(array["shape"].tolist())) for array in arrays]
     present = [(array.name, array.shape) for array in parameter_arrays(problem)]
     if saved != present:
@@ -273,11 +260,14 @@ def _listed(names: list[tuple[str, tuple[int, ...]]]) -> str:
     return ", ".join(f"{name}{list(shape) if shape else ''}" for name, shape in names)
 
 
-def _estimate(
+def _whole(
     content: dict[str, Any], problem: Problem, equation: Equation | None
-) -> Estimate:
-    data = _data(content["data"]).later(-time_zero(problem.history))
-    setup = setup_of(content, problem, data)
+) -> Estimate | FitResult:
+    """Make the fit of one data set."""
+    data = Data(**content["data"])
+    if content["kind"] == "descent":
+        return _descent(content, problem, data, equation)
+    setup = setup_of(content, problem, data.later(-time_zero(problem.history)))
     return _from_setup(content, setup, problem, equation)
 
 
@@ -287,38 +277,29 @@ def _from_setup(
     problem: Problem | tuple[Problem, ...],
     equation: Equation | None,
 ) -> Estimate:
-    """The fit with its setup; a study has a problem for each experiment."""
+    """Make the fit from its setup; a study has a problem for each experiment."""
     result = _search_result(content["search"], setup.points())
-    seed, seconds = content["options"]["seed"], content["seconds"]
-    assessment = _assessment(content, setup.model.free.names)
     process = content["process"]
     histories = tuple((kind, rise) for kind, rise in content["histories"])
     estimate = make_estimate(
         setup,
         problem,
         result,
-        seed,
-        seconds,
+        content["options"]["seed"],
+        content["seconds"],
         equation,
-        assessment,
+        _assessment(content, setup.model.free.names),
         None if process is None else ProcessNoise(**process),
     )
     return replace(estimate, histories=histories)
 
 
 def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:
-    best = saved["best"]
+    best = dict(saved["best"])
+    best["theta"] = best.pop("z")
     return SearchResult(
-        best=RefinedFits(
-            theta=best["z"][None],
-            gram=best["gram"][None],
-            squares=best["squares"][None],
-            evaluations=np.array([best["evaluations"]]),
-            status=np.array([best["status"]]),
-            n=np.array([best["n"]]),
-            rounding=np.array([best["rounding"]]),
-            starts=np.array([best["starts"]]),
-        ),
+        # Every field is an array over fits, here of a single one.
+        best=RefinedFits(**{name: np.array([each]) for name, each in best.items()}),
         points=points._replace(weights=saved["weights"]),
         noise=saved["noise"],
         minima=tuple(Minimum(*minimum) for minimum in saved["minima"]),
@@ -330,7 +311,7 @@ def _search_result(saved: dict[str, Any], points: Points) -> SearchResult:
 
 
 def _assessment(content: dict[str, Any], names: tuple[str, ...]) -> Assessment | None:
-    """The saved assessment of the free parameters with these names."""
+    """Make the saved assessment of the free parameters with these names."""
     saved = content["assessment"]
     if saved is None:
         return None
@@ -352,27 +333,20 @@ def _assessment(content: dict[str, Any], names: tuple[str, ...]) -> Assessment |
 
 
 def _profile(saved: dict[str, Any]) -> Profile:
-    return Profile(
-        name=saved["name"],
-        estimate=saved["estimate"],
-        quantile=saved["quantile"],
-        interval=(saved["interval"][0], saved["interval"][1]),
-        reached=(saved["reached"][0], saved["reached"][1]),
-        values=saved["values"],
-        r=saved["r"],
-        theta=saved["z"],
-        breakdown=(saved["breakdown"][0], saved["breakdown"][1]),
-    )
+    pairs = {key: tuple(saved[key]) for key in ("interval", "reached", "breakdown")}
+    fields = {**saved, **pairs, "theta": saved["z"]}
+    del fields["z"]
+    return Profile(**fields)
 
 
 def _descent(
-    content: dict[str, Any], problem: Problem, equation: Equation | None
+    content: dict[str, Any], problem: Problem, data: Data, equation: Equation | None
 ) -> FitResult:
     free = content["free"]
     return FitResult(
         problem=problem,
         start=with_values(problem, content["start"]),
-        data=_data(content["data"]),
+        data=data,
         names=tuple(free["names"]),
         best=free["best"],
         first=free["first"],
@@ -391,12 +365,13 @@ def _descent(
 
 
 def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
-    """What can be said without the model; `saved` is what the file holds."""
+    """Make the fit without its model; `saved` is what the file holds."""
     keys = {frozenset(row) for row in content["table"]}
     if len(keys) > 1 or any("name" not in each for each in keys):
         raise ResultError("The rows of `table` must have a name and the same fields.")
     is_estimate = content["kind"] == "estimate"
     best = content["search"]["best"]["z"] if is_estimate else content["free"]["best"]
+    is_study = content.get("study") is not None
     return SavedFit(
         names=tuple(content["free"]["names"]),
         best=best,
@@ -404,31 +379,10 @@ def _numbers_only(content: dict[str, Any], saved: dict[str, Any]) -> SavedFit:
         status=Status[content["status"]],
         message=content["message"],
         seconds=content["seconds"],
-        data=_records(content),
+        data=saved_data(content) if is_study else Data(**content["data"]),
         table=tuple(content["table"]),
         text=content["text"],
         content=saved,
-    )
-
-
-def _records(content: dict[str, Any]) -> Records:
-    """The data of a fit, or those of the experiments of a study."""
-    if content.get("study") is not None:
-        return saved_data(content)
-    return _data(content["data"])
-
-
-def _data(saved: dict[str, Any]) -> Data:
-    return Data(
-        saved["t"],
-        saved["x"],
-        sd=saved["sd"],
-        names=saved["names"],
-        label=saved["label"],
-        origin=saved["origin"],
-        notes=saved["notes"],
-        axis_labels=saved["axis_labels"],
-        below=saved["below"],
     )
 
 
@@ -437,7 +391,7 @@ _LEFT_OUT = ("problem", "data", "text", "table")
 
 
 def kept_content(fit: AbstractFit) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What is kept of a fit, as plain words and numbers; and the rows of its table."""
+    """Return what is kept of a fit, and the rows of its table."""
     content = fit.file_content()
     kept = {name: each for name, each in content.items() if name not in _LEFT_OUT}
     return kept, content["table"]
@@ -446,8 +400,10 @@ def kept_content(fit: AbstractFit) -> tuple[dict[str, Any], list[dict[str, Any]]
 def fit_of_kept(
     kept: dict[str, Any], problem: Problem, data: Data, equation: Equation | None
 ) -> Estimate | FitResult:
-    """The whole fit, of this problem to these data. Nothing is fitted again."""
+    """Make the whole fit of this problem to these data. Nothing is fitted again."""
     fields = data_fields(data.later(time_zero(problem.history)))
     fields = nonfinite_as_words(fields)
     left_out = {"problem": None, "data": fields, "text": "", "table": []}
-    return fit_of_content({**kept, **left_out}, problem, equation)
+    content = read_content({**kept, **left_out})
+    filled, _ = _filled_problem(content, None, problem)
+    return _whole(content, filled, equation)

@@ -1,10 +1,8 @@
-"""A least-squares fit on one screen: a table, and plain sentences below.
+"""A least-squares fit on one screen: a table, and plain sentences below it.
 
 No fit is run and nothing is compiled here: a fit without intervals is printed without
-them, and says so.
-
-The interval of each parameter, as it is reported: cut at the bounds that the
-user gave, which count as known, and marked there."""
+them, and says so. An interval is cut at the bounds that the user gave, which count as
+known, and marked there."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,23 +11,23 @@ import numpy as np
 from .._adaptive.methods import AbstractAdaptive, Radau
 from .._inference.identifiability import DETERMINED, NOT_DETERMINED, NOT_JUDGED, reasons
 from .._inference.profile_intervals import distinct_minima
-from .._problem.network_weights import count_weights, named_indices, without_weights
-from .._search.noise_setup import noise_of
-from .._search.setup import FitSetup
+from .._problem.network_weights import named_indices, without_weights
+from .._search.noise_setup import describe_noise
 from .._shooting.process_noise import ProcessNoise
 from .._util import wording
 from .._util.files import nonfinite_as_none
-from .._util.shown import Cells, Shown, decimals, format_interval, format_number, listed
-from .cautions import cautions
+from .._util.shown import Cells, decimals, format_interval, format_number, listed
 
 if TYPE_CHECKING:
     from .._inference.profile import Profile
     from .estimate import Estimate
 
 
-# What marks an end that is a bound.
+# The mark of an end that is a bound.
 _MARK = "*"
-EXPLANATION = f"{_MARK} is a bound that was given: the data set no limit before it."
+_EXPLANATION = (
+    f"{_MARK} is a bound that was given: the data do not limit the value before it."
+)
 
 
 class Limits(NamedTuple):
@@ -49,7 +47,7 @@ class Limits(NamedTuple):
         return has_bound and bool(np.isfinite(self.low + self.high))
 
     def text(self, digits: int | None) -> str:
-        """The interval in a table, with bounds marked.
+        """Return the interval in a table, with bounds marked.
 
         >>> Limits(0.5, 1.0, False, True).text(2)
         '[0.50, 1*]'
@@ -69,26 +67,29 @@ class Limits(NamedTuple):
 
 
 def limits(fit: "Estimate") -> list[Limits]:
-    """The limits of each free parameter of a fit that has intervals."""
+    """Return the limits of each free parameter of a fit that has intervals."""
     assert fit.assessment is not None
     return [limits_of(fit, profile) for profile in fit.assessment.profiles]
 
 
 def limits_of(fit: "Estimate", profile: "Profile") -> Limits:
-    """The limits of the parameter whose profile this is."""
+    """Return the limits of the parameter whose profile this is."""
     setup, j = fit.setup, fit.names.index(profile.name)
     low, high = profile.interval
-    low_is_bound = bool(low < setup.lower[j] or np.isneginf(low))
-    low_is_bound &= bool(setup.is_given[0, j])
-    high_is_bound = bool(high > setup.upper[j] or np.isposinf(high))
-    high_is_bound &= bool(setup.is_given[1, j])
-    low = float(setup.lower[j]) if low_is_bound else low
-    high = float(setup.upper[j]) if high_is_bound else high
-    return Limits(low, high, low_is_bound, high_is_bound)
+    has_low, has_high = setup.is_given[:, j].tolist()
+    lowest, highest = float(setup.lower[j]), float(setup.upper[j])
+    low_is_bound = has_low and (low < lowest or np.isneginf(low))
+    high_is_bound = has_high and (high > highest or np.isposinf(high))
+    return Limits(
+        lowest if low_is_bound else low,
+        highest if high_is_bound else high,
+        bool(low_is_bound),
+        bool(high_is_bound),
+    )
 
 
 def interval_in_words(fit: "Estimate", profile: "Profile", level: float) -> str:
-    """The interval of a parameter in a sentence, from its profile at this `level`."""
+    """Describe the interval of a parameter, from its profile at this `level`."""
     ends, name = limits_of(fit, profile), f"`{profile.name}`"
     digits = decimals(profile.estimate, fit.standard_errors[profile.name])
     value, low, high = (
@@ -103,26 +104,18 @@ def interval_in_words(fit: "Estimate", profile: "Profile", level: float) -> str:
         case True, True:
             return f"{name} is {value}, and {share} between {low} and {high}."
         case True, False:
-            said = f"{share} above {low}; the data set no upper limit{above}"
+            about = f"{share} above {low}; the data give no upper limit{above}"
         case False, True:
-            said = f"{share} below {high}; the data set no lower limit{below}"
+            about = f"{share} below {high}; the data give no lower limit{below}"
         case _:
-            said = f"the data set no lower limit{below} and no upper limit{above}"
-    return f"{name} is {value}, and {said}."
+            about = f"the data give no lower limit{below} and no upper limit{above}"
+    return f"{name} is {value}, and {about}."
 
 
 _ONE_OF_STUDY = (
     "This is one experiment of a study: estimates and errors are those of the study."
 )
 _WITHOUT_INTERVALS = "The intervals and the tests of the residuals were left out; {}."
-
-
-def shown(fit: "Estimate") -> Shown:
-    """Return the table and the sentences; without a fit only why there is none."""
-    if not np.isfinite(fit.loss):
-        return Shown([fit.message])
-    counts = count_weights(fit.networks, fit.determined_weights)
-    return Shown([cells(fit), *counts, "", *sentences(fit)])
 
 
 def cells(fit: "Estimate") -> Cells:
@@ -157,8 +150,8 @@ def cells(fit: "Estimate") -> Cells:
 
 
 def _has_estimate(fit: "Estimate", j: int) -> bool:
-    """Whether the estimate of free value j says anything. It does not where the value
-    could as well be another one: the profile is flat beside it."""
+    """Whether the estimate of free value j says anything: whether the profile beside it
+    is not flat."""
     if fit.assessment is None:
         return not fit.uncertainty.without_influence[j]
     profile, verdict = fit.assessment.profiles[j], fit.assessment.verdicts[j]
@@ -174,7 +167,7 @@ def _has_estimate(fit: "Estimate", j: int) -> bool:
 
 
 def sentences(fit: "Estimate") -> list[str]:
-    """What is said below the table."""
+    """Return the sentences below the table, without the warnings."""
     if fit.process is not None:
         lines = [_about_noise(fit), _about_process(fit, fit.process), fit.message]
     elif fit.study is not None:
@@ -185,16 +178,15 @@ def sentences(fit: "Estimate") -> list[str]:
     if fit.assessment is None:
         return [*lines, _WITHOUT_INTERVALS.format(wording.INTERVALS)]
     named = named_indices(len(fit.names), fit.networks)
-    found = limits(fit)
-    if any(found[j].has_mark for j in named):
-        lines.append(EXPLANATION)
-    said = reasons([fit.assessment.verdicts[j] for j in named])
-    said = [without_weights(each, fit.names, fit.networks) for each in said]
-    return [*lines, *said, *cautions(fit, fit.assessment)]
+    ends = limits(fit)
+    if any(ends[j].has_mark for j in named):
+        lines.append(_EXPLANATION)
+    verdicts = reasons([fit.assessment.verdicts[j] for j in named])
+    return [*lines, *(without_weights(v, fit.names, fit.networks) for v in verdicts)]
 
 
 def _about_solver(fit: "Estimate") -> list[str]:
-    """The solver, if it is not one with fixed steps."""
+    """Name the solver, if it is not one with fixed steps."""
     if not isinstance(fit.solver, AbstractAdaptive):
         return []
     name = wording.solver_name(type(fit.solver).__name__)
@@ -219,36 +211,23 @@ def _about_noise(fit: "Estimate") -> str:
 
 
 def _about_experiments(fit: "Estimate") -> list[str]:
-    """The experiments of a study, and which parameters each of them has for itself."""
+    """Name the experiments of a study, and the parameters that differ among them."""
     joint = fit.setup.joint
     if joint is None:
         return []
     counts = [int(np.isfinite(part.x).sum()) for part in fit.data.parts]
     named = [f"{label} ({n})" for label, n in zip(fit.data.labels, counts)]
-    own = dict.fromkeys(name.split("@")[0] for name in fit.names if "@" in name)
+    local = dict.fromkeys(name.split("@")[0] for name in fit.names if "@" in name)
     shared = [name for name in fit.names if "@" not in name]
     text = f"{len(named)} experiments (numbers of values): {listed(named)}."
-    if own:
-        text += f" Each has its own {listed([f'`{name}`' for name in own])}"
+    if local:
+        text += f" Each has its own {listed([f'`{name}`' for name in local])}"
         text += "; all else is shared." if shared else "."
     return [text]
 
 
-def describe_noise(setup: FitSetup) -> str | None:
-    """The noise models of a fit in words; None if it has none."""
-    models = noise_of(setup)
-    if not models:
-        return None
-    titles = {str(model) for model in models.values()}
-    if len(titles) == 1:
-        return titles.pop()
-    return ", ".join(
-        f"{name} {models[name]}" for name in setup.data.names if name in models
-    )
-
-
 def _about_histories(fit: "Estimate") -> list[str]:
-    """Which history was chosen, and by how much; or how much of the data is past."""
+    """Say which history was chosen, and by how much; or which data are the past."""
     if fit.time_zero:
         return [
             f"The fit begins at t = {fit.time_zero:.4g}; the data before are its past."
@@ -262,7 +241,7 @@ def _about_histories(fit: "Estimate") -> list[str]:
 
 
 def _about_process(fit: "Estimate", process: ProcessNoise) -> str:
-    """The process noise, which is what sets a fit by multiple shooting apart."""
+    """Describe the process noise, which only fits by multiple shooting have."""
     named = zip(fit.state_names, process.sd.tolist())
     share = " of its level" if process.is_relative else ""
     noise = ", ".join(f"{name} {sd:.3g}{share}" for name, sd in named)
@@ -275,7 +254,7 @@ def _about_process(fit: "Estimate", process: ProcessNoise) -> str:
 def _about_minima(fit: "Estimate") -> str:
     minima = distinct_minima(fit.uncertainty)
     starts = "1 start" if fit.starts == 1 else f"{fit.starts} starts"
-    if fit.uncertainty.setup.has_networks:  # Minima in weights mean nothing.
+    if fit.setup.has_networks:  # Minima in weights mean nothing.
         return f"{starts}, {fit.seconds:.2g} s."
     text = f"{starts}, {fit.seconds:.2g} s; "
     reached = _reached(minima[0].starts if minima else 0)
@@ -294,7 +273,7 @@ def _about_minima(fit: "Estimate") -> str:
 
 
 def _reached(starts: int) -> str:
-    """From how many independent starts a minimum was reached."""
+    """Say from how many independent starts a minimum was reached."""
     if starts == 0:
         return "reached only from perturbed fits"
     return "reached once" if starts == 1 else f"reached {starts} times"

@@ -1,6 +1,4 @@
-"""What every fit has, and the result of gradient descent.
-
-The report of a fit as one page of HTML."""
+"""What every fit has, its page, and the result of gradient descent."""
 
 import abc
 import os
@@ -27,7 +25,7 @@ from .._problem.network_weights import (
     networks_of,
 )
 from .._problem.problem import Problem
-from .._report.build import Given, build
+from .._report.build import build
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import Solution
 from .._solve.solve import solve
@@ -35,7 +33,6 @@ from .._util import wording
 from .._util.files import file_name, nonfinite_as_none, write_whole
 from .._util.shown import AbstractShown, Cells, Shown, frame_of_rows
 from .learned_functions import chosen_function, learned_functions
-from .report import describe_noise
 from .save import descent_content
 from .saved_file import saved_text, write_saved
 from .status import Status
@@ -47,8 +44,8 @@ if TYPE_CHECKING:
 def html_report(
     fit: "AbstractFit", until: float | None = None, settings: str | None = None
 ) -> str:
-    """The page. `until` is the last time of the prediction, and `settings` is the text
-    of the file with which the command line repeats the fit."""
+    """Build the page of a fit. `until` is the last time of the prediction, and
+    `settings` is the text of the file with which the command line repeats the fit."""
     if not np.isfinite(fit.loss):
         raise ValueError(f"There is no fit: {fit.message}")
     if until is not None and not until > fit.data.T:
@@ -58,10 +55,7 @@ def html_report(
             f"{wording.UNTIL} is {given}, but the data end at {end}. Give a later "
             "time, or leave it out."
         )
-    setup = getattr(fit, "setup", None)
-    noise = None if setup is None else describe_noise(setup)
-    given = Given(noise, saved_text(fit.file_content()), settings)
-    return build(fit, given, until)
+    return build(fit, saved_text(fit.file_content()), settings, until)
 
 
 def check_page(argument: str, path: Path) -> None:
@@ -122,7 +116,7 @@ class AbstractFit(AbstractShown):
         return learned_functions(self)
 
     def function(self, name: str | None = None) -> LearnedFunction:
-        """The function that a network has learned: `f(u)` are its values and
+        """Return the function that a network has learned: `f(u)` are its values and
         `f.band(u)` is its confidence band.
 
         `name` is that of the network, `"NN"` in a text equation, and otherwise as in
@@ -130,9 +124,10 @@ class AbstractFit(AbstractShown):
         return chosen_function(self.functions, name)
 
     def plot_function(self, name: str | None = None, ax: Any = None) -> Any:
-        """A matplotlib figure of the function that a network has learned, by default of
-        each network: with its band over the range that the fitted trajectory visited,
-        and dashed a little beyond it. `ax` are axes to draw on, one for each output."""
+        """Return a matplotlib figure of the function that a network has learned, by
+        default of each network: with its band over the range that the fitted trajectory
+        visited, and dashed a little beyond it. `ax` are axes to draw on, one for each
+        output."""
         from ..plots import plot_functions
 
         first = self.function(name) if name or not self.functions else None
@@ -167,13 +162,23 @@ class AbstractFit(AbstractShown):
         return time_zero(self.problem.history)
 
     def to_torch(self) -> TorchParts:
-        """The learned torch modules, `.rhs` and `.history` (None for what came
+        """Return the learned torch modules, `.rhs` and `.history` (None for what came
         otherwise), as they were given to `from_torch`, and the learned `.tau`."""
-        return _torch_parts(self.problem)
+        parts = [
+            part.to_torch() if hasattr(part, "to_torch") else None
+            for part in (self.problem.rhs, self.problem.history)
+        ]
+        if parts == [None, None]:
+            raise TypeError(
+                "Neither `rhs` nor `history` is a torch module; `from_torch(module)` "
+                "makes one part of a problem."
+            )
+        tau = jax.tree.map(float, delay_values(self.problem.tau))
+        return TorchParts(parts[0], parts[1], tau)
 
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
+        """Return plain numbers and strings, ready for JSON."""
 
     @abc.abstractmethod
     def cells(self) -> Cells:
@@ -181,26 +186,26 @@ class AbstractFit(AbstractShown):
 
     @abc.abstractmethod
     def sentences(self) -> list[str]:
-        """What is printed below the table."""
+        """Return the sentences that are printed below the table."""
 
     @abc.abstractmethod
     def doubts(self) -> list[str]:
-        """Those of the sentences that warn of something."""
+        """Return those of the sentences that warn of something."""
 
     def summary(self) -> list[dict[str, Any]]:
-        """A row for each parameter, without the weights of networks: its name and
-        estimate; after least squares its standard error and, unless they were left out,
-        its interval and verdict; after gradient descent its start. None stands where
-        there is no number."""
+        """Return a row for each parameter, without the weights of networks: its name
+        and estimate; after least squares its standard error and, unless they were left
+        out, its interval and verdict; after gradient descent its start. None stands
+        where there is no number."""
         return [dict(row) for row in self.cells().values]
 
     def to_frame(self) -> Any:
-        """The rows of `summary` as a pandas data frame, by name."""
+        """Return the rows of `summary` as a pandas data frame, by name."""
         return frame_of_rows(self.summary(), "name")
 
     @abc.abstractmethod
     def plot(self, ax: Any = None) -> Any:
-        """A matplotlib figure, or that of the axes `ax`."""
+        """Return a matplotlib figure, or that of the axes `ax`."""
 
     def report(self, path: str | os.PathLike[str], until: float | None = None) -> None:
         """Write a report (HTML): one page with the equation, the estimates in words,
@@ -219,7 +224,7 @@ class AbstractFit(AbstractShown):
 
     @abc.abstractmethod
     def file_content(self) -> dict[str, Any]:
-        """What `save` writes, as plain words and numbers."""
+        """Return what `save` writes, as plain words and numbers."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit, with its data, to a file (JSON), whole or not at all.
@@ -244,7 +249,6 @@ class FitResult(AbstractFit):
     epochs: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, ready for JSON."""
         rows = self.summary()
         return {
             "parameters": {row["name"]: row["estimate"] for row in rows},
@@ -261,7 +265,6 @@ class FitResult(AbstractFit):
         }
 
     def cells(self) -> Cells:
-        """Return the printed table, with the `summary` behind it."""
         rows = list(zip(self.names, self.first.tolist(), self.best.tolist()))
         named = [rows[j] for j in named_indices(len(rows), self.networks)]
         return Cells(
@@ -273,13 +276,11 @@ class FitResult(AbstractFit):
         )
 
     def sentences(self) -> list[str]:
-        """What is printed below the table."""
         fell = f" (from {self.losses[0]:.5g})" if len(self.losses) else ""
         loss = f"loss {self.loss:.5g}{fell}, {self.epochs} epochs, {self.seconds:.2g} s"
         return [*count_weights(self.networks), loss, self.message]
 
     def doubts(self) -> list[str]:
-        """Those of the sentences that warn of something."""
         return [] if self.status.ok else [self.message]
 
     def shown(self) -> Shown:
@@ -287,27 +288,12 @@ class FitResult(AbstractFit):
         return Shown([self.cells(), *self.sentences()])
 
     def plot(self, ax: Any = None) -> Any:
-        """A matplotlib figure: data, start and learned trajectory, and the loss. `ax`
-        are axes to draw on: one for each quantity, and perhaps one for the loss."""
+        """Return a matplotlib figure: data, start and learned trajectory, and the loss.
+        `ax` are axes to draw on: one for each quantity, and perhaps one for the loss.
+        """
         from ..plots import plot_fit
 
         return plot_fit(self, ax)
 
     def file_content(self) -> dict[str, Any]:
-        """What `save` writes, as plain words and numbers."""
         return descent_content(self)
-
-
-def _torch_parts(problem: Problem) -> TorchParts:
-    """Return the torch modules of a problem, with its parameter values."""
-    parts = [
-        part.to_torch() if hasattr(part, "to_torch") else None
-        for part in (problem.rhs, problem.history)
-    ]
-    if parts == [None, None]:
-        raise TypeError(
-            "Neither `rhs` nor `history` is a torch module; `from_torch(module)` makes "
-            "one part of a problem."
-        )
-    tau = jax.tree.map(float, delay_values(problem.tau))
-    return TorchParts(parts[0], parts[1], tau)

@@ -1,11 +1,7 @@
-"""What is saved of a fit: plain words and numbers, in the fields of the schema.
+"""What is saved of a fit, in the fields of the schema; and the setup of a search again.
 
-The setup of a saved fit by least squares, from what its file holds.
-
-What is saved of a study beside what every fit has, and how it is read again.
-
-The data of all experiments stand one after the other. `parameters` are those of one
-experiment, with the values of the first; `free` are the joint ones."""
+Of a study, the data of all experiments stand one after the other. `parameters` are
+those of one experiment, with the values of the first; `free` are the joint ones."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +12,6 @@ import numpy as np
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data
 from .._data.study_data import Records, StudyData
-from .._inference.assessment import Assessment
 from .._inference.profile import Profile
 from .._problem.delays import DelayRole
 from .._problem.free_parameters import FreeParameters, ParameterArray, joint_parameters
@@ -48,11 +43,17 @@ from .describe_problem import (
 )
 
 if TYPE_CHECKING:
+    from .._inference.assessment import Assessment
     from .estimate import Estimate
     from .result import AbstractFit, FitResult
 
 
+# The fields of data, as `Data` takes them.
+_DATA = "t", "x", "sd", "names", "label", "origin", "notes", "axis_labels", "below"
+
+
 def setup_of(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
+    """Make the setup of a saved fit by least squares."""
     saved, options = content["free"], content["options"]
     present = parameter_arrays(problem)
     roles: dict[str, DelayRole | None] = {array.name: array.role for array in present}
@@ -80,7 +81,7 @@ def setup_of(content: dict[str, Any], problem: Problem, data: Data) -> FitSetup:
 
 
 def fields_of(saved: dict[str, Any]) -> dict[str, Any]:
-    """What a setup knows of each free value: bounds, start values and kinds."""
+    """Return the fields of a setup about its free values: bounds, starts and kinds."""
     return {
         "lower": saved["lower"],
         "upper": saved["upper"],
@@ -98,8 +99,8 @@ def _mesh(
     data: Data,
     solver: AbstractSolver | AbstractAdaptive,
 ) -> MeshPlan | None:
-    """The mesh on which the problem was solved; None if it was on another grid, or with
-    adaptive steps."""
+    """Return the mesh on which the problem was solved; None if it was on another grid,
+    or with adaptive steps."""
     name, has_mesh = content["solver"], content["options"]["mesh"]
     if isinstance(solver, AbstractAdaptive):
         if has_mesh:
@@ -137,19 +138,12 @@ def _free_parameters(
         raise ResultError("Its free parameters are not numbered as they are named.")
     if not all(0 <= element < len(source) for element in like):
         raise ResultError("A parameter is tied to one that is not there.")
-    unbounded = (np.inf,) * len(names)
-    return FreeParameters(
-        tuple(arrays),
-        names,
-        tuple(source),
-        tuple(like),
-        tuple(-end for end in unbounded),
-        unbounded,
-    )
+    ends = (-np.inf,) * len(names), (np.inf,) * len(names)
+    return FreeParameters(tuple(arrays), names, tuple(source), tuple(like), *ends)
 
 
 def study_content(fit: "Estimate") -> dict[str, Any] | None:
-    """The experiments of a study; None for a fit of one data set."""
+    """Describe the experiments of a study; None for a fit of one data set."""
     joint, data = fit.setup.joint, fit.data
     if joint is None:
         return None
@@ -177,24 +171,8 @@ def study_content(fit: "Estimate") -> dict[str, Any] | None:
     }
 
 
-def data_content(data: StudyData) -> dict[str, Any]:
-    """The data of all experiments, one after the other."""
-    first = data.parts[0]
-    return {
-        "t": data.t,
-        "x": data.x,
-        "sd": data.sd,
-        "names": data.names,
-        "label": None,
-        "origin": 0.0,
-        "notes": (),
-        "axis_labels": first.axis_labels,
-        "below": data.below,
-    }
-
-
 def saved_data(content: dict[str, Any]) -> StudyData:
-    """The data of the experiments."""
+    """Make the data of the experiments."""
     saved, study = content["data"], content["study"]
     counts = [each["count"] for each in study["experiments"]]
     if sum(counts) != len(saved["t"]):
@@ -205,40 +183,30 @@ def saved_data(content: dict[str, Any]) -> StudyData:
         array = saved[name]
         return [None] * len(counts) if array is None else np.split(array, ends)
 
+    names, texts = saved["names"], ("label", "origin", "notes", "axis_labels")
+    arrays = zip(*map(cut, ("t", "x", "sd", "below")))
     parts = [
-        Data(
-            t,
-            x,
-            sd=sd,
-            names=saved["names"],
-            label=each["label"],
-            origin=each["origin"],
-            notes=each["notes"],
-            axis_labels=each["axis_labels"],
-            below=below,
-        )
-        for t, x, sd, below, each in zip(
-            *map(cut, ("t", "x", "sd", "below")), study["experiments"]
-        )
+        Data(t, x, sd=sd, names=names, below=below, **{key: each[key] for key in texts})
+        for (t, x, sd, below), each in zip(arrays, study["experiments"])
     ]
     return StudyData(tuple(parts), tuple(part.label or "" for part in parts))
 
 
 def study_setup(content: dict[str, Any], problems: tuple[Problem, ...]) -> FitSetup:
-    """The setup of a saved study."""
+    """Make the setup of a saved study."""
     study, saved, data = content["study"], content["free"], saved_data(content)
     place, known = study["place"], study["known"]
     setups = []
     for e, (problem, part) in enumerate(zip(problems, data.parts)):
-        own = {
+        part_free = {
             name: _local(saved[name], place[e], known[e])
             for name in ("lower", "upper", "guess")
         }
-        own |= {
+        part_free |= {
             name: _local(saved[name], place[e], False)
             for name in ("given", "history", "frequencies")
         }
-        free = {**saved, **own, "names": study["names"], "priors": None}
+        free = {**saved, **part_free, "names": study["names"], "priors": None}
         setups.append(setup_of({**content, "free": free}, problem, part))
     local = setups[0].model.free
     values = [
@@ -257,12 +225,12 @@ def study_setup(content: dict[str, Any], problems: tuple[Problem, ...]) -> FitSe
 
 
 def _local(array: np.ndarray, place: np.ndarray, known: Any) -> np.ndarray:
-    """What an array of joint values holds for those of one experiment."""
+    """Return the part of an array of joint values that belongs to one experiment."""
     return np.where(place >= 0, array[..., place], known)
 
 
 def estimate_content(fit: "Estimate") -> dict[str, Any]:
-    """A least-squares fit, with its intervals if it has them."""
+    """Describe a least-squares fit, with its intervals if it has them."""
     setup, free = fit.setup, fit.setup.parts[0].model.free
     arrays = [
         {
@@ -272,8 +240,9 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
         }
         for array in free.arrays
     ]
-    assessment = fit.assessment
-    profiles = None if assessment is None else assessment.profiles
+    assessment, profiles = fit.assessment, None
+    if assessment is not None:
+        profiles = [_profile(each) for each in assessment.profiles]
     content = {
         **_common("estimate", fit),
         "parameters": arrays,
@@ -288,7 +257,7 @@ def estimate_content(fit: "Estimate") -> dict[str, Any]:
         "free": _free(setup),
         "histories": fit.histories,
         "search": _search(fit.search_result),
-        "profiles": None if profiles is None else [_profile(each) for each in profiles],
+        "profiles": profiles,
         "assessment": None if assessment is None else _assessment(assessment),
         "process": None if fit.process is None else dict(vars(fit.process)),
         "study": study_content(fit),
@@ -306,13 +275,7 @@ def _free(setup: FitSetup) -> dict[str, Any]:
         "guess": setup.guess,
         "history": setup.is_history,
         "frequencies": setup.is_frequency,
-        "priors": None
-        if priors is None
-        else [
-            np.asarray(priors.mean),
-            np.asarray(priors.weight),
-            np.asarray(priors.log),
-        ],
+        "priors": None if priors is None else list(map(np.asarray, priors)),
     }
 
 
@@ -353,7 +316,7 @@ def _profile(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _assessment(assessment: Assessment) -> dict[str, Any]:
+def _assessment(assessment: "Assessment") -> dict[str, Any]:
     return {
         "verdicts": [
             [verdict.verdict, verdict.pattern, verdict.note]
@@ -372,7 +335,7 @@ def _assessment(assessment: Assessment) -> dict[str, Any]:
 
 
 def descent_content(fit: "FitResult") -> dict[str, Any]:
-    """A fit by gradient descent, with its path."""
+    """Describe a fit by gradient descent, with its path."""
     vector = parameter_vector(fit.problem)
     content = {
         **_common("descent", fit),
@@ -411,7 +374,7 @@ def _common(kind: str, fit: "AbstractFit") -> dict[str, Any]:
 
 
 def _array(array: ParameterArray, vector: np.ndarray) -> dict[str, Any]:
-    """One array of parameters, with its elements of the vector of all parameters."""
+    """Describe an array of parameters, with its elements of the vector of all."""
     return {
         "name": array.name,
         "short": array.short,
@@ -421,16 +384,9 @@ def _array(array: ParameterArray, vector: np.ndarray) -> dict[str, Any]:
 
 
 def data_fields(data: Records) -> dict[str, Any]:
+    """Return the fields of data; of a study those that hold for all experiments."""
+    fixed: dict[str, Any] = {}
     if isinstance(data, StudyData):
-        return data_content(data)
-    return {
-        "t": data.t,
-        "x": data.x,
-        "sd": data.sd,
-        "names": data.names,
-        "label": data.label,
-        "origin": data.origin,
-        "notes": data.notes,
-        "axis_labels": data.axis_labels,
-        "below": data.below,
-    }
+        fixed = {"label": None, "origin": 0.0, "notes": ()}
+        fixed["axis_labels"] = data.parts[0].axis_labels
+    return {key: fixed[key] if key in fixed else getattr(data, key) for key in _DATA}

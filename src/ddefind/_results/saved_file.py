@@ -23,7 +23,7 @@ RESULT = "result.json"
 
 
 def saved_text(content: dict[str, Any]) -> str:
-    """The file of a saved fit; one line for each part."""
+    """Return the file of a saved fit; one line for each part."""
     body = {"format": FORMAT, "version": VERSION, "ddefind": __version__, **content}
     body["checksum"] = _checksum(body)
     lines = [
@@ -39,8 +39,7 @@ def write_saved(path: str | os.PathLike[str], content: dict[str, Any]) -> None:
 
 
 def read_saved(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a saved fit. `path` is the file, or a folder with a
-    `result.json`."""
+    """Read a saved fit. `path` is the file, or a folder with a `result.json`."""
     name = file_name(path)
     if Path(path).is_dir():
         if not (Path(path) / RESULT).exists():

@@ -1,16 +1,13 @@
-"""The format of saved fits: every field, its type and its size.
+"""The format of saved fits: every field, its type and its size, checked on reading.
 
-The sizes are p, the number of free parameters, and p+1; N, the number of times; k, the
-number of measured quantities; and d, that of states. `docs/reference/saved-fits.md`
-explains the fields.
+`docs/reference/saved-fits.md` explains the fields. A kind of field reads what JSON
+holds and returns it as Python and NumPy have it. A value of another type, range or size
+is a `ResultError` that names the field. Every element of an array stands in the file,
+so that no file can ask for more memory than its own length.
 
-The kinds of fields that a saved fit has, and how each is checked when it is read.
-
-A kind reads what JSON holds and returns it as Python and NumPy have it. A value of
-another type, range or size is a `ResultError` that names the field. Sizes have names
-such as "p": within a record, the first field that uses a name sets it, and all others
-must agree. Every element of an array stands in the file, so that no file can ask for
-more memory than its own length."""
+Sizes have names: within a record, the first field that uses a name sets it, and all
+others must agree. They are p, the number of free parameters, and p+1; N, the number of
+times; k, the number of measured quantities; and d, that of states."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -38,7 +35,7 @@ class AbstractField(abc.ABC):
 
     @abc.abstractmethod
     def read(self, value: Any, where: str, sizes: Sizes) -> Any:
-        """The value of the field called `where`, checked."""
+        """Check and return the value of the field called `where`."""
 
 
 @final
@@ -204,8 +201,7 @@ class Row(AbstractField):
 @final
 @dataclass(frozen=True)
 class Named(AbstractField):
-    """Any names, each with a field of one kind. The sizes that a field sets are its
-    own."""
+    """Any names, each with a field of one kind, which sets its own sizes."""
 
     field: AbstractField
 
@@ -232,9 +228,9 @@ class Record(AbstractField):
         missing = [name for name in self.fields if name not in value]
         if missing:
             raise ResultError(f"`{prefix}{missing[0]}` is missing.")
-        own = dict(sizes)
+        inner = dict(sizes)
         return {
-            name: field.read(value[name], f"{prefix}{name}", own)
+            name: field.read(value[name], f"{prefix}{name}", inner)
             for name, field in self.fields.items()
         }
 
@@ -249,24 +245,14 @@ class _DescribedProblem(AbstractField):
 
 _ARGUMENTS = Named(ByType({int: Whole(), bool: Flag(), float: Real()}))
 # A class of the package, the shapes of its arrays, and its other arguments.
-_MODULE = Record(
-    {
-        "class": Text(),
-        "shapes": Named(Array(int, "axes")),
-        "arguments": _ARGUMENTS,
-    }
-)
-_EQUATION = Record(
-    {
-        "equation": Text(),
-        "history": Maybe(ByType({str: Text(), list: Array(float, "d"), dict: _MODULE})),
-        "observe": Maybe(Text()),
-    }
-)
-# What an equation with networks has beside.
+_SHAPES = Named(Array(int, "axes"))
+_MODULE = Record({"class": Text(), "shapes": _SHAPES, "arguments": _ARGUMENTS})
+_HISTORY = Maybe(ByType({str: Text(), list: Array(float, "d"), dict: _MODULE}))
+_EQUATION = Record({"equation": Text(), "history": _HISTORY, "observe": Maybe(Text())})
+# The further fields of an equation with networks.
 _NETWORKS = Record({"networks": Named(_ARGUMENTS)})
 _QUANTITY = Record({"numbers": Array(float, "times"), "name": Maybe(Text())})
-# What an equation with inputs or doses has beside.
+# The further fields of an equation with inputs or doses.
 _DRIVING = Record(
     {
         "inputs": Named(
@@ -321,11 +307,7 @@ _ARRAY = {
     "shape": Array(int, "axes"),
     "values": Array(float, "elements"),
 }
-_FREE_ARRAY = {
-    **_ARRAY,
-    "free": Array(int, "elements"),
-    "like": Array(int, "elements"),
-}
+_FREE_ARRAY = _ARRAY | {name: Array(int, "elements") for name in ("free", "like")}
 # The scales of a network.
 _SCALES = Record(
     {
@@ -434,15 +416,15 @@ _STUDY = Record(
         ),
     }
 )
+# The noise models by quantity, with the parameters that are known.
+_NOISE_MODELS = Named(Record({"model": Text(), "known": Named(Real(low=0.0))}))
+_PRIORS = Row([Array(float, "p"), Array(float, "p"), Array(bool, "p")])
 _ESTIMATE = Record(
     {
         **_COMMON,
         "parameters": Many(Record(_FREE_ARRAY)),
         "noise": Named(Real(low=0.0)),
-        # The noise models by quantity, with the parameters that are known.
-        "noise_models": Maybe(
-            Named(Record({"model": Text(), "known": Named(Real(low=0.0))}))
-        ),
+        "noise_models": Maybe(_NOISE_MODELS),
         "options": Record(
             {
                 "starts": Whole(1),
@@ -460,9 +442,7 @@ _ESTIMATE = Record(
                 "guess": Array(float, "p"),
                 "history": Array(bool, "p"),
                 "frequencies": Array(bool, "p"),
-                "priors": Maybe(
-                    Row([Array(float, "p"), Array(float, "p"), Array(bool, "p")])
-                ),
+                "priors": Maybe(_PRIORS),
             }
         ),
         "histories": Many(Row([Text(), Real()])),
@@ -495,7 +475,7 @@ _KINDS = {"estimate": _ESTIMATE, "descent": _DESCENT}
 
 
 def read_content(content: dict[str, Any]) -> dict[str, Any]:
-    """The content of a saved fit, every field checked, with lists as arrays."""
+    """Read the content of a saved fit, every field checked, with lists as arrays."""
     kind = Text(tuple(_KINDS)).read(content.get("kind"), "kind", {})
     names = content.get("free", {})
     names = names.get("names") if isinstance(names, dict) else None

@@ -27,7 +27,7 @@ class Status(enum.Enum):
     converged_gradient = (
         "Converged: the residuals are orthogonal to every parameter's influence."
     )
-    converged_step = "Converged: no step promises to lower the sum of squares further."
+    converged_step = "Converged: no further step would lower the sum of squares."
     exact = "Converged: the model passes through the data, up to rounding."
     converged_kink = (
         "Converged: no move of up to a standard error lowers the sum of squares, "
@@ -38,8 +38,8 @@ class Status(enum.Enum):
         "it each."
     )
     most_probable = (
-        "Converged: a named value is where it is most probable on average over all "
-        "weights of the networks, and all others are fitted to it."
+        "Converged: a parameter is at its most probable value, averaged over the "
+        "network's weights, and all other values are fitted to it."
     )
     limit = (
         "Stopped before convergence, after the most evaluations that a fit may take. "

@@ -216,6 +216,16 @@ def noise_of(setup: "FitSetup") -> dict[str, AbstractNoise]:
     return problem_of(setup).noise or {}
 
 
+def describe_noise(setup: "FitSetup") -> str | None:
+    """Return the noise models of a fit in words; None if it has none."""
+    models = noise_of(setup)
+    if len(set(map(str, models.values()))) < 2:
+        return next(map(str, models.values()), None)
+    return ", ".join(
+        f"{name} {models[name]}" for name in setup.data.names if name in models
+    )
+
+
 def likelihood_points(setup: "FitSetup") -> Any:
     """The data as a likelihood needs them: the weight of a measured value is one, or
     that of its given standard deviation."""
