@@ -57,7 +57,7 @@ def place_nodes(times: np.ndarray, longest: float, end: float) -> Nodes:
 
 
 def nodes_at(t: np.ndarray, times: np.ndarray) -> Nodes:
-    """The nodes at the times `t`, among which are the `times` of the data."""
+    """Return the nodes at the times `t`, among which are the `times` of the data."""
     return Nodes(t, np.searchsorted(t, times - 1e-9 * t[-1]))
 
 
@@ -73,7 +73,7 @@ class DisturbedPath(eqx.Module):
     slopes: jax.Array  # [n + 1, d]
 
     def __call__(self, s: jax.Array) -> jax.Array:
-        """The state at the time s."""
+        """Return the state at the time s."""
         k = jnp.clip(jnp.searchsorted(self.t, s, side="right") - 1, 0, len(self.t) - 2)
         h = self.t[k + 1] - self.t[k]
         u = (s - self.t[k]) / h
@@ -88,7 +88,7 @@ class DisturbedPath(eqx.Module):
 
 
 def path_through(problem: Problem, t: Any, x: jax.Array) -> DisturbedPath:
-    """The path through the states `x` at the times `t`."""
+    """Return the path through the states `x` at the times `t`."""
     h = jnp.diff(t)[:, None]
     secants = jnp.diff(x, axis=0) / h
     inner = (secants[:-1] * h[1:] + secants[1:] * h[:-1]) / (h[:-1] + h[1:])
@@ -118,8 +118,8 @@ class Linearisation(NamedTuple):
 def linearise(
     model: LeastSquaresModel, nodes: Nodes, x: np.ndarray, theta: np.ndarray
 ) -> Linearisation:
-    """The linearisation at the states `x` of the nodes 1 to n, [n, d], and the free
-    values `theta`."""
+    """Return the linearisation at the states `x` of the nodes 1 to n, [n, d], and the
+    free values `theta`."""
     unknowns = np.concatenate([np.ravel(x), theta])
     values, columns = _with_derivatives(model, nodes, unknowns, None)
     return Linearisation(*map(np.asarray, (*values, *columns)))
@@ -167,7 +167,7 @@ def _with_derivatives(
 
 
 def _defects(problem: Problem, nodes: Nodes, states: jax.Array) -> jax.Array:
-    """The defect of each step."""
+    """Return the defect of each step."""
     path, t = path_through(problem, nodes.t, states), jnp.asarray(nodes.t)
     arrived = jax.vmap(lambda t, h, x: _step(problem, path, t, h, x))(
         t[:-1], jnp.diff(t), states[:-1]
@@ -188,7 +188,8 @@ def _observe(problem: Problem, states: jax.Array, times: Any) -> jax.Array:
 
 
 def _step(problem: Problem, path: DisturbedPath, t, h, x: jax.Array) -> jax.Array:
-    """One step of the classical Runge-Kutta method from the state x at the time t."""
+    """Return one step of the classical Runge-Kutta method from the state x at the time
+    t."""
     k1 = _slope(problem, path, t, x)
     k2 = _slope(problem, path, t + h / 2, x + h / 2 * k1)
     k3 = _slope(problem, path, t + h / 2, x + h / 2 * k2)
@@ -208,7 +209,8 @@ def _slope(problem: Problem, path: DisturbedPath, t, x: jax.Array) -> jax.Array:
 
 
 def _delayed(leaf: Any, path: DisturbedPath, t, x: jax.Array):
-    """One delay, and the delayed state, or the mean of them under a distribution."""
+    """Return one delay, and the delayed state, or the mean of them under a
+    distribution."""
     if isinstance(leaf, AbstractKernel):
         s, weights = _quadrature(leaf)
         mean = jnp.sum(weights * s)

@@ -85,11 +85,11 @@ class JointProblem:
         return (len(self.nodes.t) - 1) * len(self.process)
 
     def process_sd(self, noise: Noise) -> np.ndarray:
-        """The standard deviation of each defect, [n, d]."""
+        """Return the standard deviation of each defect, [n, d]."""
         return np.exp(noise.log_sd[self.process]) * noise.level * self.root_steps
 
     def measurement_sd(self, noise: Noise) -> np.ndarray:
-        """The standard deviation of each value, [N, k]."""
+        """Return the standard deviation of each value, [N, k]."""
         given = self.setup.data.sd
         if given is not None:
             return np.asarray(given)
@@ -177,7 +177,7 @@ class JointFit:
 
 
 def ridged(information: np.ndarray, size: int) -> np.ndarray:
-    """The information with a ridge on the free values."""
+    """Return the information with a ridge on the free values."""
     index = np.arange(size, len(information))
     information = information.copy()
     information[index, index] *= 1 + _RIDGE
@@ -188,8 +188,8 @@ def ridged(information: np.ndarray, size: int) -> np.ndarray:
 def evaluate(
     problem: JointProblem, noise: Noise, x: np.ndarray, theta: np.ndarray
 ) -> JointFit:
-    """The residuals and their derivatives at a path and free values. They may not be
-    finite where a step went too far."""
+    """Return the residuals and their derivatives at a path and free values. They may
+    not be finite where a step went too far."""
     with np.errstate(over="ignore", invalid="ignore"):
         return _evaluate(problem, noise, x, theta)
 
@@ -227,7 +227,7 @@ def _evaluate(
 
 
 def _prior_rows(priors: Priors, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The weighted deviations from the priors, and their derivatives."""
+    """Return the weighted deviations from the priors, and their derivatives."""
     size = np.where(priors.log, np.where(theta > 0, theta, np.nan), 1.0)
     root = np.sqrt(priors.weight)
     value = np.where(priors.log, np.log(size), theta)
@@ -235,9 +235,9 @@ def _prior_rows(priors: Priors, theta: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def fit_path(start: JointFit, drift: np.ndarray, is_held: bool = False) -> JointFit:
-    """The minimum of S + `drift` . theta that descent from `start` leads to, within the
-    bounds of the free values (Levenberg-Marquardt). If `is_held`, the free values stay
-    as they are."""
+    """Return the minimum of S + `drift` . theta that descent from `start` leads to,
+    within the bounds of the free values (Levenberg-Marquardt). If `is_held`, the free
+    values stay as they are."""
     fit, damping = start, 1e-3
     setup = fit.problem.setup
     for _ in range(_MOST_ITERATIONS):
@@ -271,7 +271,7 @@ def _objective(fit: JointFit, drift: np.ndarray) -> float:
 def _trial(
     fit: JointFit, gradient: np.ndarray, free: np.ndarray, damping: float
 ) -> JointFit | None:
-    """The fit after a damped step; None if rounding errors forbid it."""
+    """Return the fit after a damped step; None if rounding errors forbid it."""
     information = fit.information[np.ix_(free, free)]
     index = np.arange(len(information))
     information[index, index] *= 1 + damping
@@ -287,7 +287,7 @@ def _trial(
 
 
 def with_noise(fit: JointFit, noise: Noise) -> JointFit:
-    """The same path and free values with other noise."""
+    """Return the same path and free values with other noise."""
     return evaluate(fit.problem, noise, fit.x, fit.theta)
 
 
@@ -302,7 +302,8 @@ _LONGEST_AXIS = 1.0
 
 
 def determinant_slope(fit: JointFit) -> np.ndarray:
-    """The derivatives of log det H_xx for the free values, the path following them."""
+    """Return the derivatives of log det H_xx for the free values, the path following
+    them."""
     errors = np.sqrt(np.diagonal(np.linalg.pinv(fit.theta_information, hermitian=True)))
     setup = fit.problem.setup
     slope = np.zeros(len(fit.theta))
@@ -377,9 +378,9 @@ class NoiseLikelihood:
         )
 
     def best(self, first: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Noise:
-        """The most likely noise between the bounds of its logarithms. Levels that are
-        far below the `first` ones are raised to begin with: where noise has become
-        negligible, the likelihood is flat."""
+        """Return the most likely noise between the bounds of its logarithms. Levels
+        that are far below the `first` ones are raised to begin with: where noise has
+        become negligible, the likelihood is flat."""
 
         def objective(log_sd: np.ndarray) -> tuple[float, np.ndarray]:
             point = self.at(log_sd)
@@ -398,8 +399,8 @@ class NoiseLikelihood:
         return replace(self.fit.noise, log_sd=found.x)
 
     def covariance(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        """The covariance of the free values, averaged over the noise levels that the
-        data allow.
+        """Return the covariance of the free values, averaged over the noise levels that
+        the data allow.
 
         Along each axis of the likelihood's curvature the noise is moved by up to two
         standard deviations. Each place counts with its likelihood, and adds the
@@ -424,8 +425,8 @@ class NoiseLikelihood:
         return total
 
     def _axes(self, centre: np.ndarray, inside: np.ndarray) -> list[np.ndarray]:
-        """The directions of the curvature at the most likely noise, each with the
-        length of its standard deviation."""
+        """Return the directions of the curvature at the most likely noise, each with
+        the length of its standard deviation."""
         index = np.flatnonzero(inside)
         if not len(index):
             return []

@@ -66,9 +66,9 @@ _LEAST_NOISE, _MOST_NOISE = 1e-3, 30.0
 
 
 def joint_problem(setup: FitSetup, nodes: Nodes) -> JointProblem:
-    """The problem of a path on these nodes. Each measured state has process noise of
-    its own; all others, and all states if the data are functions of them, have that of
-    the first one, as a share of their levels."""
+    """Return the problem of a path on these nodes. Each measured state has process
+    noise of its own; all others, and all states if the data are functions of them, have
+    that of the first one, as a share of their levels."""
     measured = setup.measured
     process = np.zeros(setup.model.dimension, int)
     if not setup.model.observes:
@@ -80,8 +80,9 @@ def joint_problem(setup: FitSetup, nodes: Nodes) -> JointProblem:
 
 
 def state_levels(x: np.ndarray, is_relative: bool) -> np.ndarray:
-    """The level of each state in each step, of which the process noise is a share: the
-    mean of the state's size, or its own size at the beginning of the step."""
+    """Return the level of each state in each step, of which the process noise is a
+    share: the mean of the state's size, or its own size at the beginning of the
+    step."""
     mean = np.mean(np.abs(x), axis=0)
     mean = np.where(mean > 0, mean, 1.0)
     if not is_relative:
@@ -91,8 +92,8 @@ def state_levels(x: np.ndarray, is_relative: bool) -> np.ndarray:
 
 
 def first_noise(setup: FitSetup) -> np.ndarray:
-    """The logarithms of the noise to begin with: large process noise, and measurement
-    noise as the scatter of neighbouring values shows it."""
+    """Return the logarithms of the noise to begin with: large process noise, and
+    measurement noise as the scatter of neighbouring values shows it."""
     data = setup.data
     rough = np.maximum(rough_noise(data), _LEAST_NOISE * spread(data))
     return np.log(np.concatenate([_largest_process(setup), _unknown(setup, rough)]))
@@ -111,8 +112,8 @@ def _unknown(setup: FitSetup, sizes: np.ndarray) -> np.ndarray:
 
 
 def _largest_process(setup: FitSetup) -> np.ndarray:
-    """Each level of process noise as it would be if neighbouring values differed by
-    disturbances alone, as a share of the mean size of the values."""
+    """Return each level of process noise as it would be if neighbouring values differed
+    by disturbances alone, as a share of the mean size of the values."""
     data, largest = setup.data, []
     for column in np.flatnonzero(setup.measured):
         is_in = np.isfinite(data.x[:, column])
@@ -125,8 +126,8 @@ def _largest_process(setup: FitSetup) -> np.ndarray:
 
 
 def innovations(fit: JointFit) -> tuple[np.ndarray, np.ndarray]:
-    """The innovations, [N, k], NaN where nothing was measured; and how they change with
-    the free values, [N, k, p]."""
+    """Return the innovations, [N, k], NaN where nothing was measured; and how they
+    change with the free values, [N, k, p]."""
     problem, size, linear = fit.problem, fit.problem.size, fit.linear
     is_in = problem.is_measured
     defects = linear.defect_jacobian.reshape(size, -1)
@@ -153,8 +154,8 @@ def innovations(fit: JointFit) -> tuple[np.ndarray, np.ndarray]:
 def rebuild(
     setup: FitSetup, theta: np.ndarray, process: ProcessNoise, measurement: np.ndarray
 ) -> JointFit:
-    """The fit of a path, from what was kept of it; `measurement` are the standard
-    deviations of the quantities."""
+    """Return the fit of a path, from what was kept of it; `measurement` are the
+    standard deviations of the quantities."""
     joint = joint_problem(setup, nodes_at(process.t, setup.data.t))
     x = process.x[1:]
     level = state_levels(x, process.is_relative)
@@ -169,7 +170,8 @@ def rebuild(
 def path_at(
     fit: JointFit, is_relative: bool, times: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The observed quantities of a path and their standard deviations, [times, k].
+    """Return the observed quantities of a path and their standard deviations, [times,
+    k].
 
     Beyond the data the path goes on without disturbances, and its standard deviation
     grows by those that are to be expected."""
@@ -185,8 +187,8 @@ def path_at(
 
 
 def _extended(fit: JointFit, is_relative: bool, end: float) -> JointFit:
-    """The path up to a time beyond the data, with the noise and the free values as they
-    are."""
+    """Return the path up to a time beyond the data, with the noise and the free values
+    as they are."""
     problem, count = fit.problem, len(fit.x)
     longest = float(np.diff(problem.nodes.t).max())
     later = place_nodes(np.array([problem.nodes.t[-1]]), longest, end)

@@ -88,8 +88,8 @@ def shoot(
     starts: np.ndarray,
     report: Callable[[str, np.ndarray], None],
 ) -> ShootingResult | None:
-    """The most likely free values, path and noise, from the rows of `starts`; None if
-    no start has a finite path.
+    """Return the most likely free values, path and noise, from the rows of `starts`;
+    None if no start has a finite path.
 
     `problem` has the values of what is fixed. `report(phase, theta)` is called at the
     end of each phase. If the user interrupts the work, the result is the best so far;
@@ -117,8 +117,8 @@ def shoot(
 
 
 def _with_best_levels(best: "_Settled") -> "_Settled":
-    """The fit with disturbances of constant size, or with some that are a share of the
-    state if they are clearly more likely."""
+    """Return the fit with disturbances of constant size, or with some that are a share
+    of the state if they are clearly more likely."""
     other = _settle(best.fit, True)
     if other.fit.is_usable and _deviance(other.fit) < _deviance(best.fit) - _CLEARLY:
         return other
@@ -130,7 +130,7 @@ def _deviance(fit: JointFit) -> float:
 
 
 def _distinct(fits: Sequence[JointFit]) -> list[JointFit]:
-    """The best of the fits, at different places."""
+    """Return the best of the fits, at different places."""
     kept: list[JointFit] = []
     for fit in fits:
         if not any(np.allclose(fit.theta, k.theta, rtol=1e-2) for k in kept):
@@ -144,8 +144,8 @@ def _distinct(fits: Sequence[JointFit]) -> list[JointFit]:
 def _first_look(
     setup: FitSetup, problem: Problem, nodes: Nodes, theta: np.ndarray
 ) -> JointFit:
-    """The fit with large process noise, and then with its most likely noise. It is not
-    usable if the start is not."""
+    """Return the fit with large process noise, and then with its most likely noise. It
+    is not usable if the start is not."""
     here = setup.model.free.problem_at(theta, problem)
     x = _first_path(setup, here, nodes)
     noise = Noise(first_noise(setup), state_levels(x, False))
@@ -158,7 +158,7 @@ def _first_look(
 
 
 def _longest_step(setup: FitSetup, problem: Problem) -> float:
-    """The longest step between nodes, for the delays of a problem."""
+    """Return the longest step between nodes, for the delays of a problem."""
     delays = np.asarray(typical_delays(problem.tau, problem.start))
     spacing = float(np.median(np.diff(np.unique(np.append(0.0, setup.data.t)))))
     fewest = 2 * setup.data.T * setup.model.dimension / _AFFORDABLE
@@ -196,7 +196,7 @@ class _Settled:
 
 
 def _improve_noise(fit: JointFit, is_relative: bool) -> JointFit:
-    """The fit with the noise that is most likely around it, fitted again."""
+    """Return the fit with the noise that is most likely around it, fitted again."""
     setup = fit.problem.setup
     noise = NoiseLikelihood(fit).best(first_noise(setup), *noise_limits(setup))
     fit = with_noise(fit, replace(noise, level=state_levels(fit.x, is_relative)))
@@ -217,7 +217,8 @@ def _settle(fit: JointFit, is_relative: bool) -> _Settled:
 
 
 def _distance(fit: JointFit, theta: np.ndarray) -> float:
-    """The distance of other free values from those of a fit, in standard errors."""
+    """Return the distance of other free values from those of a fit, in standard
+    errors."""
     moved = theta - fit.theta
     return float(np.sqrt(max(moved @ fit.theta_information @ moved, 0.0)))
 
@@ -226,8 +227,8 @@ def _distance(fit: JointFit, theta: np.ndarray) -> float:
 
 
 def _halve_steps(settled: _Settled) -> tuple[_Settled, float]:
-    """The fit with steps so short that halving them makes no difference, as far as the
-    number of unknowns allows, and how far it moved at last."""
+    """Return the fit with steps so short that halving them makes no difference, as far
+    as the number of unknowns allows, and how far it moved at last."""
     error = np.inf
     while True:
         fit = settled.fit
@@ -249,7 +250,7 @@ def _halve_steps(settled: _Settled) -> tuple[_Settled, float]:
 
 
 def _on_nodes(fit: JointFit, nodes: Nodes, is_relative: bool) -> JointFit:
-    """The same path on other nodes."""
+    """Return the same path on other nodes."""
     before = fit.problem.nodes.t
     x = np.stack([np.interp(nodes.t[1:], before, s) for s in fit.states.T], axis=1)
     noise = replace(fit.noise, level=state_levels(x, is_relative))

@@ -77,12 +77,13 @@ class ExampleInputs(NamedTuple):
 
 
 def forward_name(module: torch.nn.Module) -> str:
-    """The name of a module's `forward` for error messages."""
+    """Return the name of a module's `forward` for error messages."""
     return f"`{type(module).__name__}.forward`"
 
 
 def users_line(frames: Iterable[traceback.FrameSummary]) -> str:
-    """The last line of the user's own code in a stack trace, for error messages."""
+    """Return the last line of the user's own code in a stack trace, for error
+    messages."""
     return users_code.users_line(frames, _TORCH)
 
 
@@ -102,14 +103,14 @@ def double_precision() -> Iterator[None]:
 
 
 def required_arguments(module: torch.nn.Module) -> list[str]:
-    """The names of the arguments of `forward` that have no default value."""
+    """Return the names of the arguments of `forward` that have no default value."""
     arguments = inspect.signature(module.forward).parameters.values()
     kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
     return [a.name for a in arguments if a.kind in kinds and a.default is a.empty]
 
 
 def double_copy(argument: str, module: Any) -> torch.nn.Module:
-    """A copy of a module on the CPU in double precision.
+    """Return a copy of a module on the CPU in double precision.
 
     A module that is compiled, lazy, complex or in training mode is rejected, with an
     error that calls it by the name of the `argument`."""
@@ -137,7 +138,8 @@ def double_copy(argument: str, module: Any) -> torch.nn.Module:
 def training_dependent_layers(
     module: torch.nn.Module,
 ) -> list[tuple[str, torch.nn.Module]]:
-    """The layers whose result is random or depends on training mode, with their names.
+    """Return the layers whose result is random or depends on training mode, with their
+    names.
 
     Dropout with probability 0 is not among them."""
     return [
@@ -188,7 +190,8 @@ class _StayOnCPU(torch.overrides.TorchFunctionMode):
 def _run_twice(
     module: torch.nn.Module, inputs: tuple[Any, ...]
 ) -> tuple[Any, Any, list[str]]:
-    """Two results of `forward` on the same inputs, and the buffers that it changed."""
+    """Return two results of `forward` on the same inputs, and the buffers that it
+    changed."""
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
     with double_precision(), torch.no_grad(), _StayOnCPU():
         first, second = module(*inputs), module(*inputs)
@@ -229,7 +232,7 @@ def _check_result(
 
 
 def _random(shapes: Shapes) -> tuple[torch.Tensor, ...]:
-    """Random tensors with elements between 1/2 and 3/2.
+    """Return random tensors with elements between 1/2 and 3/2.
 
     These numbers are in the domain of most functions, and avoid special values such as
     0."""
@@ -246,7 +249,8 @@ def _find_inputs(
     hint: str = "",
     tau: Any = 1.0,
 ) -> ExampleInputs:
-    """Example inputs for which `forward` returns a vector of the right dimension.
+    """Return example inputs for which `forward` returns a vector of the right
+    dimension.
 
     Each of the `candidates` is a tuple of shapes of the arguments, and the dimension of
     the result (None: any). The first that works is used. If `forward` fails for all,
@@ -289,7 +293,8 @@ def _find_inputs(
 
 
 def _arranged(shapes: Shapes, tau: Any) -> tuple[Any, ...]:
-    """Random arguments of these shapes, with y and tau in the structure of `tau`."""
+    """Return random arguments of these shapes, with y and tau in the structure of
+    `tau`."""
     if not is_several(tau):
         return _random(shapes)
     k, (x, y, delay, t) = delay_count(tau), shapes
@@ -299,7 +304,8 @@ def _arranged(shapes: Shapes, tau: Any) -> tuple[Any, ...]:
 
 
 def _listed(shapes: Shapes, tau: Any) -> str:
-    """The shapes of the arguments for messages, with the structure of y and tau."""
+    """Return the shapes of the arguments for messages, with the structure of y and
+    tau."""
     texts = [str(shape) for shape in shapes]
     if is_several(tau):
         for place in (1, 2):
@@ -310,7 +316,7 @@ def _listed(shapes: Shapes, tau: Any) -> str:
 def find_rhs_inputs(
     module: torch.nn.Module, dimension: int | None, tau: Any = 1.0
 ) -> ExampleInputs:
-    """Example inputs of a right-hand side, `forward(x, y, tau, t)`.
+    """Return example inputs of a right-hand side, `forward(x, y, tau, t)`.
 
     States have the shape (d,). The delay and the time have the shape () or, if
     `forward` fails for that, (1,). The last resort, for d = 1 only, are states of
@@ -347,7 +353,7 @@ def _about_delays(tau: Any) -> str:
 
 
 def find_history_inputs(module: torch.nn.Module, further: Shapes = ()) -> ExampleInputs:
-    """Example inputs of a history, `forward(t, *arguments)`.
+    """Return example inputs of a history, `forward(t, *arguments)`.
 
     `further` has the shapes of the arguments after the time. The time has the shape ()
     or, if `forward` fails for that, (1,)."""

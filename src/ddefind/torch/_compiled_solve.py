@@ -91,7 +91,7 @@ class _History(eqx.Module):
 
 
 def _problem(plan: SolvePlan, tensors: Tensors) -> Problem:
-    """The equation to solve."""
+    """Return the equation to solve."""
     return Problem(
         _Rhs(tensors.rhs, plan.rhs, plan.batch),
         _History(tensors.history, tensors.history_inputs, plan.history),
@@ -102,7 +102,8 @@ def _problem(plan: SolvePlan, tensors: Tensors) -> Problem:
 def _system(
     plan: SolvePlan, grid: Grid, tensors: Tensors, T: Any
 ) -> tuple[System, Problem]:
-    """The equation to solve up to time T on an aligned grid, and its parameters."""
+    """Return the equation to solve up to time T on an aligned grid, and its
+    parameters."""
     problem = _problem(plan, tensors)
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
     return System(fixed, plan.solver, grid, T, problem.dimension), params
@@ -114,20 +115,21 @@ def _split_batch(x: jax.Array, batch: int | None) -> jax.Array:
 
 
 def _merge_batch(x: jax.Array, batch: int | None) -> jax.Array:
-    """The inverse of `_split_batch`."""
+    """Return the inverse of `_split_batch`."""
     return x if batch is None else x.transpose(1, 2, 0).reshape(x.shape[1], -1)
 
 
 def _dense_output(grid: Grid, tau: Any, path: Any, last: Any) -> DenseOutput:
-    """The solution between the points of the grid."""
+    """Return the solution between the points of the grid."""
     return DenseOutput(grid, path, grid.step(tau), last)
 
 
 def trajectory(
     plan: SolvePlan, grid: Grid | Mesh, times: Any, tensors: Tensors
 ) -> tuple[jax.Array, Callable[[Any], tuple[jax.Array, Tensors]]]:
-    """The states at `times`, which must be sorted, and the vector-Jacobian product
-    (VJP): the cotangents of the times and the tensors, given that of the states."""
+    """Return the states at `times`, which must be sorted, and the vector-Jacobian
+    product (VJP): the cotangents of the times and the tensors, given that of the
+    states."""
     if isinstance(grid, Mesh):
         x, pull = _on_mesh(plan, grid, times, tensors)
         return x, functools.partial(_pull, pull)
@@ -138,7 +140,7 @@ def trajectory(
 
 @functools.partial(jax.jit, static_argnums=0)
 def _on_mesh(plan: SolvePlan, mesh: Mesh, times: Any, tensors: Tensors) -> Any:
-    """The states, and their VJP as JAX gives it, a tree of arrays."""
+    """Return the states, and their VJP as JAX gives it, a tree of arrays."""
 
     def states(times, tensors):
         path = solve_mesh(_problem(plan, tensors), plan.solver, mesh, "reverse")
@@ -156,7 +158,7 @@ def _pull(pull: Any, cotangent: Any) -> Any:
 def _on_grid(
     plan: SolvePlan, grid: Grid, times: jax.Array, tensors: Tensors
 ) -> tuple[jax.Array, Any, Any]:
-    """The states, and the path and its last step, for `_on_grid_vjp`."""
+    """Return the states, and the path and its last step, for `_on_grid_vjp`."""
     system, params = _system(plan, grid, tensors, times[-1])
     path, last = solve_path(system, params, system.path())
     x = jax.vmap(_dense_output(grid, tensors.tau, path, last))(times)
@@ -173,7 +175,7 @@ def _on_grid_vjp(
     last: Any,
     cotangent: jax.Array,
 ) -> tuple[jax.Array, Tensors]:
-    """The VJP of `_on_grid`, by the adjoint."""
+    """Return the VJP of `_on_grid`, by the adjoint."""
     system, params = _system(plan, grid, tensors, times[-1])
     cotangent = _merge_batch(cotangent, plan.batch)
 

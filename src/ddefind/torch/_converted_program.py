@@ -40,7 +40,7 @@ class ConstantArray:
 
     @staticmethod
     def of(array: np.ndarray) -> "ConstantArray":
-        """The constant with the elements of `array`."""
+        """Return the constant with the elements of `array`."""
         return ConstantArray(array.tobytes(), array.dtype.name, array.shape)
 
     @property
@@ -68,7 +68,7 @@ class Step:
     place: str = field(compare=False)
 
     def run(self, values: list) -> Any:
-        """The result of the step, given the values before it."""
+        """Return the result of the step, given the values before it."""
         arguments = _look_up(self.arguments, values)
         options = {name: _look_up(value, values) for name, value in self.options}
         try:
@@ -84,7 +84,7 @@ class Step:
 
 
 def _look_up(argument: Any, values: list) -> Any:
-    """An argument with all references and constants replaced by their arrays."""
+    """Return an argument with all references and constants replaced by their arrays."""
     if isinstance(argument, Ref):
         return values[argument.index]
     if isinstance(argument, ConstantArray):
@@ -148,7 +148,7 @@ class ConvertedProgram:
 
 
 def _leaves(argument: Any) -> list:
-    """The elements of nested tuples and lists."""
+    """Return the elements of nested tuples and lists."""
     if isinstance(argument, (tuple, list)):
         return [leaf for item in argument for leaf in _leaves(item)]
     return [argument]

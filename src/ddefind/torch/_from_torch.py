@@ -87,7 +87,7 @@ class TorchModule:
         return f"from_torch({name}: {', '.join(self._parameters)})"
 
     def __call__(self, *inputs: Any) -> jax.Array:
-        """The right-hand side F(x, y, tau, t), or the history X0(t)."""
+        """Return the right-hand side F(x, y, tau, t), or the history X0(t)."""
         if jax.tree.structure(inputs) != self._program.structure:
             self._refuse_structure(inputs)
         if len(inputs) == 4 and jnp.shape(inputs[0]) != self._program.shape:
@@ -115,8 +115,8 @@ class TorchModule:
         )
 
     def network_of(self, parameter: str) -> str | None:
-        """The outermost layer of `torch.nn` that a parameter belongs to, such as `net`
-        for `net.0.weight`; None if it is a parameter of the user's own module."""
+        """Return the outermost layer of `torch.nn` that a parameter belongs to, such as
+        `net` for `net.0.weight`; None if it is a parameter of the user's own module."""
         inside, names = self._origin.module, parameter.split(".")[:-1]
         for depth in range(len(names) + 1):
             if type(inside).__module__.startswith("torch.nn."):
@@ -125,7 +125,8 @@ class TorchModule:
         return None
 
     def to_torch(self) -> "torch.nn.Module":
-        """A copy of the original torch module, with the present parameter values."""
+        """Return a copy of the original torch module, with the present parameter
+        values."""
         from ._convert import module_with_values
 
         arrays = {name: np.asarray(a) for name, a in self._parameters.items()}
@@ -207,7 +208,7 @@ def from_torch(
 def _about_unused(
     module: "torch.nn.Module", program: "ConvertedProgram", tau: Any
 ) -> list[str]:
-    """A message for each delayed state that a right-hand side does not use."""
+    """Return a message for each delayed state that a right-hand side does not use."""
     from ._convert import input_names
 
     names = input_names(module, program.structure)
@@ -228,7 +229,7 @@ def _about_unused(
 
 
 def _describe_delays(tau: Any) -> str:
-    """The structure of delays in words, for messages."""
+    """Return the structure of delays in words, for messages."""
     if not is_several(tau):
         return "one delay"
     if isinstance(tau, dict):

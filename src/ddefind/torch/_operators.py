@@ -19,7 +19,7 @@ OPERATORS: dict[str, Callable] = {}
 
 
 def operator(names: str) -> Callable[[Callable], Callable]:
-    """A decorator that registers a function under each of the `names`.
+    """Return a decorator that registers a function under each of the `names`.
 
     Names are separated by spaces."""
 

@@ -143,7 +143,7 @@ def _slice_scatter(x, source, dim=0, start=None, end=None, step=1):
 
 
 def _take(x, index, dim):
-    """The elements of `x` at the indices `index` along the axis `dim`.
+    """Return the elements of `x` at the indices `index` along the axis `dim`.
 
     In the shape of the result, the axes of `index` replace that axis."""
     if not isinstance(index, np.ndarray) or index.size > _MAX_SLICES or index.size == 0:
@@ -174,7 +174,8 @@ def _gather(x, dim, index, sparse_grad=False):
 
 
 def _constant_index(indices: Sequence[Any]) -> tuple[int, np.ndarray] | None:
-    """The axis and its index, if only one axis has an index and that is constant."""
+    """Return the axis and its index, if only one axis has an index and that is
+    constant."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     axis = axes[0]
     index = indices[axis]
@@ -186,7 +187,7 @@ def _constant_index(indices: Sequence[Any]) -> tuple[int, np.ndarray] | None:
 
 
 def _jax_index(indices: Sequence[Any]) -> Any:
-    """The indices of all axes for JAX, where torch has None for a whole axis."""
+    """Return the indices of all axes for JAX, where torch has None for a whole axis."""
     return tuple(slice(None) if index is None else index for index in indices)
 
 

@@ -26,12 +26,12 @@ def _matrix_vector_product(weight: jax.Array, x: jax.Array) -> jax.Array:
 
 
 def _axes(dim: Any) -> Any:
-    """The axes for JAX, where torch has None or an empty tuple for all axes."""
+    """Return the axes for JAX, where torch has None or an empty tuple for all axes."""
     return None if dim is None or dim == () else dim
 
 
 def _reduction(function: Callable) -> Callable:
-    """A reduction of JAX with the arguments of torch."""
+    """Return a reduction of JAX with the arguments of torch."""
     return lambda x, dim=None, keepdim=False, dtype=None: function(
         x, axis=_axes(dim), keepdims=keepdim
     )
@@ -48,7 +48,7 @@ register_all("default", logsumexp=_reduction(special.logsumexp))
 
 
 def _value_and_index(arg_extreme, x, dim, keepdim=False):
-    """The largest or smallest element along an axis, and its index.
+    """Return the largest or smallest element along an axis, and its index.
 
     As in torch, only the element at that index has a derivative, also if there are
     equal ones."""
@@ -181,7 +181,8 @@ def _layer_norm(x, shape, weight, bias, eps):
 
 
 def _channels(array, x):
-    """A vector over the channels, reshaped for broadcasting with axis 1 of `x`."""
+    """Return a vector over the channels, reshaped for broadcasting with axis 1 of
+    `x`."""
     return None if array is None else array.reshape(1, -1, *(1,) * (x.ndim - 2))
 
 
