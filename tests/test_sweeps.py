@@ -200,7 +200,7 @@ def test_a_row_that_was_altered(tmp_path, data, method):
         found[6]
 
 
-def test_a_sweep_without_a_row_yet_is_told_from_another(tmp_path, data, method):
+def test_a_sweep_without_a_row_yet_is_not_another(tmp_path, data, method):
     sweep(tmp_path, data, method)
     cut(tmp_path, 0)
     assert "is of other data." in refusal(tmp_path, data[::-1], method)

@@ -56,16 +56,16 @@ class CannotStart(RuntimeError):
 def executor_of(given: Any) -> Iterator[Any]:
     """Yield the executor: an object that has `submit`; that of an object which has
     `get_executor`, as a client of dask; or a number of processes, which end here."""
-    if type(given) is int and given >= 1:
+    if hasattr(given, "get_executor"):
+        yield given.get_executor()
+    elif callable(getattr(given, "submit", None)) and not isinstance(given, type):
+        yield given
+    elif isinstance(given, int) and not isinstance(given, bool) and given >= 1:
         processes = LocalProcesses(given)
         try:
             yield processes
         finally:
             processes.end()
-    elif hasattr(given, "get_executor"):
-        yield given.get_executor()
-    elif callable(getattr(given, "submit", None)) and not isinstance(given, type):
-        yield given
     else:
         raise TypeError(
             "`executor` must be a number of processes from 1 on, a client of dask, or "

@@ -106,10 +106,8 @@ class DelayODE(torch.nn.Module):
             self._convert(())
 
     def _convert(self, shapes: tuple) -> tuple[ConvertedProgram, ConvertedProgram]:
-        """Return the programs of the right-hand side and the history.
-
-        `shapes` are those of the history's arguments after the time, without the batch
-        axis. The modules are converted once for each."""
+        """Convert the right-hand side and the history, once for the `shapes` of the
+        history's arguments after the time, without the batch axis."""
         if shapes not in self._programs:
             rhs, history = self._copies
             history_example = find_history_inputs(history, shapes)
@@ -122,8 +120,7 @@ class DelayODE(torch.nn.Module):
         return self._programs[shapes]
 
     def forward(self, times: Any, *history_inputs: torch.Tensor) -> torch.Tensor:
-        """Return the states at `times`, which are not negative and can be in any
-        order."""
+        """Compute the states at `times`, not negative and in any order."""
         for argument, layers in self._training_dependent:
             check_not_training(argument, layers)
         times, inputs = _as_times(times), self._check_history_inputs(history_inputs)
@@ -244,7 +241,7 @@ def _check_delay(name: str, tau: torch.Tensor) -> float:
 
 
 def _remedy(name: str) -> str:
-    """What to do about a delay that has become too short."""
+    """Say what to do about a delay that has become too short."""
     return (
         "lower the rate, or clamp it after each step: "
         f"`with torch.no_grad(): model.{name}.clamp_(min=0.01)`."
@@ -270,10 +267,9 @@ def _as_times(times: Any) -> torch.Tensor:
 
 @final
 class _Solve(torch.autograd.Function):
-    """The solve as an operation that autograd can differentiate.
-
-    `tensors` are the delays, those of the right-hand side, those of the history, and
-    the history's arguments."""
+    """The solve as an operation that autograd can differentiate. `tensors` are the
+    delays, the tensors of the right-hand side and of the history, and the history's
+    arguments."""
 
     @staticmethod
     def forward(ctx, plan, options, times, *tensors):  # pyright: ignore
@@ -308,10 +304,8 @@ class _Solve(torch.autograd.Function):
 
 @final
 class _SolveGradient(torch.autograd.Function):
-    """The backward pass of `_Solve`, as an operation whose derivative is an error.
-
-    Without it, autograd would take the gradient for a constant, and second derivatives
-    would silently be zero."""
+    """The backward pass of `_Solve`, as an operation whose derivative is an error:
+    without it, second derivatives would silently be zero."""
 
     @staticmethod
     def forward(ctx, plan, order, vjp, needed, cotangent, *tensors):  # pyright: ignore
@@ -342,12 +336,10 @@ def _grid(T: float, n: int, tau: float) -> Grid:
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    """Return a copy as a numpy array, in double precision if it is floating-point.
-
-    It must be a copy, because optimisers change parameters in place."""
+    """Copy a tensor to a numpy array, in double precision if it is floating-point.
+    (Optimisers change parameters in place.)"""
     tensor = tensor.detach().cpu()
-    if tensor.is_floating_point():
-        tensor = tensor.double()
+    tensor = tensor.double() if tensor.is_floating_point() else tensor
     return tensor.numpy().copy()
 
 

@@ -1,8 +1,5 @@
-"""`from_torch` converts a `torch.nn.Module` to JAX.
-
-This file does not import torch before a module is converted, so that ddefind can be
-used without it.
-"""
+"""`from_torch` converts a `torch.nn.Module` to JAX. This file does not import torch
+before a module is converted, so that ddefind can be used without it."""
 
 import copy
 import warnings
@@ -24,10 +21,9 @@ if TYPE_CHECKING:
 
 @final
 class _Origin:
-    """Holds the torch module that was converted.
-
-    JAX compares converted modules to decide whether it must compile again. Only their
-    programs matter for that. All origins are therefore equal."""
+    """The torch module that was converted. All origins are equal: JAX compares
+    converted modules to decide whether to compile again, for which only programs
+    matter."""
 
     def __init__(self, module: Any):
         self.module = module
@@ -60,14 +56,14 @@ class TorchModule:
         self._origin = origin
 
     def tree_flatten_with_keys(self) -> tuple[tuple, tuple]:
-        """For JAX: the parameters with their names, and everything else."""
+        """Return for JAX the parameters with their names, and everything else."""
         keys = map(jax.tree_util.GetAttrKey, self._parameters)
         rest = tuple(self._parameters), self._program, self._constants, self._origin
         return tuple(zip(keys, self._parameters.values())), rest
 
     @classmethod
     def tree_unflatten(cls, rest: tuple, values: Any) -> "TorchModule":
-        """For JAX: the inverse of `tree_flatten_with_keys`."""
+        """Invert `tree_flatten_with_keys`, for JAX."""
         names, program, constants, origin = rest
         return cls(dict(zip(names, values)), program, constants, origin)
 
@@ -87,7 +83,7 @@ class TorchModule:
         return f"from_torch({name}: {', '.join(self._parameters)})"
 
     def __call__(self, *inputs: Any) -> jax.Array:
-        """Return the right-hand side F(x, y, tau, t), or the history X0(t)."""
+        """Compute the right-hand side F(x, y, tau, t), or the history X0(t)."""
         if jax.tree.structure(inputs) != self._program.structure:
             self._refuse_structure(inputs)
         if len(inputs) == 4 and jnp.shape(inputs[0]) != self._program.shape:
@@ -125,8 +121,7 @@ class TorchModule:
         return None
 
     def to_torch(self) -> "torch.nn.Module":
-        """Return a copy of the original torch module, with the present parameter
-        values."""
+        """Copy the original torch module, with the present parameter values."""
         from ._convert import module_with_values
 
         arrays = {name: np.asarray(a) for name, a in self._parameters.items()}
@@ -217,13 +212,13 @@ def _about_unused(
     unused = [number for number in range(count) if not program.uses_input(1 + number)]
     if not is_several(tau):
         return [
-            f"{forward} does not use `{names[1]}`, the state one delay ago: the "
-            "equation has no delay, and data say nothing of `tau`."
+            f"{forward} does not use `{names[1]}`, the delayed state: the equation has "
+            "no delay, and data cannot determine `tau`."
             for _ in unused
         ]
     return [
         f"{forward} does not use `{names[1 + number]}`: the equation does not have "
-        f"this delay, and data say nothing of `{names[1 + count + number]}`."
+        f"this delay, and data cannot determine `{names[1 + count + number]}`."
         for number in unused
     ]
 
