@@ -158,9 +158,9 @@ def test_another_sweep_is_refused(tmp_path, data, method, monkeypatch):
     assert "12 fits" not in refusal(out, data[:12], method)
     assert "has 20 fits, but these are 12" in refusal(out, data[:12], method)
     changed = [*data[:9], data[9].with_fields(x=data[9].x + 1e-12), *data[10:]]
-    assert "those of fit 9 have changed" in refusal(out, changed, method)
+    assert "the data of fit 9 have changed" in refusal(out, changed, method)
     named = [each.with_fields(label="lake") for each in changed]
-    assert "those of fit 0, 'lake', have" in refusal(out, named, method)
+    assert "the data of fit 0, 'lake', have" in refusal(out, named, method)
     assert "other settings" in refusal(out, data, replace(method, seconds=0.1))
     assert "other settings" in refusal(out, data, method, seed=1)
     bounded = {"tau": dd.Parameter(lower=0.1)}

@@ -50,8 +50,8 @@ The table is a TOML file, here of 2 equations x 2 kinds of settings for each fil
   noise = "student"
 
 \b
-Settings are those of a fit.toml and may be left out. The same command, given again,
-goes on where the sweep stopped.
+Settings are as in a fit.toml, and may be left out. The same command, given again, goes
+on where the sweep stopped.
 
 {EXIT_CODES}
 """
@@ -63,8 +63,8 @@ Example:
   ddefind status lakes
 
 \b
-It only reads, and can be called while the sweep is at work. The folder is that of
-`ddefind sweep --out`, or of `dd.fit_many(..., folder=...)`.
+It only reads, and can be called while the sweep is at work. DIR is the folder given to
+`ddefind sweep --out`, or to `dd.fit_many(..., folder=...)`.
 """
 
 Table = Annotated[
@@ -128,8 +128,8 @@ def sweep(
         count = None if workers is None else parse_whole("--workers", workers, 1)
         if count is not None and scheduler is not None:
             raise OptionError(
-                "`--workers` are processes of this machine, and `--scheduler` has "
-                "workers of its own: give one of them."
+                "`--workers` are processes of this machine, and `--scheduler` has its "
+                "own workers: give one of them."
             )
         with quick_start():
             code = _sweep(read, out, count, scheduler, retry_failed, Messages(quiet))

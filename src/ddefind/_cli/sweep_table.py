@@ -21,7 +21,7 @@ _OF_STUDIES = (
     *("data", "group", "values", "doses", "inputs", "input_kind", "per_experiment"),
     *("equation", "model"),
 )
-# What the name of a folder may be.
+# The names that folders of fits may have.
 _NAME = re.compile(r"[\w-][\w.-]*")
 # Files in the folder of a sweep: the table of all fits, and the numbers of fits.
 TABLE, PLAN = "table.csv", "plan.json"
@@ -41,7 +41,7 @@ class Group:
 @final
 @dataclass(frozen=True)
 class SweepTable:
-    """What a sweep is made of: files, and groups of fits to all of them."""
+    """The parts of a sweep: files, and groups of fits to all of them."""
 
     files: tuple[str, ...]
     groups: tuple[Group, ...]
@@ -71,8 +71,8 @@ def read_sweep_table(path: Path) -> SweepTable:
         if key not in _TABLES:
             hint = did_you_mean(key, _TABLES)
             raise OptionError(
-                f"{name}: {key!r} is not of a sweep, which has `files`, `[equations]` "
-                f"and `[settings.NAME]`.{hint}"
+                f"{name}: a sweep has no {key!r}, only `files`, `[equations]` and "
+                f"`[settings.NAME]`.{hint}"
             )
     files = _files(name, path.parent, content.get("files"))
     equations = _equations(name, path.parent, content.get("equations"))

@@ -70,7 +70,7 @@ class NumberedTask(NamedTuple):
 @final
 @dataclass(frozen=True)
 class FitChunk:
-    """What a worker runs: fits by one method, as rows."""
+    """Fits by one method, which a worker returns as rows."""
 
     method: AbstractMethod
     options: FitOptions
@@ -271,7 +271,7 @@ def fit_sweep(
 def _sweep_of(
     method: AbstractMethod, tasks: FitTasks, options: FitOptions, width: int
 ) -> Sweep:
-    """Describe the sweep, for comparison with that of a folder."""
+    """Describe the sweep, for comparison with the one in a folder."""
     problems = distinct(tasks.problems)
     number = {id(problem): index for index, problem in enumerate(problems)}
     values = {each.name: getattr(options, each.name) for each in fields(options)}
@@ -307,7 +307,7 @@ def _digest(argument: str, value: Any) -> str:
         return digest(value)
     except NoDigest as error:
         raise ValueError(
-            f"{wording.SWEEP_FOLDER} needs to know {argument} again, but {error}."
+            f"{wording.SWEEP_FOLDER} must recognise {argument} later, but {error}."
         ) from None
 
 
@@ -324,7 +324,7 @@ def _changed_data(tasks: FitTasks, database: Database) -> str:
             data = tasks[number].data
             if record["data"] != data_digest(data):
                 label = "" if data.label is None else f", {quoted(data.label)},"
-                return f": those of fit {number}{label} have changed"
+                return f": the data of fit {number}{label} have changed"
     return ""
 
 

@@ -86,8 +86,8 @@ def _write_out(
     equations: list[Equation],
     constants: dict[Any, Any],
 ) -> None:
-    """Append the equations of `jaxpr`. `same` maps its variables to those of the whole;
-    a function that is called twice gets new ones each time."""
+    """Append the equations of `jaxpr`. `same` maps its variables to variables of the
+    whole; a function that is called twice gets new ones each time."""
     for each in jaxpr.eqns:
         inputs = tuple(_named(variable, same) for variable in each.invars)
         name = each.primitive.name

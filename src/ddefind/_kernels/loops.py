@@ -138,7 +138,7 @@ class Loops:
                 self._assign(results, found)
         return results
 
-    # What is carried from round to round.
+    # Values that are carried from round to round.
 
     def _result(self, variable: Any) -> Value:
         """Make the place of a result of a choice."""

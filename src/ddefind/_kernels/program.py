@@ -1,4 +1,4 @@
-"""Programs for many fits: where they run, and those that were translated already."""
+"""Programs for many fits: where they run, and a store of translated programs."""
 
 import enum
 import logging

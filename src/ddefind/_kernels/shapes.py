@@ -32,8 +32,8 @@ def broadcast_in_dim(writer: Writer, shape: Shape, value: Value, params) -> Valu
     for place, size in zip(where, value.shape):
         lead[place] = size
     if size_of(shape) <= MOST_ELEMENTS:
-        own = writer.in_variables(value)
-        return Elements(np.broadcast_to(own.array.reshape(lead), shape), own.kind)
+        array, kind = writer.in_variables(value)
+        return Elements(np.broadcast_to(array.reshape(lead), shape), kind)
     if size_of(value.shape) == 1:
         (element,) = writer.in_variables(value).array.reshape(-1)
         return writer.filled(shape, value.kind, lambda _: element)
@@ -55,15 +55,15 @@ def reshape(writer: Writer, shape: Shape, value: Value, params) -> Value:
 def transpose(writer: Writer, shape: Shape, value: Value, params) -> Value:
     order = params["permutation"]
     if size_of(shape) <= MOST_ELEMENTS:
-        own = writer.in_variables(value)
-        return Elements(own.array.transpose(order), own.kind)
+        array, kind = writer.in_variables(value)
+        return Elements(array.transpose(order), kind)
     value, strides = writer.in_memory(value), _strides(value.shape)
     return _moved(writer, value, shape, [strides[k] for k in order])
 
 
 def rev(writer: Writer, shape: Shape, value: Value, params) -> Value:
-    own = writer.in_variables(value)
-    return Elements(np.flip(own.array, params["dimensions"]), own.kind)
+    array, kind = writer.in_variables(value)
+    return Elements(np.flip(array, params["dimensions"]), kind)
 
 
 def slice_(writer: Writer, shape: Shape, value: Value, params) -> Value:
@@ -74,8 +74,8 @@ def slice_(writer: Writer, shape: Shape, value: Value, params) -> Value:
         return Elements(value.array[chosen], value.kind)
     strides = _strides(value.shape)
     first = sum(start * stride for start, stride in zip(starts, strides))
-    own = [step * stride for step, stride in zip(steps, strides)]
-    return _moved(writer, value, shape, own, first)
+    moves = [step * stride for step, stride in zip(steps, strides)]
+    return _moved(writer, value, shape, moves, first)
 
 
 def dynamic_slice(

@@ -138,7 +138,7 @@ class Translator:
     """Translates the equations of a program and of the blocks inside of it.
 
     `_frozen` is memory that the present block must not change; `_names` are the values
-    of its variables, of which those of `_later` are read after the present equation."""
+    of its variables; `_later` are read after the present equation."""
 
     def __init__(self, writer: Writer):
         self.writer = writer

@@ -84,17 +84,17 @@ class Fits:
         )
 
     def join(self, other: "Fits") -> "Fits":
-        """Return these fits, followed by those of `other`."""
+        """Return these fits, followed by others."""
         pairs = zip(vars(self).values(), vars(other).values())
         return Fits(*(np.concatenate(pair, axis=1) for pair in pairs))
 
     def write(self, chosen: Any, other: "Fits") -> None:
-        """Put other fits in the place of those that are `chosen`."""
+        """Replace the `chosen` fits."""
         for array, new in zip(vars(self).values(), vars(other).values()):
             array[chosen] = new
 
     def replace_sets(self, chosen: np.ndarray, other: "Fits") -> "Fits":
-        """Return the fits with those of `other` for the data sets that are `chosen`."""
+        """Return the fits with others for the `chosen` data sets."""
         fits = Fits(*(array.copy() for array in vars(self).values()))
         fits.write(chosen, other)
         return fits
@@ -220,7 +220,7 @@ def refine(
 def refine_promising(
     sets: Sets, record: Record, theta: np.ndarray, n: np.ndarray, exists: np.ndarray
 ) -> Fits:
-    """Refine the fits, but give up those that take long far from the best."""
+    """Refine the fits, but give up on slow ones that are far from the best."""
     fits = refine(sets, record, theta, n, PATIENCE, exists=exists)
     lowest = np.min(fits.loss, axis=1, keepdims=True)
     goes_on = (fits.status == LIMIT) & (fits.loss < PROMISING * lowest)

@@ -1,6 +1,6 @@
 """The searches for the best fits of many data sets, all at the same time.
 
-The phases are those of `_search/search.py`, `explore.py` and `solver_choice.py`:
+The phases of `_search/search.py`, `explore.py` and `solver_choice.py` follow here:
 starts, coarse and refined fits, a second round around the best, noise levels, finer
 steps, and whether fixed steps are right, for `solver="auto"`. Here each phase is done
 for all data sets together, as arrays.

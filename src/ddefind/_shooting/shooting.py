@@ -91,7 +91,7 @@ def shoot(
     """Return the most likely free values, path and noise, from the rows of `starts`;
     None if no start has a finite path.
 
-    `problem` has the values of what is fixed. `report(phase, theta)` is called at the
+    `problem` has the fixed values. `report(phase, theta)` is called at the
     end of each phase. If the user interrupts the work, the result is the best so far;
     before there is one, the `KeyboardInterrupt` is passed on."""
     longest = _longest_step(setup, setup.model.free.problem_at(starts[0], problem))
@@ -253,7 +253,7 @@ def _on_nodes(fit: JointFit, nodes: Nodes, is_relative: bool) -> JointFit:
 
 
 def _result(found: _Alternated, error: float, interrupted: bool) -> ShootingResult:
-    """Take from a fit what is kept of it."""
+    """Return the parts of a fit that are kept."""
     fit, setup = found.fit, found.fit.problem.setup
     shares = np.exp(fit.noise.log_sd[fit.problem.process])
     sd = shares if found.is_relative else shares * fit.noise.level[0]

@@ -25,7 +25,7 @@ from .._util.files import file_name, nonfinite_as_words, write_whole
 
 NAME, LOCK = "fits.sqlite", "lock"
 FILES = (NAME, f"{NAME}-journal", LOCK)
-# What earlier versions wrote instead.
+# Files of earlier versions.
 _OLD = ("sweep.json", "fits.jsonl")
 # SQLite's own header has these, which say what the file is.
 _APPLICATION, _VERSION = int.from_bytes(b"ddef"), 1
@@ -46,7 +46,7 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 # Seconds that a reader and the writer wait for each other, and that a sweep waits for a
 # `status` that looks at the lock.
 _PATIENCE, _PATIENCE_FOR_LOCK = 60.0, 0.2
-# The speed of a sweep is that of its last rows.
+# The speed of a sweep follows from this many last rows.
 _RECENT = 200
 _CHOOSE = "or choose another folder"
 
@@ -73,8 +73,8 @@ def row_of(
     fit: dict[str, Any] | None = None,
     error: str | None = None,
 ) -> Row:
-    """Make the row of a task. Floats keep every digit; those that are not finite become
-    the words "NaN", "Infinity" and "-Infinity"."""
+    """Make the row of a task. Floats keep every digit; NaN and infinite ones become the
+    words "NaN", "Infinity" and "-Infinity"."""
 
     def text(content: dict[str, Any]) -> str:
         plain = nonfinite_as_words(content)

@@ -2,7 +2,7 @@
 
 A sweep compares the digests of its model, data and settings with those in its folder.
 Numbers, texts, arrays and records count by their content; functions and classes of the
-user by their code and what it refers to; those of libraries by their names."""
+user by their code and what it refers to, and parts of libraries by their names."""
 
 import hashlib
 import sys
@@ -115,7 +115,7 @@ class _Digests:
         for name, part in vars(cls).items():
             for wrapper in _WRAPPERS:
                 part = getattr(part, wrapper, part)
-            # A decorator, as that of a dataclass, makes functions from text.
+            # Decorators such as `dataclass` make functions from text.
             code = getattr(part, "__code__", None)
             is_generated = code is not None and code.co_filename == "<string>"
             if name in _NO_CONTENT or is_generated:
@@ -131,7 +131,7 @@ class _Digests:
         for cell in function.__closure__ or ():
             yield self.of(cell.cell_contents)
         yield self.of(function.__code__)
-        # What the code refers to by name.
+        # The globals that the code refers to.
         for name in sorted(_names_in(function.__code__)):
             if name in function.__globals__:
                 yield from (name.encode(), self.of(function.__globals__[name]))

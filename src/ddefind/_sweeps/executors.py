@@ -33,9 +33,8 @@ _INSTALL = "or `pip install cloudpickle`"
 # The module under which the functions of a script are pickled.
 _SCRIPT = b"__main__"
 _NEVER_RAN = (
-    "The processes of this sweep ended as soon as they began. A script that starts "
-    'some needs the line `if __name__ == "__main__":` before what it does, since they '
-    "read it, too."
+    "The processes of this sweep ended at once. A script that starts processes needs "
+    'the line `if __name__ == "__main__":` before its work, since they read it, too.'
 )
 
 # A function that runs the tasks of a chunk. Each row has a result or says why not.
@@ -54,8 +53,8 @@ class CannotStart(RuntimeError):
 
 @contextmanager
 def executor_of(given: Any) -> Iterator[Any]:
-    """Yield the executor: an object that has `submit`; that of an object which has
-    `get_executor`, as a client of dask; or a number of processes, which end here."""
+    """Yield an executor: an object with `submit`; the one from `get_executor`, which a
+    client of dask has; or a number of processes, which end here."""
     if hasattr(given, "get_executor"):
         yield given.get_executor()
     elif callable(getattr(given, "submit", None)) and not isinstance(given, type):

@@ -168,7 +168,7 @@ def _check_arguments(rhs: torch.nn.Module, history: torch.nn.Module) -> None:
     if len(names) != 4:
         raise TypeError(
             f"{forward_name(rhs)} takes ({', '.join(names)}), but a right-hand side is "
-            "`forward(x, y, tau, t)`. Name every argument, also those not used."
+            "`forward(x, y, tau, t)`. Name every argument, even if it is not used."
         )
     if not required_arguments(history):
         raise TypeError(

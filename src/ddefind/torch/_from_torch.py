@@ -185,7 +185,7 @@ def from_torch(
         raise TypeError(
             f"`{type(module).__name__}.forward` takes ({', '.join(arguments)}), but a "
             "right-hand side is `forward(x, y, tau, t)` and a history `forward(t)`. "
-            "Name every argument, also those that the equation does not use."
+            "Name every argument, even if the equation does not use it."
             + (" Only a right-hand side has a `dimension`." if dimension else "")
         )
     program, parameters, constants = convert(copied, example)
