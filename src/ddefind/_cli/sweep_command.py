@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._util.files import write_whole
 from . import options as opt
 from .messages import (
     DOUBTFUL,
@@ -146,7 +147,6 @@ def _sweep(
 ) -> int:
     """Make the fits of all groups, and return the exit code."""
     from .._sweeps.database import NAME, locked
-    from .._util.files import write_whole
     from .output_folder import csv_text
     from .sweep_fits import fit_group, more_than_chance, read_groups, table_rows
 
@@ -184,8 +184,6 @@ def _sweep(
 def _planned(path: Path, table: SweepTable) -> Iterator[None]:
     """Write the plan of a sweep, from which `ddefind status` reads its parts. If the
     sweep is refused, the folder keeps its former plan."""
-    from .._util.files import write_whole
-
     before = path.read_bytes() if path.exists() else None
     plan = {group.name: len(table.files) for group in table.groups}
     write_whole(path, json.dumps(plan, indent=1) + "\n")
