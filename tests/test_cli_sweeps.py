@@ -77,11 +77,10 @@ def test_a_table_of_fits(home, capsys):
     rejected = {(row["fit"], row["rejected"]) for row in rows}
     assert {("decay-usual", "yes"), ("delayed-usual", "no")} <= rejected
     assert "In 3 of 3 fits the residuals reject the model" in shown.out
-    model = MODEL
     for row in (each for each in rows if each["fit"] == "delayed-usual"):
         data = dd.read_csv(row["file"])
         method = dd.LeastSquares(starts=2)
-        alone = dd.fit(model, data, optimizer=method, intervals=False, progress=False)
+        alone = dd.fit(MODEL, data, optimizer=method, intervals=False, progress=False)
         for name, value in alone.values.items():
             assert float(row[name]) == pytest.approx(value, rel=1e-4)
             error = alone.standard_errors[name]
@@ -97,7 +96,7 @@ def test_a_table_of_fits(home, capsys):
     assert all(": 3 of 3 fits (" in line and line.endswith(", done") for line in lines)
     # Another file is another data set.
     write_lake(home / "lakes", 1, seed=1)
-    assert "those of fit 1, 'lake001', have" in refused_later(capsys)
+    assert "the data of fit 1, 'lake001', have" in refused_later(capsys)
     capsys.readouterr()
     with locked(home / "out"):
         assert "another sweep is at work" in refused_later(capsys)
@@ -142,7 +141,7 @@ def test_an_interrupted_command_goes_on(home):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (("files", "data"), "'data' is not of a sweep"),
+        (("files", "data"), "a sweep has no 'data'"),
         (('["lakes/*.csv"]', '["seas/*.csv"]'), "no file 'seas/*.csv'"),
         (('["lakes/*.csv"]', "[]"), "`files` must be a list of files"),
         (("starts", "start_"), "no setting 'start_'. Did you mean 'start'?"),
@@ -153,10 +152,10 @@ def test_an_interrupted_command_goes_on(home):
         ((ROBUST, "huber = 1.345"), 'Student noise, `noise = "student"`'),
         (("decay", '"a/b"'), "'a/b' in `equations` becomes a folder"),
         (("x' = -k * x\"", 'model.py:f"'), "must be a text, or a text file"),
-        (("[equations]", "[equation]"), "'equation' is not of a sweep"),
+        (("[equations]", "[equation]"), "a sweep has no 'equation', only"),
         (("[settings.usual]", "[settings.usual"), "lakes.toml: "),
         (("tau = [0.1", "tao = [0.1"), "no equation. Did you mean 'tau'?"),
-        (("decay", "[others]\ndecay"), "is not of a sweep"),
+        (("decay", "[others]\ndecay"), "a sweep has no 'others'"),
         (("decay", "Delayed"), "'Delayed-usual' and 'delayed-usual' would be in one"),
     ],
 )

@@ -9,15 +9,14 @@ from contextlib import contextmanager
 
 import pytest
 
-import ddefind as dd
-from support.options import QUIET
-from support.sweep_fits import Written, arrays, made, sets, start
+from support.sweep_fits import arrays, made, sets
 from support.sweep_kills import (
     LONG,
     PATHS,
     check_nothing_twice,
     client,
     recorded,
+    swept,
     undisturbed,
     wait_until,
 )
@@ -71,25 +70,18 @@ def test_a_cluster(tmp_path):
     journal = tmp_path / "journal"
     with cluster(tmp_path) as address:
         with distributed.Client(address, set_as_default=False) as client:
-            found = dd.fit_many(
-                start(),
-                sets(20),
-                optimizer=Written(str(journal)),
-                executor=client,
-                folder=tmp_path / "out",
-                **QUIET,
-            )
+            out = tmp_path / "out"
+            found = swept(sets(20), journal, executor=client, folder=out)
     assert arrays(found) == arrays(undisturbed(20))
     assert os.getpid() not in {each.process for each in made(journal)}
     assert len(made(journal)) == 20
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fits", [1000])
-def test_a_killed_worker_and_a_killed_client(tmp_path, fits):
-    """Every fit is there once, as in a sweep that nobody disturbed, and none that was
-    recorded was made again."""
-    out, journal = tmp_path / "out", tmp_path / "journal"
+def test_a_killed_worker_and_a_killed_client(tmp_path):
+    """Every fit is there once, as in an undisturbed sweep, and no fit that was recorded
+    was made again."""
+    fits, out, journal = 1000, tmp_path / "out", tmp_path / "journal"
     with cluster(tmp_path) as address:
         options = ["--executor", address, "--fits", fits, "--seconds", 0.02]
         with client(out, journal, *options) as process:
@@ -113,6 +105,5 @@ def test_a_killed_worker_and_a_killed_client(tmp_path, fits):
     assert seeds.isdisjoint(before)
     workers = {each.process for each in made(journal)}
     assert len(workers) == 3
-    method = Written(str(journal), 0.02)
-    found = dd.fit_many(start(), sets(fits), optimizer=method, folder=out, **QUIET)
+    found = swept(sets(fits), journal, 0.02, folder=out)
     assert arrays(found) == arrays(undisturbed(fits))

@@ -16,7 +16,7 @@ import pytest
 import ddefind as dd
 from ddefind._sweeps.executors import LocalProcesses
 from support.options import QUIET
-from support.sweep_fits import Written, arrays, made, sets, start
+from support.sweep_fits import arrays, made, sets, start
 from support.sweep_kills import (
     LONG,
     PATHS,
@@ -24,6 +24,7 @@ from support.sweep_kills import (
     client,
     is_alive,
     recorded,
+    swept,
     undisturbed,
     wait_until,
 )
@@ -31,11 +32,7 @@ from support.sweep_kills import (
 
 def finished(folder, journal, count, executor=None, seconds=0.1):
     """The sweep, which goes on to its end."""
-    method = Written(str(journal), seconds)
-    data = sets(count)
-    found = dd.fit_many(
-        start(), data, optimizer=method, executor=executor, folder=folder, **QUIET
-    )
+    found = swept(sets(count), journal, seconds, executor=executor, folder=folder)
     check_nothing_twice(folder, journal)
     assert arrays(found) == arrays(undisturbed(count))
     return found
@@ -117,8 +114,7 @@ def test_a_fit_that_ends_its_workers(tmp_path):
     """It alone has no result."""
     data = sets(6)
     data[4] = data[4].with_fields(label="deadly")
-    method = Written(str(tmp_path / "journal"))
-    found = dd.fit_many(start(), data, optimizer=method, executor=2, **QUIET)
+    found = swept(data, tmp_path / "journal", executor=2)
     assert found.statuses[4] is dd.Status.error
     assert found.statuses.count(dd.Status.error) == 1
     assert "fit 4 with: Its worker ended 3 times" in str(found)
@@ -172,14 +168,8 @@ def test_a_process_that_would_begin_while_all_end():
 def test_a_pool_of_python(tmp_path, folder):
     journal = tmp_path / "journal"
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        found = dd.fit_many(
-            start(),
-            sets(12),
-            optimizer=Written(str(journal)),
-            executor=pool,
-            folder=folder and tmp_path / folder,
-            **QUIET,
-        )
+        where = folder and tmp_path / folder
+        found = swept(sets(12), journal, executor=pool, folder=where)
     assert arrays(found) == arrays(undisturbed(12))
     assert {each.process for each in made(journal)} != {os.getpid()}
 
@@ -191,14 +181,7 @@ def test_a_pool_that_is_broken(tmp_path):
     out = tmp_path / "out"
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         with pytest.raises(dd.ResultError, match="The executor is broken.*executor=4"):
-            dd.fit_many(
-                start(),
-                data,
-                optimizer=Written(str(tmp_path / "journal")),
-                executor=pool,
-                folder=out,
-                **QUIET,
-            )
+            swept(data, tmp_path / "journal", executor=pool, folder=out)
     assert sorted(recorded(out)) == list(range(9))
 
 

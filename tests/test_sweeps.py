@@ -17,6 +17,7 @@ import pytest
 
 import ddefind as dd
 from ddefind._data.stack import DataStack
+from ddefind._fitting.request import FitTasks
 from ddefind._fitting.sweep import _width, batch_of_rows
 from ddefind._sweeps.database import Database, Sweep, is_locked, opened, row_of
 from ddefind._sweeps.digest import NoDigest, digest
@@ -157,9 +158,9 @@ def test_another_sweep_is_refused(tmp_path, data, method, monkeypatch):
     assert "12 fits" not in refusal(out, data[:12], method)
     assert "has 20 fits, but these are 12" in refusal(out, data[:12], method)
     changed = [*data[:9], data[9].with_fields(x=data[9].x + 1e-12), *data[10:]]
-    assert "those of fit 9 have changed" in refusal(out, changed, method)
+    assert "the data of fit 9 have changed" in refusal(out, changed, method)
     named = [each.with_fields(label="lake") for each in changed]
-    assert "those of fit 0, 'lake', have" in refusal(out, named, method)
+    assert "the data of fit 0, 'lake', have" in refusal(out, named, method)
     assert "other settings" in refusal(out, data, replace(method, seconds=0.1))
     assert "other settings" in refusal(out, data, method, seed=1)
     bounded = {"tau": dd.Parameter(lower=0.1)}
@@ -189,8 +190,9 @@ def test_a_row_that_was_altered(tmp_path, data, method):
     with pytest.raises(dd.ResultError, match="fits.sqlite: the file is damaged"):
         found[3]
     assert found[4].loss == found.loss[4]
-    change(tmp_path, "UPDATE fits SET record = '{' WHERE number = 5")
-    assert "fits.sqlite: the file is damaged" in refusal(tmp_path, data, method)
+    for altered in ("record = '{'", "record = '{}'", "status = 'done'"):
+        change(tmp_path, f"UPDATE fits SET {altered} WHERE number = 5")
+        assert "fits.sqlite: the file is damaged" in refusal(tmp_path, data, method)
     change(tmp_path, "DELETE FROM fits WHERE number IN (3, 5)")
     assert len(sweep(tmp_path, data, method)) == COUNT
     file_of(tmp_path).unlink()
@@ -198,7 +200,7 @@ def test_a_row_that_was_altered(tmp_path, data, method):
         found[6]
 
 
-def test_a_sweep_without_a_row_yet_is_told_from_another(tmp_path, data, method):
+def test_a_sweep_without_a_row_yet_is_not_another(tmp_path, data, method):
     sweep(tmp_path, data, method)
     cut(tmp_path, 0)
     assert "is of other data." in refusal(tmp_path, data[::-1], method)
@@ -254,14 +256,12 @@ def test_a_symbolic_link_is_refused(tmp_path, data, method, name):
 def test_a_full_disk_keeps_what_was_recorded(tmp_path):
     sweep_of_many(tmp_path, 0)
     database = Database(file_of(tmp_path))
-    database.add(rows(range(100)))
-    database.commit()
+    database.write(rows(range(100)))
     assert database.connection is not None
     (pages,) = database.connection.execute("PRAGMA page_count").fetchone()
     database.connection.execute(f"PRAGMA max_page_count = {pages + 2}")
-    database.add(rows(range(100, 200)))
     with pytest.raises(OSError, match="the disk is full. The 100 fits that were rec"):
-        database.commit()
+        database.write(rows(range(100, 200)))
     database.close()
     assert sorted(recorded(tmp_path)) == list(range(100))
 
@@ -271,14 +271,12 @@ def test_a_reader_does_not_stop_the_writer(tmp_path, monkeypatch):
     monkeypatch.setattr("ddefind._sweeps.database._PATIENCE", 0.1)
     sweep_of_many(tmp_path, 0)
     with closing(Database(file_of(tmp_path))) as database:
-        database.add(rows(range(10)))
         with closing(sqlite3.connect(file_of(tmp_path))) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM fits").fetchall()
             with pytest.raises(dd.ResultError, match="another program has kept it"):
-                database.commit()
-        database.add(rows(range(10)))
-        database.commit()
+                database.write(rows(range(10)))
+        database.write(rows(range(10)))
     assert len(recorded(tmp_path)) == 10
 
 
@@ -300,13 +298,8 @@ def sweep_of_many(folder, count, portion=512):
     with opened(folder, given, lambda _: "") as (database, _):
         began = time.perf_counter()
         for first in range(0, count, portion):
-            database.add(rows(range(first, min(first + portion, count))))
-            database.commit()
+            database.write(rows(range(first, min(first + portion, count))))
         return time.perf_counter() - began
-
-
-def _never_made(number):
-    raise AssertionError(f"fit {number} was made")
 
 
 @pytest.mark.slow
@@ -315,7 +308,8 @@ def test_many_rows_are_written_and_read_fast(tmp_path):
     written = sweep_of_many(tmp_path, count)
     began = time.process_time()
     database = Database(file_of(tmp_path))
-    batch = batch_of_rows(database, count, _never_made, 0.0, False, None)
+    tasks = FitTasks([start()], sets(1), [{}] * count, 0, None)
+    batch = batch_of_rows(database, tasks, 0.0, False)
     read = time.process_time() - began
     print(f"{1e3 * written / count:.3f} ms a row written, {read:.2f} s to read all")
     assert len(batch) == len(database) == count and np.isfinite(batch.best).all()

@@ -243,7 +243,7 @@ def test_a_state_of_another_dimension_says_what_to_do():
 
 
 def test_an_equation_without_delay_is_announced():
-    with pytest.warns(UserWarning, match="does not use `y`, the state one delay ago"):
+    with pytest.warns(UserWarning, match="does not use `y`, the delayed state"):
         dd.from_torch(module(lambda self, x, y, tau, t: -self.p * x))
 
 

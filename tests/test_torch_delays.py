@@ -279,7 +279,7 @@ def test_a_delay_that_is_not_used_is_announced():
         def forward(self, x, y, tau, t):
             return -y["rest"]
 
-    wanted = r"does not use `y\['growth'\]`.*data say nothing of `tau\['growth'\]`"
+    wanted = r"does not use `y\['growth'\]`.*data cannot determine `tau\['growth'\]`"
     with pytest.warns(UserWarning, match=wanted):
         dd.from_torch(Half(), tau=TAU)
 

@@ -87,11 +87,8 @@ def test_conversions_and_whole_numbers(place):
 
 
 def test_clz_of_short_numbers(place):
-    check(
-        place,
-        lambda k: lax.clz(k.astype(jnp.int32)),
-        np.arange(FITS * 2).reshape(FITS, 2),
-    )
+    numbers = np.arange(FITS * 2).reshape(FITS, 2)
+    check(place, lambda k: lax.clz(k.astype(jnp.int32)), numbers)
 
 
 def test_moves(place):
@@ -220,6 +217,11 @@ def test_random_programs_with_buffers(place, seed):
     plan = random.integers(0, 6, size=6)
     size = int(random.choice([5, 30]))
 
+    def inner(j, carry):
+        a, x = carry
+        new = 0.9 * x + lax.dynamic_index_in_dim(a, j, keepdims=False)
+        return lax.dynamic_update_index_in_dim(a, x, j, 0), new
+
     def step(i, carry):
         a, b, x = carry
         for k, what in enumerate(plan):
@@ -235,16 +237,7 @@ def test_random_programs_with_buffers(place, seed):
             elif what == 4:
                 b = jnp.where(x > 0.3, a, b)
             else:
-                inner = (a, x)
-                a, x = lax.fori_loop(
-                    0,
-                    i % 4,
-                    lambda j, c: (
-                        lax.dynamic_update_index_in_dim(c[0], c[1], j, 0),
-                        0.9 * c[1] + lax.dynamic_index_in_dim(c[0], j, keepdims=False),
-                    ),
-                    inner,
-                )
+                a, x = lax.fori_loop(0, i % 4, inner, (a, x))
         return a, b, x
 
     def function(x):
@@ -256,9 +249,7 @@ def test_random_programs_with_buffers(place, seed):
 def test_data_of_sets_and_what_all_share(place):
     shared, sets = np.array([2.0, 3.0]), np.arange(8.0).reshape(4, 2)
     own, set_of = np.array([0.1, 0.2, 0.3]), np.array([3, 0, 3])
-    found = program.run_fits(
-        lambda a, b, c: a * b + c, shared, sets, own, set_of, place
-    )
+    found = program.run_fits(_combined, shared, sets, own, set_of, place)
     assert np.array_equal(found, shared * sets[set_of] + own[:, None])
     one = np.broadcast_to(sets[1], (4, 2))
     found = program.run_fits(lambda _, b, c: b + c, None, one, own, set_of, place)
@@ -284,14 +275,17 @@ def _scaled(shared, _, own):
     return shared * own
 
 
+def _combined(shared, of_set, own):
+    return shared * of_set + own
+
+
 def test_fits_are_made_in_portions_that_the_memory_has_room_for(
     cupy_on_host, monkeypatch
 ):
     monkeypatch.setattr(on_gpu, "_free", lambda: 20_000)
     own = np.random.default_rng(0).normal(size=(500, 3))
-    found = program.run_fits(
-        *(_squares, None, None, own, np.zeros(500, int), Place.gpu)
-    )
+    set_of = np.zeros(500, int)
+    found = program.run_fits(_squares, None, None, own, set_of, Place.gpu)
     assert np.array_equal(found, own**2)
 
 

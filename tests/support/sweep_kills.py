@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ddefind as dd
 from support.options import QUIET
-from support.sweep_fits import made, sets, start
+from support.sweep_fits import Written, made, sets, start
 
 TESTS = Path(__file__).parents[1]
 PATHS = os.pathsep.join([str(TESTS), str(TESTS.parent / "src"), *sys.path[1:]])
@@ -20,6 +20,12 @@ LONG = 240
 def undisturbed(count):
     method = dd.LeastSquares(starts=1)
     return dd.fit_many(start(), sets(count), optimizer=method, **QUIET)
+
+
+def swept(data, journal, seconds=0.0, **options):
+    """The fits of these data, with a journal."""
+    method = Written(str(journal), seconds)
+    return dd.fit_many(start(), data, optimizer=method, **options, **QUIET)
 
 
 @contextmanager

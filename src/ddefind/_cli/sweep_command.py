@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .._util.files import write_whole
 from . import options as opt
 from .messages import (
     DOUBTFUL,
@@ -50,8 +51,8 @@ The table is a TOML file, here of 2 equations x 2 kinds of settings for each fil
   noise = "student"
 
 \b
-Settings are those of a fit.toml and may be left out. The same command, given again,
-goes on where the sweep stopped.
+Settings are as in a fit.toml, and may be left out. The same command, given again, goes
+on where the sweep stopped.
 
 {EXIT_CODES}
 """
@@ -63,8 +64,8 @@ Example:
   ddefind status lakes
 
 \b
-It only reads, and can be called while the sweep is at work. The folder is that of
-`ddefind sweep --out`, or of `dd.fit_many(..., folder=...)`.
+It only reads, and can be called while the sweep is at work. DIR is the folder given to
+`ddefind sweep --out`, or to `dd.fit_many(..., folder=...)`.
 """
 
 Table = Annotated[
@@ -128,8 +129,8 @@ def sweep(
         count = None if workers is None else parse_whole("--workers", workers, 1)
         if count is not None and scheduler is not None:
             raise OptionError(
-                "`--workers` are processes of this machine, and `--scheduler` has "
-                "workers of its own: give one of them."
+                "`--workers` are processes of this machine, and `--scheduler` has its "
+                "own workers: give one of them."
             )
         with quick_start():
             code = _sweep(read, out, count, scheduler, retry_failed, Messages(quiet))
@@ -146,6 +147,7 @@ def _sweep(
 ) -> int:
     """Make the fits of all groups, and return the exit code."""
     from .._sweeps.database import NAME, locked
+    from .output_folder import csv_text
     from .sweep_fits import fit_group, more_than_chance, read_groups, table_rows
 
     tasks = read_groups(table)
@@ -162,26 +164,26 @@ def _sweep(
         messages.say(f"{table}, {where}.")
         for task in tasks:
             batch = fit_group(task, executor, out, retry_failed, messages)
-            own = table_rows(table.files, task.group, batch)
-            rejected = sum(row.get("rejected") == "yes" for row in own)
+            of_group = table_rows(table.files, task.group, batch)
+            rejected = sum(row.get("rejected") == "yes" for row in of_group)
             _print(task.group, batch, rejected)
-            rows += own
+            rows += of_group
             is_doubtful |= not all(status.ok for status in batch.statuses)
-            is_doubtful |= more_than_chance(rejected, len(own))
+            is_doubtful |= more_than_chance(rejected, len(batch))
             if any(status.name == "pending" for status in batch.statuses):
                 messages.say("Interrupted. The same command goes on from here.")
                 return INTERRUPTED
-        _write_table(out / TABLE, rows)
+        # A column that a row does not have is empty.
+        columns = dict.fromkeys(name for row in rows for name in row)
+        write_whole(out / TABLE, csv_text([columns | row for row in rows]))
         messages.say(f"Written to {out}: {TABLE}")
     return DOUBTFUL if is_doubtful else 0
 
 
 @contextmanager
 def _planned(path: Path, table: SweepTable) -> Iterator[None]:
-    """Write the plan of a sweep, by which `ddefind status` knows its parts. The folder
-    keeps the plan that it had if the sweep is refused."""
-    from .._util.files import write_whole
-
+    """Write the plan of a sweep, from which `ddefind status` reads its parts. If the
+    sweep is refused, the folder keeps its former plan."""
     before = path.read_bytes() if path.exists() else None
     plan = {group.name: len(table.files) for group in table.groups}
     write_whole(path, json.dumps(plan, indent=1) + "\n")
@@ -194,19 +196,19 @@ def _planned(path: Path, table: SweepTable) -> Iterator[None]:
 
 
 def _print(group: Group, batch: "FitBatch[Any]", rejected: int) -> None:
-    text = group.settings.equation or ""
-    said = f"{group.name}: {' '.join(text.split())}\n{batch}\n"
+    equation = " ".join((group.settings.equation or "").split())
+    text = f"{group.name}: {equation}\n{batch}\n"
     if rejected:
-        said += (
+        text += (
             f"In {rejected} of {len(batch)} fits the residuals reject the model (a "
             f"right one: in at most 5%): see the column `rejected` of {TABLE}.\n"
         )
-    typer.echo(said)
+    typer.echo(text)
 
 
 @contextmanager
 def _workers(count: int | None, scheduler: str | None) -> Iterator[tuple[Any, str]]:
-    """Yield the executor, and in words where the fits are made."""
+    """Yield the executor, and say where the fits are made."""
     from .._sweeps.executors import executor_of
     from .._util.machine import cores
 
@@ -248,16 +250,6 @@ def _client(address: str) -> Iterator[Any]:
         yield client
 
 
-def _write_table(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write the table of all fits. A column that a row does not have is empty."""
-    from .._util.files import write_whole
-    from .output_folder import csv_text
-
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    whole = [{name: row.get(name) for name in columns} for row in rows]
-    write_whole(path, csv_text(whole))
-
-
 def status(folder: SweptFolder, as_json: opt.Json = False) -> None:
     """Say how far a sweep is, how its fits ended, and how long it will take."""
     with errors_as_messages():
@@ -287,9 +279,8 @@ def _overviews(folder: Path) -> "dict[str, Overview]":
         counts = {str(name): int(count) for name, count in parts.items()}
     except (AttributeError, TypeError, ValueError):
         raise OptionError(f"{plan}: the file is damaged.") from None
-    none = (0, 0, False, {}, None, None)
     return {
-        name: overview(folder / name) or Overview("", count, *none)
+        name: overview(folder / name) or Overview("", count)
         for name, count in counts.items()
     }
 
@@ -311,4 +302,5 @@ def _sentence(name: str, part: "Overview") -> str:
 
 
 def _time(seconds: float) -> str:
+    """Return a number of seconds as 0:01:30."""
     return str(timedelta(seconds=round(seconds)))

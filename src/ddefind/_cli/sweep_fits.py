@@ -1,5 +1,5 @@
-"""The fits of a sweep: groups of one equation, with one kind of settings, each fitted
-to all files."""
+"""The fits of a sweep: groups of one equation with one kind of settings, each fitted to
+all files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,17 +24,16 @@ if TYPE_CHECKING:
     from .._results.batch import FitBatch
 
 
-# How many files that cannot be read are named.
+# At most this many files that cannot be read are named.
 _MOST_NAMED = 5
-# The settings of some parameters.
+# Settings that name parameters.
 _BY_PARAMETER = ("set", "start", "bounds", "prior", "positive")
 
 
 @final
 @dataclass(frozen=True)
 class GroupTask:
-    """A group with its model and the data, and with those of its settings that the
-    model has parameters for."""
+    """A group with its model, its data, and the settings that apply to its model."""
 
     group: Group
     settings: FitSettings
@@ -45,15 +44,15 @@ class GroupTask:
 def read_groups(table: SweepTable) -> list[GroupTask]:
     """Read all equations and files, before anything is fitted."""
     models = [_model_of(group) for group in table.groups]
-    names = [names_of_parameters(model) for model in models]
-    known = set[str]().union(*names)
+    parameters = [names_of_parameters(model) for model in models]
+    known = set[str]().union(*parameters)
     data: dict[str, list[Data]] = {}
     tasks = []
-    for group, model, own in zip(table.groups, models, names):
+    for group, model, names in zip(table.groups, models, parameters):
         kind = group.settings_name
         if kind not in data:
             data[kind] = _read(table.files, group.settings)
-        settings = _settings_for(group, own, known)
+        settings = _settings_for(group, names, known)
         tasks.append(GroupTask(group, settings, model, data[kind]))
     return tasks
 
@@ -65,28 +64,26 @@ def _model_of(group: Group) -> Any:
         raise OptionError(f"The equation {group.equation!r}: {error}") from None
 
 
-def _settings_for(group: Group, own: set[str], known: set[str]) -> FitSettings:
-    """The settings without those of parameters that only other equations have."""
+def _settings_for(group: Group, names: set[str], known: set[str]) -> FitSettings:
+    """Return the settings without parameters that only other equations have."""
     changes: dict[str, Any] = {}
     for field in _BY_PARAMETER:
         given: Any = getattr(group.settings, field)
+        kept = []
         for name in given or ():
-            if _whole(name) not in {*known, ALL}:
+            array = name.split("[")[0]
+            if array not in {*known, ALL}:
                 raise OptionError(
                     f"The settings {group.settings_name!r}: `{field}` has {name!r}, "
                     "which is a parameter of no equation."
                     f"{did_you_mean(name, sorted(known))}"
                 )
+            if array in {*names, ALL}:
+                kept.append(name)
         if given:
-            kept = [name for name in given if _whole(name) in {*own, ALL}]
             is_dict = isinstance(given, dict)
             changes[field] = {n: given[n] for n in kept} if is_dict else kept
     return replace(group.settings, **changes)
-
-
-def _whole(name: str) -> str:
-    """The name of the array that a parameter belongs to."""
-    return name.split("[")[0]
 
 
 def fit_group(
@@ -96,7 +93,7 @@ def fit_group(
     retry_failed: bool,
     messages: Messages,
 ) -> "FitBatch[Any]":
-    """Fit all files, with the fits kept in a folder of the group's name."""
+    """Fit all files. The fits are kept in a folder with the name of the group."""
     group = task.group
     return dd.fit_many(
         task.model,
@@ -133,14 +130,6 @@ def _read(files: Sequence[str], settings: FitSettings) -> list[Data]:
     return sets
 
 
-def _is_rejected(fit: Any) -> str:
-    """Whether the residuals reject the model; empty where that cannot be tested."""
-    if not np.isfinite(fit.loss):
-        return ""
-    rejected = getattr(fit, "rejected", None)
-    return "" if rejected is None else "yes" if rejected else "no"
-
-
 def more_than_chance(rejected: int, fits: int) -> bool:
     """Whether more fits are rejected than would be if the model were right for all:
     the tests reject a right model in at most 5% of fits."""
@@ -150,9 +139,9 @@ def more_than_chance(rejected: int, fits: int) -> bool:
 def table_rows(
     files: Sequence[str], group: Group, batch: "FitBatch[Any]"
 ) -> list[dict[str, Any]]:
-    """A row for each fit: its file, equation and settings, how it ended, whether the
-    residuals reject the model, and what was learned with its standard errors (and
-    intervals, if they were asked for)."""
+    """Make a row for each fit: its file, equation and settings, how it ended, whether
+    the residuals reject the model (empty where that cannot be tested), and the
+    estimates with standard errors (and intervals, if the settings have a `level`)."""
     rows = []
     for number, (file, status) in enumerate(zip(files, batch.statuses)):
         row: dict[str, Any] = {
@@ -163,7 +152,9 @@ def table_rows(
         }
         if status.has_fit:
             fit = batch[number]
-            row["loss"], row["rejected"] = fit.loss, _is_rejected(fit)
+            rejected = getattr(fit, "rejected", None) if np.isfinite(fit.loss) else None
+            row["loss"] = fit.loss
+            row["rejected"] = {None: "", True: "yes", False: "no"}[rejected]
             for each in fit.summary():
                 name = each["name"]
                 row[name] = each["estimate"]

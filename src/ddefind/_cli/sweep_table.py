@@ -16,17 +16,15 @@ from .fit_settings import FitSettings, checked_settings
 from .parse_options import OptionError
 
 _TABLES = ("files", "equations", "settings")
-# What a sweep cannot have, since each file is one data set of its own.
+# Settings that a sweep cannot have, since each file is a data set of its own.
 _OF_STUDIES = (
     *("data", "group", "values", "doses", "inputs", "input_kind", "per_experiment"),
     *("equation", "model"),
 )
-# Histories that follow from the data of one fit.
+# The names that folders of fits may have.
 _NAME = re.compile(r"[\w-][\w.-]*")
-# The table of all fits, and what is to be made, in the folder of a sweep.
+# Files in the folder of a sweep: the table of all fits, and the numbers of fits.
 TABLE, PLAN = "table.csv", "plan.json"
-# The name of the only settings.
-USUAL = "usual"
 
 
 @final
@@ -43,27 +41,27 @@ class Group:
 @final
 @dataclass(frozen=True)
 class SweepTable:
-    """What a sweep is made of: files, and groups of fits to all of them."""
+    """The parts of a sweep: files, and groups of fits to all of them."""
 
     files: tuple[str, ...]
     groups: tuple[Group, ...]
 
     def __str__(self) -> str:
-        equations = {group.equation for group in self.groups}
-        kinds = {group.settings_name for group in self.groups}
-        factors = [_counted(self.files, "file"), _counted(equations, "equation")]
-        if len(kinds) > 1:
-            factors.append(f"{len(kinds)} kinds of settings")
-        fits = len(self.files) * len(self.groups)
-        return f"{fits} {'fit' if fits == 1 else 'fits'}: {' x '.join(factors)}"
+        files, groups = len(self.files), len(self.groups)
+        equations = len({group.equation for group in self.groups})
+        kinds = len({group.settings_name for group in self.groups})
+        factors = [_counted(files, "file"), _counted(equations, "equation")]
+        if kinds > 1:
+            factors.append(f"{kinds} kinds of settings")
+        return f"{_counted(files * groups, 'fit')}: {' x '.join(factors)}"
 
 
-def _counted(items: Any, noun: str) -> str:
-    return f"{len(items)} {noun}" + ("" if len(items) == 1 else "s")
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def read_sweep_table(path: Path) -> SweepTable:
-    """Read the table of a sweep. Paths in it are relative to its folder."""
+    """Read the table of a sweep, in which paths are relative to its folder."""
     name, (text, _) = file_name(path), read_text(path)
     try:
         content = tomllib.loads(text)
@@ -73,31 +71,31 @@ def read_sweep_table(path: Path) -> SweepTable:
         if key not in _TABLES:
             hint = did_you_mean(key, _TABLES)
             raise OptionError(
-                f"{name}: {key!r} is not of a sweep, which has `files`, `[equations]` "
-                f"and `[settings.NAME]`.{hint}"
+                f"{name}: a sweep has no {key!r}, only `files`, `[equations]` and "
+                f"`[settings.NAME]`.{hint}"
             )
     files = _files(name, path.parent, content.get("files"))
     equations = _equations(name, path.parent, content.get("equations"))
-    settings = content.get("settings", {USUAL: {}})
+    settings = content.get("settings", {"usual": {}})
     if not isinstance(settings, dict) or not settings:
         _refuse(name, "settings", "tables by name, as [settings.robust]", settings)
     groups = []
     for kind, given in settings.items():
-        own = _settings(name, kind, given)
+        values = _settings(name, kind, given)
         for label, equation in equations.items():
-            whole = label if len(settings) == 1 else f"{label}-{kind}"
+            folder = label if len(settings) == 1 else f"{label}-{kind}"
             try:
-                made = FitSettings(data=files[0], equation=equation, **own)
+                made = FitSettings(data=files[0], equation=equation, **values)
             except OptionError as error:
                 raise OptionError(f"{name}, settings {kind!r}: {error}") from None
-            groups.append(Group(whole, label, kind, made))
+            groups.append(Group(folder, label, kind, made))
     _check_folders(name, [group.name for group in groups])
     return SweepTable(files, tuple(groups))
 
 
 def _check_folders(name: str, folders: list[str]) -> None:
-    """Refuse folders of fits that are in each other's way, or in that of a file. Some
-    systems do not tell small letters from capital ones."""
+    """Refuse a folder of fits that has the name of another, or of a file. For some
+    systems small and capital letters are the same."""
     from .._sweeps.database import FILES
 
     known: dict[str, str] = {}
@@ -123,7 +121,7 @@ def _refuse(name: str, key: str, expected: str, value: Any) -> NoReturn:
 
 
 def _files(name: str, folder: Path, given: Any) -> tuple[str, ...]:
-    """The files that the patterns stand for, each once."""
+    """Return the files that match the patterns, each once."""
     patterns = [given] if isinstance(given, str) else given
     is_list = isinstance(patterns, list) and patterns
     if not is_list or not all(isinstance(each, str) for each in patterns):
@@ -139,7 +137,7 @@ def _files(name: str, folder: Path, given: Any) -> tuple[str, ...]:
 
 
 def _equations(name: str, folder: Path, given: Any) -> dict[str, str]:
-    """The texts of the equations by name. One may be the path of a text file."""
+    """Return the texts of the equations by name. One may be the path of a text file."""
     is_table = isinstance(given, dict) and given
     if not is_table or not all(isinstance(each, str) for each in given.values()):
         _refuse(name, "equations", "a table of equations by name", given)
@@ -168,7 +166,7 @@ def _check_name(name: str, table: str, label: str) -> None:
 
 
 def _settings(name: str, kind: str, given: Any) -> dict[str, Any]:
-    """The settings of one name, checked, as arguments of `FitSettings`."""
+    """Return the settings of one name, checked, as arguments of `FitSettings`."""
     _check_name(name, "settings", kind)
     if not isinstance(given, dict):
         _refuse(name, f"settings.{kind}", "a table, as of a fit.toml", given)

@@ -2,7 +2,6 @@
 
 The fits of a chunk as rows, and rows as the fits that `fit_many` returns."""
 
-import hashlib
 import json
 import math
 import os
@@ -48,9 +47,13 @@ from .request import (
 
 # The most letters of a sentence on what went wrong.
 _LONGEST = 2000
-# The digits of the digest of a data set, by which a changed one is named.
-_DIGITS = 12
-_OF_DATA = tuple(field.name for field in fields(Data))
+# The most fits that a worker gets at a time: fits by gradient descent run side by side
+# and fill a block of the compiled program, or an accelerator if JAX has one.
+_FITS, _FITS_SIDE_BY_SIDE, _FITS_ON_ACCELERATOR = 8, 64, 4096
+# Fewer fits by least squares are cut into this many chunks, for as many workers.
+_CHUNKS = 32
+# If this many fits end, all with an error, the mistake is in the call, not in the data.
+_MOST_ERRORS = 50
 
 
 @final
@@ -67,7 +70,7 @@ class NumberedTask(NamedTuple):
 @final
 @dataclass(frozen=True)
 class FitChunk:
-    """What a worker runs: fits by one method, as rows."""
+    """Fits by one method, which a worker returns as rows."""
 
     method: AbstractMethod
     options: FitOptions
@@ -75,29 +78,27 @@ class FitChunk:
     equation: Equation | None
 
     def __call__(self, tasks: Sequence[NumberedTask]) -> list[Row]:
-        """Make the fits. If one of them cannot be made, each is made alone."""
+        """Make the fits, whose seeds follow one another. If one of them cannot be made,
+        each is made alone."""
+        problems = [self.problem if t.problem is None else t.problem for t in tasks]
+        given = FitTasks(
+            problems[:1] if len(distinct(problems)) == 1 else problems,
+            [task.data for task in tasks],
+            [task.starts for task in tasks],
+            tasks[0].seed,
+            self.equation,
+        )
         try:
-            batch = self.method.fit_many(self._fit_tasks(tasks), self.options)
+            batch = self.method.fit_many(given, self.options)
             return [_row(batch, i, task) for i, task in enumerate(tasks)]
         except Exception as error:
             if len(tasks) == 1:
                 return [failure(tasks[0].number, error, tasks[0].data)]
         return [row for task in tasks for row in self([task])]
 
-    def _fit_tasks(self, tasks: Sequence[NumberedTask]) -> FitTasks:
-        """The tasks as a method takes them: their seeds follow one another."""
-        problems = [self.problem if t.problem is None else t.problem for t in tasks]
-        is_shared = all(problem is problems[0] for problem in problems)
-        return FitTasks(
-            problems[:1] if is_shared else problems,
-            [task.data for task in tasks],
-            [task.starts for task in tasks],
-            tasks[0].seed,
-            self.equation,
-        )
-
 
 def _row(batch: FitBatch[Any], index: int, task: NumberedTask) -> Row:
+    """Make the row of a fit."""
     fit = batch[index]
     if fit.status is Status.interrupted:
         raise KeyboardInterrupt
@@ -131,50 +132,49 @@ def failure(number: int, error: Exception | str, data: Data) -> Row:
 
 
 def data_digest(data: Data) -> str:
-    """Return what a data set is known again by, one of perhaps a million."""
-    found = hashlib.sha256()
-    for name in _OF_DATA:
-        value = getattr(data, name)
-        is_array = isinstance(value, np.ndarray)
-        head = (name, value.dtype.str, value.shape) if is_array else (name, value)
-        found.update(repr(head).encode())
-        if is_array:
-            found.update(np.ascontiguousarray(value).data)
-    return found.hexdigest()[:_DIGITS]
+    """Return digits by which a changed data set is found among perhaps a million."""
+    return digest(data)[:12]
 
 
 def batch_of_rows(
     database: Database,
-    count: int,
-    problem_of: Callable[[int], tuple[Problem, Data, Equation | None]],
+    tasks: FitTasks,
     seconds: float,
     is_interrupted: bool,
-    labels: tuple[str, ...] | None,
 ) -> FitBatch[Any]:
     """Read the recorded fits as `fit_many` returns them."""
-    example = database.fit(min(database.numbers.difference(database.errors)))
+    count, errors = len(tasks), database.errors
+    example = database.fit(min(database.numbers.difference(errors)))
     names = tuple(example["names"])
     best, first, final = (np.full((count, len(names)), np.nan) for _ in range(3))
     loss, epochs = np.full(count, np.inf), np.zeros(count, int)
     statuses = [Status.pending] * count
     # Row by row: a list of all records would take longer to make than to read.
-    for number, status, record in database.rows():
-        statuses[number] = Status[status]
-        if number in database.errors:
-            continue
-        best[number] = estimates = list(record["estimates"].values())
-        first[number], last = record["first"], record["final"]
-        final[number] = estimates if last is None else last
-        loss[number], epochs[number] = record["loss"], record["epochs"]
+    with database.rows() as rows:
+        for number, status, record in rows:
+            statuses[number] = Status[status]
+            if number in errors:
+                continue
+            best[number] = estimates = list(record["estimates"].values())
+            first[number], last = record["first"], record["final"]
+            final[number] = estimates if last is None else last
+            loss[number], epochs[number] = record["loss"], record["epochs"]
 
     @lru_cache(maxsize=16)
     def result(index: int) -> Any:
         if not statuses[index].has_fit:
-            why = database.errors.get(index, statuses[index].value)
+            why = errors.get(index, statuses[index].value)
             raise ResultError(f"There is no fit {index}: {why}")
-        return fit_of_kept(database.fit(index)["content"], *problem_of(index))
+        content, task = database.fit(index)["content"], tasks[index]
+        return fit_of_kept(content, task.problem, task.data, task.equation)
 
-    pending = count - len(database) if is_interrupted else 0
+    notes = list(example["notes"])
+    if errors:
+        number, why = min(errors.items())
+        notes.append(f"{len(errors)} ended with an error, fit {number} with: {why}")
+    if is_interrupted and len(database) < count:
+        pending = count - len(database)
+        notes.append(f"Interrupted: {pending} fits are still to be made.")
     return FitBatch(
         names=names,
         best=best,
@@ -185,31 +185,9 @@ def batch_of_rows(
         epochs=epochs,
         seconds=seconds,
         results=result,
-        notes=(*example["notes"], *_notes(database.errors, pending)),
-        labels=labels,
+        notes=tuple(notes),
+        labels=tasks.labels,
     )
-
-
-def _notes(errors: Mapping[int, str], pending: int) -> list[str]:
-    """Say which fits there are not."""
-    notes = []
-    if errors:
-        number = min(errors)
-        why = errors[number]
-        notes.append(f"{len(errors)} ended with an error, fit {number} with: {why}")
-    if pending:
-        notes.append(f"Interrupted: {pending} fits are still to be made.")
-    return notes
-
-
-# The most fits that a worker gets at a time: fits by gradient descent run side by side
-# and fill a block of the compiled program, or an accelerator if JAX has one.
-_FITS, _FITS_SIDE_BY_SIDE, _FITS_ON_ACCELERATOR = 8, 64, 4096
-# Fewer fits by least squares are cut into this many chunks, for as many workers.
-_CHUNKS = 32
-# If the first fits that end all end with an error, this many of them, then the mistake
-# is in the call, not in the data.
-_MOST_ERRORS = 50
 
 
 class SweepKeywords(TypedDict, total=False):
@@ -241,9 +219,9 @@ class SweepOptions:
 
     @classmethod
     def taken_from(cls, keywords: Mapping[str, Any]) -> tuple["SweepOptions", Any]:
-        """These options, and all others."""
-        own = {field.name for field in fields(cls)}
-        sweep = cls(**{name: keywords[name] for name in own & set(keywords)})
+        """Return these options, and all others."""
+        names = {field.name for field in fields(cls)}
+        sweep = cls(**{name: keywords[name] for name in names & set(keywords)})
         is_path = isinstance(sweep.folder, str | os.PathLike) and str(sweep.folder)
         if sweep.folder is not None and not is_path:
             raise ValueError(
@@ -252,7 +230,7 @@ class SweepOptions:
             )
         if sweep.retry_failed and sweep.folder is None:
             raise ValueError("`retry_failed` needs the `folder` of an earlier sweep.")
-        return sweep, {n: each for n, each in keywords.items() if n not in own}
+        return sweep, {n: each for n, each in keywords.items() if n not in names}
 
     @property
     def is_plain(self) -> bool:
@@ -268,8 +246,8 @@ def fit_sweep(
 ) -> FitBatch[Any]:
     """Fit the tasks on the executor, and keep them in the folder.
 
-    Each fit is a function of its number and of what `tasks`, `method` and `options`
-    hold, so that it does not matter where it runs, and when."""
+    Each fit depends only on its number and on what `tasks`, `method` and `options`
+    contain, so that it does not matter where and when it runs."""
     began = time.perf_counter()
     with ExitStack() as stack:
         width = _width(method, len(tasks))
@@ -282,36 +260,26 @@ def fit_sweep(
             database, width = stack.enter_context(files)
         again = set(database.errors) if sweep.retry_failed else set()
         chunks = chunks_of(len(tasks), width, database.numbers, again)
-        is_finished = True
-        if chunks:
-            is_finished = _run(method, tasks, options, sweep.executor, database, chunks)
-            database.commit()  # what came when Ctrl-C did
+        is_finished = not chunks or _run(
+            method, tasks, options, sweep.executor, database, chunks
+        )
     if len(database) == len(database.errors):
         raise KeyboardInterrupt  # before there was any fit
-
-    def parts_of(index: int) -> tuple:
-        task = tasks[index]
-        return task.problem, task.data, task.equation
-
-    seconds = time.perf_counter() - began
-    count, is_interrupted = len(tasks), not is_finished
-    return batch_of_rows(
-        database, count, parts_of, seconds, is_interrupted, tasks.labels
-    )
+    return batch_of_rows(database, tasks, time.perf_counter() - began, not is_finished)
 
 
 def _sweep_of(
     method: AbstractMethod, tasks: FitTasks, options: FitOptions, width: int
 ) -> Sweep:
-    """Return what a folder with these fits belongs to."""
+    """Describe the sweep, for comparison with the one in a folder."""
     problems = distinct(tasks.problems)
     number = {id(problem): index for index, problem in enumerate(problems)}
-    asked = {each.name: getattr(options, each.name) for each in fields(options)}
-    del asked["progress"]
+    values = {each.name: getattr(options, each.name) for each in fields(options)}
+    del values["progress"]
     seeds = range(tasks.seed, tasks.seed + len(tasks))
     settings = (
         method,
-        asked,
+        values,
         _of_each((number[id(each)] for each in tasks.problems), tasks),
         list(zip(_of_each(map(dict, tasks.starts), tasks), seeds)),
     )
@@ -334,11 +302,12 @@ def _sweep_of(
 
 
 def _digest(argument: str, value: Any) -> str:
+    """Return the digest of a value, or say of which argument it cannot be made."""
     try:
         return digest(value)
     except NoDigest as error:
         raise ValueError(
-            f"{wording.SWEEP_FOLDER} needs to know {argument} again, but {error}."
+            f"{wording.SWEEP_FOLDER} must recognise {argument} later, but {error}."
         ) from None
 
 
@@ -350,11 +319,12 @@ def _of_each(given: Iterable[Any], tasks: FitTasks) -> list[Any]:
 
 def _changed_data(tasks: FitTasks, database: Database) -> str:
     """Say which data have changed, as far as rows tell."""
-    for number, _, record in database.rows():
-        data = tasks[number].data
-        if record["data"] != data_digest(data):
-            label = "" if data.label is None else f", {quoted(data.label)},"
-            return f": those of fit {number}{label} have changed"
+    with database.rows() as rows:
+        for number, _, record in rows:
+            data = tasks[number].data
+            if record["data"] != data_digest(data):
+                label = "" if data.label is None else f", {quoted(data.label)},"
+                return f": the data of fit {number}{label} have changed"
     return ""
 
 
@@ -380,7 +350,7 @@ def _run(
     database: Database,
     chunks: list[Chunk],
 ) -> bool:
-    """Run the chunks; False if Ctrl-C came before the end."""
+    """Run the chunks, and return whether this was not interrupted by Ctrl-C."""
     first = tasks[0]
     quiet = replace(options, progress=False)
     run = FitChunk(method, quiet, first.problem, first.equation)
@@ -390,22 +360,29 @@ def _run(
         hand_out = _handing_out(run, executor, stack)
 
         def submit(chunk: Chunk, attempt: int) -> Future:
-            return hand_out(
-                [_numbered(n, tasks[n], is_shared) for n in chunk.numbers], attempt
-            )
+            numbered = []
+            for number in chunk.numbers:
+                task = tasks[number]
+                problem = None if is_shared else task.problem
+                one = NumberedTask(number, problem, task.data, task.starts, task.seed)
+                numbered.append(one)
+            return hand_out(numbered, attempt)
 
         reporter = stack.enter_context(Reporter(options.progress, wanted, len(tasks)))
         keeping = _Keeping(database, tasks, reporter)
         schedule = Schedule(chunks, submit, keeping.keep, keeping.lose, keeping.tick)
-        is_finished = schedule.run(finish=executor is None)
-        keeping.end()
+        try:
+            is_finished = schedule.run(finish=executor is None)
+        finally:
+            keeping.write()  # what came with Ctrl-C, or with an error
+        keeping.check_fits()
     return is_finished
 
 
 def _handing_out(
     run: FitChunk, executor: Any, stack: ExitStack
 ) -> Callable[[list[NumberedTask], int], Future]:
-    """Return what hands tasks out: to threads of this process, or to an executor."""
+    """Return what hands tasks to threads of this process or to an executor."""
     if executor is None:
         workers = 1 if _is_on_accelerator(run.method) else cores()
         pool = ThreadPoolExecutor(workers, thread_name_prefix="sweep")
@@ -418,17 +395,12 @@ def _handing_out(
     )
 
 
-def _numbered(number: int, task: FitTask, is_shared: bool) -> NumberedTask:
-    problem = None if is_shared else task.problem
-    return NumberedTask(number, problem, task.data, task.starts, task.seed)
-
-
 @final
 class _Keeping:
-    """Keeps rows as they come, and shows how many there are.
+    """Writes rows as they come, and shows how many there are.
 
-    As long as no fit has been made, those that ended with an error wait: if none is
-    ever made, the error is that of the call, and nothing is recorded."""
+    Until a fit has been made, fits that ended with an error are not written: if none is
+    ever made, the call is wrong, and nothing is recorded."""
 
     def __init__(
         self, database: Database, tasks: Sequence[FitTask], reporter: Reporter
@@ -440,12 +412,13 @@ class _Keeping:
         self.lowest, self.tau = np.inf, np.nan
 
     def keep(self, chunk: Chunk, rows: list[Row]) -> None:
+        """Take the wanted rows of a chunk."""
         for row in rows:
             if row.number in chunk.wanted:
                 self._keep(row)
 
     def lose(self, number: int, why: str) -> None:
-        """Keep a fit whose worker ended, again and again."""
+        """Take a fit whose worker ended again and again."""
         self._keep(failure(number, why, self.tasks[number].data))
 
     def _keep(self, row: Row) -> None:
@@ -457,11 +430,14 @@ class _Keeping:
             if float(record["loss"]) < self.lowest:
                 self.lowest = float(record["loss"])
                 self.tau = float(record["estimates"].get("tau", np.nan))
-        if self.has_fits:
-            self.database.add(self.waiting)
-            self.waiting = []
 
-    def end(self) -> None:
+    def write(self) -> None:
+        """Write the rows that wait. None waits any longer, even if that fails."""
+        if self.has_fits:
+            rows, self.waiting = self.waiting, []
+            self.database.write(rows)
+
+    def check_fits(self) -> None:
         """Refuse a sweep of which no fit was made."""
         if self.waiting:
             row = min(self.waiting)
@@ -471,10 +447,10 @@ class _Keeping:
             )
 
     def tick(self) -> None:
-        """Write what was handed back, and show how far the sweep is."""
+        """Write what was returned, and show how far the sweep is."""
+        self.write()
         if len(self.waiting) >= _MOST_ERRORS:
-            self.end()
-        self.database.commit()
+            self.check_fits()
         if self.ended:
             done = len(self.database)
             self.reporter.show("fits", self.ended, done, self.lowest, self.tau)

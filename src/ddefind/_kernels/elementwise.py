@@ -1,8 +1,8 @@
-"""Functions of single elements: what they are in C, and their simple cases.
-
-Sums and other functions of all elements along some axes."""
+"""Functions of single elements, in C or simplified, and functions such as sums of all
+elements along some axes."""
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -16,14 +16,13 @@ from .jaxpr import (
     UntranslatedError,
     Value,
     is_known,
-    kind_of,
     text_of,
 )
 from .writer import Writer
 
 _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OPERATORS = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/"}
-# Functions that C has by the same name, and by another one.
+# Functions with the same name in C, and with another one.
 _SAME = "exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sqrt floor"
 _SAME += " ceil erf erfc expm1 log1p cbrt exp2"
 _FUNCTIONS = {name: name for name in _SAME.split()}
@@ -38,7 +37,7 @@ ELEMENTWISE = {
     *"clz shift_left shift_right_logical".split(),
     *"copy copy_p stop_gradient reduce_precision".split(),
 }
-# The bits of whole numbers, and the least and the largest ones in C.
+# The bits of whole numbers, and the least and the largest number in C.
 _BITS = {"int": 32, "long long": 64}
 _RANGES = {
     "int": ("(-2147483647 - 1)", "2147483647"),
@@ -54,11 +53,11 @@ def apply(
     arguments: Sequence[Element],
     params: dict[str, Any],
 ) -> Element:
-    """The element that a function has for these elements; `kind` is its own type, and
-    `kinds` are those of the arguments.
+    """Return the result of a function for elements: its type is `kind`, and `kinds` are
+    the types of the arguments.
 
-    A product with a number that is known to be zero is zero, whatever the other factor
-    is: most derivatives of a step are known to be zero."""
+    A product with a known zero is zero, whatever the other factor is: most derivatives
+    of a step are known to be zero."""
     simple = _simple(primitive, kind, kinds, arguments, params)
     if simple is not None:
         return simple
@@ -73,7 +72,7 @@ def apply(
 
 
 def _simple(primitive, kind, kinds, arguments, params) -> Element | None:
-    """The result where it is one of the arguments, or a known number."""
+    """Return the result if it is one of the arguments, or a known number."""
     first, *others = arguments
     second = others[0] if others else None
     if primitive == "reduce_precision":
@@ -102,38 +101,28 @@ def _simple(primitive, kind, kinds, arguments, params) -> Element | None:
     if primitive == "select_n":
         if is_known(first):
             return others[int(first)]
-        if all(_equal(each, others[0]) for each in others):
+        if all(type(e) is type(others[0]) and e == others[0] for e in others):
             return others[0]
     return None
 
 
 def _is(element: Element, number: float) -> bool:
+    """Whether an element is this known number."""
     return element is not None and is_known(element) and element == number
 
 
-def _equal(one: Element, other: Element) -> bool:
-    if is_known(one) != is_known(other):
-        return False
-    return type(one) is type(other) and one == other
-
-
 def _known(primitive, kind, arguments) -> Element | None:
-    """A function of known numbers, if that is simple."""
+    """Return a simple function of known numbers, None for others."""
     operations: dict[str, Callable[..., Any]] = {
-        "add": lambda a, b: a + b,
-        "add_any": lambda a, b: a + b,
-        "sub": lambda a, b: a - b,
-        "mul": lambda a, b: a * b,
-        "neg": lambda a: -a,
+        "add": operator.add,
+        "add_any": operator.add,
+        "sub": operator.sub,
+        "mul": operator.mul,
+        "neg": operator.neg,
         "max": np.maximum,
         "min": np.minimum,
-        "eq": lambda a, b: a == b,
-        "ne": lambda a, b: a != b,
-        "lt": lambda a, b: a < b,
-        "le": lambda a, b: a <= b,
-        "gt": lambda a, b: a > b,
-        "ge": lambda a, b: a >= b,
-        "not": lambda a: not a,
+        **{name: getattr(operator, name) for name in _COMPARED},
+        "not": operator.not_,
         "clamp": lambda low, x, high: min(max(x, low), high),
     }
     if primitive == "convert_element_type":
@@ -154,6 +143,7 @@ def _known(primitive, kind, arguments) -> Element | None:
 
 
 def _expression(primitive, kind, kinds, texts, params) -> str:
+    """Return a function of elements in C."""
     a, *rest = texts
     b = rest[0] if rest else ""
     is_float = kinds[0] == "double"
@@ -170,7 +160,7 @@ def _expression(primitive, kind, kinds, texts, params) -> str:
         return f"{_FUNCTIONS[primitive]}({', '.join(texts)})"
     if primitive in ("max", "min"):
         sign = ">" if primitive == "max" else "<"
-        # What is no number stays none.
+        # The result is NaN if one of the arguments is.
         also = f" || {a} != {a}" if is_float else ""
         return f"(({a} {sign} {b}{also}) ? {a} : {b})"
     if primitive in ("and", "or", "xor"):
@@ -213,7 +203,7 @@ def _expression(primitive, kind, kinds, texts, params) -> str:
 
 
 def _converted(a: str, is_float: bool, kind: str) -> str:
-    """A number as one of another type. Whole numbers have no place for large ones."""
+    """Convert a number to another type. Too large ones become the largest of it."""
     if kind == "bool":
         return f"({a} != 0)"
     if kind == "double" or not is_float:
@@ -224,7 +214,7 @@ def _converted(a: str, is_float: bool, kind: str) -> str:
 
 
 def _power(writer: Writer, kind: str, x: Element, exponent: int) -> Element:
-    """x to a whole power, by squares."""
+    """Compute x to a whole power, by squares."""
 
     def times(one: Element, other: Element) -> Element:
         return apply(writer, "mul", kind, (kind, kind), (one, other), {})
@@ -240,11 +230,6 @@ def _power(writer: Writer, kind: str, x: Element, exponent: int) -> Element:
         if exponent:
             square = times(square, square)
     return result
-
-
-def result_kind(variable: Any) -> str:
-    """The type of C of a variable's elements."""
-    return kind_of(variable.aval.dtype)
 
 
 _OPERATIONS = {
@@ -263,26 +248,27 @@ REDUCTIONS = {*_OPERATIONS, "argmax", "argmin", "dot_general", "cumsum"}
 def reduced(
     writer: Writer, primitive: str, values: list[Value], kind: str, params: Any
 ) -> Value:
-    """The result of one of the `REDUCTIONS`."""
+    """Compute one of the `REDUCTIONS`."""
     if primitive == "dot_general":
         return _product(writer, values[0], values[1], kind, params)
     if primitive == "cumsum":
         return _cumulated(writer, values[0], kind, params)
     axes, (value,) = params["axes"], values
     if primitive in ("argmax", "argmin"):
-        sign = ">" if primitive == "argmax" else "<"
-        of = value.kind
+        sign, of = ">" if primitive == "argmax" else "<", value.kind
         return _along(
-            writer, value, axes, kind, lambda own: _place(writer, own, of, sign)
+            writer, value, axes, kind, lambda row: _place(writer, row, of, sign)
         )
     operation = _OPERATIONS[primitive]
     if isinstance(value, Stored) and len(axes) == len(value.shape):
         return _of_memory(writer, value, operation, kind)
     function = _function(writer, operation, kind)
-    return _along(writer, value, axes, kind, lambda own: reduce(function, own))
+    return _along(writer, value, axes, kind, lambda row: reduce(function, row))
 
 
 def _function(writer: Writer, operation: str, kind: str) -> Callable:
+    """Return a function of two elements of one type."""
+
     def function(one: Element, other: Element) -> Element:
         return apply(writer, operation, kind, (kind, kind), (one, other), {})
 
@@ -290,37 +276,31 @@ def _function(writer: Writer, operation: str, kind: str) -> Callable:
 
 
 def _along(writer: Writer, value: Value, axes, kind: str, function: Callable) -> Value:
-    own = writer.in_variables(value)
-    kept = [k for k in range(len(own.shape)) if k not in axes]
-    shape = tuple(own.shape[k] for k in kept)
-    rows = own.array.transpose(*kept, *axes).reshape(*shape, -1)
-    made = np.empty(shape, object)
-    for where in np.ndindex(shape):
-        made[where] = function(list(rows[where]))
-    return Elements(made, kind)
+    """Compute a function of all elements along some axes."""
+    array = writer.in_variables(value).array
+    kept = [k for k in range(array.ndim) if k not in axes]
+    shape = tuple(array.shape[k] for k in kept)
+    rows = array.transpose(*kept, *axes).reshape(*shape, -1)
+    return Elements.filled(shape, kind, lambda where: function(list(rows[where])))
 
 
 def _of_memory(writer: Writer, value: Stored, operation: str, kind: str) -> Value:
-    """One element from a whole array in memory."""
+    """Reduce a whole array in memory to one element."""
     start = _BEGIN.get(operation)
     if start is None:
         start = writer.load(value.memory, 0)
     total = writer.variable(kind, start)
     with writer.each(value.size) as j:
-        found = apply(
-            writer, operation, kind, (kind, kind), (total, value.memory.at(j)), {}
-        )
+        found = _function(writer, operation, kind)(total, value.memory.at(j))
         writer.line(f"{total} = {text_of(found)};")
-    made = np.empty((), object)
-    made[()] = writer.fresh(kind, total)
-    return Elements(made, kind)
+    return Elements.filled((), kind, lambda _: writer.fresh(kind, total))
 
 
-def _place(writer: Writer, own: list[Element], kind: str, sign: str) -> Element:
-    """The number of the first of the largest (or smallest) elements."""
-    best, place = text_of(own[0]), "0LL"
-    for number, each in enumerate(map(text_of, own[1:]), 1):
-        # The first that is no number counts as the largest, and as the smallest.
+def _place(writer: Writer, row: list[Element], kind: str, sign: str) -> Element:
+    """Compute the number of the first of the largest (or smallest) elements."""
+    best, place = text_of(row[0]), "0LL"
+    for number, each in enumerate(map(text_of, row[1:]), 1):
+        # The first NaN counts as the largest, and as the smallest.
         is_better = f"({each} {sign} {best} || ({each} != {each} && {best} == {best}))"
         is_better = writer.value("bool", is_better)
         place = writer.value("long long", f"({is_better} ? {number}LL : {place})")
@@ -329,7 +309,7 @@ def _place(writer: Writer, own: list[Element], kind: str, sign: str) -> Element:
 
 
 def _product(writer: Writer, a: Value, b: Value, kind: str, params: Any) -> Value:
-    """A product of matrices or vectors."""
+    """Compute a product of matrices or vectors."""
     (of_a, of_b), (batch_a, batch_b) = params["dimension_numbers"]
     if batch_a or batch_b:
         raise UntranslatedError("dot_general in batches")
@@ -341,15 +321,17 @@ def _product(writer: Writer, a: Value, b: Value, kind: str, params: Any) -> Valu
     rows = one.transpose(*kept_a, *of_a).reshape(-1, inner)
     columns = other.transpose(*kept_b, *of_b).reshape(-1, inner)
     times, plus = _function(writer, "mul", kind), _function(writer, "add", kind)
-    made = np.empty((len(rows), len(columns)), object)
-    for i, j in np.ndindex(made.shape):
-        made[i, j] = reduce(plus, map(times, rows[i], columns[j]))
-    return Elements(made.reshape(shape), kind)
+    made = Elements.filled(
+        (len(rows), len(columns)),
+        kind,
+        lambda ij: reduce(plus, map(times, rows[ij[0]], columns[ij[1]])),
+    )
+    return Elements(made.array.reshape(shape), kind)
 
 
 def _cumulated(writer: Writer, value: Value, kind: str, params: Any) -> Value:
-    own = writer.in_variables(value)
-    rows = np.moveaxis(own.array, params["axis"], 0).copy()
+    """Compute sums of all elements up to each."""
+    rows = np.moveaxis(writer.in_variables(value).array, params["axis"], 0).copy()
     rows = rows[::-1] if params["reverse"] else rows
     plus = _function(writer, "add", kind)
     for j in range(1, len(rows)):

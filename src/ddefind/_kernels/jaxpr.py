@@ -1,7 +1,7 @@
-"""JAX's equations of a program, with all calls of functions written out.
+"""JAX's equations of a program, with all calls of functions written out, and its
+arrays: each element in a variable of its own, or in memory."""
 
-Where the elements of an array are: each in a variable of its own, or in memory."""
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, final
 
@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-# Calls of functions, and the parameter that holds the function's own equations.
+# Calls of functions, and the parameters that may contain the equations of the function.
 _CALLS = ("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "remat2")
 _CALLS += ("custom_vjp_call", "checkpoint", "remat", "custom_lin")
 _BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
@@ -18,7 +18,7 @@ LOOPS = ("while", "scan", "cond")
 
 @final
 class UntranslatedError(Exception):
-    """A program has something that has no translation, or cannot be run here."""
+    """An error for a program that has no translation, or cannot run here."""
 
 
 @final
@@ -35,8 +35,8 @@ class Equation:
 @final
 @dataclass(frozen=True)
 class Block:
-    """The equations of a program, or of the body of a loop. `constants` are arrays that
-    belong to some of its variables."""
+    """The equations of a program, or of the body of a loop. `constants` are the arrays
+    of some of its variables."""
 
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
@@ -44,8 +44,8 @@ class Block:
     constants: dict[Any, Any]
 
     def last_uses(self) -> dict[Any, int]:
-        """For each variable the number of the last equation that reads it; the number
-        of equations if it is an output."""
+        """Return for each variable the number of the last equation that reads it; for
+        an output the number of equations."""
         last: dict[Any, int] = {}
         for number, equation in enumerate(self.equations):
             for each in equation.inputs:
@@ -58,12 +58,8 @@ class Block:
 
 
 def block_of(closed: ClosedJaxpr | Jaxpr) -> Block:
-    """The equations of a program, those of the functions that it calls among them."""
-    jaxpr, values = (
-        (closed.jaxpr, closed.consts)
-        if isinstance(closed, ClosedJaxpr)
-        else (closed, ())
-    )
+    """Return the equations of a program and of the functions that it calls."""
+    jaxpr, values = _parts(closed)
     equations: list[Equation] = []
     constants: dict[Any, Any] = dict(zip(jaxpr.constvars, values))
     same: dict[Any, Any] = {}
@@ -72,10 +68,16 @@ def block_of(closed: ClosedJaxpr | Jaxpr) -> Block:
     return Block(tuple(jaxpr.invars), outputs, tuple(equations), constants)
 
 
+def _parts(closed: ClosedJaxpr | Jaxpr) -> tuple[Jaxpr, Sequence[Any]]:
+    """Return the equations as JAX has them, and the values of their constants."""
+    if isinstance(closed, ClosedJaxpr):
+        return closed.jaxpr, closed.consts
+    return closed, ()
+
+
 def _named(variable: Any, same: dict[Any, Any]) -> Any:
-    if isinstance(variable, Literal):
-        return variable
-    return same.get(variable, variable)
+    """Return the variable of the whole program for one of a function."""
+    return variable if isinstance(variable, Literal) else same.get(variable, variable)
 
 
 def _write_out(
@@ -84,25 +86,21 @@ def _write_out(
     equations: list[Equation],
     constants: dict[Any, Any],
 ) -> None:
-    """Append the equations of `jaxpr`. `same` says which of its variables have another
-    name in the whole; a function that is called twice gets new names each time."""
+    """Append the equations of `jaxpr`. `same` maps its variables to variables of the
+    whole; a function that is called twice gets new ones each time."""
     for each in jaxpr.eqns:
         inputs = tuple(_named(variable, same) for variable in each.invars)
         name = each.primitive.name
         body = next((each.params[k] for k in _BODIES if k in each.params), None)
         if name in _CALLS and body is not None:
-            inner, values = (
-                (body.jaxpr, body.consts)
-                if isinstance(body, ClosedJaxpr)
-                else (body, ())
-            )
-            own = dict(zip(inner.invars, inputs))
+            inner, values = _parts(body)
+            of_inner = dict(zip(inner.invars, inputs))
             for variable, value in zip(inner.constvars, values):
-                own[variable] = new = Name(variable.aval)
+                of_inner[variable] = new = Name(variable.aval)
                 constants[new] = value
-            _write_out(inner, own, equations, constants)
+            _write_out(inner, of_inner, equations, constants)
             for outer, variable in zip(each.outvars, inner.outvars):
-                same[outer] = _named(variable, own)
+                same[outer] = _named(variable, of_inner)
         else:
             outputs = []
             for variable in each.outvars:
@@ -113,7 +111,7 @@ def _write_out(
 
 @final
 class Name:
-    """A variable of its own."""
+    """A new variable, which is equal to no other."""
 
     def __init__(self, aval: Any):
         self.aval = aval
@@ -144,7 +142,7 @@ def _is_one_of(variable: Any, names: set[Any]) -> bool:
 
 
 def bodies(equation: Equation) -> list[tuple[Block, tuple[Any, ...]]]:
-    """The programs inside of a loop or a choice, and what each is given first."""
+    """Return the programs inside of a loop or a choice, with their first inputs."""
     params, inputs = equation.params, equation.inputs
     if equation.primitive == "cond":
         return [(block_of(each), inputs[1:]) for each in params["branches"]]
@@ -159,39 +157,41 @@ def bodies(equation: Equation) -> list[tuple[Block, tuple[Any, ...]]]:
 
 
 def shape_of(variable: Any) -> tuple[int, ...]:
+    """Return the shape of a variable."""
     return tuple(variable.aval.shape)
 
 
+def size_of(shape: tuple[int, ...]) -> int:
+    """Return the number of elements of a shape."""
+    return int(np.prod(shape, dtype=int))
+
+
 def trace(function: Any, *arguments: Any) -> tuple[Block, Any]:
-    """The equations of a function at `arguments`, and the structure of its result."""
+    """Return the equations of a function at `arguments`, and the result as shapes."""
     closed, result = jax.make_jaxpr(function, return_shape=True)(*arguments)
     return block_of(closed), result
 
 
-# An element: a number that is known, or a variable or an expression of C.
+# An element: a known number, or a variable or an expression of C.
 Element: TypeAlias = Any
 _KINDS = {"float64": "double", "int64": "long long", "int32": "int", "bool": "bool"}
-# Arrays of at most so many elements are held in variables.
+# Arrays of at most this many elements are kept in variables.
 MOST_ELEMENTS = 400
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Memory:
-    """Memory for one array. `place` is the expression of its element `{}`. Memory that
-    is not `writable` belongs to the arguments of a program."""
+    """Memory for one array. `place` is the expression of its element `{}`. Arguments of
+    a program are not `writable`."""
 
     place: str
     kind: str
     writable: bool
 
     def at(self, index: Element) -> str:
-        """The element with this number."""
-        return self.place.format(_whole(index))
-
-
-def _whole(index: Element) -> str:
-    return index if isinstance(index, str) else f"{int(index)}"
+        """Return the expression of the element with this number."""
+        return self.place.format(index if isinstance(index, str) else int(index))
 
 
 class Elements(NamedTuple):
@@ -203,6 +203,16 @@ class Elements(NamedTuple):
     @property
     def shape(self) -> tuple[int, ...]:
         return self.array.shape
+
+    @classmethod
+    def filled(
+        cls, shape: tuple[int, ...], kind: str, at: Callable[[tuple[int, ...]], Element]
+    ) -> "Elements":
+        """Make an array of `at(indices)`, called in the order of the rows."""
+        array = np.empty(shape, object)
+        for where in np.ndindex(shape):
+            array[where] = at(where)
+        return cls(array, kind)
 
 
 class Stored(NamedTuple):
@@ -217,36 +227,38 @@ class Stored(NamedTuple):
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=int))
+        return size_of(self.shape)
 
 
 Value: TypeAlias = Elements | Stored
 
 
 def kind_of(dtype: Any) -> str:
-    """The type of C for numbers of a dtype."""
+    """Return the type of C for numbers of a dtype."""
     name = np.dtype(dtype).name
     if name not in _KINDS:
         raise UntranslatedError(f"numbers of the type {name}")
     return _KINDS[name]
 
 
+def result_kind(variable: Any) -> str:
+    """Return the type of C of a variable's elements."""
+    return kind_of(variable.aval.dtype)
+
+
 def elements(array: Any, kind: str) -> Elements:
-    """Known numbers as elements."""
+    """Return known numbers as elements."""
     array = np.asarray(array)
-    made = np.empty(array.shape, object)
-    for place in np.ndindex(array.shape):
-        made[place] = array[place].item()
-    return Elements(made, kind)
+    return Elements.filled(array.shape, kind, lambda where: array[where].item())
 
 
 def is_known(element: Element) -> bool:
-    """Whether an element is a number already."""
+    """Whether an element is a known number."""
     return not isinstance(element, str)
 
 
 def text_of(element: Element) -> str:
-    """An element in C."""
+    """Return an element in C."""
     if isinstance(element, str):
         return element
     if isinstance(element, (bool, np.bool_)):

@@ -1,5 +1,5 @@
-"""Loops and choices. What a loop changes is in variables that may be changed, or in
-memory where it is written and read at places that are known only at run time."""
+"""Loops and choices. A loop changes variables, or memory if it reads or writes an array
+at places that are known only at run time."""
 
 import itertools
 from collections.abc import Sequence
@@ -18,21 +18,22 @@ from .jaxpr import (
     bodies,
     is_indexed,
     is_known,
-    kind_of,
+    result_kind,
     shape_of,
+    size_of,
     text_of,
 )
 from .shapes import dynamic_slice, dynamic_update_slice, reshape, stack
 
-# A loop of at most so many rounds, and so many elements in all rounds together, is
-# written out: then all places are known.
+# A loop with at most this many rounds, and this many elements in all rounds together,
+# is unrolled: then all places are known.
 _MOST_ROUNDS, _MOST_WRITTEN = 16, 2500
 
 
 @final
 class Loops:
-    """Translates loops; `run(block, inputs, frozen)` translates what is inside. What is
-    `frozen` must not be changed there."""
+    """Translates loops; `run(block, inputs, frozen)` translates the blocks inside,
+    which must not change what is `frozen`."""
 
     def __init__(self, translator: Any):
         self.writer, self.run = translator.writer, translator.run
@@ -70,12 +71,12 @@ class Loops:
         params, length = equation.params, equation.params["length"]
         ((body, _),) = bodies(equation)
         first, second = _parts_of_scan(params)
-        size = sum(int(np.prod(shape_of(v), dtype=int)) for v in body.inputs)
+        size = sum(size_of(shape_of(v)) for v in body.inputs)
         is_short = length <= _MOST_ROUNDS and length * size <= _MOST_WRITTEN
         if is_short and not any(
             e.primitive in ("while", "scan") for e in body.equations
         ):
-            return self._written_out(body, params, inputs)
+            return self._unrolled(body, params, inputs)
         constants = self._constants(body, inputs[:first])
         carried = [
             self._carried(equation, inputs, k, [(body, body.inputs[k])])
@@ -83,15 +84,14 @@ class Loops:
         ]
         rows = [self.writer.in_memory(value) for value in inputs[second:]]
         made = [
-            self.writer.memory(shape_of(each), kind_of(each.aval.dtype))
+            self.writer.memory(shape_of(each), result_kind(each))
             for each in equation.outputs[len(carried) :]
         ]
         self._forget([*carried, *made])
         with self.writer.each(length) as j:
             place = f"({length - 1} - {j})" if params["reverse"] else j
-            own = [self._row(each, place) for each in rows]
-            frozen = [*constants, *rows]
-            after = self.run(body, [*constants, *carried, *own], frozen)
+            given = [*constants, *carried, *(self._row(each, place) for each in rows)]
+            after = self.run(body, given, [*constants, *rows])
             for whole, part in zip(made, after[len(carried) :]):
                 wide = reshape(self.writer, (1, *part.shape), part, {})
                 start = [place] + [0] * len(part.shape)
@@ -100,20 +100,22 @@ class Loops:
         return [*carried, *made]
 
     def _row(self, rows: Stored, place: str) -> Value:
+        """Read a row of an array in memory."""
         shape = rows.shape[1:]
         start = [place] + [0] * len(shape)
         row = dynamic_slice(self.writer, (1, *shape), rows, start)
         return reshape(self.writer, shape, row, {})
 
-    def _written_out(self, body: Block, params: Any, inputs: Sequence[Value]):
+    def _unrolled(self, body: Block, params: Any, inputs: Sequence[Value]):
+        """Translate a short scan, round by round."""
         (first, second), length = _parts_of_scan(params), params["length"]
         rounds = range(length)
         carried, made = list(inputs[first:second]), []
         rows = [self.writer.in_variables(each) for each in inputs[second:]]
         for j in reversed(rounds) if params["reverse"] else rounds:
-            own = [Elements(np.asarray(r.array[j], object), r.kind) for r in rows]
-            given = [*inputs[:first], *carried, *own]
-            # Rows that were made stay as they are.
+            row = [Elements(np.asarray(r.array[j], object), r.kind) for r in rows]
+            given = [*inputs[:first], *carried, *row]
+            # Rows of earlier rounds must not change.
             after = self.run(body, given, [*inputs, *itertools.chain(*made)])
             carried, last = after[: len(carried)], after[len(carried) :]
             made.append(last)
@@ -136,16 +138,18 @@ class Loops:
                 self._assign(results, found)
         return results
 
-    # What is carried from round to round.
+    # Values that are carried from round to round.
 
     def _result(self, variable: Any) -> Value:
-        shape, kind = shape_of(variable), kind_of(variable.aval.dtype)
-        if int(np.prod(shape, dtype=int)) > MOST_ELEMENTS:
+        """Make the place of a result of a choice."""
+        shape, kind = shape_of(variable), result_kind(variable)
+        if size_of(shape) > MOST_ELEMENTS:
             return self.writer.memory(shape, kind)
         return self._variables(Elements(np.full(shape, 0, object), kind))
 
     def _constants(self, block: Block, values: Sequence[Value]) -> list[Value]:
-        """What stays the same in all rounds; in memory if its places are not known."""
+        """Return what stays the same in all rounds; in memory if indexed at run
+        time."""
         return [
             self.writer.in_memory(value)
             if value.shape and is_indexed(block, name)
@@ -160,32 +164,33 @@ class Loops:
         number: int,
         uses: Sequence[tuple[Block, Any]],
     ) -> Value:
-        """Where an input that changes is kept."""
+        """Make the place of an input that changes from round to round."""
         value = inputs[number]
-        is_large = int(np.prod(value.shape, dtype=int)) > MOST_ELEMENTS
+        is_large = size_of(value.shape) > MOST_ELEMENTS
         if is_large or (value.shape and any(is_indexed(*use) for use in uses)):
             if isinstance(value, Stored):
-                own = [each for each in inputs if isinstance(each, Stored)]
-                is_alone = sum(each.memory is value.memory for each in own) == 1
+                stored = [each for each in inputs if isinstance(each, Stored)]
+                is_alone = sum(each.memory is value.memory for each in stored) == 1
                 if is_alone and self.may_change(value.memory, equation.inputs[number]):
                     return value
             return self.writer.copy(value)
         return self._variables(self.writer.in_variables(value))
 
     def _forget(self, carried: Sequence[Value]) -> None:
-        """Each round may change what is carried."""
+        """Forget what was loaded from memory that each round may change."""
         for each in carried:
             if isinstance(each, Stored):
                 self.writer.forget(each.memory)
 
     def _variables(self, value: Elements) -> Elements:
-        array = np.empty(value.shape, object)
-        for where in np.ndindex(value.shape):
-            array[where] = self.writer.variable(value.kind, value.array[where])
-        return Elements(array, value.kind)
+        """Make variables that may be changed, with these first values."""
+        array, kind = value
+        return Elements.filled(
+            array.shape, kind, lambda where: self.writer.variable(kind, array[where])
+        )
 
     def _assign(self, targets: Sequence[Value], values: Sequence[Value]) -> None:
-        """Give all targets their new values, as if at the same time."""
+        """Give all targets their new values at once: none is read after its change."""
         changed = {
             name
             for each in targets
@@ -198,8 +203,8 @@ class Loops:
             if isinstance(target, Stored):
                 copies.append((target, value))
                 continue
-            own = self.writer.in_variables(value).array.reshape(-1)
-            for name, element in zip(target.array.reshape(-1), own):
+            new = self.writer.in_variables(value).array.reshape(-1)
+            for name, element in zip(target.array.reshape(-1), new):
                 if element != name:
                     if element in changed:
                         element = self.writer.fresh(target.kind, element)
@@ -217,7 +222,7 @@ class Loops:
 
 
 def _parts_of_scan(params: Any) -> tuple[int, int]:
-    """Where, among the inputs of a scan, what is carried begins, and the rows."""
+    """Return where, among the inputs of a scan, the carried ones and the rows begin."""
     if "num_consts" in params:
         constants, carried = params["num_consts"], params["num_carry"]
     else:  # JAX 0.11

@@ -13,29 +13,28 @@ import numpy as np
 from .jaxpr import UntranslatedError
 from .translate import OWN, Source
 
-# Threads of a block (as `translate.py` says to the compiler), and how many there are at
-# most on each multiprocessor.
+# Threads of a block (as in the source of `translate.py`), and the most threads on each
+# multiprocessor.
 _BLOCK, _MOST_THREADS = 64, 768
 # The shares of the free memory that the threads and the results of fits may take.
 _FOR_THREADS, _FOR_FITS = 0.3, 0.2
 
-# So many programs run at a time, each in a stream of its own: while one waits for its
-# slowest fits, others use the processors that are free.
-_PROGRAMS = 4
-_places = threading.Semaphore(_PROGRAMS)
+# Four programs run at a time, each in a stream of its own: while one waits for its
+# slowest fits, others use the free processors.
+_places = threading.Semaphore(4)
 _streams: list[Any] = []
 
 
 @cache
 def has_gpu() -> bool:
-    """Whether there is a GPU, and CuPy to use it. A user who keeps JAX on the processor
-    gets no GPU."""
-    platforms = os.environ.get("JAX_PLATFORMS", "").split(",")
-    if platforms == ["cpu"] or importlib.util.find_spec("cupy") is None:
+    """Whether there is a GPU, and CuPy to use it, and JAX is not kept on the
+    processor."""
+    on_processor = os.environ.get("JAX_PLATFORMS", "") == "cpu"
+    if on_processor or importlib.util.find_spec("cupy") is None:
         return False
     try:
         return _cupy().cuda.runtime.getDeviceCount() > 0
-    except Exception:  # There is no driver, or it is not the one that CuPy needs.
+    except Exception:  # There is no driver, or not the one that CuPy needs.
         return False
 
 
@@ -52,7 +51,7 @@ class GpuKernel:
         try:
             module = _cupy().RawModule(code=source.text, options=("--std=c++17",))
             self._function = module.get_function("program")
-        except Exception as error:  # CuPy has many, for what is missing in CUDA.
+        except Exception as error:  # CuPy has many errors, for missing parts of CUDA.
             raise UntranslatedError(f"CUDA cannot compile it: {error}") from error
 
     def run(
@@ -62,17 +61,16 @@ class GpuKernel:
         set_of: np.ndarray,
         outputs: Sequence[tuple[int, Any]],
     ) -> list[np.ndarray]:
-        """The outputs, [fits, size] for each of the (size, type) of `outputs`. Fits are
-        made in portions that the memory has room for."""
+        """Compute the outputs, [fits, size] for each (size, type) of `outputs`, in
+        portions for which there is memory."""
         try:
             return self._run(arrays, owners, set_of, outputs)
-        except Exception as error:  # It is full, say: other programs use it, too.
+        except Exception as error:  # Such as no memory: other programs use it, too.
             raise UntranslatedError(f"the GPU cannot run it: {error}") from error
 
     def _run(self, arrays, owners, set_of, outputs) -> list[np.ndarray]:
         fits = len(set_of)
-        own = [a for a, owner in zip(arrays, owners) if owner == OWN]
-        row_bytes = sum(a[:1].nbytes for a in own)
+        row_bytes = sum(a[:1].nbytes for a, o in zip(arrays, owners) if o == OWN)
         row_bytes += sum(size * np.dtype(dtype).itemsize for size, dtype in outputs)
         with _stream():
             kept = [None if o == OWN else _columns(a) for a, o in zip(arrays, owners)]
@@ -109,7 +107,7 @@ class GpuKernel:
 
 @contextmanager
 def _stream() -> Iterator[None]:
-    """Work of this thread goes to a stream of its own."""
+    """Send the work of this thread to a stream of its own."""
     with _places:
         stream = _streams.pop() if _streams else _cupy().cuda.Stream(non_blocking=True)
         try:
@@ -120,8 +118,8 @@ def _stream() -> Iterator[None]:
 
 
 def _columns(array: np.ndarray) -> Any:
-    """An array with a first axis over rows, as columns on the GPU. Rows that are one
-    and the same in memory are a single column."""
+    """Copy an array to the GPU, its rows as columns. Rows that are the same memory
+    become a single column."""
     cupy = _cupy()
     if array.strides[0] == 0:
         array = array[:1]
@@ -130,7 +128,7 @@ def _columns(array: np.ndarray) -> Any:
 
 
 def _free() -> int:
-    """Bytes of the GPU that are free, or that CuPy keeps for use again."""
+    """Return the bytes of the GPU that are free, or that CuPy can use again."""
     cupy = _cupy()
     pool = cupy.get_default_memory_pool()
     return cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes()

@@ -23,14 +23,13 @@ from .translate import Source
 
 # Whole numbers may overflow, and a place in memory holds numbers of both kinds.
 _FLAGS = ("-x", "c", "-O1", "-shared", "-fPIC", "-w", "-fwrapv", "-fno-strict-aliasing")
-# Not every compiler knows this one.
+# A flag that not every compiler has.
 _FOR_THIS_PROCESSOR = "-march=native"
 
 
 @cache
 def _command() -> tuple[str, ...] | None:
-    """The compiler with its flags; None if there is none that makes programs for this
-    processor."""
+    """Return the compiler with its flags, None if there is none for this processor."""
     command = shlex.split(os.environ.get("CC", "cc"))
     if not command or shutil.which(command[0]) is None or _asks_to_install():
         return None
@@ -47,9 +46,10 @@ def _command() -> tuple[str, ...] | None:
 
 def _asks_to_install() -> bool:
     """Whether `cc` would only open a dialog, as on macOS without developer tools."""
-    if sys.platform != "darwin":
-        return False
-    return subprocess.run(["xcode-select", "-p"], capture_output=True).returncode != 0
+    tools = ["xcode-select", "-p"]
+    return sys.platform == "darwin" and bool(
+        subprocess.run(tools, capture_output=True).returncode
+    )
 
 
 def has_compiler() -> bool:
@@ -59,8 +59,8 @@ def has_compiler() -> bool:
 
 @final
 class ProcessorKernel:
-    """A program whose one thread makes all fits, one after the other. Several threads
-    of Python may run it at the same time."""
+    """A program that makes all fits one after the other. Several threads of Python may
+    run it at the same time."""
 
     def __init__(self, source: Source):
         self.words = max(source.words, 1)
@@ -73,47 +73,26 @@ class ProcessorKernel:
         set_of: np.ndarray,
         outputs: Sequence[tuple[int, Any]],
     ) -> list[np.ndarray]:
-        """The outputs, [fits, size] for each of the (size, type) of `outputs`."""
+        """Compute the outputs, [fits, size] for each (size, type) of `outputs`."""
         fits, memory = len(set_of), np.empty(self.words)
         found = [np.empty((fits, size), dtype) for size, dtype in outputs]
-        rows = [
-            np.ascontiguousarray(array[:1] if _is_one(array) else array)
-            for array in arrays
-        ]
-        with_steps = [
-            item
-            for array in (*rows, *found)
-            for item in (_pointer(array), _whole(1), _whole(_scale(array)))
-        ]
-        self._library.program(
-            _whole(fits), _pointer(set_of), _pointer(memory), *with_steps
-        )
+        # Rows without a stride are the same memory: one row for all.
+        rows = [np.ascontiguousarray(a[:1] if a.strides[0] == 0 else a) for a in arrays]
+        arguments: list[Any] = [ctypes.c_longlong(fits)]
+        arguments += [ctypes.c_void_p(a.ctypes.data) for a in (set_of, memory)]
+        for array in (*rows, *found):
+            distance = array[0].size if len(array) > 1 else 0
+            arguments.append(ctypes.c_void_p(array.ctypes.data))
+            arguments += [ctypes.c_longlong(1), ctypes.c_longlong(distance)]
+        self._library.program(*arguments)
         return found
 
 
-def _is_one(array: np.ndarray) -> bool:
-    """Whether all rows are one and the same in memory."""
-    return array.strides[0] == 0
-
-
-def _scale(rows: np.ndarray) -> int:
-    """How far the rows of an array are apart; zero if there is one for all."""
-    return rows[0].size if len(rows) > 1 else 0
-
-
-def _pointer(array: np.ndarray) -> ctypes.c_void_p:
-    return ctypes.c_void_p(array.ctypes.data)
-
-
-def _whole(number: int) -> ctypes.c_longlong:
-    return ctypes.c_longlong(number)
-
-
 def _loaded(text: str) -> ctypes.CDLL:
-    """The compiled program, made again if the one that is kept cannot be loaded."""
+    """Load the compiled program, made again if the kept one cannot be loaded."""
     try:
         return ctypes.CDLL(str(_compiled(text)))
-    except OSError:  # It is for another machine, say.
+    except OSError:  # Such as one for another machine.
         try:
             return ctypes.CDLL(str(_compiled(text, anew=True)))
         except OSError as error:  # Some folders must not hold programs.
@@ -121,9 +100,9 @@ def _loaded(text: str) -> ctypes.CDLL:
 
 
 def _compiled(text: str, *, anew: bool = False) -> Path:
-    """The compiled program, in the folder where JAX keeps its own ones, if it does and
-    if nobody else can put programs there. It is compiled `anew` if that is asked for,
-    or if it is damaged."""
+    """Return the file of the compiled program, in the folder of JAX's compiled
+    programs, if there is one and nobody else can write there. It is compiled if it is
+    not there yet or is damaged, or with `anew`."""
     command = _command()
     if command is None:
         raise UntranslatedError("there is no C compiler")
@@ -144,7 +123,7 @@ def _compiled(text: str, *, anew: bool = False) -> Path:
 
 
 def _is_whole(program: Path) -> bool:
-    """Whether a program is there as it was compiled: loading a part of one would end
+    """Whether a program is there as it was compiled: to load a part of one would end
     the process."""
     written = _checksum_of(program)
     if not (program.exists() and written.exists()):
@@ -154,7 +133,7 @@ def _is_whole(program: Path) -> bool:
 
 
 def _checksum_of(program: Path) -> Path:
-    """The file beside a program that holds its checksum."""
+    """Return the file beside a program that contains its checksum."""
     return program.with_suffix(".sha256")
 
 
@@ -163,7 +142,7 @@ def _checksum(program: Path) -> bytes:
 
 
 def _is_private(path: Path) -> bool:
-    """Whether a file or folder belongs to this user, and not everybody may write it."""
+    """Whether a file or folder is of this user, and not everybody may write it."""
     if not hasattr(os, "geteuid"):
         return True
     found = path.stat()
@@ -182,13 +161,14 @@ def _compile(command: Sequence[str], text: str, program: Path) -> None:
 
 
 def _run(command: Sequence[str], text: str, made: Path) -> None:
+    """Run the compiler."""
     whole = [*command, "-o", str(made), "-", "-lm"]
     subprocess.run(whole, input=text.encode(), check=True, capture_output=True)
 
 
 @cache
 def _temporary_folder() -> Path:
-    """A folder that goes when the process ends."""
+    """Make a folder that is removed when the process ends."""
     folder = tempfile.TemporaryDirectory(prefix="ddefind-")
     _folders.append(folder)
     return Path(folder.name)
@@ -197,14 +177,12 @@ def _temporary_folder() -> Path:
 _folders: list[Any] = []
 
 
-# What tells processors apart, in the words of x86 and of ARM.
-_TOLD = ("flags", "model name", "Features", "CPU")
-
-
 @cache
 def _processor() -> str:
-    """What the compiler makes programs for: they may not run on another processor."""
+    """Describe the processor: programs for it may not run on another one."""
     file = Path("/proc/cpuinfo")
     lines = file.read_text().splitlines() if file.exists() else []
-    told = sorted({line for line in lines if line.startswith(_TOLD)})
-    return "\n".join([platform.machine(), platform.processor(), *told])
+    # Lines of x86 and of ARM.
+    names = ("flags", "model name", "Features", "CPU")
+    different = sorted({line for line in lines if line.startswith(names)})
+    return "\n".join([platform.machine(), platform.processor(), *different])

@@ -1,6 +1,4 @@
-"""Programs for many fits: translated once, and run as often as they are needed.
-
-Where the programs of many fits run."""
+"""Programs for many fits: where they run, and a store of translated programs."""
 
 import enum
 import logging
@@ -8,16 +6,16 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
 import numpy as np
 
-from .jaxpr import Block, UntranslatedError, kind_of, shape_of, trace
+from .jaxpr import UntranslatedError, kind_of, result_kind, shape_of, size_of, trace
 from .on_gpu import GpuKernel, has_gpu
 from .on_processor import ProcessorKernel, has_compiler
-from .translate import OWN, SET, SHARED, Source, translate
+from .translate import OWN, SET, SHARED, translate
 
 # With fewer fits than this a GPU is slower than the processor: each thread is slow.
 LEAST_FOR_GPU = 1000
@@ -34,14 +32,14 @@ class Place(enum.Enum):
 
 
 def place_for(fits: int) -> Place:
-    """Where so many fits run."""
+    """Return where this many fits run."""
     if fits >= LEAST_FOR_GPU and has_gpu():
         return Place.gpu
     return Place.processor if has_compiler() else Place.xla
 
 
 def others(place: Place) -> tuple[Place, ...]:
-    """Where a program runs if it cannot at this place, the best first."""
+    """Return where a program runs if it cannot run at this place, the best first."""
     return (Place.processor, Place.xla) if place is Place.gpu else (Place.xla,)
 
 
@@ -53,45 +51,36 @@ _DTYPES = {
 }
 
 
-class _Output(NamedTuple):
-    """The shape of a result of one fit, and its type."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-
-
 @final
 @dataclass(frozen=True)
 class Program:
-    """A compiled program, the types of its inputs, its outputs, and their structure."""
+    """A compiled program, the types of its inputs, the shapes and types of its outputs
+    for one fit, and their structure."""
 
     kernel: GpuKernel | ProcessorKernel
     inputs: tuple[Any, ...]
-    outputs: tuple[_Output, ...]
+    outputs: tuple[Any, ...]
     structure: Any
 
     def run(
         self, arrays: Sequence[Any], owners: Sequence[str], set_of: np.ndarray
     ) -> Any:
-        """The results of all fits, with a first axis over them."""
-        own = [np.asarray(a, dtype) for a, dtype in zip(arrays, self.inputs)]
-        sizes = [int(np.prod(each.shape, dtype=int)) for each in self.outputs]
-        made = self.kernel.run(own, owners, set_of, list(zip(sizes, self._dtypes())))
+        """Compute the results of all fits, with a first axis over them."""
+        given = [np.asarray(a, dtype) for a, dtype in zip(arrays, self.inputs)]
+        outputs = [(size_of(o.shape), _DTYPES[kind_of(o.dtype)]) for o in self.outputs]
+        made = self.kernel.run(given, owners, set_of, outputs)
         results = [
             array.reshape(-1, *each.shape).astype(each.dtype, copy=False)
             for array, each in zip(made, self.outputs)
         ]
         return jax.tree.unflatten(self.structure, results)
 
-    def _dtypes(self) -> list[Any]:
-        return [_DTYPES[kind_of(each.dtype)] for each in self.outputs]
-
 
 _KERNELS = {Place.gpu: GpuKernel, Place.processor: ProcessorKernel}
-# A program has three arguments for each array, and can be called with 1,000 of them.
+# A program has three arguments for each array, and can have 1,000 arguments.
 _MOST_ARRAYS = 300
 _programs: dict[Any, Program | UntranslatedError] = {}
-# One for each program: threads that need another one do not wait.
+# One for each program: threads that need another program do not wait.
 _locks: defaultdict[Any, threading.Lock] = defaultdict(threading.Lock)
 _log = logging.getLogger(__name__)
 
@@ -104,14 +93,13 @@ def run_fits(
     set_of: np.ndarray,
     place: Place,
 ) -> Any:
-    """`function(shared, of its set, own)` for many fits, translated.
+    """Compute `function(shared, of its set, own)` for many fits, translated.
 
-    Arrays of `of_sets` have a first axis over data sets, those of `own` one over fits;
-    fit i belongs to the set `set_of[i]`. What comes out has a first axis over the fits.
+    Arrays of `of_sets` have a first axis over data sets, arrays of `own` one over fits;
+    fit i belongs to the set `set_of[i]`. Results have a first axis over the fits.
 
-    Raises `UntranslatedError` if the function has something that has no translation."""
-    trees = shared, of_sets, own
-    arrays, rest = eqx.partition(trees, _is_array)
+    Raises `UntranslatedError` if a part of the function has no translation."""
+    arrays, rest = eqx.partition((shared, of_sets, own), _is_array)
     leaves, structure = jax.tree.flatten(arrays)
     leaves = [np.asarray(leaf) for leaf in leaves]
     counts = [len(jax.tree.leaves(each)) for each in arrays]
@@ -120,17 +108,13 @@ def run_fits(
         leaf.shape if owner == SHARED else leaf.shape[1:]
         for leaf, owner in zip(leaves, owners)
     ]
-    key = (
-        place,
-        function,
-        structure,
-        _hashable(rest),
-        *zip(shapes, [a.dtype for a in leaves]),
-    )
+    static, static_structure = jax.tree.flatten(rest)
+    of_rest = tuple(map(type, static)), tuple(static), static_structure
+    types = zip(shapes, [a.dtype for a in leaves])
+    key = place, function, structure, of_rest, *types
 
     def of_one_fit(*values: Any) -> Any:
-        whole = eqx.combine(jax.tree.unflatten(structure, values), rest)
-        return function(*whole)
+        return function(*eqx.combine(jax.tree.unflatten(structure, values), rest))
 
     with _locks[key]:
         if key not in _programs:
@@ -147,34 +131,26 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, np.ndarray | np.generic | jax.Array)
 
 
-def _hashable(tree: Any) -> Any:
-    leaves, structure = jax.tree.flatten(tree)
-    return tuple(map(type, leaves)), tuple(leaves), structure
-
-
 def _compiled(
     function: Callable, examples: Sequence[Any], owners: Sequence[str], place: Place
 ) -> Program | UntranslatedError:
-    """The program, or why there is none."""
+    """Translate and compile a program, or return why this is not possible."""
     try:
         block, result = trace(function, *examples)
         if len(block.inputs) + len(block.outputs) > _MOST_ARRAYS:
             raise UntranslatedError("too many arrays")
-        source = _translated(block, owners)
-        inputs = tuple(_DTYPES[kind_of(v.aval.dtype)] for v in block.inputs)
+        try:
+            source = translate(block, owners)
+        except UntranslatedError:
+            raise
+        except Exception as error:  # It must not end a fit that XLA can make.
+            raise UntranslatedError(f"an unexpected program: {error!r}") from error
+        inputs = tuple(_DTYPES[result_kind(v)] for v in block.inputs)
         kernel = _KERNELS[place](source)
     except UntranslatedError as error:
         _log.info("A program is left to XLA: %s", error)
         return error
-    outputs = tuple(_Output(shape_of(v), v.aval.dtype) for v in block.outputs)
+    outputs = tuple(
+        jax.ShapeDtypeStruct(shape_of(v), v.aval.dtype) for v in block.outputs
+    )
     return Program(kernel, inputs, outputs, jax.tree.structure(result))
-
-
-def _translated(block: Block, owners: Sequence[str]) -> Source:
-    """The source. What nobody has thought of must not end a fit that XLA can make."""
-    try:
-        return translate(block, owners)
-    except UntranslatedError:
-        raise
-    except Exception as error:
-        raise UntranslatedError(f"an unexpected program: {error!r}") from error

@@ -1,7 +1,8 @@
-"""Functions that move elements: each takes its place in another array.
+"""Functions that move elements to places in another array.
 
-In variables nothing is to be done at run time. In memory a loop copies the elements;
-`_source` is the number of the element that comes to each place."""
+Elements in variables are moved by the translator, without any code. Elements in memory
+are copied by a loop, with `_number` as the number of the element that moves to a place.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from .jaxpr import (
     UntranslatedError,
     Value,
     is_known,
+    size_of,
     text_of,
 )
 from .writer import Writer
@@ -29,10 +31,10 @@ def broadcast_in_dim(writer: Writer, shape: Shape, value: Value, params) -> Valu
     lead = [1] * len(shape)
     for place, size in zip(where, value.shape):
         lead[place] = size
-    if _size(shape) <= MOST_ELEMENTS:
-        own = writer.in_variables(value)
-        return Elements(np.broadcast_to(own.array.reshape(lead), shape), own.kind)
-    if _size(value.shape) == 1:
+    if size_of(shape) <= MOST_ELEMENTS:
+        array, kind = writer.in_variables(value)
+        return Elements(np.broadcast_to(array.reshape(lead), shape), kind)
+    if size_of(value.shape) == 1:
         (element,) = writer.in_variables(value).array.reshape(-1)
         return writer.filled(shape, value.kind, lambda _: element)
     value, strides = writer.in_memory(value), _strides(value.shape)
@@ -52,16 +54,16 @@ def reshape(writer: Writer, shape: Shape, value: Value, params) -> Value:
 
 def transpose(writer: Writer, shape: Shape, value: Value, params) -> Value:
     order = params["permutation"]
-    if _size(shape) <= MOST_ELEMENTS:
-        own = writer.in_variables(value)
-        return Elements(own.array.transpose(order), own.kind)
+    if size_of(shape) <= MOST_ELEMENTS:
+        array, kind = writer.in_variables(value)
+        return Elements(array.transpose(order), kind)
     value, strides = writer.in_memory(value), _strides(value.shape)
     return _moved(writer, value, shape, [strides[k] for k in order])
 
 
 def rev(writer: Writer, shape: Shape, value: Value, params) -> Value:
-    own = writer.in_variables(value)
-    return Elements(np.flip(own.array, params["dimensions"]), own.kind)
+    array, kind = writer.in_variables(value)
+    return Elements(np.flip(array, params["dimensions"]), kind)
 
 
 def slice_(writer: Writer, shape: Shape, value: Value, params) -> Value:
@@ -72,8 +74,8 @@ def slice_(writer: Writer, shape: Shape, value: Value, params) -> Value:
         return Elements(value.array[chosen], value.kind)
     strides = _strides(value.shape)
     first = sum(start * stride for start, stride in zip(starts, strides))
-    own = [step * stride for step, stride in zip(steps, strides)]
-    return _moved(writer, value, shape, own, first)
+    moves = [step * stride for step, stride in zip(steps, strides)]
+    return _moved(writer, value, shape, moves, first)
 
 
 def dynamic_slice(
@@ -92,7 +94,7 @@ def dynamic_slice(
 def dynamic_update_slice(
     writer: Writer, value: Value, update: Value, indices: Sequence[Element]
 ) -> Value:
-    """Arrays in memory are changed where they are."""
+    """Change a part of an array: one in memory where it is."""
     places = _clamped(writer, indices, value.shape, update.shape)
     if isinstance(value, Elements):
         if not all(map(is_known, places)):
@@ -117,7 +119,7 @@ def dynamic_update_slice(
 
 def concatenate(writer: Writer, shape: Shape, values: Sequence[Value], params) -> Value:
     axis = params["dimension"]
-    if _size(shape) <= MOST_ELEMENTS:
+    if size_of(shape) <= MOST_ELEMENTS:
         arrays = [writer.in_variables(each).array for each in values]
         return Elements(np.concatenate(arrays, axis), values[0].kind)
     made, first = writer.memory(shape, values[0].kind), 0
@@ -139,62 +141,58 @@ def stack(writer: Writer, shape: Shape, values: Sequence[Value], params) -> Valu
 
 
 def parts(writer: Writer, name: str, value: Value, params) -> list[Value]:
-    """`unstack` and `split`: an array, cut along an axis."""
-    own, axis = writer.in_variables(value), params["axis"]
+    """Cut an array along an axis: `unstack` and `split`."""
+    (array, kind), axis = writer.in_variables(value), params["axis"]
     if name == "split":
         ends = np.cumsum(params["sizes"])[:-1]
-        return [Elements(p, own.kind) for p in np.split(own.array, ends, axis)]
-    rows = np.moveaxis(own.array, axis, 0)
-    return [Elements(np.asarray(row, object), own.kind) for row in rows]
+        return [Elements(part, kind) for part in np.split(array, ends, axis)]
+    rows = np.moveaxis(array, axis, 0)
+    return [Elements(np.asarray(row, object), kind) for row in rows]
 
 
 def pad(writer: Writer, shape: Shape, value: Value, filling: Value, params) -> Value:
     widths = params["padding_config"]
-    own, (element,) = (
+    (before, kind), (element,) = (
         writer.in_variables(value),
         writer.in_variables(filling).array.reshape(-1),
     )
-    if _size(shape) > MOST_ELEMENTS or any(inside for *_, inside in widths):
+    if size_of(shape) > MOST_ELEMENTS or any(inside for *_, inside in widths):
         raise UntranslatedError(f"padding to the shape {shape}")
+
+    def inner(shape: Shape, sign: int) -> tuple[slice, ...]:
+        """Return the part that both arrays have, in one of them."""
+        return tuple(
+            slice(max(sign * low, 0), n - max(sign * high, 0))
+            for n, (low, high, _) in zip(shape, widths)
+        )
+
     array = np.full(shape, element, object)
-    source = [
-        slice(max(-low, 0), n - max(-high, 0))
-        for n, (low, high, _) in zip(own.shape, widths)
-    ]
-    target = [
-        slice(max(low, 0), n - max(high, 0)) for n, (low, high, _) in zip(shape, widths)
-    ]
-    array[tuple(target)] = own.array[tuple(source)]
-    return Elements(array, own.kind)
+    array[inner(shape, 1)] = before[inner(before.shape, -1)]
+    return Elements(array, kind)
 
 
 def iota(writer: Writer, shape: Shape, kind: str, params) -> Value:
     axis = params["dimension"]
-    if _size(shape) > MOST_ELEMENTS:
+    if size_of(shape) > MOST_ELEMENTS:
         stride = _strides(shape)[axis]
         return writer.filled(
             shape, kind, lambda j: f"(({kind})(({j} / {stride}) % {shape[axis]}))"
         )
-    array = np.empty(shape, object)
-    for where in np.ndindex(shape):
-        array[where] = float(where[axis]) if kind == "double" else where[axis]
-    return Elements(array, kind)
+    number = float if kind == "double" else int
+    return Elements.filled(shape, kind, lambda where: number(where[axis]))
 
 
 # Numbers of elements.
 
 
-def _size(shape: Shape) -> int:
-    return int(np.prod(shape, dtype=int))
-
-
 def _strides(shape: Shape) -> list[int]:
-    return [_size(shape[k + 1 :]) for k in range(len(shape))]
+    """Return the distances of neighbours along each axis."""
+    return [size_of(shape[k + 1 :]) for k in range(len(shape))]
 
 
 def _number(j: str, shape: Shape, steps: Sequence[int]) -> str:
-    """The number of the element that comes to place `j` of an array of this shape, if
-    it moves by these `steps` along each axis."""
+    """Return the number of the element that moves to place `j` of an array of this
+    shape, with these `steps` along each axis."""
     terms = []
     for size, stride, step in zip(shape, _strides(shape), steps):
         if step and size > 1:
@@ -203,6 +201,7 @@ def _number(j: str, shape: Shape, steps: Sequence[int]) -> str:
 
 
 def _plus(first: Element, offset: Any) -> Element:
+    """Return the number of an element, `offset` after the first."""
     if is_known(first) and is_known(offset):
         return first + offset
     if is_known(offset) and offset == 0:
@@ -213,24 +212,24 @@ def _plus(first: Element, offset: Any) -> Element:
 def _moved(
     writer: Writer, value: Stored, shape: Shape, steps: Sequence[int], first: Any = 0
 ) -> Value:
-    """A new array with elements from memory: in variables if it is small."""
-    if _size(shape) <= MOST_ELEMENTS:
-        array = np.empty(shape, object)
-        for where in np.ndindex(shape):
-            offset = sum(a * b for a, b in zip(where, steps))
-            array[where] = writer.load(value.memory, _plus(first, offset))
-        return Elements(array, value.kind)
+    """Make an array with elements from memory: in variables if it is small."""
+    kind, memory = value.kind, value.memory
+
+    def load(where: Shape) -> Element:
+        offset = sum(a * b for a, b in zip(where, steps))
+        return writer.load(memory, _plus(first, offset))
+
+    if size_of(shape) <= MOST_ELEMENTS:
+        return Elements.filled(shape, kind, load)
     return writer.filled(
-        shape,
-        value.kind,
-        lambda j: value.memory.at(_plus(first, _number(j, shape, steps))),
+        shape, kind, lambda j: memory.at(_plus(first, _number(j, shape, steps)))
     )
 
 
 def _clamped(
     writer: Writer, indices: Sequence[Element], whole: Shape, part: Shape
 ) -> list[Element]:
-    """Where a part begins: inside of the whole, as JAX has it."""
+    """Compute where a part begins: moved into the whole, as JAX does."""
     kinds = ("long long",) * 3
     return [
         apply(writer, "clamp", "long long", kinds, (0, index, n - m), {})
@@ -241,6 +240,7 @@ def _clamped(
 
 
 def _sum_of(writer: Writer, places: Sequence[Element], strides: Sequence[int]):
+    """Compute the number of the element at some places."""
     known = sum(p * s for p, s in zip(places, strides) if is_known(p))
     terms = [
         f"{text_of(p)} * {s}LL" for p, s in zip(places, strides) if not is_known(p)

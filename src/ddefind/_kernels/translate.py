@@ -1,6 +1,6 @@
 """From JAX's equations of one fit to the source of a program for many.
 
-Each thread takes one fit after the other. The memory of the fits of all threads is
+Each thread makes one fit after the other. The memory of the fits of all threads is
 interleaved, so that threads that do the same at the same time read neighbours."""
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from jax.extend.core import Literal
 
-from .elementwise import ELEMENTWISE, REDUCTIONS, apply, reduced, result_kind
+from .elementwise import ELEMENTWISE, REDUCTIONS, apply, reduced
 from .jaxpr import (
     LOOPS,
     MOST_ELEMENTS,
@@ -24,7 +24,9 @@ from .jaxpr import (
     elements,
     is_indexed,
     kind_of,
+    result_kind,
     shape_of,
+    size_of,
 )
 from .loops import Loops
 from .shapes import (
@@ -41,10 +43,8 @@ from .writer import Writer
 
 # How the rows of an argument belong to the fits.
 OWN, SET, SHARED = "own", "set", "shared"
-# Arguments with at most so many elements are read once, at the beginning.
+# Arguments with at most this many elements are read once, at the beginning.
 _READ_AT_ONCE = 40
-# How arguments are passed that are not passed as they are.
-_PASSED = {"bool": "unsigned char"}
 
 _HEAD = """
 #ifdef __CUDACC_RTC__
@@ -77,13 +77,13 @@ class Source:
 
 
 def translate(block: Block, owners: Sequence[str]) -> Source:
-    """The source of a program. `owners` says of each input whether every fit has a row
-    of its own, or every set, or whether all fits share it.
+    """Translate a program. `owners` says of each input whether each fit has a row, or
+    each set, or whether all fits share it.
 
     Its arguments are the number of fits, the number of the set of each fit, the memory,
-    and then each input and output, with two numbers: how far its elements are apart,
-    and how far its rows are. (On a GPU the rows are columns, so that neighbouring
-    threads read neighbouring elements.)"""
+    and then each input and output, with two numbers: the distances of its elements and
+    of its rows. (On a GPU the rows are columns, so that neighbouring threads read
+    neighbouring elements.)"""
     writer = Writer()
     translator = Translator(writer)
     arguments, inputs = [], []
@@ -95,8 +95,7 @@ def translate(block: Block, owners: Sequence[str]) -> Source:
         _argument(arguments, "", f"out{number}", variable)
         for number, variable in enumerate(block.outputs)
     ]
-    head = "for (long long fit = THREAD; fit < fits; fit += THREADS)"
-    with writer.block(head):
+    with writer.block("for (long long fit = THREAD; fit < fits; fit += THREADS)"):
         writer.line("const long long set = set_of[fit];")
         for number, owner in enumerate(owners):
             place = f"{row[owner]} * in{number}_rows"
@@ -126,9 +125,9 @@ def translate(block: Block, owners: Sequence[str]) -> Source:
 
 
 def _argument(arguments: list[str], const: str, name: str, variable: Any) -> Memory:
-    """An array among the arguments."""
+    """Add an array to the arguments."""
     kind = result_kind(variable)
-    passed = _PASSED.get(kind, kind)
+    passed = "unsigned char" if kind == "bool" else kind
     arguments.append(f"{const}{passed}* __restrict__ {name}")
     arguments.append(f"const long long {name}_step, const long long {name}_rows")
     return Memory(f"{name}[({{}}) * {name}_step + {name}_row]", kind, not const)
@@ -136,10 +135,10 @@ def _argument(arguments: list[str], const: str, name: str, variable: Any) -> Mem
 
 @final
 class Translator:
-    """Translates the equations of a program and of what is inside of it.
+    """Translates the equations of a program and of the blocks inside of it.
 
-    `_frozen` is memory that the present block must not change, and `_live` says for
-    each block around the present equation which of its variables are read later."""
+    `_frozen` is memory that the present block must not change; `_names` are the values
+    of its variables; `_later` are read after the present equation."""
 
     def __init__(self, writer: Writer):
         self.writer = writer
@@ -149,32 +148,31 @@ class Translator:
         self._later: set[Any] = set()
 
     def read_small(self, block: Block, variable: Any, value: Stored) -> Value:
-        """A small argument in variables, so that it is read once."""
-        if value.size <= _READ_AT_ONCE and not (
-            value.shape and is_indexed(block, variable)
-        ):
-            return self.writer.in_variables(value)
-        return value
+        """Read a small argument into variables, so that it is read once."""
+        is_indexed_array = value.shape and is_indexed(block, variable)
+        if value.size > _READ_AT_ONCE or is_indexed_array:
+            return value
+        return self.writer.in_variables(value)
 
     def run(
         self, block: Block, inputs: Sequence[Value], frozen: Iterable[Value]
     ) -> list[Value]:
-        """Translate a block; the values of its outputs."""
+        """Translate a block, and return the values of its outputs."""
         around = self._frozen, self._names, self._later
-        own = [each.memory for each in frozen if isinstance(each, Stored)]
-        self._frozen = [*self._frozen, *own]
+        memories = [each.memory for each in frozen if isinstance(each, Stored)]
+        self._frozen = [*self._frozen, *memories]
         names = dict(zip(block.inputs, inputs))
-        for variable, array in block.constants.items():
-            names[variable] = _constant(np.asarray(array))
+        for variable, constant in block.constants.items():
+            array = np.asarray(constant)
+            if array.size > MOST_ELEMENTS:
+                raise UntranslatedError(f"a constant array of shape {array.shape}")
+            names[variable] = elements(array, kind_of(array.dtype))
         last = block.last_uses()
         for number, equation in enumerate(block.equations):
             self._names = names
             self._later = {v for v in names if last.get(v, -1) > number}
             given = [self._value(names, each) for each in equation.inputs]
-            for variable, value in zip(
-                equation.outputs, self._translate(equation, given)
-            ):
-                names[variable] = value
+            names |= zip(equation.outputs, self._translate(equation, given))
             for each in [v for v in names if last.get(v, -1) <= number]:
                 del names[each]
         results = [self._value(names, each) for each in block.outputs]
@@ -189,7 +187,7 @@ class Translator:
 
     def may_change(self, memory: Memory, variable: Any) -> bool:
         """Whether the present equation, which reads this variable, may write into its
-        memory: nothing else reads it later."""
+        memory: no other reads it later."""
         if not memory.writable or any(memory is each for each in self._frozen):
             return False
         if not isinstance(variable, Literal) and variable in self._later:
@@ -253,13 +251,10 @@ class Translator:
         def one(arguments: Sequence[Any]) -> Any:
             return apply(writer, name, kind, kinds, arguments, params)
 
-        if int(np.prod(shape, dtype=int)) <= MOST_ELEMENTS:
+        if size_of(shape) <= MOST_ELEMENTS:
             arrays = [writer.in_variables(each).array for each in values]
             arrays = [np.broadcast_to(each, shape) for each in arrays]
-            made = np.empty(shape, object)
-            for where in np.ndindex(shape):
-                made[where] = one([each[where] for each in arrays])
-            return Elements(made, kind)
+            return Elements.filled(shape, kind, lambda at: one([a[at] for a in arrays]))
         is_scalar = [each.shape == () for each in values]
         values = [
             writer.in_variables(each) if alone else writer.in_memory(each)
@@ -276,9 +271,3 @@ class Translator:
             return one(arguments)
 
         return writer.filled(shape, kind, at)
-
-
-def _constant(array: np.ndarray) -> Value:
-    if array.size > MOST_ELEMENTS:
-        raise UntranslatedError(f"a constant array of shape {array.shape}")
-    return elements(array, kind_of(array.dtype))

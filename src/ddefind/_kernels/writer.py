@@ -1,4 +1,4 @@
-"""Writes statements of C, and gives names to values and places to arrays."""
+"""Writes statements of C, and gives names to values and memory to arrays."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,16 +15,17 @@ from .jaxpr import (
     UntranslatedError,
     Value,
     is_known,
+    size_of,
     text_of,
 )
 
 
 @final
 class Writer:
-    """The text of a program. `known` are the expressions that have a name already, with
-    their types, for each block around the present one, and `loaded` the elements of
-    memory that were loaded and have not changed since; `used` is how much of the memory
-    of a fit is in use, and `most` the most that ever was."""
+    """The text of a program. `known` are the expressions with a name, with their types,
+    for each block around the present one; `loaded` the elements of memory that were
+    loaded and have not changed since; `used` is how much of the memory of a fit is in
+    use, and `most` the largest amount so far."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -40,7 +41,7 @@ class Writer:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Statements between braces. Memory that is taken inside is free afterwards."""
+        """Write statements between braces. Their memory is free afterwards."""
         self.line(head + " {")
         self.known.append({})
         self.loaded.append({})
@@ -56,7 +57,7 @@ class Writer:
         return f"{prefix}{self._names}"
 
     def value(self, kind: str, expression: str) -> str:
-        """A variable with the value of an expression that nothing can change."""
+        """Return a variable with the value of an expression that nothing can change."""
         for scope in reversed(self.known):
             if (kind, expression) in scope:
                 return scope[kind, expression]
@@ -65,13 +66,13 @@ class Writer:
         return name
 
     def fresh(self, kind: str, expression: str) -> str:
-        """A new variable with the present value of an expression."""
+        """Write a new variable with the present value of an expression."""
         name = self.name()
         self.line(f"const {kind} {name} = {expression};")
         return name
 
     def variable(self, kind: str, start: Element) -> str:
-        """A variable that may be changed."""
+        """Write a variable that may be changed."""
         name = self.name("m")
         self.line(f"{kind} {name} = {text_of(start)};")
         return name
@@ -79,16 +80,15 @@ class Writer:
     # Memory.
 
     def memory(self, shape: tuple[int, ...], kind: str) -> Stored:
-        """Memory for an array, until the present block ends."""
-        size = int(np.prod(shape, dtype=int))
-        first, self.used = self.used, self.used + size
+        """Take memory for an array, until the present block ends."""
+        first, self.used = self.used, self.used + size_of(shape)
         self.most = max(self.most, self.used)
         words = "words" if kind == "double" else "whole"
         place = f"{words}[({first}LL + ({{}})) * threads]"
         return Stored(Memory(place, kind, True), shape)
 
     def load(self, memory: Memory, index: Element) -> str:
-        """The present value of an element in memory."""
+        """Return the present value of an element in memory."""
         expression = memory.at(index)
         if not memory.writable:
             return self.value(memory.kind, expression)
@@ -104,14 +104,14 @@ class Writer:
         self.forget(memory)
 
     def forget(self, memory: Memory) -> None:
-        """The memory changes from here on."""
+        """Forget what was loaded from memory that changes here."""
         for scope in self.loaded:
             scope.pop(memory, None)
 
     # Arrays.
 
     def in_variables(self, value: Value) -> Elements:
-        """An array in variables."""
+        """Return an array in variables."""
         if isinstance(value, Elements):
             return value
         if value.size > MOST_ELEMENTS:
@@ -123,11 +123,11 @@ class Writer:
         return Elements(array, value.kind)
 
     def in_memory(self, value: Value) -> Stored:
-        """An array in memory: itself, or a copy."""
+        """Return an array in memory: itself, or a copy."""
         return value if isinstance(value, Stored) else self.copy(value)
 
     def copy(self, value: Value) -> Stored:
-        """A copy of an array in new memory."""
+        """Copy an array to new memory."""
         made = self.memory(value.shape, value.kind)
         self.copy_into(made, value)
         return made
@@ -141,13 +141,13 @@ class Writer:
         if flat.size > 8 and all(is_known(e) and e == flat[0] for e in flat):
             with self.each(target.size) as j:
                 self.store(target.memory, j, flat[0])
-            return
-        for j, element in enumerate(flat):
-            self.store(target.memory, j, element)
+        else:
+            for j, element in enumerate(flat):
+                self.store(target.memory, j, element)
 
     @contextmanager
     def each(self, count: int) -> Iterator[str]:
-        """A loop over so many numbers; yields the name of the number."""
+        """Write a loop from 0 to `count` - 1, and yield the name of its number."""
         name = self.name("i")
         with self.block(f"for (long long {name} = 0; {name} < {count}; ++{name})"):
             yield name
@@ -155,7 +155,7 @@ class Writer:
     def filled(
         self, shape: tuple[int, ...], kind: str, element: Callable[[Any], Element]
     ) -> Stored:
-        """A new array in memory, `element(number)` at each place."""
+        """Make an array in memory, `element(number)` at each place."""
         made = self.memory(shape, kind)
         with self.each(made.size) as j:
             self.store(made.memory, j, element(j))

@@ -1,6 +1,5 @@
-"""The best fit of each data set, and the distinct ones of its fits.
-
-This is `ranking.py` and `distinct_fits.py` for many data sets at once."""
+"""The best fit and the distinct fits of each data set, by the rules of
+`_search/batches.py` and `_search/same_minimum.py`, for many data sets at once."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,26 +13,25 @@ from .sets import Sets
 
 
 def rounding(sets: Sets, weights: np.ndarray) -> np.ndarray:
-    """The sum of squares that rounding errors alone may cause, for each set."""
+    """Return the sum of squares that rounding errors alone may cause, for each set."""
     tiny = (1e-9 * sets.spread[:, None]) ** 2 + (1e-12 * sets.data.x) ** 2
     values = tiny.shape[1] * tiny.shape[2]
     return np.sum((weights * tiny).reshape(len(sets), values), axis=1)
 
 
 def unit_of(sets: Sets, fits: Fits, weights: np.ndarray) -> np.ndarray:
-    """The unit of chi-square of each set: the variance of the residuals of its best
-    fit."""
+    """Return the unit of chi-square: the residual variance of the best fit, [sets]."""
     lowest = np.min(fits.loss, axis=1)
     return sets.residual_variance(np.maximum(lowest, rounding(sets, weights)))
 
 
 def slow_limit(sets: Sets, theta: np.ndarray) -> np.ndarray:
-    """The highest frequency of a history that counts as slow, [sets, rows]."""
+    """Return the highest frequency of a history that counts as slow, [sets, rows]."""
     return SLOW_CYCLES * 2 * np.pi / sets.delay(theta)
 
 
 def score(sets: Sets, fits: Fits, weights: np.ndarray) -> np.ndarray:
-    """The score of each fit [sets, rows]; the lowest is the best."""
+    """Return the score of each fit [sets, rows]; the lowest is the best."""
     unit = unit_of(sets, fits, weights)[:, None]
     scores = fits.loss / unit
     for j in np.flatnonzero(sets.template.is_frequency):
@@ -47,8 +45,8 @@ def score(sets: Sets, fits: Fits, weights: np.ndarray) -> np.ndarray:
 
 
 def _is_long(sets: Sets, theta: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Which fits tie with one whose delay is much shorter. (A loop over the few rows
-    and values takes a third of the time of sums over short axes.)"""
+    """Return which fits tie with one whose delay is much shorter. (Loops over the few
+    rows and values take a third of the time of sums over short axes.)"""
     is_on_bound = np.zeros(scores.shape, bool)
     for j in range(sets.p):
         value, low, high = theta[..., j], sets.lower[:, j], sets.upper[:, j]
@@ -62,13 +60,13 @@ def _is_long(sets: Sets, theta: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def best_of(sets: Sets, fits: Fits, weights: np.ndarray) -> Fits:
-    """The best fit of each set, one row."""
+    """Return the best fit of each set, one row."""
     return fits.pick(np.argmin(score(sets, fits, weights), axis=1)[:, None])
 
 
 def keep_distinct(sets: Sets, fits: Fits, weights: np.ndarray, most: int) -> Fits:
-    """The best fits at distinct places, at most `most` for each set, best first. Of
-    several at one place the best is kept, and counts all their starts."""
+    """Return the best fits at distinct places, at most `most` for each set, best first.
+    Each counts the starts of all fits at its place."""
     every = np.arange(len(sets))
     order = np.argsort(score(sets, fits, weights), axis=1, kind="stable")
     theta, starts, finite = (
@@ -92,8 +90,7 @@ def keep_distinct(sets: Sets, fits: Fits, weights: np.ndarray, most: int) -> Fit
 
 
 def _same_places(theta: np.ndarray) -> np.ndarray:
-    """For each row a and each row b of a set, whether a is at the place of b,
-    [sets, a, b]."""
+    """Return whether row a of a set is at the place of row b, [sets, a, b]."""
     same = np.ones((*theta.shape[:2], theta.shape[1]), bool)
     for value in np.moveaxis(theta, 2, 0):
         same &= agree(value[:, :, None], value[:, None])
@@ -101,13 +98,13 @@ def _same_places(theta: np.ndarray) -> np.ndarray:
 
 
 def is_same_place(theta: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """For each row of `theta`, whether it is at the `place`."""
+    """Return which rows of `theta` are at the `place`."""
     return np.all(agree(theta, place[:, None]), axis=2)
 
 
 class Minima(NamedTuple):
     """The distinct minima of each set, best first: their places [sets, most, p], losses
-    and starts [sets, most]; the loss is infinite behind the last one."""
+    and numbers of starts [sets, most]. Behind the last one the loss is infinite."""
 
     theta: np.ndarray
     loss: np.ndarray
@@ -115,7 +112,7 @@ class Minima(NamedTuple):
 
 
 def distinct_minima(sets: Sets, fits: Fits, weights: np.ndarray) -> Minima:
-    """The distinct minima among the fits."""
+    """Return the distinct minima among the fits."""
     order = np.argsort(score(sets, fits, weights), axis=1, kind="stable")
     fits = fits.pick(order)
     most, loss = fits.theta.shape[1], fits.loss

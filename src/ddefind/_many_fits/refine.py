@@ -1,17 +1,11 @@
-"""Levenberg-Marquardt from many starts of many data sets.
+"""Levenberg-Marquardt from many starts of many data sets (see `_search/batches.py`).
 
-This is `batches.py` for many data sets. The starts of all of them are put one behind
-the other, and each is a row of `rows.py`.
-
-The fits of many searches: a row of fits for each data set, as arrays.
-
-One program for many rows: translated into C where that is possible, or compiled by
-XLA, one row after the other in blocks of a fixed size.
-
-What comes out for a row is a function of this row alone."""
+The starts of all data sets are the rows of one program: translated into C where that is
+possible, or compiled by XLA, one row after the other in blocks of a fixed size. The
+result of a row depends on this row alone."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, final
 
 import equinox as eqx
@@ -40,7 +34,7 @@ from .sets import Sets
 @final
 @dataclass(frozen=True)
 class Fits:
-    """Fits of many data sets, [sets, rows, ...]: what `RefinedFits` holds for one. A
+    """Fits of many data sets, [sets, rows, ...], with the fields of `RefinedFits`. A
     row that does not exist has an infinite loss, and no starts."""
 
     theta: np.ndarray
@@ -67,16 +61,16 @@ class Fits:
         return np.isin(self.status, (STUCK, LIMIT))
 
     def pick(self, rows: np.ndarray) -> "Fits":
-        """The fits with the row numbers `rows` [sets, rows]."""
+        """Return the fits with the row numbers `rows` [sets, rows]."""
         sets = np.arange(len(rows))[:, None]
         return Fits(*(array[sets, rows] for array in vars(self).values()))
 
     def sets(self, chosen: Any) -> "Fits":
-        """The fits of some of the data sets."""
+        """Return the fits of some of the data sets."""
         return Fits(*(array[chosen] for array in vars(self).values()))
 
     def where(self, kept: np.ndarray) -> "Fits":
-        """The fits that are `kept` [sets, rows]; the others do not exist."""
+        """Return the fits that are `kept` [sets, rows]; the others do not exist."""
         gram = self.gram.copy()
         gram[~kept] = np.inf
         return Fits(
@@ -90,26 +84,26 @@ class Fits:
         )
 
     def join(self, other: "Fits") -> "Fits":
-        """These fits, followed by those of `other`."""
+        """Return these fits, followed by others."""
         pairs = zip(vars(self).values(), vars(other).values())
         return Fits(*(np.concatenate(pair, axis=1) for pair in pairs))
 
-    def replace_sets(self, chosen: np.ndarray, other: "Fits") -> "Fits":
-        """The fits with those of `other` for the data sets that are `chosen`."""
-        arrays = [array.copy() for array in vars(self).values()]
-        for array, new in zip(arrays, vars(other).values()):
+    def write(self, chosen: Any, other: "Fits") -> None:
+        """Replace the `chosen` fits."""
+        for array, new in zip(vars(self).values(), vars(other).values()):
             array[chosen] = new
-        return Fits(*arrays)
 
-    def without_starts(self) -> "Fits":
-        """The same fits, which no start has led to."""
-        return replace(self, starts=0 * self.starts)
+    def replace_sets(self, chosen: np.ndarray, other: "Fits") -> "Fits":
+        """Return the fits with others for the `chosen` data sets."""
+        fits = Fits(*(array.copy() for array in vars(self).values()))
+        fits.write(chosen, other)
+        return fits
 
 
-# The number of rows that one call of the compiled program is given.
+# The number of rows of one call of the compiled program.
 BLOCK = 128
 
-# function(shared, of the set of the row, the row's own)
+# function(shared, of the set of the row, of the row)
 Function = Callable[[Any, Any, Any], Any]
 
 
@@ -121,9 +115,9 @@ def run_rows(
     set_of: np.ndarray,
     place: Place,
 ) -> Any:
-    """`function(shared, of its set, own)` for each row, as arrays with a first axis
-    over the rows. Row i belongs to the set `set_of[i]`; arrays of `of_sets` have a
-    first axis over the sets, and those of `own` one over the rows."""
+    """Compute `function(shared, of its set, own)` for each row, as arrays with a first
+    axis over the rows. Row i belongs to the set `set_of[i]`; arrays of `of_sets` have a
+    first axis over the sets, arrays of `own` one over the rows."""
     if place is not Place.xla:
         return run_fits(function, shared, of_sets, own, set_of, place)
     blocks = []
@@ -147,7 +141,7 @@ def _chosen(tree: Any, rows: np.ndarray) -> Any:
 
 @eqx.filter_jit
 def _run_block(function: Function, shared: Any, of_sets: Any, own: Any, count: Any):
-    """The first `count` rows of a block, one after the other in one program."""
+    """Compute the first `count` rows of a block, one after the other in one program."""
 
     def row(i):
         return function(shared, *jax.tree.map(lambda a: read(a, i), (of_sets, own)))
@@ -163,8 +157,8 @@ def _run_block(function: Function, shared: Any, of_sets: Any, own: Any, count: A
 @final
 @dataclass(frozen=True)
 class Record:
-    """What the fits of each data set are compared with: times [sets, N], values and
-    weights [sets, N, k]."""
+    """The data that fits are compared with: times [sets, N], values and weights
+    [sets, N, k]."""
 
     t: np.ndarray
     x: np.ndarray
@@ -175,8 +169,8 @@ class Record:
         return cls(sets.data.t, sets.data.x, weights)
 
     def until(self, share: float) -> "Record":
-        """The first part of each record, a `share` of it. What is later has no weight,
-        and stands at its end, so that no fit goes on behind it."""
+        """Return the first part of each record, a `share` of it. Later values have no
+        weight and the time of its end, so that no fit goes on behind it."""
         end = share * self.t[:, -1:]
         weights = np.where((self.t <= end)[..., None], self.weights, 0.0)
         return Record(np.minimum(self.t, end), self.x, weights)
@@ -197,8 +191,8 @@ def refine(
     has_rate: bool = False,
 ) -> Fits:
     """Run Levenberg-Marquardt from `theta` [sets, rows, p] with `n` steps per delay
-    [sets, rows], in all rows that `exist`. Values that are `held` [sets, rows, p] stay.
-    With `has_rate` there are at least as many steps as the record needs."""
+    [sets, rows], in all rows where one `exists`. Values that are `held` [sets, rows, p]
+    stay. With `has_rate` there are at least as many steps as the record needs."""
     shape = theta.shape[:2]
     chosen = np.flatnonzero(np.ones(shape, bool) if exists is None else exists)
     rows = chosen // shape[1], chosen % shape[1]
@@ -218,18 +212,15 @@ def refine(
         np.array(n),
         np.zeros(shape, int),
     )
-    if len(chosen) == 0:
-        return fits
-    found = _refined(sets, record, flat, limit, has_rate)
-    for array, new in zip(vars(fits).values(), vars(found).values()):
-        array[rows] = new
+    if len(chosen):
+        fits.write(rows, _refined(sets, record, flat, limit, has_rate))
     return fits
 
 
 def refine_promising(
     sets: Sets, record: Record, theta: np.ndarray, n: np.ndarray, exists: np.ndarray
 ) -> Fits:
-    """Refine the fits, but give up those that go on for long far from the best."""
+    """Refine the fits, but give up on slow ones that are far from the best."""
     fits = refine(sets, record, theta, n, PATIENCE, exists=exists)
     lowest = np.min(fits.loss, axis=1, keepdims=True)
     goes_on = (fits.status == LIMIT) & (fits.loss < PROMISING * lowest)
@@ -248,7 +239,7 @@ def refine_promising(
 @final
 @dataclass(frozen=True)
 class _Starts:
-    """Starts, one behind the other: the set of each, and where it begins."""
+    """Starts, one behind the other: the set, values and steps of each."""
 
     set: np.ndarray
     theta: np.ndarray
@@ -262,8 +253,8 @@ class _Starts:
 def _refined(
     sets: Sets, record: Record, starts: _Starts, limit: int, has_rate: bool
 ) -> Fits:
-    """The fits, one behind the other. Steps follow the delay: where it has become much
-    shorter, a fit that is to converge goes on with fewer of them."""
+    """Return the fits, one behind the other. Steps follow the delay: if it has become
+    much shorter, a fit that is to converge goes on with fewer steps."""
     fits = _refined_once(sets, record, starts, limit, has_rate)
     rows = np.arange(len(starts.set))
     for _ in range(MOST_SHRINKAGES if limit >= PATIENCE else 0):
@@ -278,14 +269,13 @@ def _refined(
         starts = _Starts(starts.set, fits.theta[rows], n, starts.held)
         more = _refined_once(sets, record, starts, limit, has_rate)
         more.evaluations[:] += fits.evaluations[rows]
-        for array, new in zip(vars(fits).values(), vars(more).values()):
-            array[rows] = new
+        fits.write(rows, more)
     return fits
 
 
 def _lower(sets: Sets, starts: _Starts) -> np.ndarray:
-    """The lower bounds, with one for the delay that steps are aligned with: it may
-    become shorter by no more than a factor."""
+    """Return the lower bounds. A delay that steps are aligned with may become shorter
+    only by a factor."""
     lower = sets.lower[starts.set].copy()
     if sets.template.model.mesh is None:
         for j in sets.template.model.free.delays:
@@ -296,6 +286,7 @@ def _lower(sets: Sets, starts: _Starts) -> np.ndarray:
 def _refined_once(
     sets: Sets, record: Record, starts: _Starts, limit: int, has_rate: bool
 ) -> Fits:
+    """Return the fits with the steps of their starts."""
     model, count = sets.template.model, len(starts.set)
     T = record.t[starts.set, -1]
     box = Box(_lower(sets, starts), sets.upper[starts.set], starts.held)
@@ -317,6 +308,6 @@ def _refined_once(
 
 
 def _fit(shared: tuple[LeastSquaresModel, int], points: Points, own) -> MinimiserResult:
-    """The fit of one row."""
+    """Fit one row."""
     (model, capacity), (theta, box, n, rate, limit) = shared, own
     return fit_one(model, StartTask(theta, box, points, n, rate, limit), capacity)

@@ -1,17 +1,14 @@
 """The searches for the best fits of many data sets, all at the same time.
 
-The phases are those of `_least_squares/search.py` and `explore.py`: starts, coarse fits
-and refined ones, a second look around the best, noise levels, finer steps, and whether
-the solver is right. Here each phase is done for all data sets together, as arrays.
+The phases of `_search/search.py`, `explore.py` and `solver_choice.py` follow here:
+starts, coarse and refined fits, a second round around the best, noise levels, finer
+steps, and whether fixed steps are right, for `solver="auto"`. Here each phase is done
+for all data sets together, as arrays.
 
-A search that takes an unusual way is left: there the best minimum was not confirmed in
-the second round, a fit ended at a kink, or fixed steps are not good enough. Such data
-sets are fitted alone.
+A search is left if the best minimum was not confirmed, a fit ended at a kink, or fixed
+steps are not good enough. Such data sets are fitted alone."""
 
-Whether fixed steps are right for the fits of many data sets, as `solver="auto"` asks
-(see `_least_squares/solver_choice.py`)."""
-
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -49,21 +46,20 @@ from .refine import Fits, Record, refine, refine_promising
 from .sets import Sets
 from .starts import Streams, draw_starts, matched_starts, perturbed_starts
 
-# How often further starts are drawn for a set whose best minimum follows the data, but
-# was reached by one start only.
-_LOOKS = 4
+# The most rounds of starts for a set whose best minimum follows the data, but was
+# reached by one start only.
+_MOST_ROUNDS = 4
 # The most rounds in which noise levels are estimated, the relative change with which
-# they end, and how many fits are taken along.
+# they end, and the number of fits that take part.
 _NOISE_ROUNDS, _NOISE_TOLERANCE, _NOISE_FITS = 20, 1e-4, 6
 
 
 @final
 @dataclass(frozen=True)
 class Found:
-    """What the searches have found, a row for each data set: `SearchResult` as arrays.
+    """The results of the searches, a row for each data set: `SearchResult` as arrays.
 
-    `best` has one row for each set. `is_usual` says which searches have come to an end;
-    the others are left."""
+    `best` has one row for each set. Searches that are not `is_usual` are left."""
 
     best: Fits
     noise: np.ndarray
@@ -75,15 +71,16 @@ class Found:
     is_usual: np.ndarray
 
     def take(self, chosen: Any) -> "Found":
-        """The searches of some of the data sets."""
-        minima = Minima(*(array[chosen] for array in self.minima))
-        kept = [getattr(self, field.name)[chosen] for field in fields(self)[4:]]
-        noise, weighting = self.noise[chosen], self.weighting[chosen]
-        return Found(self.best.sets(chosen), noise, weighting, minima, *kept)
+        """Return the searches of some of the data sets."""
+        parts = dict(vars(self))
+        best, minima = parts.pop("best").sets(chosen), parts.pop("minima")
+        minima = Minima(*(array[chosen] for array in minima))
+        arrays = {name: array[chosen] for name, array in parts.items()}
+        return Found(best=best, minima=minima, **arrays)
 
 
 def search(sets: Sets, starts: int) -> Found:
-    """Search the best fit of each data set from `starts` starts in each round."""
+    """Search the best fit of each data set, with `starts` starts in each round."""
     noise = sets.noise
     record = Record.of(sets, sets.weights(noise))
     fits, count, is_usual = _explored(sets, record, starts)
@@ -95,8 +92,7 @@ def search(sets: Sets, starts: int) -> Found:
     weighting = noise
     if sets.data.sd is None:
         noise = sets.noise_from_residuals(best.squares[:, 0])
-    each = (fits, finer, best)
-    used = [np.sum(f.evaluations * f.exists, axis=1) for f in each]
+    used = [np.sum(f.evaluations * f.exists, axis=1) for f in (fits, finer, best)]
     evaluations = np.sum(used, axis=0)
     minima = distinct_minima(sets, finer, record.weights)
     return Found(
@@ -110,8 +106,8 @@ def search(sets: Sets, starts: int) -> Found:
 def _explored(
     sets: Sets, record: Record, starts: int
 ) -> tuple[Fits, np.ndarray, np.ndarray]:
-    """All fits of the exploration, the number of starts of each set, and which sets
-    have a best minimum that is confirmed."""
+    """Return all fits of the exploration, the number of starts of each set, and which
+    sets have a best minimum that is confirmed."""
     random = Streams(sets.seed)
     if starts == 1:
         theta = draw_starts(sets, 1, 1, random)
@@ -122,35 +118,35 @@ def _explored(
     is_confirmed = np.zeros(len(sets), bool)
     everything = []
     left = np.arange(len(sets))
-    for _ in range(_LOOKS):
-        part, own = sets.take(left), record.take(left)
+    for _ in range(_MOST_ROUNDS):
+        part, of_part = sets.take(left), record.take(left)
         streams = Streams(random.seeds[left], random.stream)
-        theta = _first_starts(part, own, starts, streams)
-        found = _fit_and_refine_best(part, own, theta)
-        seen = _without_aliases(part, found, own)
-        has_any = seen.exists.any(axis=1, keepdims=True)
-        first = found.where(found.exists & (seen.exists | ~has_any))
+        theta = _first_starts(part, of_part, starts, streams)
+        found = _fit_and_refine_best(part, of_part, theta)
+        real = _without_aliases(part, found, of_part)
+        has_any = real.exists.any(axis=1, keepdims=True)
+        first = found.where(found.exists & (real.exists | ~has_any))
         if before is not None:
-            first, seen = before[0].join(first), before[1].join(seen)
-        good = keep_distinct(part, first, own.weights, 3)
+            first, real = before[0].join(first), before[1].join(real)
+        good = keep_distinct(part, first, of_part.weights, 3)
         theta = perturbed_starts(part, good, starts, streams)
-        found = _fit_and_refine_best(part, own, theta)
-        perturbed = _without_aliases(part, found, own).without_starts()
-        joined = first.join(perturbed)
+        found = _fit_and_refine_best(part, of_part, theta)
+        perturbed = _without_aliases(part, found, of_part)
+        joined = first.join(replace(perturbed, starts=0 * perturbed.starts))
         count[left] += starts
-        is_confirmed[left] = _confirmed(part, joined, seen, own.weights)
+        is_confirmed[left] = _confirmed(part, joined, real, of_part.weights)
         everything.append((left, joined))
         random.stream = streams.stream
-        remaining = ~is_confirmed[left] & _follows_data(part, joined, own.weights)
+        remaining = ~is_confirmed[left] & _follows_data(part, joined, of_part.weights)
         if not remaining.any():
             break
         left = left[remaining]
-        before = joined.sets(remaining), seen.sets(remaining)
+        before = joined.sets(remaining), real.sets(remaining)
     return _together(everything), count, is_confirmed
 
 
 def _together(everything: list[tuple[np.ndarray, Fits]]) -> Fits:
-    """The fits of all sets; those of a set that was looked at again are the later."""
+    """Return the fits of all sets: of a set with several rounds the last ones."""
     (_, fits), *others = everything
     for left, more in others:
         width = more.theta.shape[1] - fits.theta.shape[1]
@@ -163,8 +159,8 @@ def _together(everything: list[tuple[np.ndarray, Fits]]) -> Fits:
 def _first_starts(
     sets: Sets, record: Record, starts: int, random: Streams
 ) -> np.ndarray:
-    """Matched starts, of which half are moved by coarse fits to the first part of the
-    record."""
+    """Return matched starts; half of them are moved by coarse fits to the first part of
+    the record."""
     theta = matched_starts(sets, starts, random)
     for share in FIRST_WINDOWS:
         coarse = _coarse_fits(sets, record.until(share), theta[:, 1::2])
@@ -178,20 +174,21 @@ def _coarse_fits(sets: Sets, record: Record, theta: np.ndarray) -> Fits:
 
 
 def _fit_and_refine_best(sets: Sets, record: Record, theta: np.ndarray) -> Fits:
-    """A coarse fit from each start; the best of them, refined to convergence."""
+    """Return the best of the coarse fits from all starts, refined to convergence."""
     coarse = _coarse_fits(sets, record, theta)
     kept = keep_distinct(sets, coarse, record.weights, SURVIVORS)
     return _refined(sets, record, kept, sets.steps(kept.theta, sets.T[:, None]))
 
 
 def _refined(sets: Sets, record: Record, kept: Fits, n: np.ndarray) -> Fits:
-    """Fits that go on to convergence, with the starts that they stand for."""
+    """Return fits that go on to convergence, with the numbers of their starts."""
     fits = refine_promising(sets, record, kept.theta, n, kept.exists)
     return replace(fits, starts=kept.starts)
 
 
 def _follows_data(sets: Sets, fits: Fits, weights: np.ndarray) -> np.ndarray:
-    """Which best fits are about as near to the data as noise allows."""
+    """Return for which sets the best fit is about as near to the data as noise
+    allows."""
     best = best_of(sets, fits, weights).loss[:, 0]
     return best < LARGEST_REDUCED_CHI_SQUARE * sets.freedom
 
@@ -199,7 +196,8 @@ def _follows_data(sets: Sets, fits: Fits, weights: np.ndarray) -> np.ndarray:
 def _confirmed(
     sets: Sets, fits: Fits, independent: Fits, weights: np.ndarray
 ) -> np.ndarray:
-    """Which best fits follow the data, and were reached by two independent starts."""
+    """Return for which sets the best fit follows the data, and was reached by two
+    independent starts."""
     best = best_of(sets, fits, weights).loss
     unit = unit_of(sets, fits, weights)[:, None]
     is_as_low = independent.loss < best + AS_LOW * unit
@@ -208,7 +206,7 @@ def _confirmed(
 
 
 def _without_aliases(sets: Sets, fits: Fits, record: Record) -> Fits:
-    """The fits without the aliases that are better than the best of the others."""
+    """Return the fits without the aliases that are better than the best other fit."""
     solver = sets.template.model.solver
     if not sets.has_curves or not isinstance(solver, AbstractSolver):
         return fits
@@ -226,7 +224,7 @@ def _without_aliases(sets: Sets, fits: Fits, record: Record) -> Fits:
 
 
 def _leaves_curves(sets: Sets, fits: Fits, record: Record) -> np.ndarray:
-    """Which trajectories are far from the curves between the times of the data."""
+    """Return which trajectories are far from the curves between the times of data."""
     t = record.t
     between = np.concatenate([t[:, :-1] + PLACE * np.diff(t, axis=1), t[:, -1:]], 1)
     there = Record(between, sets.curve_at(between), record.weights)
@@ -240,7 +238,7 @@ def _leaves_curves(sets: Sets, fits: Fits, record: Record) -> np.ndarray:
 
 
 def _reweighted(sets: Sets, fits: Fits, weights: np.ndarray) -> tuple[Fits, np.ndarray]:
-    """The fits with weights from their own residuals, repeated until both agree."""
+    """Return fits with weights from their residuals, repeated until both agree."""
     noise = np.full_like(sets.noise, np.nan)
     left, kept = np.arange(len(sets)), None
     weights = weights.copy()
@@ -271,8 +269,8 @@ def _reweighted(sets: Sets, fits: Fits, weights: np.ndarray) -> tuple[Fits, np.n
 def _with_halved_steps(
     sets: Sets, fits: Fits, record: Record
 ) -> tuple[Fits, Fits, np.ndarray]:
-    """The best fits with half the step, the best of them with ever smaller steps until
-    its estimates no longer change, and how far they moved the last time."""
+    """Return the best fits with half the step, the best of them with ever smaller steps
+    until its estimates no longer change, and how far they moved at last."""
     fits = keep_distinct(sets, fits, record.weights, SURVIVORS)
     n = 2 * sets.steps(fits.theta, sets.T[:, None])
     finer = _refined(sets, record, fits, n)
@@ -288,24 +286,24 @@ def _with_halved_steps(
     moved = np.full(len(sets), np.inf)
     left = np.flatnonzero(np.isfinite(best.loss[:, 0]))
     while len(left):
-        own, part = best.sets(left), sets.take(left)
-        moved[left] = _distance(part, own, before[left], record.weights[left])
-        goes_on = (moved[left] >= STEP_TOLERANCE) & (2 * own.n[:, 0] <= MAX_STEPS)
-        goes_on &= ~own.is_unsettled[:, 0]
-        left, own, part = left[goes_on], own.sets(goes_on), part.take(goes_on)
+        fit, part = best.sets(left), sets.take(left)
+        moved[left] = _distance(part, fit, before[left], record.weights[left])
+        goes_on = (moved[left] >= STEP_TOLERANCE) & (2 * fit.n[:, 0] <= MAX_STEPS)
+        goes_on &= ~fit.is_unsettled[:, 0]
+        left, fit, part = left[goes_on], fit.sets(goes_on), part.take(goes_on)
         if len(left) == 0:
             break
-        halved = refine(part, record.take(left), own.theta, 2 * own.n)
+        halved = refine(part, record.take(left), fit.theta, 2 * fit.n)
         exists = np.isfinite(halved.loss[:, 0])
         left = left[exists]
-        before[left] = own.theta[exists]
+        before[left] = fit.theta[exists]
         best = best.replace_sets(left, halved.sets(exists))
     return finer, best, moved
 
 
 def _with_own_steps(sets: Sets, best: Fits, record: Record) -> Fits:
-    """The best fits with the steps that belong to their delays: those of a fit that
-    came from another delay depend on where its search began."""
+    """Refit the best fits with the step counts for their own delays: a fit that started
+    elsewhere kept the old count."""
     n = 2 * sets.steps(best.theta, sets.T[:, None])
     others = np.flatnonzero((best.n != n)[:, 0] & np.isfinite(best.loss[:, 0]))
     if len(others) == 0:
@@ -319,15 +317,15 @@ def _with_own_steps(sets: Sets, best: Fits, record: Record) -> Fits:
 def _distance(
     sets: Sets, best: Fits, theta: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """The distance between the best fits and `theta`, in joint standard errors."""
+    """Return the distance of the best fits from `theta`, in joint standard errors."""
     predicted = predicted_rise(best.gram[:, 0], theta[:, 0] - best.theta[:, 0])
     unit = unit_of(sets, best, weights)
     return np.sqrt(np.maximum(predicted, 0.0) / unit)
 
 
 def needs_no_other_solver(sets: Sets, found: Found) -> np.ndarray:
-    """Which fits need no other solver: their steps are fine enough, and no value that
-    the data say little about has a wall, behind which S is larger or not a number."""
+    """Return which fits need no other solver: their steps are fine enough, and no value
+    that the data hardly bound has a wall, behind which S is larger or not a number."""
     record = Record.of(sets, sets.weights(found.weighting))
     movable = ~sets.template.is_history
     movable[list(sets.template.model.free.delays)] = False
@@ -358,8 +356,9 @@ def needs_no_other_solver(sets: Sets, found: Found) -> np.ndarray:
 def _moved(
     sets: Sets, best: np.ndarray, columns: np.ndarray, power: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each of the values `columns` multiplied and divided by a factor to this power, a
-    row for each, which value of a row is held, and which rows lie inside the bounds."""
+    """Return each of the values `columns` multiplied and divided by a factor to this
+    power, a row for each; which value of a row is held; and which rows are inside the
+    bounds."""
     rows = 2 * len(columns)
     theta = np.repeat(best[:, None], rows, axis=1)
     held = np.zeros(theta.shape, bool)
@@ -373,7 +372,7 @@ def _moved(
 
 
 def _rise(sets: Sets, found: Found, record: Record, theta, held, exists) -> np.ndarray:
-    """How much chi-square rises above the best fit in short fits from `theta`."""
+    """Return the rise of chi-square above the best fit in short fits from `theta`."""
     n = sets.steps(theta, sets.T[:, None])
     loss = refine(sets, record, theta, n, EVALUATIONS, exists=exists, held=held).loss
     level = found.best.loss

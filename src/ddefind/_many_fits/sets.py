@@ -1,16 +1,12 @@
-"""Many data sets of one model, as arrays: what all their searches share.
+"""Many data sets of one model, as arrays: `FitSetup` for many data sets.
 
-This is `FitSetup` for many data sets. What does not depend on the data is that of
-one of them, the `template`; the rest has a first axis over the sets.
-
-What the data of many sets show without a model: curves, sizes and noise.
-
-All sets that were measured at the same times are smoothed together.
-
-From the setups of many fits to one record of arrays: `Sets`."""
+Everything that does not depend on the data is in the setup of one data set, the
+`template`; all else has a first axis over the sets. Curves, sizes and noise follow from
+the data without a model; all sets that were measured at the same times are smoothed
+together."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import equinox as eqx
@@ -35,7 +31,7 @@ from .._search.setup import (
 from .._search.symmetries import unit_exponents
 from .._solve.path import hermite
 
-# The number of intervals of a curve's table, and of times at which its sizes are taken.
+# The number of intervals in the table of a curve, and of times for its sizes.
 INTERVALS, _TIMES = 158, 400
 
 
@@ -45,10 +41,10 @@ class Curves:
     """A smooth curve through each data set, [sets, ...], k quantities.
 
     `x` and `slope` [sets, INTERVALS + 1, k] are a table at equally spaced times from
-    zero to the end; `lowest` and `highest` are the range of the data. `logs` are the
-    logarithms of natural scales (see `natural_units.py`): of the largest value of each
-    quantity, their levels, and of the time in which they change. `exists` says for
-    which sets there are enough points."""
+    zero to the end; `lowest` and `highest` are the range of the data. `logs` are
+    natural scales (see `_search/symmetries.py`): logarithms of the largest value of
+    each quantity, mean values, and the logarithm of the time in which they change.
+    `exists` says for which sets there are enough points."""
 
     x: np.ndarray
     slope: np.ndarray
@@ -59,7 +55,7 @@ class Curves:
 
 
 def equal_times(t: np.ndarray, measured: np.ndarray) -> list[np.ndarray]:
-    """The numbers of the sets, in groups that were measured at the same times."""
+    """Return groups of set numbers that were measured at the same times."""
     groups: dict[bytes, list[int]] = {}
     for s, key in enumerate(zip(t, measured)):
         groups.setdefault(b"".join(a.tobytes() for a in key), []).append(s)
@@ -67,8 +63,8 @@ def equal_times(t: np.ndarray, measured: np.ndarray) -> list[np.ndarray]:
 
 
 def curves(t: np.ndarray, x: np.ndarray, measured: np.ndarray) -> Curves:
-    """The curves through data at the times `t` [sets, N] with the values `x` [sets, N,
-    k], where they were `measured`. The last time is the end of each record."""
+    """Return the curves through data at the times `t` [sets, N] with the values `x`
+    [sets, N, k], where they were `measured`. The last time is the end of a record."""
     count, _, k = x.shape
     made = Curves(
         np.zeros((count, INTERVALS + 1, k)),
@@ -84,7 +80,7 @@ def curves(t: np.ndarray, x: np.ndarray, measured: np.ndarray) -> Curves:
 
 
 def _smooth(made: Curves, group, t, x, measured) -> None:
-    """Fill in the curves of the sets of a `group`, all measured at the times `t`."""
+    """Compute the curves of a `group` of sets, all measured at the times `t`."""
     if min(len(np.unique(t[column])) for column in measured.T) < 5:
         return
     T, k = t[-1], x.shape[2]
@@ -109,13 +105,14 @@ def _smooth(made: Curves, group, t, x, measured) -> None:
 
 
 def _rows(columns: np.ndarray) -> np.ndarray:
-    """Columns as rows that lie together in memory, so that sums over a row do not
-    depend on the others."""
+    """Return columns as rows that are contiguous in memory, so that sums over a row do
+    not depend on other rows."""
     return np.ascontiguousarray(columns.T)
 
 
 def spreads(x: np.ndarray, measured: np.ndarray) -> np.ndarray:
-    """The standard deviation of each quantity [sets, k], or its size (see `spread`)."""
+    """Return the standard deviation of each quantity [sets, k], or its size, as
+    `spread` does."""
     found = np.ones((len(x), x.shape[2]))
     for q in range(x.shape[2]):
         here = np.ascontiguousarray(measured[..., q])
@@ -134,8 +131,8 @@ def spreads(x: np.ndarray, measured: np.ndarray) -> np.ndarray:
 def rough_noises(
     t: np.ndarray, x: np.ndarray, measured: np.ndarray, spread: np.ndarray
 ) -> np.ndarray:
-    """The noise of each quantity [sets, k], from the distance of the points to their
-    neighbours (see `rough_noise`)."""
+    """Return the noise of each quantity [sets, k], from the distances of points to
+    their neighbours, as `rough_noise` does."""
     noise = np.zeros_like(spread)
     for group in equal_times(t, measured):
         for q in range(x.shape[2]):
@@ -150,9 +147,9 @@ def rough_noises(
 @final
 @dataclass(frozen=True)
 class DataSets:
-    """Many data sets, [sets, ...]: times `t` [sets, N], where the last one is repeated
-    to fill up a shorter set, and values `x` [sets, N, k] with their standard deviations
-    `sd`, if there are any. Values that were not `measured` are zero."""
+    """Many data sets: times `t` [sets, N], where a shorter set repeats the last one,
+    and values `x` [sets, N, k] with their standard deviations `sd`, if there are any.
+    Values that were not `measured` are zero."""
 
     t: np.ndarray
     x: np.ndarray
@@ -179,15 +176,14 @@ class DataSets:
 @final
 @dataclass(frozen=True)
 class Sets:
-    """Data sets with what a search needs of each.
+    """Data sets with all that a search needs.
 
-    `lower`, `upper` and `guess` [sets, p] are the bounds and the user's start values,
-    and `tried` [sets, 2] the range from which starts of each delay are drawn, [sets,
-    delays, 2]. `exponents` [p, scales] and `shifts` [p, k] are those of the natural
-    units. `delay_values` says of each delay which free value it is (an int), or what it
-    is (a float). `number` is that of each set in the whole batch, `seed` that of its
-    random numbers, and `setup_of(number)` its own setup. `place` says where fits are
-    made."""
+    `lower`, `upper` and `guess` [sets, p] are the bounds and the user's start values;
+    `tried` [sets, delays, 2] are the ranges from which delays are drawn. `exponents`
+    [p, scales] and `shifts` [p, k] belong to the natural units. `delay_values` has for
+    each delay the number of its free value (an int), or its value (a float). `number`
+    counts the sets in the whole batch, `seed` is for random numbers, `setup_of(number)`
+    returns the setup of one set, and `place` says where fits run."""
 
     template: FitSetup
     data: DataSets
@@ -210,16 +206,11 @@ class Sets:
         return len(self.seed)
 
     def take(self, chosen: Any) -> "Sets":
-        """Some of the data sets."""
+        """Return some of the data sets."""
         curves = Curves(*(array[chosen] for array in vars(self.curves).values()))
-        shared = ("template", "data", "curves", "exponents", "shifts")
-        shared += ("delay_values", "setup_of", "place")
-        own = {
-            field.name: getattr(self, field.name)[chosen]
-            for field in fields(self)
-            if field.name not in shared
-        }
-        return replace(self, data=self.data.take(chosen), curves=curves, **own)
+        names = "spread noise lower upper guess tried seed number".split()
+        arrays: dict[str, Any] = {n: getattr(self, n)[chosen] for n in names}
+        return replace(self, data=self.data.take(chosen), curves=curves, **arrays)
 
     @property
     def p(self) -> int:
@@ -236,40 +227,38 @@ class Sets:
         return not self.template.model.observes and bool(self.curves.exists.all())
 
     def setup(self, s: int) -> FitSetup:
-        """The setup of set `s` alone."""
+        """Return the setup of set `s` alone."""
         return self.setup_of(int(self.number[s]))
 
-    def curve_at(self, t: np.ndarray, of: np.ndarray | None = None) -> np.ndarray:
-        """The curves at the times `t` [sets, times], [sets, times, k]; or those of the
-        sets `of`."""
-        of = np.arange(len(self)) if of is None else of
-        curves, h = self.curves, (self.T / INTERVALS)[of][:, None]
+    def curve_at(self, t: np.ndarray) -> np.ndarray:
+        """Return the curves at the times `t` [sets, times], [sets, times, k]."""
+        curves, h = self.curves, (self.T / INTERVALS)[:, None]
         place = np.clip((t / h).astype(int), 0, INTERVALS - 1)
-        u, rows = (t / h - place)[..., None], of[:, None]
+        u, rows = (t / h - place)[..., None], np.arange(len(self))[:, None]
         left, right = (
             (curves.x[rows, place + end], curves.slope[rows, place + end])
             for end in (0, 1)
         )
         x = hermite(u, left, right, h[..., None])
-        return np.clip(x, curves.lowest[of][:, None], curves.highest[of][:, None])
+        return np.clip(x, curves.lowest[:, None], curves.highest[:, None])
 
     # The delays and the solver's steps: see `FitSetup`.
 
     def delays(self, theta: np.ndarray) -> np.ndarray:
-        """The delays [..., delays] at free values [..., p]."""
+        """Return the delays [..., delays] at free values [..., p]."""
+        shape = theta.shape[:-1]
         columns = [
-            theta[..., known] if isinstance(known, int) else np.full(shape, known)
-            for shape in [theta.shape[:-1]]
-            for known in self.delay_values
+            theta[..., value] if isinstance(value, int) else np.full(shape, value)
+            for value in self.delay_values
         ]
         return np.stack(columns, axis=-1)
 
     def delay(self, theta: np.ndarray) -> np.ndarray:
-        """The longest delay."""
+        """Return the longest delay."""
         return self.delays(theta).max(axis=-1)
 
     def steps(self, theta: np.ndarray, T: np.ndarray) -> np.ndarray:
-        """The steps per delay of a fit to a record of the length T."""
+        """Return the steps per delay of a fit to a record of the length T."""
         least = self.template.steps_per_delay
         if self.template.model.mesh is not None:
             return self._in_record(theta, T, least / 2, MOST_STEPS_PER_RECORD)
@@ -280,7 +269,7 @@ class Sets:
         return np.clip(by_record, least, most).astype(int)
 
     def coarse_steps(self, theta: np.ndarray, T: np.ndarray) -> np.ndarray:
-        """The same for short preliminary fits."""
+        """Return the steps per delay of a coarse fit."""
         if self.template.model.mesh is not None:
             most = MOST_STEPS_PER_RECORD // 2
             return self._in_record(theta, T, COARSE_STEPS, most)
@@ -288,7 +277,7 @@ class Sets:
         return np.clip(steps, 1, COARSE_STEPS).astype(int)
 
     def rate(self, T: np.ndarray) -> np.ndarray:
-        """The least number of steps per unit of time, where a fit keeps to it."""
+        """Return the least number of steps per unit of time, zero on a mesh."""
         is_aligned = self.template.model.mesh is None
         return is_aligned * STEPS_PER_RECORD / T
 
@@ -309,21 +298,21 @@ class Sets:
         return np.maximum(self.count.sum(axis=1) - self.p, 1)
 
     def weights(self, noise: np.ndarray) -> np.ndarray:
-        """The weights of the values, [sets, N, k]: those of the data or, without, those
-        of the `noise` of each quantity [sets, k]."""
+        """Return the weights of the values, [sets, N, k], from the standard deviations
+        of the data or, without, the `noise` of each quantity [sets, k]."""
         sd = self.data.sd
         sd = noise[:, None] if sd is None else sd
         return np.where(self.data.measured, sd, np.inf) ** -2.0
 
     def residual_variance(self, loss: np.ndarray) -> np.ndarray:
-        """The unit of chi-square of each set, given its lowest loss."""
+        """Return the unit of chi-square of each set, given its lowest loss."""
         if self.template.weights_are_absolute:
             return np.ones(len(self))
         unit = np.maximum(loss / self.freedom, 1e-300)
         return np.where(np.isfinite(loss), unit, 1.0)
 
     def noise_from_residuals(self, squares: np.ndarray) -> np.ndarray:
-        """The noise of each quantity [sets, k] from the sums of `squares`."""
+        """Return the noise of each quantity [sets, k] from the sums of `squares`."""
         total = self.count.sum(axis=1, keepdims=True)
         freedom = self.count * self.freedom[:, None] / total
         mean_square = squares / np.where(self.count > 0, freedom, 1.0)
@@ -356,7 +345,7 @@ def _problem(setup: FitSetup) -> Problem:
 
 
 def _tried(setup: FitSetup, j: int) -> tuple[float, float]:
-    """The range from which starts for the delay j are drawn."""
+    """Return the range from which delay j is drawn."""
     assert isinstance(setup.data, Data)
     return delays_to_try(setup.data, float(setup.lower[j]), float(setup.upper[j]))
 
@@ -369,7 +358,7 @@ def make_sets(
     setup_of: Callable[[int], FitSetup],
     place: Place,
 ) -> Sets:
-    """The sets of a batch. Set s has the bounds and start values of
+    """Make the sets of a batch. Set s has the bounds and start values of
     `setups[kind[s]]`."""
     template = setups[0]
     free, values = template.model.free, parameter_vector(_problem(template))
@@ -396,8 +385,8 @@ def make_sets(
         if not template.model.observes:
             typical = np.exp(lines.logs[0, :k])
         found = unit_exponents(template.model, template.measured, typical)
-        # They are ratios of small numbers, up to the errors of differences at points
-        # that depend on the data of the first set.
+        # They are ratios of small numbers. Rounding removes the errors of differences
+        # at points that depend on the data of the first set.
         exponents, shifts = (np.round(each, 4) + 0.0 for each in found)
     return Sets(
         template,

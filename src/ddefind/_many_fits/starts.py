@@ -1,11 +1,9 @@
-"""Where the fits of many searches start (see `_least_squares/starts.py`).
+"""Where the fits of many searches start: random values, moved by gradient matching (see
+`_search/starts.py` and `_search/gradient_matching.py`).
 
-Random numbers of many searches at once: each a function of a seed and a place.
-
-Every search has a seed of its own. Number i of its stream s is a hash of the seed, s
-and i (SplitMix64). So all searches draw together, and each gets what it would alone.
-
-Gradient matching for many data sets (see `_least_squares/gradient_matching.py`)."""
+Each search has its own seed. Number i of its stream s is a hash of the seed, s and i
+(SplitMix64). So all searches draw together, and each gets the numbers that it would get
+alone."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, final
@@ -39,7 +37,7 @@ class Streams:
     stream: int = field(default=0)
 
     def uniform(self, *shape: int) -> np.ndarray:
-        """Numbers between zero and one, of the shape (searches, *shape)."""
+        """Draw numbers between zero and one, of the shape (searches, *shape)."""
         self.stream += 1
         count = int(np.prod(shape))
         with np.errstate(over="ignore"):
@@ -51,16 +49,16 @@ class Streams:
         return uniform.reshape(len(self.seeds), *shape)
 
     def normal(self, *shape: int) -> np.ndarray:
-        """Numbers with a standard normal distribution (Box and Muller)."""
+        """Draw from a standard normal distribution (Box and Muller)."""
         radius, turn = self.uniform(*shape), self.uniform(*shape)
         return np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * turn)
 
     def order(self, count: int) -> np.ndarray:
-        """A random order of `count` things."""
+        """Draw a random order of `count` things."""
         return np.argsort(self.uniform(count), axis=1)
 
     def sign(self, *shape: int) -> np.ndarray:
-        """-1, 0 or 1; zero as often as both others."""
+        """Draw -1, 0 or 1; zero as often as both others."""
         number = self.uniform(*shape)
         return np.where(number < 0.25, -1.0, np.where(number < 0.75, 0.0, 1.0))
 
@@ -72,9 +70,8 @@ def _mixed(z: Any) -> Any:
 
 
 class SmoothCurve(NamedTuple):
-    """The curve of one data set, as in `Curves`; or those of many, with a first axis.
-
-    `T` is where it ends. `weight` and `start_weight` are those of `MatchingTarget`."""
+    """The curve of one data set, as in `Curves`, up to the time `T`; or of many, with a
+    first axis. The weights are those of `MatchingTarget`."""
 
     x: Any  # [INTERVALS + 1, k]
     slope: Any
@@ -88,10 +85,10 @@ class SmoothCurve(NamedTuple):
 def match(
     sets: Sets, theta: np.ndarray, tries: int = 1, held: np.ndarray | None = None
 ) -> np.ndarray:
-    """The starts [sets, rows / tries, p] after gradient matching, each with its own
-    delay: of `tries` rows for each start the best. Values that are `held` [p] stay. A
-    row stays as it is if the equation is not finite there, and so does the user's start
-    if it is complete."""
+    """Return the starts [sets, rows / tries, p] after gradient matching, each with its
+    own delay: the best of `tries` rows for each start. Values that are `held` [p] stay.
+    A row stays as it is if the equation is not finite there, or if it is a complete
+    start of the user."""
     model, p = sets.template.model, sets.p
     count, rows = theta.shape[:2]
     held = np.zeros(p, bool) if held is None else held
@@ -114,9 +111,9 @@ def match(
 
 
 def _curves(sets: Sets) -> SmoothCurve:
-    """The curves of all sets."""
+    """Return the curves of all sets."""
     curves, every = sets.curves, _EVERY
-    # Rows that lie together in memory, so that a sum does not depend on other sets.
+    # Rows are contiguous in memory, so that a sum does not depend on other sets.
     slope = np.swapaxes(curves.slope[:, ::every], 1, 2).copy()
     x = np.swapaxes(curves.x[:, ::every], 1, 2).copy()
     mean_square, variance = np.mean(slope**2, axis=2), np.var(x, axis=2)
@@ -132,20 +129,20 @@ def _curves(sets: Sets) -> SmoothCurve:
     )
 
 
-# The times of gradient matching are nodes of the curve, one of so many.
+# Every node of this number is a time of gradient matching.
 _EVERY = INTERVALS // (TIMES - 1)
 
 
 def _match(
     shared: tuple[LeastSquaresModel, tuple[int | float, ...]], curve: SmoothCurve, own
 ):
-    """Gradient matching of one row. The delays are free values, or numbers."""
+    """Match one row. The delays are free values (by number), or numbers."""
     (model, delay_values), (theta, box) = shared, own
     delays = [theta[d] if isinstance(d, int) else jnp.asarray(d) for d in delay_values]
     h = curve.T / INTERVALS
 
     def at(t):
-        """The curve at the time t."""
+        """Return the curve at the time t."""
         place = jnp.clip(jnp.floor(t / h).astype(int), 0, INTERVALS - 1)
         left, right = (
             (read(curve.x, place + end), read(curve.slope, place + end))
@@ -176,16 +173,16 @@ def _match(
 
 
 def matched_starts(sets: Sets, count: int, random: Streams) -> np.ndarray:
-    """The user's start values, then random ones, moved by gradient matching."""
+    """Return the user's start values, then random ones, moved by gradient matching."""
     drawn = draw_starts(sets, count, TRIES, random)
     matched = match(sets, drawn, TRIES)
-    # If the curve follows the data badly, unmatched starts may be the better ones.
+    # If the curve follows the data badly, unmatched starts may be better.
     is_unmatched = np.arange(count) % UNMATCHED_EVERY == UNMATCHED_EVERY - 1
     return np.where(is_unmatched[:, None], drawn[:, ::TRIES], matched)
 
 
 def perturbed_starts(sets: Sets, good: Fits, count: int, random: Streams) -> np.ndarray:
-    """New starts from the `good` fits of each set, used in turn. Three of four get a
+    """Draw starts around the `good` fits of each set, used in turn. Three of four get a
     new random history, moved by gradient matching; in the fourth every value is changed
     by a random factor."""
     template, p = sets.template, sets.p
@@ -216,9 +213,9 @@ def perturbed_starts(sets: Sets, good: Fits, count: int, random: Streams) -> np.
 def draw_starts(
     sets: Sets, starts: int, tries: int, random: Streams, has_guess: bool = True
 ) -> np.ndarray:
-    """Random values for `starts` starts of each set, `tries` rows for each, which have
-    similar delays, [sets, starts * tries, p]. The rows of the first start hold the
-    user's start values, where there are any."""
+    """Draw `starts` starts of each set, with `tries` rows of similar delays for each,
+    [sets, starts * tries, p]. The rows of the first start have the user's start values,
+    where there are any."""
     count = starts * tries
     # Only every second row may have the other sign: most parameters are positive.
     may_change_sign = np.arange(count) % 2 == 1
@@ -249,14 +246,14 @@ def draw_starts(
 
 
 def _natural_sizes(sets: Sets, count: int, random: Streams) -> np.ndarray:
-    """The natural sizes of the free values, [sets, count, p]. Unknown exponents are
-    drawn anew for each row."""
+    """Return the natural sizes of the free values, [sets, count, p]. Unknown exponents
+    are drawn for each row."""
     logs = sets.curves.logs[:, None]
     found = np.zeros((len(sets), count, sets.p))
     for j, exponents in enumerate(sets.exponents):
         drawn = random.sign(count, len(exponents)) if np.isnan(exponents).any() else 0.0
-        own = np.where(np.isnan(exponents), drawn, exponents)
-        found[..., j] = np.sum(own * logs, axis=-1)
+        known = np.where(np.isnan(exponents), drawn, exponents)
+        found[..., j] = np.sum(known * logs, axis=-1)
     return np.exp(np.clip(found, -LARGEST_LOG, LARGEST_LOG))
 
 
@@ -269,23 +266,23 @@ def _draw_value(
     may_change_sign: np.ndarray,
     random: Streams,
 ) -> np.ndarray:
-    """Random values of free parameter j, [sets, count], by the rules of one search."""
+    """Draw values of free parameter j, [sets, count], by the rules of one search."""
     low, high = sets.lower[:, j, None], sets.upper[:, j, None]
     count, first = len(may_change_sign), random.uniform(len(may_change_sign))
     second = random.uniform(count)
     has_low, has_high = np.isfinite(low), np.isfinite(high)
     guess = guesses[:, j, None]
     has_guess = np.isfinite(guess) & (guess != 0)
-    own = np.where(has_guess, np.abs(np.where(has_guess, guess, 1.0)), size)
-    own = own * 10 ** (2 * first - 1)
+    size = np.where(has_guess, np.abs(np.where(has_guess, guess, 1.0)), size)
+    size = size * 10 ** (2 * first - 1)
     sign = np.where(has_guess, np.sign(guess), 1.0)
     sign = np.where(may_change_sign & (second < 0.4), -sign, sign)
     offset = np.where(np.arange(count) % 2 == 0, offsets[:, j, None], 0.0)
-    value = np.where(has_guess, 0.0, offset) + own * sign
-    value = np.where(has_low & ~(value > low), low + own, value)
-    value = np.where(~has_low & has_high & ~(value < high), high - own, value)
+    value = np.where(has_guess, 0.0, offset) + size * sign
+    value = np.where(has_low & ~(value > low), low + size, value)
+    value = np.where(~has_low & has_high & ~(value < high), high - size, value)
     # Between two bounds values are spread over the interval, logarithmically where the
-    # sign is known; half of them so if the interval begins at zero.
+    # sign is known; half of them logarithmically if the interval begins at zero.
     is_between = has_low & has_high
     a, b = np.where(is_between, low, 1.0), np.where(is_between, high, 2.0)
     even = a + first * (b - a)

@@ -1,8 +1,8 @@
-r"""The defects of a path: what the equation misses between two nodes.
+r"""A path through nodes, and its defects: deviations from the equation between nodes.
 
 From each node $t_k$ the equation is solved to the next one, with the states of the path
-as its past. The *defect* is the difference between the state that is there and the one
-that the equation gives,
+as its past. The *defect* is the difference between the state of the path and the state
+from the equation,
 
 $$w_k = x_{k+1} - \Phi(x_k;\ \text{path}, \theta).$$
 
@@ -10,11 +10,9 @@ If the system is disturbed by noise of the intensity $\sigma$, so that
 $dx = F\,dt + \sigma\,dW$, then $w_k$ has the variance $\sigma^2 (t_{k+1} - t_k)$,
 independently of all others.
 
-The nodes of a disturbed path, and how the path is read between them.
-
-The path is known by its states at the nodes: at time zero, at the times of the data,
-and as many times between them as the delay asks for. Between two nodes it is a cubic,
-whose slopes at the nodes are those of parabolas through three neighbours."""
+The path is given by its states at the nodes: at time zero, at the times of the data,
+and at times between them if the delay needs it. Between two nodes it is a cubic, with
+the slopes of parabolas through three neighbours."""
 
 from typing import Any, NamedTuple, final
 
@@ -35,18 +33,17 @@ from .._search.normal_equations import LeastSquaresModel
 
 @final
 class Nodes(eqx.Module):
-    """The times of the nodes, the first of which is zero, and which of them are the
-    times of the data."""
+    """The times of the nodes, from zero on, and the numbers of the times of the
+    data."""
 
     t: Any  # [n + 1]
     at_data: Any  # [N]
 
 
 def place_nodes(times: np.ndarray, longest: float, end: float) -> Nodes:
-    """Nodes at zero, at the `times` of the data, and at the time `end`, if that is
-    later. Gaps between them that are longer than `longest` are divided evenly, into a
-    power of two of parts: few numbers of nodes, and so few compiled programs, serve
-    many delays."""
+    """Place nodes at zero, at the `times` of the data, and at `end`, if that is later.
+    Gaps that are longer than `longest` are divided evenly, into a power of two of
+    parts: few numbers of nodes, and so few compiled programs, serve many delays."""
     fixed = np.unique(np.concatenate([[0.0], times, [max(end, times[-1])]]))
     gaps = np.diff(fixed)
     parts = 2 ** np.ceil(np.log2(np.maximum(gaps / longest, 1.0)) - 1e-9).astype(int)
@@ -57,7 +54,7 @@ def place_nodes(times: np.ndarray, longest: float, end: float) -> Nodes:
 
 
 def nodes_at(t: np.ndarray, times: np.ndarray) -> Nodes:
-    """The nodes at the times `t`, among which are the `times` of the data."""
+    """Return the nodes at the times `t`, among which are the `times` of the data."""
     return Nodes(t, np.searchsorted(t, times - 1e-9 * t[-1]))
 
 
@@ -73,7 +70,7 @@ class DisturbedPath(eqx.Module):
     slopes: jax.Array  # [n + 1, d]
 
     def __call__(self, s: jax.Array) -> jax.Array:
-        """The state at the time s."""
+        """Return the state at the time s."""
         k = jnp.clip(jnp.searchsorted(self.t, s, side="right") - 1, 0, len(self.t) - 2)
         h = self.t[k + 1] - self.t[k]
         u = (s - self.t[k]) / h
@@ -88,7 +85,7 @@ class DisturbedPath(eqx.Module):
 
 
 def path_through(problem: Problem, t: Any, x: jax.Array) -> DisturbedPath:
-    """The path through the states `x` at the times `t`."""
+    """Return the path through the states `x` at the times `t`."""
     h = jnp.diff(t)[:, None]
     secants = jnp.diff(x, axis=0) / h
     inner = (secants[:-1] * h[1:] + secants[1:] * h[:-1]) / (h[:-1] + h[1:])
@@ -96,15 +93,15 @@ def path_through(problem: Problem, t: Any, x: jax.Array) -> DisturbedPath:
     return DisturbedPath(problem, jnp.asarray(t), x, slopes)
 
 
-# The number of delays by which a distribution of them is represented.
+# The number of delays that represent a distribution.
 _KERNEL_NODES = 48
-# A gamma distribution is cut off so many standard deviations above its mean.
+# A gamma distribution is cut off this many standard deviations above its mean.
 _KERNEL_REACH = 8.0
 
 
 class Linearisation(NamedTuple):
-    """The defects, what is observed at the nodes of the data, and the state at time
-    zero, with the derivatives for all unknowns: the states at the nodes 1 to n, and
+    """The defects, the observed quantities at the times of the data, and the state at
+    time zero, with derivatives for all unknowns: the states at the nodes 1 to n, and
     then the free values."""
 
     defects: Any  # [n, d]
@@ -118,8 +115,8 @@ class Linearisation(NamedTuple):
 def linearise(
     model: LeastSquaresModel, nodes: Nodes, x: np.ndarray, theta: np.ndarray
 ) -> Linearisation:
-    """The linearisation at the states `x` of the nodes 1 to n, [n, d], and the free
-    values `theta`."""
+    """Return the linearisation at the states `x` of the nodes 1 to n, [n, d], and the
+    free values `theta`."""
     unknowns = np.concatenate([np.ravel(x), theta])
     values, columns = _with_derivatives(model, nodes, unknowns, None)
     return Linearisation(*map(np.asarray, (*values, *columns)))
@@ -132,8 +129,8 @@ def read_path(
     theta: np.ndarray,
     times: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What is observed of a path at any `times`, [times, k], and its derivatives for
-    all unknowns."""
+    """Return the observed quantities of a path at any `times`, [times, k], and their
+    derivatives for all unknowns."""
     unknowns = np.concatenate([np.ravel(x), theta])
     value, columns = _with_derivatives(model, nodes, unknowns, times)
     return np.asarray(value), np.asarray(columns)
@@ -143,8 +140,9 @@ def read_path(
 def _with_derivatives(
     model: LeastSquaresModel, nodes: Nodes, unknowns: Any, times: Any
 ):
-    """What a path gives, and its derivatives on one more axis, the last: defects and
-    what is observed at the nodes of the data or, if `times` are given, there."""
+    """Return the defects, the observed quantities at the times of the data, and the
+    first state; or, with `times`, the observed quantities there. Derivatives have one
+    more axis, the last."""
     d = model.dimension
     size = (nodes.t.shape[0] - 1) * d
 
@@ -155,7 +153,9 @@ def _with_derivatives(
         states = jnp.concatenate([problem.start[None], x])
         if times is None:
             defects = _defects(problem, nodes, states)
-            return defects, _at_data(problem, nodes, states), states[0]
+            at_data = jnp.asarray(nodes.t)[nodes.at_data]
+            observed = _observe(problem, states[nodes.at_data], at_data)
+            return defects, observed, states[0]
         path = path_through(problem, nodes.t, states)
         return _observe(problem, jax.vmap(path)(jnp.asarray(times)), times)
 
@@ -167,7 +167,7 @@ def _with_derivatives(
 
 
 def _defects(problem: Problem, nodes: Nodes, states: jax.Array) -> jax.Array:
-    """The defect of each step."""
+    """Return the defect of each step."""
     path, t = path_through(problem, nodes.t, states), jnp.asarray(nodes.t)
     arrived = jax.vmap(lambda t, h, x: _step(problem, path, t, h, x))(
         t[:-1], jnp.diff(t), states[:-1]
@@ -175,20 +175,16 @@ def _defects(problem: Problem, nodes: Nodes, states: jax.Array) -> jax.Array:
     return states[1:] - arrived
 
 
-def _at_data(problem: Problem, nodes: Nodes, states: jax.Array) -> jax.Array:
-    """What is observed at the nodes of the data."""
-    times = jnp.asarray(nodes.t)[nodes.at_data]
-    return _observe(problem, states[nodes.at_data], times)
-
-
 def _observe(problem: Problem, states: jax.Array, times: Any) -> jax.Array:
+    """Return the observed quantities of states at some times."""
     if problem.observe is None:
         return states
     return jax.vmap(problem.observe)(states, jnp.asarray(times))
 
 
 def _step(problem: Problem, path: DisturbedPath, t, h, x: jax.Array) -> jax.Array:
-    """One step of the classical Runge-Kutta method from the state x at the time t."""
+    """Make a step of the classical Runge-Kutta method from the state x at the time
+    t."""
     k1 = _slope(problem, path, t, x)
     k2 = _slope(problem, path, t + h / 2, x + h / 2 * k1)
     k3 = _slope(problem, path, t + h / 2, x + h / 2 * k2)
@@ -197,7 +193,7 @@ def _step(problem: Problem, path: DisturbedPath, t, h, x: jax.Array) -> jax.Arra
 
 
 def _slope(problem: Problem, path: DisturbedPath, t, x: jax.Array) -> jax.Array:
-    """F at the time t in the state x, with delayed states read from the path."""
+    """Compute F at the time t in the state x, with delayed states from the path."""
     taus, ys = [], []
     for leaf in jax.tree.leaves(problem.tau, is_leaf=is_delay):
         tau, y = _delayed(leaf, path, t, x)
@@ -208,7 +204,7 @@ def _slope(problem: Problem, path: DisturbedPath, t, x: jax.Array) -> jax.Array:
 
 
 def _delayed(leaf: Any, path: DisturbedPath, t, x: jax.Array):
-    """One delay, and the delayed state, or the mean of them under a distribution."""
+    """Return a delay and its delayed state, or the means under a distribution."""
     if isinstance(leaf, AbstractKernel):
         s, weights = _quadrature(leaf)
         mean = jnp.sum(weights * s)
@@ -221,7 +217,7 @@ def _delayed(leaf: Any, path: DisturbedPath, t, x: jax.Array):
 
 
 def _quadrature(kernel: AbstractKernel) -> tuple[jax.Array, jax.Array]:
-    """Delays and their weights that stand for a distribution, by the midpoint rule."""
+    """Return delays and weights for a distribution, by the midpoint rule."""
     share = (jnp.arange(_KERNEL_NODES) + 0.5) / _KERNEL_NODES
     a, b = kernel()
     if not isinstance(kernel, AbstractGammaDelay):

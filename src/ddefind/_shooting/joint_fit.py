@@ -6,13 +6,11 @@ each quantity known, the path x and the free values $\theta$ minimise
 $$S(x, \theta) = \sum_{k,i} \frac{w_{ki}^2}{\sigma_i^2\, g_{ki}^2\, (t_{k+1} - t_k)}
   + \sum_{l,j} \frac{(y_j(t_l) - \hat y_{lj})^2}{\rho_j^2} + \text{priors},$$
 
-where the defects w are those of `defects.py`. The factors g are one, or the level of
-the state where the noise is relative to it.
+with the defects w of `defects.py`. The factors g are one, or the level of the state if
+the noise is relative to it.
 
-The likelihood of the noise, and of the free values, with all paths averaged.
-
-The path is integrated out by Laplace's method: around the best path the exponent is
-quadratic, so that
+For the likelihood of the noise and of the free values the path is integrated out by
+Laplace's method: around the best path the exponent is quadratic, so that
 
 $$-2 \log L(\theta, \sigma, \rho) = \min_x S(x, \theta) + \log\det H_{xx}
   + \sum_{k,i} \log(\sigma_i^2 g_{ki}^2 h_k) + \sum_{l,j} \log \rho_j^2,$$
@@ -20,7 +18,7 @@ $$-2 \log L(\theta, \sigma, \rho) = \min_x S(x, \theta) + \log\det H_{xx}
 with the information H = J^T J at the best path. For linear equations this is exact.
 
 The determinant depends on theta, too: a fit that minimised S alone would prefer free
-values with which the data say little about the path."""
+values with which the data hardly determine the path."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,8 +47,8 @@ class Noise:
     """Both kinds of noise: the logarithms `log_sd` of unknown standard deviations, and
     `level`, the factors g of the process noise, [n, d].
 
-    That of the process noise is a share of the level. Which of them belongs to which
-    state and quantity is known to the `JointProblem`."""
+    Process noise is a share of the level. The `JointProblem` says which standard
+    deviation belongs to which state and quantity."""
 
     log_sd: np.ndarray
     level: np.ndarray
@@ -59,10 +57,10 @@ class Noise:
 @final
 @dataclass(frozen=True)
 class JointProblem:
-    """What the fits of a path share.
+    """The parts that the fits of a path share.
 
-    `process` has for each state the number of its standard deviation in `log_sd`, and
-    `measurement` that of each quantity, or -1 where the noise is given."""
+    `process` has for each state the number of its standard deviation in `log_sd`;
+    `measurement` has it for each quantity, -1 where the noise is given."""
 
     setup: FitSetup
     nodes: Nodes
@@ -85,11 +83,11 @@ class JointProblem:
         return (len(self.nodes.t) - 1) * len(self.process)
 
     def process_sd(self, noise: Noise) -> np.ndarray:
-        """The standard deviation of each defect, [n, d]."""
+        """Return the standard deviation of each defect, [n, d]."""
         return np.exp(noise.log_sd[self.process]) * noise.level * self.root_steps
 
     def measurement_sd(self, noise: Noise) -> np.ndarray:
-        """The standard deviation of each value, [N, k]."""
+        """Return the standard deviation of each value, [N, k]."""
         given = self.setup.data.sd
         if given is not None:
             return np.asarray(given)
@@ -98,8 +96,8 @@ class JointProblem:
 
     @cached_property
     def groups(self) -> np.ndarray:
-        """For each residual, defects first, the number of its standard deviation; -1
-        where that is given."""
+        """The number of the standard deviation of each residual, defects first; -1
+        where it is given."""
         defects = np.tile(self.process, len(self.nodes.t) - 1)
         values = np.broadcast_to(self.measurement, self.is_measured.shape)
         groups = [defects, values[self.is_measured]]
@@ -134,7 +132,7 @@ class JointFit:
 
     @property
     def states(self) -> np.ndarray:
-        """The states at all nodes, that at time zero first, [n + 1, d]."""
+        """The states at all nodes, from time zero on, [n + 1, d]."""
         return np.concatenate([self.linear.start[None], self.x])
 
     @cached_property
@@ -159,25 +157,25 @@ class JointFit:
 
     @cached_property
     def state_response(self) -> np.ndarray:
-        """How the best path moves with the free values, dx / dtheta, [n d, p]."""
+        """The derivatives of the best path for the free values, [n d, p]."""
         size = self.problem.size
         return -cho_solve(self.state_factor, self.information[:size, size:])
 
     @cached_property
     def theta_information(self) -> np.ndarray:
-        """The information on the free values, the path being fitted again."""
+        """The information on the free values if the path follows them."""
         size = self.problem.size
         cross = self.information[:size, size:]
         return self.information[size:, size:] + cross.T @ self.state_response
 
     @property
     def log_determinant(self) -> float:
-        """Of the information on the path."""
+        """The logarithm of the determinant of the information on the path."""
         return 2 * float(np.log(np.diagonal(self.state_factor[0])).sum())
 
 
 def ridged(information: np.ndarray, size: int) -> np.ndarray:
-    """The information with a ridge on the free values."""
+    """Return the information with a ridge on the free values."""
     index = np.arange(size, len(information))
     information = information.copy()
     information[index, index] *= 1 + _RIDGE
@@ -185,18 +183,12 @@ def ridged(information: np.ndarray, size: int) -> np.ndarray:
     return information
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def evaluate(
     problem: JointProblem, noise: Noise, x: np.ndarray, theta: np.ndarray
 ) -> JointFit:
-    """The residuals and their derivatives at a path and free values. They may not be
-    finite where a step went too far."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _evaluate(problem, noise, x, theta)
-
-
-def _evaluate(
-    problem: JointProblem, noise: Noise, x: np.ndarray, theta: np.ndarray
-) -> JointFit:
+    """Return the residuals and their derivatives at a path and free values. They may
+    not be finite where a step went too far."""
     setup, is_in = problem.setup, problem.is_measured
     linear = linearise(setup.model, problem.nodes, x, theta)
     process = problem.process_sd(noise)
@@ -227,7 +219,7 @@ def _evaluate(
 
 
 def _prior_rows(priors: Priors, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The weighted deviations from the priors, and their derivatives."""
+    """Return the weighted deviations from the priors, and their derivatives."""
     size = np.where(priors.log, np.where(theta > 0, theta, np.nan), 1.0)
     root = np.sqrt(priors.weight)
     value = np.where(priors.log, np.log(size), theta)
@@ -235,9 +227,8 @@ def _prior_rows(priors: Priors, theta: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def fit_path(start: JointFit, drift: np.ndarray, is_held: bool = False) -> JointFit:
-    """The minimum of S + `drift` . theta that descent from `start` leads to, within the
-    bounds of the free values (Levenberg-Marquardt). If `is_held`, the free values stay
-    as they are."""
+    """Descend from `start` to a minimum of S + `drift` . theta within the bounds of the
+    free values (Levenberg-Marquardt). If `is_held`, the free values stay."""
     fit, damping = start, 1e-3
     setup = fit.problem.setup
     for _ in range(_MOST_ITERATIONS):
@@ -271,7 +262,7 @@ def _objective(fit: JointFit, drift: np.ndarray) -> float:
 def _trial(
     fit: JointFit, gradient: np.ndarray, free: np.ndarray, damping: float
 ) -> JointFit | None:
-    """The fit after a damped step; None if rounding errors forbid it."""
+    """Return the fit after a damped step; None if rounding errors forbid it."""
     information = fit.information[np.ix_(free, free)]
     index = np.arange(len(information))
     information[index, index] *= 1 + damping
@@ -287,22 +278,21 @@ def _trial(
 
 
 def with_noise(fit: JointFit, noise: Noise) -> JointFit:
-    """The same path and free values with other noise."""
+    """Return the same path and free values with other noise."""
     return evaluate(fit.problem, noise, fit.x, fit.theta)
 
 
-# The share of a standard error by which free values are moved to differentiate.
-_DIFFERENCE = 0.3
-# By this much the logarithms of the noise are moved to differentiate.
-_NOISE_DIFFERENCE = 0.05
+# Differences for derivatives: of free values as a share of their standard errors, and
+# of the logarithms of the noise.
+_DIFFERENCE, _NOISE_DIFFERENCE = 0.3, 0.05
 # The search for the noise begins at least at exp(-1) times the first levels.
 _RAISED = 1.0
-# No standard deviation of a logarithm of the noise is taken to be larger.
+# The largest standard deviation of a logarithm of the noise that is used.
 _LONGEST_AXIS = 1.0
 
 
 def determinant_slope(fit: JointFit) -> np.ndarray:
-    """The derivatives of log det H_xx for the free values, the path following them."""
+    """Return the derivatives of log det H_xx for free values that the path follows."""
     errors = np.sqrt(np.diagonal(np.linalg.pinv(fit.theta_information, hermitian=True)))
     setup = fit.problem.setup
     slope = np.zeros(len(fit.theta))
@@ -324,7 +314,7 @@ def determinant_slope(fit: JointFit) -> np.ndarray:
 
 
 def minus_two_log_likelihood(fit: JointFit) -> float:
-    """Of the free values and the noise of a fit, up to a constant."""
+    """Return minus two log-likelihoods of a fit, up to a constant."""
     problem = fit.problem
     process = problem.process_sd(fit.noise)
     measured = problem.measurement_sd(fit.noise)[problem.is_measured]
@@ -334,11 +324,11 @@ def minus_two_log_likelihood(fit: JointFit) -> float:
 
 @final
 class NoiseLikelihood:
-    r"""The likelihood of the noise, with everything linear around a fit, and with the
-    free values integrated out like the path (restricted maximum likelihood).
+    r"""The likelihood of the noise, linearised around a fit, with the free values
+    integrated out like the path (restricted maximum likelihood).
 
     The standard deviations of the process noise have a uniform prior, so that the
-    density of their logarithms has one more factor $\sigma$: a short record may say
+    density of their logarithms has one more factor $\sigma$: a short record may show
     that the process noise is small, but not that there is none."""
 
     def __init__(self, fit: JointFit):
@@ -348,7 +338,7 @@ class NoiseLikelihood:
         self.is_process = np.isin(np.arange(count), fit.problem.process)
 
     def at(self, log_sd: np.ndarray) -> "NoisePoint | None":
-        """Everything at other noise; None if the noise is not possible."""
+        """Return the likelihood at other noise; None if the noise is not possible."""
         weights = np.exp(-2 * np.append(0.0, log_sd - self.fit.noise.log_sd))
         grams = sum(w * part.gram for w, part in zip(weights, self.parts))
         information = ridged(np.asarray(grams), self.fit.problem.size)
@@ -377,8 +367,8 @@ class NoiseLikelihood:
         )
 
     def best(self, first: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Noise:
-        """The most likely noise between the bounds of its logarithms. Levels that are
-        far below the `first` ones are raised to begin with: where noise has become
+        """Return the most likely noise between the bounds of its logarithms. The search
+        raises levels that are far below the `first` ones: where noise has become
         negligible, the likelihood is flat."""
 
         def objective(log_sd: np.ndarray) -> tuple[float, np.ndarray]:
@@ -398,12 +388,12 @@ class NoiseLikelihood:
         return replace(self.fit.noise, log_sd=found.x)
 
     def covariance(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-        """The covariance of the free values, averaged over the noise levels that the
-        data allow.
+        """Return the covariance of the free values, averaged over the noise levels that
+        the data allow.
 
         Along each axis of the likelihood's curvature the noise is moved by up to two
         standard deviations. Each place counts with its likelihood, and adds the
-        covariance there and the square of how far the estimates move."""
+        covariance there and the square of the move of the estimates."""
         centre = self.fit.noise.log_sd
         here = self.at(centre)
         assert here is not None
@@ -424,8 +414,8 @@ class NoiseLikelihood:
         return total
 
     def _axes(self, centre: np.ndarray, inside: np.ndarray) -> list[np.ndarray]:
-        """The directions of the curvature at the most likely noise, each with the
-        length of its standard deviation."""
+        """Return the directions of the curvature at the most likely noise, each with
+        the length of its standard deviation."""
         index = np.flatnonzero(inside)
         if not len(index):
             return []
@@ -447,7 +437,7 @@ class NoiseLikelihood:
 
 
 class NoisePoint(NamedTuple):
-    """At other noise: minus two log-likelihoods and its derivatives for the logarithms
+    """Minus two log-likelihoods at other noise, and its derivatives for the logarithms
     of the noise; the step of the free values from the fit, and their covariance."""
 
     value: float
@@ -458,7 +448,7 @@ class NoisePoint(NamedTuple):
 
 @final
 class _Part:
-    """What the residuals with one standard deviation add to the normal equations."""
+    """The part of the normal equations from residuals with one standard deviation."""
 
     def __init__(self, fit: JointFit, is_in: np.ndarray):
         rows, jacobian = fit.rows[is_in], fit.jacobian[is_in]

@@ -1,11 +1,8 @@
-r"""What a fit with process noise found beside the free values.
+r"""The process noise of a fit: its levels, the innovations, and the path.
 
-The levels of the noise: which there are, where they begin, and their limits.
-
-The innovations: each value less what was expected from the values before it.
-
-Around the best path the values y are linear in the defects w and in the measurement
-noise e, so that their covariance is
+An innovation is a value less its expectation from the values before it. Around the best
+path the values y are linear in the defects w and in the measurement noise e, so that
+their covariance is
 
 $$\Sigma = B\,D\,B^T + R, \qquad B = O\,W^{-1},$$
 
@@ -13,9 +10,7 @@ with the derivatives W of the defects and O of the observed values for the path,
 variances D and R of defects and measurements. With the Cholesky factor L of $\Sigma$,
 in the order of time, the innovations are $L^{-1}(y - \hat y)$, where $\hat y$ is the
 path without any disturbance. If the model is right they are independent, with the
-variance one.
-
-The path of a fit with process noise: at any time, with its standard deviation."""
+variance one."""
 
 from dataclasses import dataclass, replace
 from typing import final
@@ -38,14 +33,12 @@ class ProcessNoise:
 
     - `sd`: $\sigma$ of each state, per square root of time; if `is_relative`, it is a
       share of the state.
-    - `levels`: how many standard deviations were estimated, those of the measurement
-      noise among them.
-    - `log_likelihood`: of the data, with all paths averaged.
-    - `t`, `x`: the most likely path, by its states at the nodes.
-    - `fitted`: what it says at the times of the data, of the shape of `data.x`.
-    - `residuals`: each measured value less what the model expected from the values
-      before it, in units of its standard deviation. If the model is right, they are
-      independent."""
+    - `levels`: the number of estimated standard deviations, with the measurement noise.
+    - `log_likelihood`: of the data, averaged over all paths. - `t`, `x`: the most
+    likely path, by its states at the nodes. - `fitted`: its values at the times of the
+    data, of the shape of `data.x`. - `residuals`: each measured value less its
+    expectation from the values before it, in
+      standard deviations. If the model is right, they are independent."""
 
     sd: np.ndarray
     is_relative: bool
@@ -59,16 +52,16 @@ class ProcessNoise:
 
 # A state near zero has relative disturbances as if it were this share of its mean.
 _SMALLEST_LEVEL = 0.05
-# The process noise is looked for from this share of what it would be if neighbouring
-# values differed by disturbances alone, and up to this multiple of it; and the
-# measurement noise between these multiples of the spread of the data.
+# The process noise is searched between these multiples of the noise that would alone
+# explain the differences of neighbouring values, and the measurement noise between
+# these multiples of the spread of the data.
 _LEAST_NOISE, _MOST_NOISE = 1e-3, 30.0
 
 
 def joint_problem(setup: FitSetup, nodes: Nodes) -> JointProblem:
-    """The problem of a path on these nodes. Each measured state has process noise of
-    its own; all others, and all states if the data are functions of them, have that of
-    the first one, as a share of their levels."""
+    """Return the problem of a path on these nodes. Each measured state has its own
+    process noise; all others, and all states if the data are functions of states, have
+    the noise of the first one, as a share of their levels."""
     measured = setup.measured
     process = np.zeros(setup.model.dimension, int)
     if not setup.model.observes:
@@ -80,8 +73,8 @@ def joint_problem(setup: FitSetup, nodes: Nodes) -> JointProblem:
 
 
 def state_levels(x: np.ndarray, is_relative: bool) -> np.ndarray:
-    """The level of each state in each step, of which the process noise is a share: the
-    mean of the state's size, or its own size at the beginning of the step."""
+    """Return the level of each state in each step, of which the process noise is a
+    share: its mean size, or its size at the beginning of the step."""
     mean = np.mean(np.abs(x), axis=0)
     mean = np.where(mean > 0, mean, 1.0)
     if not is_relative:
@@ -91,28 +84,28 @@ def state_levels(x: np.ndarray, is_relative: bool) -> np.ndarray:
 
 
 def first_noise(setup: FitSetup) -> np.ndarray:
-    """The logarithms of the noise to begin with: large process noise, and measurement
-    noise as the scatter of neighbouring values shows it."""
+    """Return the logarithms of the first noise: large process noise, and measurement
+    noise from the scatter of neighbouring values."""
     data = setup.data
     rough = np.maximum(rough_noise(data), _LEAST_NOISE * spread(data))
     return np.log(np.concatenate([_largest_process(setup), _unknown(setup, rough)]))
 
 
 def noise_limits(setup: FitSetup) -> tuple[np.ndarray, np.ndarray]:
-    """Between which logarithms the noise is looked for."""
+    """Return the lowest and the highest logarithms of the noise."""
     size = _unknown(setup, spread(setup.data))
     largest = np.concatenate([_largest_process(setup), size])
     return np.log(_LEAST_NOISE * largest), np.log(_MOST_NOISE * largest)
 
 
 def _unknown(setup: FitSetup, sizes: np.ndarray) -> np.ndarray:
-    """Of one number for each quantity, those whose measurement noise is unknown."""
+    """Return the sizes of the quantities whose measurement noise is unknown."""
     return sizes[setup.measured & (setup.data.sd is None)]
 
 
 def _largest_process(setup: FitSetup) -> np.ndarray:
-    """Each level of process noise as it would be if neighbouring values differed by
-    disturbances alone, as a share of the mean size of the values."""
+    """Return the process noise that would alone explain the differences of neighbouring
+    values, as a share of their mean size."""
     data, largest = setup.data, []
     for column in np.flatnonzero(setup.measured):
         is_in = np.isfinite(data.x[:, column])
@@ -125,13 +118,13 @@ def _largest_process(setup: FitSetup) -> np.ndarray:
 
 
 def innovations(fit: JointFit) -> tuple[np.ndarray, np.ndarray]:
-    """The innovations, [N, k], NaN where nothing was measured; and how they change with
-    the free values, [N, k, p]."""
+    """Return the innovations, [N, k], NaN where nothing was measured, and their
+    derivatives for the free values, [N, k, p]."""
     problem, size, linear = fit.problem, fit.problem.size, fit.linear
     is_in = problem.is_measured
     defects = linear.defect_jacobian.reshape(size, -1)
     values = linear.observed_jacobian[is_in]
-    # What moves the path: the defects themselves, each free value, and unit noise.
+    # Causes that move the path: the defects, each free value, and unit noise.
     process = problem.process_sd(fit.noise).ravel()
     causes = np.column_stack(
         [linear.defects.ravel(), defects[:, size:], np.diag(process)]
@@ -153,8 +146,8 @@ def innovations(fit: JointFit) -> tuple[np.ndarray, np.ndarray]:
 def rebuild(
     setup: FitSetup, theta: np.ndarray, process: ProcessNoise, measurement: np.ndarray
 ) -> JointFit:
-    """The fit of a path, from what was kept of it; `measurement` are the standard
-    deviations of the quantities."""
+    """Return the fit of a kept path; `measurement` are the standard deviations of the
+    quantities."""
     joint = joint_problem(setup, nodes_at(process.t, setup.data.t))
     x = process.x[1:]
     level = state_levels(x, process.is_relative)
@@ -169,10 +162,11 @@ def rebuild(
 def path_at(
     fit: JointFit, is_relative: bool, times: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The observed quantities of a path and their standard deviations, [times, k].
+    """Return the observed quantities of a path and their standard deviations,
+    [times, k].
 
     Beyond the data the path goes on without disturbances, and its standard deviation
-    grows by those that are to be expected."""
+    grows by the expected ones."""
     setup = fit.problem.setup
     end = float(times.max())
     if end > setup.data.T:
@@ -185,8 +179,7 @@ def path_at(
 
 
 def _extended(fit: JointFit, is_relative: bool, end: float) -> JointFit:
-    """The path up to a time beyond the data, with the noise and the free values as they
-    are."""
+    """Return the path up to a time beyond the data, with the same noise and values."""
     problem, count = fit.problem, len(fit.x)
     longest = float(np.diff(problem.nodes.t).max())
     later = place_nodes(np.array([problem.nodes.t[-1]]), longest, end)

@@ -2,10 +2,10 @@
 
 1. From each start the path is fitted to the data with large process noise, first alone
    and then together with the free values. The most likely fits are kept.
-2. Noise and fit are improved in turn until both agree: the noise by its likelihood with
-   everything linear around the fit, the fit by least squares.
-3. This is done with disturbances of constant size, and with some that are a share of
-   the state. Constant ones are taken unless the others are clearly more likely.
+2. Noise and fit are improved in turn until both agree: the noise by its likelihood,
+   linearised around the fit, the fit by least squares.
+3. Disturbances have constant size, unless sizes that are a share of the state are
+   clearly more likely.
 4. The steps between the nodes are halved until the estimates no longer change.
 """
 
@@ -27,7 +27,7 @@ from .joint_fit import (
     determinant_slope,
     evaluate,
     fit_path,
-    minus_two_log_likelihood,
+    minus_two_log_likelihood as deviance,
     with_noise,
 )
 from .process_noise import (
@@ -39,18 +39,18 @@ from .process_noise import (
     state_levels,
 )
 
-# At most so many unknown states: the linear algebra is dense.
+# The most unknown states: the linear algebra is dense.
 MOST_UNKNOWNS = 2000
 # Nodes between the times of the data are added up to this number of unknown states.
 _AFFORDABLE = 600
 # The steps in the shortest delay, and the most steps between two neighbouring times.
 _STEPS_PER_DELAY, _MOST_PER_SPACING = 5, 4
-# How many of the fits are settled after a first look.
+# The number of first fits that go on.
 _SURVIVORS = 2
 _MOST_ROUNDS = 20
-# Noise and free values have settled when a round changes the logarithms by less than
+# Noise and free values have converged when a round changes the logarithms by less than
 # this, and the free values by less than this share of their standard errors.
-_SETTLED = 0.02
+_CONVERGED = 0.02
 # Relative disturbances must be more likely than constant ones by this much, in minus
 # two log-likelihoods.
 _CLEARLY = 5.0
@@ -65,8 +65,8 @@ class ShootingResult:
     """The free values and their covariance, the process noise with the path, and the
     standard deviation of the measurement noise of each quantity.
 
-    `step_error` is how far the free values moved when the steps were halved for the
-    last time, in standard errors. `interrupted` says that the user ended the work."""
+    `step_error` is the move of the free values when the steps were last halved, in
+    standard errors. `interrupted` says that the user ended the work."""
 
     theta: np.ndarray
     covariance: np.ndarray
@@ -78,7 +78,7 @@ class ShootingResult:
     interrupted: bool
 
 
-# What `shoot` does, for a progress bar.
+# The phases of `shoot`, for a progress bar.
 PHASES = ("paths", "process noise", "finer paths")
 
 
@@ -88,23 +88,23 @@ def shoot(
     starts: np.ndarray,
     report: Callable[[str, np.ndarray], None],
 ) -> ShootingResult | None:
-    """The most likely free values, path and noise, from the rows of `starts`; None if
-    no start has a finite path.
+    """Return the most likely free values, path and noise, from the rows of `starts`;
+    None if no start has a finite path.
 
-    `problem` has the values of what is fixed. `report(phase, theta)` is called at the
+    `problem` has the fixed values. `report(phase, theta)` is called at the
     end of each phase. If the user interrupts the work, the result is the best so far;
     before there is one, the `KeyboardInterrupt` is passed on."""
     longest = _longest_step(setup, setup.model.free.problem_at(starts[0], problem))
     nodes = place_nodes(setup.data.t, longest, setup.data.T)
-    looks = [_first_look(setup, problem, nodes, theta) for theta in starts]
-    fits = sorted((fit for fit in looks if fit.is_usable), key=_deviance)
+    first = [_first_fit(setup, problem, nodes, theta) for theta in starts]
+    fits = sorted((fit for fit in first if fit.is_usable), key=deviance)
     if fits:
         report(PHASES[0], fits[0].theta)
-    settled = [_settle(fit, False) for fit in _distinct(fits)]
-    settled = [each for each in settled if each.fit.is_usable]
-    if not settled:
+    converged = [_alternate(fit, False) for fit in _distinct(fits)]
+    converged = [each for each in converged if each.fit.is_usable]
+    if not converged:
         return None
-    best = min(settled, key=lambda each: _deviance(each.fit))
+    best = min(converged, key=lambda each: deviance(each.fit))
     error, interrupted = np.inf, False
     try:
         best = _with_best_levels(best)
@@ -116,21 +116,17 @@ def shoot(
     return _result(best, error, interrupted)
 
 
-def _with_best_levels(best: "_Settled") -> "_Settled":
-    """The fit with disturbances of constant size, or with some that are a share of the
-    state if they are clearly more likely."""
-    other = _settle(best.fit, True)
-    if other.fit.is_usable and _deviance(other.fit) < _deviance(best.fit) - _CLEARLY:
+def _with_best_levels(best: "_Alternated") -> "_Alternated":
+    """Return the fit with disturbances of constant size, or with some that are a share
+    of the state if they are clearly more likely."""
+    other = _alternate(best.fit, True)
+    if other.fit.is_usable and deviance(other.fit) < deviance(best.fit) - _CLEARLY:
         return other
     return best
 
 
-def _deviance(fit: JointFit) -> float:
-    return minus_two_log_likelihood(fit)
-
-
 def _distinct(fits: Sequence[JointFit]) -> list[JointFit]:
-    """The best of the fits, at different places."""
+    """Return the best of the fits, at different places."""
     kept: list[JointFit] = []
     for fit in fits:
         if not any(np.allclose(fit.theta, k.theta, rtol=1e-2) for k in kept):
@@ -138,13 +134,13 @@ def _distinct(fits: Sequence[JointFit]) -> list[JointFit]:
     return kept[:_SURVIVORS]
 
 
-# The first look.
+# The first fits.
 
 
-def _first_look(
+def _first_fit(
     setup: FitSetup, problem: Problem, nodes: Nodes, theta: np.ndarray
 ) -> JointFit:
-    """The fit with large process noise, and then with its most likely noise. It is not
+    """Fit with large process noise, and then with the most likely noise. The fit is not
     usable if the start is not."""
     here = setup.model.free.problem_at(theta, problem)
     x = _first_path(setup, here, nodes)
@@ -158,7 +154,7 @@ def _first_look(
 
 
 def _longest_step(setup: FitSetup, problem: Problem) -> float:
-    """The longest step between nodes, for the delays of a problem."""
+    """Return the longest step between nodes, for the delays of a problem."""
     delays = np.asarray(typical_delays(problem.tau, problem.start))
     spacing = float(np.median(np.diff(np.unique(np.append(0.0, setup.data.t)))))
     fewest = 2 * setup.data.T * setup.model.dimension / _AFFORDABLE
@@ -167,7 +163,7 @@ def _longest_step(setup: FitSetup, problem: Problem) -> float:
 
 
 def _first_path(setup: FitSetup, problem: Problem, nodes: Nodes) -> np.ndarray:
-    """Measured states as they were measured, all others as the equation has them."""
+    """Return a path: measured states from the data, all others from the equation."""
     data, t = setup.data, np.asarray(nodes.t)[1:]
     observes, start = setup.model.observes, np.asarray(problem.start)
     x = np.broadcast_to(start, (len(t), len(start))).copy()
@@ -185,9 +181,9 @@ def _first_path(setup: FitSetup, problem: Problem, nodes: Nodes) -> np.ndarray:
 
 @final
 @dataclass(frozen=True)
-class _Settled:
+class _Alternated:
     """A fit with its most likely noise; after how many rounds, and whether both have
-    settled."""
+    converged."""
 
     fit: JointFit
     is_relative: bool
@@ -196,28 +192,28 @@ class _Settled:
 
 
 def _improve_noise(fit: JointFit, is_relative: bool) -> JointFit:
-    """The fit with the noise that is most likely around it, fitted again."""
+    """Fit again with the noise that is most likely around a fit."""
     setup = fit.problem.setup
     noise = NoiseLikelihood(fit).best(first_noise(setup), *noise_limits(setup))
     fit = with_noise(fit, replace(noise, level=state_levels(fit.x, is_relative)))
     return fit_path(fit, determinant_slope(fit)) if fit.is_usable else fit
 
 
-def _settle(fit: JointFit, is_relative: bool) -> _Settled:
-    """Noise and fit in turn until both agree."""
+def _alternate(fit: JointFit, is_relative: bool) -> _Alternated:
+    """Improve noise and fit in turn until both agree."""
     for rounds in range(1, 1 + _MOST_ROUNDS):
         before, fit = fit, _improve_noise(fit, is_relative)
         if not fit.is_usable:
-            return _Settled(fit, is_relative, rounds, False)
+            return _Alternated(fit, is_relative, rounds, False)
         changed = np.abs(fit.noise.log_sd - before.noise.log_sd)
-        is_close = _distance(fit, before.theta) < _SETTLED
-        if rounds > 1 and is_close and np.all(changed < _SETTLED):
-            return _Settled(fit, is_relative, rounds, True)
-    return _Settled(fit, is_relative, _MOST_ROUNDS, False)
+        is_close = _distance(fit, before.theta) < _CONVERGED
+        if rounds > 1 and is_close and np.all(changed < _CONVERGED):
+            return _Alternated(fit, is_relative, rounds, True)
+    return _Alternated(fit, is_relative, _MOST_ROUNDS, False)
 
 
 def _distance(fit: JointFit, theta: np.ndarray) -> float:
-    """The distance of other free values from those of a fit, in standard errors."""
+    """Return the distance of free values from a fit, in standard errors."""
     moved = theta - fit.theta
     return float(np.sqrt(max(moved @ fit.theta_information @ moved, 0.0)))
 
@@ -225,50 +221,51 @@ def _distance(fit: JointFit, theta: np.ndarray) -> float:
 # Finer steps.
 
 
-def _halve_steps(settled: _Settled) -> tuple[_Settled, float]:
-    """The fit with steps so short that halving them makes no difference, as far as the
-    number of unknowns allows, and how far it moved at last."""
+def _halve_steps(found: _Alternated) -> tuple[_Alternated, float]:
+    """Return the fit with steps so short that halving them makes no difference, as far
+    as the number of unknowns allows, and its last move, in standard errors."""
     error = np.inf
     while True:
-        fit = settled.fit
+        fit = found.fit
         data = fit.problem.setup.data
         longest = float(np.diff(fit.problem.nodes.t).max()) / 2
         nodes = place_nodes(data.t, longest, data.T)
         if len(nodes.t) * fit.x.shape[1] > _AFFORDABLE:
-            return settled, error
-        moved = _on_nodes(fit, nodes, settled.is_relative)
+            return found, error
+        moved = _on_nodes(fit, nodes, found.is_relative)
         finer = fit_path(moved, determinant_slope(fit)) if moved.is_usable else moved
         if not finer.is_usable:
-            return settled, np.inf
+            return found, np.inf
         error = _distance(finer, fit.theta)
         if error < _STEP_TOLERANCE:
-            return settled, error
-        settled, before = _settle(finer, settled.is_relative), settled
-        if not settled.fit.is_usable:
+            return found, error
+        found, before = _alternate(finer, found.is_relative), found
+        if not found.fit.is_usable:
             return before, error
 
 
 def _on_nodes(fit: JointFit, nodes: Nodes, is_relative: bool) -> JointFit:
-    """The same path on other nodes."""
+    """Return the same path on other nodes."""
     before = fit.problem.nodes.t
     x = np.stack([np.interp(nodes.t[1:], before, s) for s in fit.states.T], axis=1)
     noise = replace(fit.noise, level=state_levels(x, is_relative))
     return evaluate(replace(fit.problem, nodes=nodes), noise, x, fit.theta)
 
 
-def _result(settled: _Settled, error: float, interrupted: bool) -> ShootingResult:
-    fit, setup = settled.fit, settled.fit.problem.setup
+def _result(found: _Alternated, error: float, interrupted: bool) -> ShootingResult:
+    """Return the parts of a fit that are kept."""
+    fit, setup = found.fit, found.fit.problem.setup
     shares = np.exp(fit.noise.log_sd[fit.problem.process])
-    sd = shares if settled.is_relative else shares * fit.noise.level[0]
+    sd = shares if found.is_relative else shares * fit.noise.level[0]
     is_measured = fit.problem.is_measured
     values = fit.problem.measurement_sd(fit.noise) ** 2 * is_measured
     measurement = np.sqrt(values.sum(axis=0) / np.maximum(is_measured.sum(axis=0), 1))
-    deviance = _deviance(fit) + np.log(2 * np.pi) * is_measured.sum()
+    minus_two_log = deviance(fit) + np.log(2 * np.pi) * is_measured.sum()
     process = ProcessNoise(
         sd=sd,
-        is_relative=settled.is_relative,
+        is_relative=found.is_relative,
         levels=len(fit.noise.log_sd),
-        log_likelihood=-0.5 * float(deviance),
+        log_likelihood=-0.5 * float(minus_two_log),
         t=np.asarray(fit.problem.nodes.t),
         x=fit.states,
         fitted=fit.linear.observed,
@@ -279,8 +276,8 @@ def _result(settled: _Settled, error: float, interrupted: bool) -> ShootingResul
         NoiseLikelihood(fit).covariance(*noise_limits(setup)),
         process,
         np.where(setup.measured, measurement, 1.0),
-        settled.rounds,
-        settled.is_ok,
+        found.rounds,
+        found.is_ok,
         error,
         interrupted,
     )

@@ -1,10 +1,10 @@
 """The folder of a sweep: `fits.sqlite`, with a row for each finished fit, and `lock`.
 
-One process writes, and commits what its workers hand back. It uses SQLite's rollback
-journal, not its write-ahead log, which does not work on network folders: between two
-commits others can read. `lock` is an empty database on which the writer holds SQLite's
-exclusive lock from beginning to end. The operating system takes it back when the
-process ends, however that happens, so that no old lock is ever in the way."""
+One process writes what its workers return. It uses SQLite's rollback journal, not its
+write-ahead log, which does not work on network folders; between two commits others can
+read. `lock` is an empty database on which the writer holds SQLite's exclusive lock from
+beginning to end. The operating system releases it when the process ends, however that
+happens, so that no old lock is ever in the way."""
 
 import errno
 import json
@@ -13,7 +13,7 @@ import sqlite3
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,9 +25,9 @@ from .._util.files import file_name, nonfinite_as_words, write_whole
 
 NAME, LOCK = "fits.sqlite", "lock"
 FILES = (NAME, f"{NAME}-journal", LOCK)
-# What earlier versions wrote instead.
+# Files of earlier versions.
 _OLD = ("sweep.json", "fits.jsonl")
-# By these SQLite's own header says what the file is.
+# SQLite's own header has these, which say what the file is.
 _APPLICATION, _VERSION = int.from_bytes(b"ddef"), 1
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION};
@@ -41,20 +41,20 @@ CREATE TABLE fits (
     fit BLOB, at REAL
 );
 """
-# Kinds of errors of SQLite that say that a file is not what was written.
+# Errors of SQLite for a file that is not what was written.
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-# How many seconds a reader and the writer wait for each other, and a sweep for a
+# Seconds that a reader and the writer wait for each other, and that a sweep waits for a
 # `status` that looks at the lock.
 _PATIENCE, _PATIENCE_FOR_LOCK = 60.0, 0.2
-# The speed of a sweep is that of its last rows.
+# The speed of a sweep follows from this many last rows.
 _RECENT = 200
 _CHOOSE = "or choose another folder"
 
 
 @final
 class Row(NamedTuple):
-    """A finished task. `error` says why it has no result, None if it has one. `record`
-    is JSON, and `fit` the compressed details, which are read only when asked for."""
+    """A finished task. `error` says why it has no result, or is None. `record` is JSON;
+    `fit` are compressed details, which are read one at a time."""
 
     number: int
     label: str | None
@@ -73,36 +73,36 @@ def row_of(
     fit: dict[str, Any] | None = None,
     error: str | None = None,
 ) -> Row:
-    """Make the row of a task. Floats keep every digit, and those that are not finite
-    become the words "NaN", "Infinity" and "-Infinity"."""
-    details = None if fit is None else zlib.compress(_json(fit).encode(), 6)
-    return Row(number, label, status, error, _json(record), details)
+    """Make the row of a task. Floats keep every digit; NaN and infinite ones become the
+    words "NaN", "Infinity" and "-Infinity"."""
 
+    def text(content: dict[str, Any]) -> str:
+        plain = nonfinite_as_words(content)
+        return json.dumps(plain, allow_nan=False, separators=(",", ":"))
 
-def _json(content: dict[str, Any]) -> str:
-    plain = nonfinite_as_words(content)
-    return json.dumps(plain, allow_nan=False, separators=(",", ":"))
+    details = None if fit is None else zlib.compress(text(fit).encode(), 6)
+    return Row(number, label, status, error, text(record), details)
 
 
 @final
 @dataclass(frozen=True)
 class Sweep:
-    """What a folder holds the fits of. `width` is the number of tasks in a chunk;
+    """What the fits of a folder belong to. `width` is the number of tasks in a chunk;
     `about` is the model in words; `model`, `data` and `settings` are digests."""
 
     tasks: int
     width: int
     about: str
-    model: str = field(repr=False)
-    data: str = field(repr=False)
-    settings: str = field(repr=False)
+    model: str
+    data: str
+    settings: str
     versions: Mapping[str, str]
 
     def check_same(
         self, folder: Path, given: "Sweep", changed: Callable[[], str]
     ) -> None:
-        """Refuse to go on with a given sweep that is another one. `changed()` says
-        which data have changed, if that is known."""
+        """Refuse to go on with another sweep. `changed()` says which data differ, if
+        that is known."""
         on = "to go on with it"
         if self.versions != given.versions:
             what = (
@@ -135,18 +135,17 @@ def _listed(versions: Mapping[str, str]) -> str:
 class Database:
     """Finished tasks by their numbers, in a file or, without a path, in memory.
 
-    `errors` are the sentences of those without a result. Whoever adds rows to a file
-    holds the lock of its folder. After `close`, rows can still be read."""
+    `errors` are the sentences of tasks without a result. Whoever writes to a file holds
+    the lock of its folder. After `close`, rows can still be read."""
 
     def __init__(self, path: Path | None = None):
         self.path = path
-        self.waiting: list[Row] = []
         self.connection: sqlite3.Connection | None = None
         if path is None:
-            # Single fits are read in whichever thread asks for them.
+            # Single fits are read in any thread.
             self.connection = sqlite3.connect(":memory:", check_same_thread=False)
             self.connection.executescript(_SCHEMA)
-        with self._open() as connection:
+        with self._reading() as connection:
             rows = connection.execute("SELECT number, error FROM fits").fetchall()
         self.numbers = {number for number, _ in rows}
         self.errors = {number: error for number, error in rows if error is not None}
@@ -155,70 +154,64 @@ class Database:
         return len(self.numbers)
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection that writes, or one for this time."""
-        if self.connection is not None:
-            yield self.connection
-            return
-        assert self.path is not None
-        with _errors_as_sentences(self.path), closing(_checked(self.path)) as found:
-            yield found
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield the connection that writes, or one for this time. What the block cannot
+        read is a damaged file."""
+        with _errors_as_sentences(self.path):
+            if self.connection is not None:
+                yield self.connection
+            elif self.path is not None:
+                with closing(_checked(self.path)) as connection:
+                    yield connection
 
     def sweep(self) -> Sweep:
         """Read what the fits of this file belong to."""
-        with self._open() as connection:
+        with self._reading() as connection:
             *texts, versions = connection.execute("SELECT * FROM sweep").fetchone()
             return Sweep(*texts, versions=json.loads(versions))
 
-    def rows(self) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Read number, status and record of all tasks, in order."""
-        wanted = "SELECT number, status, record FROM fits ORDER BY number"
-        with self._open() as connection:
-            for number, status, record in connection.execute(wanted):
-                yield number, status, json.loads(record)
+    @contextmanager
+    def rows(self) -> Iterator[Iterator[tuple[int, str, dict[str, Any]]]]:
+        """Yield number, status and record of all tasks, in order. A value that the
+        block cannot use is damage of the file."""
+        with self._reading() as connection:
+            wanted = "SELECT number, status, record FROM fits ORDER BY number"
+            # An open cursor would keep the file locked.
+            with closing(connection.execute(wanted)) as rows:
+                yield (
+                    (number, status, json.loads(text)) for number, status, text in rows
+                )
 
     def fit(self, number: int) -> dict[str, Any]:
         """Read the details of a task."""
         wanted = "SELECT fit FROM fits WHERE number = ?"
-        with self._open() as connection:
+        with self._reading() as connection:
             (details,) = connection.execute(wanted, (number,)).fetchone()
             return json.loads(zlib.decompress(details))
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Take rows, which `commit` writes. One takes the place of an earlier one of
-        the same number."""
-        self.waiting += rows
-
-    def commit(self) -> None:
-        """Write what was added, whole or not at all."""
-        if not self.waiting:
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write rows, all or none. A row replaces an earlier one of its number."""
+        if not rows:
             return
         now, insert = time.time(), "INSERT OR REPLACE INTO fits VALUES (?,?,?,?,?,?,?)"
-        try:
-            with _errors_as_sentences(self.path, len(self)):
-                if self.path is not None and self.connection is None:
-                    self.connection = _checked(self.path)
-                    self.connection.execute("PRAGMA journal_mode = DELETE")
-                with self._open() as connection, connection:
-                    connection.executemany(insert, [(*r, now) for r in self.waiting])
-        except (OSError, ResultError):
-            self.waiting = []
-            raise
-        for row in self.waiting:
+        with _errors_as_sentences(self.path, len(self)):
+            if self.connection is None:
+                assert self.path is not None
+                self.connection = _checked(self.path)
+                self.connection.execute("PRAGMA journal_mode = DELETE")
+            with self.connection:
+                self.connection.executemany(insert, [(*row, now) for row in rows])
+        for row in rows:
             self.numbers.add(row.number)
             self.errors.pop(row.number, None)
             if row.error is not None:
                 self.errors[row.number] = row.error
-        self.waiting = []
 
     def close(self) -> None:
-        """Write what is left, and write no more."""
-        try:
-            self.commit()
-        finally:
-            if self.path is not None and self.connection is not None:
-                self.connection.close()
-                self.connection = None
+        """Close the connection that writes to the file."""
+        if self.path is not None and self.connection is not None:
+            self.connection.close()
+            self.connection = None
 
 
 def _connected(path: Path, mode: str, patience: float) -> sqlite3.Connection:
@@ -255,8 +248,8 @@ def _checked(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def _errors_as_sentences(path: Path | None, recorded: int = -1) -> Iterator[None]:
-    """Say in a sentence what SQLite reports. Whoever writes says how many fits are
-    `recorded`."""
+    """Say in a sentence what SQLite reports, or that a value is not what was written.
+    A writer gives the number of fits `recorded`."""
     name = "memory" if path is None else file_name(path)
     kept = f" The {recorded} fits that were recorded are kept."
     again = "start again: it goes on from there"
@@ -264,8 +257,8 @@ def _errors_as_sentences(path: Path | None, recorded: int = -1) -> Iterator[None
         yield
     except ResultError:
         raise
-    except (sqlite3.Error, zlib.error, TypeError, ValueError) as error:
-        # The low byte is the kind of the error.
+    except (sqlite3.Error, zlib.error, LookupError, TypeError, ValueError) as error:
+        # The low byte is the kind of the error; one without a code is of a value.
         kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if kind in _DAMAGED:
             raise ResultError(
@@ -294,10 +287,9 @@ def _errors_as_sentences(path: Path | None, recorded: int = -1) -> Iterator[None
 def opened(
     folder: Path, given: Sweep, changed: Callable[[Database], str]
 ) -> Iterator[tuple[Database, int]]:
-    """Open the database of a sweep for writing, a new one or that of the same sweep,
-    which goes on. Its chunks have the width that is yielded beside it: a sweep that
-    began on other hardware keeps them. A finished one need not be writable.
-    `changed(database)` says which data have changed."""
+    """Open the database of a sweep, a new one or that of the same sweep, and yield it
+    with the width of its chunks: a sweep that began on other hardware keeps its width.
+    A finished one need not be writable. `changed(database)` says which data differ."""
     check_kind(folder)
     path = folder / NAME
     with ExitStack() as stack:
@@ -305,7 +297,7 @@ def opened(
         if not can_be_read_only:
             stack.enter_context(locked(folder))
         if not path.exists():
-            write_whole(path, _new(given))
+            write_whole(path, _empty(given))
         database = stack.enter_context(closing(Database(path)))
         found = database.sweep()
         found.check_same(folder, given, lambda: changed(database))
@@ -314,18 +306,18 @@ def opened(
         yield database, found.width
 
 
-def _new(sweep: Sweep) -> bytes:
-    """A database without fits, as the content of a file."""
+def _empty(sweep: Sweep) -> bytes:
+    """Return the content of a file without fits."""
     with closing(sqlite3.connect(":memory:")) as new:
         new.executescript(_SCHEMA)
-        values = (*list(vars(sweep).values())[:-1], json.dumps(sweep.versions))
-        new.execute("INSERT INTO sweep VALUES (?,?,?,?,?,?,?)", values)
+        values = vars(sweep) | {"versions": json.dumps(sweep.versions)}
+        new.execute("INSERT INTO sweep VALUES (?,?,?,?,?,?,?)", [*values.values()])
         new.commit()
         return new.serialize()
 
 
 def check_kind(folder: Path) -> None:
-    """Refuse a folder that is not one of sweeps of this version, or is elsewhere."""
+    """Refuse a folder with links, or with files of an earlier version."""
     for path in (folder, *(folder / name for name in FILES)):
         if path.is_symlink():
             raise ResultError(
@@ -343,7 +335,7 @@ def check_kind(folder: Path) -> None:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep other sweeps out of a folder, which is made if need be."""
+    """Make a folder if need be, and keep other sweeps out of it."""
     check_kind(folder)
     _make(folder)
     path = folder / LOCK
@@ -399,22 +391,21 @@ def _is_writable(folder: Path) -> bool:
 @dataclass(frozen=True)
 class Overview:
     """How far a sweep is. `statuses` counts how its fits ended; `seconds_left` is None
-    if it does not run or has no two rows yet; `last` is the time of the last row, in
-    seconds since 1970."""
+    if it does not run or has fewer than two rows; `last` is the time of the last row,
+    in seconds since 1970."""
 
     about: str
     tasks: int
-    done: int
-    failed: int
-    runs: bool
-    statuses: dict[str, int]
-    seconds_left: float | None
-    last: float | None
+    done: int = 0
+    failed: int = 0
+    runs: bool = False
+    statuses: dict[str, int] = field(default_factory=dict)
+    seconds_left: float | None = None
+    last: float | None = None
 
 
 def overview(folder: Path) -> Overview | None:
-    """Return how far the sweep of a folder is, which may be at work; None if there is
-    none."""
+    """Return how far the sweep of a folder is, or None if there is none."""
     check_kind(folder)
     path = folder / NAME
     if not path.exists():
@@ -425,7 +416,7 @@ def overview(folder: Path) -> Overview | None:
     times = sorted(at for _, _, at in rows)[-_RECENT:]
     runs, left = is_locked(folder), None
     if runs and len(times) > 1 and times[-1] > times[0]:
-        # Until now, since rows come in chunks: what is out takes its time, too.
+        # Until now, since rows come in chunks: the chunks that run take time, too.
         speed = (len(times) - 1) / (max(time.time(), times[-1]) - times[0])
         left = (tasks - len(rows)) / speed
     return Overview(

@@ -1,8 +1,8 @@
 """The digest of a value: a text that is the same for the same content, in any process.
 
-By it a folder knows its model, data and settings again. Numbers, texts, arrays and
-records count by their content, functions and classes of the user's by their code and by
-what that refers to, and those of libraries by their names."""
+A sweep compares the digests of its model, data and settings with those in its folder.
+Numbers, texts, arrays and records count by their content; functions and classes of the
+user by their code and what it refers to, and parts of libraries by their names."""
 
 import hashlib
 import sys
@@ -20,7 +20,7 @@ _LIBRARIES = tuple(
     if path is not None
 )
 _OWN = __name__.partition(".")[0]
-# What the module is called that Python was started with, here and in its workers.
+# The names of the module that Python was started with, here and in its workers.
 _SCRIPT = ("__main__", "__mp_main__")
 
 
@@ -35,19 +35,20 @@ def digest(value: Any) -> str:
 
 @final
 class NoDigest(TypeError):
-    """A value that has no digest."""
+    """An error for a value that has no digest."""
 
 
 @final
 class _Digests:
-    """The digests of the objects that were seen, by their ids. `kept` keeps the
-    objects, so that no id is given twice."""
+    """The digests of objects by their ids. `kept` keeps the objects, so that no id is
+    given twice."""
 
     def __init__(self) -> None:
         self.known: dict[int, bytes] = {}
         self.kept: list[Any] = []
 
     def of(self, value: Any) -> bytes:
+        """Return the digest of a value."""
         if value is None or isinstance(value, int | float | complex | str | bytes):
             return _hashed(type(value).__name__.encode(), repr(value).encode())
         key = id(value)
@@ -73,11 +74,9 @@ class _Digests:
             yield _name(value)
         elif hasattr(value, "__array__") and hasattr(value, "dtype"):
             array = np.asarray(value)
-            kind = f"array {array.dtype.str} {array.shape}".encode()
-            if array.dtype.hasobject:
-                yield from (kind, self.of(array.tolist()))
-            else:
-                yield from (kind, array.tobytes())
+            yield f"array {array.dtype.str} {array.shape}".encode()
+            has_objects = array.dtype.hasobject
+            yield self.of(array.tolist()) if has_objects else array.tobytes()
         elif isinstance(value, Mapping):
             pairs = [(self.of(key), self.of(each)) for key, each in value.items()]
             yield from (b"mapping", *(part for pair in sorted(pairs) for part in pair))
@@ -93,9 +92,8 @@ class _Digests:
     def _object(self, value: Any) -> Iterator[bytes]:
         """Yield the class of an object, and its fields or what it is pickled by."""
         cls = type(value)
-        has_own = cls.__reduce__ is not object.__reduce__
-        if is_dataclass(cls) and not has_own:
-            yield self.of(cls)
+        yield self.of(cls)
+        if is_dataclass(cls) and cls.__reduce__ is object.__reduce__:
             for field in fields(cls):
                 yield field.name.encode()
                 yield self.of(getattr(value, field.name, None))
@@ -107,21 +105,23 @@ class _Digests:
                 f"it holds an object of the class `{cls.__qualname__}`, whose content "
                 "cannot be compared with that of another session"
             ) from None
-        yield self.of(cls)
         yield reduced.encode() if isinstance(reduced, str) else self.of(list(reduced))
 
     def _class(self, cls: type) -> Iterator[bytes]:
         yield _name(cls)
-        if not _is_library(cls.__module__):
-            bases = [base for base in cls.__bases__ if base is not object]
-            yield from map(self.of, bases)
-            for name, part in vars(cls).items():
-                for wrapper in _WRAPPERS:
-                    part = getattr(part, wrapper, part)
-                if name in _OF_CLASSES or _is_generated(part):
-                    continue
-                if isinstance(part, FunctionType | int | float | str | tuple):
-                    yield from (name.encode(), self.of(part))
+        if _is_library(cls.__module__):
+            return
+        yield from map(self.of, (base for base in cls.__bases__ if base is not object))
+        for name, part in vars(cls).items():
+            for wrapper in _WRAPPERS:
+                part = getattr(part, wrapper, part)
+            # Decorators such as `dataclass` make functions from text.
+            code = getattr(part, "__code__", None)
+            is_generated = code is not None and code.co_filename == "<string>"
+            if name in _NO_CONTENT or is_generated:
+                continue
+            if isinstance(part, FunctionType | int | float | str | tuple):
+                yield from (name.encode(), self.of(part))
 
     def _function(self, function: FunctionType) -> Iterator[bytes]:
         yield _name(function)
@@ -131,29 +131,23 @@ class _Digests:
         for cell in function.__closure__ or ():
             yield self.of(cell.cell_contents)
         yield self.of(function.__code__)
-        # What the code refers to by name.
+        # The globals that the code refers to.
         for name in sorted(_names_in(function.__code__)):
             if name in function.__globals__:
                 yield from (name.encode(), self.of(function.__globals__[name]))
 
 
-# What classes have that is no content: where they were written, and what they say.
-_OF_CLASSES = (
+# Attributes of classes that are no content: where they were written, and their texts.
+_NO_CONTENT = (
     *("__module__", "__doc__", "__qualname__", "__firstlineno__"),
     *("__static_attributes__", "__match_args__", "__slots__"),
 )
-# Where a method stands in what a decorator made of it: of Python, of equinox.
+# The attributes in which decorators of Python and of equinox keep a method.
 _WRAPPERS = ("__func__", "fget", "method")
 
 
-def _is_generated(part: Any) -> bool:
-    """Whether a function was made by a decorator, as those of a dataclass."""
-    code = getattr(part, "__code__", None)
-    return code is not None and code.co_filename == "<string>"
-
-
 def _names_in(code: CodeType) -> set[str]:
-    """The names that a code uses, those of the functions within it among them."""
+    """Return the names that a code and the functions within it use."""
     inner = [each for each in code.co_consts if isinstance(each, CodeType)]
     return set(code.co_names).union(*map(_names_in, inner))
 
@@ -168,13 +162,13 @@ def _hashed(*parts: bytes) -> bytes:
 
 def _name(value: Any) -> bytes:
     module = getattr(value, "__module__", None)
-    # A script is the same one when it is imported.
+    # A script is the same when it is imported.
     module = "" if module in _SCRIPT else module
     return f"{module}.{value.__qualname__}".encode()
 
 
 def _is_library(module: str | None) -> bool:
-    """Whether a module is not the user's own: its version tells what it does."""
+    """Whether a module is not of the user: its version says what it does."""
     if module in _SCRIPT:
         return False
     top = (module or "builtins").partition(".")[0]

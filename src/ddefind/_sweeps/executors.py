@@ -1,9 +1,9 @@
 """Executors: what a user gives, processes of this machine, and what a worker does.
 
-Anything that takes tasks and returns futures is an executor. Values go to another
-process pickled, for the way only: nothing that is kept on a disk is a pickle. Functions
-of a script or a notebook, and those without a name, go as code if `cloudpickle` is
-installed, as it is with dask."""
+Anything that takes tasks and returns futures is an executor. Values are sent to other
+processes as pickles; nothing that is kept on a disk is a pickle. Functions of a script
+or a notebook, and those without a name, are sent as code if `cloudpickle` is installed,
+as it is with dask."""
 
 import importlib
 import multiprocessing
@@ -30,83 +30,72 @@ _ADVICE = (
     "own that the workers can import"
 )
 _INSTALL = "or `pip install cloudpickle`"
-# The name under which a script's own functions are pickled.
+# The module under which the functions of a script are pickled.
 _SCRIPT = b"__main__"
 _NEVER_RAN = (
-    "The processes of this sweep ended as soon as they began. A script that starts "
-    'some needs the line `if __name__ == "__main__":` before what it does, since they '
-    "read it, too."
+    "The processes of this sweep ended at once. A script that starts processes needs "
+    'the line `if __name__ == "__main__":` before its work, since they read it, too.'
 )
-# Each process has one core.
-_ONE_THREAD = {"OMP_NUM_THREADS": "1", "PJRT_NPROC": "1"}
 
-# What runs the tasks of a chunk and returns a row for each; or says for each why there
-# is no result.
+# A function that runs the tasks of a chunk. Each row has a result or says why not.
 Run = Callable[[Sequence[Any]], list[Row]]
 
 
 @final
 class CannotLoad(Exception):
-    """A worker cannot make sense of what it was sent. The text says why."""
+    """An error of a worker that cannot load what it was sent."""
 
 
 @final
 class CannotStart(RuntimeError):
-    """Processes that end before their first task."""
+    """An error for processes that end before their first task."""
 
 
 @contextmanager
 def executor_of(given: Any) -> Iterator[Any]:
-    """Yield the executor: an object that has `submit`; a client of dask, or whatever
-    else has `get_executor`; or a number of processes of this machine, which end here.
-    """
-    if isinstance(given, bool) or (isinstance(given, int) and given < 1):
-        _refuse(given)
-    if isinstance(given, int):
+    """Yield an executor: an object with `submit`; the one from `get_executor`, which a
+    client of dask has; or a number of processes, which end here."""
+    if hasattr(given, "get_executor"):
+        yield given.get_executor()
+    elif callable(getattr(given, "submit", None)) and not isinstance(given, type):
+        yield given
+    elif isinstance(given, int) and not isinstance(given, bool) and given >= 1:
         processes = LocalProcesses(given)
         try:
             yield processes
         finally:
             processes.end()
-    elif hasattr(given, "get_executor"):
-        yield given.get_executor()
-    elif callable(getattr(given, "submit", None)) and not isinstance(given, type):
-        yield given
     else:
-        _refuse(given)
-
-
-def _refuse(given: Any) -> None:
-    raise TypeError(
-        "`executor` must be a number of processes from 1 on, a client of dask, or an "
-        "executor as of `concurrent.futures`, which has `submit`, but got "
-        f"{shown(given)}."
-    )
+        raise TypeError(
+            "`executor` must be a number of processes from 1 on, a client of dask, or "
+            "an executor as of `concurrent.futures`, which has `submit`, but got "
+            f"{shown(given)}."
+        )
 
 
 @final
 class LocalProcesses:
     """An executor with this many processes of one core each. One that dies is replaced.
 
-    Each process is a pool by itself, so that its end costs the one task that it ran. A
+    Each process is a pool by itself, so that its end costs only the task that it ran. A
     process is spawned, not forked: JAX has threads, which a fork does not copy. It ends
     with the process that started it, however that ends."""
 
     def __init__(self, count: int):
-        self.own = threading.local()
+        self.of_thread = threading.local()
         self.threads = ThreadPoolExecutor(count, thread_name_prefix="sweep")
         self.pools: set[ProcessPoolExecutor] = set()
         self.is_closed = False
 
     def submit(self, function: Callable, /, *arguments: Any, **named: Any) -> Future:
-        """Run the function in the next process that is free."""
+        """Run the function in the next free process."""
         return self.threads.submit(self._run, function, arguments, named)
 
     def _run(self, function: Callable, arguments: tuple, named: dict) -> Any:
         """Run the function in the process of this thread."""
-        pool = getattr(self.own, "pool", None)
+        pool = getattr(self.of_thread, "pool", None)
         if pool is None:
-            self.own.pool = pool = self._started()
+            self.of_thread.pool = pool = self._started()
         try:
             return pool.submit(function, *arguments, **named).result()
         except BrokenProcessPool:
@@ -114,11 +103,12 @@ class LocalProcesses:
             raise
 
     def _started(self) -> ProcessPoolExecutor:
+        """Start a process, and wait until it runs."""
         context = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
         self.pools.add(pool)
         try:
-            if self.is_closed:  # `end` may have come before this pool was there
+            if self.is_closed:  # `end` may have run before this pool was added
                 raise BrokenProcessPool
             pool.submit(os.getpid).result()
         except BrokenProcessPool:
@@ -129,12 +119,13 @@ class LocalProcesses:
         return pool
 
     def _drop(self, pool: ProcessPoolExecutor) -> None:
-        self.own.pool = None
+        """Forget the pool of this thread, whose process has ended."""
+        self.of_thread.pool = None
         self.pools.discard(pool)
         pool.shutdown(wait=False, cancel_futures=True)
 
     def end(self) -> None:
-        """End the processes at once, and with them what they run."""
+        """End the processes at once, with what they run."""
         self.is_closed = True
         self.threads.shutdown(wait=False, cancel_futures=True)
         for pool in list(self.pools):
@@ -146,18 +137,17 @@ class LocalProcesses:
 
 
 def _begin() -> None:
-    """Begin a process: leave Ctrl-C to the one that started it, limit the threads, and
-    end with that one."""
+    """Prepare a process: it ignores Ctrl-C, which its parent handles, has one thread,
+    and ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.update(_ONE_THREAD)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    os.environ.update({"OMP_NUM_THREADS": "1", "PJRT_NPROC": "1"})
+    parent: Any = multiprocessing.parent_process()
 
+    def end_with_parent() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
-def _end_with(parent: Any) -> None:
-    connection.wait([parent.sentinel])
-    os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def packed(value: Any) -> bytes:
@@ -187,9 +177,9 @@ def _unpacked(content: bytes) -> Any:
     try:
         return pickle.loads(content)
     except (ImportError, AttributeError) as error:
-        reason = f"{error}. {_ADVICE}, {_INSTALL} here and where the workers are."
         raise CannotLoad(
-            f"A worker cannot load what is to be fitted: {reason}"
+            f"A worker cannot load what is to be fitted: {error}. {_ADVICE}, "
+            f"{_INSTALL} here and where the workers are."
         ) from None
     except (TypeError, ValueError, pickle.UnpicklingError, EOFError) as error:
         raise CannotLoad(
@@ -198,7 +188,7 @@ def _unpacked(content: bytes) -> Any:
         ) from None
 
 
-# What all chunks of a sweep share: it is loaded once, so that its compiled programs are
+# What all chunks of a sweep share is loaded once, so that its compiled programs are
 # found again.
 _unpacked_once = lru_cache(maxsize=4)(_unpacked)
 
@@ -212,13 +202,14 @@ def run_here(run: Run, tasks: Sequence[Any]) -> list[Row]:
 def run_packed(
     run: bytes, tasks: bytes, is_for_command_line: bool, attempt: int
 ) -> list[Row]:
-    """Run a chunk in a process of its own, with sentences in the words of the user. A
-    further `attempt` is another task for a scheduler that remembers what it did."""
+    """Run a chunk in another process, perhaps with the sentences of the command line.
+
+    `attempt` makes a repeated chunk another task for a scheduler that reuses results.
+    """
     set_up_cache()
     is_child = multiprocessing.parent_process() is not None
     if is_child and threading.current_thread() is threading.main_thread():
         # Ctrl-C is for the process that started this one.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    shared, own = _unpacked_once(run), _unpacked(tasks)
     with command_line_words() if is_for_command_line else nullcontext():
-        return run_here(shared, own)
+        return run_here(_unpacked_once(run), _unpacked(tasks))

@@ -1,34 +1,35 @@
 """Numbered tasks in chunks, handed to workers, whose results are kept.
 
-A chunk is what a worker gets at a time. Chunks depend on the numbers alone, not on what
-is done already or on how many workers there are, so that a task always runs beside the
-same others. Results are then the same to the last bit, whatever was interrupted.
+A worker gets one chunk at a time. Chunks depend on the numbers alone, not on what is
+done already or on the number of workers, so that a task always runs beside the same
+others. Results are then the same to the last bit, whatever was interrupted.
 
-Whatever a task itself does wrong is in its record. An error of a future therefore
-comes from its worker, which died or was lost: the chunk is handed out again, a few
-times. If it never returns, its tasks run one by one, and those of them that never
-return are recorded without a result."""
+The error of a task is in its record. An error of a future therefore means that its
+worker died or was lost: the chunk is handed out again, a few times. If it never
+returns, its tasks run one by one, and those that never return are recorded without a
+result."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from contextlib import suppress
 from typing import Any, NamedTuple, final
 
 from .._util.errors import ResultError
 from .database import Row
 from .executors import CannotLoad, CannotStart, LocalProcesses
 
-# How often a chunk is handed out.
+# A chunk is handed out at most this many times.
 _MOST_ATTEMPTS = 3
-# How many chunks are handed out at a time, so that a million of them need no memory.
+# At most this many chunks are handed out at a time: a million would need much memory.
 _MOST_OUT = 512
-# How many seconds pass at most until `tick` is called.
+# The most seconds between two calls of `tick`.
 _SECONDS = 0.5
 
 
 @final
 class Chunk(NamedTuple):
-    """The tasks that run together, and those of them whose results are wanted."""
+    """Tasks that run together. The results of some of them are wanted."""
 
     numbers: tuple[int, ...]
     wanted: frozenset[int]
@@ -37,10 +38,10 @@ class Chunk(NamedTuple):
 def chunks_of(
     tasks: int, width: int, recorded: Collection[int], again: Collection[int] = ()
 ) -> list[Chunk]:
-    """Cut the tasks 0 ... `tasks` - 1 into chunks, and return those still to be run.
+    """Cut the tasks 0 ... `tasks` - 1 into chunks, and return the chunks still to run.
 
-    Those `recorded` are not wanted. If these are only a part of a chunk, the chunk runs
-    as a whole. The tasks `again` are recorded, but run once more, each alone.
+    Tasks that are `recorded` are not wanted. A chunk of which only some are recorded
+    runs as a whole. The tasks `again` are recorded, but run once more, each alone.
 
     >>> for chunk in chunks_of(6, 2, recorded={0, 1, 2}, again={1}):
     ...     print(chunk.numbers, sorted(chunk.wanted))
@@ -62,24 +63,20 @@ def _alone(number: int) -> Chunk:
     return Chunk((number,), frozenset({number}))
 
 
-# `submit(chunk, attempt)` hands a chunk out; `keep(chunk, rows)` gets its results;
-# `lose(number, why)` gets a task that has none; `tick()` is called after each portion
-# of results, and now and then.
-Submit = Callable[[Chunk, int], Future]
-Keep = Callable[[Chunk, list[Row]], None]
-Lose = Callable[[int, str], None]
-
-
 @final
 class Schedule:
-    """The chunks of a sweep: those that wait, and those that are out."""
+    """The chunks of a sweep that wait, and those that are handed out.
+
+    `submit(chunk, attempt)` hands a chunk out; `keep(chunk, rows)` takes its results;
+    `lose(number, why)` takes a task that has none; `tick()` is called after each
+    portion of results, and now and then."""
 
     def __init__(
         self,
         chunks: Iterable[Chunk],
-        submit: Submit,
-        keep: Keep,
-        lose: Lose,
+        submit: Callable[[Chunk, int], Future],
+        keep: Callable[[Chunk, list[Row]], None],
+        lose: Callable[[int, str], None],
         tick: Callable[[], None],
     ):
         self.waiting = deque(chunks)
@@ -88,10 +85,10 @@ class Schedule:
         self.attempts: Counter[Chunk] = Counter()
 
     def run(self, *, finish: bool) -> bool:
-        """Run all chunks; False if Ctrl-C came before the end.
+        """Run all chunks, and return whether this was not interrupted by Ctrl-C.
 
-        After Ctrl-C no further chunk is handed out. With `finish` those that run are
-        waited for, until Ctrl-C comes again: nothing else could end them."""
+        After Ctrl-C no further chunk is handed out. With `finish` it waits for those
+        that run, until Ctrl-C comes again: nothing else could end them."""
         try:
             while self.waiting or self.out:
                 self._hand_out()
@@ -99,8 +96,10 @@ class Schedule:
         except KeyboardInterrupt:
             self.waiting.clear()
             self._cancel()
-            if finish:
-                self._finish()
+            with suppress(KeyboardInterrupt):
+                while finish and self.out:
+                    self._collect()
+                    self.waiting.clear()
             return False
         except BaseException:
             self._cancel()
@@ -108,6 +107,7 @@ class Schedule:
         return True
 
     def _hand_out(self) -> None:
+        """Submit waiting chunks."""
         while self.waiting and len(self.out) < _MOST_OUT:
             chunk = self.waiting.popleft()
             self.attempts[chunk] += 1
@@ -136,38 +136,26 @@ class Schedule:
         self.tick()
 
     def _again(self, chunk: Chunk, error: BaseException) -> None:
-        """A worker was lost: hand its chunk out again, or its tasks one by one."""
+        """Hand the chunk of a lost worker out again, or its tasks one by one."""
         if self.attempts[chunk] < _MOST_ATTEMPTS:
             self.waiting.appendleft(chunk)
         elif len(chunk.numbers) > 1:
             self.waiting.extendleft(_alone(n) for n in sorted(chunk.wanted))
         else:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            why = f"Its worker ended {_MOST_ATTEMPTS} times while it ran ({reason})."
             for number in chunk.wanted:
-                self.lose(number, _why(error))
+                self.lose(number, why)
 
     def _cancel(self) -> None:
-        """Take back what does not run yet."""
+        """Take back the chunks that do not run yet."""
         for future in list(self.out):
             if future.cancel():
                 del self.out[future]
 
-    def _finish(self) -> None:
-        try:
-            while self.out:
-                self._collect()
-                self.waiting.clear()
-        except KeyboardInterrupt:
-            pass
-
-
-def _why(error: BaseException) -> str:
-    """Why a task has no result, after several workers were lost with it."""
-    said = " ".join(str(error).split()) or type(error).__name__
-    return f"Its worker ended {_MOST_ATTEMPTS} times while it ran ({said})."
-
 
 def submitted(executor: Any, function: Callable[..., Any], *arguments: Any) -> Future:
-    """Hand a task to an executor. One that is broken takes none."""
+    """Hand a task to an executor, or say why that takes none."""
     try:
         return executor.submit(function, *arguments)
     except BrokenExecutor as error:
@@ -179,7 +167,7 @@ def submitted(executor: Any, function: Callable[..., Any], *arguments: Any) -> F
             "`executor=4` makes four processes that are replaced when they end."
         ) from None
     except Exception as error:
-        # Which one it is depends on the library of the executor.
+        # The class of this error depends on the library of the executor.
         raise ResultError(
             f"`executor` takes no tasks: {' '.join(str(error).split())} Give one that "
             "is open and works."

@@ -5,12 +5,11 @@ backward pass is ddefind's own adjoint, both compiled by JAX. It needs PyTorch:
 `pip install "ddefind[torch]"`.
 
 `_from_torch.py` converts a torch module to a JAX function. `_check_module.py` calls the
-module on example inputs, `_convert.py` exports its graph and turns it into a
-`_converted_program.py`, which runs the operators of `_operators.py`,
-`_operators_sums.py` and `_operators_shapes.py`, and `_convert.py` compares
-values and derivatives with those of torch. `_delay_ode.py` is the layer `DelayODE`, and
-`_compiled_solve.py` its forward and backward pass in JAX. Begin with `_from_torch.py`
-or `_delay_ode.py`.
+module on example inputs. `_convert.py` exports its graph, turns it into a program
+(`_converted_program.py`) of the operators in `_operators.py`, `_operators_sums.py` and
+`_operators_shapes.py`, and compares values and derivatives with torch. `_delay_ode.py`
+is the layer `DelayODE`, and `_compiled_solve.py` its forward and backward pass in JAX.
+Begin with `_from_torch.py` or `_delay_ode.py`.
 
 May import: `_util`, `_problem`, `_solve`, `_loss`.
 """

@@ -1,13 +1,12 @@
-"""Check a torch module before it is converted.
+"""Import PyTorch, and check a torch module before it is converted.
+
+All other files import torch from here: an error says how to install it if it is
+missing.
 
 A copy of the module in double precision is called on random example inputs. This finds
-the shapes that `forward` accepts. A module that cannot be used, because it is random,
-keeps state, or returns the wrong shape, is rejected here with an error that says what
-to change. An error that `forward` itself raises is passed on.
-
-Import PyTorch, with an error that says how to install it if it is missing.
-
-All other files import torch from here."""
+the shapes that `forward` accepts. A module that is random, keeps state, or returns the
+wrong shape is refused with an error that says what to change. An error that `forward`
+itself raises is passed on."""
 
 import contextlib
 import copy
@@ -69,20 +68,20 @@ Shapes = tuple[tuple[int, ...], ...]
 class ExampleInputs(NamedTuple):
     """Arguments on which `forward` works, and d, the number of components of the state.
 
-    `torch.export` runs the module on these `inputs`. With several delays, those of a
-    right-hand side for y and tau are tuples or dicts of tensors."""
+    `torch.export` runs the module on these `inputs`. With several delays, y and tau of
+    a right-hand side are tuples or dicts of tensors."""
 
     inputs: tuple[Any, ...]
     dimension: int
 
 
 def forward_name(module: torch.nn.Module) -> str:
-    """The name of a module's `forward` for error messages."""
+    """Return the name of a module's `forward` for error messages."""
     return f"`{type(module).__name__}.forward`"
 
 
 def users_line(frames: Iterable[traceback.FrameSummary]) -> str:
-    """The last line of the user's own code in a stack trace, for error messages."""
+    """Return the last line of the user's code in a stack trace, for error messages."""
     return users_code.users_line(frames, _TORCH)
 
 
@@ -102,17 +101,17 @@ def double_precision() -> Iterator[None]:
 
 
 def required_arguments(module: torch.nn.Module) -> list[str]:
-    """The names of the arguments of `forward` that have no default value."""
+    """Return the names of the arguments of `forward` that have no default value."""
     arguments = inspect.signature(module.forward).parameters.values()
     kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
     return [a.name for a in arguments if a.kind in kinds and a.default is a.empty]
 
 
 def double_copy(argument: str, module: Any) -> torch.nn.Module:
-    """A copy of a module on the CPU in double precision.
+    """Copy a module to the CPU in double precision.
 
-    A module that is compiled, lazy, complex or in training mode is rejected, with an
-    error that calls it by the name of the `argument`."""
+    A module that is compiled, lazy, complex or in training mode is refused, with an
+    error that names the `argument`."""
     check_instance(argument, module, torch.nn.Module, "MyModule()")
     if isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod"):
         raise TypeError(f"`{argument}` is a compiled module. Give the plain one.")
@@ -137,9 +136,8 @@ def double_copy(argument: str, module: Any) -> torch.nn.Module:
 def training_dependent_layers(
     module: torch.nn.Module,
 ) -> list[tuple[str, torch.nn.Module]]:
-    """The layers whose result is random or depends on training mode, with their names.
-
-    Dropout with probability 0 is not among them."""
+    """Return the layers, with their names, whose result is random or depends on
+    training mode; dropout with probability 0 does not."""
     return [
         (name, part)
         for name, part in module.named_modules()
@@ -188,7 +186,8 @@ class _StayOnCPU(torch.overrides.TorchFunctionMode):
 def _run_twice(
     module: torch.nn.Module, inputs: tuple[Any, ...]
 ) -> tuple[Any, Any, list[str]]:
-    """Two results of `forward` on the same inputs, and the buffers that it changed."""
+    """Call `forward` twice on the same inputs; return both results and the names of the
+    buffers that it changed."""
     before = {name: buffer.clone() for name, buffer in module.named_buffers()}
     with double_precision(), torch.no_grad(), _StayOnCPU():
         first, second = module(*inputs), module(*inputs)
@@ -204,7 +203,7 @@ def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
 def _check_result(
     module: torch.nn.Module, result: Any, second: Any, changed: list[str]
 ) -> None:
-    """Check what `_run_twice` returned: the type, and that `forward` is a function."""
+    """Check the type of the result, and that `forward` is a function."""
     name = forward_name(module)
     if not isinstance(result, torch.Tensor):
         kind = type(result).__name__
@@ -229,10 +228,8 @@ def _check_result(
 
 
 def _random(shapes: Shapes) -> tuple[torch.Tensor, ...]:
-    """Random tensors with elements between 1/2 and 3/2.
-
-    These numbers are in the domain of most functions, and avoid special values such as
-    0."""
+    """Return random tensors with elements between 1/2 and 3/2: in the domain of most
+    functions, and without special values such as 0."""
     generator = torch.Generator().manual_seed(0)
     return tuple(
         torch.rand(shape, generator=generator, dtype=torch.float64) + 0.5
@@ -246,11 +243,11 @@ def _find_inputs(
     hint: str = "",
     tau: Any = 1.0,
 ) -> ExampleInputs:
-    """Example inputs for which `forward` returns a vector of the right dimension.
+    """Return example inputs for which `forward` returns a vector of the right size.
 
-    Each of the `candidates` is a tuple of shapes of the arguments, and the dimension of
-    the result (None: any). The first that works is used. If `forward` fails for all,
-    its first error is raised again, with a note that ends in the `hint`. With several
+    Each of the `candidates` has the shapes of the arguments and the dimension of the
+    result (None: any). The first that works is used. If `forward` fails for all, its
+    first error is raised again, with a note that ends in the `hint`. With several
     delays in `tau`, the second and the third argument have its structure."""
     failed, wrong_results = [], []
     for shapes, dimension in candidates:
@@ -289,7 +286,7 @@ def _find_inputs(
 
 
 def _arranged(shapes: Shapes, tau: Any) -> tuple[Any, ...]:
-    """Random arguments of these shapes, with y and tau in the structure of `tau`."""
+    """Return random arguments, with y and tau in the structure of `tau`."""
     if not is_several(tau):
         return _random(shapes)
     k, (x, y, delay, t) = delay_count(tau), shapes
@@ -299,7 +296,7 @@ def _arranged(shapes: Shapes, tau: Any) -> tuple[Any, ...]:
 
 
 def _listed(shapes: Shapes, tau: Any) -> str:
-    """The shapes of the arguments for messages, with the structure of y and tau."""
+    """Return the shapes of the arguments for messages, with y and tau as in `tau`."""
     texts = [str(shape) for shape in shapes]
     if is_several(tau):
         for place in (1, 2):
@@ -310,7 +307,7 @@ def _listed(shapes: Shapes, tau: Any) -> str:
 def find_rhs_inputs(
     module: torch.nn.Module, dimension: int | None, tau: Any = 1.0
 ) -> ExampleInputs:
-    """Example inputs of a right-hand side, `forward(x, y, tau, t)`.
+    """Return example inputs of a right-hand side, `forward(x, y, tau, t)`.
 
     States have the shape (d,). The delay and the time have the shape () or, if
     `forward` fails for that, (1,). The last resort, for d = 1 only, are states of
@@ -333,7 +330,7 @@ def find_rhs_inputs(
 
 
 def _about_delays(tau: Any) -> str:
-    """What y and tau are, for the note on an error of `forward`."""
+    """Describe y and tau, for the note on an error of `forward`."""
     if not is_several(tau):
         return (
             "y and tau are one tensor each, for one delay. For several delays give "
@@ -347,7 +344,7 @@ def _about_delays(tau: Any) -> str:
 
 
 def find_history_inputs(module: torch.nn.Module, further: Shapes = ()) -> ExampleInputs:
-    """Example inputs of a history, `forward(t, *arguments)`.
+    """Return example inputs of a history, `forward(t, *arguments)`.
 
     `further` has the shapes of the arguments after the time. The time has the shape ()
     or, if `forward` fails for that, (1,)."""

@@ -2,10 +2,8 @@
 
 A batch of B histories is solved as one equation with d * B components, in the order
 (d, B). The gradient of the weights, which all trajectories share, is then computed once
-and not B times.
-
-One delay is solved on the grid that is aligned with it, several on a mesh.
-"""
+and not B times. One delay is solved on the grid that is aligned with it, several on a
+mesh."""
 
 import functools
 from collections.abc import Callable
@@ -33,8 +31,7 @@ from ._converted_program import ConvertedProgram
 class SolvePlan:
     """Everything about a solve that is not an array. JAX compiles once for each plan.
 
-    `batch` is the number of histories, or None if there is only one, without a batch
-    axis."""
+    `batch` is the number of histories, or None for one without a batch axis."""
 
     rhs: ConvertedProgram
     history: ConvertedProgram
@@ -45,9 +42,8 @@ class SolvePlan:
 class Tensors(NamedTuple):
     """The arrays that a trajectory depends on.
 
-    `rhs` and `history` have the tensors of the two modules by name. `history_inputs`
-    are the arguments of the history after the time, each with a first axis over the
-    batch."""
+    `rhs` and `history` are the tensors of the modules by name. `history_inputs` are the
+    arguments of the history after the time, each with a first axis over the batch."""
 
     tau: Any
     rhs: dict[str, Any]
@@ -91,7 +87,7 @@ class _History(eqx.Module):
 
 
 def _problem(plan: SolvePlan, tensors: Tensors) -> Problem:
-    """The equation to solve."""
+    """Return the equation to solve."""
     return Problem(
         _Rhs(tensors.rhs, plan.rhs, plan.batch),
         _History(tensors.history, tensors.history_inputs, plan.history),
@@ -102,7 +98,8 @@ def _problem(plan: SolvePlan, tensors: Tensors) -> Problem:
 def _system(
     plan: SolvePlan, grid: Grid, tensors: Tensors, T: Any
 ) -> tuple[System, Problem]:
-    """The equation to solve up to time T on an aligned grid, and its parameters."""
+    """Return the equation to solve up to time T on an aligned grid, and its
+    parameters."""
     problem = _problem(plan, tensors)
     params, fixed = eqx.partition(problem, eqx.is_inexact_array)
     return System(fixed, plan.solver, grid, T, problem.dimension), params
@@ -113,21 +110,11 @@ def _split_batch(x: jax.Array, batch: int | None) -> jax.Array:
     return x if batch is None else x.reshape(len(x), -1, batch).transpose(2, 0, 1)
 
 
-def _merge_batch(x: jax.Array, batch: int | None) -> jax.Array:
-    """The inverse of `_split_batch`."""
-    return x if batch is None else x.transpose(1, 2, 0).reshape(x.shape[1], -1)
-
-
-def _dense_output(grid: Grid, tau: Any, path: Any, last: Any) -> DenseOutput:
-    """The solution between the points of the grid."""
-    return DenseOutput(grid, path, grid.step(tau), last)
-
-
 def trajectory(
     plan: SolvePlan, grid: Grid | Mesh, times: Any, tensors: Tensors
 ) -> tuple[jax.Array, Callable[[Any], tuple[jax.Array, Tensors]]]:
-    """The states at `times`, which must be sorted, and the vector-Jacobian product
-    (VJP): the cotangents of the times and the tensors, given that of the states."""
+    """Return the states at `times`, which must be sorted, and the vector-Jacobian
+    product (VJP): from the cotangent of the states to those of times and tensors."""
     if isinstance(grid, Mesh):
         x, pull = _on_mesh(plan, grid, times, tensors)
         return x, functools.partial(_pull, pull)
@@ -138,7 +125,7 @@ def trajectory(
 
 @functools.partial(jax.jit, static_argnums=0)
 def _on_mesh(plan: SolvePlan, mesh: Mesh, times: Any, tensors: Tensors) -> Any:
-    """The states, and their VJP as JAX gives it, a tree of arrays."""
+    """Return the states, and their VJP as JAX gives it, a tree of arrays."""
 
     def states(times, tensors):
         path = solve_mesh(_problem(plan, tensors), plan.solver, mesh, "reverse")
@@ -156,10 +143,10 @@ def _pull(pull: Any, cotangent: Any) -> Any:
 def _on_grid(
     plan: SolvePlan, grid: Grid, times: jax.Array, tensors: Tensors
 ) -> tuple[jax.Array, Any, Any]:
-    """The states, and the path and its last step, for `_on_grid_vjp`."""
+    """Return the states, and the path and its last step, for `_on_grid_vjp`."""
     system, params = _system(plan, grid, tensors, times[-1])
     path, last = solve_path(system, params, system.path())
-    x = jax.vmap(_dense_output(grid, tensors.tau, path, last))(times)
+    x = jax.vmap(DenseOutput(grid, path, grid.step(tensors.tau), last))(times)
     return _split_batch(x, plan.batch), path, last
 
 
@@ -173,9 +160,10 @@ def _on_grid_vjp(
     last: Any,
     cotangent: jax.Array,
 ) -> tuple[jax.Array, Tensors]:
-    """The VJP of `_on_grid`, by the adjoint."""
+    """Compute the VJP of `_on_grid`, by the adjoint."""
     system, params = _system(plan, grid, tensors, times[-1])
-    cotangent = _merge_batch(cotangent, plan.batch)
+    if plan.batch is not None:  # the inverse of `_split_batch`
+        cotangent = cotangent.transpose(1, 2, 0).reshape(len(times), -1)
 
     # The gradient of this cost is the cotangent.
     def cost(x, value, weight, is_last):
@@ -185,7 +173,7 @@ def _on_grid_vjp(
     buffers = system.buffers()._replace(path=path)
     path_cost = PointCosts(cost, system, points)
     _, gradient, _ = reverse_march(system, params, buffers, last, path_cost)
-    dense_output = _dense_output(grid, tensors.tau, path, last)
+    dense_output = DenseOutput(grid, path, grid.step(tensors.tau), last)
     derivatives = jax.vmap(dense_output.slope)(times)
     on_tensors = Tensors(
         gradient.tau,

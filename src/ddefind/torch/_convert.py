@@ -1,11 +1,8 @@
-"""Convert a torch module to a program for JAX.
+"""Convert a torch module to a program for JAX, and compare both.
 
 `torch.export` makes a graph of the module's `forward`, in which each node calls one
-operator. Each node becomes a step of the program.
-
-Compare a converted program with the torch module: its values and derivatives.
-
-This finds what an exported graph does not show, such as a derivative that the user has
+operator. Each node becomes a step of the program. A comparison of values and
+derivatives finds what a graph does not show, such as a derivative that the user has
 defined in a `torch.autograd.Function`."""
 
 import contextlib
@@ -42,7 +39,7 @@ def value_and_vjp(
     inputs: tuple,
     cotangent: Any,
 ) -> tuple[jax.Array, dict[str, jax.Array], tuple]:
-    """The result of a program, and the cotangents of its parameters and inputs."""
+    """Compute a program, and the cotangents of its parameters and inputs."""
 
     def run(parameters, inputs):
         return program({**constants, **parameters}, *inputs)
@@ -88,7 +85,7 @@ def check_agreement(
 
 
 def input_names(module: torch.nn.Module, structure: Any) -> list[str]:
-    """The names of the inputs of `forward`, such as `x` and `y['growth']`."""
+    """Return the names of the inputs of `forward`, such as `x` and `y['growth']`."""
     leaves = range(structure.num_leaves)
     arguments = jax.tree.unflatten(structure, leaves)
     return [
@@ -101,7 +98,7 @@ def input_names(module: torch.nn.Module, structure: Any) -> list[str]:
 def _torch_vjp(
     result: torch.Tensor, tensors: list, cotangent: torch.Tensor
 ) -> list[torch.Tensor | None]:
-    """The cotangents of the `tensors` as torch computes them, None if it cannot."""
+    """Compute the cotangents of the `tensors` by torch, None if it cannot."""
     if not result.requires_grad:
         return [torch.zeros(tensor.shape) for tensor in tensors]
     try:
@@ -123,15 +120,14 @@ def _close(computed: Any, expected: torch.Tensor) -> bool:
     return np.allclose(ours[finite], torchs[finite], rtol=0.0, atol=tolerance * size)
 
 
-# Torch decomposes operators into simpler ones. These are kept, because JAX has a
-# better form of them.
+# Torch decomposes operators into simpler ones, but not these, which are better in JAX.
 _KEPT_OPERATORS = """
 bilinear.default celu.default detach.default linear.default logaddexp.default
 logsumexp.default matmul.default mish.default mv.default _prelu_kernel.default
 roll.default select_scatter.default sinc.default softplus.default stack.default
 xlogy.Tensor xlogy.Scalar_Self xlogy.Scalar_Other
 """.split()
-# Options that only say where and how a tensor is stored.
+# Options for the storage of a tensor.
 _IGNORED_OPTIONS = {"device", "layout", "memory_format", "non_blocking", "pin_memory"}
 _HINTS = {
     "_local_scalar_dense": "It takes a number out of a tensor, as `.item()`, `float()` "
@@ -170,7 +166,7 @@ def convert(module: torch.nn.Module, example: ExampleInputs) -> Conversion:
 
 
 def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The parameters and buffers of a module by name.
+    """Return the parameters and buffers of a module by name.
 
     A tensor with several names is listed under the first one."""
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
@@ -189,7 +185,7 @@ def _decompositions() -> Any:
 def _export(
     module: torch.nn.Module, inputs: tuple[Any, ...]
 ) -> torch.export.ExportedProgram:
-    """The graph of a module, or an error that says which line cannot be exported."""
+    """Export the graph of a module, or say which line cannot be exported."""
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # Torch prints graphs there.
             exported = torch.export.export(module, inputs, strict=False)
@@ -215,10 +211,8 @@ def _translate(
     exported: torch.export.ExportedProgram,
     example: ExampleInputs,
 ) -> ConvertedProgram:
-    """Turn the nodes of a graph into steps.
-
-    A node that depends neither on an input nor on a tensor of the module is a constant,
-    which torch computes now."""
+    """Turn the nodes of a graph into steps. A node that depends neither on an input nor
+    on a tensor of the module is a constant, which torch computes now."""
     nodes = list(exported.graph.nodes)
     output = next(n for n in reversed(nodes) if n.op == "output").args[0][-1]
     needed = _needed(output)
@@ -258,9 +252,8 @@ def _translate(
 
 
 def _first_names(module: torch.nn.Module) -> dict[str, str]:
-    """For each name of a tensor, the first name of the same tensor.
-
-    A tensor that several layers share is thereby learned as one parameter."""
+    """Return for each name of a tensor the first name of the same tensor. So a tensor
+    that several layers share is learned as one parameter."""
     first = {id(tensor): name for name, tensor in tensors_of(module).items()}
     all_names = [
         *module.named_parameters(remove_duplicate=False),
@@ -270,7 +263,7 @@ def _first_names(module: torch.nn.Module) -> dict[str, str]:
 
 
 def _needed(output: Any) -> set:
-    """The nodes that the output depends on, and the output itself."""
+    """Return the nodes that the output depends on, and the output itself."""
     needed, waiting = set(), [output]
     while waiting:
         node = waiting.pop()
@@ -281,14 +274,14 @@ def _needed(output: Any) -> set:
 
 
 def _operator_name(node: Any) -> str:
-    """The name of a node's operator in `OPERATORS`."""
+    """Return the name of a node's operator in `OPERATORS`."""
     if node.target is operator.getitem:
         return "getitem"
     return str(node.target).removeprefix("aten.")
 
 
 def _step(module: torch.nn.Module, node: Any, refs: dict, constants: dict) -> Step:
-    """The step of one node."""
+    """Return the step of one node."""
     if _operator_name(node) not in OPERATORS:
         _raise_unsupported(module, node)
     value = node.meta.get("val")
@@ -307,7 +300,7 @@ def _step(module: torch.nn.Module, node: Any, refs: dict, constants: dict) -> St
 
 
 def _argument(value: Any, refs: dict, constants: dict) -> Any:
-    """An argument of a node without torch objects, as `Step` wants it."""
+    """Return an argument of a node for `Step`, without torch objects."""
     if isinstance(value, torch.fx.Node):
         return refs[value] if value in refs else _argument(constants[value], refs, {})
     if isinstance(value, torch.Tensor):
@@ -318,12 +311,12 @@ def _argument(value: Any, refs: dict, constants: dict) -> Any:
 
 
 def _dtype(dtype: torch.dtype) -> str:
-    """The name of a type, which numpy and torch share."""
+    """Return the name of a type, which numpy and torch share."""
     return str(dtype).removeprefix("torch.")
 
 
 def _constant_value(module: torch.nn.Module, node: Any, constants: dict) -> Any:
-    """The value of a node that depends on constants only, computed by torch."""
+    """Return the value of a node that depends on constants only, computed by torch."""
     if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
         _raise_unsupported(module, node)
     arguments = torch.fx.map_arg((node.args, node.kwargs), lambda n: constants[n])
@@ -344,7 +337,7 @@ def _raise_unsupported(module: torch.nn.Module, node: Any, hint: str = "") -> No
 
 
 def _place(node: Any) -> str:
-    """The line of the user's code from which a node comes."""
+    """Return the line of the user's code from which a node comes."""
     stack = re.findall(
         r'File "(.*)", line (\d+), in (.*)\n\s*(.*)', node.meta.get("stack_trace") or ""
     )
@@ -358,7 +351,7 @@ def _place(node: Any) -> str:
 def module_with_values(
     module: torch.nn.Module, arrays: Mapping[str, np.ndarray]
 ) -> torch.nn.Module:
-    """A copy of a torch module with other values of its parameters."""
+    """Return a copy of a torch module with other values of its parameters."""
     copied = copy.deepcopy(module)
     parameters = dict(copied.named_parameters())
     with torch.no_grad():

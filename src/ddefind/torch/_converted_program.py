@@ -1,8 +1,7 @@
-"""A converted torch module: the steps of its `forward`, to be run by JAX.
+"""A converted torch module: the steps of its `forward`, run by JAX.
 
 A program contains neither torch objects nor weights. Two modules of the same
-architecture have equal programs, so that JAX compiles them only once.
-"""
+architecture have equal programs, so that JAX compiles them only once."""
 
 import functools
 from collections.abc import Mapping
@@ -13,10 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+# The first two are imported because they register their operators.
 from . import _operators_shapes as _operators_shapes, _operators_sums as _operators_sums
 from ._operators import OPERATORS
-
-# These two are imported because they register their operators.
 
 
 @final
@@ -40,7 +38,7 @@ class ConstantArray:
 
     @staticmethod
     def of(array: np.ndarray) -> "ConstantArray":
-        """The constant with the elements of `array`."""
+        """Return the constant with the elements of `array`."""
         return ConstantArray(array.tobytes(), array.dtype.name, array.shape)
 
     @property
@@ -56,10 +54,9 @@ class ConstantArray:
 class Step:
     """The call of one operator.
 
-    `arguments` and `options` are its positional and its named arguments, in which `Ref`
-    stands for values that are computed before. `dtype` is the type of its result, or
-    None if it has several results. `place` is the line of the user's code from which
-    the step comes."""
+    `arguments` and `options` are its positional and its named arguments, with a `Ref`
+    for each value that is computed before. `dtype` is the type of its result, or None
+    for several results. `place` is the line of the user's code."""
 
     operator: str
     arguments: tuple
@@ -68,7 +65,7 @@ class Step:
     place: str = field(compare=False)
 
     def run(self, values: list) -> Any:
-        """The result of the step, given the values before it."""
+        """Return the result of the step, given the values before it."""
         arguments = _look_up(self.arguments, values)
         options = {name: _look_up(value, values) for name, value in self.options}
         try:
@@ -84,7 +81,7 @@ class Step:
 
 
 def _look_up(argument: Any, values: list) -> Any:
-    """An argument with all references and constants replaced by their arrays."""
+    """Return an argument with all references and constants replaced by their arrays."""
     if isinstance(argument, Ref):
         return values[argument.index]
     if isinstance(argument, ConstantArray):
@@ -100,11 +97,10 @@ class ConvertedProgram:
     """The steps of a module's `forward`.
 
     `program(tensors, *inputs)` computes the result. `tensors` are the parameters and
-    buffers of the module, by name. The inputs are reshaped to the shapes that `forward`
-    expects (`self.inputs`), and the result is reshaped to `self.shape`, which is (d,).
-    Inputs that are tuples or dicts (`self.structure`) count as their elements, in the
-    order of JAX's trees.
-    """
+    buffers of the module, by name. The inputs are reshaped to `self.inputs`, as
+    `forward` expects them, and the result to `self.shape`, which is (d,). Inputs that
+    are tuples or dicts (`self.structure`) count as their elements, in the order of
+    JAX's trees."""
 
     tensors: tuple[str, ...]
     inputs: tuple[tuple[int, ...], ...]
@@ -115,14 +111,16 @@ class ConvertedProgram:
 
     @functools.cached_property
     def _key(self) -> tuple:
-        """What two equal programs have in common, with its hash."""
+        """A key that is the same for equal programs, with its hash first."""
         # Programs are compared as text, in which 2 differs from 2.0 and a tuple from a
         # `Ref`. The text of a constant has no elements, so these are compared as bytes.
         arguments = [(s.arguments, s.options) for s in self.steps] + [self.output]
         shapes = self.tensors, self.inputs, self.structure, self.shape
         steps = [(step.operator, step.dtype) for step in self.steps]
         text = repr((shapes, steps, arguments))
-        return hash(text), text, tuple(c.data for c in _constants_in(arguments))
+        leaves = _leaves(arguments)
+        constants = tuple(c.data for c in leaves if isinstance(c, ConstantArray))
+        return hash(text), text, constants
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -148,11 +146,7 @@ class ConvertedProgram:
 
 
 def _leaves(argument: Any) -> list:
-    """The elements of nested tuples and lists."""
+    """Return the elements of nested tuples and lists."""
     if isinstance(argument, (tuple, list)):
         return [leaf for item in argument for leaf in _leaves(item)]
     return [argument]
-
-
-def _constants_in(argument: Any) -> list[ConstantArray]:
-    return [leaf for leaf in _leaves(argument) if isinstance(leaf, ConstantArray)]

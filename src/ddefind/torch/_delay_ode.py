@@ -106,10 +106,8 @@ class DelayODE(torch.nn.Module):
             self._convert(())
 
     def _convert(self, shapes: tuple) -> tuple[ConvertedProgram, ConvertedProgram]:
-        """The programs of the right-hand side and the history.
-
-        `shapes` are those of the history's arguments after the time, without the batch
-        axis. The modules are converted once for each."""
+        """Convert the right-hand side and the history, once for the `shapes` of the
+        history's arguments after the time, without the batch axis."""
         if shapes not in self._programs:
             rhs, history = self._copies
             history_example = find_history_inputs(history, shapes)
@@ -122,7 +120,7 @@ class DelayODE(torch.nn.Module):
         return self._programs[shapes]
 
     def forward(self, times: Any, *history_inputs: torch.Tensor) -> torch.Tensor:
-        """The states at `times`, which are not negative and can be in any order."""
+        """Compute the states at `times`, not negative and in any order."""
         for argument, layers in self._training_dependent:
             check_not_training(argument, layers)
         times, inputs = _as_times(times), self._check_history_inputs(history_inputs)
@@ -141,7 +139,8 @@ class DelayODE(torch.nn.Module):
         )
 
     def _check_history_inputs(self, inputs: tuple) -> tuple[torch.Tensor, ...]:
-        """The history's arguments as floating-point tensors with a batch axis."""
+        """Return the history's arguments as floating-point tensors with a batch
+        axis."""
         names = self._history_arguments
         if len(names) != len(inputs):
             raise TypeError(
@@ -169,7 +168,7 @@ def _check_arguments(rhs: torch.nn.Module, history: torch.nn.Module) -> None:
     if len(names) != 4:
         raise TypeError(
             f"{forward_name(rhs)} takes ({', '.join(names)}), but a right-hand side is "
-            "`forward(x, y, tau, t)`. Name every argument, also those not used."
+            "`forward(x, y, tau, t)`. Name every argument, even if it is not used."
         )
     if not required_arguments(history):
         raise TypeError(
@@ -178,7 +177,8 @@ def _check_arguments(rhs: torch.nn.Module, history: torch.nn.Module) -> None:
 
 
 def _as_parameters(tau: Any) -> Any:
-    """The delays as parameters of the layer: one of them, or torch's list or dict."""
+    """Return the delays as parameters of the layer: one of them, or torch's list or
+    dict."""
     if isinstance(tau, (tuple, list, torch.nn.ParameterList)):
         delays = [_as_delay(f"tau[{i}]", delay) for i, delay in enumerate(tau)]
         parameters = torch.nn.ParameterList(delays)
@@ -208,14 +208,14 @@ def _check_key(key: Any) -> None:
 
 
 def _delays(tau: Any) -> Any:
-    """The delays of a layer as `rhs` gets them: a tensor, a tuple or a dict."""
+    """Return the delays of a layer as `rhs` gets them: a tensor, a tuple or a dict."""
     if isinstance(tau, torch.nn.ParameterList):
         return tuple(tau)
     return dict(tau.items()) if isinstance(tau, torch.nn.ParameterDict) else tau
 
 
 def _as_delay(name: str, tau: Any) -> torch.nn.Parameter:
-    """One delay as a parameter of the layer."""
+    """Return one delay as a parameter of the layer."""
     if not isinstance(tau, torch.nn.Parameter):
         try:
             tau = torch.nn.Parameter(torch.tensor(float(tau), dtype=torch.float64))
@@ -226,7 +226,7 @@ def _as_delay(name: str, tau: Any) -> torch.nn.Parameter:
 
 
 def _check_delay(name: str, tau: torch.Tensor) -> float:
-    """The value of a delay, which must be positive and finite."""
+    """Return the value of a delay, which must be positive and finite."""
     if tau.numel() != 1 or not tau.is_floating_point():
         raise ValueError(
             f"`{name}` must be one floating-point number; several delays are a tuple "
@@ -241,7 +241,7 @@ def _check_delay(name: str, tau: torch.Tensor) -> float:
 
 
 def _remedy(name: str) -> str:
-    """What to do about a delay that has become too short."""
+    """Say what to do about a delay that has become too short."""
     return (
         "lower the rate, or clamp it after each step: "
         f"`with torch.no_grad(): model.{name}.clamp_(min=0.01)`."
@@ -249,7 +249,7 @@ def _remedy(name: str) -> str:
 
 
 def _as_times(times: Any) -> torch.Tensor:
-    """The times as a vector of finite numbers that are not negative."""
+    """Return the times as a vector of finite numbers that are not negative."""
     times = torch.as_tensor(times)
     if not times.is_floating_point():
         times = times.to(torch.get_default_dtype())
@@ -267,10 +267,9 @@ def _as_times(times: Any) -> torch.Tensor:
 
 @final
 class _Solve(torch.autograd.Function):
-    """The solve as an operation that autograd can differentiate.
-
-    `tensors` are the delays, those of the right-hand side, those of the history, and
-    the history's arguments."""
+    """The solve as an operation that autograd can differentiate. `tensors` are the
+    delays, the tensors of the right-hand side and of the history, and the history's
+    arguments."""
 
     @staticmethod
     def forward(ctx, plan, options, times, *tensors):  # pyright: ignore
@@ -305,10 +304,8 @@ class _Solve(torch.autograd.Function):
 
 @final
 class _SolveGradient(torch.autograd.Function):
-    """The backward pass of `_Solve`, as an operation whose derivative is an error.
-
-    Without it, autograd would take the gradient for a constant, and second derivatives
-    would silently be zero."""
+    """The backward pass of `_Solve`, as an operation whose derivative is an error:
+    without it, second derivatives would silently be zero."""
 
     @staticmethod
     def forward(ctx, plan, order, vjp, needed, cotangent, *tensors):  # pyright: ignore
@@ -329,7 +326,7 @@ class _SolveGradient(torch.autograd.Function):
 
 
 def _grid(T: float, n: int, tau: float) -> Grid:
-    """The time grid up to T, with n steps in a delay."""
+    """Return the time grid up to T, with n steps in a delay."""
     if T / tau * n > _MAX_STEPS:
         raise ValueError(
             f"`tau`, {tau:g}, needs more than {_MAX_STEPS} steps up to the last of "
@@ -339,17 +336,15 @@ def _grid(T: float, n: int, tau: float) -> Grid:
 
 
 def _array(tensor: torch.Tensor) -> np.ndarray:
-    """A copy as a numpy array, in double precision if it is floating-point.
-
-    It must be a copy, because optimisers change parameters in place."""
+    """Copy a tensor to a numpy array, in double precision if it is floating-point.
+    (Optimisers change parameters in place.)"""
     tensor = tensor.detach().cpu()
-    if tensor.is_floating_point():
-        tensor = tensor.double()
+    tensor = tensor.double() if tensor.is_floating_point() else tensor
     return tensor.numpy().copy()
 
 
 def _pack(plan: SolvePlan, structure: Any, arrays: list) -> Tensors:
-    """The arrays that a trajectory depends on, from one list of all."""
+    """Return the arrays that a trajectory depends on, from one list of all."""
     first = structure.num_leaves
     middle = first + len(plan.rhs.tensors)
     end = middle + len(plan.history.tensors)
@@ -362,7 +357,7 @@ def _pack(plan: SolvePlan, structure: Any, arrays: list) -> Tensors:
 
 
 def _unpack(plan: SolvePlan, tensors: Tensors) -> list:
-    """The inverse of `_pack`."""
+    """Return the inverse of `_pack`."""
     return [
         *jax.tree.leaves(tensors.tau),
         *(tensors.rhs[name] for name in plan.rhs.tensors),

@@ -1,8 +1,5 @@
-"""`from_torch` converts a `torch.nn.Module` to JAX.
-
-This file does not import torch before a module is converted, so that ddefind can be
-used without it.
-"""
+"""`from_torch` converts a `torch.nn.Module` to JAX. This file does not import torch
+before a module is converted, so that ddefind can be used without it."""
 
 import copy
 import warnings
@@ -24,10 +21,9 @@ if TYPE_CHECKING:
 
 @final
 class _Origin:
-    """Holds the torch module that was converted.
-
-    JAX compares converted modules to decide whether it must compile again. Only their
-    programs matter for that. All origins are therefore equal."""
+    """The torch module that was converted. All origins are equal: JAX compares
+    converted modules to decide whether to compile again, for which only programs
+    matter."""
 
     def __init__(self, module: Any):
         self.module = module
@@ -60,14 +56,14 @@ class TorchModule:
         self._origin = origin
 
     def tree_flatten_with_keys(self) -> tuple[tuple, tuple]:
-        """For JAX: the parameters with their names, and everything else."""
+        """Return for JAX the parameters with their names, and everything else."""
         keys = map(jax.tree_util.GetAttrKey, self._parameters)
         rest = tuple(self._parameters), self._program, self._constants, self._origin
         return tuple(zip(keys, self._parameters.values())), rest
 
     @classmethod
     def tree_unflatten(cls, rest: tuple, values: Any) -> "TorchModule":
-        """For JAX: the inverse of `tree_flatten_with_keys`."""
+        """Invert `tree_flatten_with_keys`, for JAX."""
         names, program, constants, origin = rest
         return cls(dict(zip(names, values)), program, constants, origin)
 
@@ -87,7 +83,7 @@ class TorchModule:
         return f"from_torch({name}: {', '.join(self._parameters)})"
 
     def __call__(self, *inputs: Any) -> jax.Array:
-        """The right-hand side F(x, y, tau, t), or the history X0(t)."""
+        """Compute the right-hand side F(x, y, tau, t), or the history X0(t)."""
         if jax.tree.structure(inputs) != self._program.structure:
             self._refuse_structure(inputs)
         if len(inputs) == 4 and jnp.shape(inputs[0]) != self._program.shape:
@@ -115,8 +111,8 @@ class TorchModule:
         )
 
     def network_of(self, parameter: str) -> str | None:
-        """The outermost layer of `torch.nn` that a parameter belongs to, such as `net`
-        for `net.0.weight`; None if it is a parameter of the user's own module."""
+        """Return the outermost layer of `torch.nn` that a parameter belongs to, such as
+        `net` for `net.0.weight`; None if it is a parameter of the user's own module."""
         inside, names = self._origin.module, parameter.split(".")[:-1]
         for depth in range(len(names) + 1):
             if type(inside).__module__.startswith("torch.nn."):
@@ -125,7 +121,7 @@ class TorchModule:
         return None
 
     def to_torch(self) -> "torch.nn.Module":
-        """A copy of the original torch module, with the present parameter values."""
+        """Copy the original torch module, with the present parameter values."""
         from ._convert import module_with_values
 
         arrays = {name: np.asarray(a) for name, a in self._parameters.items()}
@@ -189,7 +185,7 @@ def from_torch(
         raise TypeError(
             f"`{type(module).__name__}.forward` takes ({', '.join(arguments)}), but a "
             "right-hand side is `forward(x, y, tau, t)` and a history `forward(t)`. "
-            "Name every argument, also those that the equation does not use."
+            "Name every argument, even if the equation does not use it."
             + (" Only a right-hand side has a `dimension`." if dimension else "")
         )
     program, parameters, constants = convert(copied, example)
@@ -207,7 +203,7 @@ def from_torch(
 def _about_unused(
     module: "torch.nn.Module", program: "ConvertedProgram", tau: Any
 ) -> list[str]:
-    """A message for each delayed state that a right-hand side does not use."""
+    """Return a message for each delayed state that a right-hand side does not use."""
     from ._convert import input_names
 
     names = input_names(module, program.structure)
@@ -216,19 +212,19 @@ def _about_unused(
     unused = [number for number in range(count) if not program.uses_input(1 + number)]
     if not is_several(tau):
         return [
-            f"{forward} does not use `{names[1]}`, the state one delay ago: the "
-            "equation has no delay, and data say nothing of `tau`."
+            f"{forward} does not use `{names[1]}`, the delayed state: the equation has "
+            "no delay, and data cannot determine `tau`."
             for _ in unused
         ]
     return [
         f"{forward} does not use `{names[1 + number]}`: the equation does not have "
-        f"this delay, and data say nothing of `{names[1 + count + number]}`."
+        f"this delay, and data cannot determine `{names[1 + count + number]}`."
         for number in unused
     ]
 
 
 def _describe_delays(tau: Any) -> str:
-    """The structure of delays in words, for messages."""
+    """Return the structure of delays in words, for messages."""
     if not is_several(tau):
         return "one delay"
     if isinstance(tau, dict):

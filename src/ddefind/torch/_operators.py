@@ -1,10 +1,9 @@
-"""The table of PyTorch's operators in JAX, and those operators that act elementwise.
+"""The table of PyTorch's operators in JAX, and the operators that act elementwise.
 
-Each function computes the same as torch's operator of that name. At points where the
-operator is not differentiable, it has the derivative that torch uses. `OPERATORS` maps
-torch's full names, without `aten.`, to the functions. `_operators_sums.py` and
-`_operators_shapes.py` register further ones.
-"""
+Each function computes the same as torch's operator of that name, with torch's
+derivative at points where it is not differentiable. `OPERATORS` maps torch's full
+names, without `aten.`, to the functions. `_operators_sums.py` and
+`_operators_shapes.py` register further ones."""
 
 from collections.abc import Callable
 
@@ -19,7 +18,7 @@ OPERATORS: dict[str, Callable] = {}
 
 
 def operator(names: str) -> Callable[[Callable], Callable]:
-    """A decorator that registers a function under each of the `names`.
+    """Return a decorator that registers a function under each of the `names`.
 
     Names are separated by spaces."""
 
@@ -142,21 +141,6 @@ def _copysign(x, sign):
     return jnp.where(jnp.signbit(sign), -1.0, 1.0) * jnp.abs(x)
 
 
-@operator("ldexp.Tensor")
-def _ldexp(x, exponent):
-    return x * jnp.exp2(exponent)
-
-
-@operator("polygamma.default")
-def _polygamma(n, x):
-    return special.polygamma(n, x)
-
-
-@operator("relu.default")
-def _relu(x):
-    return jnp.where(x > 0, x, 0)
-
-
 @operator("leaky_relu.default")
 def _leaky_relu(x, slope=0.01):
     return jnp.where(x > 0, x, slope * x)
@@ -167,11 +151,6 @@ def _rrelu(x, noise, lower=1 / 8, upper=1 / 3, training=False):
     if training:
         raise NotImplementedError("it draws random numbers; call `module.eval()`")
     return _leaky_relu(x, (lower + upper) / 2), noise
-
-
-@operator("_prelu_kernel.default")
-def _prelu(x, weight):
-    return jnp.where(x > 0, x, weight * x)
 
 
 @operator("clamp.default clamp.Tensor")
@@ -194,32 +173,21 @@ def _elu(x, alpha=1.0, scale=1.0, input_scale=1.0):
     return scale * jnp.where(x > 0, x, below)
 
 
-@operator("celu.default")
-def _celu(x, alpha=1.0):
-    return _elu(x, alpha, 1.0, 1 / alpha)
-
-
 @operator("softplus.default")
 def _softplus(x, beta=1.0, threshold=20.0):
     large = x * beta > threshold
     return jnp.where(large, x, jnp.log1p(jnp.exp(beta * jnp.where(large, 0, x))) / beta)
 
 
-@operator("mish.default")
-def _mish(x):
-    return x * jnp.tanh(_softplus(x))
-
-
-@operator("gelu.default")
-def _gelu(x, approximate="none"):
-    return jax.nn.gelu(x, approximate=approximate == "tanh")
-
-
-@operator("_softmax.default")
-def _softmax(x, dim, half_to_float):
-    return jax.nn.softmax(x, axis=dim)
-
-
-@operator("_log_softmax.default")
-def _log_softmax(x, dim, half_to_float):
-    return jax.nn.log_softmax(x, axis=dim)
+register_all("Tensor", ldexp=lambda x, exponent: x * jnp.exp2(exponent))
+register_all(
+    "default",
+    _log_softmax=lambda x, dim, half_to_float: jax.nn.log_softmax(x, axis=dim),
+    _prelu_kernel=lambda x, weight: jnp.where(x > 0, x, weight * x),
+    _softmax=lambda x, dim, half_to_float: jax.nn.softmax(x, axis=dim),
+    celu=lambda x, alpha=1.0: _elu(x, alpha, 1.0, 1 / alpha),
+    gelu=lambda x, approximate="none": jax.nn.gelu(x, approximate == "tanh"),
+    mish=lambda x: x * jnp.tanh(_softplus(x)),
+    polygamma=lambda n, x: special.polygamma(n, x),
+    relu=lambda x: jnp.where(x > 0, x, 0),
+)

@@ -13,28 +13,29 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ._operators import OPERATORS, operator
+from ._operators import OPERATORS, operator, register_all
 
-# A constant index with more elements than this is gathered, because so many slices
-# would make the program too long.
+# A constant index with more elements than this is gathered: as slices, it would make
+# the program too long.
 _MAX_SLICES = 64
 
 OPERATORS["getitem"] = python.getitem
-
-
-@operator("view.default _unsafe_view.default reshape.default")
-def _view(x, shape):
-    return jnp.reshape(x, shape)
-
-
-@operator("permute.default")
-def _permute(x, dims):
-    return jnp.transpose(x, dims)
-
-
-@operator("unsqueeze.default")
-def _unsqueeze(x, dim):
-    return jnp.expand_dims(x, dim)
+register_all(
+    "default",
+    _unsafe_view=lambda x, shape: jnp.reshape(x, shape),
+    copy=lambda x, source: jnp.broadcast_to(source, x.shape),
+    diagonal=lambda x, offset=0, dim1=0, dim2=1: jnp.diagonal(x, offset, dim1, dim2),
+    flip=lambda x, dims: jnp.flip(x, dims),
+    full_like=lambda x, value, dtype=None: jnp.full(x.shape, value, dtype or x.dtype),
+    permute=lambda x, dims: jnp.transpose(x, dims),
+    repeat=lambda x, repeats: jnp.tile(x, repeats),
+    reshape=lambda x, shape: jnp.reshape(x, shape),
+    roll=lambda x, shifts, dims=(): jnp.roll(x, shifts, dims or None),
+    split_with_sizes=lambda x, sizes, dim=0: jnp.split(x, np.cumsum(sizes)[:-1], dim),
+    stack=lambda tensors, dim=0: jnp.stack(tensors, axis=dim),
+    unsqueeze=lambda x, dim: jnp.expand_dims(x, dim),
+    view=lambda x, shape: jnp.reshape(x, shape),
+)
 
 
 @operator("squeeze.dims")
@@ -51,36 +52,11 @@ def _expand(x, shape, implicit=False):
     return jnp.broadcast_to(x, sizes)
 
 
-@operator("repeat.default")
-def _repeat(x, repeats):
-    return jnp.tile(x, repeats)
-
-
 @operator("cat.default")
 def _cat(tensors, dim=0):
     # Torch accepts, and ignores, empty vectors among arrays of any other shape.
     not_empty = [x for x in tensors if x.shape != (0,)]
     return jnp.concatenate(not_empty or tensors, axis=dim)
-
-
-@operator("stack.default")
-def _stack(tensors, dim=0):
-    return jnp.stack(tensors, axis=dim)
-
-
-@operator("split_with_sizes.default")
-def _split(x, sizes, dim=0):
-    return jnp.split(x, np.cumsum(sizes)[:-1], axis=dim)
-
-
-@operator("flip.default")
-def _flip(x, dims):
-    return jnp.flip(x, dims)
-
-
-@operator("roll.default")
-def _roll(x, shifts, dims=()):
-    return jnp.roll(x, shifts, dims or None)
 
 
 @operator("constant_pad_nd.default")
@@ -92,24 +68,9 @@ def _pad(x, pad, value=0.0):
     return lax.pad(x, value, [(low, high, 0) for low, high in reversed(pairs)])
 
 
-@operator("diagonal.default")
-def _diagonal(x, offset=0, dim1=0, dim2=1):
-    return jnp.diagonal(x, offset, dim1, dim2)
-
-
-@operator("full_like.default")
-def _full_like(x, value, dtype=None):
-    return jnp.full(x.shape, value, dtype or x.dtype)
-
-
 @operator("_to_copy.default")
 def _to_copy(x, dtype=None):
     return x  # `Step.run` converts each result to the type that torch gives it.
-
-
-@operator("copy.default")
-def _copy(x, source):
-    return jnp.broadcast_to(source, x.shape)
 
 
 @operator("select.int")
@@ -143,9 +104,8 @@ def _slice_scatter(x, source, dim=0, start=None, end=None, step=1):
 
 
 def _take(x, index, dim):
-    """The elements of `x` at the indices `index` along the axis `dim`.
-
-    In the shape of the result, the axes of `index` replace that axis."""
+    """Return the elements of `x` at the indices `index` along the axis `dim`, which the
+    axes of `index` replace."""
     if not isinstance(index, np.ndarray) or index.size > _MAX_SLICES or index.size == 0:
         return jnp.take(x, index, axis=dim)
     dim = dim % x.ndim
@@ -174,7 +134,7 @@ def _gather(x, dim, index, sparse_grad=False):
 
 
 def _constant_index(indices: Sequence[Any]) -> tuple[int, np.ndarray] | None:
-    """The axis and its index, if only one axis has an index and that is constant."""
+    """Return the axis and its index, if only one has an index and it is constant."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     axis = axes[0]
     index = indices[axis]
@@ -186,7 +146,7 @@ def _constant_index(indices: Sequence[Any]) -> tuple[int, np.ndarray] | None:
 
 
 def _jax_index(indices: Sequence[Any]) -> Any:
-    """The indices of all axes for JAX, where torch has None for a whole axis."""
+    """Return the indices of all axes for JAX, where torch has None for a whole axis."""
     return tuple(slice(None) if index is None else index for index in indices)
 
 

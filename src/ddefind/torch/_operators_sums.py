@@ -19,19 +19,19 @@ _MAX_ELEMENTWISE_WEIGHTS = 64
 
 
 def _matrix_vector_product(weight: jax.Array, x: jax.Array) -> jax.Array:
-    """`weight @ x` for a vector `x`, by the faster way for the size of `weight`."""
+    """Compute `weight @ x` for a vector `x`, in the way that is faster for its size."""
     if weight.size <= _MAX_ELEMENTWISE_WEIGHTS:
         return jnp.sum(weight * x, axis=-1)
     return weight @ x
 
 
 def _axes(dim: Any) -> Any:
-    """The axes for JAX, where torch has None or an empty tuple for all axes."""
+    """Return the axes for JAX, where torch has None or an empty tuple for all axes."""
     return None if dim is None or dim == () else dim
 
 
 def _reduction(function: Callable) -> Callable:
-    """A reduction of JAX with the arguments of torch."""
+    """Return a reduction of JAX with the arguments of torch."""
     return lambda x, dim=None, keepdim=False, dtype=None: function(
         x, axis=_axes(dim), keepdims=keepdim
     )
@@ -48,38 +48,24 @@ register_all("default", logsumexp=_reduction(special.logsumexp))
 
 
 def _value_and_index(arg_extreme, x, dim, keepdim=False):
-    """The largest or smallest element along an axis, and its index.
-
-    As in torch, only the element at that index has a derivative, also if there are
-    equal ones."""
+    """Return the largest or smallest element along an axis, and its index. As in torch,
+    only the element at that index has a derivative, even if others are equal."""
     index = arg_extreme(x, axis=dim, keepdims=True)
     value = jnp.take_along_axis(x, index, axis=dim)
     return tuple(a if keepdim else jnp.squeeze(a, dim) for a in (value, index))
 
 
-@operator("max.dim")
-def _max(x, dim, keepdim=False):
-    return _value_and_index(jnp.argmax, x, dim, keepdim)
-
-
-@operator("min.dim")
-def _min(x, dim, keepdim=False):
-    return _value_and_index(jnp.argmin, x, dim, keepdim)
-
-
-@operator("cumsum.default")
-def _cumsum(x, dim, dtype=None):
-    return jnp.cumsum(x, axis=dim)
-
-
-@operator("cumprod.default")
-def _cumprod(x, dim, dtype=None):
-    return jnp.cumprod(x, axis=dim)
-
-
-@operator("logcumsumexp.default")
-def _logcumsumexp(x, dim):
-    return lax.cumlogsumexp(x, axis=dim % x.ndim)
+register_all(
+    "dim",
+    max=lambda x, dim, keepdim=False: _value_and_index(jnp.argmax, x, dim, keepdim),
+    min=lambda x, dim, keepdim=False: _value_and_index(jnp.argmin, x, dim, keepdim),
+)
+register_all(
+    "default",
+    cumprod=lambda x, dim, dtype=None: jnp.cumprod(x, axis=dim),
+    cumsum=lambda x, dim, dtype=None: jnp.cumsum(x, axis=dim),
+    logcumsumexp=lambda x, dim: lax.cumlogsumexp(x, axis=dim % x.ndim),
+)
 
 
 @operator("var.correction")
@@ -181,7 +167,8 @@ def _layer_norm(x, shape, weight, bias, eps):
 
 
 def _channels(array, x):
-    """A vector over the channels, reshaped for broadcasting with axis 1 of `x`."""
+    """Return a vector over the channels, reshaped for broadcasting with axis 1 of
+    `x`."""
     return None if array is None else array.reshape(1, -1, *(1,) * (x.ndim - 2))
 
 
