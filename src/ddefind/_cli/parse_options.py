@@ -1,13 +1,14 @@
-"""How options are written: their texts on the command line become names, numbers,
-bounds and histories, and so do the values of entries in TOML files.
+"""Reading options: texts on the command line, and values in TOML files, become names,
+numbers, bounds and histories.
 
-`KINDS`, at the end, has both for each kind of setting in the table of options.
+`KINDS`, at the end, has both readers for each kind of setting in the table of options.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, final
 
 from .._util.errors import quoted
@@ -40,7 +41,7 @@ class OptionError(ValueError):
 
 
 class Bounds(NamedTuple):
-    """The lower and the upper bound of a parameter, infinite where there is none."""
+    """Bounds of a parameter, infinite where there is none."""
 
     lower: float = -math.inf
     upper: float = math.inf
@@ -376,6 +377,29 @@ def parse_history(flag: str, texts: Iterable[str]) -> str | list[float] | None:
         needed = f"a kind, as `{flag} affine`, or numbers, one for each state"
         raise _refused(flag, needed, " ".join(parts))
     return parts[0]
+
+
+# Figures. Each format has its settings of matplotlib's `savefig`.
+
+FORMATS: dict[str, dict[str, Any]] = {"png": {"dpi": 150}, "pdf": {}, "svg": {}}
+
+
+def parse_formats(texts: Iterable[str], out: Path | None) -> list[str]:
+    """Return the formats that `--format` names, by default png. They need a folder
+    `out` to be written to.
+
+    >>> parse_formats(["pdf,svg"], Path("result")), parse_formats([], None)
+    (['pdf', 'svg'], ['png'])
+    """
+    names = [name.lower() for name in parse_names("--format", texts)]
+    for name in names:
+        if name not in FORMATS:
+            raise OptionError(
+                f"`--format` must be of {', '.join(FORMATS)}, but got {quoted(name)}."
+            )
+    if names and out is None:
+        raise OptionError("`--format` is of the figure that `--out DIR` writes.")
+    return list(dict.fromkeys(names)) or ["png"]
 
 
 # Values of TOML files: a wrong one is an AttributeError, a TypeError or a ValueError.
