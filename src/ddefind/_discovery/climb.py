@@ -71,7 +71,7 @@ class _Point:
         return np.where(is_one, x**2 / a, both)
 
     def without(self, removed: Sequence[int]) -> np.ndarray:
-        """The values at the minimum without some of the coefficients."""
+        """Return the values at the minimum without some of the coefficients."""
         step, moved = self.quadratic.step, self.theta.copy()
         if removed:
             j = self.own[list(removed)]
@@ -102,8 +102,8 @@ class Move:
         return np.array([self._rearranged(theta) for theta in tried])
 
     def _rearranged(self, theta: np.ndarray) -> np.ndarray:
-        """The values of the point as those of the structure, whose terms keep their
-        coefficients."""
+        """Return the values of the point as those of the structure, whose terms keep
+        their coefficients."""
         exact, result = self.exact, theta.copy()
         known = dict(zip(self.point.whole, theta[self.point.places]))
         result[exact.coefficients] = 0.0
@@ -118,8 +118,8 @@ def moves_from(
     candidates: Sequence[tuple[int, int]],
     worst: float,
 ) -> list[Move]:
-    """The neighbours of a fit whose terms are `candidates`, best prediction first,
-    without those whose score is predicted to be higher by more than `worst`."""
+    """Return the neighbours of a fit whose terms are `candidates`, best prediction
+    first, without those whose score is predicted to be higher by more than `worst`."""
     found: dict[Structure, Move] = {}
     for point in _points(exact, fitted, candidates):
         for move in _moves(exact, fitted, point, worst):
@@ -132,7 +132,7 @@ def moves_from(
 def _points(
     exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
 ) -> Iterator[_Point]:
-    """The fit, without and with each further candidate."""
+    """Return the fit, without and with each further candidate."""
     structure, size = fitted.structure, len(fitted.structure)
     free = np.flatnonzero(~exact.is_held(structure))
     places = exact.coefficients[:size]
@@ -163,8 +163,8 @@ def _points(
 def _together(
     library: Library, pairs: Sequence[tuple[int, int]]
 ) -> list[list[tuple[int, int]]]:
-    """The candidates that share a linearisation. One that may have no value along the
-    trajectory is alone: it would spoil the others'."""
+    """Return the candidates that share a linearisation. One that may have no value
+    along the trajectory is alone: it would spoil the others'."""
     alone = [[pair] for pair in pairs if pair[1] in library.fragile]
     others = [pair for pair in pairs if pair[1] not in library.fragile]
     parts = range(0, len(others), SPARE)
@@ -208,7 +208,7 @@ def _quadratic(gram: np.ndarray, free: np.ndarray) -> _Quadratic | None:
 
 
 def _moves(exact: Exact, fitted: Fitted, point: _Point, worst: float) -> Iterator[Move]:
-    """The moves to the structure of a point, less up to two terms of the fit."""
+    """Return the moves to the structure of a point, less up to two terms of the fit."""
     size, least = len(fitted.structure), exact.least_loss
     total = max(fitted.gram[0, 0], least)
     has_added = len(point.whole) > size
@@ -242,7 +242,7 @@ def _moves(exact: Exact, fitted: Fitted, point: _Point, worst: float) -> Iterato
 
 @cache
 def _removals(size: int, has_added: bool) -> list[tuple[int, ...]]:
-    """The slots that are emptied: none (after an addition), one, or two."""
+    """Return the slots that are emptied: none (after an addition), one, or two."""
     pairs = [(other, removed) for removed in range(size) for other in range(removed)]
     return [()] * has_added + [(removed,) for removed in range(size)] + pairs
 
@@ -299,8 +299,8 @@ class Search:
             self.report()
 
     def try_proposals(self, proposals: Sequence[Proposal]) -> list[Fitted]:
-        """The fits from proposals, best first. All are fitted to the beginning of the
-        record, and the better ones to more and more of it."""
+        """Return the fits from proposals, best first. All are fitted to the beginning
+        of the record, and the better ones to more and more of it."""
         if not proposals:
             return []
         scores = np.array([each.score for each in proposals])
@@ -326,8 +326,8 @@ class Search:
         starts: np.ndarray,
         kinds: Sequence[Hashable],
     ) -> tuple[list[int], np.ndarray]:
-        """The numbers of the most promising starts, best first, and where short fits to
-        more and more of the record have brought all of them.
+        """Return the numbers of the most promising starts, best first, and where short
+        fits to more and more of the record have brought all of them.
 
         The beginning of a record may say little about a value, which then goes astray:
         the last fits are also made from the starts themselves."""
@@ -345,8 +345,8 @@ class Search:
         return rows, theta
 
     def climb(self, start: Fitted, candidates: Sequence[tuple[int, int]]) -> Fitted:
-        """The structure that is reached by steps to better neighbours, until none is
-        better."""
+        """Return the structure that is reached by steps to better neighbours, until
+        none is better."""
         current = self._polished(start)
         for _ in range(_MOST_STEPS):
             if current.score > self.climbed.get(current.structure, np.inf) - _SAME:
@@ -395,8 +395,9 @@ class Search:
         number: int,
         delays: Sequence[float],
     ) -> Fitted | None:
-        """The best fit with one more term, one that reads the delay of this `number`,
-        which may have one of the values `delays`; a climb goes on from there."""
+        """Return the best fit with one more term, one that reads the delay of this
+        `number`, which may have one of the values `delays`; a climb goes on from
+        there."""
         place = self.exact.delays[number]
 
         def moves(delay: float) -> list[Move]:
@@ -416,7 +417,7 @@ class Search:
         return self.climb(min(fits, key=lambda each: each.score), candidates)
 
     def rescan(self, fitted: Fitted) -> Fitted:
-        """The best fit of one structure from all delays of the scan."""
+        """Return the best fit of one structure from all delays of the scan."""
         count = len(self.exact.library.delays_in(fitted.structure))
         if not count:
             return fitted
@@ -448,7 +449,7 @@ def _kinds(proposals: Sequence[Proposal]) -> list[Hashable]:
 
 
 def _spread_over(score: np.ndarray, kinds: Sequence[Hashable]) -> list[int]:
-    """The order of proposals by score, such that the kinds take turns."""
+    """Return the order of proposals by score, such that the kinds take turns."""
     order = np.argsort(score, kind="stable")
     ranks: dict[Hashable, int] = {}
     keys = []

@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from .._data.data import Data
-from .._equation.equation import Equation
+import ddefind as dd
+
 from .._figures.panels import figure_of, given_axes, new_figure, show_once
-from .._fitting.study import Experiment
 from .._inference.identifiability import NOT_DETERMINED
 from .._inference.residual_tests import CHI, WHITE
-from .._problem.parameters import Fixed, Parameter
-from .._results.estimate import Estimate
 from .._util import wording
 from .._util.shown import AbstractShown, Cells, Shown, listed
 from .search import DELAY_CHARGE
@@ -49,7 +46,7 @@ class FoundModel:
         return "; ".join(parts)
 
 
-def about_convergence(fit: Estimate | None) -> str:
+def about_convergence(fit: dd.Estimate | None) -> str:
     """What is said of a fit that has not converged."""
     if fit is None or fit.status.ok:
         return ""
@@ -59,7 +56,7 @@ def about_convergence(fit: Estimate | None) -> str:
     )
 
 
-def about_history(fit: Estimate | None, delays: Collection[float]) -> str:
+def about_history(fit: dd.Estimate | None, delays: Collection[float]) -> str:
     """What is said of a history that is far from all data between the longest delay
     before time zero and then: farther than these are from each other."""
     if fit is None or not delays:
@@ -121,10 +118,10 @@ class Discovery(AbstractShown):
     - `interrupted`: whether Ctrl-C ended the search, or the fit after it.
     - `seconds`: how long it took."""
 
-    equation: Equation
-    parameters: Mapping[str, Parameter | Fixed]
-    data: Data | tuple[Experiment, ...]
-    fit: Estimate | None
+    equation: dd.Equation
+    parameters: Mapping[str, dd.Parameter | dd.Fixed]
+    data: dd.Data | tuple[dd.Experiment, ...]
+    fit: dd.Estimate | None
     models: tuple[FoundModel, ...]
     inclusion: Mapping[str, Mapping[str, float]]
     delay_probability: float
@@ -288,7 +285,7 @@ class Discovery(AbstractShown):
         return ""
 
     def _fitted_delays(self) -> dict[str, float]:
-        """The delays of the last fit; of the search, if there is none."""
+        """Return the delays of the last fit; of the search, if there is none."""
         values = {} if self.fit is None else self.fit.values
         return {n: float(values.get(n, own)) for n, own in self.best.delays.items()}
 
@@ -357,7 +354,7 @@ class Discovery(AbstractShown):
         return f"Discovery: {self.best.label}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain numbers, texts and lists, for files."""
+        """Return the result as plain numbers, texts and lists, for files."""
         return {
             "equation": str(self.equation),
             "values": None if self.fit is None else dict(self.fit.values),

@@ -102,7 +102,7 @@ def _fit_block(
 
 
 def _with_structure(model: LeastSquaresModel, chosen: Any, target: Any):
-    """The model with a structure in its slots, in all experiments."""
+    """Return the model with a structure in its slots, in all experiments."""
 
     def filled(fixed: Any, lead: tuple[int, ...]) -> Any:
         arrays = [jnp.broadcast_to(a, (*lead, *a.shape)) for a in (chosen, target)]
@@ -120,7 +120,7 @@ def is_converged(result: MinimiserResult) -> np.ndarray:
 
 
 def in_parallel(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """The results of a function for many items, on all cores."""
+    """Return the results of a function for many items, on all cores."""
     if len(items) == 1 or cores() == 1:
         with one_blas_thread():
             return list(map(function, items))
@@ -215,8 +215,9 @@ class Exact:
         )
 
     def history_places(self, field: str) -> np.ndarray:
-        """The places of the state at time zero, `b`, or of the slope before it, `a`,
-        [experiments, d]: the values of one state in all experiments stand together."""
+        """Return the places of the state at time zero, `b`, or of the slope before it,
+        `a`, [experiments, d]: the values of one state in all experiments stand
+        together."""
         count = len(parts_of(self.setup.data))
         return self._places(f"history.{field}").reshape(-1, count).T
 
@@ -257,7 +258,7 @@ class Exact:
         return held
 
     def parameters_of(self, structure: Structure) -> int:
-        """The number of free parameters, those of the noise among them."""
+        """Return the number of free parameters, those of the noise among them."""
         library = self.library
         used = library.delays_in(structure), library.parameters_in(structure)
         key = len(structure), *used
@@ -288,7 +289,7 @@ class Exact:
         inner: np.ndarray,
         delays: Sequence[float],
     ) -> np.ndarray:
-        """A vector of free values with the history from the data."""
+        """Return a vector of free values with the history from the data."""
         theta = self._start.copy()
         theta[self.coefficients[: len(coefficients)]] = coefficients
         theta[self.inner_places] = inner
@@ -307,7 +308,7 @@ class Exact:
         near: float = np.inf,
         finer: int = 1,
     ) -> Fitted:
-        """The best fit of a structure from several starts."""
+        """Return the best fit of a structure from several starts."""
         return self.fit_all([structure], [starts], near, finer)[0]
 
     def fit_all(
@@ -317,9 +318,9 @@ class Exact:
         near: float = np.inf,
         finer: int = 1,
     ) -> list[Fitted]:
-        """The best fit of each structure, from several starts each. Those that do not
-        come `near` this score within a few evaluations are given up. The solver's steps
-        are `finer` by a factor."""
+        """Return the best fit of each structure, from several starts each. Those that
+        do not come `near` this score within a few evaluations are given up. The
+        solver's steps are `finer` by a factor."""
         if not structures:
             return []
         repeated = [s for s, own in zip(structures, starts) for _ in own]
@@ -408,9 +409,9 @@ class Exact:
         return Rows(theta, held, finer * self._steps(theta), chosen, target)
 
     def bic(self, structure: Structure, squares: np.ndarray, loss: float) -> float:
-        """The BIC of a fit, given its sums of squares and its weighted one, which is a
-        chi-square if the data have standard deviations; infinite where they are not
-        finite."""
+        """Return the BIC of a fit, given its sums of squares and its weighted one,
+        which is a chi-square if the data have standard deviations; infinite where they
+        are not finite."""
         data, k = self.setup.data, self.parameters_of(structure)
         counts = np.isfinite(data.x).sum(axis=0)
         n = int(counts.sum())
@@ -441,7 +442,8 @@ class Exact:
         return min(max(wanted, least), max(_MOST_STEPS, least))
 
     def _early(self, share: float) -> Points:
-        """The points of the first part of each record; later ones have no weight."""
+        """Return the points of the first part of each record; later ones have no
+        weight."""
         times, weights = np.array(self.points.times), np.array(self.points.weights)
         first = 0
         for part in parts_of(self.setup.data):
@@ -454,7 +456,7 @@ class Exact:
         return self.points._replace(times=times, weights=weights)
 
     def with_noise(self, noise: np.ndarray) -> "Exact":
-        """The same with other noise levels."""
+        """Return the same with other noise levels."""
         return replace(self, noise=noise, points=self.setup.points(noise))
 
     @cached_property
@@ -468,7 +470,7 @@ class Exact:
         return float(np.sum(counts * (_LEAST_NOISE * spread(data) / self.noise) ** 2))
 
     def noise_of(self, fitted: Fitted) -> np.ndarray:
-        """The noise levels that the residuals of a fit show."""
+        """Return the noise levels that the residuals of a fit show."""
         counts = np.maximum(np.isfinite(self.setup.data.x).sum(axis=0), 1)
         least = _LEAST_NOISE * spread(self.setup.data)
         return np.maximum(np.sqrt(fitted.squares / counts), least)

@@ -24,8 +24,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import ddefind as dd
+
 from .._equation.expression import Call, Name, evaluate_formula, walk
-from .._problem.parameters import Fixed
 from .library import Library
 from .terms import Term, delay_names, scattered_points
 
@@ -39,9 +40,10 @@ Variables = Mapping[str, np.ndarray]
 def powers_as_factors(
     term: Term, states: Sequence[str], delays: Sequence[str]
 ) -> dict[str, float]:
-    """The parameters that only multiply a term by a power of theirs, with this power:
-    one for the z of z * x, and minus one for the K of x^2 / K. It is zero for those
-    with which the term does not change smoothly, as the K of where(x > K, 1, 0)."""
+    """Return the parameters that only multiply a term by a power of theirs, with this
+    power: one for the z of z * x, and minus one for the K of x^2 / K. It is zero for
+    those with which the term does not change smoothly, as the K of where(x > K, 1,
+    0)."""
     points = scattered_points([term], states, delays)
     groups = [[name] for name in term.parameters]
     f, slopes = _slopes(term.values, groups, points)
@@ -55,8 +57,8 @@ def powers_as_factors(
 
 
 def term_powers(term: Term, states: Sequence[str], delays: Sequence[str]) -> np.ndarray:
-    """The power of the size of each state in the size of each of the term's parameters,
-    [parameters, states]; NaN where it is not known."""
+    """Return the power of the size of each state in the size of each of the term's
+    parameters, [parameters, states]; NaN where it is not known."""
     units = {x: [x, *(f"{x}(t - {tau})" for tau in delays)] for x in states}
     f, slopes = _derivatives(term.values, [[p] for p in term.parameters], units)
     along, f = slopes[len(term.parameters) :], f[:, None]
@@ -75,8 +77,8 @@ def known_powers(
     parameters: Sequence[str],
     states: Sequence[str],
 ) -> np.ndarray:
-    """The powers of the sizes of the states, and of the rate of change, in the size of
-    each parameter of known `parts` of equations, [parameters, states + 1]."""
+    """Return the powers of the sizes of the states, and of the rate of change, in the
+    size of each parameter of known `parts` of equations, [parameters, states + 1]."""
     units = {x: [x] for x in states}
     groups = [[p] for p in parameters]
     found = [_derivatives(part, groups, units) for part in parts.values()]
@@ -97,8 +99,8 @@ def _derivatives(
     parameters: Sequence[Sequence[str]],
     units: Mapping[str, Sequence[str]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a formula at random points, and its derivatives for the logarithms of
-    groups of its arguments, [groups, points]: parameters, then units."""
+    """Return values of a formula at random points, and its derivatives for the
+    logarithms of groups of its arguments, [groups, points]: parameters, then units."""
     random = np.random.default_rng(0)
     groups = [*parameters, *units.values()]
     names = [name for group in groups for name in group]
@@ -111,8 +113,8 @@ def _slopes(
     groups: Sequence[Sequence[str]],
     point: Variables,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a formula, and its derivatives for the logarithms of groups of its
-    arguments, [groups, points]."""
+    """Return values of a formula, and its derivatives for the logarithms of groups of
+    its arguments, [groups, points]."""
 
     def moved(group: Sequence[str], step: float) -> np.ndarray:
         return formula({**point, **{n: point[n] * np.exp(step) for n in group}})
@@ -124,8 +126,8 @@ def _slopes(
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The solution of linear equations, the smallest if there are many; NaN if there is
-    none."""
+    """Return the solution of linear equations, the smallest if there are many; NaN if
+    there is none."""
     found = np.full(matrix.shape[1], np.nan)
     if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
         return found
@@ -207,14 +209,14 @@ def inner_parameters(
         names,
         np.array([ranges[name].lower for name in names]),
         np.array([ranges[name].upper for name in names]),
-        np.array([isinstance(settings.get(name), Fixed) for name in names], bool),
+        np.array([isinstance(settings.get(name), dd.Fixed) for name in names], bool),
         np.array(rows),
         np.array(owners),
     )
 
 
 def _sizes_of_states(x: np.ndarray) -> np.ndarray:
-    """The typical size of each state."""
+    """Return the typical size of each state."""
     size = np.abs(x)
     median, largest = np.nanmedian(size, axis=0), np.nanmax(size, axis=0)
     return np.where(median > 0, median, np.where(largest > 0, largest, 1.0))
@@ -223,7 +225,7 @@ def _sizes_of_states(x: np.ndarray) -> np.ndarray:
 def _ranges(
     library: Library, sizes: np.ndarray, rate: float, settings: Mapping[str, Any]
 ) -> dict[str, _Range]:
-    """The range of each parameter."""
+    """Return the range of each parameter."""
     found: dict[str, _Range] = {}
     exponents, delays = _exponents(library), delay_names(library.delays)
     for term in library.terms:
@@ -246,8 +248,8 @@ _FINE = 49
 
 
 def _around(powers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Values around the size that follows from that of the states. A power that is not
-    known can be one or minus one."""
+    """Return values around the size that follows from that of the states. A power that
+    is not known can be one or minus one."""
     centres = [1.0]
     for power, size in zip(powers, sizes):
         factors = [size, 1 / size] if np.isnan(power) else [size**power]
@@ -258,8 +260,8 @@ def _around(powers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def _within(tried: np.ndarray, setting: Any) -> _Range:
-    """The range within the user's bounds."""
-    if isinstance(setting, Fixed):
+    """Return the range within the user's bounds."""
+    if isinstance(setting, dd.Fixed):
         value = float(setting.value)
         near = 1e-6 * max(abs(value), 1.0)
         return _Range(np.array([value]), value, value - near, value + near)
@@ -290,8 +292,8 @@ def _known_ranges(
     sizes: np.ndarray,
     settings: Mapping[str, Any],
 ) -> dict[str, _Range]:
-    """The ranges of parameters that stand in known parts alone, which are not scanned:
-    fits begin at their natural size."""
+    """Return the ranges of parameters that stand in known parts alone, which are not
+    scanned: fits begin at their natural size."""
 
     def values(formula: Any) -> Any:
         return lambda variables: np.asarray(evaluate_formula(formula, variables))
@@ -302,7 +304,7 @@ def _known_ranges(
     for name in names:
         own = np.nan_to_num(powers[library.known_parameters.index(name)])
         size, setting = float(np.prod(sizes**own)), settings.get(name)
-        if isinstance(setting, Fixed):
+        if isinstance(setting, dd.Fixed):
             found[name] = _within(np.array([size]), setting)
             continue
         lower, upper = -_LARGEST_KNOWN * size, _LARGEST_KNOWN * size
@@ -321,7 +323,7 @@ def _some(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def _exponents(library: Library) -> set[str]:
-    """The parameters that stand as exponents."""
+    """Return the parameters that stand as exponents."""
     return {
         part.arguments[1].name
         for term in library.terms
@@ -334,8 +336,8 @@ def _exponents(library: Library) -> set[str]:
 def columns_of(
     library: Library, inner: InnerParameters
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The columns of a linear scan: the numbers of their rows of values, of their
-    terms, and which two of them may stand in one equation.
+    """Return the columns of a linear scan: the numbers of their rows of values, of
+    their terms, and which two of them may stand in one equation.
 
     A term without parameters is one column; one with parameters has a column for each
     row of values. Two columns exclude each other if they are of the same term, or need
@@ -359,7 +361,8 @@ def columns_of(
 def values_of(
     inner: InnerParameters, library: Library, chosen: Sequence[tuple[int, int]]
 ) -> np.ndarray:
-    """The inner parameters of the chosen (row, term) pairs, typical ones elsewhere."""
+    """Return the inner parameters of the chosen (row, term) pairs, typical ones
+    elsewhere."""
     values = inner.typical.copy()
     for row, term in chosen:
         for name in library.terms[term].parameters:

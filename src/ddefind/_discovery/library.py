@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._equation.equation import Equation, equation
+import ddefind as dd
+
 from .._equation.expression import (
     CONSTANTS,
     Delayed,
@@ -25,7 +26,6 @@ from .._equation.expression import (
     names_in,
     walk,
 )
-from .._equation.parser import EquationError
 from .._util import wording
 from .._util.errors import quoted, shown
 from ..models import AbstractModel
@@ -63,8 +63,8 @@ class Candidates(AbstractModel):
 def all_values(
     library: Any, fragile: tuple[int, ...], used: jax.Array, x, y, tau, t
 ) -> jax.Array:
-    """The known parts of all equations, followed by the values of all terms. `fragile`
-    terms that are not `used` have their values where all states are one."""
+    """Return the known parts of all equations, followed by the values of all terms.
+    `fragile` terms that are not `used` have their values where all states are one."""
 
     def padded(state: jax.Array) -> jax.Array:
         own = [jnp.where(used[j], state, 1.0) for j in fragile]
@@ -84,7 +84,7 @@ class Library:
     terms: tuple[Term, ...]
     delays: int
     known: Mapping[str, Expression]
-    model: Equation
+    model: dd.Equation
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
@@ -117,13 +117,13 @@ class Library:
         return dict.fromkeys(delay_names(self.delays), 1.0)
 
     def delays_in(self, structure: Structure) -> tuple[int, ...]:
-        """The numbers of the delays that a structure reads."""
+        """Return the numbers of the delays that a structure reads."""
         used = {j for _, term in structure for j in self.terms[term].delays}
         return tuple(sorted(used))
 
     def parameters_in(self, structure: Structure) -> tuple[str, ...]:
-        """The parameters inside the terms of a structure, those of known parts among
-        them."""
+        """Return the parameters inside the terms of a structure, those of known parts
+        among them."""
         own = {name for _, term in structure for name in self.terms[term].parameters}
         used = own | {*self.known_parameters}
         return tuple(n for n in self.parameters if n in used)
@@ -134,7 +134,7 @@ class Library:
         return used == tuple(range(len(used)))
 
     def term_texts(self, structure: Structure) -> dict[str, tuple[str, ...]]:
-        """The texts of the terms in the equation of each state."""
+        """Return the texts of the terms in the equation of each state."""
         return {
             state: tuple(self.terms[term].text for i, term in structure if i == number)
             for number, state in enumerate(self.states)
@@ -149,7 +149,7 @@ class Library:
         return prefix
 
     def coefficient(self, number: int) -> str:
-        """The name of a coefficient."""
+        """Return the name of a coefficient."""
         return f"{self._prefix}_{number}"
 
     def is_coefficient(self, name: str) -> bool:
@@ -157,7 +157,7 @@ class Library:
         return re.fullmatch(rf"{self._prefix}_\d+", name) is not None
 
     def text(self, structure: Structure) -> str:
-        """The equations of a structure, with the coefficients c_1, c_2, ..."""
+        """Return the equations of a structure, with the coefficients c_1, c_2, ..."""
         lines, number = [], 0
         for i, state in enumerate(self.states):
             parts = [formula_text(self.known[state])] if state in self.known else []
@@ -176,7 +176,7 @@ def make_library(
     delays: int,
     known: Mapping[str, Expression],
 ) -> Library:
-    """The library of these terms."""
+    """Return the library of these terms."""
     parts = {state: formula_text(part) for state, part in known.items()}
     lines = [f"{state}' = {parts.get(state, '0')}" for state in states]
     copies = []
@@ -194,12 +194,13 @@ def make_library(
         first = [f"0 * {states[0]}(t - {tau})" for tau in delay_names(delays)]
         lines[0] += " + " + " + ".join(first)
     return Library(
-        tuple(states), tuple(terms), delays, dict(known), equation("\n".join(lines))
+        tuple(states), tuple(terms), delays, dict(known), dd.equation("\n".join(lines))
     )
 
 
 def read_known(given: Any, states: Sequence[str]) -> dict[str, Expression]:
-    """The known parts of equations by state, from `known` as the user gave it."""
+    """Return the known parts of equations by state, from `known` as the user gave
+    it."""
     if given is None:
         return {}
     if not isinstance(given, str):
@@ -223,8 +224,8 @@ def read_known(given: Any, states: Sequence[str]) -> dict[str, Expression]:
             )
         parts[state] = right.strip()
     try:
-        model = equation("; ".join(f"{s}' = {parts.get(s, '0')}" for s in states))
-    except EquationError as error:
+        model = dd.equation("; ".join(f"{s}' = {parts.get(s, '0')}" for s in states))
+    except dd.EquationError as error:
         raise ValueError(f"{wording.KNOWN_PARTS} cannot be read. {error}") from None
     if model.network_names:
         raise ValueError(
@@ -243,8 +244,8 @@ def read_known(given: Any, states: Sequence[str]) -> dict[str, Expression]:
 
 
 def evaluate_library(library: Library, x, y, values) -> np.ndarray:
-    """The values of all terms along curves: `x` [G, d], `y` [k, G, d] and rows of
-    `values` [C, parameters]. Returns [C, G, d + terms]."""
+    """Return the values of all terms along curves: `x` [G, d], `y` [k, G, d] and rows
+    of `values` [C, parameters]. Returns [C, G, d + terms]."""
     module, names, fragile = library.module, library.parameters, library.fragile
     used = jnp.ones(len(library.terms), bool)
     return np.asarray(_evaluate(module, names, fragile, used, x, y, values))

@@ -165,15 +165,16 @@ _Begin = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], list[int]]
 
 
 def _best_single(*_: np.ndarray) -> list[int]:
-    """The best column is the first one anyway."""
+    """Return the best column is the first one anyway."""
     return []
 
 
 def _best_pair(
     gram: np.ndarray, right: np.ndarray, allowed: np.ndarray, compatible: np.ndarray
 ) -> list[int]:
-    """The two columns that leave least together, the better one first. Where parameters
-    inside of terms are scanned, the best column alone often has wrong ones."""
+    """Return the two columns that leave least together, the better one first. Where
+    parameters inside of terms are scanned, the best column alone often has wrong
+    ones."""
     size = np.diag(gram)
     determinant = np.outer(size, size) - gram**2
     usable = np.outer(allowed, allowed) & compatible & (determinant > _COLLINEAR)
@@ -190,7 +191,7 @@ def _best_pair(
 def _thinned(
     scan: _Scan, state: int, path: list[tuple[list[int], float]]
 ) -> list[tuple[list[int], float]]:
-    """The path back: the last columns of a path are taken away one by one."""
+    """Return the path back: the last columns of a path are taken away one by one."""
     (chosen, left), total = path[-1], max(scan.squares[state], 1e-300)
     back = [(chosen, left)]
     while chosen:
@@ -216,9 +217,9 @@ def _sized(
     offsets: Sequence[int],
     sizes_of_all: Sequence[int],
 ) -> dict[Structure, Proposal]:
-    """The proposals at one delay: with the sizes that a BIC of the scan prefers, and
-    with so many terms more in all equations; and with some sizes that are the same in
-    all equations."""
+    """Return the proposals at one delay: with the sizes that a BIC of the scan prefers,
+    and with so many terms more in all equations; and with some sizes that are the same
+    in all equations."""
     n = scan.rows / 2
     charges = [
         [n * np.log(left) + len(chosen) * np.log(n) for chosen, left in path]
@@ -271,8 +272,8 @@ def coefficients_at(
     delays: tuple[float, ...],
     inner: np.ndarray,
 ) -> np.ndarray | None:
-    """The coefficients of a structure by linear least squares; None if there are too
-    few equations."""
+    """Return the coefficients of a structure by linear least squares; None if there are
+    too few equations."""
     term = np.array([each for _, each in structure], int)
     row = np.zeros(len(term), int)
     system = weak_system(library, records, delays, inner[None], row, term)

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .._data.data import Data
+import ddefind as dd
+
 from .._data.study_data import Records, parts_of, study_data
-from .._equation.equation import equation
-from .._equation.parser import EquationError
 from .._fitting.study import labels_of, read_experiments
-from .._problem.parameters import Fixed, Parameter
 from .._util import wording
 from .._util.errors import check_instance, quoted, shown
 from .._util.shown import listed
@@ -28,7 +26,7 @@ _MOST_DELAYS = 3
 _SHORTEST, _LONGEST = 0.5, 1 / 3
 _LEAST_POINTS = 20
 
-Settings = dict[str, Parameter | Fixed]
+Settings = dict[str, dd.Parameter | dd.Fixed]
 
 
 def read_question(
@@ -56,7 +54,7 @@ def read_question(
 
 
 def read_number_of_delays(delays: Any) -> int:
-    """The largest number of delays."""
+    """Return the largest number of delays."""
     text = re.fullmatch(r"(?:up to )?\s*(\d+)", str(delays).strip())
     if isinstance(delays, bool) or text is None or int(text.group(1)) > _MOST_DELAYS:
         raise ValueError(
@@ -80,16 +78,16 @@ def _read_settings(parameters: Any) -> Settings:
     return {str(name): _setting(name, each) for name, each in parameters.items()}
 
 
-def _setting(name: Any, setting: Any) -> Parameter | Fixed:
-    """The setting of one parameter: its bounds, or its value."""
-    if isinstance(setting, Fixed) and _is_number(setting.value):
-        return Fixed(float(setting.value))
-    if not isinstance(setting, Parameter):
+def _setting(name: Any, setting: Any) -> dd.Parameter | dd.Fixed:
+    """Return the setting of one parameter: its bounds, or its value."""
+    if isinstance(setting, dd.Fixed) and _is_number(setting.value):
+        return dd.Fixed(float(setting.value))
+    if not isinstance(setting, dd.Parameter):
         raise TypeError(
             f"`parameters[{name!r}]` must be a `dd.Parameter(lower=..., upper=...)`"
             f" or `dd.Fixed(value)`, but got {shown(setting)}."
         )
-    if setting != Parameter(lower=setting.lower, upper=setting.upper):
+    if setting != dd.Parameter(lower=setting.lower, upper=setting.upper):
         raise ValueError(
             f"`parameters[{name!r}]` can have `lower` and `upper` in `discover`, and "
             "nothing else."
@@ -100,7 +98,7 @@ def _setting(name: Any, setting: Any) -> Parameter | Fixed:
             f"The bounds of {wording.setting(str(name))} must be in ascending order, "
             f"but got {low:.6g} and {high:.6g}."
         )
-    return Parameter(lower=low, upper=high)
+    return dd.Parameter(lower=low, upper=high)
 
 
 def _bound(name: str, end: Any) -> float | None:
@@ -146,7 +144,7 @@ def _check_parameters(
                     f"The term {quoted(term.text)} is multiplied by a number that is "
                     f"learned, so that {name} has no value of its own. Leave it out."
                 )
-            if not isinstance(settings.get(name), Fixed):
+            if not isinstance(settings.get(name), dd.Fixed):
                 raise ValueError(
                     f"The term {quoted(term.text)} does not change smoothly with "
                     f"{name}, so that {name} cannot be learned. Write a number in its "
@@ -177,12 +175,12 @@ def _check_names(settings: Settings, library: Library) -> None:
 
 
 def _bounds_of_delays(
-    data: Records, setting: Parameter | Fixed | None, delays: int
+    data: Records, setting: dd.Parameter | dd.Fixed | None, delays: int
 ) -> tuple[float, float]:
     """Between which values delays are searched."""
     steps = np.concatenate([np.diff(np.unique(part.t)) for part in parts_of(data)])
     low, high = _SHORTEST * float(np.median(steps)), _LONGEST * data.T
-    if isinstance(setting, Fixed):
+    if isinstance(setting, dd.Fixed):
         if delays > 1:
             raise ValueError(
                 f"{wording.setting('tau')} can have a fixed value if there is at most "
@@ -192,7 +190,7 @@ def _bounds_of_delays(
     elif setting is not None:
         low = low if setting.lower is None else float(setting.lower)
         high = high if setting.upper is None else float(setting.upper)
-    is_fixed = isinstance(setting, Fixed)
+    is_fixed = isinstance(setting, dd.Fixed)
     if not 0 < low <= high < data.T or (low == high and not is_fixed):
         hint = ""
         if setting is not None and not is_fixed and setting.upper is None:
@@ -220,11 +218,11 @@ def _check_no_delay(terms: Sequence[str]) -> None:
 
 
 def _read_data(data: Any) -> Records:
-    """The data, with times that begin at zero."""
+    """Return the data, with times that begin at zero."""
     _check_no_list_of_data(data)
     experiments = read_experiments(data)
     if experiments is None:
-        check_instance("data", data, Data, "Data(t, x)")
+        check_instance("data", data, dd.Data, "Data(t, x)")
         record = _one_record(data)
         _check_values([record])
         return record
@@ -251,7 +249,7 @@ def _read_data(data: Any) -> Records:
     return parts[0] if len(parts) == 1 else study_data(parts, labels)
 
 
-def _check_values(parts: Sequence[Data]) -> None:
+def _check_values(parts: Sequence[dd.Data]) -> None:
     """Refuse few values of a state, in all experiments together, and a state beside
     others that never changes."""
     names, values = parts[0].names, np.concatenate([part.x for part in parts])
@@ -271,14 +269,14 @@ def _check_values(parts: Sequence[Data]) -> None:
 
 def _check_no_list_of_data(data: Any) -> None:
     """Refuse a list of data sets, which must be experiments."""
-    if isinstance(data, list | tuple) and {type(each) for each in data} == {Data}:
+    if isinstance(data, list | tuple) and {type(each) for each in data} == {dd.Data}:
         raise TypeError(
             "`data` is a list of data sets. If all of them have one equation, make "
             "experiments of them: `[dd.Experiment(each) for each in data]`."
         )
 
 
-def _one_record(data: Data) -> Data:
+def _one_record(data: dd.Data) -> dd.Data:
     names = [re.sub(r"\[(\d+)\]", r"_\1", name) for name in data.names]
     for name in names:
         _check_state(name)
@@ -293,8 +291,8 @@ def _one_record(data: Data) -> Data:
 def _check_state(name: str) -> None:
     """Refuse a column whose name cannot be that of a state."""
     try:
-        equation(f"{name}' = -{name}(t - tau)")
-    except EquationError:
+        dd.equation(f"{name}' = -{name}(t - tau)")
+    except dd.EquationError:
         raise ValueError(
             f"The column {quoted(name)} cannot stand in an equation as the name of "
             f"a state. Give it another name{wording.another_name(name)}."

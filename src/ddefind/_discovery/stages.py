@@ -15,16 +15,13 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
-from .._data.data import Data
+import ddefind as dd
+
 from .._data.smoothing import rough_noise
 from .._data.study_data import Records, parts_of
 from .._equation.expression import Expression
-from .._problem.history import Affine, Constant, Smooth
-from .._problem.parameters import Parameter
-from .._problem.problem import Problem
 from .._search.make_setup import make_setup, make_study_setup
 from .._search.symmetries import rate_of
-from .._solve.runge_kutta import RK4
 from .climb import Search
 from .exact import SPARE, Exact, Fitted
 from .inner_parameters import InnerParameters, inner_parameters
@@ -46,16 +43,16 @@ def make_exact(
     bounds: tuple[float, float],
     term_charge: float,
 ) -> Exact:
-    """The fits of one library to data, with delays between `bounds`."""
+    """Return the fits of one library to data, with delays between `bounds`."""
     d = len(library.states)
     zeros = np.zeros(d)
     if history == "constant":
-        past: Any = Constant(zeros)
-    elif isinstance(data, Data):
+        past: Any = dd.Constant(zeros)
+    elif isinstance(data, dd.Data):
         # A straight line is a smooth curve that is not bent, by the same program.
-        past = Smooth(zeros, zeros, np.zeros((_CURVES, d)), data.T / 3)
+        past = dd.Smooth(zeros, zeros, np.zeros((_CURVES, d)), data.T / 3)
     else:
-        past = Affine(zeros, zeros)
+        past = dd.Affine(zeros, zeros)
     rhs = Candidates(
         library.module,
         jnp.zeros(slots),
@@ -63,9 +60,9 @@ def make_exact(
         jnp.zeros((slots, d), int),
         library.fragile,
     )
-    problem = Problem(rhs, past, library.tau)
+    problem = dd.Problem(rhs, past, library.tau)
     settings = {
-        f"rhs.library.{name}": Parameter(lower=lower, upper=upper)
+        f"rhs.library.{name}": dd.Parameter(lower=lower, upper=upper)
         for name, lower, upper in zip(inner.names, inner.lower, inner.upper)
     }
     names = ["tau"] if library.delays < 2 else delay_names(library.delays)
@@ -74,9 +71,11 @@ def make_exact(
     low, high = bounds
     if has_fixed_delays:
         low, high = 0.999 * low, 1.001 * high
-    settings |= {f"{prefix}{name}": Parameter(lower=low, upper=high) for name in names}
-    how = RK4(), 10, 0, 1
-    if isinstance(data, Data):
+    settings |= {
+        f"{prefix}{name}": dd.Parameter(lower=low, upper=high) for name in names
+    }
+    how = dd.RK4(), 10, 0, 1
+    if isinstance(data, dd.Data):
         setup, _ = make_setup(problem, data, settings, *how)
     else:
         problems = [problem] * len(data.parts)
@@ -133,7 +132,7 @@ class Question:
         return float(np.median(np.concatenate(steps)))
 
     def scan(self, most: int) -> np.ndarray:
-        """At most so many delays, as far apart as measurements if possible."""
+        """Return at most so many delays, as far apart as measurements if possible."""
         low, high = self.bounds
         if low == high:
             return np.array([low])
@@ -157,12 +156,17 @@ class Stage:
     def library(self) -> Library:
         return self.search.exact.library
 
+    def delays_of(self, fit: Fitted) -> np.ndarray:
+        """Return the delays that a fit reads."""
+        used = self.library.delays_in(fit.structure)
+        return fit.theta[self.search.exact.delays][list(used)]
+
     def lowest(self, count: int) -> float:
-        """The lowest score with this number of delays."""
+        """Return the lowest score with this number of delays."""
         return min((fit.score for fit in self.with_exactly(count)), default=np.inf)
 
     def with_exactly(self, count: int) -> list[Fitted]:
-        """The fits with this number of delays."""
+        """Return the fits with this number of delays."""
         visited = self.search.visited.values()
         return [
             each
@@ -175,8 +179,8 @@ Report = Callable[[str, Stage], None]
 
 
 def ordinary_stage(question: Question, report: Report) -> Stage:
-    """The stage of equations without a delay. Their candidates are those of one delay,
-    so that both stages share a compiled program."""
+    """Return the stage of equations without a delay. Their candidates are those of one
+    delay, so that both stages share a compiled program."""
     stage = make_stage(question, 1, "constant", ORDINARY, report)
     search, library = stage.search, stage.library
     plain = [pair for pair in _pairs(library) if not library.terms[pair[1]].delays]
@@ -200,8 +204,8 @@ def ordinary_stage(question: Question, report: Report) -> Stage:
 def delayed_stages(
     question: Question, delays: int, before: Stage, report: Report
 ) -> list[Stage]:
-    """The stages of equations with so many delays, one for each kind of history, the
-    best first; `before` is the best one with one delay less.
+    """Return the stages of equations with so many delays, one for each kind of history,
+    the best first; `before` is the best one with one delay less.
 
     The history is constant at first. Other kinds are tried in full if a short search
     with them finds something better."""
@@ -316,8 +320,8 @@ def _extend(stage: Stage, before: Stage, candidates: Sequence[tuple[int, int]]) 
 
 
 def _translated(before: Stage, stage: Stage, structure: Structure) -> Structure | None:
-    """A structure of one stage in the numbers of another one. `tau` becomes `tau_1`;
-    other names stay."""
+    """Return a structure of one stage in the numbers of another one. `tau` becomes
+    `tau_1`; other names stay."""
     texts = {term.text: j for j, term in enumerate(stage.library.terms)}
     found = []
     for state, term in structure:
@@ -330,7 +334,7 @@ def _translated(before: Stage, stage: Stage, structure: Structure) -> Structure 
 
 
 def renamed(term: Term, delays: int, others: int) -> str:
-    """The text of a term among the candidates with another number of delays."""
+    """Return the text of a term among the candidates with another number of delays."""
     if delays == 1 and others > 1:
         return term.text.replace("(t - tau)", f"(t - {delay_names(others)[0]})")
     return term.text
@@ -380,7 +384,7 @@ def _fits(search: Search, structure: Structure) -> bool:
 def _of_each(
     fits: Sequence[Fitted], kind: Callable[[Fitted], Any], count: int
 ) -> list[Fitted]:
-    """The best few fits of each kind, each with another structure."""
+    """Return the best few fits of each kind, each with another structure."""
     found: dict[Any, list[Fitted]] = {}
     seen: set[Structure] = set()
     for fit in fits:

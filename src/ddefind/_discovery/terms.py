@@ -13,7 +13,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .._equation.equation import equation
+import ddefind as dd
+
 from .._equation.expression import (
     PRECEDENCE,
     Call,
@@ -25,7 +26,6 @@ from .._equation.expression import (
     names_in,
     walk,
 )
-from .._equation.parser import EquationError
 from .._util import wording
 from .._util.errors import did_you_mean, quoted, shown
 
@@ -85,8 +85,8 @@ class Term:
         )
 
     def values(self, variables: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The values for arrays of its arguments, by name: of states, of delayed states
-        as `x(t - tau)`, and of parameters."""
+        """Return the values for arrays of its arguments, by name: of states, of delayed
+        states as `x(t - tau)`, and of parameters."""
         with np.errstate(all="ignore"):
             found = evaluate_formula(self.formula, variables)
         shape = np.broadcast_shapes(*(each.shape for each in variables.values()))
@@ -98,17 +98,17 @@ def _is_whole(value: Any) -> bool:
 
 
 def delay_names(count: int) -> tuple[str, ...]:
-    """The names of so many delays: `tau`, or `tau_1` and so on."""
+    """Return the names of so many delays: `tau`, or `tau_1` and so on."""
     return ("tau",) if count == 1 else tuple(f"tau_{j + 1}" for j in range(count))
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """A text in which delays have other names."""
+    """Return a text in which delays have other names."""
     return re.sub(r"\btau(_\d+)?\b", lambda match: names.get(match[0], match[0]), text)
 
 
 def read_terms(given: Any, states: Sequence[str], delays: int) -> tuple[Term, ...]:
-    """The candidates for an equation of these states with so many delays."""
+    """Return the candidates for an equation of these states with so many delays."""
     items = [given] if isinstance(given, str) else given
     if not isinstance(items, Sequence) or not items:
         raise TypeError(
@@ -125,7 +125,7 @@ def read_terms(given: Any, states: Sequence[str], delays: int) -> tuple[Term, ..
 
 
 def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
-    """The formulas that one item of `terms` stands for."""
+    """Return the formulas that one item of `terms` stands for."""
     names = delay_names(delays) if delays else ()
     arguments = [(state, state) for state in states]
     arguments += [(f"{state}(t - {tau})", state) for tau in names for state in states]
@@ -156,7 +156,7 @@ def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
 
 
 def _monomial(factors: list[str]) -> str:
-    """A product, with powers for repeated factors: `x^2 * x(t - tau)`."""
+    """Return a product, with powers for repeated factors: `x^2 * x(t - tau)`."""
     powers = [(factor, factors.count(factor)) for factor in dict.fromkeys(factors)]
     return " * ".join(f if n == 1 else f"{f}^{n}" for f, n in powers)
 
@@ -164,11 +164,11 @@ def _monomial(factors: list[str]) -> str:
 def _read_term(
     text: str, item: str, states: Sequence[str], delays: Sequence[str]
 ) -> Term:
-    """The term of a formula; an error names the `item` that the user wrote."""
+    """Return the term of a formula; an error names the `item` that the user wrote."""
     lines = [f"{state}' = 0" for state in states]
     try:
-        model = equation("\n".join([*lines, f"{_CANDIDATE}' = {text}"]))
-    except EquationError as error:
+        model = dd.equation("\n".join([*lines, f"{_CANDIDATE}' = {text}"]))
+    except dd.EquationError as error:
         said = _about_the_term_alone(str(error))
         several = f" {wording.SEVERAL_TERMS}" if "," in item else ""
         raise ValueError(
@@ -210,8 +210,8 @@ def _read_term(
 
 
 def _about_the_term_alone(message: str) -> str:
-    """The message of an error, which points at a place in the term as the user wrote
-    it, without the name under which it was read."""
+    """Return the message of an error, which points at a place in the term as the user
+    wrote it, without the name under which it was read."""
     head = re.search(rf"line \d+: {_CANDIDATE}' = ", message)
     if head is not None:
         text, _, caret = message[head.end() :].partition("\n")
@@ -226,7 +226,7 @@ def _about_the_term_alone(message: str) -> str:
 def _distinct(
     terms: Sequence[Term], states: Sequence[str], delays: Sequence[str]
 ) -> tuple[Term, ...]:
-    """The terms without those that are multiples of earlier ones, as x * x is of
+    """Return the terms without those that are multiples of earlier ones, as x * x is of
     x^2."""
     points = scattered_points(terms, states, delays)
     kept: dict[str, Term] = {}
@@ -255,8 +255,8 @@ def _distinct(
 def scattered_points(
     terms: Sequence[Term], states: Sequence[str], delays: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """Values for all arguments of the terms, by name: of states of both signs and of
-    very different sizes, and of positive parameters.
+    """Return values for all arguments of the terms, by name: of states of both signs
+    and of very different sizes, and of positive parameters.
 
     For each point there is one with any other order of the delays, so that terms that
     differ in the numbers of their delays are treated alike."""
@@ -289,8 +289,8 @@ def renumbered(terms: Sequence[Term], rank: Sequence[int]) -> list[int]:
 
 
 def _key(part: Expression, names: Mapping[str, str]) -> str:
-    """A text of a formula with other names of delays, in which the factors of products
-    have an order of their own."""
+    """Return a text of a formula with other names of delays, in which the factors of
+    products have an order of their own."""
     if not isinstance(part, Call):
         return renamed(formula_text(part), names)
     if part.function == "*":
@@ -301,7 +301,7 @@ def _key(part: Expression, names: Mapping[str, str]) -> str:
 
 
 def _factors(part: Expression) -> Iterator[Expression]:
-    """The factors a, b, c of a product a * b * c."""
+    """Return the factors a, b, c of a product a * b * c."""
     if isinstance(part, Call) and part.function == "*":
         for argument in part.arguments:
             yield from _factors(argument)

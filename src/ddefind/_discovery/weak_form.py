@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import block_diag
 
-from .._data.data import Data
+import ddefind as dd
+
 from .._data.smoothing import Curve, smooth_or_followed
 from .library import Library, evaluate_library
 
@@ -80,8 +81,8 @@ class Record(NamedTuple):
         return covered
 
     def delayed(self, delay: float) -> np.ndarray:
-        """The states at the grid, one delay earlier, [G, d]; where there are no data,
-        those at an end of a segment."""
+        """Return the states at the grid, one delay earlier, [G, d]; where there are no
+        data, those at an end of a segment."""
         t = self.t - delay
         segment = np.searchsorted([own.begin for own in self.segments[1:]], t, "right")
         x = np.empty((len(t), len(self.curve.splines)))
@@ -101,9 +102,9 @@ class _Functions(NamedTuple):
     ends: np.ndarray
 
 
-def make_record(data: Data) -> Record | None:
-    """The test functions of a data set; None if it has too few points, or if no two
-    times have data of all states between them."""
+def make_record(data: dd.Data) -> Record | None:
+    """Return the test functions of a data set; None if it has too few points, or if no
+    two times have data of all states between them."""
     curve = smooth_or_followed(data)
     if curve is None or any(len(spline.t) < 8 for spline in curve.splines):
         return None
@@ -132,9 +133,9 @@ def make_record(data: Data) -> Record | None:
     )
 
 
-def _gaps(data: Data, curve: Curve) -> np.ndarray:
-    """The intervals in which a quantity was not measured for so long that its spline
-    says nothing of it."""
+def _gaps(data: dd.Data, curve: Curve) -> np.ndarray:
+    """Return the intervals in which a quantity was not measured for so long that its
+    spline says nothing of it."""
     gaps = []
     for column, spline in zip(data.x.T, curve.splines):
         t = np.unique(data.t[np.isfinite(column)])
@@ -146,16 +147,16 @@ def _gaps(data: Data, curve: Curve) -> np.ndarray:
     return np.array(gaps).reshape(-1, 2)
 
 
-def _segments(data: Data, curve: Curve, gaps: np.ndarray) -> list[Segment]:
-    """The parts between the gaps of all quantities. Those with too few points for a
-    curve of their own have a part of the whole one."""
+def _segments(data: dd.Data, curve: Curve, gaps: np.ndarray) -> list[Segment]:
+    """Return the parts between the gaps of all quantities. Those with too few points
+    for a curve of their own have a part of the whole one."""
     found, low = [], -np.inf
     for high, after in [*sorted(gaps.tolist()), (np.inf, np.inf)]:
         inside = (data.t >= low) & (data.t <= high)
         times = [len(np.unique(data.t[inside & np.isfinite(x)])) for x in data.x.T]
         own = curve
         if len(gaps) and min(times) >= _LEAST_TIMES:
-            own = smooth_or_followed(Data(data.t[inside], data.x[inside])) or curve
+            own = smooth_or_followed(dd.Data(data.t[inside], data.x[inside])) or curve
         begin = max(low, *(spline.t[0] for spline in own.splines))
         end = min(high, *(spline.t[-1] for spline in own.splines))
         if begin < end:
@@ -165,8 +166,8 @@ def _segments(data: Data, curve: Curve, gaps: np.ndarray) -> list[Segment]:
 
 
 def _functions(segment: Segment, spacing: float, share: float) -> _Functions:
-    """The test functions of a segment, which is this `share` of its record; none if it
-    has few points."""
+    """Return the test functions of a segment, which is this `share` of its record; none
+    if it has few points."""
     length = segment.end - segment.begin
     freedom = max(spline.curvatures for spline in segment.curve.splines) + 2
     width = _WIDTH * length / freedom
@@ -204,9 +205,9 @@ def weak_system(
     row: np.ndarray,
     term: np.ndarray,
 ) -> WeakSystem:
-    """The equations of all records with these `delays`. Column c is that of the number
-    `term[c]` with the inner parameters `values[row[c]]`. Without delays no delayed term
-    must be used."""
+    """Return the equations of all records with these `delays`. Column c is that of the
+    number `term[c]` with the inner parameters `values[row[c]]`. Without delays no
+    delayed term must be used."""
     d, columns, slopes = len(library.states), [], []
     read = delays if len(delays) else (0.0,) * max(library.delays, 1)
     for record in records:
@@ -222,8 +223,8 @@ def weak_system(
 
 
 def _integrals(weights: np.ndarray, along: np.ndarray) -> np.ndarray:
-    """The integrals of columns against test functions; NaN where a column has no value
-    on the interval of one."""
+    """Return the integrals of columns against test functions; NaN where a column has no
+    value on the interval of one."""
     exists = np.isfinite(along)
     with np.errstate(invalid="ignore", over="ignore"):
         found = weights @ np.where(exists, along, 0.0)
