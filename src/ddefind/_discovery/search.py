@@ -121,7 +121,7 @@ def _stages(question: Question, delays: int, report: Report) -> Iterator[list[St
 
 
 def _refine(stage: Stage) -> None:
-    """Return the best fits of a stage again, with steps of half the length."""
+    """Fit the best structures of a stage again, with steps of half the length."""
     search = stage.search
     if not search.visited:
         return

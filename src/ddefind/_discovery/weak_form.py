@@ -9,9 +9,9 @@ delays and the parameters inside of terms, the coefficients follow by linear lea
 squares. The states are read from smoothing splines, which makes the result biased: it
 only proposes structures and start values, and fits of trajectories decide.
 
-Test functions stand in the segments of a record that have no gap. One whose interval,
-moved back by a delay, has no data in it is left out where that delay is read. So is one
-on whose interval a term has no value."""
+Test functions stand in the segments of a record, which have no gap. A test function is
+left out where a delay is read if its interval, moved back by the delay, has no data in
+it, and where a term has no value on its interval."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,16 +24,16 @@ import ddefind as dd
 from .._data.smoothing import Curve, smooth_or_followed
 from .library import Library, evaluate_library
 
-# The half-width of a test function, in lengths over which the splines bend, and their
-# distance in half-widths.
+# The half-width of test functions, in lengths over which the splines bend, and their
+# distance, in half-widths.
 _WIDTH, _DISTANCE = 1.5, 0.5
-# The numbers of grid points and of test functions in a record, and in each segment.
+# Numbers of grid points and of test functions in a record, and in each segment.
 _POINTS_IN_WIDTH, _LEAST_POINTS, _MOST_POINTS, _MOST_FUNCTIONS = 4, 240, 500, 200
 _POINTS_IN_SEGMENT, _FUNCTIONS_IN_SEGMENT = 32, 6
-# A segment needs so many times of each state, and all segments together so many.
+# The least number of times of each state in a segment, and in all segments together.
 _LEAST_TIMES, _LEAST_TOGETHER = 8, 20
-# Between two measurements is a gap if they are farther apart than so many typical
-# intervals, and than so many lengths over which the spline bends.
+# Between two measurements is a gap if they are farther apart than this many typical
+# intervals, and this many lengths over which the spline bends.
 _LONG, _BENDS = 6.0, 3.0
 
 
@@ -71,8 +71,8 @@ class Record(NamedTuple):
     gaps: np.ndarray
 
     def is_covered(self, delay: float) -> np.ndarray:
-        """For each test function, whether there are data in its interval moved back by
-        the `delay`."""
+        """Return whether there are data in the interval of each test function, moved
+        back by the `delay`."""
         begins, ends = self.begins - delay, self.ends - delay
         first, last = self.t[0], self.t[-1]
         covered = (begins >= first - 1e-9 * last) & (ends <= last * (1 + 1e-9))
@@ -84,22 +84,13 @@ class Record(NamedTuple):
         """Return the states at the grid, one delay earlier, [G, d]; where there are no
         data, those at an end of a segment."""
         t = self.t - delay
-        segment = np.searchsorted([own.begin for own in self.segments[1:]], t, "right")
+        begins = [segment.begin for segment in self.segments[1:]]
+        number = np.searchsorted(begins, t, "right")
         x = np.empty((len(t), len(self.curve.splines)))
-        for number, own in enumerate(self.segments):
-            here = segment == number
-            x[here] = own.curve.x(np.clip(t[here], own.begin, own.end))
+        for j, segment in enumerate(self.segments):
+            here = number == j
+            x[here] = segment.curve.x(np.clip(t[here], segment.begin, segment.end))
         return x
-
-
-class _Functions(NamedTuple):
-    """The test functions of one segment, as in a `Record`."""
-
-    t: np.ndarray
-    weights: np.ndarray
-    slopes: np.ndarray
-    begins: np.ndarray
-    ends: np.ndarray
 
 
 def make_record(data: dd.Data) -> Record | None:
@@ -110,27 +101,19 @@ def make_record(data: dd.Data) -> Record | None:
         return None
     gaps = _gaps(data, curve)
     segments = _segments(data, curve, gaps)
-    if sum(min(own.times) for own in segments if own.has_functions) < _LEAST_TOGETHER:
+    if sum(min(s.times) for s in segments if s.has_functions) < _LEAST_TOGETHER:
         # A curve through the gaps says little, but more than nothing.
         gaps = gaps[:0]
         segments = _segments(data, curve, gaps)
     if not segments:
         return None
-    length = sum(own.end - own.begin for own in segments)
+    length = sum(s.end - s.begin for s in segments)
     spacing = float(np.median(np.diff(np.unique(data.t))))
-    each = [
-        _functions(own, spacing, (own.end - own.begin) / length) for own in segments
-    ]
-    return Record(
-        curve,
-        segments,
-        np.concatenate([own.t for own in each]),
-        np.asarray(block_diag(*(own.weights for own in each))),
-        np.concatenate([own.slopes for own in each]),
-        np.concatenate([own.begins for own in each]),
-        np.concatenate([own.ends for own in each]),
-        gaps,
-    )
+    functions = [_functions(s, spacing, (s.end - s.begin) / length) for s in segments]
+    t, weights, *others = zip(*functions)
+    joined = map(np.concatenate, others)
+    weights = np.asarray(block_diag(*weights))
+    return Record(curve, segments, np.concatenate(t), weights, *joined, gaps)
 
 
 def _gaps(data: dd.Data, curve: Curve) -> np.ndarray:
@@ -154,18 +137,20 @@ def _segments(data: dd.Data, curve: Curve, gaps: np.ndarray) -> list[Segment]:
     for high, after in [*sorted(gaps.tolist()), (np.inf, np.inf)]:
         inside = (data.t >= low) & (data.t <= high)
         times = [len(np.unique(data.t[inside & np.isfinite(x)])) for x in data.x.T]
-        own = curve
+        part = curve
         if len(gaps) and min(times) >= _LEAST_TIMES:
-            own = smooth_or_followed(dd.Data(data.t[inside], data.x[inside])) or curve
-        begin = max(low, *(spline.t[0] for spline in own.splines))
-        end = min(high, *(spline.t[-1] for spline in own.splines))
+            part = smooth_or_followed(dd.Data(data.t[inside], data.x[inside])) or curve
+        begin = max(low, *(spline.t[0] for spline in part.splines))
+        end = min(high, *(spline.t[-1] for spline in part.splines))
         if begin < end:
-            found.append(Segment(begin, end, own, times))
+            found.append(Segment(begin, end, part, times))
         low = max(low, after)
     return found
 
 
-def _functions(segment: Segment, spacing: float, share: float) -> _Functions:
+def _functions(
+    segment: Segment, spacing: float, share: float
+) -> tuple[np.ndarray, ...]:
     """Return the test functions of a segment, which is this `share` of its record; none
     if it has few points."""
     length = segment.end - segment.begin
@@ -186,7 +171,7 @@ def _functions(segment: Segment, spacing: float, share: float) -> _Functions:
     norm = 1 / np.sqrt(np.sum(inside**6, axis=1, keepdims=True) * h)
     weights = norm * h * inside**3
     slopes = norm * h * (6 * u / width * inside**2) @ segment.curve.x(t)
-    return _Functions(t, weights, slopes, centers - width, centers + width)
+    return t, weights, slopes, centers - width, centers + width
 
 
 class WeakSystem(NamedTuple):
