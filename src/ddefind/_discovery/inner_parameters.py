@@ -1,21 +1,19 @@
-r"""The parameters inside of terms and known parts, such as the K and n of a Hill
-function: the values that a scan tries, and their bounds.
+r"""The parameters inside terms and known parts, such as the K and n of a Hill function:
+their natural sizes, the values that a scan tries, and their bounds.
 
-The natural size of the parameters inside terms and known parts, from their units.
-
-The K of $x / (K + x)$ is about as large as x, and the a of $e^{-a x}$ as 1 / x. Which
-it is follows from the formula f itself. If x is measured in another unit, each
-parameter p gets another value, such that the formula is multiplied by a power m of the
-change and nothing else:
+The K of $x / (K + x)$ is about as large as x, and the a of $e^{-a x}$ as 1 / x. This
+follows from the formula f. If x is measured in another unit, each parameter p gets
+another value, such that the change multiplies the formula by a power m of the units'
+ratio and does nothing else:
 
 $$\frac{\partial f}{\partial \log x} +
 \sum_p e_p \frac{\partial f}{\partial \log p} = m f$$
 
 everywhere. These are linear equations for the powers $e_p$; the size of p is the
 product of the sizes of the states to its powers. Where they have no solution, as for
-$e^{-a x} / (1 + x)$, the unit of x is in the formula, and the powers are not known.
+$e^{-a x} / (1 + x)$, the formula contains the unit of x, and the powers are not known.
 
-A known part of $x'$ has the unit of x per time, so that there m is given, and time is
+A known part of $x'$ has the unit of x per time, so that m is given there, and time is
 one more unit."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -63,8 +61,9 @@ def term_powers(term: Term, states: Sequence[str], delays: Sequence[str]) -> np.
     f, slopes = _derivatives(term.values, [[p] for p in term.parameters], units)
     along, f = slopes[len(term.parameters) :], f[:, None]
     by_parameter = slopes[: len(term.parameters)].T
-    # A parameter that is a factor has no size of its own: its coefficient makes up.
-    is_factor = np.array([_fits(f, column[:, None]) for column in by_parameter.T], bool)
+    # A parameter that is a factor has no size: its coefficient compensates for it.
+    solved = [_solved(f, column) for column in by_parameter.T]
+    is_factor = np.array([np.isfinite(each).all() for each in solved], bool)
     powers = np.zeros((len(term.parameters), len(states)))
     matrix = np.concatenate([by_parameter[:, ~is_factor], -f], axis=1)
     for s, slope in enumerate(along):
@@ -86,8 +85,8 @@ def known_powers(
     powers = np.zeros((len(parameters), len(states) + 1))
     for s, state in enumerate(states):
         right = [
-            (f if own == state else 0.0) - slopes[len(parameters) + s]
-            for own, (f, slopes) in zip(parts, found)
+            (f if changing == state else 0.0) - slopes[len(parameters) + s]
+            for changing, (f, slopes) in zip(parts, found)
         ]
         powers[:, s] = _solved(matrix, np.concatenate(right))
     powers[:, -1] = _solved(matrix, np.concatenate([f for f, _ in found]))
@@ -138,27 +137,25 @@ def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     return found
 
 
-def _fits(matrix: np.ndarray, right: np.ndarray) -> bool:
-    return bool(np.isfinite(_solved(matrix, right[:, 0])).all())
-
-
-# What is tried: exponents in this range, and other parameters in this range around
-# their natural size.
+# A scan tries exponents in this range, and other parameters up to a factor around their
+# natural size.
 _LOWEST_EXPONENT, _HIGHEST_EXPONENT = 0.7, 16.0
 _WIDEST = 20.0
-# Fits may leave the values that were tried by this factor; parameters of known parts,
-# which may have any sign, are below this multiple of their natural size.
+# Fits may leave the tried values by this factor; parameters of known parts, which may
+# have any sign, are below this multiple of their natural size.
 _BEYOND, _LARGEST_KNOWN = 4.0, 1e4
+# The most tried values of a parameter of a term with one, two, three or more of them.
 _MOST_VALUES = (24, 12, 6, 4)
+# The number of values in a range, from which a scan takes some.
+_FINE = 49
 
 
 class InnerParameters(NamedTuple):
     """The range of each inner parameter, and the rows of values of a scan.
 
-    `names`, `lower`, `upper` and `is_fixed` have one element for each parameter. `rows`
-    [C, parameters] are what the scan tries: for each row `term` is the number of the
-    term that it is for, or -1 for the first one, which serves the terms without
-    parameters."""
+    `names`, `lower`, `upper` and `is_fixed` have one element for each parameter. The
+    scan tries the `rows` [C, parameters]. `term` is the number of the term of each row,
+    or -1 for the first row, which serves the terms without parameters."""
 
     names: tuple[str, ...]
     lower: np.ndarray
@@ -174,7 +171,7 @@ class InnerParameters(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """What is tried of a parameter, its typical value, and its bounds in fits."""
+    """The tried values of a parameter, its typical value, and its bounds in fits."""
 
     tried: np.ndarray
     typical: float
@@ -185,10 +182,12 @@ class _Range(NamedTuple):
 def inner_parameters(
     library: Library, x: np.ndarray, rate: float, settings: Mapping[str, Any]
 ) -> InnerParameters:
-    """What a scan tries, given the measured values, the `rate` at which they change,
-    and the user's `settings`."""
-    names = library.parameters
-    ranges = _ranges(library, _sizes_of_states(x), rate, settings)
+    """Return the ranges of a scan, given the measured values, the `rate` at which they
+    change, and the user's `settings`."""
+    names, size = library.parameters, np.abs(x)
+    median, largest = np.nanmedian(size, axis=0), np.nanmax(size, axis=0)
+    sizes = np.where(median > 0, median, np.where(largest > 0, largest, 1.0))
+    ranges = _ranges(library, sizes, rate, settings)
     typical = np.array([ranges[name].typical for name in names])
     rows, owners, exponents = [typical], [-1], _exponents(library)
     for number, term in enumerate(library.terms):
@@ -199,7 +198,7 @@ def inner_parameters(
             max(most // 2, 3) if n in exponents else most for n in term.parameters
         ]
         tried = [ranges[name].tried for name in term.parameters]
-        scans = [_some(*pair) for pair in zip(tried, counts)]
+        scans = [_spread(*pair) for pair in zip(tried, counts)]
         for values in product(*scans):
             row = typical.copy()
             row[[names.index(name) for name in term.parameters]] = values
@@ -215,13 +214,6 @@ def inner_parameters(
     )
 
 
-def _sizes_of_states(x: np.ndarray) -> np.ndarray:
-    """Return the typical size of each state."""
-    size = np.abs(x)
-    median, largest = np.nanmedian(size, axis=0), np.nanmax(size, axis=0)
-    return np.where(median > 0, median, np.where(largest > 0, largest, 1.0))
-
-
 def _ranges(
     library: Library, sizes: np.ndarray, rate: float, settings: Mapping[str, Any]
 ) -> dict[str, _Range]:
@@ -230,21 +222,17 @@ def _ranges(
     exponents, delays = _exponents(library), delay_names(library.delays)
     for term in library.terms:
         powers = term_powers(term, library.states, delays)
-        for name, own in zip(term.parameters, powers):
+        for name, row in zip(term.parameters, powers):
+            if name in found:
+                continue
+            tried = _around(row, sizes)
             if name in exponents:
                 tried = np.geomspace(_LOWEST_EXPONENT, _HIGHEST_EXPONENT, _FINE)
-            else:
-                tried = _around(own, sizes)
-            if name not in found:
-                found[name] = _within(tried, settings.get(name))
+            found[name] = _within(tried, settings.get(name))
     known = [name for name in library.known_parameters if name not in found]
     if known:
         found |= _known_ranges(library, known, np.append(sizes, rate), settings)
     return found
-
-
-# So many values of a range are made, of which a scan takes some.
-_FINE = 49
 
 
 def _around(powers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -302,8 +290,8 @@ def _known_ranges(
     powers = known_powers(parts, library.known_parameters, library.states)
     found = {}
     for name in names:
-        own = np.nan_to_num(powers[library.known_parameters.index(name)])
-        size, setting = float(np.prod(sizes**own)), settings.get(name)
+        row = np.nan_to_num(powers[library.known_parameters.index(name)])
+        size, setting = float(np.prod(sizes**row)), settings.get(name)
         if isinstance(setting, dd.Fixed):
             found[name] = _within(np.array([size]), setting)
             continue
@@ -316,8 +304,8 @@ def _known_ranges(
     return found
 
 
-def _some(values: np.ndarray, count: int) -> np.ndarray:
-    """So many of the values, evenly."""
+def _spread(values: np.ndarray, count: int) -> np.ndarray:
+    """Return at most `count` of the values, evenly."""
     chosen = np.linspace(0, len(values) - 1, min(count, len(values)))
     return values[np.unique(np.round(chosen).astype(int))]
 
@@ -344,10 +332,9 @@ def columns_of(
     different values of a shared parameter."""
     rows, terms = [], []
     for number in range(len(library.terms)):
-        own = np.flatnonzero(inner.term == number)
-        own = own if len(own) else np.zeros(1, int)
-        rows += own.tolist()
-        terms += [number] * len(own)
+        of_term = np.flatnonzero(inner.term == number).tolist() or [0]
+        rows += of_term
+        terms += [number] * len(of_term)
     row, term = np.array(rows), np.array(terms)
     compatible = term[:, None] != term
     for j, name in enumerate(inner.names):

@@ -1,9 +1,9 @@
 """The library of candidates: all terms in one program, of which a structure chooses.
 
-A *structure* is a set of pairs (state, term): which terms stand in the equation of
-which state. `Candidates` is a right-hand side with a fixed number of slots. Which term
-stands in a slot is an integer of the model, not part of its program, so that one
-compiled program serves all structures."""
+A *structure* is a set of pairs (state, term): the terms in the equation of each state.
+`Candidates` is a right-hand side with a fixed number of slots. The term in a slot is
+data of the model, not part of its program, so that one compiled program serves all
+structures."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -67,8 +67,8 @@ def all_values(
     `fragile` terms that are not `used` have their values where all states are one."""
 
     def padded(state: jax.Array) -> jax.Array:
-        own = [jnp.where(used[j], state, 1.0) for j in fragile]
-        return jnp.concatenate([state, jnp.zeros(len(used)), *own])
+        copies = [jnp.where(used[j], state, 1.0) for j in fragile]
+        return jnp.concatenate([state, jnp.zeros(len(used)), *copies])
 
     values = library(padded(x), jax.tree.map(padded, y), tau, t)
     return values[: x.shape[0] + len(used)]
@@ -77,8 +77,8 @@ def all_values(
 @final
 @dataclass(frozen=True)
 class Library:
-    """The candidate `terms` for equations of `states` with so many `delays`, and the
-    parts of the equations that are `known`, by state."""
+    """The candidate `terms` for equations of `states` with this number of `delays`, and
+    the `known` parts of the equations, by state."""
 
     states: tuple[str, ...]
     terms: tuple[Term, ...]
@@ -94,7 +94,7 @@ class Library:
 
     @cached_property
     def known_parameters(self) -> tuple[str, ...]:
-        """Those of the known parts, which every structure has."""
+        """The parameters of the known parts, which every structure has."""
         names = [n for part in self.known.values() for n in names_in(part)]
         others = (*self.states, *CONSTANTS)
         return tuple(dict.fromkeys(n for n in names if n not in others))
@@ -124,8 +124,8 @@ class Library:
     def parameters_in(self, structure: Structure) -> tuple[str, ...]:
         """Return the parameters inside the terms of a structure, those of known parts
         among them."""
-        own = {name for _, term in structure for name in self.terms[term].parameters}
-        used = own | {*self.known_parameters}
+        used = {name for _, term in structure for name in self.terms[term].parameters}
+        used |= {*self.known_parameters}
         return tuple(n for n in self.parameters if n in used)
 
     def is_valid(self, structure: Structure) -> bool:
@@ -142,7 +142,7 @@ class Library:
 
     @cached_property
     def _prefix(self) -> str:
-        """With what the names of coefficients begin, and those of nothing else."""
+        """The prefix of the names of coefficients, which no other name has."""
         others, prefix = [*self.states, *self.parameters], "c"
         while any(re.fullmatch(rf"{prefix}_\d+", name) for name in others):
             prefix += "c"
@@ -153,7 +153,7 @@ class Library:
         return f"{self._prefix}_{number}"
 
     def is_coefficient(self, name: str) -> bool:
-        """Whether a coefficient may be called so."""
+        """Whether this can be the name of a coefficient."""
         return re.fullmatch(rf"{self._prefix}_\d+", name) is not None
 
     def text(self, structure: Structure) -> str:
@@ -161,8 +161,8 @@ class Library:
         lines, number = [], 0
         for i, state in enumerate(self.states):
             parts = [formula_text(self.known[state])] if state in self.known else []
-            for own, term in structure:
-                if own == i:
+            for target, term in structure:
+                if target == i:
                     number += 1
                     name, factor = self.coefficient(number), self.terms[term].factor
                     parts.append(name if factor == "1" else f"{name} * {factor}")
@@ -183,7 +183,7 @@ def make_library(
     for j, term in enumerate(terms):
         text = term.text
         if not term.is_always_defined:
-            # A term that may have no value reads states of its own.
+            # A term that may have no value reads its own copies of the states.
             names = r"\b(" + "|".join(states) + r")\b"
             text = re.sub(names, rf"\1_of_{j}_", text)
             copies += [f"{state}_of_{j}_' = 0" for state in states]

@@ -1,8 +1,8 @@
-"""Candidate terms: from what the user writes to formulas.
+"""Candidate terms: from the user's texts to formulas.
 
-A term is the text of a formula of the states, of the delayed states and of parameters
-of its own. `polynomial(2)` stands for all monomials up to degree 2, and `hill`,
-`exponential` and `saturation` for families of functions of each state."""
+A term is a formula of the states, the delayed states and parameters. `polynomial(2)`
+stands for all monomials up to degree 2, and `hill`, `exponential` and `saturation` for
+families of functions of each state."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,10 +46,10 @@ _HIGHEST_DEGREE = 5
 _CANDIDATE = "candidate_"
 # Names of delays.
 _DELAY = re.compile(r"tau(_\d+)?")
-# Functions that have a value wherever their arguments have.
+# Functions that have a value wherever their arguments have one.
 _ALWAYS_DEFINED = ("+", "-", "*", "neg", "tanh", "sin", "cos", "abs", "min", "max")
-# Terms are compared at so many points, in which the states are between these sizes.
-# Their values are the same up to this share, at this many points or more.
+# Terms are compared at this many points, with states between these sizes. They are the
+# same if their values are, up to this share, at this many points or more.
 _POINTS, _SMALLEST, _LARGEST = 240, 1e-6, 1e6
 _ROUNDING, _LEAST_IN_COMMON = 1e-7, 12
 
@@ -75,7 +75,7 @@ class Term:
 
     @property
     def is_always_defined(self) -> bool:
-        """Whether it has a value wherever its arguments have, unless these are too
+        """Whether it has a value wherever its arguments have one, unless these are too
         large for numbers."""
         calls = [part for part in walk(self.formula) if isinstance(part, Call)]
         return all(
@@ -98,7 +98,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def delay_names(count: int) -> tuple[str, ...]:
-    """Return the names of so many delays: `tau`, or `tau_1` and so on."""
+    """Return the names of this number of delays: `tau`, or `tau_1` and so on."""
     return ("tau",) if count == 1 else tuple(f"tau_{j + 1}" for j in range(count))
 
 
@@ -108,7 +108,7 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 
 def read_terms(given: Any, states: Sequence[str], delays: int) -> tuple[Term, ...]:
-    """Return the candidates for an equation of these states with so many delays."""
+    """Return the candidates for an equation of `states` with this number of delays."""
     items = [given] if isinstance(given, str) else given
     if not isinstance(items, Sequence) or not items:
         raise TypeError(
@@ -169,10 +169,10 @@ def _read_term(
     try:
         model = dd.equation("\n".join([*lines, f"{_CANDIDATE}' = {text}"]))
     except dd.EquationError as error:
-        said = _about_the_term_alone(str(error))
+        message = _about_the_term_alone(str(error))
         several = f" {wording.SEVERAL_TERMS}" if "," in item else ""
         raise ValueError(
-            f"The term {quoted(item)} cannot be read.{several} {said}"
+            f"The term {quoted(item)} cannot be read.{several} {message}"
         ) from None
     line = model.lines.of("derivative")[-1]
     read = {part for part in walk(line.formula) if isinstance(part, Delayed)}
@@ -189,12 +189,9 @@ def _read_term(
             f"The term {quoted(item)}: candidates are formulas of states, delayed "
             "states and parameters."
         )
-    used = tuple(
-        j
-        for j, tau in enumerate(delays)
-        if any(formula_text(part.delay) == tau for part in read)
-    )
-    own = model.lines.parameters - {formula_text(part.delay) for part in read}
+    names_read = {formula_text(part.delay) for part in read}
+    used = tuple(j for j, tau in enumerate(delays) if tau in names_read)
+    own = model.lines.parameters - names_read
     if misused := sorted(filter(_DELAY.fullmatch, own | {*names_in(line.formula)})):
         raise ValueError(
             f"The term {quoted(item)} has {misused[0]} in it, which is the name of a "
@@ -226,8 +223,7 @@ def _about_the_term_alone(message: str) -> str:
 def _distinct(
     terms: Sequence[Term], states: Sequence[str], delays: Sequence[str]
 ) -> tuple[Term, ...]:
-    """Return the terms without those that are multiples of earlier ones, as x * x is of
-    x^2."""
+    """Return the terms that are no multiples of earlier ones, as x * x is of x^2."""
     points = scattered_points(terms, states, delays)
     kept: dict[str, Term] = {}
     # The logarithms of the values of kept terms up to their sign and size, by the signs
@@ -243,11 +239,11 @@ def _distinct(
         if used.sum() >= _LEAST_IN_COMMON:
             first = values[used][0]
             signs = np.where(np.isfinite(values), np.sign(values * np.sign(first)), 2)
-            own = np.log(np.abs(values[used])) - np.log(np.abs(first))
+            logs = np.log(np.abs(values[used])) - np.log(np.abs(first))
             others = alike.setdefault(signs.astype(np.int8).tobytes(), [])
-            if any(np.abs(own - other).max() <= _ROUNDING for other in others):
+            if any(np.abs(logs - other).max() <= _ROUNDING for other in others):
                 continue
-            others.append(own)
+            others.append(logs)
         kept[key] = term
     return tuple(kept.values())
 
@@ -281,7 +277,7 @@ def scattered_points(
 
 
 def renumbered(terms: Sequence[Term], rank: Sequence[int]) -> list[int]:
-    """For each term, which one it becomes when the delay j is called `rank[j]`."""
+    """Return which term each term becomes when the delay j is called `rank[j]`."""
     delays = delay_names(len(rank))
     names = {delays[j]: delays[new] for j, new in enumerate(rank)}
     places = {_key(term.formula, {}): j for j, term in enumerate(terms)}
