@@ -109,7 +109,7 @@ def test_formats_of_the_figure(made, here, capsys):
     ]
     capsys.readouterr()
     said = refused(capsys, *command, "--format", "jpg")
-    assert "`--format` must be of png, pdf, svg, but got 'jpg'" in said
+    assert "`--format` must be png, pdf or svg, but got 'jpg'" in said
     said = refused(capsys, *command[:3], "--format", "pdf")
     assert "that `--out DIR` writes" in said
 

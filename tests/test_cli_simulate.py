@@ -54,7 +54,7 @@ def test_a_solution_that_jumps_is_said_to_be_less_exact(capsys):
     assert run("simulate", "-e", model, "--set", "tau=0.5", "--history", 1) == 0
     shown = capsys.readouterr()
     assert shown.out.count("\n") == 102
-    assert "Shorter steps still moved the solution" in shown.err
+    assert "Shorter steps still changed the solution" in shown.err
 
 
 def test_the_output_is_the_default(capsys):

@@ -223,7 +223,7 @@ def _network(network: str, text: str) -> Any:
         else:
             known = (*_SIZES, *_FLAGS, "bounds")
             raise OptionError(
-                f"`--network` does not know {quoted(word)}.{did_you_mean(name, known)}"
+                f"`--network` has no word {quoted(word)}.{did_you_mean(name, known)}"
                 ' Write width=32, depth=2 or bounds=0,1, and "positive", "increasing", '
                 '"decreasing" or "through-zero".'
             )

@@ -106,8 +106,8 @@ Formats = Annotated[
         "--format",
         metavar="NAME",
         values=tuple(FORMATS),
-        help="Of the figure in the folder of --out: png (the default), pdf, svg, or "
-        "several as pdf,svg.",
+        help="Format of the figure in the folder of --out: png (the default), pdf, "
+        "svg, or several as pdf,svg.",
     ),
 ]
 File = Annotated[

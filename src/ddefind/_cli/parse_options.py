@@ -395,10 +395,10 @@ def parse_formats(texts: Iterable[str], out: Path | None) -> list[str]:
     for name in names:
         if name not in FORMATS:
             raise OptionError(
-                f"`--format` must be of {', '.join(FORMATS)}, but got {quoted(name)}."
+                f"`--format` must be png, pdf or svg, but got {quoted(name)}."
             )
     if names and out is None:
-        raise OptionError("`--format` is of the figure that `--out DIR` writes.")
+        raise OptionError("`--format` is for the figure that `--out DIR` writes.")
     return list(dict.fromkeys(names)) or ["png"]
 
 

@@ -24,9 +24,9 @@ Examples:
 
 \b
 RESULT is the folder that `ddefind fit --out` wrote. The profile of a parameter is the
-lowest chi-square of the fits in which it is held at a value. The interval ends where it
-has risen by so much that the value is excluded with the confidence of --level, that of
-the fit by default. --out DIR writes profiles.png and profiles.csv, a row for each of
+lowest chi-square of the fits in which it is held at a value. The interval ends where
+chi-square excludes the value with the confidence of --level, by default that of the
+fit. --out DIR writes profiles.png and profiles.csv, a row for each of
 these fits with all its parameters. The code of a model in a file (--model) is run.
 
 {EXIT_CODES}

@@ -73,10 +73,10 @@ def simulated(
         x = _draw(x, noise, names or ("x",), random)
     notes = []
     if np.isinf(change):
-        notes = ["There are too many steps to see what shorter ones would change."]
+        notes = ["There are too many steps to check the solution by shorter ones."]
     elif change > _PRECISION:
         notes = [
-            f"Shorter steps still moved the solution, by {change:.1g} of its size."
+            f"Shorter steps still changed the solution, by {change:.1g} of its size."
         ]
     return dd.Data(t, x, names=names, notes=notes)
 
@@ -146,8 +146,8 @@ def _solutions(problem: "dd.Problem", T: float) -> "Iterator[dd.Solution]":
 def _solve(
     problem: "dd.Problem", T: float, solver: Any = AUTO, **steps: Any
 ) -> "dd.Solution":
-    """Solve, with fixed steps where adaptive ones fail. That solution is not finite from
-    some time on, or not exact."""
+    """Solve, with fixed steps where adaptive ones fail: that solution is not exact, or
+    not finite from some time on."""
     try:
         return dd.solve(problem, T, solver, **steps)
     except ValueError:

@@ -1,8 +1,4 @@
-"""What `discover` returns: the equation, its fit, and how sure its terms are.
-
-A model that `discover` found.
-
-What makes the last fit of a discovery doubtful, in sentences; empty if nothing."""
+"""The result of `discover`: the equation, its fit, and the probabilities of terms."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -42,12 +38,14 @@ class FoundModel:
     @property
     def label(self) -> str:
         """The equations without coefficients, in one line."""
-        parts = [f"{s}' ~ {' + '.join(own) or '0'}" for s, own in self.terms.items()]
-        return "; ".join(parts)
+        return "; ".join(
+            f"{state}' ~ {' + '.join(terms) or '0'}"
+            for state, terms in self.terms.items()
+        )
 
 
 def about_convergence(fit: dd.Estimate | None) -> str:
-    """What is said of a fit that has not converged."""
+    """Return a sentence on a fit that has not converged; else nothing."""
     if fit is None or fit.status.ok:
         return ""
     return (
@@ -57,8 +55,8 @@ def about_convergence(fit: dd.Estimate | None) -> str:
 
 
 def about_history(fit: dd.Estimate | None, delays: Collection[float]) -> str:
-    """What is said of a history that is far from all data between the longest delay
-    before time zero and then: farther than these are from each other."""
+    """Return a sentence on a history that is farther from all data than these are from
+    each other, somewhere within the longest delay before time zero; else nothing."""
     if fit is None or not delays:
         return ""
     delay, far = max(delays), []
@@ -80,15 +78,16 @@ def about_history(fit: dd.Estimate | None, delays: Collection[float]) -> str:
     )
 
 
-# Models whose score is within this of the best one tie with it.
+# Models whose score is within this distance of the best tie with it.
 _TIE = 2.0
 _MOST_SHOWN = 6
 _NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
-# The least probability of a term in the printed table, and what is called unlikely.
+# The least probability of a term in the printed table, and of a likely term.
 _LEAST_SHOWN, _UNLIKELY = 0.02, 0.495
-# Delays are at an end of their range within this share of it.
+# A delay within this share of its range from an end is at this end.
 _AT_END = 0.01
-# Delays without a standard error are the same up to this share, and all up to rounding.
+# Delays are the same up to three standard errors or, without these, up to the first
+# share; the second one is for rounding.
 _OTHER, _ROUNDING = 0.02, 1e-3
 
 
@@ -100,19 +99,19 @@ class Discovery(AbstractShown):
     - `equation`: the equation with the best score (or the one with the fewest
       parameters, of those that are within 1 of it), with coefficients c_1, c_2, ...
     - `parameters`: starts and bounds of its parameters, with which it was fitted.
-    - `data`: the data as they were searched, with times from zero in every experiment:
-      `dd.fit(found.equation, found.data, parameters=found.parameters)`.
-    - `fit`: the fit to the data, as of `dd.fit`: values, error bars, verdicts, report.
-      None if the search was interrupted before, or if this fit failed.
+    - `data`: the data as they were searched, with times from zero in every experiment.
+    - `fit`: `dd.fit(found.equation, found.data, parameters=found.parameters)`: values,
+      error bars, verdicts, report. None if the search was interrupted before, or if
+      this fit failed.
     - `models`: the models that were found, with their weights, the chosen one first and
       the others by their scores.
     - `inclusion`: for each state, the probability of each term: the sum of the weights
       of the models that have it.
     - `delay_probability`: the sum of the weights of the models with a delay.
     - `without_delay`: the best model without a delay.
-    - `delay_bounds`: between which values delays were searched; if a delay was given,
-      both are this delay.
-    - `term_charge`: what the scores charge for each term.
+    - `delay_bounds`: the range in which delays were searched; if a delay was given,
+      both ends are this delay.
+    - `term_charge`: the charge for each term in the scores.
     - `path`: the best models in the order in which the search came to them, each as
       (number of delays, number of terms, score).
     - `interrupted`: whether Ctrl-C ended the search, or the fit after it.
@@ -144,53 +143,52 @@ class Discovery(AbstractShown):
 
     @property
     def undecided(self) -> tuple[FoundModel, ...]:
-        """The models that tie with the best one, and this one first: the data cannot
-        decide between them. Empty if no other is near."""
+        """The best model and those that tie with it, between which the data cannot
+        decide. Empty if no other is near."""
         near = [m for m in self.models if m.score < self.best.score + _TIE]
         return tuple(near) if len(near) > 1 else ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What is to be said of the result, in sentences; what is to be done comes
-        first."""
+        """The conclusions, in sentences, with advice first."""
         if self.interrupted:
-            said = [
-                "Interrupted: this is the best so far, and the probabilities are those "
-                "among the models that were looked at."
+            found = [
+                "Interrupted: this is the best so far, and the probabilities compare "
+                "only the models that were tried."
             ]
         else:
-            said = [self._about_noise(), self._about_candidates()]
-            said += [about_convergence(self.fit), self._about_delays()]
+            found = [self._about_noise(), self._about_candidates()]
+            found += [about_convergence(self.fit), self._about_delays()]
             delays = self._fitted_delays().values()
-            said += [self._about_other_delays(), about_history(self.fit, delays)]
+            found += [self._about_other_delays(), about_history(self.fit, delays)]
         if self.undecided:
             shown = [f"({each.label})" for each in self.undecided[:_MOST_SHOWN]]
             more = len(self.undecided) - len(shown)
             shown += [f"{more} more"] if more else []
-            said.append(
+            found.append(
                 f"These data cannot decide between {listed(shown)}: their scores "
                 f"differ by less than {_TIE:g}."
             )
         unsure = [
             f"{term} in {state}' ({self.inclusion[state].get(term, 0.0):.0%})"
-            for state, own in self.terms.items()
-            for term in own
+            for state, terms in self.terms.items()
+            for term in terms
             if self.inclusion[state].get(term, 0.0) < _UNLIKELY
         ]
         if unsure:
-            said.append(f"Less likely than not: {listed(unsure)}.")
-        return tuple(each for each in said if each)
+            found.append(f"Less likely than not: {listed(unsure)}.")
+        return tuple(filter(None, found))
 
     @property
     def is_inadequate(self) -> bool:
-        """Whether even the best equation leaves residuals that noise would not leave,
-        so that the truth is not among the candidates, or cannot be fitted at all. False
-        if the search was interrupted."""
+        """Whether even the best equation cannot be fitted, or leaves residuals that are
+        not like noise, so that the truth is not among the candidates. False if the
+        search was interrupted."""
         return not self.interrupted and (self.fit is None or self.fit.rejected)
 
     def _about_noise(self) -> str:
-        """What is to be said of residuals that are like noise, but larger than the
-        standard deviations of the data."""
+        """Return a sentence on residuals that are like noise, but larger than the
+        standard deviations of the data; else nothing."""
         if self.fit is None or self.interrupted:
             return ""
         wrong = {check.test: check for check in self.fit.failed_checks}
@@ -257,8 +255,8 @@ class Discovery(AbstractShown):
         )
 
     def _at_an_end(self) -> str:
-        """What is said of a delay at an end of the range that was searched, or of one
-        that the data do not determine."""
+        """Return a sentence on a delay at an end of the searched range, or on one that
+        the data do not determine; else nothing."""
         low, high = self.delay_bounds
         for name, value in self._fitted_delays().items():
             searched = f"of those that were searched, {low:.4g} to {high:.4g}"
@@ -290,21 +288,21 @@ class Discovery(AbstractShown):
         return {n: float(values.get(n, own)) for n, own in self.best.delays.items()}
 
     def _about_other_delays(self) -> str:
-        """What is said where the last fit has other delays than the search."""
+        """Return a sentence on delays that the last fit moved; else nothing."""
         if self.fit is None:
             return ""
         other = []
         for name, value in self._fitted_delays().items():
-            own = self.best.delays[name]
+            searched = self.best.delays[name]
             error = self.fit.standard_errors.get(name, np.nan)
-            limit = 3 * error if np.isfinite(error) else _OTHER * own
-            if abs(value - own) > max(limit, _ROUNDING * own):
-                other.append(f"{name} = {value:.4g} instead of {own:.4g}")
+            limit = 3 * error if np.isfinite(error) else _OTHER * searched
+            if abs(value - searched) > max(limit, _ROUNDING * searched):
+                other.append(f"{name} = {value:.4g} instead of {searched:.4g}")
         if not other:
             return ""
         return (
             f"The last fit ended at {listed(other)}, elsewhere than the search: scores "
-            "and probabilities are those of the search."
+            "and probabilities belong to the search."
         )
 
     # Tables and text.
@@ -380,8 +378,8 @@ class Discovery(AbstractShown):
         }
 
     def plot(self, ax: Any = None) -> "Figure":
-        """Draw the path of the search, the score of its best models above that of the
-        best one against the number of their terms; and the probabilities of terms.
+        """Draw the path of the search, scores above the lowest one against numbers of
+        terms, and the probabilities of terms.
 
         `ax` are two axes to draw on."""
         if ax is None:
@@ -400,10 +398,9 @@ class Discovery(AbstractShown):
     def _draw_path(self, panel: Any) -> None:
         lowest = min(self.best.score, *(score for _, _, score in self.path))
         for delays in sorted({delays for delays, _, _ in self.path}):
-            own = [(k, score) for each, k, score in self.path if each == delays]
-            sizes, scores = np.array(own).T
-            label = _NAMES_OF_COUNTS[delays]
-            style = "os^D"[delays % 4] + "-"
+            pairs = [(k, score) for each, k, score in self.path if each == delays]
+            sizes, scores = np.array(pairs).T
+            label, style = _NAMES_OF_COUNTS[delays], "os^D"[delays] + "-"
             panel.plot(sizes, 1 + scores - lowest, style, lw=0.8, ms=4, label=label)
         panel.set_yscale("log")
         panel.xaxis.get_major_locator().set_params(integer=True)
@@ -421,8 +418,8 @@ class Discovery(AbstractShown):
 
 
 def _about_given_delay(tau: float, difference: float) -> str:
-    """What is said of a delay that the user gave. The best score without it is higher
-    by the `difference`."""
+    """Return a sentence on a delay that the user gave. The best score without it is
+    higher by the `difference`."""
     verdict = "helps" if difference > 0 else "does not help"
     change = "higher" if difference > 0 else "lower"
     if abs(difference) < _TIE:

@@ -199,8 +199,7 @@ def make_library(
 
 
 def read_known(given: Any, states: Sequence[str]) -> dict[str, Expression]:
-    """Return the known parts of equations by state, from `known` as the user gave
-    it."""
+    """Return the known parts of equations by state, from the argument `known`."""
     if given is None:
         return {}
     if not isinstance(given, str):
@@ -244,8 +243,8 @@ def read_known(given: Any, states: Sequence[str]) -> dict[str, Expression]:
 
 
 def evaluate_library(library: Library, x, y, values) -> np.ndarray:
-    """Return the values of all terms along curves: `x` [G, d], `y` [k, G, d] and rows
-    of `values` [C, parameters]. Returns [C, G, d + terms]."""
+    """Return the values [C, G, d + terms] of the known parts and all terms along curves
+    `x` [G, d] and `y` [k, G, d], for rows of `values` [C, parameters]."""
     module, names, fragile = library.module, library.parameters, library.fragile
     used = jnp.ones(len(library.terms), bool)
     return np.asarray(_evaluate(module, names, fragile, used, x, y, values))

@@ -1,4 +1,4 @@
-"""The question of a discovery, from the arguments of `discover`."""
+"""The arguments of `discover`: read, checked, and made into a question."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,14 @@ Settings = dict[str, dd.Parameter | dd.Fixed]
 def read_question(
     data: Any, terms: Any, delays: int, known: Any, parameters: Any
 ) -> Question:
-    """What is asked, of these data."""
-    records, settings = _read_data(data), _read_settings(parameters)
+    """Return the question from the arguments of `discover`."""
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise TypeError(
+            "`parameters` maps names to settings, as {'tau': dd.Parameter(lower=1, "
+            f"upper=5)}}, but got {shown(parameters)}."
+        )
+    records = _read_data(data)
+    settings = {str(n): _setting(n, each) for n, each in (parameters or {}).items()}
     states = records.names
     curves = [each for part in parts_of(records) if (each := make_record(part))]
     if not curves:
@@ -42,8 +48,13 @@ def read_question(
             "curve: measure them at the same times, or more often."
         )
     read = read_terms(terms, states, max(delays, 1))
-    if delays == 0:
-        _check_no_delay([terms] if isinstance(terms, str) else terms)
+    for item in [terms] if isinstance(terms, str) else terms:
+        # Libraries do without their delayed terms.
+        if delays == 0 and re.search(r"\btau\b", item):
+            raise ValueError(
+                f"The term {quoted(item)} needs a delay, but {wording.MOST_DELAYS} "
+                "is 0."
+            )
     parts = read_known(known, states)
     library = make_library(states, read, max(delays, 1), parts)
     _check_parameters(read, states, max(delays, 1), settings)
@@ -65,17 +76,6 @@ def read_number_of_delays(delays: Any) -> int:
 
 
 # Settings of parameters
-
-
-def _read_settings(parameters: Any) -> Settings:
-    if parameters is None:
-        return {}
-    if not isinstance(parameters, Mapping):
-        raise TypeError(
-            "`parameters` maps names to settings, as {'tau': dd.Parameter(lower=1, "
-            f"upper=5)}}, but got {shown(parameters)}."
-        )
-    return {str(name): _setting(name, each) for name, each in parameters.items()}
 
 
 def _setting(name: Any, setting: Any) -> dd.Parameter | dd.Fixed:
@@ -124,8 +124,8 @@ def _is_number(value: Any) -> bool:
 def _check_parameters(
     terms: Sequence[Term], states: Sequence[str], delays: int, settings: Settings
 ) -> None:
-    """Refuse parameters that are misspelt states, and those that cannot be learned from
-    any term in which they stand: factors, and values at which a term jumps."""
+    """Refuse parameters that are misspelt states, and parameters that no term can
+    determine: factors, and values at which a term jumps."""
     alike = {state.lower(): state for state in states if len(state) > 1}
     powers = {t: powers_as_factors(t, states, delay_names(delays)) for t in terms}
     for term in terms:
@@ -136,10 +136,10 @@ def _check_parameters(
                     f"called like the state {alike[name.lower()]}. Write the state as "
                     "its column is called, or give the parameter another name."
                 )
-            own = [powers[t].get(name) for t in terms if name in t.parameters]
-            if None in own:
+            everywhere = [powers[t].get(name) for t in terms if name in t.parameters]
+            if None in everywhere:
                 continue
-            if any(own):
+            if any(everywhere):
                 raise ValueError(
                     f"The term {quoted(term.text)} is multiplied by a number that is "
                     f"learned, so that {name} has no value of its own. Leave it out."
@@ -153,13 +153,13 @@ def _check_parameters(
 
 
 def _check_names(settings: Settings, library: Library) -> None:
-    """Refuse settings of names that stand nowhere."""
+    """Refuse settings of names that are no parameters."""
     names = {*library.parameters, "tau"}
     for name in settings:
         if name in delay_names(_MOST_DELAYS):
             raise ValueError(
-                f"{wording.setting(name)}: delays are told apart by what is found, so "
-                "that all of them have the same bounds. Give these to `tau`."
+                f"{wording.setting(name)}: delays get their numbers when the search is "
+                "over, and all have the same bounds. Give these to `tau`."
             )
         if library.is_coefficient(name):
             raise ValueError(
@@ -177,7 +177,7 @@ def _check_names(settings: Settings, library: Library) -> None:
 def _bounds_of_delays(
     data: Records, setting: dd.Parameter | dd.Fixed | None, delays: int
 ) -> tuple[float, float]:
-    """Between which values delays are searched."""
+    """Return the range in which delays are searched."""
     steps = np.concatenate([np.diff(np.unique(part.t)) for part in parts_of(data)])
     low, high = _SHORTEST * float(np.median(steps)), _LONGEST * data.T
     if isinstance(setting, dd.Fixed):
@@ -203,23 +203,17 @@ def _bounds_of_delays(
     return low, high
 
 
-def _check_no_delay(terms: Sequence[str]) -> None:
-    """Refuse a formula that needs a delay where none is sought. Libraries do without
-    their delayed terms."""
-    for item in terms:
-        if re.search(r"\btau\b", item):
-            raise ValueError(
-                f"The term {quoted(item)} needs a delay, but {wording.MOST_DELAYS} "
-                "is 0."
-            )
-
-
 # Data
 
 
 def _read_data(data: Any) -> Records:
     """Return the data, with times that begin at zero."""
-    _check_no_list_of_data(data)
+    items = data if isinstance(data, list | tuple) else ()
+    if {type(each) for each in items} == {dd.Data}:
+        raise TypeError(
+            "`data` is a list of data sets. If all of them have one equation, make "
+            "experiments of them: `[dd.Experiment(each) for each in data]`."
+        )
     experiments = read_experiments(data)
     if experiments is None:
         check_instance("data", data, dd.Data, "Data(t, x)")
@@ -250,7 +244,7 @@ def _read_data(data: Any) -> Records:
 
 
 def _check_values(parts: Sequence[dd.Data]) -> None:
-    """Refuse few values of a state, in all experiments together, and a state beside
+    """Refuse a state with few values in all experiments together, and a state beside
     others that never changes."""
     names, values = parts[0].names, np.concatenate([part.x for part in parts])
     for name, column in zip(names, values.T):
@@ -267,33 +261,18 @@ def _check_values(parts: Sequence[dd.Data]) -> None:
             )
 
 
-def _check_no_list_of_data(data: Any) -> None:
-    """Refuse a list of data sets, which must be experiments."""
-    if isinstance(data, list | tuple) and {type(each) for each in data} == {dd.Data}:
-        raise TypeError(
-            "`data` is a list of data sets. If all of them have one equation, make "
-            "experiments of them: `[dd.Experiment(each) for each in data]`."
-        )
-
-
 def _one_record(data: dd.Data) -> dd.Data:
+    """Return data with times from zero and with names that can stand in equations."""
     names = [re.sub(r"\[(\d+)\]", r"_\1", name) for name in data.names]
     for name in names:
-        _check_state(name)
+        try:
+            dd.equation(f"{name}' = -{name}(t - tau)")
+        except dd.EquationError:
+            raise ValueError(
+                f"The column {quoted(name)} cannot stand in an equation as the name of "
+                f"a state. Give it another name{wording.another_name(name)}."
+            ) from None
     if data.below is not None:
         raise ValueError("`discover` needs values: some are only below a limit.")
     moved = data.from_first_time() if data.t[0] > 0 else data
-    if tuple(names) == data.names:
-        return moved
-    return moved.with_fields(names=names)
-
-
-def _check_state(name: str) -> None:
-    """Refuse a column whose name cannot be that of a state."""
-    try:
-        dd.equation(f"{name}' = -{name}(t - tau)")
-    except dd.EquationError:
-        raise ValueError(
-            f"The column {quoted(name)} cannot stand in an equation as the name of "
-            f"a state. Give it another name{wording.another_name(name)}."
-        ) from None
+    return moved if tuple(names) == data.names else moved.with_fields(names=names)

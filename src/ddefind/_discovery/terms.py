@@ -125,7 +125,7 @@ def read_terms(given: Any, states: Sequence[str], delays: int) -> tuple[Term, ..
 
 
 def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
-    """Return the formulas that one item of `terms` stands for."""
+    """Yield the formulas that one item of `terms` stands for."""
     names = delay_names(delays) if delays else ()
     arguments = [(state, state) for state in states]
     arguments += [(f"{state}(t - {tau})", state) for tau in names for state in states]
@@ -285,8 +285,7 @@ def renumbered(terms: Sequence[Term], rank: Sequence[int]) -> list[int]:
 
 
 def _key(part: Expression, names: Mapping[str, str]) -> str:
-    """Return a text of a formula with other names of delays, in which the factors of
-    products have an order of their own."""
+    """Return a text of a formula with other names of delays and sorted factors."""
     if not isinstance(part, Call):
         return renamed(formula_text(part), names)
     if part.function == "*":
@@ -297,7 +296,7 @@ def _key(part: Expression, names: Mapping[str, str]) -> str:
 
 
 def _factors(part: Expression) -> Iterator[Expression]:
-    """Return the factors a, b, c of a product a * b * c."""
+    """Yield the factors a, b, c of a product a * b * c."""
     if isinstance(part, Call) and part.function == "*":
         for argument in part.arguments:
             yield from _factors(argument)

@@ -110,10 +110,17 @@ def make_record(data: dd.Data) -> Record | None:
     length = sum(s.end - s.begin for s in segments)
     spacing = float(np.median(np.diff(np.unique(data.t))))
     functions = [_functions(s, spacing, (s.end - s.begin) / length) for s in segments]
-    t, weights, *others = zip(*functions)
-    joined = map(np.concatenate, others)
-    weights = np.asarray(block_diag(*weights))
-    return Record(curve, segments, np.concatenate(t), weights, *joined, gaps)
+    t, weights, slopes, begins, ends = zip(*functions)
+    return Record(
+        curve,
+        segments,
+        np.concatenate(t),
+        np.asarray(block_diag(*weights)),
+        np.concatenate(slopes),
+        np.concatenate(begins),
+        np.concatenate(ends),
+        gaps,
+    )
 
 
 def _gaps(data: dd.Data, curve: Curve) -> np.ndarray:
