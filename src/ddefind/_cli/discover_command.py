@@ -11,6 +11,7 @@ import typer
 
 import ddefind as dd
 
+from .._util.files import nonfinite_as_none, write_whole
 from . import options as opt
 from .fit_arguments import read_data
 from .fit_settings import FitSettings, combine_settings
@@ -154,7 +155,6 @@ def _write(
     formats: Sequence[str],
 ) -> list[str]:
     """Write the folder of the fit, if there is one, and the files of the discovery."""
-    from .._util.files import nonfinite_as_none, write_whole
     from .output_folder import figure_files, write_folder
 
     names: Sequence[str] = ()

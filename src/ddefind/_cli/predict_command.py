@@ -8,6 +8,8 @@ import typer
 
 import ddefind as dd
 
+from .._util.errors import did_you_mean, quoted
+from .._util.files import write_whole
 from . import options as opt
 from .messages import EXIT_CODES, Messages, errors_as_messages, print_json, quick_start
 from .parse_options import OptionError, check_level, number_or_text
@@ -64,8 +66,6 @@ def _chosen(
 ) -> "dict[str | None, dd.Estimate]":
     """Return the experiments to be predicted by their labels, or the only fit, without
     a label."""
-    from .._util.errors import did_you_mean, quoted
-
     views = fit.experiments
     if experiment is None:
         return {**views} if views else {None: fit}
@@ -98,7 +98,6 @@ def _show(
     as_json: bool,
 ) -> None:
     """Print the predictions, and write them to the file `out`."""
-    from .._util.files import write_whole
     from .output_folder import csv_text
 
     rows, tables, notes = [], [], {}
@@ -194,7 +193,6 @@ def report(
     """Write the report of a fit that was written earlier: a page to open or to send."""
     with errors_as_messages(), quick_start():
         from .._results.result import html_report
-        from .._util.files import write_whole
         from .output_folder import CONFIG, load_any_fit
 
         place = _place(result, out)

@@ -75,8 +75,8 @@ def propose(
     d, found = len(library.states), []
     for taus in delays:
         kept = np.ones(len(term), bool) if taus else ~is_delayed
-        system = weak_system(library, records, taus, inner.rows, row[kept], term[kept])
-        scan = _scan(system.columns, system.slopes)
+        columns = row[kept], term[kept]
+        scan = _scan(*weak_system(library, records, taus, inner.rows, *columns))
         if scan is None:
             continue
         both = compatible[kept][:, kept]
@@ -99,8 +99,8 @@ def propose(
             same: dict[Structure, Proposal] = {}
             for paths, sizes in ((paired, _SMALL), (grown, ()), (thinned, ())):
                 chosen = [paths[i, kind] for i, kind in enumerate(pattern)]
-                asked = inner, taus, pattern, offsets, sizes
-                same |= _sized(library, scan, chosen, row[kept], term[kept], *asked)
+                others = inner, taus, pattern, offsets, sizes
+                same |= _sized(library, scan, chosen, *columns, *others)
             found += same.values()
     return sorted(found, key=lambda each: each.score)
 
@@ -262,13 +262,13 @@ def coefficients_at(
     too few equations."""
     term = np.array([each for _, each in structure], int)
     row = np.zeros(len(term), int)
-    system = weak_system(library, records, delays, inner[None], row, term)
+    columns, slopes = weak_system(library, records, delays, inner[None], row, term)
     found = np.zeros(len(structure))
     for i in range(len(library.states)):
         where = [s for s, (state, _) in enumerate(structure) if state == i]
-        columns, slopes = system.columns[:, where], system.slopes[:, i]
-        kept = np.isfinite(columns).all(axis=1) & np.isfinite(slopes)
+        left, right = columns[:, where], slopes[:, i]
+        kept = np.isfinite(left).all(axis=1) & np.isfinite(right)
         if kept.sum() < _LEAST_ROWS:
             return None
-        found[where] = np.linalg.lstsq(columns[kept], slopes[kept], rcond=1e-8)[0]
+        found[where] = np.linalg.lstsq(left[kept], right[kept], rcond=1e-8)[0]
     return found

@@ -67,18 +67,14 @@ class Question:
         curves = [(each.curve, float(each.t[-1])) for each in self.records]
         return max(rate_of(curve, T, measured) for curve, T in curves)
 
-    @property
-    def spacing(self) -> float:
-        """The typical sampling interval."""
-        steps = [np.diff(np.unique(part.t)) for part in parts_of(self.data)]
-        return float(np.median(np.concatenate(steps)))
-
     def scan(self, most: int) -> np.ndarray:
         """Return at most `most` delays, as far apart as measurements if possible."""
         low, high = self.bounds
         if low == high:
             return np.array([low])
-        count = int(np.clip((high - low) / self.spacing, 6, most))
+        steps = [np.diff(np.unique(part.t)) for part in parts_of(self.data)]
+        spacing = float(np.median(np.concatenate(steps)))
+        count = int(np.clip((high - low) / spacing, 6, most))
         even = np.linspace(low, high, count)
         # Between the first ones, which are far apart relative to their size.
         between = np.sqrt(even[:3] * even[1:4])

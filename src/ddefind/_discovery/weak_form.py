@@ -181,14 +181,6 @@ def _functions(
     return t, weights, slopes, centers - width, centers + width
 
 
-class WeakSystem(NamedTuple):
-    """Linear equations: `columns` [rows, C], and `slopes` [rows, d] less the known
-    parts. They are NaN where a term has no value on the interval of a test function."""
-
-    columns: np.ndarray
-    slopes: np.ndarray
-
-
 def weak_system(
     library: Library,
     records: Sequence[Record],
@@ -196,10 +188,11 @@ def weak_system(
     values: np.ndarray,
     row: np.ndarray,
     term: np.ndarray,
-) -> WeakSystem:
-    """Return the equations of all records with these `delays`. Column c is that of the
-    number `term[c]` with the inner parameters `values[row[c]]`. Without delays no
-    delayed term must be used."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the linear equations of all records with these `delays`: columns [rows, C]
+    of the terms `term[c]` with the inner parameters `values[row[c]]`, and slopes
+    [rows, d] less the known parts. They are NaN where a term has no value on the
+    interval of a test function. Without delays no delayed term must be used."""
     d, columns, slopes = len(library.states), [], []
     read = delays if len(delays) else (0.0,) * max(library.delays, 1)
     for record in records:
@@ -211,7 +204,7 @@ def weak_system(
         weights = record.weights[covered]
         columns.append(_integrals(weights, along[row, :, d + term].T))
         slopes.append(record.slopes[covered] - _integrals(weights, along[0, :, :d]))
-    return WeakSystem(np.concatenate(columns), np.concatenate(slopes))
+    return np.concatenate(columns), np.concatenate(slopes)
 
 
 def _integrals(weights: np.ndarray, along: np.ndarray) -> np.ndarray:
