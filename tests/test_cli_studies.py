@@ -80,9 +80,9 @@ def test_a_fit_with_an_input_and_doses(capsys):
     start = ("--start", "k=0.7", "--start", "D=3", "--set", "b=1")
     fit = ("fit", "model.txt", "data.csv", *places, *start, "--starts", 1)
     assert run(*fit, "--solver", "rk4", "--out", "result") == 0
-    found = load_rows("result/table.csv")
+    found = {row["name"]: row for row in rows("result/table.csv")}
     for name, true in {"k": 0.7, "D": 3.0}.items():
-        value, error = found[name]
+        value, error = (float(found[name][k]) for k in ("estimate", "standard_error"))
         assert abs(value - true) < 5 * error < 0.3 * true
     settings = tomllib.loads(Path("result/fit.toml").read_text())
     assert settings["model"] == "input/model.txt"
@@ -119,13 +119,6 @@ def test_a_study_with_doses_is_fitted_and_predicted():
         value = float(exact(float(row["t"]))[0])
         if abs(float(row["t"]) - 3) > 0.1:
             assert float(row["x"]) == pytest.approx(value, rel=0.05)
-
-
-def load_rows(path):
-    return {
-        row["name"]: (float(row["estimate"]), float(row["standard_error"]))
-        for row in rows(path)
-    }
 
 
 BAD = {
