@@ -32,8 +32,8 @@ def read_model(settings: Mapping[str, Any]) -> "dd.Equation | dd.Problem":
     model = _from_file(place)
     if observe is not None:
         raise ValueError(
-            "`--observe` goes with `--equation`: a model in a file says itself what is "
-            "observed."
+            "`--observe` goes with `--equation`: a model in a file has its own "
+            "observations."
         )
     if history is None:
         return model

@@ -11,6 +11,7 @@ and removing a coefficient s, with the others fitted again, raises it by
 $\theta_s^2 / (H^{-1})_{ss}$. No slope of the data is needed. The best predictions are
 then fitted."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -118,8 +119,7 @@ class Move:
         return np.array([self._rearranged(theta) for theta in tried])
 
     def _rearranged(self, theta: np.ndarray) -> np.ndarray:
-        """Return the values of the point as those of the structure, whose terms keep
-        their coefficients."""
+        """Return the values in the order of the new structure."""
         exact, result = self.exact, theta.copy()
         known = dict(zip(self.point.whole, theta[self.point.places]))
         result[exact.coefficients] = 0.0
@@ -148,7 +148,7 @@ def moves_from(
 def _points(
     exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
 ) -> Iterator[_Point]:
-    """Return the fit, without and with each further candidate."""
+    """Yield the fit without and with each further candidate."""
     structure, size = fitted.structure, len(fitted.structure)
     free = np.flatnonzero(~exact.is_held(structure))
     places = exact.coefficients[:size]
@@ -179,8 +179,8 @@ def _points(
 def _together(
     library: Library, pairs: Sequence[tuple[int, int]]
 ) -> list[list[tuple[int, int]]]:
-    """Return the candidates that share a linearisation. One that may have no value
-    along the trajectory is alone: it would spoil the others'."""
+    """Return groups of candidates that share a linearisation. A candidate that may have
+    no value along the trajectory is alone, since it would spoil the others."""
     alone = [[pair] for pair in pairs if pair[1] in library.fragile]
     others = [pair for pair in pairs if pair[1] not in library.fragile]
     parts = range(0, len(others), SPARE)
@@ -190,7 +190,7 @@ def _together(
 def _probes(
     exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[np.ndarray, list[tuple[int, int]]]]:
-    """Inner parameters with the further candidates that are tried there."""
+    """Yield inner parameters with the further candidates that are tried there."""
     present = set(fitted.structure)
     others = [pair for pair in candidates if pair not in present]
     current = fitted.theta[exact.inner_places]
@@ -224,7 +224,7 @@ def _quadratic(gram: np.ndarray, free: np.ndarray) -> _Quadratic | None:
 
 
 def _moves(exact: Exact, fitted: Fitted, point: _Point, worst: float) -> Iterator[Move]:
-    """Return the moves to the structure of a point, less up to two terms of the fit."""
+    """Yield the moves to the structure of a point, less up to two terms of the fit."""
     size, least = len(fitted.structure), exact.least_loss
     total = max(fitted.gram[0, 0], least)
     has_added = len(point.whole) > size
@@ -441,11 +441,8 @@ def _kinds(proposals: Sequence[Proposal]) -> list[Hashable]:
 
 def _spread_over(score: np.ndarray, kinds: Sequence[Hashable]) -> list[int]:
     """Return the order of proposals by score, such that the kinds take turns."""
-    order = np.argsort(score, kind="stable")
-    ranks: dict[Hashable, int] = {}
-    keys = []
-    for k in order:
-        rank = ranks.get(kinds[k], 0)
-        ranks[kinds[k]] = rank + 1
-        keys.append((rank, float(score[k]), int(k)))
+    count, keys = Counter[Hashable](), []
+    for k in np.argsort(score, kind="stable").tolist():
+        keys.append((count[kinds[k]], float(score[k]), k))
+        count[kinds[k]] += 1
     return [k for _, _, k in sorted(keys)]

@@ -68,9 +68,9 @@ def fit_rows(
         # limit of zero evaluations.
         filled = np.resize(numbers, _BLOCK)
         limits = np.where(np.arange(_BLOCK) < len(numbers), limit, 0)
-        own = Rows(*(array[filled] for array in rows))
-        box = Box(lower[filled], upper[filled], own.held)
-        found = _fit_block(setup.model, own, box, points, limits, capacity)
+        block = Rows(*(array[filled] for array in rows))
+        box = Box(lower[filled], upper[filled], block.held)
+        found = _fit_block(setup.model, block, box, points, limits, capacity)
         return jax.tree.map(lambda a: np.asarray(a)[: len(numbers)], found)
 
     count = len(rows.theta)
@@ -88,10 +88,10 @@ def _fit_block(
     limits: np.ndarray,
     capacity: int,
 ) -> MinimiserResult:
-    def one(row: tuple[Rows, Box, jax.Array]) -> MinimiserResult:
-        own, box, limit = row
-        task = StartTask(own.theta, box, points, own.n, jnp.asarray(0.0), limit)
-        filled = _with_structure(model, own.chosen, own.target)
+    def one(each: tuple[Rows, Box, jax.Array]) -> MinimiserResult:
+        row, box, limit = each
+        task = StartTask(row.theta, box, points, row.n, jnp.asarray(0.0), limit)
+        filled = _with_structure(model, row.chosen, row.target)
         return fit_one(filled, task, capacity, _CONVERGED)
 
     return lax.map(one, (rows, box, limits))
@@ -249,7 +249,7 @@ class Exact:
         return held
 
     def parameters_of(self, structure: Structure) -> int:
-        """Return the number of free parameters, those of the noise among them."""
+        """Return the number of free parameters, with the noise levels."""
         library = self.library
         used = library.delays_in(structure), library.parameters_in(structure)
         key = len(structure), *used

@@ -229,7 +229,7 @@ def read_known(given: Any, states: Sequence[str]) -> dict[str, Expression]:
     if model.network_names:
         raise ValueError(
             f"{wording.KNOWN_PARTS} cannot contain a network, as "
-            f"{model.network_names[0]}: what is not known is sought among the terms."
+            f"{model.network_names[0]}: unknown parts are sought among the terms."
         )
     formulas = {line.name: line.formula for line in model.lines.of("derivative")}
     inside = [part for formula in formulas.values() for part in walk(formula)]
@@ -257,10 +257,10 @@ def _evaluate(
     k = y.shape[0]
 
     def at(row, x, y):
-        own = eqx.tree_at(lambda m: [getattr(m, n) for n in names], module, list(row))
+        given = eqx.tree_at(lambda m: [getattr(m, n) for n in names], module, list(row))
         delayed = y[0] if k == 1 else dict(zip(delay_names(k), y))
         tau = 1.0 if k == 1 else dict.fromkeys(delay_names(k), 1.0)
-        return all_values(own, fragile, used, x, delayed, tau, 0.0)
+        return all_values(given, fragile, used, x, delayed, tau, 0.0)
 
     along = jax.vmap(at, in_axes=(None, 0, 1))
     return jax.vmap(along, in_axes=(0, None, None))(values, x, y)

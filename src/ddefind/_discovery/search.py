@@ -159,11 +159,11 @@ def _model(stage: Stage, fit: Fitted) -> Model:
     """Return a model whose delays are numbered by their lengths, so that models that
     differ only in the numbers of their delays are the same."""
     fit = _in_order(stage, fit)
-    own = delay_names(stage.library.delays)
+    names = delay_names(stage.library.delays)
     count = len(stage.library.delays_in(fit.structure))
     is_given = stage.search.exact.has_fixed_delays
     score = fit.score + (0.0 if is_given else DELAY_CHARGE * count)
-    return Model(stage, fit, score, dict(zip(own, delay_names(count))))
+    return Model(stage, fit, score, dict(zip(names, delay_names(count))))
 
 
 def _in_order(stage: Stage, fit: Fitted) -> Fitted:

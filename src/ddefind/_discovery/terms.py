@@ -191,24 +191,23 @@ def _read_term(
         )
     names_read = {formula_text(part.delay) for part in read}
     used = tuple(j for j, tau in enumerate(delays) if tau in names_read)
-    own = model.lines.parameters - names_read
-    if misused := sorted(filter(_DELAY.fullmatch, own | {*names_in(line.formula)})):
+    parameters, names = model.lines.parameters - names_read, names_in(line.formula)
+    if misused := sorted(filter(_DELAY.fullmatch, parameters | {*names})):
         raise ValueError(
             f"The term {quoted(item)} has {misused[0]} in it, which is the name of a "
             "delay: it can only stand in a delayed state, as x(t - tau)."
         )
-    if own and not read and not {*names_in(line.formula)} & {*states}:
+    if parameters and not read and not {*names} & {*states}:
         known = [*states, "polynomial(2)", *_FAMILIES]
         raise ValueError(
             f"The term {quoted(item)} has no state in it.{did_you_mean(item, known)}"
         )
-    names = tuple(dict.fromkeys(n for n in names_in(line.formula) if n in own))
-    return Term(line.formula, names, used)
+    ordered = tuple(dict.fromkeys(name for name in names if name in parameters))
+    return Term(line.formula, ordered, used)
 
 
 def _about_the_term_alone(message: str) -> str:
-    """Return the message of an error, which points at a place in the term as the user
-    wrote it, without the name under which it was read."""
+    """Return an error message without the name under which the term was read."""
     head = re.search(rf"line \d+: {_CANDIDATE}' = ", message)
     if head is not None:
         text, _, caret = message[head.end() :].partition("\n")
