@@ -157,7 +157,7 @@ def refused():
         yield parse_whole, "--starts", text, "`--starts` needs a whole number from 0 on"
 
 
-@pytest.mark.parametrize("parse, flag, texts, message", refused())
+@pytest.mark.parametrize("parse, flag, texts, message", list(refused()))
 def test_other_texts_are_refused(parse, flag, texts, message):
     with pytest.raises(OptionError, match=message):
         parse(flag, texts)

@@ -176,11 +176,8 @@ def _inputs_of_fit(
     found: "dd.Discovery", given: Any, settings: FitSettings
 ) -> tuple[FitSettings, dict[str, bytes]]:
     """Return the settings of the last fit with paths within the folder, and the files
-    at these paths.
-
-    The search moved the first time of each experiment to 0, while a fit moves all by
-    the same time. So experiments that begin later than at 0 are written anew, to one
-    file."""
+    at these paths. A search moves each experiment to begin at 0, which a fit cannot:
+    experiments that begin later are written anew, to one file."""
     from .output_folder import INPUT, csv_text, read_inputs
 
     if not isinstance(found.data, tuple) or all(e.data.t[0] == 0 for e in given):

@@ -58,9 +58,7 @@ def check_can_be_folder(folder: Path) -> None:
 
 def read_inputs(settings: FitSettings) -> tuple[FitSettings, dict[str, bytes]]:
     """Return copies of the files of data, model, inputs and doses by their paths within
-    the folder, and the settings with these paths.
-
-    With the copies the fit can be repeated even if the original files change."""
+    the folder, and the settings with these paths, which repeat the fit."""
     copies: dict[str, bytes] = {}
     sources: dict[str, Path] = {}
 
@@ -239,10 +237,8 @@ def load_fit(path: Path) -> "dd.Estimate":
 
 
 def load_any_fit(path: Path) -> "dd.Estimate | dd.FitResult":
-    """Return a saved fit with its model.
-
-    A model that is code is not in the file of the fit. A folder of `ddefind fit` has
-    copies of its files; the code is run."""
+    """Return a saved fit with its model. A model that is code is not in the file of the
+    fit; its copy in the folder of `ddefind fit` is run."""
     config = path / CONFIG
     settings = combine_settings(config, {}) if config.is_file() else None
     fit = dd.load(path)

@@ -157,9 +157,8 @@ def _solve(
 
 
 def _step_sizes(problem: "dd.Problem", T: float) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of `solve` for the steps to try, each time four times as
-    many. On a mesh, where delays may be shorter than a step, they also follow the
-    record."""
+    """Yield the arguments of `solve` for four times as many steps each time. On a mesh,
+    where delays may be shorter than a step, these also follow the record."""
     tau = longest_delay(problem.tau)
     n = max(20, int(np.ceil(200 * tau / T)))
     if needs_mesh(problem):
@@ -312,10 +311,9 @@ def simulated_noise(
 ) -> Any:
     """Return the noise of simulated data: a share of the standard deviation of each
     quantity, or the noise model of each quantity, whose numbers must be known."""
-    share = 0.0 if option is None else None
-    if isinstance(option, str):
-        share = parse_number(option)
-    if share is not None:
+    if option is None:
+        return 0.0
+    if isinstance(option, str) and (share := parse_number(option)) is not None:
         return share
     names = names or ("x",)
     given = noise_models(option)

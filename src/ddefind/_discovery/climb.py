@@ -61,8 +61,7 @@ class _Quadratic(NamedTuple):
 @dataclass(frozen=True)
 class _Point:
     """A fit, perhaps with a further term: the pairs of its structure, `whole`, its
-    values, the `places` of its coefficients among all values, and the sum of squares
-    nearby."""
+    values, the places of its coefficients, and the sum of squares nearby."""
 
     whole: Structure
     theta: np.ndarray

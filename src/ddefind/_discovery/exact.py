@@ -132,10 +132,9 @@ _FEW, _MANY = 20, 120
 
 
 class Fitted(NamedTuple):
-    """A structure at its best parameters: the free values `theta`, the normal equations
-    there, the sum of squares of each quantity, the number of parameters, the BIC, the
-    score, and whether the fit ended before its limit of evaluations. The score has no
-    charge for delays."""
+    """A structure at its best values `theta`: the normal equations there, the sum of
+    squares of each quantity, the number of parameters, the BIC, the score without a
+    charge for delays, and whether the fit ended before its limit of evaluations."""
 
     structure: Structure
     theta: np.ndarray
@@ -206,9 +205,9 @@ class Exact:
         )
 
     def history_places(self, field: str) -> np.ndarray:
-        """Return the places of the state at time zero, `b`, or of the slope before it,
-        `a`, [experiments, d]: the values of one state in all experiments stand
-        together."""
+        """Return the places [experiments, d] of the state at time zero, `b`, or of the
+        slope before it, `a`."""
+        # The values of one state in all experiments stand together.
         count = len(parts_of(self.setup.data))
         return self._places(f"history.{field}").reshape(-1, count).T
 
@@ -332,9 +331,8 @@ class Exact:
         share: float,
         limit: int,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Make short fits to a `share` of the record, one from each row. Return their
-        values, and the logarithm of their mean squares, a rough measure of how good
-        they are."""
+        """Make a short fit to a `share` of the record from each row. Return the values,
+        and the logarithm of the mean squares as a rough score."""
         points = self._early(share)
         fits = fit_rows(self.setup, self._rows(structures, theta), points, limit)
         count = np.sum(np.asarray(points.weights) > 0)
@@ -392,9 +390,9 @@ class Exact:
         return Rows(theta, held, finer * self._steps(theta), chosen, target)
 
     def bic(self, structure: Structure, squares: np.ndarray, loss: float) -> float:
-        """Return the BIC of a fit from the sum of squares of each quantity and from the
-        weighted one, `loss`, which is a chi-square if the data have standard
-        deviations; infinite where they are not finite."""
+        """Return the BIC from the sum of squares of each quantity or, for data with
+        standard deviations, from the chi-square `loss`. Without a finite solution it is
+        infinite."""
         data, k = self.setup.data, self.parameters_of(structure)
         counts, n = np.isfinite(data.x).sum(axis=0), self.count
         if not (np.isfinite(squares).all() and np.isfinite(loss)):

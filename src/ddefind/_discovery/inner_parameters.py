@@ -38,10 +38,9 @@ Variables = Mapping[str, np.ndarray]
 def powers_as_factors(
     term: Term, states: Sequence[str], delays: Sequence[str]
 ) -> dict[str, float]:
-    """Return the parameters that only multiply a term by a power of theirs, with this
-    power: one for the z of z * x, and minus one for the K of x^2 / K. It is zero for
-    those with which the term does not change smoothly, as the K of where(x > K, 1,
-    0)."""
+    """Return the parameters that only multiply a term by a power, and this power: 1 for
+    the z of z * x, -1 for the K of x^2 / K, and 0 for parameters with which the term
+    does not change smoothly, as the K of where(x > K, 1, 0)."""
     points = scattered_points([term], states, delays)
     groups = [[name] for name in term.parameters]
     f, slopes = _slopes(term.values, groups, points)

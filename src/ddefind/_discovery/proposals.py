@@ -128,9 +128,8 @@ def _path(
     most: int,
     from_pair: bool,
 ) -> list[tuple[list[int], float]]:
-    """Add columns to the equation of one state one by one, beginning with the best one
-    or the best two. Return the chosen columns of each size, with the share of the sum
-    of squares that is left."""
+    """Add columns to the equation of a state one by one, from the best one or two on.
+    Return those of each size, with the share of the sum of squares that is left."""
     gram, right = scan.gram.copy(), scan.right[:, state].copy()
     left, total = scan.squares[state], max(scan.squares[state], 1e-300)
     allowed = offered & (scan.sizes > 0)
@@ -157,9 +156,8 @@ def _path(
 def _best_pair(
     gram: np.ndarray, right: np.ndarray, allowed: np.ndarray, compatible: np.ndarray
 ) -> list[int]:
-    """Return the two columns that leave least together, the better one first. Where
-    parameters inside of terms are scanned, the best column alone often has wrong
-    ones."""
+    """Return the two columns that leave least together, the better one first: the best
+    column alone often has wrong parameters inside the term."""
     size = np.diag(gram)
     determinant = np.outer(size, size) - gram**2
     usable = np.outer(allowed, allowed) & compatible & (determinant > _COLLINEAR)

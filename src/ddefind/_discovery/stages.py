@@ -140,10 +140,8 @@ def delayed_stages(
     question: Question, delays: int, before: Stage, report: Report
 ) -> list[Stage]:
     """Search with this number of `delays` and return a stage for each kind of history,
-    the best first. `before` is the best stage with one delay less.
-
-    The history is constant at first. Other kinds are searched in full if a short search
-    with them comes near the best score."""
+    the best first. `before` is the best stage with one delay less. Histories that are
+    not constant are searched in full if a short search comes near the best score."""
     phase = "one delay" if delays == 1 else f"{delays} delays"
     others = ["affine", "spline"]
     if len(parts_of(question.data)) > 1:
