@@ -23,8 +23,8 @@ from .fit_arguments import noise_models
 from .model_file import check_no_networks, observed_names, problem_at, unknown
 from .parse_options import OptionError, parse_number
 
-# Solver steps per delay when gradients are compared: `Adjoint` is only as exact as they
-# are.
+# Solver steps in the shortest delay when gradients are compared, fewer if the longest
+# one is much longer: `Adjoint` is only as exact as the steps.
 _GRADIENT_STEPS = 100
 # Random sets of parameters are tried until one gives a finite solution, each up to this
 # share of the usual time: many solutions that grow beyond all bounds are finite at
@@ -222,9 +222,10 @@ def gradients_at(
                 _finite_solution(problem, data.t, solver)
                 measured = data
             solver = dd.Tsit5(_GRADIENT_TOLERANCE) if is_general(problem.tau) else AUTO
-            n = _steps(problem)
+            delays = np.asarray(typical_delays(problem.tau, problem.start))
+            n = int(np.ceil(_GRADIENT_STEPS * np.min(delays) / np.max(delays)))
             check = compare_gradients(
-                problem, measured, solver=solver, steps_per_delay=n
+                problem, measured, solver=solver, steps_per_delay=max(10, n)
             )
             return _by_name(check, problem, model)
         except ValueError as error:
@@ -257,13 +258,6 @@ def _by_name(
     return dd.GradientCheck(
         tuple(names[kept].tolist()), summed(check.differences), routes
     )
-
-
-def _steps(problem: "dd.Problem") -> int:
-    """Return the number of steps in the shortest delay, fewer if the longest delay is
-    much longer."""
-    delays = np.asarray(typical_delays(problem.tau, problem.start))
-    return max(10, int(np.ceil(_GRADIENT_STEPS * np.min(delays) / np.max(delays))))
 
 
 def _noisy_solution(

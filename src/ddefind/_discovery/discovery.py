@@ -320,15 +320,6 @@ class Discovery(AbstractShown):
         ]
         return Cells(("model", "delays", "k", "score - best", "weight"), rows)
 
-    @property
-    def _about_scores(self) -> str:
-        low, high = self.delay_bounds
-        delays = "" if low == high else f" and {DELAY_CHARGE:g} more for each delay"
-        return (
-            f"Score: the BIC with {self.term_charge:.2f} more for each term{delays}; "
-            "k: the number of parameters."
-        )
-
     def _terms_shown(self) -> Cells:
         rows = []
         for state, terms in self.inclusion.items():
@@ -344,9 +335,14 @@ class Discovery(AbstractShown):
         """Return the equation, its fit, the tables of terms and models, and the
         sentences."""
         fit = [] if self.fit is None else [*self.fit.shown().parts, ""]
-        models = [self._models_shown(), self._about_scores, ""]
-        parts = [str(self.equation), "", *fit, self._terms_shown(), "", *models]
-        return Shown([*parts, *self.sentences])
+        low, high = self.delay_bounds
+        delays = "" if low == high else f" and {DELAY_CHARGE:g} more for each delay"
+        scores = (
+            f"Score: the BIC with {self.term_charge:.2f} more for each term{delays}; "
+            "k: the number of parameters."
+        )
+        tables = [self._terms_shown(), "", self._models_shown(), scores, ""]
+        return Shown([str(self.equation), "", *fit, *tables, *self.sentences])
 
     def __repr__(self) -> str:
         return f"Discovery: {self.best.label}"

@@ -196,8 +196,11 @@ def inner_parameters(
         counts = [
             max(most // 2, 3) if n in exponents else most for n in term.parameters
         ]
-        tried = [ranges[name].tried for name in term.parameters]
-        scans = [_spread(*pair) for pair in zip(tried, counts)]
+        scans = []
+        for name, count in zip(term.parameters, counts):
+            tried = ranges[name].tried
+            even = np.linspace(0, len(tried) - 1, min(count, len(tried)))
+            scans.append(tried[np.unique(np.round(even).astype(int))])
         for values in product(*scans):
             row = typical.copy()
             row[[names.index(name) for name in term.parameters]] = values
@@ -301,12 +304,6 @@ def _known_ranges(
         typical = size if lower < size < upper else (lower + upper) / 2
         found[name] = _Range(np.array([typical]), typical, lower, upper)
     return found
-
-
-def _spread(values: np.ndarray, count: int) -> np.ndarray:
-    """Return at most `count` of the values, evenly."""
-    chosen = np.linspace(0, len(values) - 1, min(count, len(values)))
-    return values[np.unique(np.round(chosen).astype(int))]
 
 
 def _exponents(library: Library) -> set[str]:

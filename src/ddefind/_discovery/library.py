@@ -109,13 +109,6 @@ class Library:
         """The right-hand side that computes all terms; its parameters are NaN."""
         return self.model.blank.rhs
 
-    @property
-    def tau(self) -> Any:
-        """The delays in the structure that a problem has for them."""
-        if self.delays < 2:
-            return 1.0
-        return dict.fromkeys(delay_names(self.delays), 1.0)
-
     def delays_in(self, structure: Structure) -> tuple[int, ...]:
         """Return the numbers of the delays that a structure reads."""
         used = {j for _, term in structure for j in self.terms[term].delays}

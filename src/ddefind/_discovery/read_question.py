@@ -208,8 +208,8 @@ def _bounds_of_delays(
 
 def _read_data(data: Any) -> Records:
     """Return the data, with times that begin at zero."""
-    items = data if isinstance(data, list | tuple) else ()
-    if {type(each) for each in items} == {dd.Data}:
+    given: Any = data
+    if isinstance(given, list | tuple) and {type(each) for each in given} == {dd.Data}:
         raise TypeError(
             "`data` is a list of data sets. If all of them have one equation, make "
             "experiments of them: `[dd.Experiment(each) for each in data]`."

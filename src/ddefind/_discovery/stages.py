@@ -202,19 +202,18 @@ def _make_exact(
         jnp.zeros((slots, d), int),
         library.fragile,
     )
-    problem = dd.Problem(rhs, past, library.tau)
+    several = delay_names(library.delays) if library.delays > 1 else ()
+    tau = dict.fromkeys(several, 1.0) if several else 1.0
+    problem = dd.Problem(rhs, past, tau)
     settings = {
         f"rhs.library.{name}": dd.Parameter(lower=lower, upper=upper)
         for name, lower, upper in zip(inner.names, inner.lower, inner.upper)
     }
-    names = ["tau"] if library.delays < 2 else delay_names(library.delays)
-    prefix = "" if library.delays < 2 else "tau."
+    paths = [f"tau.{name}" for name in several] or ["tau"]
     has_fixed_delays = low == high
     if has_fixed_delays:
         low, high = 0.999 * low, 1.001 * high
-    settings |= {
-        f"{prefix}{name}": dd.Parameter(lower=low, upper=high) for name in names
-    }
+    settings |= {path: dd.Parameter(lower=low, upper=high) for path in paths}
     how = dd.RK4(), 10, 0, 1
     if isinstance(data, dd.Data):
         setup, _ = make_setup(problem, data, settings, *how)
@@ -241,26 +240,19 @@ def _proposals(stage: Stage) -> list[Proposal]:
     return [each for each in proposals if _fits(search, each.structure)]
 
 
-def _climb_from(stage: Stage, proposals: Sequence[Proposal], count: int) -> None:
-    """Climb from the best fits of proposals: from `count` of each pattern, and from
-    more as long as nothing is near the data."""
+def _search_delays(stage: Stage, before: Stage, proposals: Sequence[Proposal]) -> None:
+    """Search with delays: from proposals, from the stage before, and at all delays of
+    the scan for the structure that is best."""
     search, candidates = stage.search, _pairs(stage.library)
     pattern = {each.structure: each.pattern for each in proposals}
     fits = search.try_proposals(proposals)
+    count = _CLIMBS if len(stage.library.states) > 1 else _CLIMBS_OF_ONE
     for fit in _best_of_each(fits, lambda each: pattern[each.structure], count):
         search.climb(fit, candidates)
     for fit in fits[:_FURTHER_CLIMBS]:
         if search.exact.is_near(search.best):
             break
         search.climb(fit, candidates)
-
-
-def _search_delays(stage: Stage, before: Stage, proposals: Sequence[Proposal]) -> None:
-    """Search with delays: from proposals, from the stage before, and at all delays of
-    the scan for the structure that is best."""
-    search, candidates = stage.search, _pairs(stage.library)
-    several = len(stage.library.states) > 1
-    _climb_from(stage, proposals, _CLIMBS if several else _CLIMBS_OF_ONE)
     _extend(stage, before, candidates)
     if not search.visited:
         return

@@ -138,7 +138,9 @@ def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
         yield "1"
         for size in range(1, degree + 1):
             for chosen in combinations_with_replacement(range(len(arguments)), size):
-                yield _monomial([arguments[j][0] for j in chosen])
+                factors = [arguments[j][0] for j in chosen]
+                powers = {factor: factors.count(factor) for factor in factors}
+                yield " * ".join(f if n == 1 else f"{f}^{n}" for f, n in powers.items())
     elif _LIKE_A_POLYNOMIAL.fullmatch(item) and item not in states:
         raise ValueError(
             f"{quoted(item)}: write 'polynomial(2)' for all products of up to two "
@@ -153,12 +155,6 @@ def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
             yield renamed(item, {"tau": tau})
     else:
         yield item
-
-
-def _monomial(factors: list[str]) -> str:
-    """Return a product, with powers for repeated factors: `x^2 * x(t - tau)`."""
-    powers = [(factor, factors.count(factor)) for factor in dict.fromkeys(factors)]
-    return " * ".join(f if n == 1 else f"{f}^{n}" for f, n in powers)
 
 
 def _read_term(
