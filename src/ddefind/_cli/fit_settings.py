@@ -7,7 +7,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -61,32 +61,33 @@ class FitSettings:
         def __getattr__(self, name: str) -> Any: ...
 
     def __post_init__(self) -> None:
+        for message in self._conflicts():
+            raise OptionError(message)
+
+    def _conflicts(self) -> Iterator[str]:
+        """Yield what does not go together, and refuse wrong values."""
         if self.data is None:
-            raise OptionError(
-                "Give a file of measurements: `ddefind fit DATA.csv ...`."
-            )
+            yield "Give a file of measurements: `ddefind fit DATA.csv ...`."
         if self.is_study and self.method == MULTIPLE_SHOOTING:
-            raise OptionError(
+            yield (
                 "Several experiments are fitted by `--method least-squares`, not by "
                 "`--method multiple-shooting`."
             )
         if self.per_experiment and not self.is_study:
-            raise OptionError(
+            yield (
                 "`--per-experiment` goes with several experiments: name their column "
                 "by `--group`, or give several files."
             )
         for name in self.per_experiment or ():
             if name in self.set or name in (self.values or ()):
-                raise OptionError(
+                yield (
                     f"{name!r} is known: `--per-experiment` does not go with `--set` "
                     "or `--values`."
                 )
         if (self.equation is None) == (self.model is None):
-            raise OptionError(
-                "Give either `--equation TEXT` or `--model FILE.py:NAME`."
-            )
+            yield "Give either `--equation TEXT` or `--model FILE.py:NAME`."
         if self.rtol is not None and self.solver not in _ADAPTIVE:
-            raise OptionError(
+            yield (
                 "`--rtol` goes with `--solver tsit5` or `--solver radau`, which choose "
                 "their steps by it."
             )
@@ -98,9 +99,8 @@ class FitSettings:
         named = [name for name in self.positive or () if name != ALL]
         for name in named:
             if math.isfinite(self.bounds.get(name, Bounds()).lower):
-                raise OptionError(
-                    f"`--positive` and `--bounds` both limit {quoted(name)} from below."
-                )
+                shown = quoted(name)
+                yield f"`--positive` and `--bounds` both limit {shown} from below."
         for option, names in (
             ("--start", self.start),
             ("--bounds", self.bounds),
@@ -109,7 +109,7 @@ class FitSettings:
         ):
             for name in names:
                 if name in self.set:
-                    raise OptionError(
+                    yield (
                         f"{name!r} is set to a value, and so not learned: `{option}` "
                         "does not go with `--set`."
                     )
