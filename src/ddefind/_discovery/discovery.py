@@ -18,6 +18,18 @@ from .search import DELAY_CHARGE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Models whose score is within this distance of the best tie with it.
+_TIE = 2.0
+_MOST_SHOWN = 6
+_NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
+# The least probability of a term in the printed table, and of a likely term.
+_LEAST_SHOWN, _UNLIKELY = 0.02, 0.495
+# A delay within this share of its range from an end is at this end.
+_AT_END = 0.01
+# Delays are the same up to three standard errors or, without these, up to the first
+# share; the second one is for rounding.
+_OTHER, _ROUNDING = 0.02, 1e-3
+
 
 @final
 @dataclass(frozen=True)
@@ -44,53 +56,6 @@ class FoundModel:
         )
 
 
-def about_convergence(fit: dd.Estimate | None) -> str:
-    """Return a sentence on a fit that has not converged; else nothing."""
-    if fit is None or fit.status.ok:
-        return ""
-    return (
-        "The last fit did not converge: rely neither on this equation nor on the "
-        "probabilities. Offer fewer terms, or other ones."
-    )
-
-
-def about_history(fit: dd.Estimate | None, delays: Collection[float]) -> str:
-    """Return a sentence on a history that is farther from all data than these are from
-    each other, somewhere within the longest delay before time zero; else nothing."""
-    if fit is None or not delays:
-        return ""
-    delay, far = max(delays), []
-    for one in fit.experiments.values() if fit.experiments else [fit]:
-        past = [np.asarray(one.problem.history(-u * delay)) for u in (0.5, 1.0)]
-        for state, values in zip(one.data.names, np.transpose(past)):
-            x = one.data.x[:, one.data.names.index(state)]
-            low, high = np.nanmin(x), np.nanmax(x)
-            away = np.maximum(low - values, values - high)
-            if np.max(away) > high - low:
-                value = values[int(np.argmax(away))]
-                far.append(f"{state} = {value:.3g} (data: {low:.3g} to {high:.3g})")
-    if not far:
-        return ""
-    return (
-        f"Before time zero the fit has {' and '.join(far)}: such a past may stand for "
-        "a term that is missing. Fit the equation with a constant history, too, and "
-        "compare."
-    )
-
-
-# Models whose score is within this distance of the best tie with it.
-_TIE = 2.0
-_MOST_SHOWN = 6
-_NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
-# The least probability of a term in the printed table, and of a likely term.
-_LEAST_SHOWN, _UNLIKELY = 0.02, 0.495
-# A delay within this share of its range from an end is at this end.
-_AT_END = 0.01
-# Delays are the same up to three standard errors or, without these, up to the first
-# share; the second one is for rounding.
-_OTHER, _ROUNDING = 0.02, 1e-3
-
-
 @final
 @dataclass(frozen=True)
 class Discovery(AbstractShown):
@@ -100,9 +65,9 @@ class Discovery(AbstractShown):
       parameters, of those that are within 1 of it), with coefficients c_1, c_2, ...
     - `parameters`: starts and bounds of its parameters, with which it was fitted.
     - `data`: the data as they were searched, with times from zero in every experiment.
-    - `fit`: `dd.fit(found.equation, found.data, parameters=found.parameters)`: values,
-      error bars, verdicts, report. None if the search was interrupted before, or if
-      this fit failed.
+    - `fit`: the fit to the data, as by `dd.fit(found.equation, found.data,
+      parameters=found.parameters)`: values, error bars, verdicts, report. None if the
+      search was interrupted before, or if this fit failed.
     - `models`: the models that were found, with their weights, the chosen one first and
       the others by their scores.
     - `inclusion`: for each state, the probability of each term: the sum of the weights
@@ -411,6 +376,40 @@ class Discovery(AbstractShown):
         panel.barh(range(len(rows)), values, color=colours)
         panel.set_yticks(range(len(rows)), names, fontsize="small")
         panel.set(xlabel="probability", xlim=(0, 1))
+
+
+def about_convergence(fit: dd.Estimate | None) -> str:
+    """Return a sentence on a fit that has not converged; else nothing."""
+    if fit is None or fit.status.ok:
+        return ""
+    return (
+        "The last fit did not converge: rely neither on this equation nor on the "
+        "probabilities. Offer fewer terms, or other ones."
+    )
+
+
+def about_history(fit: dd.Estimate | None, delays: Collection[float]) -> str:
+    """Return a sentence on a history that is farther from all data than these are from
+    each other, somewhere within the longest delay before time zero; else nothing."""
+    if fit is None or not delays:
+        return ""
+    delay, far = max(delays), []
+    for one in fit.experiments.values() if fit.experiments else [fit]:
+        past = [np.asarray(one.problem.history(-u * delay)) for u in (0.5, 1.0)]
+        for state, values in zip(one.data.names, np.transpose(past)):
+            x = one.data.x[:, one.data.names.index(state)]
+            low, high = np.nanmin(x), np.nanmax(x)
+            away = np.maximum(low - values, values - high)
+            if np.max(away) > high - low:
+                value = values[int(np.argmax(away))]
+                far.append(f"{state} = {value:.3g} (data: {low:.3g} to {high:.3g})")
+    if not far:
+        return ""
+    return (
+        f"Before time zero the fit has {' and '.join(far)}: such a past may stand for "
+        "a term that is missing. Fit the equation with a constant history, too, and "
+        "compare."
+    )
 
 
 def _about_given_delay(tau: float, difference: float) -> str:

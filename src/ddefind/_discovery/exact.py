@@ -37,6 +37,16 @@ _BLOCK = 4
 # A fit has converged when its sum of squares falls by less than this share: the BIC of
 # a thousand values then falls by a thousandth.
 _CONVERGED = Convergence(reduction=1e-7, hidden=1e-5, slow=1e-6)
+# Slots beyond those that structures fill, in which candidates are tried.
+SPARE = 5
+# The solver makes a step for each sampling interval, with these limits in the record.
+_LEAST_STEPS, _MOST_STEPS = 120, 2000
+# The length of a smooth history, in delays.
+_LENGTH = 1.1
+# Residuals below this share of the spread are errors of the solver, not of a model.
+_LEAST_NOISE = 1e-4
+# The evaluations of a fit at first, and of one that comes near the best.
+_FEW, _MANY = 20, 120
 
 
 class Rows(NamedTuple):
@@ -117,18 +127,6 @@ def in_parallel(function: Callable[[Any], Any], items: Sequence[Any]) -> list[An
             return list(map(function, items))
     with one_blas_thread(), ThreadPoolExecutor(cores()) as pool:
         return list(pool.map(function, items))
-
-
-# Slots beyond those that structures fill, in which candidates are tried.
-SPARE = 5
-# The solver makes a step for each sampling interval, and as many in the record.
-_LEAST_STEPS, _MOST_STEPS = 120, 2000
-# The length of a smooth history, in delays.
-_LENGTH = 1.1
-# Residuals below this share of the spread are errors of the solver, not of a model.
-_LEAST_NOISE = 1e-4
-# The evaluations of a fit at first, and of one that comes near the best.
-_FEW, _MANY = 20, 120
 
 
 class Fitted(NamedTuple):

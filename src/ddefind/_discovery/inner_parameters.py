@@ -31,6 +31,17 @@ from .terms import Term, delay_names, scattered_points
 _POINTS, _STEP = 24, 1e-4
 # Residuals of the linear equations, and powers that are not determined, are below this.
 _SMALL = 1e-5
+# A scan tries exponents in this range, and other parameters up to a factor around their
+# natural size.
+_LOWEST_EXPONENT, _HIGHEST_EXPONENT = 0.7, 16.0
+_WIDEST = 20.0
+# Fits may leave the tried values by this factor; parameters of known parts, which may
+# have any sign, are below this multiple of their natural size.
+_BEYOND, _LARGEST_KNOWN = 4.0, 1e4
+# The most tried values of a parameter of a term with one, two, three or more of them.
+_MOST_VALUES = (24, 12, 6, 4)
+# The number of values in a range, from which a scan takes some.
+_FINE = 49
 
 Variables = Mapping[str, np.ndarray]
 
@@ -134,19 +145,6 @@ def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     if np.abs(matrix @ solution - right).max() <= _SMALL * size:
         found[:] = np.round(solution, 3)
     return found
-
-
-# A scan tries exponents in this range, and other parameters up to a factor around their
-# natural size.
-_LOWEST_EXPONENT, _HIGHEST_EXPONENT = 0.7, 16.0
-_WIDEST = 20.0
-# Fits may leave the tried values by this factor; parameters of known parts, which may
-# have any sign, are below this multiple of their natural size.
-_BEYOND, _LARGEST_KNOWN = 4.0, 1e4
-# The most tried values of a parameter of a term with one, two, three or more of them.
-_MOST_VALUES = (24, 12, 6, 4)
-# The number of values in a range, from which a scan takes some.
-_FINE = 49
 
 
 class InnerParameters(NamedTuple):
