@@ -107,12 +107,13 @@ def test_everything_is_written(tmp_path, capsys, quick):
     assert max(map(len, shown.splitlines()[5:-1])) <= 80
     assert sorted(quick) == ["cheyne", "enso", "exponential", "hiv", "logistic"]
     records = saved(out)
-    assert [(r["model"], r["noise"]) for r in records[:3]] == [
-        ("exponential", 0.1),
-        ("exponential", 0.3),
-        ("exponential", 0.9),
-    ]
     assert len(records) == 15
+    assert [r["noise"] for r in records if r["model"] == "exponential"] == [
+        0.1,
+        0.3,
+        0.9,
+    ]
+    assert records[0]["model"] == "exponential"
     assert (out / "tables.md").read_text().count("## ") == 15
     names = ["exponential", "logistic", "enso", "cheyne"]
     names += ["hiv-T_star", "hiv-V_I", "hiv-V_NI"]

@@ -66,8 +66,7 @@ def test_everything_is_written(made):
     fit = load_estimate(out)
     assert (out / "table.txt").read_text() == f"{fit}\n"
     assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
-    copied = (out / "input" / "data.csv").read_bytes()
-    assert copied == (made / "data.csv").read_bytes()
+    assert (out / "input/data.csv").read_bytes() == (made / "data.csv").read_bytes()
     curve = dd.read_csv(out / "curve.csv")
     bands = ("x_low", "x_high", "x_noisy_low", "x_noisy_high")
     assert len(curve) == 801 and curve.T == 20 and curve.names == ("x", *bands)
@@ -85,10 +84,8 @@ def test_the_folder_repeats_the_fit_bit_for_bit(made):
     assert run("fit", "--config", "kept/fit.toml", "--out", "again", "--quiet") == 0
     for name in ("table.csv", "curve.csv", "fit.toml", "input/data.csv"):
         assert Path(f"kept/{name}").read_bytes() == Path(f"again/{name}").read_bytes()
-    one, two = (
-        json.loads(Path(folder, "result.json").read_text())
-        for folder in ("kept", "again")
-    )
+    paths = (Path("kept/result.json"), Path("again/result.json"))
+    one, two = (json.loads(path.read_text()) for path in paths)
     differ = {key for key in one if one[key] != two[key]}
     assert differ <= {"seconds", "text", "checksum"}  # the text tells the seconds
     # And it may be written over.
@@ -104,12 +101,10 @@ def test_formats_of_the_figure(made, here, capsys):
     assert not (here / "out" / "figure.png").exists()
     # Figures of an earlier fit do not stay beside those of a later one.
     assert run(*command, "--quiet") == 0
-    assert sorted(path.name for path in (here / "out").glob("figure.*")) == [
-        "figure.png"
-    ]
+    assert [path.name for path in (here / "out").glob("figure.*")] == ["figure.png"]
     capsys.readouterr()
     said = refused(capsys, *command, "--format", "jpg")
-    assert "`--format` must be of png, pdf, svg, but got 'jpg'" in said
+    assert "`--format` must be png, pdf or svg, but got 'jpg'" in said
     said = refused(capsys, *command[:3], "--format", "pdf")
     assert "that `--out DIR` writes" in said
 
@@ -300,12 +295,12 @@ def test_times_of_the_source_are_those_of_the_curve(here, kind):
     rows_ = [f"{kind},fish", *map(",".join, zip(times, values))]
     (here / "fish.csv").write_text("\n".join(rows_))
     assert run("fit", "fish.csv", "-e", TEXT, "--starts", 8, "--out", "out") == 0
-    curve = rows("out/curve.csv")
+    first, *_, last = rows("out/curve.csv")
     if kind == "year":
-        assert [float(curve[place]["t"]) for place in (0, -1)] == [1900, 2019]
+        assert (float(first["t"]), float(last["t"])) == (1900, 2019)
     else:
-        first, last = (curve[place]["date"] for place in (0, -1))
-        assert (first, last) == ("2020-01-01T00:00:00", "2020-04-29T00:00:00")
+        assert first["date"] == "2020-01-01T00:00:00"
+        assert last["date"] == "2020-04-29T00:00:00"
 
 
 def interrupt(*_, **__):
@@ -340,11 +335,8 @@ def test_interrupted_on_the_way_to_the_intervals(monkeypatch, capsys, here):
     assert "std. error" in shown.out and "intervals" in shown.out
     assert "Interrupted: the intervals are left out." in shown.err
     monkeypatch.undo()
-    assert set(rows(here / "out/table.csv")[0]) == {
-        "name",
-        "estimate",
-        "standard_error",
-    }
+    columns = set(rows(here / "out/table.csv")[0])
+    assert columns == {"name", "estimate", "standard_error"}
     low, high = load_estimate(here / "out").with_intervals().intervals["tau"]
     assert low < 0.8 < high
 
@@ -353,10 +345,8 @@ def test_interrupted_while_it_draws(monkeypatch, capsys, here):
     monkeypatch.setattr(dd.Estimate, "plot", interrupt)
     assert run("fit", "data.csv", "-e", TEXT, "--out", "out") == 130
     said = capsys.readouterr().err
-    assert (
-        "Written to out: input/data.csv" in said
-        and "lacks the curve, figure or" in said
-    )
+    assert "Written to out: input/data.csv" in said
+    assert "lacks the curve, figure or" in said
     assert dd.load("out").status.ok
     assert not (here / "out" / "figure.png").exists()
 

@@ -80,9 +80,9 @@ def test_a_fit_with_an_input_and_doses(capsys):
     start = ("--start", "k=0.7", "--start", "D=3", "--set", "b=1")
     fit = ("fit", "model.txt", "data.csv", *places, *start, "--starts", 1)
     assert run(*fit, "--solver", "rk4", "--out", "result") == 0
-    found = load_rows("result/table.csv")
+    found = {row["name"]: row for row in rows("result/table.csv")}
     for name, true in {"k": 0.7, "D": 3.0}.items():
-        value, error = found[name]
+        value, error = (float(found[name][k]) for k in ("estimate", "standard_error"))
         assert abs(value - true) < 5 * error < 0.3 * true
     settings = tomllib.loads(Path("result/fit.toml").read_text())
     assert settings["model"] == "input/model.txt"
@@ -121,96 +121,78 @@ def test_a_study_with_doses_is_fitted_and_predicted():
             assert float(row["x"]) == pytest.approx(value, rel=0.05)
 
 
-def load_rows(path):
-    return {
-        row["name"]: (float(row["estimate"]), float(row["standard_error"]))
-        for row in rows(path)
-    }
-
-
-BAD = {
-    "an input that ends early": (
-        ["zeros.csv", "-e", DRIVEN, "--inputs", "u=short.csv"],
-        "The input 'u' is not known",
-    ),
-    "no such input": (
-        ["zeros.csv", "-e", DRIVEN, "--inputs", "u"],
+# Options, the equation, and what is said of them.
+REFUSED = [
+    ("zeros.csv --inputs u=short.csv", DRIVEN, "The input 'u' is not known"),
+    (
+        "zeros.csv --inputs u",
+        DRIVEN,
         "there is no column 'u' for the input 'u'.*`--inputs \"u=FILE.csv:COLUMN\"`",
     ),
-    "no such file": (
-        ["zeros.csv", "-e", DRIVEN, "--inputs", "u=warn.csv:T"],
+    (
+        "zeros.csv --inputs u=warn.csv:T",
+        DRIVEN,
         "warn.csv: there is no such file. Did you mean 'warm.csv'",
     ),
-    "a dose after the record": (
-        ["zeros.csv", "-e", LOGISTIC, "--doses", "late.csv"],
+    (
+        "zeros.csv --doses late.csv",
+        LOGISTIC,
         "late.csv, line 3, column 'amount': the dose at 40 is after the record",
     ),
-    "overlapping infusions": (
-        ["zeros.csv", "-e", LOGISTIC, "--doses", "overlap.csv"],
-        "infusions.*overlap",
-    ),
-    "an unknown label": (
-        ["study.csv", "-e", LOGISTIC, "--group", "id", "--doses", "label.csv"],
+    ("zeros.csv --doses overlap.csv", LOGISTIC, "infusions.*overlap"),
+    (
+        "study.csv --group id --doses label.csv",
+        LOGISTIC,
         "no experiment is called 'lo'. Did you mean 'low'",
     ),
-    "an unknown state": (
-        ["zeros.csv", "-e", LOGISTIC, "--doses", "y=doses.csv"],
-        "'y', which is no state",
-    ),
-    "negative counts": (
-        ["counts.csv", "-e", LOGISTIC, "--noise", "poisson"],
-        "`x` has negative values",
-    ),
-    "zeros in log-normal data": (
-        ["zeros.csv", "-e", LOGISTIC, "--noise", "lognormal"],
-        "`x` has zeros.*`<0.1`",
-    ),
-    "an unknown noise": (
-        ["zeros.csv", "-e", LOGISTIC, "--noise", "poison"],
-        "Did you mean 'poisson'",
-    ),
-    "a value that changes": (
-        ["study.csv", "-e", LOGISTIC, "--group", "id", "--values", "K"],
+    ("zeros.csv --doses y=doses.csv", LOGISTIC, "'y', which is no state"),
+    ("counts.csv --noise poisson", LOGISTIC, "`x` has negative values"),
+    ("zeros.csv --noise lognormal", LOGISTIC, "`x` has zeros.*`<0.1`"),
+    ("zeros.csv --noise poison", LOGISTIC, "Did you mean 'poisson'"),
+    (
+        "study.csv --group id --values K",
+        LOGISTIC,
         "experiment 'low' has the value 3 here, but 2.*`--inputs",
     ),
-    "no group": (
-        ["study.csv", "-e", LOGISTIC],
-        "distinguishes rows of the same time.*`--group",
-    ),
-    "no such group": (
-        ["study.csv", "-e", LOGISTIC, "--group", "ID"],
+    ("study.csv", LOGISTIC, "distinguishes rows of the same time.*`--group"),
+    (
+        "study.csv --group ID",
+        LOGISTIC,
         r"there is no column 'ID' \(`--group`\). Did you mean 'id'",
     ),
-    "an own parameter of one experiment": (
-        ["zeros.csv", "-e", LOGISTIC, "--per-experiment", "K"],
+    (
+        "zeros.csv --per-experiment K",
+        LOGISTIC,
         "`--per-experiment` goes with several experiments",
     ),
-    "a known parameter of each experiment": (
-        ["study.csv", "-e", LOGISTIC, "--group", "id", "--set", "K=1"]
-        + ["--per-experiment", "K"],
+    (
+        "study.csv --group id --set K=1 --per-experiment K",
+        LOGISTIC,
         "`--per-experiment` does not go with `--set`",
     ),
-    "two spellings": (
-        ["zeros.csv", "spelt.csv", "-e", LOGISTIC],
+    (
+        "zeros.csv spelt.csv",
+        LOGISTIC,
         "a column 'X', and experiment 'zeros' a column 'x'",
     ),
-    "an unknown kind": (
-        ["zeros.csv", "-e", DRIVEN, "--inputs", "u=warm.csv:T"]
-        + ["--input-kind", "step"],
+    (
+        "zeros.csv --inputs u=warm.csv:T --input-kind step",
+        DRIVEN,
         "`--input-kind` must be linear, steps or cubic, but got 'step'",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_input_is_a_sentence_and_nothing_is_fitted(case, capsys, here):
+@pytest.mark.parametrize("options, equation, message", REFUSED)
+def test_bad_input_is_a_sentence_and_nothing_is_fitted(
+    options, equation, message, capsys
+):
     Path("short.csv").write_text("t,u\n0,1\n3,2\n")
     Path("late.csv").write_text("t,amount\n1,5\n40,2\n")
     Path("overlap.csv").write_text("t,amount,duration\n0.5,5,2\n1,5,2\n")
     Path("label.csv").write_text("t,amount,id\n1,5,lo\n")
     Path("spelt.csv").write_text("t,X\n0,1\n1,2\n")
     Path("study.csv").write_text("id,t,x,K\nlow,0,1,2\nlow,1,2,3\nhigh,0,1,2\n")
-    arguments, message = BAD[case]
-    said = refused(capsys, "fit", *arguments, "--out", "out")
+    said = refused(capsys, "fit", *options.split(), "-e", equation, "--out", "out")
     assert re.search(message, said), said
     assert not Path("out").exists()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import typer
 
-from ddefind._cli.file_kinds import FORMATS
 from ddefind._cli.main import app
+from ddefind._cli.parse_options import FORMATS
 from ddefind._equation.history_kinds import CHOSEN_BY_FIT
 from ddefind._problem.history import KINDS
 from ddefind.noise._read_noise import WORDS

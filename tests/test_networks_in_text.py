@@ -97,7 +97,7 @@ def test_networks_on_the_command_line(capsys):
     assert networks["NN_b"].bounds == (0.0, 2.5) and networks["NN_b"].depth == 2
     for text, message in {
         "width=3": "needs a name",
-        "NN: breadth=3": "does not know 'breadth=3'",
+        "NN: breadth=3": "has no word 'breadth=3'",
         "NN: bounds=0,high": "bounds of two numbers",
         "NN: positive through-zero": "is not zero at zero",
     }.items():

@@ -1,16 +1,19 @@
 """`ddefind discover`: find the terms and the delays of an equation from a file."""
 
-import io
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import ddefind as dd
+
+from .._util.files import nonfinite_as_none, write_whole
 from . import options as opt
-from .file_kinds import FIGURE, FORMATS, JSON, TEXT, parse_formats
+from .fit_arguments import read_data
 from .fit_settings import FitSettings, combine_settings
 from .messages import (
     DOUBTFUL,
@@ -20,12 +23,7 @@ from .messages import (
     print_json,
     quick_start,
 )
-from .parse_options import Bounds, OptionError, number_or_text
-
-if TYPE_CHECKING:
-    from .._discovery.discovery import Discovery
-    from .._fitting.study import Experiment
-
+from .parse_options import Bounds, OptionError, number_or_text, parse_formats
 
 DISCOVER_EXAMPLES = f"""\
 \b
@@ -46,7 +44,7 @@ discovery.json and a figure of the search.
 
 {EXIT_CODES}
 """
-# What is read before an equation is known.
+# The equation with which data are read before one is found.
 _NO_EQUATION = "x' = 0"
 
 
@@ -114,14 +112,11 @@ def _discover(
     as_json: bool,
 ) -> int:
     """Search, print the result, write the folder `out`, and return the exit code."""
-    import ddefind as dd
-
     from .output_folder import check_can_be_folder, check_folder
-    from .read_experiments import read_data
 
     if out is not None:
-        # What an interrupted search has left is replaced.
-        is_known = (out / JSON).is_file()
+        # The files of an interrupted search are replaced.
+        is_known = (out / opt.DISCOVERY.format("json")).is_file()
         (check_can_be_folder if is_known else check_folder)(out)
     given = read_data(settings, dd.equation(_NO_EQUATION))
     messages.say(f"{given}\n")
@@ -154,15 +149,13 @@ def _discover(
 
 def _write(
     out: Path,
-    found: "Discovery",
+    found: "dd.Discovery",
     given: Any,
     settings: FitSettings,
     formats: Sequence[str],
 ) -> list[str]:
-    """Write the folder of the fit, if there is one, and what the search found."""
-    from .._figures.panels import close_figure
-    from .._util.files import nonfinite_as_none, write_whole
-    from .output_folder import write_folder
+    """Write the folder of the fit, if there is one, and the files of the discovery."""
+    from .output_folder import figure_files, write_folder
 
     names: Sequence[str] = ()
     if (fit := found.fit) is not None:
@@ -170,31 +163,21 @@ def _write(
         names, _ = write_folder(out, fit, fit.file_content(), inputs, formats)
     else:
         out.mkdir(parents=True, exist_ok=True)
-    figure, files = found.plot(), {}
-    for form in formats:
-        content = io.BytesIO()
-        figure.savefig(content, format=form, **FORMATS[form])
-        files[FIGURE.format(form)] = content.getvalue()
-    close_figure(figure)
-    files[TEXT] = f"{found}\n"
-    content = nonfinite_as_none(found.to_dict())
-    files[JSON] = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    files = figure_files(found.plot(), "discovery", formats)
+    files[opt.DISCOVERY.format("txt")] = f"{found}\n"
+    text = json.dumps(nonfinite_as_none(found.to_dict()), indent=2, ensure_ascii=False)
+    files[opt.DISCOVERY.format("json")] = text + "\n"
     for name, content in files.items():
         write_whole(out / name, content)
     return [*names, *files]
 
 
 def _inputs_of_fit(
-    found: "Discovery", given: Any, settings: FitSettings
+    found: "dd.Discovery", given: Any, settings: FitSettings
 ) -> tuple[FitSettings, dict[str, bytes]]:
-    """The files that the last fit needs, by their paths within the folder, and the
-    settings with these paths.
-
-    In a study one time becomes time 0 in all experiments. So experiments that begin
-    later than at 0, each of which was searched from its own first time, are written
-    anew, to one file."""
-    from dataclasses import replace
-
+    """Return the settings of the last fit with paths within the folder, and the files
+    at these paths. A search moves each experiment to begin at 0, which a fit cannot:
+    experiments that begin later are written anew, to one file."""
     from .output_folder import INPUT, csv_text, read_inputs
 
     if not isinstance(found.data, tuple) or all(e.data.t[0] == 0 for e in given):
@@ -210,54 +193,47 @@ def _inputs_of_fit(
         sheet=None,
         time_zero=0.0,
     )
-    rows = [row for each in found.data for row in _rows(each, group)]
+    rows = []
+    for data, label in ((each.data, each.label) for each in found.data):
+        for j, t in enumerate(data.t.tolist()):
+            row = {group: label, "t": t, **dict(zip(data.names, data.x[j]))}
+            if data.sd is not None:
+                row |= {f"{name}_sd": sd for name, sd in zip(data.names, data.sd[j])}
+            rows.append(row)
     return settings, {place: csv_text(rows).encode()}
 
 
-def _rows(experiment: "Experiment", group: str) -> Iterator[dict[str, Any]]:
-    """The measurements of an experiment, by the names of their columns."""
-    data = experiment.data
-    for j, t in enumerate(data.t.tolist()):
-        row = {group: experiment.label, "t": t, **dict(zip(data.names, data.x[j]))}
-        if data.sd is not None:
-            row |= {f"{name}_sd": sd for name, sd in zip(data.names, data.sd[j])}
-        yield row
-
-
-def _settings_of_fit(found: "Discovery", settings: FitSettings) -> FitSettings:
-    """The settings with which `ddefind fit` repeats the last fit."""
-    from dataclasses import replace
-
-    from .._problem.parameters import Parameter
-
+def _settings_of_fit(found: "dd.Discovery", settings: FitSettings) -> FitSettings:
+    """Return the settings with which `ddefind fit` repeats the last fit."""
     fit: Any = found.fit
     text = "; ".join(
         line for line in str(found.equation).splitlines() if "#" not in line
     )
     history = found.equation.history
-    named = {name for name in fit.names if name in found.equation.names}
+    free = {
+        name: each
+        for name, each in found.parameters.items()
+        if isinstance(each, dd.Parameter)
+    }
     bounds = {
         name: Bounds(
             -math.inf if each.lower is None else each.lower,
             math.inf if each.upper is None else each.upper,
         )
-        for name, each in found.parameters.items()
-        if isinstance(each, Parameter) and (each.lower, each.upper) != (None, None)
+        for name, each in free.items()
+        if (each.lower, each.upper) != (None, None)
     }
-    starts = {
-        name: float(each.start)
-        for name, each in found.parameters.items()
-        if isinstance(each, Parameter) and each.start is not None
-    }
-    shifted = settings.time_zero
+    named = sorted({*fit.names} & {*found.equation.names} & {*free})
+    starts = {name: free[name].start for name in named}
+    time_zero = settings.time_zero
     if not isinstance(found.data, tuple) and found.data.origin != 0.0:
-        shifted = number_or_text(str(found.data.origin))
+        time_zero = number_or_text(str(found.data.origin))
     return replace(
         settings,
         equation=text,
         history=None if history == "constant" else history,
-        time_zero=shifted,
+        time_zero=time_zero,
         starts=fit.starts,
-        start={name: starts[name] for name in sorted(named) if name in starts},
+        start={n: float(start) for n, start in starts.items() if start is not None},
         bounds=bounds,
     )

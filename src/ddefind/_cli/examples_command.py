@@ -1,6 +1,5 @@
-"""`ddefind dataset`: print or write a table that comes with the package.
-
-`ddefind demo`: learn the delayed logistic equation from a noisy data set."""
+"""`ddefind dataset`: print or write a table that comes with the package; and `ddefind
+demo`: learn the delayed logistic equation from noisy data."""
 
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -57,11 +56,7 @@ def logistic_data() -> "dd.Data":
 
     The parameters are `TRUE`, and x = 2 before time 0. The solution was computed by
     RK4. The noise has 0.1 times the standard deviation of the solution, and was drawn
-    by NumPy's default generator with seed 1.
-
-    >>> len(logistic_data())
-    101
-    """
+    by NumPy's default generator with seed 1."""
     with as_file(files("ddefind").joinpath("_cli/logistic.csv")) as path:
         return dd.read_csv(path, label="delayed logistic equation")
 
@@ -74,10 +69,8 @@ def run_demo() -> None:
     """Fit, print the result beside the true values, and write figure and report."""
     model = dd.equation(EQUATION, history="constant")
     fit = dd.fit(model, logistic_data())
-    print(f"{model},  x = b before time 0\n")
-    print(fit)
     true = ", ".join(f"{name} {value:g}" for name, value in TRUE.items())
-    print(f"\nTrue values: {true}.")
+    print(f"{model},  x = b before time 0\n\n{fit}\n\nTrue values: {true}.")
     figure = Path("out") / "demo.png"
     figure.parent.mkdir(exist_ok=True)
     fit.plot().savefig(figure, dpi=150)

@@ -1,22 +1,19 @@
-"""The settings of a fit as arguments of `ddefind.fit` and `ddefind.fit_many`."""
+"""Data and settings of a fit, as arguments of `dd.fit` and `dd.fit_many`."""
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+
+import ddefind as dd
 
 from .._fitting.fit_options import SETTINGS
 from .._util.errors import did_you_mean, quoted
 from .fit_settings import ALL, MULTIPLE_SHOOTING, FitSettings
 from .parse_options import Bounds, OptionError, parse_number, read_prior
 
-if TYPE_CHECKING:
-    from .._equation.equation import Equation
-    from .._problem.problem import Problem
-
-
 # A kind of noise, perhaps with its numbers in brackets.
 _KIND = re.compile(r"\s*([A-Za-z_ -]+?)\s*(?:\(([^()]*)\))?\s*")
-# What is said of a network.
+# The words that describe a network.
 _SIZES = "width", "depth"
 _FLAGS = "positive", "increasing", "decreasing", "through-zero"
 _BOUNDS = re.compile(
@@ -24,8 +21,71 @@ _BOUNDS = re.compile(
 )
 
 
-def fit_arguments(settings: FitSettings, model: "Equation | Problem") -> dict[str, Any]:
-    """Return the arguments, without model and data."""
+class FitData(NamedTuple):
+    """The data of a fit, or a list of experiments; and, for data, the inputs and doses
+    as arguments of `dd.fit`, and known values of parameters."""
+
+    data: "dd.Data | list[dd.Experiment]"
+    options: dict[str, Any]
+    values: dict[str, float]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._records))
+
+    @property
+    def _records(self) -> "list[dd.Data]":
+        if isinstance(self.data, list):
+            return [each.data for each in self.data]
+        return [self.data]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The sentences on how the data were read."""
+        return tuple(note for each in self._records for note in each.notes)
+
+
+def read_data(settings: FitSettings, model: "dd.Equation | dd.Problem") -> FitData:
+    """Read the files of measurements, with the inputs and doses beside them."""
+    places: dict[str, Any] = {
+        "time": settings.time,
+        "columns": settings.columns,
+        "where": settings.where,
+        "sheet": settings.sheet,
+        "start": settings.time_zero,
+    }
+    further = (settings.values, settings.inputs, settings.doses)
+    if not settings.is_study and not any(further):
+        return FitData(dd.read_csv(settings.paths[0], **places), {}, {})
+    experiments = dd.read_study(
+        settings.paths,
+        group=settings.group,
+        values=settings.values or (),
+        inputs=settings.inputs,
+        input_kind=settings.input_kind or "linear",
+        doses=doses_of(settings.doses, model),
+        **places,
+    )
+    if settings.is_study:
+        return FitData(experiments, {}, {})
+    (only,) = experiments
+    given = {"inputs": only.inputs, "doses": only.doses}
+    options = {name: each for name, each in given.items() if each}
+    return FitData(only.data, options, dict(only.values or {}))
+
+
+def doses_of(
+    doses: str | dict[str, str] | None, model: "dd.Equation | dd.Problem"
+) -> str | dict[str, str] | None:
+    """Return the places of doses. A single state receives all of them."""
+    if not isinstance(doses, str) or isinstance(model, dd.Problem):
+        return doses
+    return {model.states[0]: doses} if len(model.states) == 1 else doses
+
+
+def fit_arguments(
+    settings: FitSettings, model: "dd.Equation | dd.Problem"
+) -> dict[str, Any]:
+    """Return the settings as arguments, without model and data."""
     passed = {
         option.keyword: value
         for name, option in SETTINGS.items()
@@ -42,23 +102,16 @@ def fit_arguments(settings: FitSettings, model: "Equation | Problem") -> dict[st
 
 
 def _method(settings: FitSettings) -> Any:
-    """Return the method, as the argument `optimizer` of `ddefind.fit`."""
-    import ddefind as dd
-
+    """Return the argument `optimizer`."""
     if settings.method is None and settings.starts is None:
         return None
-    starts: dict[str, Any] = (
-        {} if settings.starts is None else {"starts": settings.starts}
-    )
-    if settings.method == MULTIPLE_SHOOTING:
-        return dd.MultipleShooting(**starts)
-    return dd.LeastSquares(**starts)
+    is_shooting = settings.method == MULTIPLE_SHOOTING
+    method = dd.MultipleShooting if is_shooting else dd.LeastSquares
+    return method() if settings.starts is None else method(starts=settings.starts)
 
 
 def _solver(settings: FitSettings) -> Any:
-    """Return the solver, as the argument of `ddefind.fit`."""
-    import ddefind as dd
-
+    """Return the argument `solver`."""
     if settings.solver in (None, "auto"):
         return "auto"
     if settings.solver == "rk4":
@@ -67,30 +120,33 @@ def _solver(settings: FitSettings) -> Any:
     return solver() if settings.rtol is None else solver(rtol=settings.rtol)
 
 
-def _parameters(settings: FitSettings, model: "Equation | Problem") -> dict[str, Any]:
-    """Return what is known of each parameter, as the argument of `ddefind.fit`."""
-    import ddefind as dd
-
+def _parameters(
+    settings: FitSettings, model: "dd.Equation | dd.Problem"
+) -> dict[str, Any]:
+    """Return the argument `parameters`: what is known of each."""
     bounds, priors = dict(settings.bounds), settings.prior
     for name in _positive(settings, model):
         lower, upper = bounds.get(name, Bounds())
         bounds[name] = Bounds(max(lower, 0.0), upper)
     parameters: dict[str, Any] = {k: dd.Fixed(v) for k, v in settings.set.items()}
-    own = dict.fromkeys(settings.per_experiment or ())
-    for name in {**settings.start, **bounds, **priors, **own}:
+    differing = dict.fromkeys(settings.per_experiment or ())
+    for name in {**settings.start, **bounds, **priors, **differing}:
         lower, upper = bounds.get(name, (None, None))
-        prior = _prior(priors[name]) if name in priors else None
+        prior = None
+        if name in priors:
+            kind, *numbers = read_prior(priors[name])
+            prior = (dd.Gaussian if kind == "normal" else dd.LogNormal)(*numbers)
         parameters[name] = dd.Parameter(
             settings.start.get(name),
             lower,
             upper,
             prior,
-            per_experiment=True if name in own else None,
+            per_experiment=True if name in differing else None,
         )
     return parameters
 
 
-def _positive(settings: FitSettings, model: "Equation | Problem") -> list[str]:
+def _positive(settings: FitSettings, model: "dd.Equation | dd.Problem") -> list[str]:
     """Return the parameters that are positive by `--positive`."""
     from .model_file import names_in_equation
 
@@ -102,21 +158,13 @@ def _positive(settings: FitSettings, model: "Equation | Problem") -> list[str]:
     return names + [name for name in names_in_equation(model) if name not in known]
 
 
-def _prior(text: str) -> Any:
-    """Return a prior, as `ddefind.fit` takes it."""
-    import ddefind as dd
-
-    kind, center, spread = read_prior(text)
-    distribution = dd.Gaussian if kind == "normal" else dd.LogNormal
-    return distribution(center, spread)
-
-
 def noise_models(option: str | Mapping[str, str] | None) -> Any:
-    """Return the noise as the argument of `ddefind.fit`: a model, or models by
-    quantity. A kind may have numbers in brackets, as `lognormal(1.2)`, which are then
-    known."""
-    if option is None or isinstance(option, str):
-        return None if option is None else _noise_model(option)
+    """Return the argument `noise`: a model, or models by quantity. Numbers in brackets
+    after a kind, as in `lognormal(1.2)`, are known."""
+    if option is None:
+        return None
+    if isinstance(option, str):
+        return _noise_model(option)
     return {name: _noise_model(text) for name, text in option.items()}
 
 
@@ -148,14 +196,12 @@ def _noise_model(text: str) -> Any:
 
 
 def networks_of(option: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the networks as the argument of `ddefind.fit`."""
+    """Return the argument `networks`."""
     return {name: _network(name, text) for name, text in option.items()} or None
 
 
 def _network(network: str, text: str) -> Any:
-    """Return the network of this name that words describe."""
-    import ddefind as dd
-
+    """Return the network that a text describes."""
     arguments: dict[str, Any] = {}
     whole = text
     if bounds := _BOUNDS.search(text):
@@ -177,7 +223,7 @@ def _network(network: str, text: str) -> Any:
         else:
             known = (*_SIZES, *_FLAGS, "bounds")
             raise OptionError(
-                f"`--network` does not know {quoted(word)}.{did_you_mean(name, known)}"
+                f"`--network` has no word {quoted(word)}.{did_you_mean(name, known)}"
                 ' Write width=32, depth=2 or bounds=0,1, and "positive", "increasing", '
                 '"decreasing" or "through-zero".'
             )

@@ -3,15 +3,16 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+import ddefind as dd
+
 from .._fitting.fit_options import SETTINGS
 from . import options as opt
-from .file_kinds import is_equation_file, parse_formats
-from .fit_arguments import fit_arguments
-from .fit_settings import FitSettings, combine_settings
+from .fit_arguments import fit_arguments, read_data
+from .fit_settings import FitSettings, combine_settings, is_equation_file
 from .messages import (
     DOUBTFUL,
     EXIT_CODES,
@@ -20,13 +21,8 @@ from .messages import (
     print_json,
     quick_start,
 )
+from .parse_options import parse_formats
 from .show_command import printed_as_json
-
-if TYPE_CHECKING:
-    from .._equation.equation import Equation
-    from .._problem.problem import Problem
-    from .read_experiments import FitData
-
 
 FIT_EXAMPLES = f"""\
 \b
@@ -72,8 +68,8 @@ def fit(
 def _files(
     files: Sequence[Path], equation: str | None, model: str | None
 ) -> dict[str, Any]:
-    """Return the files of measurements, and the model. The first of several files is
-    the model if it holds an equation and no other model is given."""
+    """Return the files of measurements and the model: without another model, the first
+    of several files if it holds an equation."""
     paths = [str(path) for path in files]
     if equation is None and model is None and len(paths) > 1:
         if is_equation_file(paths[0]):
@@ -90,14 +86,20 @@ def _fit(
 ) -> int:
     """Fit, print the result, write the folder `out` with figures in these `formats`,
     and return the exit code."""
+    from .model_file import read_model
     from .output_folder import REPORT, check_folder, read_inputs, write_folder
 
     if out is not None:
         check_folder(out)
-    given, model = _read_inputs(settings)
+    model = read_model(vars(settings))
+    given = read_data(settings, model)
     inputs = read_inputs(settings)
     messages.say(f"{given}\n")
-    result = _run_fit(settings, given, model, messages)
+    arguments = fit_arguments(settings, model) | given.options
+    for name, value in given.values.items():
+        arguments["parameters"][name] = dd.Fixed(value)
+    progress = False if messages.quiet else None
+    result: Any = dd.fit(model, given.data, **arguments, progress=progress)
     if not math.isfinite(result.loss):
         typer.echo(f"Error: {result.message}", err=True)
         return DOUBTFUL
@@ -128,29 +130,3 @@ def _fit(
         return INTERRUPTED
     is_rejected = is_estimate and result.rejected
     return 0 if result.status.ok and not is_rejected else DOUBTFUL
-
-
-def _read_inputs(settings: FitSettings) -> "tuple[FitData, Equation | Problem]":
-    """Return the data and the model."""
-    from .model_file import read_model
-    from .read_experiments import check_per_experiment, read_data
-
-    check_per_experiment(settings)
-    model = read_model(vars(settings))
-    return read_data(settings, model), model
-
-
-def _run_fit(
-    settings: FitSettings,
-    given: "FitData",
-    model: "Equation | Problem",
-    messages: Messages,
-) -> Any:
-    """Return the result of `ddefind.fit`, with the settings as its arguments."""
-    import ddefind as dd
-
-    arguments = fit_arguments(settings, model)
-    for name, value in given.values.items():
-        arguments["parameters"][name] = dd.Fixed(value)
-    arguments["progress"] = False if messages.quiet else None
-    return dd.fit(model, given.data, **given.options, **arguments)  # type: ignore

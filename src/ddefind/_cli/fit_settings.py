@@ -1,17 +1,20 @@
-"""The settings of a fit: from options and TOML files, and to the file `fit.toml`."""
+"""The settings of a fit, as options and TOML files give them and `fit.toml` keeps them.
+
+In a TOML file, paths are relative to its folder."""
 
 import json
 import math
 import os
+import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from .._fitting.fit_options import SETTINGS, with_fields
 from .._util import wording
-from .._util.errors import did_you_mean, quoted
+from .._util.errors import DataError, did_you_mean, quoted
 from .._util.files import file_name, read_text
 from .._util.version import __version__
 from .parse_options import KINDS, Bounds, OptionError, check_bounds, read_prior
@@ -21,7 +24,20 @@ _, MULTIPLE_SHOOTING = SETTINGS["method"].offered()
 # What stands for all parameters of the equation in `--positive`.
 ALL = "all"
 # The solvers that have a tolerance.
-ADAPTIVE = ("tsit5", "radau")
+_ADAPTIVE = ("tsit5", "radau")
+# A line such as x' = ..., with any kind of prime.
+_EQUATION = re.compile(r"^\s*\w+\s*['\u2019\u2032]\s*=", re.MULTILINE)
+
+
+def is_equation_file(path: str) -> bool:
+    """Whether a file is a text with an equation in it."""
+    if not Path(path).is_file():
+        return False
+    try:
+        text, _ = read_text(path)
+    except DataError:
+        return False
+    return _EQUATION.search(text) is not None
 
 
 def _unset(name: str) -> Any:
@@ -36,10 +52,8 @@ def _unset(name: str) -> Any:
 class FitSettings:
     """Everything that determines the numbers of a fit.
 
-    The fields are the settings of the table in `_fitting/fit_options.py`. `data` is a
-    path, or several, and `model` a path and a name, `FILE.py:NAME`. None stands for the
-    default.
-    """
+    The fields are the settings in `_fitting/fit_options.py`. `data` is a path, or
+    several, and `model` is `FILE.py:NAME`. None stands for the default."""
 
     if TYPE_CHECKING:
 
@@ -47,26 +61,33 @@ class FitSettings:
         def __getattr__(self, name: str) -> Any: ...
 
     def __post_init__(self) -> None:
+        for message in self._conflicts():
+            raise OptionError(message)
+
+    def _conflicts(self) -> Iterator[str]:
+        """Yield what does not go together, and refuse wrong values."""
         if self.data is None:
-            raise OptionError(
-                "Give a file of measurements: `ddefind fit DATA.csv ...`."
-            )
+            yield "Give a file of measurements: `ddefind fit DATA.csv ...`."
         if self.is_study and self.method == MULTIPLE_SHOOTING:
-            raise OptionError(
+            yield (
                 "Several experiments are fitted by `--method least-squares`, not by "
                 "`--method multiple-shooting`."
             )
         if self.per_experiment and not self.is_study:
-            raise OptionError(
+            yield (
                 "`--per-experiment` goes with several experiments: name their column "
                 "by `--group`, or give several files."
             )
+        for name in self.per_experiment or ():
+            if name in self.set or name in (self.values or ()):
+                yield (
+                    f"{name!r} is known: `--per-experiment` does not go with `--set` "
+                    "or `--values`."
+                )
         if (self.equation is None) == (self.model is None):
-            raise OptionError(
-                "Give either `--equation TEXT` or `--model FILE.py:NAME`."
-            )
-        if self.rtol is not None and self.solver not in ADAPTIVE:
-            raise OptionError(
+            yield "Give either `--equation TEXT` or `--model FILE.py:NAME`."
+        if self.rtol is not None and self.solver not in _ADAPTIVE:
+            yield (
                 "`--rtol` goes with `--solver tsit5` or `--solver radau`, which choose "
                 "their steps by it."
             )
@@ -78,9 +99,8 @@ class FitSettings:
         named = [name for name in self.positive or () if name != ALL]
         for name in named:
             if math.isfinite(self.bounds.get(name, Bounds()).lower):
-                raise OptionError(
-                    f"`--positive` and `--bounds` both limit {quoted(name)} from below."
-                )
+                shown = quoted(name)
+                yield f"`--positive` and `--bounds` both limit {shown} from below."
         for option, names in (
             ("--start", self.start),
             ("--bounds", self.bounds),
@@ -89,7 +109,7 @@ class FitSettings:
         ):
             for name in names:
                 if name in self.set:
-                    raise OptionError(
+                    yield (
                         f"{name!r} is set to a value, and so not learned: `{option}` "
                         "does not go with `--set`."
                     )
@@ -138,8 +158,8 @@ def _check_value(name: str, value: Any) -> None:
 def combine_settings(
     file: str | os.PathLike[str] | None, options: Mapping[str, Any]
 ) -> FitSettings:
-    """Return the settings of a TOML file, if there is one, and of options, which
-    override it. Parameters are overridden one by one, by name."""
+    """Return the settings of a TOML file, overridden by options. Parameters are
+    overridden one by one, by name."""
     settings = {} if file is None else _read(Path(file))
     given = {
         name: value for name, value in options.items() if value not in (None, {}, [])
@@ -158,16 +178,16 @@ def combine_settings(
 def checked_settings(
     file: str, given: Mapping[str, Any], known: Collection[str], table: str = ""
 ) -> dict[str, Any]:
-    """Return settings in a TOML file, with their types checked. They stand in a table,
-    if it is named, and are all `known`."""
+    """Return settings of a TOML file, or of a named table in it, with their types
+    checked. Refuse names that are not `known`."""
     settings: dict[str, Any] = {}
     for name, value in given.items():
         if name not in known:
             if name == "huber":
-                says = wording.instead_of_huber(
+                hint = wording.instead_of_huber(
                     "setting `huber`", '`noise = "student"`'
                 )
-                raise OptionError(f"{file}: {says}")
+                raise OptionError(f"{file}: {hint}")
             hint = did_you_mean(name, known)
             raise OptionError(f"{file}: there is no setting {name!r}.{hint}")
         kind = KINDS[SETTINGS[name].kind]
@@ -183,7 +203,7 @@ def checked_settings(
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return the settings in a TOML file."""
+    """Return the settings in a TOML file, with their paths."""
     text, _ = read_text(path)
     try:
         given = tomllib.loads(text)
@@ -196,8 +216,7 @@ def _read(path: Path) -> dict[str, Any]:
 def with_paths(
     settings: Mapping[str, Any], change: Callable[[str], str]
 ) -> dict[str, Any]:
-    """Return settings with every path in them changed by a function. In a file of
-    settings, paths are relative to its folder."""
+    """Return settings with every path in them changed by a function."""
     changed = dict(settings)
     for name in ("data", "model", "doses", "inputs"):
         value = changed.get(name)
@@ -213,8 +232,8 @@ def with_paths(
 
 
 def _if_file(change: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a function that changes the file in the place of an input or of doses, and
-    leaves columns and formulas as they are."""
+    """Return a function that changes the file of an input or of doses, and leaves
+    columns and formulas as they are."""
 
     def changed(text: str) -> str:
         from .._data.inputs import find_place

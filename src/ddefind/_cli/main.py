@@ -1,9 +1,5 @@
 """The program `ddefind COMMAND`, or `python -m ddefind COMMAND`, with all its commands.
 
-Exit codes: 0 done, 1 an unexpected failure, 2 the input was refused, 3 done, but
-doubtful (a fit that did not converge or whose model is rejected, a gradient that is
-wrong), 130 interrupted, 141 the reader of the output closed it (as `head` does).
-
 JAX takes a second to load. It is loaded only when a command begins to compute, so that
 help and messages about wrong options appear at once.
 """
@@ -136,8 +132,7 @@ def spread_values(arguments: Sequence[str]) -> list[str]:
 
 
 def _escape_what_cannot_be_printed() -> None:
-    """Print characters that the terminal's encoding lacks as escapes, as \\xe9, instead
-    of failing."""
+    """Print characters that the terminal's encoding lacks as escapes, such as \\xe9."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

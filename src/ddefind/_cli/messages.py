@@ -1,12 +1,8 @@
-"""Exit codes of the commands, and how they print messages and errors.
+"""What all commands share: exit codes, messages, and how they start and end.
 
-Results go to the standard output, all other messages to the standard error.
-
-Making commands start quickly, with a cache of compiled programs on disk, and end
-quietly if they are interrupted while they start.
-
-While a command loads and compiles, Python's garbage collector is switched off, since it
-would take time and find hardly anything."""
+Results go to the standard output, all other messages to the standard error. Commands
+start quickly, with a cache of compiled programs on disk, and end quietly if they are
+interrupted while they start."""
 
 import gc
 import json
@@ -24,14 +20,21 @@ from .._util.files import nonfinite_as_none
 from .._util.jax_settings import set_up_cache
 from .._util.wording import command_line_words
 
-# The exit code of an interrupted command.
-INTERRUPTED = 130
+# `PIPE_CLOSED` is what shells report of a program that was ended by writing to a closed
+# pipe.
+REFUSED, DOUBTFUL, INTERRUPTED, PIPE_CLOSED = 2, 3, 130, 141
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 failure; 2 input refused; 3 done but doubtful (a fit that "
+    "did not converge or whose model is rejected, a gradient that is wrong); 130 "
+    "interrupted; 141 the reader of the output closed it, as head does."
+)
 
 
 @contextmanager
 def quick_start() -> Iterator[None]:
     """Set up the cache, load JAX, and switch garbage collection off while the context
-    lasts. It must be entered before JAX is loaded."""
+    lasts: it would take time and find hardly anything. This context must be entered
+    before JAX is loaded."""
     set_up_cache()
     was_enabled = gc.isenabled()
     gc.disable()
@@ -46,9 +49,8 @@ def quick_start() -> Iterator[None]:
 
 @contextmanager
 def quiet_interrupts() -> Iterator[None]:
-    """While the context lasts, Ctrl-C ends the process at once, with one line. It is
-    for the loading of modules, where there is nothing to be kept: an exception would
-    end some of them, such as JAX, with a traceback of their own."""
+    """Let Ctrl-C end the process at once, with one line, while modules are loaded: an
+    exception would end some of them, such as JAX, with their own traceback."""
     is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if not is_usual or threading.current_thread() is not threading.main_thread():
         yield
@@ -66,20 +68,10 @@ def _end(*_: object) -> None:
     os._exit(INTERRUPTED)
 
 
-# Exit codes. `PIPE_CLOSED` is what shells report of a program that was ended by
-# writing to a closed pipe.
-REFUSED, DOUBTFUL, PIPE_CLOSED = 2, 3, 141
-EXIT_CODES = (
-    "Exit codes: 0 done; 1 failure; 2 input refused; 3 done but doubtful (a fit that "
-    "did not converge or whose model is rejected, a gradient that is wrong); 130 "
-    "interrupted; 141 the reader of the output closed it, as head does."
-)
-
-
 @final
 @dataclass(frozen=True)
 class Messages:
-    """Prints what the command is doing, unless it is to be quiet."""
+    """Prints what the command is doing, unless it is `quiet`."""
 
     quiet: bool
 
@@ -97,8 +89,8 @@ def exit_with_error(message: str) -> NoReturn:
 
 @contextmanager
 def errors_as_messages() -> Iterator[None]:
-    """End the command with a message instead of a traceback, if its input cannot be
-    used or the user interrupts it. Sentences are in the words of the command line."""
+    """End the command with a message instead of a traceback if its input is refused or
+    the user interrupts it. Sentences are in the words of the command line."""
     try:
         with command_line_words():
             yield

@@ -8,42 +8,41 @@ from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
-from .._equation.equation import Equation, equation
+import ddefind as dd
+
 from .._equation.history_kinds import CHOSEN_BY_FIT
-from .._problem.parameters import Fixed, free_parameters, parameter_arrays
-from .._problem.problem import Problem
+from .._problem.parameters import free_parameters, parameter_arrays
 from .._util.errors import did_you_mean, quoted
 from .._util.files import file_name, read_text
-from .file_kinds import is_equation_file
+from .fit_settings import is_equation_file
 
 
-def read_model(settings: Mapping[str, Any]) -> Equation | Problem:
-    """Return the model that settings give: the text of an `equation`, or a `model`, a
-    file with a text or `FILE.py:NAME`; and its `history`, what it `observe`s, and its
-    `inputs` by name."""
+def read_model(settings: Mapping[str, Any]) -> "dd.Equation | dd.Problem":
+    """Return the model of settings: an `equation`, or a `model`, which is a file with
+    the text of one or `FILE.py:NAME`; with `history`, `observe` and `inputs`."""
     text, place = settings["equation"], settings["model"]
     history, observe = settings["history"], settings["observe"]
     inputs = tuple(settings.get("inputs", ()))
     if text is None and place is not None and is_equation_file(place):
         text, _ = read_text(place)
     if text is not None:
-        return equation(text, history=history, observe=observe, inputs=inputs)
+        return dd.equation(text, history=history, observe=observe, inputs=inputs)
     if place is None:
         raise ValueError("Give a model: `--equation TEXT` or `--model FILE`.")
     model = _from_file(place)
     if observe is not None:
         raise ValueError(
-            "`--observe` goes with `--equation`: a model in a file says itself what is "
-            "observed."
+            "`--observe` goes with `--equation`: a model in a file has its own "
+            "observations."
         )
     if history is None:
         return model
-    if isinstance(model, Problem):
+    if isinstance(model, dd.Problem):
         raise ValueError("`--history` is for equations: a `Problem` has its own.")
     return model.with_history(history)
 
 
-def _from_file(place: str) -> Equation | Problem:
+def _from_file(place: str) -> "dd.Equation | dd.Problem":
     """Return the model `FILE.py:NAME`; a function of that name is called."""
     path, colon, name = place.rpartition(":")
     if not colon or not path or not name.isidentifier():
@@ -56,9 +55,9 @@ def _from_file(place: str) -> Equation | Problem:
         known = [n for n in namespace if not n.startswith("_")]
         raise ValueError(f"{path} has no {name!r}.{did_you_mean(name, known)}")
     model = namespace[name]
-    if callable(model) and not isinstance(model, Equation | Problem):
+    if callable(model) and not isinstance(model, dd.Equation | dd.Problem):
         model = _call_user_code(Path(path), model)
-    if not isinstance(model, Equation | Problem):
+    if not isinstance(model, dd.Equation | dd.Problem):
         raise ValueError(
             f"{place} must be an Equation, a Problem or a function that returns one, "
             f"but it is {type(model).__name__}: {quoted(repr(model))}."
@@ -83,8 +82,7 @@ def _run_file(path: Path) -> ModuleType:
 
 
 def _call_user_code(path: Path, call: Callable[[], Any]) -> Any:
-    """Return the result of `call`. An error in the user's file becomes a ValueError
-    that names its line."""
+    """Call, with an error in the user's file as a ValueError that names its line."""
     try:
         return call()
     except Exception as error:
@@ -99,23 +97,23 @@ def _call_user_code(path: Path, call: Callable[[], Any]) -> Any:
 
 
 def problem_at(
-    model: Equation | Problem,
+    model: "dd.Equation | dd.Problem",
     given: Mapping[str, Any],
     others: Mapping[str, float],
     *,
     inputs: Mapping[str, Any] | None = None,
     doses: Sequence[Any] = (),
-) -> Problem:
-    """Return the problem with the values `given` by name. Parameters that have no value
-    take it from `others`; an error names those that are in neither. `inputs` and
-    `doses` are those of an equation."""
-    if isinstance(model, Problem):
+) -> "dd.Problem":
+    """Return the problem with the values `given` by name, and with those of `others`
+    for parameters that have none. Refuse parameters that are in neither. `inputs` and
+    `doses` are for equations."""
+    if isinstance(model, dd.Problem):
         if inputs or doses:
             raise ValueError(
                 "Inputs and doses are for equations: a `Problem` has its own."
             )
         return free_parameters(
-            model, {name: Fixed(value) for name, value in given.items()}
+            model, {name: dd.Fixed(value) for name, value in given.items()}
         )[1]
     if inputs:
         model = model.with_inputs(inputs)
@@ -132,9 +130,9 @@ def problem_at(
     return model.problem({**added, **given})
 
 
-def check_no_networks(model: Equation | Problem) -> None:
-    """Raise an error if an equation has networks, which have no values before a fit."""
-    if isinstance(model, Equation) and model.network_names:
+def check_no_networks(model: "dd.Equation | dd.Problem") -> None:
+    """Refuse an equation with networks, which have no values before a fit."""
+    if isinstance(model, dd.Equation) and model.network_names:
         listed = ", ".join(f"{name}(...)" for name in model.network_names)
         raise ValueError(
             f"The equation has an unknown function, {listed}, which has no values "
@@ -143,15 +141,14 @@ def check_no_networks(model: Equation | Problem) -> None:
         )
 
 
-def names_in_equation(model: Equation | Problem) -> list[str]:
-    """Return the parameters of an equation and of what it observes, without those of
-    the history."""
-    if isinstance(model, Problem):
+def names_in_equation(model: "dd.Equation | dd.Problem") -> list[str]:
+    """Return the parameters of an equation and of its observed quantities."""
+    if isinstance(model, dd.Problem):
         raise ValueError(
             "`--positive all` goes with equations. For a `Problem` give the names of "
             "its parameters."
         )
-    known = model.with_history("constant") if model.history in CHOSEN_BY_FIT else model
+    known = _with_definite_history(model)
     networks = [[name] for name in known.network_names]
     return [
         array.short
@@ -163,31 +160,31 @@ def names_in_equation(model: Equation | Problem) -> list[str]:
     ]
 
 
-def names_of_parameters(model: Equation | Problem) -> set[str]:
-    """Return all names of the parameters, of an equation those without a delay that
-    nothing depends on."""
-    if isinstance(model, Problem):
+def names_of_parameters(model: "dd.Equation | dd.Problem") -> set[str]:
+    """Return all names of the parameters, without a delay that nothing depends on."""
+    if isinstance(model, dd.Problem):
         arrays = parameter_arrays(model)
     else:
-        known = model
-        if model.history in CHOSEN_BY_FIT:
-            known = model.with_history("constant")
+        known = _with_definite_history(model)
         arrays = parameter_arrays(known.blank, known.settings)
     names = {name for array in arrays for name in (array.short, array.name)}
-    has_delay = isinstance(model, Problem) or model.needs_tau
+    has_delay = isinstance(model, dd.Problem) or model.needs_tau
     return names if has_delay else names - {"tau"}
 
 
-def observed_names(model: Equation | Problem) -> tuple[str, ...] | None:
-    """Return the names of the measured quantities, or None for a `Problem`, which has
-    none."""
-    return model.observed if isinstance(model, Equation) else None
+def _with_definite_history(model: "dd.Equation") -> "dd.Equation":
+    """Return an equation with a constant history where a fit would choose its kind."""
+    return model.with_history("constant") if model.history in CHOSEN_BY_FIT else model
 
 
-def unknown(model: Equation | Problem, given: Mapping[str, Any]) -> list[str]:
-    """Return the parameters of a model that have no value of their own and are not
-    among those `given`."""
-    if isinstance(model, Problem):
+def observed_names(model: "dd.Equation | dd.Problem") -> tuple[str, ...] | None:
+    """Return the names of the measured quantities; None for a `Problem`."""
+    return model.observed if isinstance(model, dd.Equation) else None
+
+
+def unknown(model: "dd.Equation | dd.Problem", given: Mapping[str, Any]) -> list[str]:
+    """Return the parameters of a model that have no value and are not `given`."""
+    if isinstance(model, dd.Problem):
         return []
     # `b` gives all of b[0], b[1], ..., and `history.b` is another name of b.
     known = {name.split(".")[-1] for name in given}

@@ -1,5 +1,5 @@
-"""The options and arguments of the commands: those of a fit, made from the table of
-options, and with their help those that only commands have."""
+"""The options and arguments of the commands: the settings of a fit, made from the table
+in `_fitting/fit_options.py`, and those that only commands have."""
 
 import functools
 import inspect
@@ -11,19 +11,21 @@ import typer
 
 from .._fitting.fit_options import SETTINGS, Offered, noise_kinds
 from .messages import errors_as_messages
-from .parse_options import KINDS
+from .parse_options import FORMATS, KINDS
 
 # The column that names the experiment in what is written, if the data have none.
 EXPERIMENT = "experiment"
+# The files of a discovery in its folder, by their ending.
+DISCOVERY = "discovery.{}"
 
 
 def offer(values: Offered) -> Callable[[], list[str]]:
-    """Return what typer takes as the values that a shell offers."""
+    """Return a function for typer that lists the values that a shell offers."""
     return lambda: list(values() if callable(values) else values)
 
 
 def option(*names: str, metavar: str, help: str, values: Offered = ()) -> Any:
-    """Return an option; `values` are those that a shell offers after it."""
+    """Return an option, after which a shell offers `values`."""
     return typer.Option(
         *names,
         metavar=metavar,
@@ -35,8 +37,8 @@ def option(*names: str, metavar: str, help: str, values: Offered = ()) -> Any:
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator: the command has these settings of a fit as options, and its
-    function gets what they say, by name, as the argument `given`. Errors end the
-    command with a message."""
+    function gets their values by name as its first argument. Errors end the command
+    with a message."""
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(function)
@@ -46,20 +48,21 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 given = {name: _parsed(name, text) for name, text in texts.items()}
                 function(given, **arguments)
 
-        _, *own = inspect.signature(function).parameters.values()
-        own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-        whole = inspect.Signature([*map(_parameter, names), *own])
-        command.__signature__ = whole  # type: ignore
+        _, *others = inspect.signature(function).parameters.values()
+        others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in others]
+        signature = inspect.Signature([*map(_parameter, names), *others])
+        command.__signature__ = signature  # type: ignore
         return command
 
     return decorated
 
 
 def _parsed(name: str, text: Any) -> Any:
-    """Return what the text of an option says, or its texts."""
+    """Return the value of an option from its text or texts."""
+    kind = KINDS[SETTINGS[name].kind]
     if text is None:
-        return {} if KINDS[SETTINGS[name].kind].holds == "table" else None
-    return KINDS[SETTINGS[name].kind].parse(SETTINGS[name].flag, text)
+        return {} if kind.holds == "table" else None
+    return kind.parse(SETTINGS[name].flag, text)
 
 
 def _parameter(name: str) -> inspect.Parameter:
@@ -102,9 +105,9 @@ Formats = Annotated[
     option(
         "--format",
         metavar="NAME",
-        values=("png", "pdf", "svg"),
-        help="Of the figure in the folder of --out: png (the default), pdf, svg, or "
-        "several as pdf,svg.",
+        values=tuple(FORMATS),
+        help="Format of the figure in the folder of --out: png (the default), pdf, "
+        "svg, or several as pdf,svg.",
     ),
 ]
 File = Annotated[

@@ -1,9 +1,5 @@
-"""Writing the folder of `ddefind fit --out`: the result, tables, curve, figure and
-report.
-
-Writing the profiles of a saved fit: their figure, and a table of their fits.
-
-Reading fits that were saved, for commands that compute with them."""
+"""The folder of `ddefind fit --out`: writing a fit, reading it again for commands that
+compute with it, and adding its profiles."""
 
 import csv
 import io
@@ -17,33 +13,29 @@ from typing import Any
 
 import numpy as np
 
+import ddefind as dd
+
 from .._data.times import source_times
 from .._figures.panels import close_figure
-from .._fitting.least_squares import LeastSquares
 from .._inference.profile import Profile
-from .._results.estimate import Estimate
-from .._results.load import SavedFit, load
-from .._results.result import AbstractFit, FitResult, html_report
+from .._results.result import html_report
 from .._results.saved_file import RESULT, saved_text
-from .._util.errors import DataError
 from .._util.files import file_name, nonfinite_as_none, write_whole
 from ..plots import CURVE_POINTS, learned_curve, plot_profiles
-from .file_kinds import ALL, FORMATS, figure_name
 from .fit_settings import FitSettings, combine_settings, with_paths
 from .model_file import read_model
-from .options import EXPERIMENT
-from .parse_options import OptionError
+from .options import DISCOVERY, EXPERIMENT
+from .parse_options import FORMATS, OptionError
 
-CONFIG, CURVE, INPUT = "fit.toml", "curve.csv", "input"
+CONFIG, CURVE, INPUT, REPORT = "fit.toml", "curve.csv", "input", "report.html"
 # The table of the function that a network has learned.
-FUNCTION = "function_{}.csv"
-REPORT = "report.html"
-# What `ddefind profile` writes, with the endings of a table and of figures.
-PROFILES = "profiles"
+_FUNCTION = "function_{}.csv"
+# The files of `ddefind profile`, without their endings.
+_PROFILES = "profiles"
 
 
 def check_folder(folder: Path) -> None:
-    """Raise an error if the folder cannot be written, or holds other things than a fit.
+    """Refuse a folder that cannot be written, or that holds other things than a fit.
     This is called before anything is computed."""
     if folder.is_dir() and any(folder.iterdir()) and not (folder / CONFIG).is_file():
         raise OptionError(
@@ -54,7 +46,7 @@ def check_folder(folder: Path) -> None:
 
 
 def check_can_be_folder(folder: Path) -> None:
-    """Raise an error if there is no folder to write to, and none can be made."""
+    """Refuse a path where there is no folder to write to, and none can be made."""
     existing = folder
     if not folder.is_dir():
         existing = next((p for p in folder.absolute().parents if p.exists()), folder)
@@ -65,18 +57,17 @@ def check_can_be_folder(folder: Path) -> None:
 
 
 def read_inputs(settings: FitSettings) -> tuple[FitSettings, dict[str, bytes]]:
-    """Return copies of all files of a fit, of the data, the model, inputs and doses, by
-    their paths within the folder, and the settings with these paths.
-
-    With the copies the fit can be repeated even if the original files change.
-    """
+    """Return copies of the files of data, model, inputs and doses by their paths within
+    the folder, and the settings with these paths, which repeat the fit."""
     copies: dict[str, bytes] = {}
     sources: dict[str, Path] = {}
 
     def copied(place: str) -> str:
         """Copy a file, and return its path within the folder."""
-        place, colon, name = _file_and_name(place)
-        path = Path(place)
+        path, colon, name = place.rpartition(":")
+        if not path.endswith(".py"):  # not FILE.py:NAME
+            path, colon, name = place, "", ""
+        path = Path(path)
         inside = f"{INPUT}/{path.name}"
         if sources.setdefault(inside, path) != path:
             # Another file of the same name.
@@ -87,15 +78,9 @@ def read_inputs(settings: FitSettings) -> tuple[FitSettings, dict[str, bytes]]:
     return replace(settings, **with_paths(vars(settings), copied)), copies
 
 
-def _file_and_name(place: str) -> tuple[str, str, str]:
-    """Return the parts of `FILE.py:NAME`, or of the path of another file."""
-    path, colon, name = place.rpartition(":")
-    return (path, colon, name) if path.endswith(".py") else (place, "", "")
-
-
 def write_folder(
     folder: Path,
-    fit: Estimate | FitResult,
+    fit: "dd.Estimate | dd.FitResult",
     content: dict[str, Any],
     inputs: tuple[FitSettings, dict[str, bytes]],
     formats: Sequence[str] = ("png",),
@@ -104,12 +89,11 @@ def write_folder(
     complete.
 
     `content` is `fit.file_content()`, and `inputs` is what `read_inputs` returned. If
-    making figure or report is interrupted, the folder is written without them.
-    """
+    the making of curve, figure or report is interrupted, the folder lacks them."""
     settings, copies = inputs
-    if isinstance(fit, Estimate) and settings.starts is None:
+    if isinstance(fit, dd.Estimate) and settings.starts is None:
         # Write the default, which may be another one in a later version.
-        settings = replace(settings, starts=LeastSquares().starts)
+        settings = replace(settings, starts=dd.LeastSquares().starts)
     files: dict[str, str | bytes] = {
         **copies,
         CONFIG: settings.toml(),
@@ -119,8 +103,10 @@ def write_folder(
     }
     try:
         files[CURVE] = _curve(fit, settings.group or EXPERIMENT)
-        files |= _functions(fit)
-        files |= _figures(fit, formats)
+        for name, function in fit.functions.items():
+            place = _FUNCTION.format(re.sub(r"[^\w@.-]+", "_", name))
+            files[place] = csv_text(function.rows())
+        files |= figure_files(fit.plot(), "figure", formats)
         files[REPORT] = html_report(fit, settings=settings.toml())
     except KeyboardInterrupt:
         pass
@@ -134,9 +120,8 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
 
     They are written to a temporary folder first. If there is no folder yet, the
     temporary one is renamed. Otherwise the files of an earlier fit are replaced one by
-    one, which needs no more space, and a curve, functions, figure, report, profiles and
-    what a search found are removed if they are not replaced.
-    """
+    one, which needs no more space, and its curve, functions, figures, report, profiles
+    and discovery are removed if they are not replaced."""
     is_new = not folder.exists()
     beside = folder.absolute().parent if is_new else folder
     beside.mkdir(parents=True, exist_ok=True)
@@ -149,10 +134,10 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
             complete.rename(folder)
             return
         (folder / INPUT).mkdir(exist_ok=True)
-        old = {CURVE, REPORT, *map(figure_name, FORMATS)}
-        for pattern in (FUNCTION.format("*"), ALL):
+        old = {CURVE, REPORT, *(f"figure.{form}" for form in FORMATS)}
+        for pattern in (_FUNCTION.format("*"), DISCOVERY.format("*")):
             old |= {path.name for path in folder.glob(pattern)}
-        old |= {f"{PROFILES}.{ending}" for ending in ("csv", *FORMATS)}
+        old |= {f"{_PROFILES}.{ending}" for ending in ("csv", *FORMATS)}
         for name in old - set(files):
             (folder / name).unlink(missing_ok=True)
         for name in files:
@@ -160,8 +145,8 @@ def _write_files(folder: Path, files: dict[str, str | bytes]) -> None:
 
 
 def csv_text(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a table, one dictionary per row, as the text of a CSV file, with empty
-    cells where a number is not finite."""
+    """Return rows as the text of a CSV file, with empty cells for numbers that are not
+    finite."""
     text = io.StringIO()
     if not rows:
         return ""  # All parameters are weights of networks.
@@ -171,33 +156,27 @@ def csv_text(rows: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _curve(fit: Estimate | FitResult, group: str) -> str:
-    """Return the fitted quantities at many times, with their bands where there are any,
-    as the text of a CSV file. The times are those of the source of the data. In a study
-    the column `group` names the experiment."""
-    views = fit.experiments if isinstance(fit, Estimate) else {}
+def _curve(fit: "dd.Estimate | dd.FitResult", group: str) -> str:
+    """Return the fitted curves and their bands as the text of a CSV file, with times as
+    in the source of the data. In a study the column `group` names the experiment."""
+    views = fit.experiments if isinstance(fit, dd.Estimate) else {}
     if not views:
         return csv_text(_curve_rows(fit))
-    return csv_text(
-        [
-            {group: label, **row}
-            for label, view in views.items()
-            for row in _curve_rows(view)
-        ]
-    )
+    parts = [(label, row) for label, fit in views.items() for row in _curve_rows(fit)]
+    return csv_text([{group: label, **row} for label, row in parts])
 
 
-def _curve_rows(fit: Estimate | FitResult) -> list[dict[str, Any]]:
+def _curve_rows(fit: "dd.Estimate | dd.FitResult") -> list[dict[str, Any]]:
     """Return a row for each of many times."""
     t = np.linspace(fit.time_zero, fit.data.T, CURVE_POINTS)
     x = learned_curve(fit, t)
     columns = dict(zip(fit.data.names, x.T))
-    if isinstance(fit, Estimate) and np.all(np.isfinite(x)):
-        said = fit.predict(t, level=fit.level)
+    if isinstance(fit, dd.Estimate) and np.all(np.isfinite(x)):
+        prediction = fit.predict(t, level=fit.level)
         columns |= {
             f"{name}_{band}": values
-            for band, bands in said.known_bands().items()
-            for name, values in zip(said.names, bands.T)
+            for band, bands in prediction.known_bands().items()
+            for name, values in zip(prediction.names, bands.T)
         }
     name, times = source_times(fit.data, t)
     rows = np.stack(list(columns.values()), axis=1).tolist()
@@ -205,52 +184,28 @@ def _curve_rows(fit: Estimate | FitResult) -> list[dict[str, Any]]:
     return [dict(zip(names, [time, *row])) for time, row in zip(times, rows)]
 
 
-def _functions(fit: AbstractFit) -> dict[str, str]:
-    """Return the tables of what networks have learned, by the names of their files."""
-    return {
-        FUNCTION.format(re.sub(r"[^\w@.-]+", "_", name)): csv_text(f.rows())
-        for name, f in fit.functions.items()
-    }
-
-
-def _figures(fit: AbstractFit, formats: Sequence[str]) -> dict[str, bytes]:
-    """Return the figure of a fit as the content of a file in each format."""
-    figure = fit.plot()
+def figure_files(figure: Any, name: str, formats: Sequence[str]) -> dict[str, Any]:
+    """Return a figure as the content of a file in each format, by the names of the
+    files, and close it."""
     files = {}
     for form in formats:
         content = io.BytesIO()
         figure.savefig(content, format=form, **FORMATS[form])
-        files[figure_name(form)] = content.getvalue()
+        files[f"{name}.{form}"] = content.getvalue()
     close_figure(figure)
     return files
 
 
 def write_profiles(
     folder: Path,
-    fit: Estimate,
+    fit: "dd.Estimate",
     profiles: Sequence[Profile],
     level: float,
     formats: Sequence[str],
 ) -> list[str]:
     """Write a table and a figure of profiles into a folder, which may hold other files,
-    and return the names of both."""
-    files: dict[str, str | bytes] = {f"{PROFILES}.csv": csv_text(_rows(fit, profiles))}
-    figure = plot_profiles(profiles, level)
-    for form in formats:
-        content = io.BytesIO()
-        figure.savefig(content, format=form, **FORMATS[form])
-        files[f"{PROFILES}.{form}"] = content.getvalue()
-    close_figure(figure)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        write_whole(folder / name, content)
-    return list(files)
-
-
-def _rows(fit: Estimate, profiles: Sequence[Profile]) -> list[dict[str, Any]]:
-    """Return a row for each fit on the way: the parameter that was held, its value, the
-    rise of chi-square, and all parameters of the fit."""
-    return [
+    and return the names of the files. The table has a row for each fit on the way."""
+    rows = [
         {
             "parameter": profile.name,
             "value": value,
@@ -262,12 +217,18 @@ def _rows(fit: Estimate, profiles: Sequence[Profile]) -> list[dict[str, Any]]:
             profile.values.tolist(), (profile.r**2).tolist(), profile.theta.tolist()
         )
     ]
+    files: dict[str, str | bytes] = {f"{_PROFILES}.csv": csv_text(rows)}
+    files |= figure_files(plot_profiles(profiles, level), _PROFILES, formats)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        write_whole(folder / name, content)
+    return list(files)
 
 
-def load_fit(path: Path) -> Estimate:
-    """Return a fit by least squares, with its model."""
+def load_fit(path: Path) -> "dd.Estimate":
+    """Return a saved fit by least squares, with its model."""
     fit = load_any_fit(path)
-    if not isinstance(fit, Estimate):
+    if not isinstance(fit, dd.Estimate):
         raise OptionError(
             f"{path}: this fit is by gradient descent, which has no error bars and no "
             "likelihood. Fit with least squares."
@@ -275,15 +236,13 @@ def load_fit(path: Path) -> Estimate:
     return fit
 
 
-def load_any_fit(path: Path) -> Estimate | FitResult:
-    """Return a fit with its model.
-
-    A model that is code is not in the file of the fit. A folder of `ddefind fit` has
-    copies of its files; code is run."""
+def load_any_fit(path: Path) -> "dd.Estimate | dd.FitResult":
+    """Return a saved fit with its model. A model that is code is not in the file of the
+    fit; its copy in the folder of `ddefind fit` is run."""
     config = path / CONFIG
     settings = combine_settings(config, {}) if config.is_file() else None
-    fit = load(path)
-    if isinstance(fit, SavedFit):
+    fit = dd.load(path)
+    if isinstance(fit, dd.SavedFit):
         if settings is None:
             raise OptionError(
                 f"{path}: the model of this fit is code, which the file does not hold. "
@@ -291,11 +250,11 @@ def load_any_fit(path: Path) -> Estimate | FitResult:
             )
         try:
             model = read_model(vars(settings))
-        except DataError as error:
+        except dd.DataError as error:
             raise OptionError(
                 f"{path}: the model of this fit is code, and the folder's copy of it "
                 f"cannot be read. {error}"
             ) from None
-        fit = load(path, problem=model)
-        assert not isinstance(fit, SavedFit)
+        fit = dd.load(path, problem=model)
+        assert not isinstance(fit, dd.SavedFit)
     return fit

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .messages import INTERRUPTED, exit_with_error
-from .options import offer
+from .options import offer, option
 
 if TYPE_CHECKING:
     from .._util.progress import Progress as FitProgress
@@ -27,11 +27,11 @@ def paper(
     ] = None,
     noise: Annotated[
         list[float] | None,
-        typer.Option(
+        option(
+            "--noise",
             metavar="LEVEL...",
             help="Noise levels, in standard deviations of the data. By default 0.1 "
             "0.3 0.9.",
-            show_default=False,
         ),
     ] = None,
     repeats: Annotated[
@@ -47,11 +47,11 @@ def paper(
     ] = "published",
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "--out",
             metavar="DIR",
             help="Folder for results.json, tables.md and figures. One with results of "
             "the same settings is continued. By default out/paper-PROTOCOL.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -89,7 +89,7 @@ def _reproduce(results: "ResultsFolder") -> None:
     from ..paper._run import reproduce
 
     plan, out = results.plan, results.folder
-    # A file has no width of its own: use one that the tables fit into.
+    # A file has no width: use one that the tables fit into.
     width = None if sys.stdout.isatty() else 120
     console = Console(width=width, markup=False, highlight=False)
     missing = [model for model in plan.models if results.missing(model)]

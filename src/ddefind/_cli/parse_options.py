@@ -1,13 +1,14 @@
-"""How options are written: their texts on the command line become names, numbers,
-bounds and histories, and so do the values of entries in TOML files.
+"""Reading options: texts on the command line, and values in TOML files, become names,
+numbers, bounds and histories.
 
-`KINDS`, at the end, has both for each kind of setting in the table of options.
+`KINDS`, at the end, has both readers for each kind of setting in the table of options.
 """
 
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, final
 
 from .._util.errors import quoted
@@ -40,7 +41,7 @@ class OptionError(ValueError):
 
 
 class Bounds(NamedTuple):
-    """The lower and the upper bound of a parameter, infinite where there is none."""
+    """Bounds of a parameter, infinite where there is none."""
 
     lower: float = -math.inf
     upper: float = math.inf
@@ -72,6 +73,15 @@ def _divided(text: str, sign: str) -> tuple[str, str, str]:
     """Return the parts of a text before, at and after a sign."""
     before, found, after = text.partition(sign)
     return before.strip(), found, after.strip()
+
+
+def _named(flag: str, texts: Iterable[str], needed: str) -> Iterator[tuple[str, str]]:
+    """Yield names with their texts, from `NAME=TEXT`; else say what is `needed`."""
+    for text in texts:
+        name, _, value = _divided(text, "=")
+        if not name or not value:
+            raise _refused(flag, needed, text)
+        yield name, value
 
 
 # Numbers
@@ -120,7 +130,7 @@ def check_level(level: float) -> float:
 
 
 def number_or_text(text: str) -> float | str:
-    """Return a time as a number, or as it is if it is not one."""
+    """Return a text as a number if it is one, else as it is."""
     value = parse_number(text)
     return text if value is None else value
 
@@ -286,14 +296,8 @@ def parse_where(flag: str, texts: Iterable[str]) -> dict[str, str]:
     >>> parse_where("--where", ["treatment=control"])
     {'treatment': 'control'}
     """
-    values: dict[str, str] = {}
-    for text in texts:
-        name, _, value = _divided(text, "=")
-        if not name or not value:
-            needed = f"a column and its value, as `{flag} treatment=control`"
-            raise _refused(flag, needed, text)
-        values[name] = value
-    return values
+    needed = f"a column and its value, as `{flag} treatment=control`"
+    return dict(_named(flag, texts, needed))
 
 
 def parse_by_name(flag: str, texts: Iterable[str]) -> str | dict[str, str] | None:
@@ -306,15 +310,8 @@ def parse_by_name(flag: str, texts: Iterable[str]) -> str | dict[str, str] | Non
     if len(texts) == 1 and "=" not in texts[0] and texts[0].strip():
         return texts[0].strip()
 
-    def named() -> Iterator[tuple[str, str]]:
-        for text in texts:
-            name, _, value = _divided(text, "=")
-            if not name or not value:
-                needed = "one value for all, or NAME=VALUE for each"
-                raise _refused(flag, needed, text)
-            yield name, value
-
-    return _by_name(flag, named()) or None
+    needed = "one value for all, or NAME=VALUE for each"
+    return _by_name(flag, _named(flag, texts, needed)) or None
 
 
 def parse_inputs(flag: str, texts: Iterable[str]) -> dict[str, str]:
@@ -342,7 +339,7 @@ def parse_inputs(flag: str, texts: Iterable[str]) -> dict[str, str]:
 
 
 def parse_networks(flag: str, texts: Iterable[str]) -> dict[str, str]:
-    """Return what is said of each network, by name.
+    """Return the description of each network, by name.
 
     >>> parse_networks("--network", ["NN: width=32 positive"])
     {'NN': 'width=32 positive'}
@@ -376,6 +373,29 @@ def parse_history(flag: str, texts: Iterable[str]) -> str | list[float] | None:
         needed = f"a kind, as `{flag} affine`, or numbers, one for each state"
         raise _refused(flag, needed, " ".join(parts))
     return parts[0]
+
+
+# Figures. Each format has its settings of matplotlib's `savefig`.
+
+FORMATS: dict[str, dict[str, Any]] = {"png": {"dpi": 150}, "pdf": {}, "svg": {}}
+
+
+def parse_formats(texts: Iterable[str], out: Path | None) -> list[str]:
+    """Return the formats that `--format` names, by default png. They need a folder
+    `out` to be written to.
+
+    >>> parse_formats(["pdf,svg"], Path("result")), parse_formats([], None)
+    (['pdf', 'svg'], ['png'])
+    """
+    names = [name.lower() for name in parse_names("--format", texts)]
+    for name in names:
+        if name not in FORMATS:
+            raise OptionError(
+                f"`--format` must be png, pdf or svg, but got {quoted(name)}."
+            )
+    if names and out is None:
+        raise OptionError("`--format` is for the figure that `--out DIR` writes.")
+    return list(dict.fromkeys(names)) or ["png"]
 
 
 # Values of TOML files: a wrong one is an AttributeError, a TypeError or a ValueError.
@@ -425,11 +445,10 @@ def _if_a(kind: type, read: Callable, otherwise: Callable) -> Callable[[Any], An
 @final
 @dataclass(frozen=True)
 class Kind:
-    """A kind of setting. `parse(flag, text)` reads what is written on the command line,
-    all texts together unless it `holds` only one value. `read` reads the value of an
-    entry of a TOML file, which must be what is `expected`. `check(flag, value)` refuses
-    values. A setting that holds a table is empty if it is not given. The help of the
-    command line shows the `placeholder`."""
+    """A kind of setting. `parse(flag, text)` reads the command line, all texts together
+    unless it `holds` only one value. `read` reads a value of a TOML file, which must be
+    what is `expected`. `check(flag, value)` refuses values. A setting that holds a
+    table is empty if it is not given. The help shows the `placeholder`."""
 
     parse: Callable[[str, Any], Any]
     read: Callable[[Any], Any]
@@ -459,15 +478,6 @@ def _integer(least: int) -> Kind:
     return Kind(parse, _whole, "a whole number", placeholder="N", check=check)
 
 
-def _real(check: Callable[[float], Any]) -> Kind:
-    def check_value(flag: str, value: float) -> None:
-        check(value)
-
-    return Kind(
-        parse_real, _number, "a number", placeholder="NUMBER", check=check_value
-    )
-
-
 def _list_of(parse: Callable, read: Callable, expected: str) -> Kind:
     return Kind(parse, read, expected, "list")
 
@@ -488,8 +498,14 @@ KINDS = {
     ),
     "whole": _integer(0),
     "count": _integer(1),
-    "number": _real(float),
-    "level": _real(check_level),
+    "number": Kind(parse_real, _number, "a number", placeholder="NUMBER"),
+    "level": Kind(
+        parse_real,
+        _number,
+        "a number",
+        placeholder="NUMBER",
+        check=lambda _, level: check_level(level),
+    ),
     "names": _list_of(parse_names, _names, "a list of names"),
     "history": _list_of(
         parse_history,

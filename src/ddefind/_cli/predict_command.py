@@ -1,20 +1,21 @@
-"""`ddefind predict`: what a saved fit says of times beyond the data.
-
-`ddefind report`: the report of a saved fit, made again."""
+"""`ddefind predict`: predict with a saved fit; and `ddefind report`: make its report
+again."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ddefind as dd
+
+from .._util.errors import did_you_mean, quoted
+from .._util.files import write_whole
 from . import options as opt
 from .messages import EXIT_CODES, Messages, errors_as_messages, print_json, quick_start
 from .parse_options import OptionError, check_level, number_or_text
 
 if TYPE_CHECKING:
-    from .._data.data import Data
     from .._inference.predict import Prediction
-    from .._results.estimate import Estimate
     from .._results.result import AbstractFit
 
 
@@ -34,8 +35,7 @@ measurement. The code of a model in a file (--model) is run.
 {EXIT_CODES}
 """
 
-# The number of rows of a printed table.
-_ROWS = 12
+_PRINTED_ROWS = 12
 
 
 @opt.takes("level")
@@ -61,11 +61,11 @@ def predict(
         _show(predictions, out, Messages(quiet), as_json)
 
 
-def _chosen(fit: "Estimate", experiment: str | None) -> "dict[str | None, Estimate]":
-    """Return the experiments of a study to be predicted, by their labels, or the only
-    fit, without a label."""
-    from .._util.errors import did_you_mean, quoted
-
+def _chosen(
+    fit: "dd.Estimate", experiment: str | None
+) -> "dict[str | None, dd.Estimate]":
+    """Return the experiments to be predicted by their labels, or the only fit, without
+    a label."""
     views = fit.experiments
     if experiment is None:
         return {**views} if views else {None: fit}
@@ -92,13 +92,12 @@ def last_time(fit: "AbstractFit", text: str | None) -> float:
 
 
 def _show(
-    predictions: "dict[str | None, tuple[Data, Prediction]]",
+    predictions: "dict[str | None, tuple[dd.Data, Prediction]]",
     out: opt.PredictionFile,
     messages: Messages,
     as_json: bool,
 ) -> None:
-    """Print the predictions, and write all of them to the file `out`."""
-    from .._util.files import write_whole
+    """Print the predictions, and write them to the file `out`."""
     from .output_folder import csv_text
 
     rows, tables, notes = [], [], {}
@@ -118,7 +117,7 @@ def _show(
         messages.say(f"Written to {out}: {len(rows)} times.")
 
 
-def _rows(data: "Data", prediction: "Prediction") -> list[dict[str, Any]]:
+def _rows(data: "dd.Data", prediction: "Prediction") -> list[dict[str, Any]]:
     """Return a row for each time, with the times of the source of the data."""
     from .._data.times import source_times
 
@@ -132,9 +131,9 @@ def _rows(data: "Data", prediction: "Prediction") -> list[dict[str, Any]]:
     return [dict(zip(columns, row)) for row in zip(*columns.values())]
 
 
-def _table(data: "Data", prediction: "Prediction") -> str:
-    """Return the table that is printed: times after the data or, if there are none, all
-    times; and the notes on the bands."""
+def _table(data: "dd.Data", prediction: "Prediction") -> str:
+    """Return the printed table and the notes on its bands. It shows times after the
+    data or, if there are none, all times."""
     import numpy as np
 
     from .._data.times import source_times
@@ -142,7 +141,9 @@ def _table(data: "Data", prediction: "Prediction") -> str:
 
     later = np.flatnonzero(prediction.t >= data.T)
     shown = later if len(later) > 1 else np.arange(len(prediction.t))
-    shown = shown[np.unique(np.linspace(0, len(shown) - 1, _ROWS).round().astype(int))]
+    shown = shown[
+        np.unique(np.linspace(0, len(shown) - 1, _PRINTED_ROWS).round().astype(int))
+    ]
     name, times = source_times(data, prediction.t[shown])
     texts = [each if isinstance(each, str) else f"{each:.6g}" for each in times]
     return Shown([prediction.cells(shown, name, texts), *prediction.notes]).text()
@@ -192,7 +193,6 @@ def report(
     """Write the report of a fit that was written earlier: a page to open or to send."""
     with errors_as_messages(), quick_start():
         from .._results.result import html_report
-        from .._util.files import write_whole
         from .output_folder import CONFIG, load_any_fit
 
         place = _place(result, out)
@@ -210,7 +210,7 @@ def report(
 
 
 def _place(result: Path, out: Path | None) -> Path:
-    """The file to write."""
+    """Return the file to write."""
     from .._results.result import check_page
     from .output_folder import REPORT
 

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import ddefind as dd
+
 from . import options as opt
-from .file_kinds import parse_formats
 from .messages import EXIT_CODES, Messages, errors_as_messages, print_json, quick_start
-from .parse_options import check_level, parse_names, parse_real
+from .parse_options import check_level, parse_formats, parse_names, parse_real
 
 if TYPE_CHECKING:
     from .._inference.profile import Profile
-    from .._results.estimate import Estimate
 
 
 PROFILE_EXAMPLES = f"""\
@@ -24,9 +24,9 @@ Examples:
 
 \b
 RESULT is the folder that `ddefind fit --out` wrote. The profile of a parameter is the
-lowest chi-square of the fits in which it is held at a value. The interval ends where it
-has risen by so much that the value is excluded with the confidence of --level, that of
-the fit by default. --out DIR writes profiles.png and profiles.csv, a row for each of
+lowest chi-square of the fits in which it is held at a value. The interval ends where
+chi-square excludes the value with the confidence of --level, by default that of the
+fit. --out DIR writes profiles.png and profiles.csv, a row for each of
 these fits with all its parameters. The code of a model in a file (--model) is run.
 
 {EXIT_CODES}
@@ -37,27 +37,27 @@ def profile(
     result: opt.Result,
     parameter: Annotated[
         list[str] | None,
-        typer.Option(
+        opt.option(
+            "--parameter",
             metavar="NAME",
             help="The parameters, as tau or r,K. By default all are profiled.",
-            show_default=False,
         ),
     ] = None,
     level: Annotated[
         str | None,
-        typer.Option(
+        opt.option(
+            "--level",
             metavar="NUMBER",
             help="The confidence level of the intervals, by default that of the fit.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        opt.option(
+            "--out",
             metavar="DIR",
             help="Folder for the figure and the table of the profiles, that of the fit "
             "or another one.",
-            show_default=False,
         ),
     ] = None,
     formats: opt.Formats = None,
@@ -88,10 +88,10 @@ def profile(
 
 
 def _profiles(
-    fit: "Estimate", names: list[str] | None, level: float, messages: Messages
-) -> "tuple[Estimate, list[Profile]]":
-    """Return the profiles of some parameters, by default of all but the weights of
-    networks, and the fit, which moves if all of them together find a better one."""
+    fit: "dd.Estimate", names: list[str], level: float, messages: Messages
+) -> "tuple[dd.Estimate, list[Profile]]":
+    """Return the profiles of the named parameters, by default of all but the weights of
+    networks; and the fit, which all profiles together may improve."""
     from .._problem.network_weights import named_indices
 
     progress = False if messages.quiet else None
@@ -102,9 +102,8 @@ def _profiles(
     return fit, [fit.profile(name, level, progress=progress) for name in names]
 
 
-def _text(fit: "Estimate", profiles: "list[Profile]", level: float) -> str:
-    """Return a paragraph for each profile: the interval in words, and the verdict of
-    the fit."""
+def _text(fit: "dd.Estimate", profiles: "list[Profile]", level: float) -> str:
+    """Return a paragraph for each profile: its interval in words, and the verdict."""
     from .._results.report import interval_in_words
 
     paragraphs = []
@@ -118,7 +117,7 @@ def _text(fit: "Estimate", profiles: "list[Profile]", level: float) -> str:
 
 
 def _as_json(
-    fit: "Estimate", profiles: "list[Profile]", level: float
+    fit: "dd.Estimate", profiles: "list[Profile]", level: float
 ) -> list[dict[str, Any]]:
     from .._results.report import limits_of
 

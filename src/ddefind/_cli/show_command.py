@@ -1,14 +1,16 @@
-"""`ddefind show`: print a fit that was saved earlier.
+"""`ddefind show`: print a saved fit; and `ddefind compare`: compare fits of the same
+data."""
 
-`ddefind compare`: compare fits of the same data."""
-
+import json
+from pathlib import Path
 from typing import Any
 
 import typer
 
+import ddefind as dd
+
 from .._results.saved_file import read_saved
 from . import options as opt
-from .file_kinds import sentences_in
 from .messages import EXIT_CODES, errors_as_messages, print_json, quick_start
 from .parse_options import OptionError
 
@@ -21,10 +23,22 @@ def show(result: opt.Result, as_json: opt.Json = False) -> None:
             if as_json:
                 print_json(printed_as_json(content))
             else:
-                said = sentences_in(result if result.is_dir() else result.parent)
-                typer.echo("\n".join([_text(content), *([""] if said else []), *said]))
+                found = _sentences_in(result if result.is_dir() else result.parent)
+                blank = [""] if found else []
+                typer.echo("\n".join([_text(content), *blank, *found]))
         except (KeyError, TypeError):
             raise ValueError(f"{result}: its parts do not belong together.") from None
+
+
+def _sentences_in(folder: Path) -> list[str]:
+    """Return the sentences of the discovery whose fit is in a folder; none if there was
+    no discovery, or if its file cannot be read."""
+    try:
+        text = (folder / opt.DISCOVERY.format("json")).read_text("utf-8")
+        found = json.loads(text)["sentences"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [sentence for sentence in found if isinstance(sentence, str)]
 
 
 def _text(content: dict[str, Any]) -> str:
@@ -44,8 +58,7 @@ def _text(content: dict[str, Any]) -> str:
 
 
 def printed_as_json(content: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of a saved fit that `--json` prints. The others, such as the
-    data, are only in the file."""
+    """Return the parts of a saved fit that `--json` prints: not the data, for one."""
     names = ("kind", "table", "noise", "loss", "status", "message", "seconds")
     return {name: content[name] for name in (*names, "problem") if name in content}
 
@@ -75,8 +88,6 @@ def compare(results: opt.Results, as_json: opt.Json = False) -> None:
         if len(results) < 2:
             raise OptionError("Give at least two fits, as `ddefind compare A B`.")
         with quick_start():
-            import ddefind as dd
-
             from .output_folder import load_fit
 
             compared = dd.compare({str(each): load_fit(each) for each in results})

@@ -49,14 +49,14 @@ def simulate(
     quiet: opt.Quiet = False,
 ) -> None:
     """Solve an equation and write noisy data, as a test for a fit."""
-    columns, inputs = given["values"] or [], given["inputs"]
+    columns = given["values"] or []
     last, count = parse_real("--T", T), parse_whole("--points", points, 2)
     whole_seed = parse_whole("--seed", seed)
-    share = parse_by_name("--noise", noise or ())
+    noise_text = parse_by_name("--noise", noise or ())
     if experiments is None and columns:
         raise OptionError("`--values` goes with `--experiments FILE.csv`.")
     if out is not None:
-        _check_own(out)
+        _check_replaceable(out)
     with quick_start():
         from .._solve.solution import check_time
         from .model_file import observed_names, problem_at, read_model
@@ -67,14 +67,14 @@ def simulate(
         group, conditions = read_conditions(
             model,
             experiments,
-            inputs,
+            given["inputs"],
             given["input_kind"],
             given["doses"],
             check_time(last, "--T"),
         )
         check_values(conditions, columns)
         names = observed_names(model)
-        drawn = simulated_noise(share, names)
+        drawn = simulated_noise(noise_text, names)
         made = []
         for number, each in enumerate(conditions):
             values = {**given["set"], **each.values}
@@ -96,7 +96,7 @@ def simulate(
         Messages(quiet).say(f"{out or 'Standard output'}{label}: {data}")
 
 
-def _check_own(file: Path) -> None:
+def _check_replaceable(file: Path) -> None:
     """Refuse to replace a file that holds anything else than simulated data."""
     if file.is_file() and not file.read_bytes().startswith(_WRITTEN.encode()):
         raise OptionError(

@@ -7,34 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from .._adaptive.methods import AbstractAdaptive, Tsit5
-from .._data.data import Data, read_csv
-from .._equation.equation import Equation
-from .._loss.check_gradient import GradientCheck, compare_gradients
+import ddefind as dd
+
+from .._adaptive.methods import AbstractAdaptive
+from .._loss.check_gradient import compare_gradients
 from .._problem.delays import longest_delay
 from .._problem.general_delays import is_general, typical_delays
-from .._problem.parameters import (
-    Tied,
-    element_names,
-    find,
-    parameter_arrays,
-    parameter_values,
-)
-from .._problem.problem import Problem
+from .._problem.parameters import element_names, find, parameter_arrays
 from .._solve.choose_solver import AUTO
-from .._solve.runge_kutta import RK4
-from .._solve.solution import Solution, check_time
-from .._solve.solve import solve
+from .._solve.solution import check_time
 from .._solve.time_grid import needs_mesh
-from ..noise import AbstractNoise
 from ..noise._read_noise import read_noise
 from ..plots import observed
 from .fit_arguments import noise_models
 from .model_file import check_no_networks, observed_names, problem_at, unknown
 from .parse_options import OptionError, parse_number
 
-# Solver steps per delay when gradients are compared: that of `Adjoint` is only as exact
-# as its steps.
+# Solver steps in the shortest delay when gradients are compared, fewer if the longest
+# one is much longer: `Adjoint` is only as exact as the steps.
 _GRADIENT_STEPS = 100
 # Random sets of parameters are tried until one gives a finite solution, each up to this
 # share of the usual time: many solutions that grow beyond all bounds are finite at
@@ -46,29 +36,27 @@ _MOST_FIRST_STEPS = 2000
 # The step size is divided by four until the solution changes by less than the fraction
 # `_PRECISION` of its spread, but at most `_STEP_SIZES` step sizes are tried.
 _PRECISION, _STEP_SIZES = 1e-6, 5
-# With adaptive steps the solution is compared with one of this tolerance, and gradients
-# are those of solutions with the second one.
+# The tolerances of adaptive steps: of the solution to compare with, and of solutions
+# for gradients.
 _FINEST, _GRADIENT_TOLERANCE = 1e-10, 1e-9
-# The random values of parameters lie between two numbers: usually, of the shape of a
-# gamma distribution, and of the shortest delay in a uniform one.
+# The ranges of random values: of most parameters, and, by role, of the shape of a gamma
+# distribution and of the shortest delay in a uniform one.
 _USUAL, _RANGES = (0.5, 1.5), {"shape": (1.0, 3.0), "low": (0.0, 0.5)}
 
 
 def simulated(
-    problem: Problem,
+    problem: "dd.Problem",
     T: float,
     points: int,
-    noise: float | Sequence[AbstractNoise],
+    noise: "float | Sequence[dd.noise.AbstractNoise]",
     seed: int,
     names: Sequence[str] | None = None,
-) -> Data:
+) -> "dd.Data":
     """Return noisy values of the problem's solution at `points` equally spaced times
     from 0 to `T`.
 
-    `noise` is the standard deviation of the noise, as a fraction of the standard
-    deviation of each quantity, or the noise model of each quantity. `names` are the
-    names of the quantities.
-    """
+    `noise` is the standard deviation of the noise, as a fraction of that of each
+    quantity, or the noise model of each quantity."""
     T = check_time(T, "--T")
     if not 2 <= points <= _MOST_POINTS:
         raise ValueError(
@@ -82,24 +70,24 @@ def simulated(
     if isinstance(noise, float | int):
         x = x + noise * np.std(x, axis=0) * random.normal(size=x.shape)
     else:
-        x = _drawn(x, noise, names or ("x",), random)
+        x = _draw(x, noise, names or ("x",), random)
     notes = []
     if np.isinf(change):
-        notes = ["There are too many steps to see what shorter ones would change."]
+        notes = ["There are too many steps to check the solution by shorter ones."]
     elif change > _PRECISION:
         notes = [
-            f"Shorter steps still moved the solution, by {change:.1g} of its size."
+            f"Shorter steps still changed the solution, by {change:.1g} of its size."
         ]
-    return Data(t, x, names=names, notes=notes)
+    return dd.Data(t, x, names=names, notes=notes)
 
 
-def _drawn(
+def _draw(
     x: np.ndarray,
-    noise: Sequence[AbstractNoise],
+    noise: "Sequence[dd.noise.AbstractNoise]",
     names: Sequence[str],
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Return values drawn from the noise model of each quantity around `x`."""
+    """Draw values around `x` from the noise model of each quantity."""
     columns = []
     for model, name, column in zip(noise, names, x.T, strict=True):
         if model.is_positive and np.any(column <= 0):
@@ -111,9 +99,9 @@ def _drawn(
     return np.stack(columns, axis=1)
 
 
-def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the observed quantities at the times `t`, and by which fraction of their
-    spread they changed when the steps were shortened for the last time."""
+def _exact(problem: "dd.Problem", t: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the observed quantities at the times `t`, and their last change, as a
+    fraction of their spread, when the steps were shortened."""
     T, x, change = float(t[-1]), None, np.inf
     for solution in _solutions(problem, T):
         finer = observed(problem, solution, t)
@@ -136,7 +124,7 @@ def _exact(problem: Problem, t: np.ndarray) -> tuple[np.ndarray, float]:
     return x, change
 
 
-def _solutions(problem: Problem, T: float) -> Iterator[Solution]:
+def _solutions(problem: "dd.Problem", T: float) -> "Iterator[dd.Solution]":
     """Yield solutions of increasing precision: with shorter and shorter steps or, if
     the equation needs adaptive ones, with two tolerances."""
     solution, solver = None, AUTO
@@ -149,29 +137,28 @@ def _solutions(problem: Problem, T: float) -> Iterator[Solution]:
             yield solution
         else:
             return
-    solution = solution or solve(problem, T)
+    solution = solution or dd.solve(problem, T)
     yield solution
     finer: Any = type(solution.solver)
-    yield solve(problem, T, finer(rtol=_FINEST))
+    yield dd.solve(problem, T, finer(rtol=_FINEST))
 
 
-def _solve(problem: Problem, T: float, solver: Any = AUTO, **steps: Any) -> Solution:
-    """Return the solution. Where there is none with adaptive steps, it is the one with
-    fixed steps, which is not finite from some time on, or not exact."""
+def _solve(
+    problem: "dd.Problem", T: float, solver: Any = AUTO, **steps: Any
+) -> "dd.Solution":
+    """Solve, with fixed steps where adaptive ones fail: that solution is not exact, or
+    not finite from some time on."""
     try:
-        return solve(problem, T, solver, **steps)
+        return dd.solve(problem, T, solver, **steps)
     except ValueError:
         if is_general(problem.tau):
             raise
-        return solve(problem, T, RK4(), **steps)
+        return dd.solve(problem, T, dd.RK4(), **steps)
 
 
-def _step_sizes(problem: Problem, T: float) -> Iterator[dict[str, Any]]:
-    """Yield the arguments of `solve` for the steps to try, each time four times as
-    many.
-
-    On a mesh they follow the record and the longest delay, but there delays may also
-    be shorter than a step."""
+def _step_sizes(problem: "dd.Problem", T: float) -> Iterator[dict[str, Any]]:
+    """Yield the arguments of `solve` for four times as many steps each time. On a mesh,
+    where delays may be shorter than a step, these also follow the record."""
     tau = longest_delay(problem.tau)
     n = max(20, int(np.ceil(200 * tau / T)))
     if needs_mesh(problem):
@@ -194,16 +181,19 @@ def _scale(x: np.ndarray) -> np.ndarray:
     return np.where(spread > 1e-9 * size, spread, np.where(size > 0, size, 1.0))
 
 
-def _listed(problem: Problem) -> str:
+def _listed(problem: "dd.Problem") -> str:
     """Return the parameters of a problem and their values as text, at most twelve."""
-    values = list(parameter_values(problem).items())
+    values = list(dd.parameter_values(problem).items())
     listed = ", ".join(f"{name} = {value:.4g}" for name, value in values[:12])
     return listed + (", ..." if len(values) > 12 else "")
 
 
 def gradients_at(
-    model: Equation | Problem, file: Path | None, given: Mapping[str, Any], seed: int
-) -> GradientCheck:
+    model: "dd.Equation | dd.Problem",
+    file: Path | None,
+    given: Mapping[str, Any],
+    seed: int,
+) -> "dd.GradientCheck":
     """Compare the gradients of a model with central differences.
 
     Parameters have the values `given`, and random ones where none is given. The data
@@ -214,12 +204,12 @@ def gradients_at(
     random = np.random.default_rng(seed)
     data = None
     if file is not None:
-        data, names = read_csv(file), observed_names(model)
+        data, names = dd.read_csv(file), observed_names(model)
         data = data if names is None else data.select(names)
     has_random_values = bool(unknown(model, given))
     # Adaptive steps take long to find that a solution is not finite. They are tried
     # last, for stiff equations, which need them.
-    trials = [(share, RK4()) for share in _SHARES] if has_random_values else []
+    trials = [(share, dd.RK4()) for share in _SHARES] if has_random_values else []
     message = ""
     for share, first_solver in [*trials, (1.0, AUTO)]:
         others = _random_values(model, given, random)
@@ -231,10 +221,11 @@ def gradients_at(
             else:
                 _finite_solution(problem, data.t, solver)
                 measured = data
-            solver = Tsit5(_GRADIENT_TOLERANCE) if is_general(problem.tau) else AUTO
-            n = _steps(problem)
+            solver = dd.Tsit5(_GRADIENT_TOLERANCE) if is_general(problem.tau) else AUTO
+            delays = np.asarray(typical_delays(problem.tau, problem.start))
+            n = int(np.ceil(_GRADIENT_STEPS * np.min(delays) / np.max(delays)))
             check = compare_gradients(
-                problem, measured, solver=solver, steps_per_delay=n
+                problem, measured, solver=solver, steps_per_delay=max(10, n)
             )
             return _by_name(check, problem, model)
         except ValueError as error:
@@ -243,16 +234,16 @@ def gradients_at(
 
 
 def _by_name(
-    check: GradientCheck, problem: Problem, model: Equation | Problem
-) -> GradientCheck:
-    """Return the derivatives with respect to the names in the text of an equation.
-
-    A name may occur in several parts of the model. The derivative with respect to it is
-    the sum of those with respect to each."""
-    if isinstance(model, Problem):
+    check: "dd.GradientCheck", problem: "dd.Problem", model: "dd.Equation | dd.Problem"
+) -> "dd.GradientCheck":
+    """Return the derivatives with respect to the names in the text of an equation. A
+    name that occurs in several parts of the model has the sum of their derivatives."""
+    if isinstance(model, dd.Problem):
         return check
     settings = model.settings.items()
-    tied = {name: setting.to for name, setting in settings if isinstance(setting, Tied)}
+    tied = {
+        name: setting.to for name, setting in settings if isinstance(setting, dd.Tied)
+    }
     arrays = parameter_arrays(problem, tied)
     place = np.arange(len(check.differences))
     for name, source in tied.items():
@@ -264,21 +255,16 @@ def _by_name(
         return np.bincount(place, derivatives, len(place))[kept]
 
     routes = {route: summed(values) for route, values in check.routes.items()}
-    return GradientCheck(tuple(names[kept].tolist()), summed(check.differences), routes)
-
-
-def _steps(problem: Problem) -> int:
-    """Return the number of steps in a delay: in the shortest one, but fewer where the
-    longest has many times as many."""
-    delays = np.asarray(typical_delays(problem.tau, problem.start))
-    return max(10, int(np.ceil(_GRADIENT_STEPS * np.min(delays) / np.max(delays))))
+    return dd.GradientCheck(
+        tuple(names[kept].tolist()), summed(check.differences), routes
+    )
 
 
 def _noisy_solution(
-    problem: Problem, random: np.random.Generator, share: float, solver: Any
-) -> Data:
-    """Return data at some distance from the solution, so that the gradient is not 0.
-    They reach over the given share of the usual time."""
+    problem: "dd.Problem", random: np.random.Generator, share: float, solver: Any
+) -> "dd.Data":
+    """Return data at some distance from the solution, so that the gradient is not 0,
+    over a `share` of the usual time."""
     # No time is on a node of the solver, where the derivative with respect to the delay
     # has a kink.
     switches = np.asarray(problem.switch_times, float)
@@ -287,10 +273,10 @@ def _noisy_solution(
     T = max(5.37 * longest, 1.37 * last_switch)
     t = np.linspace(0, share * T, 29)
     x = _finite_solution(problem, t, solver)
-    return Data(t, x + 0.1 * _scale(x) * random.normal(size=x.shape))
+    return dd.Data(t, x + 0.1 * _scale(x) * random.normal(size=x.shape))
 
 
-def _finite_solution(problem: Problem, t: np.ndarray, solver: Any) -> np.ndarray:
+def _finite_solution(problem: "dd.Problem", t: np.ndarray, solver: Any) -> np.ndarray:
     """Return the observed quantities at the times `t`, which must be finite."""
     x = observed(problem, _solve(problem, float(t[-1]), solver), t)
     if not np.all(np.isfinite(x)):
@@ -299,11 +285,12 @@ def _finite_solution(problem: Problem, t: np.ndarray, solver: Any) -> np.ndarray
 
 
 def _random_values(
-    model: Equation | Problem, given: Mapping[str, Any], random: np.random.Generator
+    model: "dd.Equation | dd.Problem",
+    given: Mapping[str, Any],
+    random: np.random.Generator,
 ) -> dict[str, float]:
-    """Return random values for the parameters without a value, between 0.5 and 1.5 for
-    most."""
-    if isinstance(model, Problem):
+    """Return random values for the parameters without a value."""
+    if isinstance(model, dd.Problem):
         return {}
     roles = {array.short: array.role for array in parameter_arrays(model.blank)}
     ranges = {name: _RANGES.get(str(role), _USUAL) for name, role in roles.items()}
@@ -317,12 +304,10 @@ def simulated_noise(
     option: str | Mapping[str, str] | None, names: Sequence[str] | None
 ) -> Any:
     """Return the noise of simulated data: a share of the standard deviation of each
-    quantity, or the noise model of each of the quantities `names`, whose numbers must
-    be known."""
-    share = 0.0 if option is None else None
-    if isinstance(option, str):
-        share = parse_number(option)
-    if share is not None:
+    quantity, or the noise model of each quantity, whose numbers must be known."""
+    if option is None:
+        return 0.0
+    if isinstance(option, str) and (share := parse_number(option)) is not None:
         return share
     names = names or ("x",)
     given = noise_models(option)

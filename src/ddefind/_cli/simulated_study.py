@@ -7,24 +7,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._data.data import Data, read_any_table
+import ddefind as dd
+
+from .._data.data import read_any_table
 from .._data.inputs import FurtherFiles, find_place, input_places
 from .._data.table import Table, parse_number
-from .._equation.equation import Equation
 from .._fitting.read_study import as_dose, as_input
-from .._problem.problem import Problem
 from .._util import wording
 from .._util.errors import quoted
+from .fit_arguments import doses_of
 from .parse_options import OptionError
-from .read_experiments import doses_of
 
-# How an experiment is called that is the only one.
+# The label of a single experiment.
 _ONLY = "data"
 
 
 class Conditions(NamedTuple):
-    """What distinguishes one experiment: its name, the values of parameters, inputs and
-    doses."""
+    """One experiment: its name, its values of parameters, its inputs and doses."""
 
     label: str
     values: dict[str, float]
@@ -33,18 +32,16 @@ class Conditions(NamedTuple):
 
 
 def read_conditions(
-    model: Equation | Problem,
+    model: "dd.Equation | dd.Problem",
     experiments: str | None,
     inputs: Mapping[str, str],
     input_kind: str | Mapping[str, str] | None,
     doses: str | dict[str, str] | None,
     T: float,
 ) -> tuple[str | None, list[Conditions]]:
-    """Return the conditions of each experiment, and the name of the column that names
-    them, if there are several.
-
-    `experiments` is a file with a row for each experiment: its name in the first
-    column, and values of parameters in the others."""
+    """Return the conditions of each experiment and, if there are several, the name of
+    the column that names them: the first one of the file `experiments`, which has a row
+    for each experiment and values of parameters in the other columns."""
     group, rows = None, {_ONLY: {}}
     if experiments is not None:
         group, rows = _rows(read_any_table(experiments, None, None))
@@ -54,7 +51,7 @@ def read_conditions(
     found = []
     for label, values in rows.items():
         # Times in files are those of the simulation.
-        here = Data([0.0, T], [0.0, 0.0], label=label)
+        here = dd.Data([0.0, T], [0.0, 0.0], label=label)
         tables = {
             name: as_input(name, files.input(name, place, here, labels), label, kinds)
             for name, place in places.items()
@@ -69,7 +66,9 @@ def read_conditions(
 
 
 def study_csv(
-    group: str, experiments: Sequence[tuple[Conditions, Data]], values: Sequence[str]
+    group: str,
+    experiments: Sequence["tuple[Conditions, dd.Data]"],
+    values: Sequence[str],
 ) -> str:
     """Return the text of a file with the data of all experiments. Its first column,
     `group`, names the experiment, and the last ones hold known `values`."""
@@ -85,7 +84,7 @@ def study_csv(
 
 
 def check_values(conditions: Sequence[Conditions], values: Sequence[str]) -> None:
-    """Check that the columns to be written are among those of the experiments."""
+    """Refuse columns to be written that are not among those of the experiments."""
     for name in values:
         if name not in conditions[0].values:
             raise OptionError(

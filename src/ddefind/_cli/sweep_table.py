@@ -11,8 +11,7 @@ from typing import Any, NoReturn, final
 from .._fitting.fit_options import SETTINGS
 from .._util.errors import did_you_mean, quoted
 from .._util.files import file_name, read_text
-from .file_kinds import is_equation_file
-from .fit_settings import FitSettings, checked_settings
+from .fit_settings import FitSettings, checked_settings, is_equation_file
 from .parse_options import OptionError
 
 _TABLES = ("files", "equations", "settings")

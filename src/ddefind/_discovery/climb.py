@@ -1,18 +1,17 @@
-r"""The search over structures: forward and backward steps to lower scores, by exact
-fits.
+r"""The search over structures: steps to neighbours with lower scores, by exact fits.
 
-Moves to the neighbours of a structure: a term more, up to two less, or both.
-
-What a move will gain is predicted from one linearisation of the trajectory with its
-derivatives for all candidates. With the normal equations $H = J^T J$ and $g = J^T r$ at
-a minimum, a further coefficient j lowers the sum of squares by about
+A neighbour has a term more, up to two less, or both. What a move gains is predicted
+from one linearisation of the trajectory, with its derivatives for all candidates. With
+the normal equations $H = J^T J$ and $g = J^T r$ at a minimum, a further coefficient j
+lowers the sum of squares by about
 
 $$\frac{g_j^2}{H_{jj} - H_{jF} H_{FF}^{-1} H_{Fj}},$$
 
-and a coefficient s without which the others are fitted again raises it by
+and removing a coefficient s, with the others fitted again, raises it by
 $\theta_s^2 / (H^{-1})_{ss}$. No slope of the data is needed. The best predictions are
 then fitted."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,11 +24,28 @@ from .library import Library, Structure
 from .proposals import Proposal, coefficients_at
 from .weak_form import Record
 
-# Of the inner parameters that a scan tries, so many are tried for a further term.
+# The most values of inner parameters that are tried for a further term.
 _MOST_TRIED = 16
-# A step that changes the sum of squares by more than this share of it is far; then
-# the fit begins without it, too.
+# After a predicted step that changes the sum of squares by more than this share, the
+# fit also begins without the step.
 _FAR = 0.3
+# This many of the best predictions are fitted at a time, and this many times, before a
+# structure counts as better than all its neighbours.
+_TRIED, _ROUNDS = 12, 3
+# Predictions that are this much worse are not fitted.
+_HOPELESS = 30.0
+_MOST_STEPS = 60
+# The most proposals that are tried: those with the best scores of each pattern.
+_MOST_PROPOSALS = 500
+# The rounds of short fits: the share of the record, the evaluations, and how many
+# proposals remain.
+_SHORT_FITS = ((0.25, 6, 90), (0.5, 10, 40), (1.0, 14, 24))
+# The most delays of the scan from which a structure is fitted again.
+_RESCANNED = 80
+# A fit goes on if its score is within this distance of the best.
+_NEAR = 40.0
+# Scores that differ by less than this are the same.
+_SAME = 0.5
 
 
 class _Quadratic(NamedTuple):
@@ -44,9 +60,8 @@ class _Quadratic(NamedTuple):
 @final
 @dataclass(frozen=True)
 class _Point:
-    """A fit with a further term or without one: the pairs of its structure, `whole`,
-    the values there, the `places` of its coefficients among all values, and the sum of
-    squares nearby."""
+    """A fit, perhaps with a further term: the pairs of its structure, `whole`, its
+    values, the places of its coefficients, and the sum of squares nearby."""
 
     whole: Structure
     theta: np.ndarray
@@ -54,15 +69,16 @@ class _Point:
     quadratic: _Quadratic
 
     @property
-    def own(self) -> np.ndarray:
+    def free_places(self) -> np.ndarray:
         """The places of the coefficients among the free values."""
         return np.searchsorted(self.quadratic.free, self.places)
 
     def rises(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """How much the sum of squares rises above its minimum without the terms number
-        `first` and `second`, which may be the same."""
-        values = self.theta[self.places] + self.quadratic.step[self.own]
-        v = self.quadratic.inverse[np.ix_(self.own, self.own)]
+        """Return how much the sum of squares rises above its minimum without the terms
+        number `first` and `second`, which may be the same."""
+        where = self.free_places
+        values = self.theta[self.places] + self.quadratic.step[where]
+        v = self.quadratic.inverse[np.ix_(where, where)]
         a, b, c = v[first, first], v[second, second], v[first, second]
         x, y = values[first], values[second]
         is_one = first == second
@@ -71,10 +87,10 @@ class _Point:
         return np.where(is_one, x**2 / a, both)
 
     def without(self, removed: Sequence[int]) -> np.ndarray:
-        """The values at the minimum without some of the coefficients."""
+        """Return the values at the minimum without some of the coefficients."""
         step, moved = self.quadratic.step, self.theta.copy()
         if removed:
-            j = self.own[list(removed)]
+            j = self.free_places[list(removed)]
             values = self.theta[self.places[list(removed)]] + step[j]
             inverse = self.quadratic.inverse
             step = step - inverse[:, j] @ np.linalg.solve(inverse[np.ix_(j, j)], values)
@@ -96,19 +112,18 @@ class Move:
 
     @property
     def starts(self) -> np.ndarray:
-        """Where its fit begins."""
+        """The starts of its fit."""
         moved = self.point.without(self.removed)
         tried = (moved, self.point.theta) if self.is_far else (moved,)
         return np.array([self._rearranged(theta) for theta in tried])
 
     def _rearranged(self, theta: np.ndarray) -> np.ndarray:
-        """The values of the point as those of the structure, whose terms keep their
-        coefficients."""
+        """Return the values in the order of the new structure."""
         exact, result = self.exact, theta.copy()
         known = dict(zip(self.point.whole, theta[self.point.places]))
         result[exact.coefficients] = 0.0
-        own = [known[pair] for pair in self.structure]
-        result[exact.coefficients[: len(own)]] = own
+        kept = [known[pair] for pair in self.structure]
+        result[exact.coefficients[: len(kept)]] = kept
         return np.clip(result, exact.setup.lower, exact.setup.upper)
 
 
@@ -118,8 +133,8 @@ def moves_from(
     candidates: Sequence[tuple[int, int]],
     worst: float,
 ) -> list[Move]:
-    """The neighbours of a fit whose terms are `candidates`, best prediction first,
-    without those whose score is predicted to be higher by more than `worst`."""
+    """Return the neighbours of a fit whose terms are `candidates`, best prediction
+    first, without those whose score is predicted to be higher by more than `worst`."""
     found: dict[Structure, Move] = {}
     for point in _points(exact, fitted, candidates):
         for move in _moves(exact, fitted, point, worst):
@@ -132,12 +147,12 @@ def moves_from(
 def _points(
     exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
 ) -> Iterator[_Point]:
-    """The fit, without and with each further candidate."""
+    """Yield the fit without and with each further candidate."""
     structure, size = fitted.structure, len(fitted.structure)
     free = np.flatnonzero(~exact.is_held(structure))
     places = exact.coefficients[:size]
-    if (own := _quadratic(fitted.gram, free)) is not None:
-        yield _Point(structure, fitted.theta, places, own)
+    if (quadratic := _quadratic(fitted.gram, free)) is not None:
+        yield _Point(structure, fitted.theta, places, quadratic)
     if size + SPARE > exact.slots:
         return
     tried = []
@@ -149,11 +164,11 @@ def _points(
         return
     whole = [(*structure, *some) for _, some in tried]
     linear = exact.linearised(whole, np.array([theta for theta, _ in tried]))
-    for (theta, some), own in zip(tried, linear):
-        if not np.isfinite(own.gram).all():
+    for (theta, some), extended in zip(tried, linear):
+        if not np.isfinite(extended.gram).all():
             continue
         for pair, slot in zip(some, exact.coefficients[size:]):
-            quadratic = _quadratic(own.gram, np.sort([*free, slot]))
+            quadratic = _quadratic(extended.gram, np.sort([*free, slot]))
             if quadratic is not None:
                 yield _Point(
                     (*structure, pair), theta, np.array([*places, slot]), quadratic
@@ -163,8 +178,8 @@ def _points(
 def _together(
     library: Library, pairs: Sequence[tuple[int, int]]
 ) -> list[list[tuple[int, int]]]:
-    """The candidates that share a linearisation. One that may have no value along the
-    trajectory is alone: it would spoil the others'."""
+    """Return groups of candidates that share a linearisation. A candidate that may have
+    no value along the trajectory is alone, since it would spoil the others."""
     alone = [[pair] for pair in pairs if pair[1] in library.fragile]
     others = [pair for pair in pairs if pair[1] not in library.fragile]
     parts = range(0, len(others), SPARE)
@@ -174,7 +189,7 @@ def _together(
 def _probes(
     exact: Exact, fitted: Fitted, candidates: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[np.ndarray, list[tuple[int, int]]]]:
-    """Inner parameters with the further candidates that are tried there."""
+    """Yield inner parameters with the further candidates that are tried there."""
     present = set(fitted.structure)
     others = [pair for pair in candidates if pair not in present]
     current = fitted.theta[exact.inner_places]
@@ -208,7 +223,7 @@ def _quadratic(gram: np.ndarray, free: np.ndarray) -> _Quadratic | None:
 
 
 def _moves(exact: Exact, fitted: Fitted, point: _Point, worst: float) -> Iterator[Move]:
-    """The moves to the structure of a point, less up to two terms of the fit."""
+    """Yield the moves to the structure of a point, less up to two terms of the fit."""
     size, least = len(fitted.structure), exact.least_loss
     total = max(fitted.gram[0, 0], least)
     has_added = len(point.whole) > size
@@ -242,35 +257,17 @@ def _moves(exact: Exact, fitted: Fitted, point: _Point, worst: float) -> Iterato
 
 @cache
 def _removals(size: int, has_added: bool) -> list[tuple[int, ...]]:
-    """The slots that are emptied: none (after an addition), one, or two."""
+    """Return the slots that are emptied: none (after an addition), one, or two."""
     pairs = [(other, removed) for removed in range(size) for other in range(removed)]
     return [()] * has_added + [(removed,) for removed in range(size)] + pairs
-
-
-# So many of the best predictions are fitted at a time, and so often, before a structure
-# counts as better than all its neighbours.
-_TRIED, _ROUNDS = 12, 3
-# Predictions that are this much worse are not fitted.
-_HOPELESS = 30.0
-_MOST_STEPS = 60
-# So many proposals are looked at, those with the best scores of each pattern.
-_LOOKED_AT = 500
-# Looks at proposals: the share of the record, the evaluations, and how many remain.
-_LOOKS = ((0.25, 6, 90), (0.5, 10, 40), (1.0, 14, 24))
-# A structure is fitted again from so many delays of the scan.
-_RESCANNED = 80
-# A fit goes on if it is as near to the best as this.
-_NEAR = 40.0
-# Scores that differ by less than this are the same.
-_SAME = 0.5
 
 
 @final
 @dataclass
 class Search:
-    """Fits of structures, and all that were visited: the best of each, and the path of
-    the best ones; and from which score a climb has gone on from a structure. `report()`
-    is called after each step."""
+    """A search over structures: the best fit of each visited structure, the path of the
+    best fits, and the score from which a climb left each structure. `report()` is
+    called after each step."""
 
     exact: Exact
     records: Sequence[Record]
@@ -299,21 +296,19 @@ class Search:
             self.report()
 
     def try_proposals(self, proposals: Sequence[Proposal]) -> list[Fitted]:
-        """The fits from proposals, best first. All are fitted to the beginning of the
-        record, and the better ones to more and more of it."""
+        """Return the fits of proposals, best first. All are fitted to the beginning of
+        the record, and the better ones to more and more of it."""
         if not proposals:
             return []
         scores = np.array([each.score for each in proposals])
-        first = _spread_over(scores, _kinds(proposals))[:_LOOKED_AT]
+        first = _spread_over(scores, _kinds(proposals))[:_MOST_PROPOSALS]
         proposals = [proposals[j] for j in first]
-        theta = np.array(
-            [
-                self.exact.start(each.coefficients, each.inner, each.delays)
-                for each in proposals
-            ]
-        )
+        starts = [
+            self.exact.start(each.coefficients, each.inner, each.delays)
+            for each in proposals
+        ]
         structures = [each.structure for each in proposals]
-        rows, theta = self._shortlist(structures, theta, _kinds(proposals))
+        rows, theta = self._shortlist(structures, starts, _kinds(proposals))
         fits = self.exact.fit_all(
             [structures[j] for j in rows], [theta[j][None] for j in rows]
         )
@@ -323,20 +318,24 @@ class Search:
     def _shortlist(
         self,
         structures: Sequence[Structure],
-        starts: np.ndarray,
+        starts: Sequence[np.ndarray],
         kinds: Sequence[Hashable],
     ) -> tuple[list[int], np.ndarray]:
-        """The numbers of the most promising starts, best first, and where short fits to
-        more and more of the record have brought all of them.
+        """Return the numbers of the most promising starts, best first, and the values
+        that short fits to more and more of the record reached from all starts.
 
         The beginning of a record may say little about a value, which then goes astray:
         the last fits are also made from the starts themselves."""
-        theta, rows = starts.copy(), list(range(len(starts)))
-        for share, limit, kept in _LOOKS:
-            own = [structures[j] for j in rows]
-            moved, score = self.exact.glance(own, theta[rows], share, limit)
+        begin, theta, rows = (
+            np.array(starts),
+            np.array(starts),
+            list(range(len(starts))),
+        )
+        for share, limit, kept in _SHORT_FITS:
+            some = [structures[j] for j in rows]
+            moved, score = self.exact.glance(some, theta[rows], share, limit)
             if share == 1.0:
-                direct, other = self.exact.glance(own, starts[rows], share, limit)
+                direct, other = self.exact.glance(some, begin[rows], share, limit)
                 moved = np.where((other < score)[:, None], direct, moved)
                 score = np.minimum(other, score)
             theta[rows] = moved
@@ -344,28 +343,24 @@ class Search:
             rows = [rows[k] for k in order[:kept]]
         return rows, theta
 
-    def climb(self, start: Fitted, candidates: Sequence[tuple[int, int]]) -> Fitted:
-        """The structure that is reached by steps to better neighbours, until none is
-        better."""
-        current = self._polished(start)
+    def climb(self, start: Fitted, candidates: Sequence[tuple[int, int]]) -> None:
+        """Step to better neighbours until none is better."""
+        again = self.exact.fit(start.structure, start.theta[None])
+        self.add([again])
+        current = again if again.score < start.score else start
         for _ in range(_MOST_STEPS):
             if current.score > self.climbed.get(current.structure, np.inf) - _SAME:
-                return current
+                return
             self.climbed[current.structure] = current.score
             better = self._step(current, candidates)
             if better is None:
-                return current
+                return
             current = better
-        return current
-
-    def _polished(self, fitted: Fitted) -> Fitted:
-        fit = self.exact.fit(fitted.structure, fitted.theta[None])
-        self.add([fit])
-        return fit if fit.score < fitted.score else fitted
 
     def _step(
         self, current: Fitted, candidates: Sequence[tuple[int, int]]
     ) -> Fitted | None:
+        """Return a better neighbour, or None if none is found."""
         moves = moves_from(self.exact, current, candidates, _HOPELESS)
         for first in range(0, min(len(moves), _TRIED * _ROUNDS), _TRIED):
             some = moves[first : first + _TRIED]
@@ -378,7 +373,7 @@ class Search:
         return None
 
     def _is_known(self, move: Move) -> bool:
-        """Whether a fit of the structure is as good as is predicted."""
+        """Whether the structure has a fit as good as is predicted."""
         known = self.visited.get(move.structure)
         return known is not None and known.score < move.predicted + _SAME
 
@@ -394,9 +389,9 @@ class Search:
         candidates: Sequence[tuple[int, int]],
         number: int,
         delays: Sequence[float],
-    ) -> Fitted | None:
-        """The best fit with one more term, one that reads the delay of this `number`,
-        which may have one of the values `delays`; a climb goes on from there."""
+    ) -> None:
+        """Add a term that reads the delay of this `number`, at one of the values
+        `delays`, and climb from the best fit with it."""
         place = self.exact.delays[number]
 
         def moves(delay: float) -> list[Move]:
@@ -410,19 +405,16 @@ class Search:
 
         found = sum(in_parallel(moves, delays), [])
         found = sorted(found, key=lambda move: move.predicted)[: 2 * _TRIED]
-        if not found:
-            return None
-        fits = self._fit_moves(found)
-        return self.climb(min(fits, key=lambda each: each.score), candidates)
+        if found:
+            fits = self._fit_moves(found)
+            self.climb(min(fits, key=lambda each: each.score), candidates)
 
-    def rescan(self, fitted: Fitted) -> Fitted:
-        """The best fit of one structure from all delays of the scan."""
-        count = len(self.exact.library.delays_in(fitted.structure))
+    def rescan(self, fitted: Fitted) -> None:
+        """Fit a structure again, from all delays of the scan."""
+        library, inner = self.exact.library, fitted.theta[self.exact.inner_places]
+        count = len(library.delays_in(fitted.structure))
         if not count:
-            return fitted
-        inner = fitted.theta[self.exact.inner_places]
-        library = self.exact.library
-
+            return
         scans = [delays for delays in self.delays if len(delays) == count]
         scans = scans[:: max(len(scans) // _RESCANNED, 1)]
         starts = []
@@ -434,26 +426,22 @@ class Search:
                 starts.append(self.exact.start(found, inner, delays))
         if starts:
             same = [fitted.structure] * len(starts)
-            rows, theta = self._shortlist(same, np.array(starts), [None] * len(starts))
+            rows, theta = self._shortlist(same, starts, [None] * len(starts))
             self.add([self.exact.fit(fitted.structure, theta[rows[:4]])])
-        return self.visited[fitted.structure]
 
 
 def _kinds(proposals: Sequence[Proposal]) -> list[Hashable]:
-    """What takes turns among proposals: their patterns or, with one state, their sizes.
-    The weak form prefers short delays, and many terms."""
+    """Return the kinds of proposals that take turns: their patterns or, with one state,
+    their sizes. The weak form prefers short delays, and many terms."""
     if len(proposals[0].pattern) > 1:
         return [each.pattern for each in proposals]
     return [len(each.structure) for each in proposals]
 
 
 def _spread_over(score: np.ndarray, kinds: Sequence[Hashable]) -> list[int]:
-    """The order of proposals by score, such that the kinds take turns."""
-    order = np.argsort(score, kind="stable")
-    ranks: dict[Hashable, int] = {}
-    keys = []
-    for k in order:
-        rank = ranks.get(kinds[k], 0)
-        ranks[kinds[k]] = rank + 1
-        keys.append((rank, float(score[k]), int(k)))
+    """Return the order of proposals by score, such that the kinds take turns."""
+    count, keys = Counter[Hashable](), []
+    for k in np.argsort(score, kind="stable").tolist():
+        keys.append((count[kinds[k]], float(score[k]), k))
+        count[kinds[k]] += 1
     return [k for _, _, k in sorted(keys)]

@@ -1,6 +1,4 @@
-"""`discover`: it reads its arguments, searches, and fits what was found.
-
-The last fit of a discovery: `dd.fit` of the best equation, from what was found."""
+"""`discover`: read the arguments, search, and fit the best equation by `dd.fit`."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,15 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .._data.data import Data
-from .._equation.equation import Equation, equation
-from .._fitting.fit import fit
-from .._fitting.least_squares import LeastSquares
+import ddefind as dd
+
 from .._fitting.request import check_seed
-from .._fitting.study import Experiment
-from .._problem.parameters import Fixed, Parameter
-from .._results.estimate import Estimate
-from .._results.status import Status
 from .._util.progress import Progress, Reporter
 from .discovery import Discovery, FoundModel
 from .read_question import read_number_of_delays, read_question
@@ -25,116 +17,15 @@ from .search import Model, Outcome, search_models
 from .stages import ORDINARY, Question, Stage
 from .terms import renamed
 
-# The starts of a fit that begins at what the search found.
+# The starts of the last fit, which begins at the values that the search found.
 _STARTS = 6
-
-
-def found_equation(model: Model) -> Equation:
-    """The equation of a model, with the history of its fit."""
-    exact = model.stage.search.exact
-    history = exact.history if model.delays else "constant"
-    return equation(model.text, history=history)
-
-
-def searched_data(question: Question) -> Data | tuple[Experiment, ...]:
-    """The data of a question, as `fit` takes them."""
-    data = question.data
-    if isinstance(data, Data):
-        return data
-    pairs = zip(data.parts, data.labels)
-    return tuple(Experiment(part, label=label) for part, label in pairs)
-
-
-def last_fit(
-    model: Model,
-    parameters: Mapping[str, Parameter | Fixed],
-    intervals: bool,
-    seed: int,
-    progress: Any,
-) -> Estimate | None:
-    """The fit of a model; None if it has no finite loss."""
-    exact = model.stage.search.exact
-    # Far from the data a search for something better would go on for long.
-    starts = _STARTS if exact.is_near(model.fitted) else 1
-    found = fit(
-        found_equation(model),
-        searched_data(model.stage.question),
-        optimizer=LeastSquares(starts=starts),
-        parameters=parameters,
-        intervals=intervals,
-        seed=seed,
-        progress=progress,
-    )
-    return found if np.isfinite(found.loss) else None
-
-
-def last_settings(model: Model) -> dict[str, Parameter | Fixed]:
-    """The settings of all parameters of a model, with what was found as starts. (Those
-    that bend a smooth history are found by the fit.)"""
-    library, exact = model.stage.library, model.stage.search.exact
-    structure, theta = model.fitted.structure, model.fitted.theta
-    settings, bounds = model.stage.question.settings, model.stage.question.bounds
-    places, names = exact.coefficients[: len(structure)], found_equation(model).names
-    found: dict[str, Parameter | Fixed] = {
-        library.coefficient(j + 1): Parameter(value)
-        for j, value in enumerate(theta[places].tolist())
-    }
-    inner = dict(zip(library.parameters, theta[exact.inner_places].tolist()))
-    for name in library.parameters_in(structure):
-        setting = settings.get(name, Parameter())
-        if name not in library.known_parameters:
-            setting = _positive(setting)
-        # One that is called as one of the history has a longer name.
-        shown = name if name in names else f"rhs.{name}"
-        found[shown] = _from(inner[name], setting)
-    for name, value in model.delays.items():
-        setting = settings.get("tau")
-        if not isinstance(setting, Fixed):
-            setting = Parameter(lower=bounds[0], upper=bounds[1])
-        found[name] = _from(value, setting)
-    return found | _history_settings(model)
-
-
-def _history_settings(model: Model) -> dict[str, Parameter]:
-    """The settings of the history, in every experiment."""
-    data, exact = model.stage.question.data, model.stage.search.exact
-    is_flat = found_equation(model).history == "constant"
-    ends = [""] if isinstance(data, Data) else [f"@{label}" for label in data.labels]
-    states = [f"[{i}]" for i in range(len(data.names))] if len(data.names) > 1 else [""]
-    return {
-        f"history.{field}{state}{end}": Parameter(float(model.fitted.theta[place]))
-        for field in ("b" if is_flat else "ab")
-        for end, places in zip(ends, exact.history_places(field))
-        for state, place in zip(states, places)
-    }
-
-
-def _positive(setting: Parameter | Fixed) -> Parameter | Fixed:
-    """The setting with zero as the lower bound, unless it says otherwise."""
-    if isinstance(setting, Fixed) or setting.lower is not None:
-        return setting
-    is_negative = setting.upper is not None and setting.upper <= 0
-    return setting if is_negative else replace(setting, lower=0.0)
-
-
-def _from(value: float, setting: Parameter | Fixed) -> Parameter | Fixed:
-    """The setting, with a start inside of its bounds."""
-    if isinstance(setting, Fixed):
-        return setting
-    lower = -np.inf if setting.lower is None else setting.lower
-    upper = np.inf if setting.upper is None else setting.upper
-    width = upper - lower if np.isfinite(upper - lower) else max(abs(value), 1e-6)
-    inside = 1e-6 * width
-    return replace(setting, start=float(np.clip(value, lower + inside, upper - inside)))
-
-
 # Models with less weight than this are not listed, but they count.
 _LEAST_WEIGHT = 1e-4
 _PHASES = (ORDINARY, "one delay", "2 delays", "3 delays")
 
 
 def discover(
-    data: Data | Experiment | Sequence[Experiment],
+    data: dd.Data | dd.Experiment | Sequence[dd.Experiment],
     terms: str | Sequence[str] = "polynomial(2)",
     *,
     delays: int | str = 1,
@@ -147,10 +38,9 @@ def discover(
     """Find the terms and the delays of an equation from noisy states.
 
     Structures are proposed by the weak form of the equation over a scan of delays, and
-    judged by fits of trajectories with all parameters and delays free: the one with the
-    lowest score is sought by steps to terms more and less. The score is the BIC with 10
-    more for each delay, and with 2 log(p) more for each term, where an equation has p
-    candidates.
+    judged by fits of trajectories with all parameters and delays free. Adding and
+    removing terms leads to the structure with the lowest score: the BIC plus 10 for
+    each delay and 2 log(p) for each term, where an equation has p candidates.
 
     **Arguments**
 
@@ -173,9 +63,9 @@ def discover(
     - `seed`: of the random starts of the last fit. All else has nothing random.
     - `progress`: as for `dd.fit`.
 
-    Interrupted by Ctrl-C, it returns the best so far: without a fit during the search,
-    and with what there is of the fit after it. (Before there is any model, the
-    interruption goes on.)
+    Interrupted by Ctrl-C, it returns the best so far: during the search without a fit,
+    after it with the fit as far as it got. (Before there is any model, it raises
+    `KeyboardInterrupt`.)
 
     >>> import numpy as np
     >>> import ddefind as dd
@@ -194,19 +84,17 @@ def discover(
     with Reporter(progress, most + 2, 1) as reporter:
 
         def report(phase: str, stage: Stage) -> None:
-            search, number = stage.search, _PHASES.index(phase.split(",")[0])
-            best, exact = search.best, search.exact
-            read = list(exact.library.delays_in(best.structure))
-            tau = max(best.theta[exact.delays][read].tolist(), default=np.nan)
-            label = f"{phase}: {len(search.visited)} structures"
+            number, best = _PHASES.index(phase.split(",")[0]), stage.search.best
+            tau = max(stage.delays_of(best).tolist(), default=np.nan)
+            label = f"{phase}: {len(stage.search.visited)} structures"
             reporter.show(label, number, 0, float(best.gram[0, 0]), tau)
 
         outcome = search_models(question, most, report)
     best, estimate = outcome.models[0], None
-    settings = last_settings(best)
+    settings = _last_settings(best)
     if not outcome.interrupted:
         try:
-            estimate = last_fit(best, settings, intervals, seed, progress)
+            estimate = _last_fit(best, settings, intervals, seed, progress)
             is_cut_short = _is_cut_short(estimate, intervals)
         except KeyboardInterrupt:
             is_cut_short = True
@@ -215,35 +103,46 @@ def discover(
     return _discovery(question, most, outcome, settings, estimate, seconds)
 
 
-def _is_cut_short(estimate: Estimate | None, intervals: bool) -> bool:
+def _is_cut_short(estimate: dd.Estimate | None, intervals: bool) -> bool:
     """Whether the last fit was interrupted, or its intervals, which it then lacks."""
     if estimate is None:
         return False
     lacks_intervals = intervals and estimate.assessment is None
-    return lacks_intervals or estimate.status is Status.interrupted
+    return lacks_intervals or estimate.status is dd.Status.interrupted
 
 
 def _discovery(
     question: Question,
     delays: int,
     outcome: Outcome,
-    settings: Mapping[str, Parameter | Fixed],
-    estimate: Estimate | None,
+    settings: Mapping[str, dd.Parameter | dd.Fixed],
+    estimate: dd.Estimate | None,
     seconds: float,
 ) -> Discovery:
     scores = np.array([each.score for each in outcome.models])
     weights = np.exp(-0.5 * (scores - scores.min()))
     weights = (weights / weights.sum()).tolist()
-    found = [_found(*pair) for pair in zip(outcome.models, weights)]
+    found = [
+        FoundModel(
+            text=model.text,
+            terms=model.terms,
+            delays=model.delays,
+            parameters=model.fitted.parameters,
+            bic=model.fitted.bic,
+            score=model.score,
+            weight=weight,
+        )
+        for model, weight in zip(outcome.models, weights)
+    ]
     plain = [each for each in found if not each.delays]
     delayed = [each for each in found if each.delays]
     listed = [each for each in found if each.weight >= _LEAST_WEIGHT]
     if delayed and not any(each.delays for each in listed):
         listed.append(delayed[0])
     return Discovery(
-        equation=found_equation(outcome.models[0]),
+        equation=_found_equation(outcome.models[0]),
         parameters=settings,
-        data=searched_data(question),
+        data=_searched_data(question),
         fit=estimate,
         models=tuple(listed),
         inclusion=_inclusion(outcome.models[0], found, delays),
@@ -257,30 +156,117 @@ def _discovery(
     )
 
 
-def _found(model: Model, weight: float) -> FoundModel:
-    return FoundModel(
-        text=model.text,
-        terms=model.terms,
-        delays=model.delays,
-        parameters=model.fitted.parameters,
-        bic=model.fitted.bic,
-        score=model.score,
-        weight=weight,
-    )
-
-
 def _inclusion(
     best: Model, models: Sequence[FoundModel], delays: int
 ) -> dict[str, dict[str, float]]:
-    """The probability of each candidate in each equation: of the candidates of the best
-    model's stage, and of those that other models have. Without `delays` no delayed term
-    was a candidate."""
+    """Return the probability of each candidate in each equation: of those of the best
+    model's stage, and of those in other models. Without `delays` no delayed term was a
+    candidate."""
     library = best.stage.library
     terms = [term for term in library.terms if delays or not term.delays]
     candidates = [renamed(term.text, best.names) for term in terms]
     totals = {state: dict.fromkeys(candidates, 0.0) for state in library.states}
     for model in models:
-        for state, own in model.terms.items():
-            for term in own:
+        for state, chosen in model.terms.items():
+            for term in chosen:
                 totals[state][term] = totals[state].get(term, 0.0) + model.weight
     return totals
+
+
+def _found_equation(model: Model) -> dd.Equation:
+    """Return the equation of a model, with the history of its fit."""
+    history = model.stage.search.exact.history if model.delays else "constant"
+    return dd.equation(model.text, history=history)
+
+
+def _searched_data(question: Question) -> dd.Data | tuple[dd.Experiment, ...]:
+    """Return the data of a question, as `fit` takes them."""
+    data = question.data
+    if isinstance(data, dd.Data):
+        return data
+    pairs = zip(data.parts, data.labels)
+    return tuple(dd.Experiment(part, label=label) for part, label in pairs)
+
+
+def _last_fit(
+    model: Model,
+    parameters: Mapping[str, dd.Parameter | dd.Fixed],
+    intervals: bool,
+    seed: int,
+    progress: Any,
+) -> dd.Estimate | None:
+    """Fit a model; None if the fit has no finite loss."""
+    # Far from the data a search for something better would go on for long.
+    starts = _STARTS if model.stage.search.exact.is_near(model.fitted) else 1
+    found = dd.fit(
+        _found_equation(model),
+        _searched_data(model.stage.question),
+        optimizer=dd.LeastSquares(starts=starts),
+        parameters=parameters,
+        intervals=intervals,
+        seed=seed,
+        progress=progress,
+    )
+    return found if np.isfinite(found.loss) else None
+
+
+def _last_settings(model: Model) -> dict[str, dd.Parameter | dd.Fixed]:
+    """Return the settings of all parameters of a model, with the found values as
+    starts, except of those that bend a smooth history."""
+    library, exact = model.stage.library, model.stage.search.exact
+    structure, theta = model.fitted.structure, model.fitted.theta
+    settings, bounds = model.stage.question.settings, model.stage.question.bounds
+    places, names = exact.coefficients[: len(structure)], _found_equation(model).names
+    found: dict[str, dd.Parameter | dd.Fixed] = {
+        library.coefficient(j + 1): dd.Parameter(value)
+        for j, value in enumerate(theta[places].tolist())
+    }
+    inner = dict(zip(library.parameters, theta[exact.inner_places].tolist()))
+    for name in library.parameters_in(structure):
+        setting = settings.get(name, dd.Parameter())
+        if name not in library.known_parameters:
+            setting = _positive(setting)
+        # A parameter of the history may have the same name.
+        whole_name = name if name in names else f"rhs.{name}"
+        found[whole_name] = _with_start(inner[name], setting)
+    for name, value in model.delays.items():
+        setting = settings.get("tau")
+        if not isinstance(setting, dd.Fixed):
+            setting = dd.Parameter(lower=bounds[0], upper=bounds[1])
+        found[name] = _with_start(value, setting)
+    return found | _history_settings(model)
+
+
+def _history_settings(model: Model) -> dict[str, dd.Parameter]:
+    """Return the settings of the history, in every experiment."""
+    data, exact = model.stage.question.data, model.stage.search.exact
+    is_flat = _found_equation(model).history == "constant"
+    ends = [""] if isinstance(data, dd.Data) else [f"@{label}" for label in data.labels]
+    states = [f"[{i}]" for i in range(len(data.names))] if len(data.names) > 1 else [""]
+    return {
+        f"history.{field}{state}{end}": dd.Parameter(float(model.fitted.theta[place]))
+        for field in ("b" if is_flat else "ab")
+        for end, places in zip(ends, exact.history_places(field))
+        for state, place in zip(states, places)
+    }
+
+
+def _positive(setting: dd.Parameter | dd.Fixed) -> dd.Parameter | dd.Fixed:
+    """Return the setting with zero as the lower bound, unless it has another one."""
+    if isinstance(setting, dd.Fixed) or setting.lower is not None:
+        return setting
+    is_negative = setting.upper is not None and setting.upper <= 0
+    return setting if is_negative else replace(setting, lower=0.0)
+
+
+def _with_start(
+    value: float, setting: dd.Parameter | dd.Fixed
+) -> dd.Parameter | dd.Fixed:
+    """Return the setting with a start inside its bounds."""
+    if isinstance(setting, dd.Fixed):
+        return setting
+    lower = -np.inf if setting.lower is None else setting.lower
+    upper = np.inf if setting.upper is None else setting.upper
+    width = upper - lower if np.isfinite(upper - lower) else max(abs(value), 1e-6)
+    inside = 1e-6 * width
+    return replace(setting, start=float(np.clip(value, lower + inside, upper - inside)))

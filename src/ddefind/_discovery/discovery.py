@@ -1,8 +1,4 @@
-"""What `discover` returns: the equation, its fit, and how sure its terms are.
-
-A model that `discover` found.
-
-What makes the last fit of a discovery doubtful, in sentences; empty if nothing."""
+"""The result of `discover`: the equation, its fit, and the probabilities of terms."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -10,20 +6,29 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from .._data.data import Data
-from .._equation.equation import Equation
+import ddefind as dd
+
 from .._figures.panels import figure_of, given_axes, new_figure, show_once
-from .._fitting.study import Experiment
 from .._inference.identifiability import NOT_DETERMINED
 from .._inference.residual_tests import CHI, WHITE
-from .._problem.parameters import Fixed, Parameter
-from .._results.estimate import Estimate
 from .._util import wording
 from .._util.shown import AbstractShown, Cells, Shown, listed
 from .search import DELAY_CHARGE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+# Models whose score is within this distance of the best tie with it.
+_TIE = 2.0
+_MOST_SHOWN = 6
+_NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
+# The least probability of a term in the printed table, and of a likely term.
+_LEAST_SHOWN, _UNLIKELY = 0.02, 0.495
+# A delay within this share of its range from an end is at this end.
+_AT_END = 0.01
+# Delays are the same up to three standard errors or, without these, up to the first
+# share; the second one is for rounding.
+_OTHER, _ROUNDING = 0.02, 1e-3
 
 
 @final
@@ -45,54 +50,10 @@ class FoundModel:
     @property
     def label(self) -> str:
         """The equations without coefficients, in one line."""
-        parts = [f"{s}' ~ {' + '.join(own) or '0'}" for s, own in self.terms.items()]
-        return "; ".join(parts)
-
-
-def about_convergence(fit: Estimate | None) -> str:
-    """What is said of a fit that has not converged."""
-    if fit is None or fit.status.ok:
-        return ""
-    return (
-        "The last fit did not converge: rely neither on this equation nor on the "
-        "probabilities. Offer fewer terms, or other ones."
-    )
-
-
-def about_history(fit: Estimate | None, delays: Collection[float]) -> str:
-    """What is said of a history that is far from all data between the longest delay
-    before time zero and then: farther than these are from each other."""
-    if fit is None or not delays:
-        return ""
-    delay, far = max(delays), []
-    for one in fit.experiments.values() if fit.experiments else [fit]:
-        past = [np.asarray(one.problem.history(-u * delay)) for u in (0.5, 1.0)]
-        for state, values in zip(one.data.names, np.transpose(past)):
-            x = one.data.x[:, one.data.names.index(state)]
-            low, high = np.nanmin(x), np.nanmax(x)
-            away = np.maximum(low - values, values - high)
-            if np.max(away) > high - low:
-                value = values[int(np.argmax(away))]
-                far.append(f"{state} = {value:.3g} (data: {low:.3g} to {high:.3g})")
-    if not far:
-        return ""
-    return (
-        f"Before time zero the fit has {' and '.join(far)}: such a past may stand for "
-        "a term that is missing. Fit the equation with a constant history, too, and "
-        "compare."
-    )
-
-
-# Models whose score is within this of the best one tie with it.
-_TIE = 2.0
-_MOST_SHOWN = 6
-_NAMES_OF_COUNTS = ("no delay", "one delay", "two delays", "three delays")
-# The least probability of a term in the printed table, and what is called unlikely.
-_LEAST_SHOWN, _UNLIKELY = 0.02, 0.495
-# Delays are at an end of their range within this share of it.
-_AT_END = 0.01
-# Delays without a standard error are the same up to this share, and all up to rounding.
-_OTHER, _ROUNDING = 0.02, 1e-3
+        return "; ".join(
+            f"{state}' ~ {' + '.join(terms) or '0'}"
+            for state, terms in self.terms.items()
+        )
 
 
 @final
@@ -103,28 +64,28 @@ class Discovery(AbstractShown):
     - `equation`: the equation with the best score (or the one with the fewest
       parameters, of those that are within 1 of it), with coefficients c_1, c_2, ...
     - `parameters`: starts and bounds of its parameters, with which it was fitted.
-    - `data`: the data as they were searched, with times from zero in every experiment:
-      `dd.fit(found.equation, found.data, parameters=found.parameters)`.
-    - `fit`: the fit to the data, as of `dd.fit`: values, error bars, verdicts, report.
-      None if the search was interrupted before, or if this fit failed.
+    - `data`: the data as they were searched, with times from zero in every experiment.
+    - `fit`: the fit to the data, as by `dd.fit(found.equation, found.data,
+      parameters=found.parameters)`: values, error bars, verdicts, report. None if the
+      search was interrupted before, or if this fit failed.
     - `models`: the models that were found, with their weights, the chosen one first and
       the others by their scores.
     - `inclusion`: for each state, the probability of each term: the sum of the weights
       of the models that have it.
     - `delay_probability`: the sum of the weights of the models with a delay.
     - `without_delay`: the best model without a delay.
-    - `delay_bounds`: between which values delays were searched; if a delay was given,
-      both are this delay.
-    - `term_charge`: what the scores charge for each term.
+    - `delay_bounds`: the range in which delays were searched; if a delay was given,
+      both ends are this delay.
+    - `term_charge`: the charge for each term in the scores.
     - `path`: the best models in the order in which the search came to them, each as
       (number of delays, number of terms, score).
     - `interrupted`: whether Ctrl-C ended the search, or the fit after it.
     - `seconds`: how long it took."""
 
-    equation: Equation
-    parameters: Mapping[str, Parameter | Fixed]
-    data: Data | tuple[Experiment, ...]
-    fit: Estimate | None
+    equation: dd.Equation
+    parameters: Mapping[str, dd.Parameter | dd.Fixed]
+    data: dd.Data | tuple[dd.Experiment, ...]
+    fit: dd.Estimate | None
     models: tuple[FoundModel, ...]
     inclusion: Mapping[str, Mapping[str, float]]
     delay_probability: float
@@ -147,53 +108,52 @@ class Discovery(AbstractShown):
 
     @property
     def undecided(self) -> tuple[FoundModel, ...]:
-        """The models that tie with the best one, and this one first: the data cannot
-        decide between them. Empty if no other is near."""
+        """The best model and those that tie with it, between which the data cannot
+        decide. Empty if no other is near."""
         near = [m for m in self.models if m.score < self.best.score + _TIE]
         return tuple(near) if len(near) > 1 else ()
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What is to be said of the result, in sentences; what is to be done comes
-        first."""
+        """The conclusions, in sentences, with advice first."""
         if self.interrupted:
-            said = [
-                "Interrupted: this is the best so far, and the probabilities are those "
-                "among the models that were looked at."
+            found = [
+                "Interrupted: this is the best so far, and the probabilities compare "
+                "only the models that were tried."
             ]
         else:
-            said = [self._about_noise(), self._about_candidates()]
-            said += [about_convergence(self.fit), self._about_delays()]
+            found = [self._about_noise(), self._about_candidates()]
+            found += [about_convergence(self.fit), self._about_delays()]
             delays = self._fitted_delays().values()
-            said += [self._about_other_delays(), about_history(self.fit, delays)]
+            found += [self._about_other_delays(), about_history(self.fit, delays)]
         if self.undecided:
             shown = [f"({each.label})" for each in self.undecided[:_MOST_SHOWN]]
             more = len(self.undecided) - len(shown)
             shown += [f"{more} more"] if more else []
-            said.append(
+            found.append(
                 f"These data cannot decide between {listed(shown)}: their scores "
                 f"differ by less than {_TIE:g}."
             )
         unsure = [
             f"{term} in {state}' ({self.inclusion[state].get(term, 0.0):.0%})"
-            for state, own in self.terms.items()
-            for term in own
+            for state, terms in self.terms.items()
+            for term in terms
             if self.inclusion[state].get(term, 0.0) < _UNLIKELY
         ]
         if unsure:
-            said.append(f"Less likely than not: {listed(unsure)}.")
-        return tuple(each for each in said if each)
+            found.append(f"Less likely than not: {listed(unsure)}.")
+        return tuple(filter(None, found))
 
     @property
     def is_inadequate(self) -> bool:
-        """Whether even the best equation leaves residuals that noise would not leave,
-        so that the truth is not among the candidates, or cannot be fitted at all. False
-        if the search was interrupted."""
+        """Whether even the best equation cannot be fitted, or leaves residuals that are
+        not like noise, so that the truth is not among the candidates. False if the
+        search was interrupted."""
         return not self.interrupted and (self.fit is None or self.fit.rejected)
 
     def _about_noise(self) -> str:
-        """What is to be said of residuals that are like noise, but larger than the
-        standard deviations of the data."""
+        """Return a sentence on residuals that are like noise, but larger than the
+        standard deviations of the data; else nothing."""
         if self.fit is None or self.interrupted:
             return ""
         wrong = {check.test: check for check in self.fit.failed_checks}
@@ -260,8 +220,8 @@ class Discovery(AbstractShown):
         )
 
     def _at_an_end(self) -> str:
-        """What is said of a delay at an end of the range that was searched, or of one
-        that the data do not determine."""
+        """Return a sentence on a delay at an end of the searched range, or on one that
+        the data do not determine; else nothing."""
         low, high = self.delay_bounds
         for name, value in self._fitted_delays().items():
             searched = f"of those that were searched, {low:.4g} to {high:.4g}"
@@ -288,26 +248,26 @@ class Discovery(AbstractShown):
         return ""
 
     def _fitted_delays(self) -> dict[str, float]:
-        """The delays of the last fit; of the search, if there is none."""
+        """Return the delays of the last fit; of the search, if there is none."""
         values = {} if self.fit is None else self.fit.values
         return {n: float(values.get(n, own)) for n, own in self.best.delays.items()}
 
     def _about_other_delays(self) -> str:
-        """What is said where the last fit has other delays than the search."""
+        """Return a sentence on delays that the last fit moved; else nothing."""
         if self.fit is None:
             return ""
         other = []
         for name, value in self._fitted_delays().items():
-            own = self.best.delays[name]
+            searched = self.best.delays[name]
             error = self.fit.standard_errors.get(name, np.nan)
-            limit = 3 * error if np.isfinite(error) else _OTHER * own
-            if abs(value - own) > max(limit, _ROUNDING * own):
-                other.append(f"{name} = {value:.4g} instead of {own:.4g}")
+            limit = 3 * error if np.isfinite(error) else _OTHER * searched
+            if abs(value - searched) > max(limit, _ROUNDING * searched):
+                other.append(f"{name} = {value:.4g} instead of {searched:.4g}")
         if not other:
             return ""
         return (
             f"The last fit ended at {listed(other)}, elsewhere than the search: scores "
-            "and probabilities are those of the search."
+            "and probabilities belong to the search."
         )
 
     # Tables and text.
@@ -325,15 +285,6 @@ class Discovery(AbstractShown):
         ]
         return Cells(("model", "delays", "k", "score - best", "weight"), rows)
 
-    @property
-    def _about_scores(self) -> str:
-        low, high = self.delay_bounds
-        delays = "" if low == high else f" and {DELAY_CHARGE:g} more for each delay"
-        return (
-            f"Score: the BIC with {self.term_charge:.2f} more for each term{delays}; "
-            "k: the number of parameters."
-        )
-
     def _terms_shown(self) -> Cells:
         rows = []
         for state, terms in self.inclusion.items():
@@ -349,15 +300,20 @@ class Discovery(AbstractShown):
         """Return the equation, its fit, the tables of terms and models, and the
         sentences."""
         fit = [] if self.fit is None else [*self.fit.shown().parts, ""]
-        models = [self._models_shown(), self._about_scores, ""]
-        parts = [str(self.equation), "", *fit, self._terms_shown(), "", *models]
-        return Shown([*parts, *self.sentences])
+        low, high = self.delay_bounds
+        delays = "" if low == high else f" and {DELAY_CHARGE:g} more for each delay"
+        scores = (
+            f"Score: the BIC with {self.term_charge:.2f} more for each term{delays}; "
+            "k: the number of parameters."
+        )
+        tables = [self._terms_shown(), "", self._models_shown(), scores, ""]
+        return Shown([str(self.equation), "", *fit, *tables, *self.sentences])
 
     def __repr__(self) -> str:
         return f"Discovery: {self.best.label}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain numbers, texts and lists, for files."""
+        """Return the result as plain numbers, texts and lists, for files."""
         return {
             "equation": str(self.equation),
             "values": None if self.fit is None else dict(self.fit.values),
@@ -383,8 +339,8 @@ class Discovery(AbstractShown):
         }
 
     def plot(self, ax: Any = None) -> "Figure":
-        """Draw the path of the search, the score of its best models above that of the
-        best one against the number of their terms; and the probabilities of terms.
+        """Draw the path of the search, scores above the lowest one against numbers of
+        terms, and the probabilities of terms.
 
         `ax` are two axes to draw on."""
         if ax is None:
@@ -403,10 +359,9 @@ class Discovery(AbstractShown):
     def _draw_path(self, panel: Any) -> None:
         lowest = min(self.best.score, *(score for _, _, score in self.path))
         for delays in sorted({delays for delays, _, _ in self.path}):
-            own = [(k, score) for each, k, score in self.path if each == delays]
-            sizes, scores = np.array(own).T
-            label = _NAMES_OF_COUNTS[delays]
-            style = "os^D"[delays % 4] + "-"
+            pairs = [(k, score) for each, k, score in self.path if each == delays]
+            sizes, scores = np.array(pairs).T
+            label, style = _NAMES_OF_COUNTS[delays], "os^D"[delays] + "-"
             panel.plot(sizes, 1 + scores - lowest, style, lw=0.8, ms=4, label=label)
         panel.set_yscale("log")
         panel.xaxis.get_major_locator().set_params(integer=True)
@@ -423,9 +378,43 @@ class Discovery(AbstractShown):
         panel.set(xlabel="probability", xlim=(0, 1))
 
 
+def about_convergence(fit: dd.Estimate | None) -> str:
+    """Return a sentence on a fit that has not converged; else nothing."""
+    if fit is None or fit.status.ok:
+        return ""
+    return (
+        "The last fit did not converge: rely neither on this equation nor on the "
+        "probabilities. Offer fewer terms, or other ones."
+    )
+
+
+def about_history(fit: dd.Estimate | None, delays: Collection[float]) -> str:
+    """Return a sentence on a history that is farther from all data than these are from
+    each other, somewhere within the longest delay before time zero; else nothing."""
+    if fit is None or not delays:
+        return ""
+    delay, far = max(delays), []
+    for one in fit.experiments.values() if fit.experiments else [fit]:
+        past = [np.asarray(one.problem.history(-u * delay)) for u in (0.5, 1.0)]
+        for state, values in zip(one.data.names, np.transpose(past)):
+            x = one.data.x[:, one.data.names.index(state)]
+            low, high = np.nanmin(x), np.nanmax(x)
+            away = np.maximum(low - values, values - high)
+            if np.max(away) > high - low:
+                value = values[int(np.argmax(away))]
+                far.append(f"{state} = {value:.3g} (data: {low:.3g} to {high:.3g})")
+    if not far:
+        return ""
+    return (
+        f"Before time zero the fit has {' and '.join(far)}: such a past may stand for "
+        "a term that is missing. Fit the equation with a constant history, too, and "
+        "compare."
+    )
+
+
 def _about_given_delay(tau: float, difference: float) -> str:
-    """What is said of a delay that the user gave. The best score without it is higher
-    by the `difference`."""
+    """Return a sentence on a delay that the user gave. The best score without it is
+    higher by the `difference`."""
     verdict = "helps" if difference > 0 else "does not help"
     change = "higher" if difference > 0 else "lower"
     if abs(difference) < _TIE:

@@ -2,13 +2,9 @@
 parameters and the history free.
 
 All structures of a library share one compiled program (see `library.py`): a structure
-only says which values are held at zero. A fit then takes milliseconds.
-
-Least squares on trajectories for many structures at once.
-
-Each row of a call has a structure of its own. The rows are cut into blocks of a fixed
-size, so that one compiled program serves any number of them, and the blocks run on a
-pool of threads."""
+only says which values are held at zero. A fit then takes milliseconds. A call fits many
+structures, one in each row. The rows are cut into blocks of a fixed size, so that one
+program serves any number of them, and the blocks run on a pool of threads."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -41,11 +37,21 @@ _BLOCK = 4
 # A fit has converged when its sum of squares falls by less than this share: the BIC of
 # a thousand values then falls by a thousandth.
 _CONVERGED = Convergence(reduction=1e-7, hidden=1e-5, slow=1e-6)
+# Slots beyond those that structures fill, in which candidates are tried.
+SPARE = 5
+# The solver makes a step for each sampling interval, with these limits in the record.
+_LEAST_STEPS, _MOST_STEPS = 120, 2000
+# The length of a smooth history, in delays.
+_LENGTH = 1.1
+# Residuals below this share of the spread are errors of the solver, not of a model.
+_LEAST_NOISE = 1e-4
+# The evaluations of a fit at first, and of one that comes near the best.
+_FEW, _MANY = 20, 120
 
 
 class Rows(NamedTuple):
-    """The rows of a call: where each begins, which values are held there, the steps of
-    the solver, and the structure in its slots (see `Candidates`)."""
+    """The rows of a call: the start of each, its held values, its steps of the solver,
+    and the structure in its slots (see `Candidates`)."""
 
     theta: np.ndarray  # [rows, p]
     held: np.ndarray  # [rows, p]
@@ -57,9 +63,8 @@ class Rows(NamedTuple):
 def fit_rows(
     setup: FitSetup, rows: Rows, points: Points, limit: int
 ) -> MinimiserResult:
-    """Levenberg-Marquardt from each row, with at most `limit` evaluations. Delays
-    become shorter by no more than a factor, since the steps follow them."""
-    count = len(rows.theta)
+    """Minimise by Levenberg-Marquardt from each row, with at most `limit` evaluations.
+    Delays become shorter by no more than a factor, since the steps follow them."""
     end = float(np.max(np.asarray(points.times)))
     capacity = capacity_for(setup.model, int(rows.n.max()), end)
     lower = np.broadcast_to(setup.lower, rows.theta.shape).copy()
@@ -69,15 +74,16 @@ def fit_rows(
     upper = np.broadcast_to(setup.upper, rows.theta.shape)
 
     def fit_block(numbers: np.ndarray) -> MinimiserResult:
-        # A block that is not full is filled with repetitions, which a limit of zero
-        # evaluations makes free of cost.
+        # An incomplete block is filled with repetitions, which cost nothing with a
+        # limit of zero evaluations.
         filled = np.resize(numbers, _BLOCK)
         limits = np.where(np.arange(_BLOCK) < len(numbers), limit, 0)
-        own = Rows(*(array[filled] for array in rows))
-        box = Box(lower[filled], upper[filled], own.held)
-        found = _fit_block(setup.model, own, box, points, limits, capacity)
+        block = Rows(*(array[filled] for array in rows))
+        box = Box(lower[filled], upper[filled], block.held)
+        found = _fit_block(setup.model, block, box, points, limits, capacity)
         return jax.tree.map(lambda a: np.asarray(a)[: len(numbers)], found)
 
+    count = len(rows.theta)
     blocks = np.split(np.arange(count), range(_BLOCK, count, _BLOCK))
     results = in_parallel(fit_block, blocks)
     return jax.tree.map(lambda *a: np.concatenate(a), *results)
@@ -92,17 +98,17 @@ def _fit_block(
     limits: np.ndarray,
     capacity: int,
 ) -> MinimiserResult:
-    def one(row: tuple[Rows, Box, jax.Array]) -> MinimiserResult:
-        own, box, limit = row
-        task = StartTask(own.theta, box, points, own.n, jnp.asarray(0.0), limit)
-        filled = _with_structure(model, own.chosen, own.target)
+    def one(each: tuple[Rows, Box, jax.Array]) -> MinimiserResult:
+        row, box, limit = each
+        task = StartTask(row.theta, box, points, row.n, jnp.asarray(0.0), limit)
+        filled = _with_structure(model, row.chosen, row.target)
         return fit_one(filled, task, capacity, _CONVERGED)
 
     return lax.map(one, (rows, box, limits))
 
 
 def _with_structure(model: LeastSquaresModel, chosen: Any, target: Any):
-    """The model with a structure in its slots, in all experiments."""
+    """Return the model with a structure in its slots, in all experiments."""
 
     def filled(fixed: Any, lead: tuple[int, ...]) -> Any:
         arrays = [jnp.broadcast_to(a, (*lead, *a.shape)) for a in (chosen, target)]
@@ -114,13 +120,8 @@ def _with_structure(model: LeastSquaresModel, chosen: Any, target: Any):
     return replace(model, fixed=filled(model.fixed, ()), experiments=study)
 
 
-def is_converged(result: MinimiserResult) -> np.ndarray:
-    """Which rows ended before their limit."""
-    return (result.status != LIMIT) & np.isfinite(result.normal.gram[:, 0, 0])
-
-
 def in_parallel(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """The results of a function for many items, on all cores."""
+    """Call a function for many items, on all cores, and return the results."""
     if len(items) == 1 or cores() == 1:
         with one_blas_thread():
             return list(map(function, items))
@@ -128,23 +129,10 @@ def in_parallel(function: Callable[[Any], Any], items: Sequence[Any]) -> list[An
         return list(pool.map(function, items))
 
 
-# Slots beyond those that structures fill, in which candidates are tried.
-SPARE = 5
-# The solver makes a step for each sampling interval, and so many in the record.
-_LEAST_STEPS, _MOST_STEPS = 120, 2000
-# The length of a smooth history, in delays.
-_LENGTH = 1.1
-# Residuals below this share of the spread are errors of the solver, not of a model.
-_LEAST_NOISE = 1e-4
-# The evaluations of a fit at first, and of one that comes near the best.
-_FEW, _MANY = 20, 120
-
-
 class Fitted(NamedTuple):
-    """A structure at its best parameters: the free values `theta`, the normal equations
-    there, the sums of squares of each quantity, the number of parameters, the BIC, the
-    score, and whether the fit converged. The score has no charge for delays: in a stage
-    all have as many."""
+    """A structure at its best values `theta`: the normal equations there, the sum of
+    squares of each quantity, the number of parameters, the BIC, the score without a
+    charge for delays, and whether the fit ended before its limit of evaluations."""
 
     structure: Structure
     theta: np.ndarray
@@ -163,7 +151,7 @@ class Exact:
 
     `noise` are the noise levels that weigh the quantities against each other; data with
     standard deviations have their own weights. The delays are fixed if the user gave
-    their value. `term_charge` is part of the scores (see `score.py`)."""
+    their value. `term_charge` is part of the scores (see `search.py`)."""
 
     library: Library
     inner: InnerParameters
@@ -215,8 +203,9 @@ class Exact:
         )
 
     def history_places(self, field: str) -> np.ndarray:
-        """The places of the state at time zero, `b`, or of the slope before it, `a`,
-        [experiments, d]: the values of one state in all experiments stand together."""
+        """Return the places [experiments, d] of the state at time zero, `b`, or of the
+        slope before it, `a`."""
+        # The values of one state in all experiments stand together.
         count = len(parts_of(self.setup.data))
         return self._places(f"history.{field}").reshape(-1, count).T
 
@@ -226,21 +215,21 @@ class Exact:
         theta = np.zeros(len(self._paths))
         curves = [smooth_or_followed(part) for part in parts_of(self.setup.data)]
         places = self.history_places("b")
-        for own, curve, part in zip(places, curves, parts_of(self.setup.data)):
-            first = np.zeros(1) if curve is None else part.t[:1]
-            x = np.nanmean(part.x, axis=0) if curve is None else curve.x(first)[0]
-            theta[own] = x
+        for place, curve, part in zip(places, curves, parts_of(self.setup.data)):
+            if curve is None:
+                theta[place] = np.nanmean(part.x, axis=0)
+            else:
+                theta[place] = curve.x(part.t[:1])[0]
         theta[self.inner_places] = self.inner.typical
         lower, upper = self.setup.lower[self.delays], self.setup.upper[self.delays]
         theta[self.delays] = np.sqrt(lower * upper)
-        length = self._places("history.length")
-        theta[length] = self.setup.data.T / 3
+        theta[self._places("history.length")] = self.setup.data.T / 3
         return theta
 
     # Which values are free.
 
     def is_held(self, structure: Structure) -> np.ndarray:
-        """Which values a structure does not use."""
+        """Return which values a structure does not use."""
         held = np.zeros(len(self._paths), bool)
         held[self.coefficients[len(structure) :]] = True
         used = self.library.parameters_in(structure)
@@ -257,23 +246,21 @@ class Exact:
         return held
 
     def parameters_of(self, structure: Structure) -> int:
-        """The number of free parameters, those of the noise among them."""
+        """Return the number of free parameters, with the noise levels."""
         library = self.library
         used = library.delays_in(structure), library.parameters_in(structure)
         key = len(structure), *used
         if key not in self._numbers:
-            levels = 0 if self.setup.data.sd is not None else self._levels
+            data, levels = self.setup.data, 0
+            if data.sd is None:
+                levels = int(np.isfinite(data.x).any(axis=0).sum())
             self._numbers[key] = int(np.sum(~self.is_held(structure))) + levels
         return self._numbers[key]
 
     @cached_property
     def _numbers(self) -> dict[Any, int]:
-        """Numbers of parameters that are known."""
+        """The numbers of parameters that were counted."""
         return {}
-
-    @cached_property
-    def _levels(self) -> int:
-        return int(np.isfinite(self.setup.data.x).any(axis=0).sum())
 
     @cached_property
     def count(self) -> int:
@@ -288,27 +275,20 @@ class Exact:
         inner: np.ndarray,
         delays: Sequence[float],
     ) -> np.ndarray:
-        """A vector of free values with the history from the data."""
+        """Return a vector of free values with the history from the data."""
         theta = self._start.copy()
         theta[self.coefficients[: len(coefficients)]] = coefficients
         theta[self.inner_places] = inner
-        places = self.delays[: len(delays)]
-        theta[places] = delays
+        theta[self.delays[: len(delays)]] = delays
         if len(delays):
             theta[self._places("history.length")] = _LENGTH * max(delays)
         return np.clip(theta, self.setup.lower, self.setup.upper)
 
     # Fits.
 
-    def fit(
-        self,
-        structure: Structure,
-        starts: np.ndarray,
-        near: float = np.inf,
-        finer: int = 1,
-    ) -> Fitted:
-        """The best fit of a structure from several starts."""
-        return self.fit_all([structure], [starts], near, finer)[0]
+    def fit(self, structure: Structure, starts: np.ndarray) -> Fitted:
+        """Return the best fit of a structure from several starts."""
+        return self.fit_all([structure], [starts])[0]
 
     def fit_all(
         self,
@@ -317,18 +297,18 @@ class Exact:
         near: float = np.inf,
         finer: int = 1,
     ) -> list[Fitted]:
-        """The best fit of each structure, from several starts each. Those that do not
-        come `near` this score within a few evaluations are given up. The solver's steps
-        are `finer` by a factor."""
+        """Return the best fit of each structure, from several starts each. Fits whose
+        score is not below `near` after a few evaluations are given up. The solver's
+        steps are `finer` by a factor."""
         if not structures:
             return []
-        repeated = [s for s, own in zip(structures, starts) for _ in own]
+        repeated = [s for s, tried in zip(structures, starts) for _ in tried]
         theta = np.concatenate(list(starts))
-        fits = self._fitted(repeated, theta, self.points, _FEW, finer)
-        ends = np.cumsum([len(own) for own in starts])
+        fits = self._fitted(repeated, theta, _FEW, finer)
+        ends = np.cumsum([len(tried) for tried in starts])
         best = [
-            min(fits[end - len(own) : end], key=lambda each: each.score)
-            for own, end in zip(starts, ends)
+            min(fits[end - len(tried) : end], key=lambda each: each.score)
+            for tried, end in zip(starts, ends)
         ]
         rows = [
             j
@@ -337,9 +317,8 @@ class Exact:
         ]
         if rows:
             theta = np.array([best[j].theta for j in rows])
-            own = [structures[j] for j in rows]
-            longer = self._fitted(own, theta, self.points, _MANY, finer)
-            for j, each in zip(rows, longer):
+            unfinished = [structures[j] for j in rows]
+            for j, each in zip(rows, self._fitted(unfinished, theta, _MANY, finer)):
                 best[j] = each
         return best
 
@@ -350,8 +329,8 @@ class Exact:
         share: float,
         limit: int,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Short fits to a `share` of the record, one from each row: their values, and
-        the logarithm of their mean squares, a rough measure of how good they are."""
+        """Make a short fit to a `share` of the record from each row. Return the values,
+        and the logarithm of the mean squares as a rough score."""
         points = self._early(share)
         fits = fit_rows(self.setup, self._rows(structures, theta), points, limit)
         count = np.sum(np.asarray(points.weights) > 0)
@@ -362,20 +341,21 @@ class Exact:
     def linearised(
         self, structures: Sequence[Structure], theta: np.ndarray
     ) -> list[Fitted]:
-        """Structures at given values, one for each row, without any fit."""
-        return self._fitted(structures, theta, self.points, 1)
+        """Evaluate structures at given values, one for each row, without any fit."""
+        return self._fitted(structures, theta, 1)
 
     def _fitted(
         self,
         structures: Sequence[Structure],
         theta: np.ndarray,
-        points: Points,
         limit: int,
         finer: int = 1,
     ) -> list[Fitted]:
+        """Fit each structure from a start, with at most `limit` evaluations."""
         rows = self._rows(structures, theta, finer)
-        fits = fit_rows(self.setup, rows, points, limit)
-        normal, ended = fits.normal, is_converged(fits)
+        fits = fit_rows(self.setup, rows, self.points, limit)
+        normal = fits.normal
+        ended = (fits.status != LIMIT) & np.isfinite(normal.gram[:, 0, 0])
         bic = [
             self.bic(structure, normal.squares[j], float(normal.gram[j, 0, 0]))
             for j, structure in enumerate(structures)
@@ -397,7 +377,7 @@ class Exact:
     def _rows(
         self, structures: Sequence[Structure], theta: np.ndarray, finer: int = 1
     ) -> Rows:
-        """Starts with their structures in the slots."""
+        """Return starts with their structures in the slots."""
         terms, states = len(self.library.terms), len(self.library.states)
         chosen = np.zeros((len(structures), self.slots, terms), int)
         target = np.zeros((len(structures), self.slots, states), int)
@@ -408,12 +388,11 @@ class Exact:
         return Rows(theta, held, finer * self._steps(theta), chosen, target)
 
     def bic(self, structure: Structure, squares: np.ndarray, loss: float) -> float:
-        """The BIC of a fit, given its sums of squares and its weighted one, which is a
-        chi-square if the data have standard deviations; infinite where they are not
-        finite."""
+        """Return the BIC from the sum of squares of each quantity or, for data with
+        standard deviations, from the chi-square `loss`. Without a finite solution it is
+        infinite."""
         data, k = self.setup.data, self.parameters_of(structure)
-        counts = np.isfinite(data.x).sum(axis=0)
-        n = int(counts.sum())
+        counts, n = np.isfinite(data.x).sum(axis=0), self.count
         if not (np.isfinite(squares).all() and np.isfinite(loss)):
             return np.inf
         if data.sd is not None:
@@ -423,13 +402,12 @@ class Exact:
         return float(np.sum(counts[counts > 0] * np.log(variance)) + k * np.log(n))
 
     def _steps(self, theta: np.ndarray) -> np.ndarray:
-        """Steps per delay (on a mesh: in the record), so that there are enough in each
-        sampling interval."""
-        in_record = self._steps_in_record
+        """Return the steps per delay (on a mesh: in the record) that are enough for
+        each sampling interval."""
         if self.setup.model.mesh is not None:
-            return np.full(len(theta), int(in_record))
+            return np.full(len(theta), int(self._steps_in_record))
         share = self.setup.delay(theta) / self.setup.data.T
-        return np.clip(np.ceil(in_record * share), 1, 250).astype(int)
+        return np.clip(np.ceil(self._steps_in_record * share), 1, 250).astype(int)
 
     @cached_property
     def _steps_in_record(self) -> int:
@@ -441,7 +419,7 @@ class Exact:
         return min(max(wanted, least), max(_MOST_STEPS, least))
 
     def _early(self, share: float) -> Points:
-        """The points of the first part of each record; later ones have no weight."""
+        """Return the points with no weight after the first `share` of each record."""
         times, weights = np.array(self.points.times), np.array(self.points.weights)
         first = 0
         for part in parts_of(self.setup.data):
@@ -454,7 +432,7 @@ class Exact:
         return self.points._replace(times=times, weights=weights)
 
     def with_noise(self, noise: np.ndarray) -> "Exact":
-        """The same with other noise levels."""
+        """Return these fits with other noise levels."""
         return replace(self, noise=noise, points=self.setup.points(noise))
 
     @cached_property
@@ -468,7 +446,7 @@ class Exact:
         return float(np.sum(counts * (_LEAST_NOISE * spread(data) / self.noise) ** 2))
 
     def noise_of(self, fitted: Fitted) -> np.ndarray:
-        """The noise levels that the residuals of a fit show."""
+        """Return the noise levels that the residuals of a fit show."""
         counts = np.maximum(np.isfinite(self.setup.data.x).sum(axis=0), 1)
         least = _LEAST_NOISE * spread(self.setup.data)
         return np.maximum(np.sqrt(fitted.squares / counts), least)

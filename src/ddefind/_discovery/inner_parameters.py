@@ -1,21 +1,19 @@
-r"""The parameters inside of terms and known parts, such as the K and n of a Hill
-function: the values that a scan tries, and their bounds.
+r"""The parameters inside terms and known parts, such as the K and n of a Hill function:
+their natural sizes, the values that a scan tries, and their bounds.
 
-The natural size of the parameters inside terms and known parts, from their units.
-
-The K of $x / (K + x)$ is about as large as x, and the a of $e^{-a x}$ as 1 / x. Which
-it is follows from the formula f itself. If x is measured in another unit, each
-parameter p gets another value, such that the formula is multiplied by a power m of the
-change and nothing else:
+The K of $x / (K + x)$ is about as large as x, and the a of $e^{-a x}$ as 1 / x. This
+follows from the formula f. If x is measured in another unit, each parameter p gets
+another value, such that the change multiplies the formula by a power m of the units'
+ratio and does nothing else:
 
 $$\frac{\partial f}{\partial \log x} +
 \sum_p e_p \frac{\partial f}{\partial \log p} = m f$$
 
 everywhere. These are linear equations for the powers $e_p$; the size of p is the
 product of the sizes of the states to its powers. Where they have no solution, as for
-$e^{-a x} / (1 + x)$, the unit of x is in the formula, and the powers are not known.
+$e^{-a x} / (1 + x)$, the formula contains the unit of x, and the powers are not known.
 
-A known part of $x'$ has the unit of x per time, so that there m is given, and time is
+A known part of $x'$ has the unit of x per time, so that m is given there, and time is
 one more unit."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,14 +22,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import ddefind as dd
+
 from .._equation.expression import Call, Name, evaluate_formula, walk
-from .._problem.parameters import Fixed
 from .library import Library
 from .terms import Term, delay_names, scattered_points
 
 _POINTS, _STEP = 24, 1e-4
 # Residuals of the linear equations, and powers that are not determined, are below this.
 _SMALL = 1e-5
+# A scan tries exponents in this range, and other parameters up to a factor around their
+# natural size.
+_LOWEST_EXPONENT, _HIGHEST_EXPONENT = 0.7, 16.0
+_WIDEST = 20.0
+# Fits may leave the tried values by this factor; parameters of known parts, which may
+# have any sign, are below this multiple of their natural size.
+_BEYOND, _LARGEST_KNOWN = 4.0, 1e4
+# The most tried values of a parameter of a term with one, two, three or more of them.
+_MOST_VALUES = (24, 12, 6, 4)
+# The number of values in a range, from which a scan takes some.
+_FINE = 49
 
 Variables = Mapping[str, np.ndarray]
 
@@ -39,9 +49,9 @@ Variables = Mapping[str, np.ndarray]
 def powers_as_factors(
     term: Term, states: Sequence[str], delays: Sequence[str]
 ) -> dict[str, float]:
-    """The parameters that only multiply a term by a power of theirs, with this power:
-    one for the z of z * x, and minus one for the K of x^2 / K. It is zero for those
-    with which the term does not change smoothly, as the K of where(x > K, 1, 0)."""
+    """Return the parameters that only multiply a term by a power, and this power: 1 for
+    the z of z * x, -1 for the K of x^2 / K, and 0 for parameters with which the term
+    does not change smoothly, as the K of where(x > K, 1, 0)."""
     points = scattered_points([term], states, delays)
     groups = [[name] for name in term.parameters]
     f, slopes = _slopes(term.values, groups, points)
@@ -55,14 +65,15 @@ def powers_as_factors(
 
 
 def term_powers(term: Term, states: Sequence[str], delays: Sequence[str]) -> np.ndarray:
-    """The power of the size of each state in the size of each of the term's parameters,
-    [parameters, states]; NaN where it is not known."""
+    """Return the power of the size of each state in the size of each of the term's
+    parameters, [parameters, states]; NaN where it is not known."""
     units = {x: [x, *(f"{x}(t - {tau})" for tau in delays)] for x in states}
     f, slopes = _derivatives(term.values, [[p] for p in term.parameters], units)
     along, f = slopes[len(term.parameters) :], f[:, None]
     by_parameter = slopes[: len(term.parameters)].T
-    # A parameter that is a factor has no size of its own: its coefficient makes up.
-    is_factor = np.array([_fits(f, column[:, None]) for column in by_parameter.T], bool)
+    # A parameter that is a factor has no size: its coefficient compensates for it.
+    solved = [_solved(f, column) for column in by_parameter.T]
+    is_factor = np.array([np.isfinite(each).all() for each in solved], bool)
     powers = np.zeros((len(term.parameters), len(states)))
     matrix = np.concatenate([by_parameter[:, ~is_factor], -f], axis=1)
     for s, slope in enumerate(along):
@@ -75,8 +86,8 @@ def known_powers(
     parameters: Sequence[str],
     states: Sequence[str],
 ) -> np.ndarray:
-    """The powers of the sizes of the states, and of the rate of change, in the size of
-    each parameter of known `parts` of equations, [parameters, states + 1]."""
+    """Return the powers of the sizes of the states, and of the rate of change, in the
+    size of each parameter of known `parts` of equations, [parameters, states + 1]."""
     units = {x: [x] for x in states}
     groups = [[p] for p in parameters]
     found = [_derivatives(part, groups, units) for part in parts.values()]
@@ -84,8 +95,8 @@ def known_powers(
     powers = np.zeros((len(parameters), len(states) + 1))
     for s, state in enumerate(states):
         right = [
-            (f if own == state else 0.0) - slopes[len(parameters) + s]
-            for own, (f, slopes) in zip(parts, found)
+            (f if changing == state else 0.0) - slopes[len(parameters) + s]
+            for changing, (f, slopes) in zip(parts, found)
         ]
         powers[:, s] = _solved(matrix, np.concatenate(right))
     powers[:, -1] = _solved(matrix, np.concatenate([f for f, _ in found]))
@@ -97,8 +108,8 @@ def _derivatives(
     parameters: Sequence[Sequence[str]],
     units: Mapping[str, Sequence[str]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a formula at random points, and its derivatives for the logarithms of
-    groups of its arguments, [groups, points]: parameters, then units."""
+    """Return values of a formula at random points, and its derivatives for the
+    logarithms of groups of its arguments, [groups, points]: parameters, then units."""
     random = np.random.default_rng(0)
     groups = [*parameters, *units.values()]
     names = [name for group in groups for name in group]
@@ -111,8 +122,8 @@ def _slopes(
     groups: Sequence[Sequence[str]],
     point: Variables,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values of a formula, and its derivatives for the logarithms of groups of its
-    arguments, [groups, points]."""
+    """Return values of a formula, and its derivatives for the logarithms of groups of
+    its arguments, [groups, points]."""
 
     def moved(group: Sequence[str], step: float) -> np.ndarray:
         return formula({**point, **{n: point[n] * np.exp(step) for n in group}})
@@ -124,8 +135,8 @@ def _slopes(
 
 
 def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The solution of linear equations, the smallest if there are many; NaN if there is
-    none."""
+    """Return the solution of linear equations, the smallest if there are many; NaN if
+    there is none."""
     found = np.full(matrix.shape[1], np.nan)
     if not (np.isfinite(matrix).all() and np.isfinite(right).all()):
         return found
@@ -136,27 +147,12 @@ def _solved(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     return found
 
 
-def _fits(matrix: np.ndarray, right: np.ndarray) -> bool:
-    return bool(np.isfinite(_solved(matrix, right[:, 0])).all())
-
-
-# What is tried: exponents in this range, and other parameters in this range around
-# their natural size.
-_LOWEST_EXPONENT, _HIGHEST_EXPONENT = 0.7, 16.0
-_WIDEST = 20.0
-# Fits may leave the values that were tried by this factor; parameters of known parts,
-# which may have any sign, are below this multiple of their natural size.
-_BEYOND, _LARGEST_KNOWN = 4.0, 1e4
-_MOST_VALUES = (24, 12, 6, 4)
-
-
 class InnerParameters(NamedTuple):
     """The range of each inner parameter, and the rows of values of a scan.
 
-    `names`, `lower`, `upper` and `is_fixed` have one element for each parameter. `rows`
-    [C, parameters] are what the scan tries: for each row `term` is the number of the
-    term that it is for, or -1 for the first one, which serves the terms without
-    parameters."""
+    `names`, `lower`, `upper` and `is_fixed` have one element for each parameter. The
+    scan tries the `rows` [C, parameters]. `term` is the number of the term of each row,
+    or -1 for the first row, which serves the terms without parameters."""
 
     names: tuple[str, ...]
     lower: np.ndarray
@@ -172,7 +168,7 @@ class InnerParameters(NamedTuple):
 
 
 class _Range(NamedTuple):
-    """What is tried of a parameter, its typical value, and its bounds in fits."""
+    """The tried values of a parameter, its typical value, and its bounds in fits."""
 
     tried: np.ndarray
     typical: float
@@ -183,10 +179,12 @@ class _Range(NamedTuple):
 def inner_parameters(
     library: Library, x: np.ndarray, rate: float, settings: Mapping[str, Any]
 ) -> InnerParameters:
-    """What a scan tries, given the measured values, the `rate` at which they change,
-    and the user's `settings`."""
-    names = library.parameters
-    ranges = _ranges(library, _sizes_of_states(x), rate, settings)
+    """Return the ranges of a scan, given the measured values, the `rate` at which they
+    change, and the user's `settings`."""
+    names, size = library.parameters, np.abs(x)
+    median, largest = np.nanmedian(size, axis=0), np.nanmax(size, axis=0)
+    sizes = np.where(median > 0, median, np.where(largest > 0, largest, 1.0))
+    ranges = _ranges(library, sizes, rate, settings)
     typical = np.array([ranges[name].typical for name in names])
     rows, owners, exponents = [typical], [-1], _exponents(library)
     for number, term in enumerate(library.terms):
@@ -196,8 +194,11 @@ def inner_parameters(
         counts = [
             max(most // 2, 3) if n in exponents else most for n in term.parameters
         ]
-        tried = [ranges[name].tried for name in term.parameters]
-        scans = [_some(*pair) for pair in zip(tried, counts)]
+        scans = []
+        for name, count in zip(term.parameters, counts):
+            tried = ranges[name].tried
+            even = np.linspace(0, len(tried) - 1, min(count, len(tried)))
+            scans.append(tried[np.unique(np.round(even).astype(int))])
         for values in product(*scans):
             row = typical.copy()
             row[[names.index(name) for name in term.parameters]] = values
@@ -207,47 +208,36 @@ def inner_parameters(
         names,
         np.array([ranges[name].lower for name in names]),
         np.array([ranges[name].upper for name in names]),
-        np.array([isinstance(settings.get(name), Fixed) for name in names], bool),
+        np.array([isinstance(settings.get(name), dd.Fixed) for name in names], bool),
         np.array(rows),
         np.array(owners),
     )
 
 
-def _sizes_of_states(x: np.ndarray) -> np.ndarray:
-    """The typical size of each state."""
-    size = np.abs(x)
-    median, largest = np.nanmedian(size, axis=0), np.nanmax(size, axis=0)
-    return np.where(median > 0, median, np.where(largest > 0, largest, 1.0))
-
-
 def _ranges(
     library: Library, sizes: np.ndarray, rate: float, settings: Mapping[str, Any]
 ) -> dict[str, _Range]:
-    """The range of each parameter."""
+    """Return the range of each parameter."""
     found: dict[str, _Range] = {}
     exponents, delays = _exponents(library), delay_names(library.delays)
     for term in library.terms:
         powers = term_powers(term, library.states, delays)
-        for name, own in zip(term.parameters, powers):
+        for name, row in zip(term.parameters, powers):
+            if name in found:
+                continue
+            tried = _around(row, sizes)
             if name in exponents:
                 tried = np.geomspace(_LOWEST_EXPONENT, _HIGHEST_EXPONENT, _FINE)
-            else:
-                tried = _around(own, sizes)
-            if name not in found:
-                found[name] = _within(tried, settings.get(name))
+            found[name] = _within(tried, settings.get(name))
     known = [name for name in library.known_parameters if name not in found]
     if known:
         found |= _known_ranges(library, known, np.append(sizes, rate), settings)
     return found
 
 
-# So many values of a range are made, of which a scan takes some.
-_FINE = 49
-
-
 def _around(powers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Values around the size that follows from that of the states. A power that is not
-    known can be one or minus one."""
+    """Return values around the size that follows from that of the states. A power that
+    is not known can be one or minus one."""
     centres = [1.0]
     for power, size in zip(powers, sizes):
         factors = [size, 1 / size] if np.isnan(power) else [size**power]
@@ -258,8 +248,8 @@ def _around(powers: np.ndarray, sizes: np.ndarray) -> np.ndarray:
 
 
 def _within(tried: np.ndarray, setting: Any) -> _Range:
-    """The range within the user's bounds."""
-    if isinstance(setting, Fixed):
+    """Return the range within the user's bounds."""
+    if isinstance(setting, dd.Fixed):
         value = float(setting.value)
         near = 1e-6 * max(abs(value), 1.0)
         return _Range(np.array([value]), value, value - near, value + near)
@@ -290,8 +280,8 @@ def _known_ranges(
     sizes: np.ndarray,
     settings: Mapping[str, Any],
 ) -> dict[str, _Range]:
-    """The ranges of parameters that stand in known parts alone, which are not scanned:
-    fits begin at their natural size."""
+    """Return the ranges of parameters that stand in known parts alone, which are not
+    scanned: fits begin at their natural size."""
 
     def values(formula: Any) -> Any:
         return lambda variables: np.asarray(evaluate_formula(formula, variables))
@@ -300,9 +290,9 @@ def _known_ranges(
     powers = known_powers(parts, library.known_parameters, library.states)
     found = {}
     for name in names:
-        own = np.nan_to_num(powers[library.known_parameters.index(name)])
-        size, setting = float(np.prod(sizes**own)), settings.get(name)
-        if isinstance(setting, Fixed):
+        row = np.nan_to_num(powers[library.known_parameters.index(name)])
+        size, setting = float(np.prod(sizes**row)), settings.get(name)
+        if isinstance(setting, dd.Fixed):
             found[name] = _within(np.array([size]), setting)
             continue
         lower, upper = -_LARGEST_KNOWN * size, _LARGEST_KNOWN * size
@@ -314,14 +304,8 @@ def _known_ranges(
     return found
 
 
-def _some(values: np.ndarray, count: int) -> np.ndarray:
-    """So many of the values, evenly."""
-    chosen = np.linspace(0, len(values) - 1, min(count, len(values)))
-    return values[np.unique(np.round(chosen).astype(int))]
-
-
 def _exponents(library: Library) -> set[str]:
-    """The parameters that stand as exponents."""
+    """Return the parameters that stand as exponents."""
     return {
         part.arguments[1].name
         for term in library.terms
@@ -334,18 +318,17 @@ def _exponents(library: Library) -> set[str]:
 def columns_of(
     library: Library, inner: InnerParameters
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The columns of a linear scan: the numbers of their rows of values, of their
-    terms, and which two of them may stand in one equation.
+    """Return the columns of a linear scan: the numbers of their rows of values, of
+    their terms, and which two of them may stand in one equation.
 
     A term without parameters is one column; one with parameters has a column for each
     row of values. Two columns exclude each other if they are of the same term, or need
     different values of a shared parameter."""
     rows, terms = [], []
     for number in range(len(library.terms)):
-        own = np.flatnonzero(inner.term == number)
-        own = own if len(own) else np.zeros(1, int)
-        rows += own.tolist()
-        terms += [number] * len(own)
+        of_term = np.flatnonzero(inner.term == number).tolist() or [0]
+        rows += of_term
+        terms += [number] * len(of_term)
     row, term = np.array(rows), np.array(terms)
     compatible = term[:, None] != term
     for j, name in enumerate(inner.names):
@@ -359,7 +342,8 @@ def columns_of(
 def values_of(
     inner: InnerParameters, library: Library, chosen: Sequence[tuple[int, int]]
 ) -> np.ndarray:
-    """The inner parameters of the chosen (row, term) pairs, typical ones elsewhere."""
+    """Return the inner parameters of the chosen (row, term) pairs, typical ones
+    elsewhere."""
     values = inner.typical.copy()
     for row, term in chosen:
         for name in library.terms[term].parameters:

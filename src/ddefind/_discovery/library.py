@@ -1,9 +1,9 @@
 """The library of candidates: all terms in one program, of which a structure chooses.
 
-A *structure* is a set of pairs (state, term): which terms stand in the equation of
-which state. `Candidates` is a right-hand side with a fixed number of slots. Which term
-stands in a slot is an integer of the model, not part of its program, so that one
-compiled program serves all structures."""
+A *structure* is a set of pairs (state, term): the terms in the equation of each state.
+`Candidates` is a right-hand side with a fixed number of slots. The term in a slot is
+data of the model, not part of its program, so that one compiled program serves all
+structures."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._equation.equation import Equation, equation
+import ddefind as dd
+
 from .._equation.expression import (
     CONSTANTS,
     Delayed,
@@ -25,7 +26,6 @@ from .._equation.expression import (
     names_in,
     walk,
 )
-from .._equation.parser import EquationError
 from .._util import wording
 from .._util.errors import quoted, shown
 from ..models import AbstractModel
@@ -63,12 +63,12 @@ class Candidates(AbstractModel):
 def all_values(
     library: Any, fragile: tuple[int, ...], used: jax.Array, x, y, tau, t
 ) -> jax.Array:
-    """The known parts of all equations, followed by the values of all terms. `fragile`
-    terms that are not `used` have their values where all states are one."""
+    """Return the known parts of all equations, followed by the values of all terms.
+    `fragile` terms that are not `used` have their values where all states are one."""
 
     def padded(state: jax.Array) -> jax.Array:
-        own = [jnp.where(used[j], state, 1.0) for j in fragile]
-        return jnp.concatenate([state, jnp.zeros(len(used)), *own])
+        copies = [jnp.where(used[j], state, 1.0) for j in fragile]
+        return jnp.concatenate([state, jnp.zeros(len(used)), *copies])
 
     values = library(padded(x), jax.tree.map(padded, y), tau, t)
     return values[: x.shape[0] + len(used)]
@@ -77,14 +77,14 @@ def all_values(
 @final
 @dataclass(frozen=True)
 class Library:
-    """The candidate `terms` for equations of `states` with so many `delays`, and the
-    parts of the equations that are `known`, by state."""
+    """The candidate `terms` for equations of `states` with this number of `delays`, and
+    the `known` parts of the equations, by state."""
 
     states: tuple[str, ...]
     terms: tuple[Term, ...]
     delays: int
     known: Mapping[str, Expression]
-    model: Equation
+    model: dd.Equation
 
     @cached_property
     def parameters(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class Library:
 
     @cached_property
     def known_parameters(self) -> tuple[str, ...]:
-        """Those of the known parts, which every structure has."""
+        """The parameters of the known parts, which every structure has."""
         names = [n for part in self.known.values() for n in names_in(part)]
         others = (*self.states, *CONSTANTS)
         return tuple(dict.fromkeys(n for n in names if n not in others))
@@ -109,23 +109,16 @@ class Library:
         """The right-hand side that computes all terms; its parameters are NaN."""
         return self.model.blank.rhs
 
-    @property
-    def tau(self) -> Any:
-        """The delays in the structure that a problem has for them."""
-        if self.delays < 2:
-            return 1.0
-        return dict.fromkeys(delay_names(self.delays), 1.0)
-
     def delays_in(self, structure: Structure) -> tuple[int, ...]:
-        """The numbers of the delays that a structure reads."""
+        """Return the numbers of the delays that a structure reads."""
         used = {j for _, term in structure for j in self.terms[term].delays}
         return tuple(sorted(used))
 
     def parameters_in(self, structure: Structure) -> tuple[str, ...]:
-        """The parameters inside the terms of a structure, those of known parts among
-        them."""
-        own = {name for _, term in structure for name in self.terms[term].parameters}
-        used = own | {*self.known_parameters}
+        """Return the parameters inside the terms of a structure, those of known parts
+        among them."""
+        used = {name for _, term in structure for name in self.terms[term].parameters}
+        used |= {*self.known_parameters}
         return tuple(n for n in self.parameters if n in used)
 
     def is_valid(self, structure: Structure) -> bool:
@@ -134,7 +127,7 @@ class Library:
         return used == tuple(range(len(used)))
 
     def term_texts(self, structure: Structure) -> dict[str, tuple[str, ...]]:
-        """The texts of the terms in the equation of each state."""
+        """Return the texts of the terms in the equation of each state."""
         return {
             state: tuple(self.terms[term].text for i, term in structure if i == number)
             for number, state in enumerate(self.states)
@@ -142,27 +135,27 @@ class Library:
 
     @cached_property
     def _prefix(self) -> str:
-        """With what the names of coefficients begin, and those of nothing else."""
+        """The prefix of the names of coefficients, which no other name has."""
         others, prefix = [*self.states, *self.parameters], "c"
         while any(re.fullmatch(rf"{prefix}_\d+", name) for name in others):
             prefix += "c"
         return prefix
 
     def coefficient(self, number: int) -> str:
-        """The name of a coefficient."""
+        """Return the name of a coefficient."""
         return f"{self._prefix}_{number}"
 
     def is_coefficient(self, name: str) -> bool:
-        """Whether a coefficient may be called so."""
+        """Whether this can be the name of a coefficient."""
         return re.fullmatch(rf"{self._prefix}_\d+", name) is not None
 
     def text(self, structure: Structure) -> str:
-        """The equations of a structure, with the coefficients c_1, c_2, ..."""
+        """Return the equations of a structure, with the coefficients c_1, c_2, ..."""
         lines, number = [], 0
         for i, state in enumerate(self.states):
             parts = [formula_text(self.known[state])] if state in self.known else []
-            for own, term in structure:
-                if own == i:
+            for target, term in structure:
+                if target == i:
                     number += 1
                     name, factor = self.coefficient(number), self.terms[term].factor
                     parts.append(name if factor == "1" else f"{name} * {factor}")
@@ -176,14 +169,14 @@ def make_library(
     delays: int,
     known: Mapping[str, Expression],
 ) -> Library:
-    """The library of these terms."""
+    """Return the library of these terms."""
     parts = {state: formula_text(part) for state, part in known.items()}
     lines = [f"{state}' = {parts.get(state, '0')}" for state in states]
     copies = []
     for j, term in enumerate(terms):
         text = term.text
         if not term.is_always_defined:
-            # A term that may have no value reads states of its own.
+            # A term that may have no value reads its own copies of the states.
             names = r"\b(" + "|".join(states) + r")\b"
             text = re.sub(names, rf"\1_of_{j}_", text)
             copies += [f"{state}_of_{j}_' = 0" for state in states]
@@ -194,12 +187,12 @@ def make_library(
         first = [f"0 * {states[0]}(t - {tau})" for tau in delay_names(delays)]
         lines[0] += " + " + " + ".join(first)
     return Library(
-        tuple(states), tuple(terms), delays, dict(known), equation("\n".join(lines))
+        tuple(states), tuple(terms), delays, dict(known), dd.equation("\n".join(lines))
     )
 
 
 def read_known(given: Any, states: Sequence[str]) -> dict[str, Expression]:
-    """The known parts of equations by state, from `known` as the user gave it."""
+    """Return the known parts of equations by state, from the argument `known`."""
     if given is None:
         return {}
     if not isinstance(given, str):
@@ -223,13 +216,13 @@ def read_known(given: Any, states: Sequence[str]) -> dict[str, Expression]:
             )
         parts[state] = right.strip()
     try:
-        model = equation("; ".join(f"{s}' = {parts.get(s, '0')}" for s in states))
-    except EquationError as error:
+        model = dd.equation("; ".join(f"{s}' = {parts.get(s, '0')}" for s in states))
+    except dd.EquationError as error:
         raise ValueError(f"{wording.KNOWN_PARTS} cannot be read. {error}") from None
     if model.network_names:
         raise ValueError(
             f"{wording.KNOWN_PARTS} cannot contain a network, as "
-            f"{model.network_names[0]}: what is not known is sought among the terms."
+            f"{model.network_names[0]}: unknown parts are sought among the terms."
         )
     formulas = {line.name: line.formula for line in model.lines.of("derivative")}
     inside = [part for formula in formulas.values() for part in walk(formula)]
@@ -243,8 +236,8 @@ def read_known(given: Any, states: Sequence[str]) -> dict[str, Expression]:
 
 
 def evaluate_library(library: Library, x, y, values) -> np.ndarray:
-    """The values of all terms along curves: `x` [G, d], `y` [k, G, d] and rows of
-    `values` [C, parameters]. Returns [C, G, d + terms]."""
+    """Return the values [C, G, d + terms] of the known parts and all terms along curves
+    `x` [G, d] and `y` [k, G, d], for rows of `values` [C, parameters]."""
     module, names, fragile = library.module, library.parameters, library.fragile
     used = jnp.ones(len(library.terms), bool)
     return np.asarray(_evaluate(module, names, fragile, used, x, y, values))
@@ -257,10 +250,10 @@ def _evaluate(
     k = y.shape[0]
 
     def at(row, x, y):
-        own = eqx.tree_at(lambda m: [getattr(m, n) for n in names], module, list(row))
+        given = eqx.tree_at(lambda m: [getattr(m, n) for n in names], module, list(row))
         delayed = y[0] if k == 1 else dict(zip(delay_names(k), y))
         tau = 1.0 if k == 1 else dict.fromkeys(delay_names(k), 1.0)
-        return all_values(own, fragile, used, x, delayed, tau, 0.0)
+        return all_values(given, fragile, used, x, delayed, tau, 0.0)
 
     along = jax.vmap(at, in_axes=(None, 0, 1))
     return jax.vmap(along, in_axes=(0, None, None))(values, x, y)

@@ -1,12 +1,11 @@
 """Proposals: structures, delays and start values from the weak form.
 
 For each delay of a scan, terms are added to each equation one by one, each time the one
-that lowers the sum of squares most, beginning with the best one or with the best two.
-Then they are taken away one by one, each time the one that matters least: a term that
-was the best one alone may be of no use beside others. The scan is linear algebra
-alone."""
+that lowers the sum of squares most, beginning with the best term or the best two. Then
+they are removed one by one, each time the one that matters least: a term that was the
+best one alone may be of no use beside others. The scan is linear algebra alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,25 +14,25 @@ from .inner_parameters import InnerParameters, columns_of, values_of
 from .library import Library, Structure
 from .weak_form import Record, weak_system
 
-# The columns, which are read from smoothed data, count as uncertain by this share. Else
-# x(t) - x(t - tau) with a short delay, which is tau times the slope itself, would seem
-# to explain everything.
+# The columns come from smoothed data and are uncertain by this share. Otherwise x(t) -
+# x(t - tau) with a short delay, which is tau times the slope itself, would seem to
+# explain everything.
 _UNCERTAIN = 0.02
-# The best pairs of columns, and what they are part of, are proposed with these sizes.
+# Structures that begin with the best pair of columns are proposed with these sizes.
 _SMALL = (1, 2, 3)
 # A column that is a combination of chosen ones up to this share of it is left out.
 _COLLINEAR = 1e-6
 # Fewer equations than this say nothing.
 _LEAST_ROWS = 8
-# A column without a value in this share of the equations is left out; those in which
-# one of the others has none are.
+# A column without a value in more than this share of the equations is left out; then so
+# are equations in which another column has none.
 _MOST_MISSING = 0.2
 
 
 class Proposal(NamedTuple):
     """A structure with start values: a coefficient for each of its pairs, the inner
-    parameters, the delays, and the score of the scan (lower is better). `pattern` says
-    which equations were offered delayed terms."""
+    parameters, the delays, and the score of the scan (lower is better). `pattern` are
+    the equations that could have delayed terms."""
 
     structure: Structure
     coefficients: np.ndarray
@@ -54,7 +53,7 @@ class _Scan(NamedTuple):
 
 
 def patterns(states: int) -> list[tuple[bool, ...]]:
-    """Which equations may have delayed terms: all, all but one, or one alone."""
+    """Return which equations may have delayed terms: all, all but one, or one alone."""
     alone = [tuple(i == j for i in range(states)) for j in range(states)]
     others = [tuple(i != j for i in range(states)) for j in range(states)]
     return list(dict.fromkeys([(True,) * states, *alone, *others]))
@@ -68,50 +67,46 @@ def propose(
     most_terms: int,
     offsets: Sequence[int] = (-1, 0, 1, 2),
 ) -> list[Proposal]:
-    """Proposals for each of the `delays`, for each pattern and several sizes, best
-    first; none where the weak form says nothing. With an empty tuple for the delays no
-    equation has delayed terms."""
+    """Return proposals for each of the `delays`, for each pattern and several sizes,
+    best first; none where the weak form says nothing. With an empty tuple for the
+    delays no equation has delayed terms."""
     row, term, compatible = columns_of(library, inner)
     is_delayed = np.array([bool(library.terms[j].delays) for j in term])
     d, found = len(library.states), []
-    for own in delays:
-        kept = np.ones(len(term), bool) if own else ~is_delayed
-        system = weak_system(library, records, own, inner.rows, row[kept], term[kept])
-        scan = _scan(system.columns, system.slopes)
+    for taus in delays:
+        kept = np.ones(len(term), bool) if taus else ~is_delayed
+        columns = row[kept], term[kept]
+        scan = _scan(*weak_system(library, records, taus, inner.rows, *columns))
         if scan is None:
             continue
         both = compatible[kept][:, kept]
-        offered = {
-            True: np.ones(int(kept.sum()), bool),
-            False: ~is_delayed[kept],
-        }
-        kinds = [pattern for pattern in patterns(d) if any(pattern)]
-        kinds = kinds if own else [(False,) * d]
+        offered = {True: np.ones(int(kept.sum()), bool), False: ~is_delayed[kept]}
+        kinds = [(False,) * d]
+        if taus:
+            kinds = [pattern for pattern in patterns(d) if any(pattern)]
         equations = [
             (i, kind) for i in range(d) for kind in {pattern[i] for pattern in kinds}
         ]
         grown, paired = (
             {
-                (i, kind): _path(scan, i, both, offered[kind], most_terms, begin)
+                (i, kind): _path(scan, i, both, offered[kind], most_terms, from_pair)
                 for i, kind in equations
             }
-            for begin in (_best_single, _best_pair)
+            for from_pair in (False, True)
         )
         thinned = {key: _thinned(scan, key[0], path) for key, path in grown.items()}
         for pattern in kinds:
             same: dict[Structure, Proposal] = {}
             for paths, sizes in ((paired, _SMALL), (grown, ()), (thinned, ())):
                 chosen = [paths[i, kind] for i, kind in enumerate(pattern)]
-                columns = row[kept], term[kept]
-                same |= _sized(
-                    library, scan, chosen, *columns, inner, own, pattern, offsets, sizes
-                )
+                others = inner, taus, pattern, offsets, sizes
+                same |= _sized(library, scan, chosen, *columns, *others)
             found += same.values()
     return sorted(found, key=lambda each: each.score)
 
 
 def _scan(columns: np.ndarray, slopes: np.ndarray) -> _Scan | None:
-    """None if there are too few equations."""
+    """Return the linear equations of a delay; None if there are too few."""
     exists = np.isfinite(columns)
     usable = np.sum(~exists, axis=0) <= _MOST_MISSING * len(exists)
     kept = exists[:, usable].all(axis=1) & np.isfinite(slopes).all(axis=1)
@@ -131,17 +126,16 @@ def _path(
     compatible: np.ndarray,
     offered: np.ndarray,
     most: int,
-    begin: "_Begin",
+    from_pair: bool,
 ) -> list[tuple[list[int], float]]:
-    """Columns in the order in which they are added to the equation of one state: the
-    chosen columns of each size, with the share of the sum of squares that is left. The
-    first ones are those of `begin`."""
+    """Add columns to the equation of a state one by one, from the best one or two on.
+    Return those of each size, with the share of the sum of squares that is left."""
     gram, right = scan.gram.copy(), scan.right[:, state].copy()
     left, total = scan.squares[state], max(scan.squares[state], 1e-300)
     allowed = offered & (scan.sizes > 0)
     chosen: list[int] = []
     path: list[tuple[list[int], float]] = [([], 1.0)]
-    first = begin(gram, right, allowed, compatible)
+    first = _best_pair(gram, right, allowed, compatible) if from_pair else []
     for number in range(most):
         pivots = np.diag(gram)
         usable = allowed & (pivots > _COLLINEAR)
@@ -159,21 +153,11 @@ def _path(
     return path
 
 
-# The columns with which a path begins, from the normal equations, and from which
-# columns are allowed, and which of them together.
-_Begin = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray], list[int]]
-
-
-def _best_single(*_: np.ndarray) -> list[int]:
-    """The best column is the first one anyway."""
-    return []
-
-
 def _best_pair(
     gram: np.ndarray, right: np.ndarray, allowed: np.ndarray, compatible: np.ndarray
 ) -> list[int]:
-    """The two columns that leave least together, the better one first. Where parameters
-    inside of terms are scanned, the best column alone often has wrong ones."""
+    """Return the two columns that leave least together, the better one first: the best
+    column alone often has wrong parameters inside the term."""
     size = np.diag(gram)
     determinant = np.outer(size, size) - gram**2
     usable = np.outer(allowed, allowed) & compatible & (determinant > _COLLINEAR)
@@ -190,7 +174,8 @@ def _best_pair(
 def _thinned(
     scan: _Scan, state: int, path: list[tuple[list[int], float]]
 ) -> list[tuple[list[int], float]]:
-    """The path back: the last columns of a path are taken away one by one."""
+    """Remove the last columns of a path one by one, each time the one that matters
+    least, and return them as a path."""
     (chosen, left), total = path[-1], max(scan.squares[state], 1e-300)
     back = [(chosen, left)]
     while chosen:
@@ -216,9 +201,9 @@ def _sized(
     offsets: Sequence[int],
     sizes_of_all: Sequence[int],
 ) -> dict[Structure, Proposal]:
-    """The proposals at one delay: with the sizes that a BIC of the scan prefers, and
-    with so many terms more in all equations; and with some sizes that are the same in
-    all equations."""
+    """Return the proposals at one delay: with the sizes that a BIC of the scan prefers,
+    plus each of the `offsets` in all equations; and with the same size in all
+    equations, each of `sizes_of_all`."""
     n = scan.rows / 2
     charges = [
         [n * np.log(left) + len(chosen) * np.log(n) for chosen, left in path]
@@ -231,21 +216,21 @@ def _sized(
     for each in tried:
         sizes = [int(np.clip(s, 0, len(path) - 1)) for s, path in zip(each, paths)]
         columns = [path[size][0] for path, size in zip(paths, sizes)]
-        pairs = [(i, c) for i, own in enumerate(columns) for c in own]
+        pairs = [(i, c) for i, chosen in enumerate(columns) for c in chosen]
         if not _agree(library, row, term, inner, pairs):
             continue
         pairs = sorted(pairs, key=lambda pair: (pair[0], term[pair[1]]))
         structure = tuple((i, int(term[c])) for i, c in pairs)
         coefficients = np.zeros(len(pairs))
-        for i, own in enumerate(columns):
-            if not own:
+        for i, chosen in enumerate(columns):
+            if not chosen:
                 continue
-            matrix = scan.gram[np.ix_(own, own)]
-            solved = np.linalg.solve(matrix, scan.right[own, i]) / scan.sizes[own]
-            where = [pairs.index((i, c)) for c in own]
-            coefficients[where] = solved
-        chosen = [(int(row[c]), int(term[c])) for _, c in pairs]
-        values = values_of(inner, library, chosen)
+            matrix = scan.gram[np.ix_(chosen, chosen)]
+            solved = np.linalg.solve(matrix, scan.right[chosen, i])
+            where = [pairs.index((i, c)) for c in chosen]
+            coefficients[where] = solved / scan.sizes[chosen]
+        columns_used = [(int(row[c]), int(term[c])) for _, c in pairs]
+        values = values_of(inner, library, columns_used)
         score = sum(charge[size] for charge, size in zip(charges, sizes))
         found[structure] = Proposal(
             structure, coefficients, values, delays, score, pattern
@@ -271,17 +256,17 @@ def coefficients_at(
     delays: tuple[float, ...],
     inner: np.ndarray,
 ) -> np.ndarray | None:
-    """The coefficients of a structure by linear least squares; None if there are too
-    few equations."""
+    """Return the coefficients of a structure by linear least squares; None if there are
+    too few equations."""
     term = np.array([each for _, each in structure], int)
     row = np.zeros(len(term), int)
-    system = weak_system(library, records, delays, inner[None], row, term)
+    columns, slopes = weak_system(library, records, delays, inner[None], row, term)
     found = np.zeros(len(structure))
     for i in range(len(library.states)):
-        where = [s for s, (own, _) in enumerate(structure) if own == i]
-        columns, slopes = system.columns[:, where], system.slopes[:, i]
-        kept = np.isfinite(columns).all(axis=1) & np.isfinite(slopes)
+        where = [s for s, (state, _) in enumerate(structure) if state == i]
+        left, right = columns[:, where], slopes[:, i]
+        kept = np.isfinite(left).all(axis=1) & np.isfinite(right)
         if kept.sum() < _LEAST_ROWS:
             return None
-        found[where] = np.linalg.lstsq(columns[kept], slopes[kept], rcond=1e-8)[0]
+        found[where] = np.linalg.lstsq(left[kept], right[kept], rcond=1e-8)[0]
     return found

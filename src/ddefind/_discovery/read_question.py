@@ -1,4 +1,4 @@
-"""The question of a discovery, from the arguments of `discover`."""
+"""The arguments of `discover`: read, checked, and made into a question."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .._data.data import Data
+import ddefind as dd
+
 from .._data.study_data import Records, parts_of, study_data
-from .._equation.equation import equation
-from .._equation.parser import EquationError
 from .._fitting.study import labels_of, read_experiments
-from .._problem.parameters import Fixed, Parameter
 from .._util import wording
 from .._util.errors import check_instance, quoted, shown
 from .._util.shown import listed
@@ -28,14 +26,20 @@ _MOST_DELAYS = 3
 _SHORTEST, _LONGEST = 0.5, 1 / 3
 _LEAST_POINTS = 20
 
-Settings = dict[str, Parameter | Fixed]
+Settings = dict[str, dd.Parameter | dd.Fixed]
 
 
 def read_question(
     data: Any, terms: Any, delays: int, known: Any, parameters: Any
 ) -> Question:
-    """What is asked, of these data."""
-    records, settings = _read_data(data), _read_settings(parameters)
+    """Return the question from the arguments of `discover`."""
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise TypeError(
+            "`parameters` maps names to settings, as {'tau': dd.Parameter(lower=1, "
+            f"upper=5)}}, but got {shown(parameters)}."
+        )
+    records = _read_data(data)
+    settings = {str(n): _setting(n, each) for n, each in (parameters or {}).items()}
     states = records.names
     curves = [each for part in parts_of(records) if (each := make_record(part))]
     if not curves:
@@ -44,8 +48,13 @@ def read_question(
             "curve: measure them at the same times, or more often."
         )
     read = read_terms(terms, states, max(delays, 1))
-    if delays == 0:
-        _check_no_delay([terms] if isinstance(terms, str) else terms)
+    for item in [terms] if isinstance(terms, str) else terms:
+        # Libraries do without their delayed terms.
+        if delays == 0 and re.search(r"\btau\b", item):
+            raise ValueError(
+                f"The term {quoted(item)} needs a delay, but {wording.MOST_DELAYS} "
+                "is 0."
+            )
     parts = read_known(known, states)
     library = make_library(states, read, max(delays, 1), parts)
     _check_parameters(read, states, max(delays, 1), settings)
@@ -56,7 +65,7 @@ def read_question(
 
 
 def read_number_of_delays(delays: Any) -> int:
-    """The largest number of delays."""
+    """Return the largest number of delays."""
     text = re.fullmatch(r"(?:up to )?\s*(\d+)", str(delays).strip())
     if isinstance(delays, bool) or text is None or int(text.group(1)) > _MOST_DELAYS:
         raise ValueError(
@@ -69,27 +78,16 @@ def read_number_of_delays(delays: Any) -> int:
 # Settings of parameters
 
 
-def _read_settings(parameters: Any) -> Settings:
-    if parameters is None:
-        return {}
-    if not isinstance(parameters, Mapping):
-        raise TypeError(
-            "`parameters` maps names to settings, as {'tau': dd.Parameter(lower=1, "
-            f"upper=5)}}, but got {shown(parameters)}."
-        )
-    return {str(name): _setting(name, each) for name, each in parameters.items()}
-
-
-def _setting(name: Any, setting: Any) -> Parameter | Fixed:
-    """The setting of one parameter: its bounds, or its value."""
-    if isinstance(setting, Fixed) and _is_number(setting.value):
-        return Fixed(float(setting.value))
-    if not isinstance(setting, Parameter):
+def _setting(name: Any, setting: Any) -> dd.Parameter | dd.Fixed:
+    """Return the setting of one parameter: its bounds, or its value."""
+    if isinstance(setting, dd.Fixed) and _is_number(setting.value):
+        return dd.Fixed(float(setting.value))
+    if not isinstance(setting, dd.Parameter):
         raise TypeError(
             f"`parameters[{name!r}]` must be a `dd.Parameter(lower=..., upper=...)`"
             f" or `dd.Fixed(value)`, but got {shown(setting)}."
         )
-    if setting != Parameter(lower=setting.lower, upper=setting.upper):
+    if setting != dd.Parameter(lower=setting.lower, upper=setting.upper):
         raise ValueError(
             f"`parameters[{name!r}]` can have `lower` and `upper` in `discover`, and "
             "nothing else."
@@ -100,7 +98,7 @@ def _setting(name: Any, setting: Any) -> Parameter | Fixed:
             f"The bounds of {wording.setting(str(name))} must be in ascending order, "
             f"but got {low:.6g} and {high:.6g}."
         )
-    return Parameter(lower=low, upper=high)
+    return dd.Parameter(lower=low, upper=high)
 
 
 def _bound(name: str, end: Any) -> float | None:
@@ -126,8 +124,8 @@ def _is_number(value: Any) -> bool:
 def _check_parameters(
     terms: Sequence[Term], states: Sequence[str], delays: int, settings: Settings
 ) -> None:
-    """Refuse parameters that are misspelt states, and those that cannot be learned from
-    any term in which they stand: factors, and values at which a term jumps."""
+    """Refuse parameters that are misspelt states, and parameters that no term can
+    determine: factors, and values at which a term jumps."""
     alike = {state.lower(): state for state in states if len(state) > 1}
     powers = {t: powers_as_factors(t, states, delay_names(delays)) for t in terms}
     for term in terms:
@@ -138,15 +136,15 @@ def _check_parameters(
                     f"called like the state {alike[name.lower()]}. Write the state as "
                     "its column is called, or give the parameter another name."
                 )
-            own = [powers[t].get(name) for t in terms if name in t.parameters]
-            if None in own:
+            everywhere = [powers[t].get(name) for t in terms if name in t.parameters]
+            if None in everywhere:
                 continue
-            if any(own):
+            if any(everywhere):
                 raise ValueError(
                     f"The term {quoted(term.text)} is multiplied by a number that is "
                     f"learned, so that {name} has no value of its own. Leave it out."
                 )
-            if not isinstance(settings.get(name), Fixed):
+            if not isinstance(settings.get(name), dd.Fixed):
                 raise ValueError(
                     f"The term {quoted(term.text)} does not change smoothly with "
                     f"{name}, so that {name} cannot be learned. Write a number in its "
@@ -155,13 +153,13 @@ def _check_parameters(
 
 
 def _check_names(settings: Settings, library: Library) -> None:
-    """Refuse settings of names that stand nowhere."""
+    """Refuse settings of names that are no parameters."""
     names = {*library.parameters, "tau"}
     for name in settings:
         if name in delay_names(_MOST_DELAYS):
             raise ValueError(
-                f"{wording.setting(name)}: delays are told apart by what is found, so "
-                "that all of them have the same bounds. Give these to `tau`."
+                f"{wording.setting(name)}: delays get their numbers when the search is "
+                "over, and all have the same bounds. Give these to `tau`."
             )
         if library.is_coefficient(name):
             raise ValueError(
@@ -177,12 +175,12 @@ def _check_names(settings: Settings, library: Library) -> None:
 
 
 def _bounds_of_delays(
-    data: Records, setting: Parameter | Fixed | None, delays: int
+    data: Records, setting: dd.Parameter | dd.Fixed | None, delays: int
 ) -> tuple[float, float]:
-    """Between which values delays are searched."""
+    """Return the range in which delays are searched."""
     steps = np.concatenate([np.diff(np.unique(part.t)) for part in parts_of(data)])
     low, high = _SHORTEST * float(np.median(steps)), _LONGEST * data.T
-    if isinstance(setting, Fixed):
+    if isinstance(setting, dd.Fixed):
         if delays > 1:
             raise ValueError(
                 f"{wording.setting('tau')} can have a fixed value if there is at most "
@@ -192,7 +190,7 @@ def _bounds_of_delays(
     elif setting is not None:
         low = low if setting.lower is None else float(setting.lower)
         high = high if setting.upper is None else float(setting.upper)
-    is_fixed = isinstance(setting, Fixed)
+    is_fixed = isinstance(setting, dd.Fixed)
     if not 0 < low <= high < data.T or (low == high and not is_fixed):
         hint = ""
         if setting is not None and not is_fixed and setting.upper is None:
@@ -205,26 +203,20 @@ def _bounds_of_delays(
     return low, high
 
 
-def _check_no_delay(terms: Sequence[str]) -> None:
-    """Refuse a formula that needs a delay where none is sought. Libraries do without
-    their delayed terms."""
-    for item in terms:
-        if re.search(r"\btau\b", item):
-            raise ValueError(
-                f"The term {quoted(item)} needs a delay, but {wording.MOST_DELAYS} "
-                "is 0."
-            )
-
-
 # Data
 
 
 def _read_data(data: Any) -> Records:
-    """The data, with times that begin at zero."""
-    _check_no_list_of_data(data)
+    """Return the data, with times that begin at zero."""
+    given: Any = data
+    if isinstance(given, list | tuple) and {type(each) for each in given} == {dd.Data}:
+        raise TypeError(
+            "`data` is a list of data sets. If all of them have one equation, make "
+            "experiments of them: `[dd.Experiment(each) for each in data]`."
+        )
     experiments = read_experiments(data)
     if experiments is None:
-        check_instance("data", data, Data, "Data(t, x)")
+        check_instance("data", data, dd.Data, "Data(t, x)")
         record = _one_record(data)
         _check_values([record])
         return record
@@ -251,8 +243,8 @@ def _read_data(data: Any) -> Records:
     return parts[0] if len(parts) == 1 else study_data(parts, labels)
 
 
-def _check_values(parts: Sequence[Data]) -> None:
-    """Refuse few values of a state, in all experiments together, and a state beside
+def _check_values(parts: Sequence[dd.Data]) -> None:
+    """Refuse a state with few values in all experiments together, and a state beside
     others that never changes."""
     names, values = parts[0].names, np.concatenate([part.x for part in parts])
     for name, column in zip(names, values.T):
@@ -269,33 +261,18 @@ def _check_values(parts: Sequence[Data]) -> None:
             )
 
 
-def _check_no_list_of_data(data: Any) -> None:
-    """Refuse a list of data sets, which must be experiments."""
-    if isinstance(data, list | tuple) and {type(each) for each in data} == {Data}:
-        raise TypeError(
-            "`data` is a list of data sets. If all of them have one equation, make "
-            "experiments of them: `[dd.Experiment(each) for each in data]`."
-        )
-
-
-def _one_record(data: Data) -> Data:
+def _one_record(data: dd.Data) -> dd.Data:
+    """Return data with times from zero and with names that can stand in equations."""
     names = [re.sub(r"\[(\d+)\]", r"_\1", name) for name in data.names]
     for name in names:
-        _check_state(name)
+        try:
+            dd.equation(f"{name}' = -{name}(t - tau)")
+        except dd.EquationError:
+            raise ValueError(
+                f"The column {quoted(name)} cannot stand in an equation as the name of "
+                f"a state. Give it another name{wording.another_name(name)}."
+            ) from None
     if data.below is not None:
         raise ValueError("`discover` needs values: some are only below a limit.")
     moved = data.from_first_time() if data.t[0] > 0 else data
-    if tuple(names) == data.names:
-        return moved
-    return moved.with_fields(names=names)
-
-
-def _check_state(name: str) -> None:
-    """Refuse a column whose name cannot be that of a state."""
-    try:
-        equation(f"{name}' = -{name}(t - tau)")
-    except EquationError:
-        raise ValueError(
-            f"The column {quoted(name)} cannot stand in an equation as the name of "
-            f"a state. Give it another name{wording.another_name(name)}."
-        ) from None
+    return moved if tuple(names) == data.names else moved.with_fields(names=names)

@@ -1,14 +1,12 @@
-r"""The whole search: all stages, and the models that they found together.
+r"""The whole search: all stages, and their models compared by a score.
 
-The score of a model: its BIC, and a charge for each of its terms and delays.
-
-Models are weighed by $\exp(-\mathrm{score} / 2)$. The BIC alone would take every
-candidate for a term with probability one half before there are data, so that the more
-are offered, the more often one of them follows the noise. Of $p$ candidates for an
-equation few are terms: each counts as one with odds of $1 : p$, a charge of
-$2 \log p$. And of the many delays that a search tries, one always follows the noise:
-so each delay is charged 10, what is called very strong evidence. (A delay that the user
-gives is not searched, and costs nothing.)"""
+The score is the BIC, with a charge for each term and delay. Models are weighted by
+$\exp(-\mathrm{score} / 2)$. With the BIC alone every candidate would have the prior
+probability one half, so that with more candidates one of them follows the noise more
+often. But of the $p$ candidates for an equation few are true terms: each has prior odds
+of $1 : p$, a charge of $2 \log p$. And of the many delays that a search tries, one
+always follows the noise: each delay is charged 10, which is called very strong
+evidence. (A delay that the user gives is not searched, and costs nothing.)"""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,23 +20,21 @@ from .stages import ORDINARY, Question, Report, Stage, delayed_stages, ordinary_
 from .terms import delay_names, renamed, renumbered
 
 DELAY_CHARGE = 10.0
-
-
-def charge_of_term(candidates: int) -> float:
-    """The charge for each term, where an equation has so many candidates."""
-    return 2.0 * math.log(max(candidates, 1))
-
-
-# So many models are fitted again with shorter steps.
-_FINAL = 24
-_WORST = 14.0
-# Of the models that are as near as this to the best score, the simplest is chosen.
+# At most this many models, with scores within this distance of the best, are fitted
+# again with shorter steps.
+_FINAL, _WORST = 24, 14.0
+# Of the models within this distance of the best score, the simplest is chosen.
 _AS_GOOD = 1.0
 
 
+def charge_of_term(candidates: int) -> float:
+    """Return the charge for each term of an equation with this many `candidates`."""
+    return 2.0 * math.log(max(candidates, 1))
+
+
 class Model(NamedTuple):
-    """A model that was found: the stage it belongs to, its fit, whose delays are in the
-    order of their lengths, its score, and under which names they are shown."""
+    """A model that was found: its stage, its fit with the delays sorted by length, its
+    score, and the names under which the delays are shown."""
 
     stage: Stage
     fitted: Fitted
@@ -48,7 +44,7 @@ class Model(NamedTuple):
     @property
     def delays(self) -> dict[str, float]:
         """The delays, the shortest first."""
-        lengths = _lengths(self.stage, self.fitted)
+        lengths = self.stage.delays_of(self.fitted)
         return dict(zip(self.names.values(), lengths.tolist()))
 
     @property
@@ -67,9 +63,8 @@ class Model(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """All models that matter, the chosen one first and the others by their scores, the
-    path of the search as the number of delays, that of terms and the score, and whether
-    it was interrupted."""
+    """All models, the chosen one first and the others by score; the path of the search,
+    as (number of delays, number of terms, score); and whether it was interrupted."""
 
     models: list[Model]
     path: list[tuple[int, int, float]]
@@ -77,7 +72,7 @@ class Outcome(NamedTuple):
 
 
 def search_models(question: Question, delays: int, report: Report) -> Outcome:
-    """Search with up to so many delays. After Ctrl-C the best so far is returned."""
+    """Search with up to this many `delays`; after Ctrl-C return the best so far."""
     begun: dict[int, Stage] = {}
 
     def remember(phase: str, stage: Stage) -> None:
@@ -91,7 +86,9 @@ def search_models(question: Question, delays: int, report: Report) -> Outcome:
     interrupted, stages = False, []
     try:
         for some in _stages(question, delays, remember):
-            stages.append([_finer(each) for each in some])
+            for each in some:
+                _refine(each)
+            stages.append(some)
     except KeyboardInterrupt:
         if not begun:
             raise
@@ -104,7 +101,7 @@ def search_models(question: Question, delays: int, report: Report) -> Outcome:
             "as large as they are here, and bound the parameters inside of terms."
         )
     models = _chosen_first(models)
-    models = [_like_the_best(each, models[0].delays) for each in models]
+    models = [_use_names_of(models[0].delays, each) for each in models]
     path = [
         (len(model.delays), len(fit.structure), model.score)
         for stage, *_ in stages
@@ -115,7 +112,7 @@ def search_models(question: Question, delays: int, report: Report) -> Outcome:
 
 
 def _stages(question: Question, delays: int, report: Report) -> Iterator[list[Stage]]:
-    """The stages with no delay, with one and so on, the best of each first."""
+    """Yield the stages with no delay, with one and so on, the best of each first."""
     stages = [ordinary_stage(question, report)]
     yield stages
     for count in range(1, delays + 1):
@@ -123,11 +120,11 @@ def _stages(question: Question, delays: int, report: Report) -> Iterator[list[St
         yield stages
 
 
-def _finer(stage: Stage) -> Stage:
-    """The best fits of a stage again, with steps of half the length."""
+def _refine(stage: Stage) -> None:
+    """Fit the best structures of a stage again, with steps of half the length."""
     search = stage.search
     if not search.visited:
-        return stage
+        return
     ranked = sorted(search.visited.values(), key=lambda each: each.score)
     close = [each for each in ranked if each.score < ranked[0].score + _WORST][:_FINAL]
     structures = [each.structure for each in close]
@@ -136,11 +133,10 @@ def _finer(stage: Stage) -> Stage:
     for fit in fits:
         if np.isfinite(fit.bic):
             search.visited[fit.structure] = fit
-    return stage
 
 
 def _models(stages: Sequence[Stage]) -> list[Model]:
-    """The models of all stages, each once."""
+    """Return the models of all stages, each once."""
     found: dict[frozenset, Model] = {}
     for stage in stages:
         for fit in stage.search.visited.values():
@@ -152,34 +148,28 @@ def _models(stages: Sequence[Stage]) -> list[Model]:
 
 
 def _chosen_first(models: Sequence[Model]) -> list[Model]:
-    """The models by their scores, behind the simplest of the best."""
+    """Return the models by their scores, behind the simplest of the best."""
     lowest = min(each.score for each in models)
     best = [each for each in models if each.score < lowest + _AS_GOOD]
     first = min(best, key=lambda each: (each.fitted.parameters, each.score))
     return sorted(models, key=lambda each: (each is not first, each.score))
 
 
-def _lengths(stage: Stage, fit: Fitted) -> np.ndarray:
-    """The delays that a fit reads."""
-    used = stage.library.delays_in(fit.structure)
-    return fit.theta[stage.search.exact.delays][list(used)]
-
-
 def _model(stage: Stage, fit: Fitted) -> Model:
-    """A model whose delays are numbered by their lengths: models that differ only in
-    which of two delays has which number are the same."""
+    """Return a model whose delays are numbered by their lengths, so that models that
+    differ only in the numbers of their delays are the same."""
     fit = _in_order(stage, fit)
-    own = delay_names(stage.library.delays)
+    names = delay_names(stage.library.delays)
     count = len(stage.library.delays_in(fit.structure))
     is_given = stage.search.exact.has_fixed_delays
     score = fit.score + (0.0 if is_given else DELAY_CHARGE * count)
-    return Model(stage, fit, score, dict(zip(own, delay_names(count))))
+    return Model(stage, fit, score, dict(zip(names, delay_names(count))))
 
 
 def _in_order(stage: Stage, fit: Fitted) -> Fitted:
-    """The same fit, with the shortest delay as the first one."""
+    """Return the same fit, with the shortest delay as the first one."""
     library, exact = stage.library, stage.search.exact
-    lengths = _lengths(stage, fit)
+    lengths = stage.delays_of(fit)
     order = np.argsort(lengths, kind="stable")
     if np.array_equal(order, np.arange(len(order))):
         return fit
@@ -193,18 +183,19 @@ def _in_order(stage: Stage, fit: Fitted) -> Fitted:
     return fit._replace(structure=tuple(moved[s] for s in places), theta=theta)
 
 
-def _like_the_best(model: Model, best: Mapping[str, float]) -> Model:
-    """The model with the names that the nearest delays have in the best one, so that
-    terms of both have the same text."""
-    own = model.delays.values()
-    if not best or not own:
+def _use_names_of(best: Mapping[str, float], model: Model) -> Model:
+    """Return the model with each delay called as the nearest delay of the `best` model,
+    so that terms of both have the same text."""
+    delays = model.delays.values()
+    if not best or not delays:
         return model
-    further = [f"tau_{len(best) + j + 1}" for j in range(len(own) - len(best))]
+    further = [f"tau_{len(best) + j + 1}" for j in range(len(delays) - len(best))]
 
     def distance(names: Sequence[str]) -> float:
-        pairs = [pair for pair in zip(names, own) if pair[0] in best]
+        pairs = [pair for pair in zip(names, delays) if pair[0] in best]
         return sum(abs(np.log(best[name] / tau)) for name, tau in pairs)
 
-    choices = permutations([*best, *further], len(own))
-    whole = [names for names in choices if set(further) <= set(names)]
-    return model._replace(names=dict(zip(model.names, min(whole, key=distance))))
+    choices = permutations([*best, *further], len(delays))
+    complete = [names for names in choices if set(further) <= set(names)]
+    nearest = min(complete, key=distance)
+    return model._replace(names=dict(zip(model.names, nearest)))

@@ -2,10 +2,7 @@
 
 Each stage proposes structures by the weak form, fits them, and climbs from the best of
 each pattern. A stage with several delays also begins at the best equation of the stage
-before, and gives it a term that reads one more delay.
-
-The program in which all structures of a library are fitted, with one kind of
-history."""
+before, and gives it a term that reads one more delay."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,91 +12,34 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
-from .._data.data import Data
+import ddefind as dd
+
 from .._data.smoothing import rough_noise
 from .._data.study_data import Records, parts_of
 from .._equation.expression import Expression
-from .._problem.history import Affine, Constant, Smooth
-from .._problem.parameters import Parameter
-from .._problem.problem import Problem
 from .._search.make_setup import make_setup, make_study_setup
 from .._search.symmetries import rate_of
-from .._solve.runge_kutta import RK4
 from .climb import Search
 from .exact import SPARE, Exact, Fitted
 from .inner_parameters import InnerParameters, inner_parameters
 from .library import Candidates, Library, Structure, make_library
 from .proposals import Proposal, propose
-from .terms import Term, delay_names, read_terms
+from .terms import delay_names, read_terms
 from .weak_form import Record
 
+# The phase of the first stage.
+ORDINARY = "without a delay"
 # The number of curves of a smooth history.
 _CURVES = 4
-
-
-def make_exact(
-    library: Library,
-    inner: InnerParameters,
-    data: Records,
-    history: str,
-    slots: int,
-    bounds: tuple[float, float],
-    term_charge: float,
-) -> Exact:
-    """The fits of one library to data, with delays between `bounds`."""
-    d = len(library.states)
-    zeros = np.zeros(d)
-    if history == "constant":
-        past: Any = Constant(zeros)
-    elif isinstance(data, Data):
-        # A straight line is a smooth curve that is not bent, by the same program.
-        past = Smooth(zeros, zeros, np.zeros((_CURVES, d)), data.T / 3)
-    else:
-        past = Affine(zeros, zeros)
-    rhs = Candidates(
-        library.module,
-        jnp.zeros(slots),
-        jnp.zeros((slots, len(library.terms)), int),
-        jnp.zeros((slots, d), int),
-        library.fragile,
-    )
-    problem = Problem(rhs, past, library.tau)
-    settings = {
-        f"rhs.library.{name}": Parameter(lower=lower, upper=upper)
-        for name, lower, upper in zip(inner.names, inner.lower, inner.upper)
-    }
-    names = ["tau"] if library.delays < 2 else delay_names(library.delays)
-    prefix = "" if library.delays < 2 else "tau."
-    has_fixed_delays = bounds[0] == bounds[1]
-    low, high = bounds
-    if has_fixed_delays:
-        low, high = 0.999 * low, 1.001 * high
-    settings |= {f"{prefix}{name}": Parameter(lower=low, upper=high) for name in names}
-    how = RK4(), 10, 0, 1
-    if isinstance(data, Data):
-        setup, _ = make_setup(problem, data, settings, *how)
-    else:
-        problems = [problem] * len(data.parts)
-        known = [{} for _ in data.parts]
-        setup, _ = make_study_setup(problems, data, settings, known, *how)
-    noise = rough_noise(data)
-    points = setup.points(noise)
-    about_data = setup, points, history, slots, noise
-    return Exact(library, inner, *about_data, has_fixed_delays, term_charge)
-
-
-# How the first stage is called while it runs.
-ORDINARY = "without a delay"
 # Slots: those that are always there, and those for each state.
 _SLOTS, _SLOTS_OF_STATE = 3, 5
 _MOST_TERMS_OF_STATE = 7
-# The delays of a scan: at most so many, and fewer of each where pairs are scanned.
+# The most delays of a scan: of one delay, of each of several, and for a further delay.
 _MOST_DELAYS, _MOST_IN_PAIRS, _TRIED_DELAYS = 90, 26, 14
-# From how many fits of one pattern a climb begins; with one state there is one pattern.
+# The number of fits of each pattern from which to climb; one state has one pattern.
 _CLIMBS, _CLIMBS_OF_ONE = 1, 3
-# From so many fits a climb begins where nothing is near the data.
+# The number of fits from which to climb where nothing is near the data.
 _FURTHER_CLIMBS = 8
-
 # Another kind of history is searched in full if a short search comes as near as this.
 _NEAR = 3.0
 
@@ -107,8 +47,9 @@ _NEAR = 3.0
 @final
 @dataclass(frozen=True)
 class Question:
-    """What is asked: the data, their test functions, the candidates, what is known, the
-    user's settings, the range of the delays, and the charge for each term."""
+    """The arguments of `discover`: the data with their test functions, the candidate
+    terms, the known parts of equations, the settings of parameters, the range of the
+    delays, and the charge for each term."""
 
     states: tuple[str, ...]
     data: Records
@@ -126,18 +67,14 @@ class Question:
         curves = [(each.curve, float(each.t[-1])) for each in self.records]
         return max(rate_of(curve, T, measured) for curve, T in curves)
 
-    @property
-    def spacing(self) -> float:
-        """The typical sampling interval."""
-        steps = [np.diff(np.unique(part.t)) for part in parts_of(self.data)]
-        return float(np.median(np.concatenate(steps)))
-
     def scan(self, most: int) -> np.ndarray:
-        """At most so many delays, as far apart as measurements if possible."""
+        """Return at most `most` delays, as far apart as measurements if possible."""
         low, high = self.bounds
         if low == high:
             return np.array([low])
-        count = int(np.clip((high - low) / self.spacing, 6, most))
+        steps = [np.diff(np.unique(part.t)) for part in parts_of(self.data)]
+        spacing = float(np.median(np.concatenate(steps)))
+        count = int(np.clip((high - low) / spacing, 6, most))
         even = np.linspace(low, high, count)
         # Between the first ones, which are far apart relative to their size.
         between = np.sqrt(even[:3] * even[1:4])
@@ -147,7 +84,7 @@ class Question:
 @final
 @dataclass(frozen=True)
 class Stage:
-    """The search with so many `delays`."""
+    """The search with this number of `delays`."""
 
     question: Question
     delays: int
@@ -157,26 +94,28 @@ class Stage:
     def library(self) -> Library:
         return self.search.exact.library
 
+    def delays_of(self, fit: Fitted) -> np.ndarray:
+        """Return the delays that a fit reads."""
+        used = self.library.delays_in(fit.structure)
+        return fit.theta[self.search.exact.delays][list(used)]
+
     def lowest(self, count: int) -> float:
-        """The lowest score with this number of delays."""
+        """Return the lowest score with this number of delays."""
         return min((fit.score for fit in self.with_exactly(count)), default=np.inf)
 
     def with_exactly(self, count: int) -> list[Fitted]:
-        """The fits with this number of delays."""
+        """Return the fits with this number of delays."""
         visited = self.search.visited.values()
-        return [
-            each
-            for each in visited
-            if len(self.library.delays_in(each.structure)) == count
-        ]
+        delays_in = self.library.delays_in
+        return [each for each in visited if len(delays_in(each.structure)) == count]
 
 
 Report = Callable[[str, Stage], None]
 
 
 def ordinary_stage(question: Question, report: Report) -> Stage:
-    """The stage of equations without a delay. Their candidates are those of one delay,
-    so that both stages share a compiled program."""
+    """Search without a delay. The library is that of one delay, so that both stages
+    share a compiled program."""
     stage = make_stage(question, 1, "constant", ORDINARY, report)
     search, library = stage.search, stage.library
     plain = [pair for pair in _pairs(library) if not library.terms[pair[1]].delays]
@@ -191,30 +130,28 @@ def ordinary_stage(question: Question, report: Report) -> Stage:
     fits = search.try_proposals([p for p in proposals if _fits(search, p.structure)])
     nothing = search.exact.start(np.zeros(0), search.exact.inner.typical, ())
     search.add([search.exact.fit((), nothing[None])])
-    for fit in _of_each(fits, lambda _: 0, _CLIMBS_OF_ONE):
+    for fit in _best_of_each(fits, lambda _: 0, _CLIMBS_OF_ONE):
         search.climb(fit, plain)
-    _reweighted(search, plain)
+    _reweight(search, plain)
     return stage
 
 
 def delayed_stages(
     question: Question, delays: int, before: Stage, report: Report
 ) -> list[Stage]:
-    """The stages of equations with so many delays, one for each kind of history, the
-    best first; `before` is the best one with one delay less.
-
-    The history is constant at first. Other kinds are tried in full if a short search
-    with them finds something better."""
+    """Search with this number of `delays` and return a stage for each kind of history,
+    the best first. `before` is the best stage with one delay less. Histories that are
+    not constant are searched in full if a short search comes near the best score."""
     phase = "one delay" if delays == 1 else f"{delays} delays"
-    kinds = ["constant", "affine", "spline"]
+    others = ["affine", "spline"]
     if len(parts_of(question.data)) > 1:
-        kinds.remove("spline")
+        others.remove("spline")
     if delays > 1:
-        kinds = list(dict.fromkeys(["constant", before.search.exact.history]))
-    best = make_stage(question, delays, kinds[0], phase, report)
+        others = list({before.search.exact.history} - {"constant"})
+    best = make_stage(question, delays, "constant", phase, report)
     found, proposals = [best], _proposals(best)
     _search_delays(best, before, proposals)
-    for kind in kinds[1:]:
+    for kind in others:
         other = make_stage(question, delays, kind, f"{phase}, {kind} history", report)
         _carry_over(best, other)
         # Equations with fewer delays have the same score with histories of all kinds.
@@ -233,9 +170,7 @@ def make_stage(
     terms = read_terms(question.terms, question.states, delays)
     library = make_library(question.states, terms, delays, question.known)
     inner = inner_parameters(library, question.data.x, question.rate, question.settings)
-    slots = _SLOTS + SPARE + _SLOTS_OF_STATE * len(question.states)
-    range_and_price = question.bounds, question.term_charge
-    exact = make_exact(library, inner, question.data, history, slots, *range_and_price)
+    exact = _make_exact(library, inner, question, history)
     if delays == 1:
         scan = [(float(tau),) for tau in question.scan(_MOST_DELAYS)]
     else:
@@ -245,6 +180,51 @@ def make_stage(
     stage = Stage(question, delays, search)
     search.report = lambda: report(phase, stage)
     return stage
+
+
+def _make_exact(
+    library: Library, inner: InnerParameters, question: Question, history: str
+) -> Exact:
+    """Return the fits of a library to the data with one kind of `history`."""
+    data, (low, high), d = question.data, question.bounds, len(library.states)
+    slots, zeros = _SLOTS + SPARE + _SLOTS_OF_STATE * d, np.zeros(d)
+    if history == "constant":
+        past: Any = dd.Constant(zeros)
+    elif isinstance(data, dd.Data):
+        # A straight line is a smooth curve that is not bent, by the same program.
+        past = dd.Smooth(zeros, zeros, np.zeros((_CURVES, d)), data.T / 3)
+    else:
+        past = dd.Affine(zeros, zeros)
+    rhs = Candidates(
+        library.module,
+        jnp.zeros(slots),
+        jnp.zeros((slots, len(library.terms)), int),
+        jnp.zeros((slots, d), int),
+        library.fragile,
+    )
+    several = delay_names(library.delays) if library.delays > 1 else ()
+    tau = dict.fromkeys(several, 1.0) if several else 1.0
+    problem = dd.Problem(rhs, past, tau)
+    settings = {
+        f"rhs.library.{name}": dd.Parameter(lower=lower, upper=upper)
+        for name, lower, upper in zip(inner.names, inner.lower, inner.upper)
+    }
+    paths = [f"tau.{name}" for name in several] or ["tau"]
+    has_fixed_delays = low == high
+    if has_fixed_delays:
+        low, high = 0.999 * low, 1.001 * high
+    settings |= {path: dd.Parameter(lower=low, upper=high) for path in paths}
+    how = dd.RK4(), 10, 0, 1
+    if isinstance(data, dd.Data):
+        setup, _ = make_setup(problem, data, settings, *how)
+    else:
+        problems = [problem] * len(data.parts)
+        known = [{} for _ in data.parts]
+        setup, _ = make_study_setup(problems, data, settings, known, *how)
+    noise = rough_noise(data)
+    points = setup.points(noise)
+    settled = has_fixed_delays, question.term_charge
+    return Exact(library, inner, setup, points, history, slots, noise, *settled)
 
 
 def _proposals(stage: Stage) -> list[Proposal]:
@@ -260,26 +240,19 @@ def _proposals(stage: Stage) -> list[Proposal]:
     return [each for each in proposals if _fits(search, each.structure)]
 
 
-def _climb_from(stage: Stage, proposals: Sequence[Proposal], count: int) -> None:
-    """Climb from the best fits of proposals: from so many of each pattern, and from
-    some more as long as nothing is near the data."""
+def _search_delays(stage: Stage, before: Stage, proposals: Sequence[Proposal]) -> None:
+    """Search with delays: from proposals, from the stage before, and at all delays of
+    the scan for the structure that is best."""
     search, candidates = stage.search, _pairs(stage.library)
     pattern = {each.structure: each.pattern for each in proposals}
     fits = search.try_proposals(proposals)
-    for fit in _of_each(fits, lambda each: pattern[each.structure], count):
+    count = _CLIMBS if len(stage.library.states) > 1 else _CLIMBS_OF_ONE
+    for fit in _best_of_each(fits, lambda each: pattern[each.structure], count):
         search.climb(fit, candidates)
     for fit in fits[:_FURTHER_CLIMBS]:
         if search.exact.is_near(search.best):
             break
         search.climb(fit, candidates)
-
-
-def _search_delays(stage: Stage, before: Stage, proposals: Sequence[Proposal]) -> None:
-    """Search with delays: from proposals, from the stage before, and at all delays of
-    the scan for the structure that is best."""
-    search, candidates = stage.search, _pairs(stage.library)
-    several = len(stage.library.states) > 1
-    _climb_from(stage, proposals, _CLIMBS if several else _CLIMBS_OF_ONE)
     _extend(stage, before, candidates)
     if not search.visited:
         return
@@ -289,11 +262,11 @@ def _search_delays(stage: Stage, before: Stage, proposals: Sequence[Proposal]) -
         if search.best.score > best.score - 0.5:
             break
         search.climb(search.best, candidates)
-    _reweighted(search, candidates)
+    _reweight(search, candidates)
 
 
 def _extend(stage: Stage, before: Stage, candidates: Sequence[tuple[int, int]]) -> None:
-    """Begin at the best equation with a delay less, and give it one more."""
+    """Begin at the best equation with a delay less, and give it one more delay."""
     exact = stage.search.exact
     fits = before.with_exactly(stage.delays - 1)
     if not fits:
@@ -302,11 +275,13 @@ def _extend(stage: Stage, before: Stage, candidates: Sequence[tuple[int, int]]) 
     structure = _translated(before, stage, best.structure)
     if structure is None:
         return
-    own = before.search.exact
+    old = before.search.exact
+    known = dict(zip(old.library.parameters, best.theta[old.inner_places]))
+    pairs = zip(exact.library.parameters, exact.inner.typical)
     start = exact.start(
-        best.theta[own.coefficients[: len(structure)]],
-        _inner_values(own, exact, best.theta),
-        best.theta[own.delays][: stage.delays - 1].tolist(),
+        best.theta[old.coefficients[: len(structure)]],
+        np.array([known.get(name, typical) for name, typical in pairs]),
+        best.theta[old.delays][: stage.delays - 1].tolist(),
     )
     fit = exact.fit(structure, start[None])
     stage.search.add([fit])
@@ -316,12 +291,14 @@ def _extend(stage: Stage, before: Stage, candidates: Sequence[tuple[int, int]]) 
 
 
 def _translated(before: Stage, stage: Stage, structure: Structure) -> Structure | None:
-    """A structure of one stage in the numbers of another one. `tau` becomes `tau_1`;
-    other names stay."""
+    """Return a structure of one stage in the numbers of another one. `tau` becomes
+    `tau_1`; other names stay."""
     texts = {term.text: j for j, term in enumerate(stage.library.terms)}
     found = []
     for state, term in structure:
-        text = renamed(before.library.terms[term], before.delays, stage.delays)
+        text = before.library.terms[term].text
+        if before.delays == 1 and stage.delays > 1:
+            text = text.replace("(t - tau)", f"(t - {delay_names(stage.delays)[0]})")
         if text not in texts:
             return None
         found.append((state, texts[text]))
@@ -329,33 +306,20 @@ def _translated(before: Stage, stage: Stage, structure: Structure) -> Structure 
     return tuple(found) if found == sorted(found) else None
 
 
-def renamed(term: Term, delays: int, others: int) -> str:
-    """The text of a term among the candidates with another number of delays."""
-    if delays == 1 and others > 1:
-        return term.text.replace("(t - tau)", f"(t - {delay_names(others)[0]})")
-    return term.text
-
-
-def _inner_values(before: Exact, after: Exact, theta: np.ndarray) -> np.ndarray:
-    known = dict(zip(before.library.parameters, theta[before.inner_places]))
-    pairs = zip(after.library.parameters, after.inner.typical)
-    return np.array([known.get(name, typical) for name, typical in pairs])
-
-
 def _carry_over(stage: Stage, other: Stage) -> None:
     """Climb from the best structures of one stage with another kind of history."""
-    exact, own = other.search.exact, stage.search.exact
+    exact, old = other.search.exact, stage.search.exact
     best = sorted(stage.search.visited.values(), key=lambda each: each.score)[:4]
     if not best:
         return
     starts = []
     for each in best:
         size = len(each.structure)
-        count = len(own.library.delays_in(each.structure))
+        count = len(old.library.delays_in(each.structure))
         start = exact.start(
-            each.theta[own.coefficients[:size]],
-            each.theta[own.inner_places],
-            each.theta[own.delays][:count].tolist(),
+            each.theta[old.coefficients[:size]],
+            each.theta[old.inner_places],
+            each.theta[old.delays][:count].tolist(),
         )
         starts.append(start[None])
     fits = exact.fit_all([each.structure for each in best], starts)
@@ -377,22 +341,23 @@ def _fits(search: Search, structure: Structure) -> bool:
     return is_small and exact.library.is_valid(structure)
 
 
-def _of_each(
+def _best_of_each(
     fits: Sequence[Fitted], kind: Callable[[Fitted], Any], count: int
 ) -> list[Fitted]:
-    """The best few fits of each kind, each with another structure."""
+    """Return the best few fits of each kind, each with another structure."""
     found: dict[Any, list[Fitted]] = {}
-    seen: set[Structure] = set()
+    chosen: set[Structure] = set()
     for fit in fits:
-        own = found.setdefault(kind(fit), [])
-        if len(own) < count and fit.structure not in seen and np.isfinite(fit.score):
-            own.append(fit)
-            seen.add(fit.structure)
-    return [fit for own in found.values() for fit in own]
+        same = found.setdefault(kind(fit), [])
+        is_new = fit.structure not in chosen
+        if len(same) < count and is_new and np.isfinite(fit.score):
+            same.append(fit)
+            chosen.add(fit.structure)
+    return [fit for same in found.values() for fit in same]
 
 
-def _reweighted(search: Search, candidates: Sequence[tuple[int, int]]) -> None:
-    """Weigh the quantities by the noise that the best fit shows, and go on from
+def _reweight(search: Search, candidates: Sequence[tuple[int, int]]) -> None:
+    """Weigh the quantities by the noise that the best fit shows, and climb from
     there."""
     exact = search.exact
     if not search.visited or exact.setup.data.x.shape[1] < 2:

@@ -1,8 +1,8 @@
-"""Candidate terms: from what the user writes to formulas.
+"""Candidate terms: from the user's texts to formulas.
 
-A term is the text of a formula of the states, of the delayed states and of parameters
-of its own. `polynomial(2)` stands for all monomials up to degree 2, and `hill`,
-`exponential` and `saturation` for families of functions of each state."""
+A term is a formula of the states, the delayed states and parameters. `polynomial(2)`
+stands for all monomials up to degree 2, and `hill`, `exponential` and `saturation` for
+families of functions of each state."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .._equation.equation import equation
+import ddefind as dd
+
 from .._equation.expression import (
     PRECEDENCE,
     Call,
@@ -25,7 +26,6 @@ from .._equation.expression import (
     names_in,
     walk,
 )
-from .._equation.parser import EquationError
 from .._util import wording
 from .._util.errors import did_you_mean, quoted, shown
 
@@ -46,10 +46,10 @@ _HIGHEST_DEGREE = 5
 _CANDIDATE = "candidate_"
 # Names of delays.
 _DELAY = re.compile(r"tau(_\d+)?")
-# Functions that have a value wherever their arguments have.
+# Functions that have a value wherever their arguments have one.
 _ALWAYS_DEFINED = ("+", "-", "*", "neg", "tanh", "sin", "cos", "abs", "min", "max")
-# Terms are compared at so many points, in which the states are between these sizes.
-# Their values are the same up to this share, at this many points or more.
+# Terms are compared at this many points, with states between these sizes. They are the
+# same if their values are, up to this share, at this many points or more.
 _POINTS, _SMALLEST, _LARGEST = 240, 1e-6, 1e6
 _ROUNDING, _LEAST_IN_COMMON = 1e-7, 12
 
@@ -75,7 +75,7 @@ class Term:
 
     @property
     def is_always_defined(self) -> bool:
-        """Whether it has a value wherever its arguments have, unless these are too
+        """Whether it has a value wherever its arguments have one, unless these are too
         large for numbers."""
         calls = [part for part in walk(self.formula) if isinstance(part, Call)]
         return all(
@@ -85,8 +85,8 @@ class Term:
         )
 
     def values(self, variables: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The values for arrays of its arguments, by name: of states, of delayed states
-        as `x(t - tau)`, and of parameters."""
+        """Return the values for arrays of its arguments, by name: of states, of delayed
+        states as `x(t - tau)`, and of parameters."""
         with np.errstate(all="ignore"):
             found = evaluate_formula(self.formula, variables)
         shape = np.broadcast_shapes(*(each.shape for each in variables.values()))
@@ -98,17 +98,17 @@ def _is_whole(value: Any) -> bool:
 
 
 def delay_names(count: int) -> tuple[str, ...]:
-    """The names of so many delays: `tau`, or `tau_1` and so on."""
+    """Return the names of this number of delays: `tau`, or `tau_1` and so on."""
     return ("tau",) if count == 1 else tuple(f"tau_{j + 1}" for j in range(count))
 
 
 def renamed(text: str, names: Mapping[str, str]) -> str:
-    """A text in which delays have other names."""
+    """Return a text in which delays have other names."""
     return re.sub(r"\btau(_\d+)?\b", lambda match: names.get(match[0], match[0]), text)
 
 
 def read_terms(given: Any, states: Sequence[str], delays: int) -> tuple[Term, ...]:
-    """The candidates for an equation of these states with so many delays."""
+    """Return the candidates for an equation of `states` with this number of delays."""
     items = [given] if isinstance(given, str) else given
     if not isinstance(items, Sequence) or not items:
         raise TypeError(
@@ -125,7 +125,7 @@ def read_terms(given: Any, states: Sequence[str], delays: int) -> tuple[Term, ..
 
 
 def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
-    """The formulas that one item of `terms` stands for."""
+    """Yield the formulas that one item of `terms` stands for."""
     names = delay_names(delays) if delays else ()
     arguments = [(state, state) for state in states]
     arguments += [(f"{state}(t - {tau})", state) for tau in names for state in states]
@@ -138,7 +138,9 @@ def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
         yield "1"
         for size in range(1, degree + 1):
             for chosen in combinations_with_replacement(range(len(arguments)), size):
-                yield _monomial([arguments[j][0] for j in chosen])
+                factors = [arguments[j][0] for j in chosen]
+                powers = {factor: factors.count(factor) for factor in factors}
+                yield " * ".join(f if n == 1 else f"{f}^{n}" for f, n in powers.items())
     elif _LIKE_A_POLYNOMIAL.fullmatch(item) and item not in states:
         raise ValueError(
             f"{quoted(item)}: write 'polynomial(2)' for all products of up to two "
@@ -155,24 +157,18 @@ def _expanded(item: str, states: Sequence[str], delays: int) -> Iterator[str]:
         yield item
 
 
-def _monomial(factors: list[str]) -> str:
-    """A product, with powers for repeated factors: `x^2 * x(t - tau)`."""
-    powers = [(factor, factors.count(factor)) for factor in dict.fromkeys(factors)]
-    return " * ".join(f if n == 1 else f"{f}^{n}" for f, n in powers)
-
-
 def _read_term(
     text: str, item: str, states: Sequence[str], delays: Sequence[str]
 ) -> Term:
-    """The term of a formula; an error names the `item` that the user wrote."""
+    """Return the term of a formula; an error names the `item` that the user wrote."""
     lines = [f"{state}' = 0" for state in states]
     try:
-        model = equation("\n".join([*lines, f"{_CANDIDATE}' = {text}"]))
-    except EquationError as error:
-        said = _about_the_term_alone(str(error))
+        model = dd.equation("\n".join([*lines, f"{_CANDIDATE}' = {text}"]))
+    except dd.EquationError as error:
+        message = _about_the_term_alone(str(error))
         several = f" {wording.SEVERAL_TERMS}" if "," in item else ""
         raise ValueError(
-            f"The term {quoted(item)} cannot be read.{several} {said}"
+            f"The term {quoted(item)} cannot be read.{several} {message}"
         ) from None
     line = model.lines.of("derivative")[-1]
     read = {part for part in walk(line.formula) if isinstance(part, Delayed)}
@@ -189,29 +185,25 @@ def _read_term(
             f"The term {quoted(item)}: candidates are formulas of states, delayed "
             "states and parameters."
         )
-    used = tuple(
-        j
-        for j, tau in enumerate(delays)
-        if any(formula_text(part.delay) == tau for part in read)
-    )
-    own = model.lines.parameters - {formula_text(part.delay) for part in read}
-    if misused := sorted(filter(_DELAY.fullmatch, own | {*names_in(line.formula)})):
+    names_read = {formula_text(part.delay) for part in read}
+    used = tuple(j for j, tau in enumerate(delays) if tau in names_read)
+    parameters, names = model.lines.parameters - names_read, names_in(line.formula)
+    if misused := sorted(filter(_DELAY.fullmatch, parameters | {*names})):
         raise ValueError(
             f"The term {quoted(item)} has {misused[0]} in it, which is the name of a "
             "delay: it can only stand in a delayed state, as x(t - tau)."
         )
-    if own and not read and not {*names_in(line.formula)} & {*states}:
+    if parameters and not read and not {*names} & {*states}:
         known = [*states, "polynomial(2)", *_FAMILIES]
         raise ValueError(
             f"The term {quoted(item)} has no state in it.{did_you_mean(item, known)}"
         )
-    names = tuple(dict.fromkeys(n for n in names_in(line.formula) if n in own))
-    return Term(line.formula, names, used)
+    ordered = tuple(dict.fromkeys(name for name in names if name in parameters))
+    return Term(line.formula, ordered, used)
 
 
 def _about_the_term_alone(message: str) -> str:
-    """The message of an error, which points at a place in the term as the user wrote
-    it, without the name under which it was read."""
+    """Return an error message without the name under which the term was read."""
     head = re.search(rf"line \d+: {_CANDIDATE}' = ", message)
     if head is not None:
         text, _, caret = message[head.end() :].partition("\n")
@@ -226,8 +218,7 @@ def _about_the_term_alone(message: str) -> str:
 def _distinct(
     terms: Sequence[Term], states: Sequence[str], delays: Sequence[str]
 ) -> tuple[Term, ...]:
-    """The terms without those that are multiples of earlier ones, as x * x is of
-    x^2."""
+    """Return the terms that are no multiples of earlier ones, as x * x is of x^2."""
     points = scattered_points(terms, states, delays)
     kept: dict[str, Term] = {}
     # The logarithms of the values of kept terms up to their sign and size, by the signs
@@ -243,11 +234,11 @@ def _distinct(
         if used.sum() >= _LEAST_IN_COMMON:
             first = values[used][0]
             signs = np.where(np.isfinite(values), np.sign(values * np.sign(first)), 2)
-            own = np.log(np.abs(values[used])) - np.log(np.abs(first))
+            logs = np.log(np.abs(values[used])) - np.log(np.abs(first))
             others = alike.setdefault(signs.astype(np.int8).tobytes(), [])
-            if any(np.abs(own - other).max() <= _ROUNDING for other in others):
+            if any(np.abs(logs - other).max() <= _ROUNDING for other in others):
                 continue
-            others.append(own)
+            others.append(logs)
         kept[key] = term
     return tuple(kept.values())
 
@@ -255,8 +246,8 @@ def _distinct(
 def scattered_points(
     terms: Sequence[Term], states: Sequence[str], delays: Sequence[str]
 ) -> dict[str, np.ndarray]:
-    """Values for all arguments of the terms, by name: of states of both signs and of
-    very different sizes, and of positive parameters.
+    """Return values for all arguments of the terms, by name: of states of both signs
+    and of very different sizes, and of positive parameters.
 
     For each point there is one with any other order of the delays, so that terms that
     differ in the numbers of their delays are treated alike."""
@@ -281,7 +272,7 @@ def scattered_points(
 
 
 def renumbered(terms: Sequence[Term], rank: Sequence[int]) -> list[int]:
-    """For each term, which one it becomes when the delay j is called `rank[j]`."""
+    """Return which term each term becomes when the delay j is called `rank[j]`."""
     delays = delay_names(len(rank))
     names = {delays[j]: delays[new] for j, new in enumerate(rank)}
     places = {_key(term.formula, {}): j for j, term in enumerate(terms)}
@@ -289,8 +280,7 @@ def renumbered(terms: Sequence[Term], rank: Sequence[int]) -> list[int]:
 
 
 def _key(part: Expression, names: Mapping[str, str]) -> str:
-    """A text of a formula with other names of delays, in which the factors of products
-    have an order of their own."""
+    """Return a text of a formula with other names of delays and sorted factors."""
     if not isinstance(part, Call):
         return renamed(formula_text(part), names)
     if part.function == "*":
@@ -301,7 +291,7 @@ def _key(part: Expression, names: Mapping[str, str]) -> str:
 
 
 def _factors(part: Expression) -> Iterator[Expression]:
-    """The factors a, b, c of a product a * b * c."""
+    """Yield the factors a, b, c of a product a * b * c."""
     if isinstance(part, Call) and part.function == "*":
         for argument in part.arguments:
             yield from _factors(argument)

@@ -9,9 +9,9 @@ delays and the parameters inside of terms, the coefficients follow by linear lea
 squares. The states are read from smoothing splines, which makes the result biased: it
 only proposes structures and start values, and fits of trajectories decide.
 
-Test functions stand in the segments of a record that have no gap. One whose interval,
-moved back by a delay, has no data in it is left out where that delay is read. So is one
-on whose interval a term has no value."""
+Test functions stand in the segments of a record, which have no gap. A test function is
+left out where a delay is read if its interval, moved back by the delay, has no data in
+it, and where a term has no value on its interval."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,20 +19,21 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import block_diag
 
-from .._data.data import Data
+import ddefind as dd
+
 from .._data.smoothing import Curve, smooth_or_followed
 from .library import Library, evaluate_library
 
-# The half-width of a test function, in lengths over which the splines bend, and their
-# distance in half-widths.
+# The half-width of test functions, in lengths over which the splines bend, and their
+# distance, in half-widths.
 _WIDTH, _DISTANCE = 1.5, 0.5
-# The numbers of grid points and of test functions in a record, and in each segment.
+# Numbers of grid points and of test functions in a record, and in each segment.
 _POINTS_IN_WIDTH, _LEAST_POINTS, _MOST_POINTS, _MOST_FUNCTIONS = 4, 240, 500, 200
 _POINTS_IN_SEGMENT, _FUNCTIONS_IN_SEGMENT = 32, 6
-# A segment needs so many times of each state, and all segments together so many.
+# The least number of times of each state in a segment, and in all segments together.
 _LEAST_TIMES, _LEAST_TOGETHER = 8, 20
-# Between two measurements is a gap if they are farther apart than so many typical
-# intervals, and than so many lengths over which the spline bends.
+# Between two measurements is a gap if they are farther apart than this many typical
+# intervals, and this many lengths over which the spline bends.
 _LONG, _BENDS = 6.0, 3.0
 
 
@@ -70,8 +71,8 @@ class Record(NamedTuple):
     gaps: np.ndarray
 
     def is_covered(self, delay: float) -> np.ndarray:
-        """For each test function, whether there are data in its interval moved back by
-        the `delay`."""
+        """Return whether there are data in the interval of each test function, moved
+        back by the `delay`."""
         begins, ends = self.begins - delay, self.ends - delay
         first, last = self.t[0], self.t[-1]
         covered = (begins >= first - 1e-9 * last) & (ends <= last * (1 + 1e-9))
@@ -80,61 +81,51 @@ class Record(NamedTuple):
         return covered
 
     def delayed(self, delay: float) -> np.ndarray:
-        """The states at the grid, one delay earlier, [G, d]; where there are no data,
-        those at an end of a segment."""
+        """Return the states at the grid, one delay earlier, [G, d]; where there are no
+        data, those at an end of a segment."""
         t = self.t - delay
-        segment = np.searchsorted([own.begin for own in self.segments[1:]], t, "right")
+        begins = [segment.begin for segment in self.segments[1:]]
+        number = np.searchsorted(begins, t, "right")
         x = np.empty((len(t), len(self.curve.splines)))
-        for number, own in enumerate(self.segments):
-            here = segment == number
-            x[here] = own.curve.x(np.clip(t[here], own.begin, own.end))
+        for j, segment in enumerate(self.segments):
+            here = number == j
+            x[here] = segment.curve.x(np.clip(t[here], segment.begin, segment.end))
         return x
 
 
-class _Functions(NamedTuple):
-    """The test functions of one segment, as in a `Record`."""
-
-    t: np.ndarray
-    weights: np.ndarray
-    slopes: np.ndarray
-    begins: np.ndarray
-    ends: np.ndarray
-
-
-def make_record(data: Data) -> Record | None:
-    """The test functions of a data set; None if it has too few points, or if no two
-    times have data of all states between them."""
+def make_record(data: dd.Data) -> Record | None:
+    """Return the test functions of a data set; None if it has too few points, or if no
+    two times have data of all states between them."""
     curve = smooth_or_followed(data)
     if curve is None or any(len(spline.t) < 8 for spline in curve.splines):
         return None
     gaps = _gaps(data, curve)
     segments = _segments(data, curve, gaps)
-    if sum(min(own.times) for own in segments if own.has_functions) < _LEAST_TOGETHER:
+    if sum(min(s.times) for s in segments if s.has_functions) < _LEAST_TOGETHER:
         # A curve through the gaps says little, but more than nothing.
         gaps = gaps[:0]
         segments = _segments(data, curve, gaps)
     if not segments:
         return None
-    length = sum(own.end - own.begin for own in segments)
+    length = sum(s.end - s.begin for s in segments)
     spacing = float(np.median(np.diff(np.unique(data.t))))
-    each = [
-        _functions(own, spacing, (own.end - own.begin) / length) for own in segments
-    ]
+    functions = [_functions(s, spacing, (s.end - s.begin) / length) for s in segments]
+    t, weights, slopes, begins, ends = zip(*functions)
     return Record(
         curve,
         segments,
-        np.concatenate([own.t for own in each]),
-        np.asarray(block_diag(*(own.weights for own in each))),
-        np.concatenate([own.slopes for own in each]),
-        np.concatenate([own.begins for own in each]),
-        np.concatenate([own.ends for own in each]),
+        np.concatenate(t),
+        np.asarray(block_diag(*weights)),
+        np.concatenate(slopes),
+        np.concatenate(begins),
+        np.concatenate(ends),
         gaps,
     )
 
 
-def _gaps(data: Data, curve: Curve) -> np.ndarray:
-    """The intervals in which a quantity was not measured for so long that its spline
-    says nothing of it."""
+def _gaps(data: dd.Data, curve: Curve) -> np.ndarray:
+    """Return the intervals in which a quantity was not measured for so long that its
+    spline says nothing of it."""
     gaps = []
     for column, spline in zip(data.x.T, curve.splines):
         t = np.unique(data.t[np.isfinite(column)])
@@ -146,27 +137,29 @@ def _gaps(data: Data, curve: Curve) -> np.ndarray:
     return np.array(gaps).reshape(-1, 2)
 
 
-def _segments(data: Data, curve: Curve, gaps: np.ndarray) -> list[Segment]:
-    """The parts between the gaps of all quantities. Those with too few points for a
-    curve of their own have a part of the whole one."""
+def _segments(data: dd.Data, curve: Curve, gaps: np.ndarray) -> list[Segment]:
+    """Return the parts between the gaps of all quantities. Those with too few points
+    for a curve of their own have a part of the whole one."""
     found, low = [], -np.inf
     for high, after in [*sorted(gaps.tolist()), (np.inf, np.inf)]:
         inside = (data.t >= low) & (data.t <= high)
         times = [len(np.unique(data.t[inside & np.isfinite(x)])) for x in data.x.T]
-        own = curve
+        part = curve
         if len(gaps) and min(times) >= _LEAST_TIMES:
-            own = smooth_or_followed(Data(data.t[inside], data.x[inside])) or curve
-        begin = max(low, *(spline.t[0] for spline in own.splines))
-        end = min(high, *(spline.t[-1] for spline in own.splines))
+            part = smooth_or_followed(dd.Data(data.t[inside], data.x[inside])) or curve
+        begin = max(low, *(spline.t[0] for spline in part.splines))
+        end = min(high, *(spline.t[-1] for spline in part.splines))
         if begin < end:
-            found.append(Segment(begin, end, own, times))
+            found.append(Segment(begin, end, part, times))
         low = max(low, after)
     return found
 
 
-def _functions(segment: Segment, spacing: float, share: float) -> _Functions:
-    """The test functions of a segment, which is this `share` of its record; none if it
-    has few points."""
+def _functions(
+    segment: Segment, spacing: float, share: float
+) -> tuple[np.ndarray, ...]:
+    """Return the test functions of a segment, which is this `share` of its record; none
+    if it has few points."""
     length = segment.end - segment.begin
     freedom = max(spline.curvatures for spline in segment.curve.splines) + 2
     width = _WIDTH * length / freedom
@@ -185,15 +178,7 @@ def _functions(segment: Segment, spacing: float, share: float) -> _Functions:
     norm = 1 / np.sqrt(np.sum(inside**6, axis=1, keepdims=True) * h)
     weights = norm * h * inside**3
     slopes = norm * h * (6 * u / width * inside**2) @ segment.curve.x(t)
-    return _Functions(t, weights, slopes, centers - width, centers + width)
-
-
-class WeakSystem(NamedTuple):
-    """Linear equations: `columns` [rows, C], and `slopes` [rows, d] less the known
-    parts. They are NaN where a term has no value on the interval of a test function."""
-
-    columns: np.ndarray
-    slopes: np.ndarray
+    return t, weights, slopes, centers - width, centers + width
 
 
 def weak_system(
@@ -203,10 +188,11 @@ def weak_system(
     values: np.ndarray,
     row: np.ndarray,
     term: np.ndarray,
-) -> WeakSystem:
-    """The equations of all records with these `delays`. Column c is that of the number
-    `term[c]` with the inner parameters `values[row[c]]`. Without delays no delayed term
-    must be used."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the linear equations of all records with these `delays`: columns [rows, C]
+    of the terms `term[c]` with the inner parameters `values[row[c]]`, and slopes
+    [rows, d] less the known parts. They are NaN where a term has no value on the
+    interval of a test function. Without delays no delayed term must be used."""
     d, columns, slopes = len(library.states), [], []
     read = delays if len(delays) else (0.0,) * max(library.delays, 1)
     for record in records:
@@ -218,12 +204,12 @@ def weak_system(
         weights = record.weights[covered]
         columns.append(_integrals(weights, along[row, :, d + term].T))
         slopes.append(record.slopes[covered] - _integrals(weights, along[0, :, :d]))
-    return WeakSystem(np.concatenate(columns), np.concatenate(slopes))
+    return np.concatenate(columns), np.concatenate(slopes)
 
 
 def _integrals(weights: np.ndarray, along: np.ndarray) -> np.ndarray:
-    """The integrals of columns against test functions; NaN where a column has no value
-    on the interval of one."""
+    """Return the integrals of columns against test functions; NaN where a column has no
+    value on the interval of one."""
     exists = np.isfinite(along)
     with np.errstate(invalid="ignore", over="ignore"):
         found = weights @ np.where(exists, along, 0.0)
