@@ -83,8 +83,10 @@ def test_equal_values_are_a_product_or_a_sum(noise):
     assert first == "Of `a`, `c` only one combination is determined."
     # The circle has an end on each side.
     if noise > 0:
-        made_up = "The interval of `{}` is how far the others can make up for it."
-        assert others == [made_up.format("a"), made_up.format("c")]
+        note = (
+            "Within this interval other parameters can compensate for a change of `{}`."
+        )
+        assert others == [note.format("a"), note.format("c")]
 
 
 def test_a_value_that_its_bounds_determine():
@@ -92,7 +94,7 @@ def test_a_value_that_its_bounds_determine():
     tight = {"a": dd.Parameter(0.5, lower=0.499, upper=0.501), "c": 0.5, "tau": 0.9}
     truth = {"a": 0.5, "c": 0.5, "tau": 0.9}
     fit = fitted("x' = -(a + c) * x(t - tau)", truth, parameters=tight)
-    assert said(fit) == ["The data set no limit to `a`."]
+    assert said(fit) == ["The data do not bound `a`."]
     assert fit.intervals["a"] == (0.499, 0.501) and "[0.499*, 0.501*]" in str(fit)
     assert fit.verdicts["c"] == "determined"
 
@@ -313,7 +315,7 @@ def test_several_exponentials_with_numbers_of_their_own_are_no_formula():
 @pytest.mark.slow
 def test_a_bound_on_which_nothing_can_be_solved():
     """The profile is followed up to a bound of zero, at which the model divides by
-    zero: the data set no limit before it."""
+    zero: the data do not bound it."""
     model = dd.equation("p' = beta / (1 + (p(t - tau) / K)^4) - d * p")
     truth = model.problem(beta=3.0, K=1.2, d=0.6, tau=2.5, b=0.3)
     t = np.linspace(0, 4.5, 10)

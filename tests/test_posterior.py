@@ -72,7 +72,7 @@ def test_a_posterior_without_end_is_refused():
     model = dd.equation("x' = -k * x; z' = -c", history=[1.0, 0.0])
     start, data = {"k": 0.7, "c": 1.0}, dd.Data(T, X, names="x")
     fit = dd.fit(model, data, parameters=start, optimizer=NEAR, **QUIET)
-    with pytest.raises(ValueError, match="no limit to `c`, `b.1.`, and neither do"):
+    with pytest.raises(ValueError, match="the data nor bounds limit `c`, `b.1.`"):
         fit.sample()
     for name in ("draws", "warmup", "chains"):
         with pytest.raises(ValueError, match=f"`{name}` must be a whole number"):

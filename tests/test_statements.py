@@ -91,7 +91,7 @@ class TestCombinations:
         assert low == pytest.approx(product.interval[0], rel=0.01)
         assert high == pytest.approx(1000 * product.interval[1], rel=0.01)
         assert fit.verdicts["r"] == "weakly determined"
-        assert "`r` is how far the others can make up for it" in str(fit)
+        assert "other parameters can compensate for a change of `r`." in str(fit)
         assert "one minimum" in str(fit)
 
 
@@ -114,7 +114,7 @@ class TestLimits:
         fit = dd.fit(dd.equation(text), data, parameters=positive, **QUIET)
         low, high = fit.intervals["K"]
         assert 20 < low < 100 and high == np.inf
-        assert "The data set no upper limit to `K`." in str(fit)
+        assert "The data do not bound `K` from above." in str(fit)
         assert "e+" not in str(fit) and "  > " in str(fit)
 
     def test_a_parameter_without_any_influence(self):
@@ -147,7 +147,7 @@ class TestDoubt:
         )
         assert fit.rejected
         (sentence,) = reasons(fit.verdicts.values())
-        assert sentence.startswith("Which parameters are determined is not said:")
+        assert sentence.startswith("No verdict on the parameters is given:")
         assert "not determined" not in str(fit).replace(sentence, "")
 
 

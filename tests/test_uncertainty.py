@@ -147,7 +147,7 @@ def test_what_history_the_drug_saw_is_not_determined():
     fit = paper_fit("cheyne")
     verdicts = fit.verdicts
     assert verdicts["a"].verdict == "not determined"
-    assert "The data set no lower limit to `a`." in verdicts["a"].reason
+    assert "The data do not bound `a` from below." in verdicts["a"].reason
     others = {name for name, v in verdicts.items() if v.verdict == "determined"}
     assert others == {"p", "V_0", "alpha", "b", "tau"}
     # It does not spoil the others: they are as sure as with `a` known, or nearly.

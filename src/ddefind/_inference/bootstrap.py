@@ -27,7 +27,7 @@ _FAILED = (LIMIT, STUCK, NO_START)
 @final
 @dataclass(frozen=True)
 class Bootstrap(AbstractShown):
-    """The estimates from simulated data sets.
+    """Estimates from simulated data sets.
 
     `values` has a row for each data set and a column for each of the parameters
     `names`. `failed` is the number of fits that did not converge; they are left out.
@@ -49,7 +49,7 @@ class Bootstrap(AbstractShown):
         return dict(zip(self.names, np.std(self.values, axis=0, ddof=1).tolist()))
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Percentile intervals, by name; infinite for undetermined parameters."""
+        """Return percentile intervals; infinite for undetermined parameters."""
         check_level(level)
         tails = [0.5 * (1 - level), 0.5 * (1 + level)]
         percentiles = np.quantile(self.values, tails, axis=0).T.tolist()
@@ -98,7 +98,7 @@ def bootstrap(
     """Fit `n` data sets that are simulated by adding noise to the fitted trajectory.
 
     `fitted` is the model at the times of the data, of the shape of `data.x`. Each fit
-    starts at the estimate. `undetermined` names the undetermined parameters."""
+    starts at the estimate."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
         raise ValueError(f"`n` must be a whole number from 2 on, but got {n!r}.")
     if kind not in ("parametric", "residual"):
@@ -108,8 +108,8 @@ def bootstrap(
     if setup.model.likelihood is not None:
         if kind == "residual":
             raise ValueError(
-                'A fit with a noise model has the `kind` "parametric" alone: its '
-                "residuals differ from value to value."
+                'With a noise model `kind` must be "parametric": the noise differs '
+                "from value to value."
             )
         points: Any = simulated(uncertainty, fitted, n, random)
     else:
@@ -145,11 +145,11 @@ def _simulated_noise(
     kind: Kind,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Noise for `n` data sets, of shape (n, times, quantities).
+    """Simulate noise for `n` data sets, of shape (n, times, quantities).
 
-    It is Gaussian, or drawn from the residuals of the same quantity. Residuals are
-    smaller than the noise they come from, since the fit absorbs a part of it: they are
-    scaled up by the root of values / degrees of freedom."""
+    It is Gaussian, or drawn from the residuals of the same quantity. Since the fit
+    absorbs a part of the noise, residuals are scaled up by the root of values / degrees
+    of freedom."""
     data = uncertainty.setup.data
     sd = uncertainty.search_result.noise if data.sd is None else data.sd
     sd = np.where(np.isfinite(sd), sd, 1.0)  # where nothing is measured
