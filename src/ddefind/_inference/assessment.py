@@ -137,10 +137,7 @@ def assess(
 
 
 def _all_profiles(
-    uncertainty: Uncertainty,
-    level: float,
-    found: FoundEnds | None,
-    ties: Sequence[Tie],
+    uncertainty: Uncertainty, level: float, found: FoundEnds | None, ties: Sequence[Tie]
 ) -> list[Profile]:
     """Follow the profiles of all parameters, except for elements of large arrays, which
     mean little one by one."""
@@ -183,9 +180,7 @@ def _open_undetermined(
 
 
 def _doubt(
-    uncertainty: Uncertainty,
-    checks: tuple[ResidualTest, ...],
-    shares: Explained | None,
+    uncertainty: Uncertainty, checks: tuple[ResidualTest, ...], shares: Explained | None
 ) -> str | None:
     """Return a sentence that says why no verdict can be given; None if it can."""
     if not has_fit(uncertainty):

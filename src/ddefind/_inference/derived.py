@@ -64,10 +64,7 @@ class Derived:
 
 
 def derive(
-    uncertainty: Uncertainty,
-    known: Mapping[str, int | float],
-    text: str,
-    level: float,
+    uncertainty: Uncertainty, known: Mapping[str, int | float], text: str, level: float
 ) -> Derived:
     """Compute the quantity that the formula `text` defines, with its uncertainty.
 
