@@ -139,8 +139,7 @@ def assess(
 def _all_profiles(
     uncertainty: Uncertainty, level: float, found: FoundEnds | None, ties: Sequence[Tie]
 ) -> list[Profile]:
-    """Follow the profiles of all parameters, except for elements of large arrays, which
-    mean little one by one."""
+    """Follow the profiles of all parameters except elements of large arrays."""
     if uncertainty.setup.has_networks:
         return network_profiles(uncertainty, level, found, ties)
     model, theta = uncertainty.setup.model, uncertainty.theta
@@ -205,8 +204,7 @@ def _doubt(
 
 
 def is_rejected(checks: tuple[ResidualTest, ...]) -> bool:
-    """Whether the tests reject the model: by the order of the residuals, or by their
-    size against the given noise."""
+    """Whether the order of the residuals or chi-square rejects the model."""
     return any(check.test in (WHITE, CHI) for check in failed(list(checks)))
 
 

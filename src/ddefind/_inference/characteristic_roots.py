@@ -277,13 +277,13 @@ class Block(NamedTuple):
             bounds = np.array([term.bound(sigma, height) for term in self.terms])
         sizes = np.minimum(bounds, 1e100)[:, None, None] * np.abs(self.B)
         N, K = sizes[self._is_slope].sum(axis=0), sizes[~self._is_slope].sum(axis=0)
-        if np.any(N) and _spectral_radius(N) >= 1:
+        if np.any(N) and spectral_radius(N) >= 1:
             return 1e100
         matrix = np.linalg.solve(np.eye(len(N)) - N, undelayed + K + right * N)
-        return _spectral_radius(matrix)
+        return spectral_radius(matrix)
 
 
-def _spectral_radius(matrix: np.ndarray) -> float:
+def spectral_radius(matrix: np.ndarray) -> float:
     return float(np.max(np.abs(np.linalg.eigvals(matrix))))
 
 
@@ -291,13 +291,13 @@ def _neutral_rate(C: np.ndarray, taus: np.ndarray) -> float:
     """Compute the rate near which a neutral equation has infinitely many roots; with
     several delays a bound, from the absolute values of the matrices."""
     if len(taus) == 1:
-        radius = _spectral_radius(C[0])
+        radius = spectral_radius(C[0])
         return float(np.log(radius) / taus[0]) if radius > 0 else -np.inf
 
     def excess(sigma: float) -> float:
         weights = np.exp(np.minimum(-sigma * taus, 500.0))
         total = np.einsum("q,qij->ij", weights, np.abs(C))
-        return float(np.log(_spectral_radius(total) + 1e-300))
+        return float(np.log(spectral_radius(total) + 1e-300))
 
     end = 100 / np.min(taus)
     if excess(-end) < 0:
@@ -314,8 +314,7 @@ def _zero(falling: Callable[[float], float], low: float, high: float) -> float:
 
 
 def _blocks_of(A: Any, B: Any, tau: Any) -> Iterator[Block]:
-    """Yield the blocks of an equation: the groups of states that influence each other.
-    `tau` holds delays or terms."""
+    """Yield the groups of states that influence each other."""
     terms = tau
     if not (isinstance(tau, list | tuple) and isinstance(tau[0], AbstractTerm)):
         terms = [StateTerm(float(t)) for t in np.ravel(tau)]
@@ -393,8 +392,7 @@ def near_root(
 
 
 def essential_rate(A: ArrayLike, B: ArrayLike, tau: Sequence[AbstractTerm]) -> float:
-    """Return the rate up to which no root tells how disturbances decay; minus infinity
-    without one."""
+    """Return the essential rate; minus infinity without one."""
     return max(block.essential for block in _blocks_of(A, B, tau))
 
 
@@ -448,8 +446,7 @@ def _further_guesses(
 
 
 def _approximate_roots(block: Block, points: int, shift: float) -> np.ndarray:
-    """Compute the roots near i `shift`: the eigenvalues of the operator, discretised at
-    Chebyshev points."""
+    """Approximate the roots near i `shift` by the discretised operator."""
     d, longest, A = len(block.A), max(t.memory for t in block.terms), block.A
     if shift != 0:
         A = A - 1j * shift * np.eye(d)

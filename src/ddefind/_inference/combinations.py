@@ -170,8 +170,7 @@ def _formulas(
 
 
 def _gradient(formula: Formula, theta: np.ndarray, group: list[int]) -> np.ndarray:
-    """Return the gradient of a formula for relative changes of the group, of unit
-    length."""
+    """Return the unit gradient of a formula for relative changes of the group."""
     steps = 1e-6 * np.abs(theta[group])
     moved = np.tile(theta, (len(group), 1))
     moved[np.arange(len(group)), group] += steps

@@ -75,8 +75,7 @@ class Uncertainty:
         return bool(np.isfinite(best.loss[0]) and best.converged[0])
 
     def losses(self, theta: np.ndarray) -> np.ndarray:
-        """Compute the sums of squares at the rows of `theta`, with the steps of the
-        best fit."""
+        """Compute S at the rows of `theta`, with the steps of the best fit."""
         result = self.search_result
         n = np.full(len(theta), int(result.best.n[0]))
         return refine(self.setup, theta, result.points, n, limit=1).loss
@@ -215,8 +214,7 @@ class Uncertainty:
 
     @cached_property
     def residual_variance(self) -> float:
-        """The variance of a weighted residual, by which sums of squares become
-        chi-squares; one where the noise is given."""
+        """The variance of a weighted residual, the unit of chi-squares."""
         if self.study is not None:
             return self.study.residual_variance
         loss = float(self.search_result.best.loss_above_rounding[0])
@@ -258,8 +256,7 @@ class Uncertainty:
 
     @cached_property
     def _bound_information(self) -> np.ndarray:
-        """The information of the bounds about each value, zero where the data give
-        more."""
+        """The information of the bounds, zero where the data give more."""
         factor = self._covariance_factor(np.zeros(len(self.theta)))
         bound_variance = self.setup.bound_variance
         is_limited = np.sum(factor**2, axis=1) > bound_variance
@@ -359,12 +356,12 @@ def determined_weights(
     """Return how many weights of each network the data determine: the sum of the shares
     that do not come from the prior. Networks without a prior, and fits that are not
     finite, have none."""
-    setup = uncertainty.setup
+    setup, priors = uncertainty.setup, uncertainty.setup.model.priors
     information = uncertainty.search_result.best.gram[0, 1:, 1:]
-    has_priors = setup.has_networks and setup.model.priors is not None
-    if not has_priors or not np.all(np.isfinite(information)):
+    is_finite = np.all(np.isfinite(information))
+    if priors is None or not setup.has_networks or not is_finite:
         return {}
-    shares = determined_shares(information, setup.model.priors.weight)
+    shares = determined_shares(information, priors.weight)
     return {
         owner: float(np.sum(shares[list(indices)]))
         for owner, indices in networks.items()

@@ -88,8 +88,7 @@ def disturbed_criteria(
 def predict_disturbed(
     uncertainty: Uncertainty, process: ProcessNoise, times: np.ndarray, level: float
 ) -> Prediction:
-    """Return the path that the system took and, beyond the data, the expected one, with
-    the disturbances in its band."""
+    """Return the path in the data and the expected one beyond, with its band."""
     setup, noise = uncertainty.setup, uncertainty.search_result.noise
     assert isinstance(setup.data, Data)
     fit = rebuild(setup, uncertainty.theta, process, noise)

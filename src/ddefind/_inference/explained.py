@@ -117,8 +117,7 @@ def _weights(data: Records) -> np.ndarray:
 
 
 def _constant(data: Records) -> np.ndarray:
-    """Return the constant that fits each quantity of each experiment best, in the shape
-    of the data."""
+    """Return the best constant of each quantity and experiment, like the data."""
     means = []
     for part, weights in each_part(data, _weights(data)):
         total = np.maximum(np.sum(weights, axis=0), 1e-300)
@@ -198,8 +197,7 @@ def _shuffled_ratio(setup: FitSetup, starts: int, random: np.random.Generator) -
 
 
 def _shuffled(data: Records, random: np.random.Generator) -> Records:
-    """Shuffle the deviations from the mean of each quantity, in units of their noise,
-    within each experiment."""
+    """Shuffle the deviations from the mean, in units of noise, per experiment."""
     parts = []
     for part, mean in each_part(data, _constant(data)):
         x = part.x.copy()

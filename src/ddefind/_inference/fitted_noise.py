@@ -65,8 +65,7 @@ def _by_parts(
     fitted: np.ndarray,
     function: Callable[[Uncertainty, np.ndarray], np.ndarray],
 ) -> np.ndarray:
-    """Stack `function(uncertainty, fitted)` for each experiment of a study: their noise
-    may differ."""
+    """Stack `function` of each experiment of a study: their noise may differ."""
     pairs = zip(uncertainty.parts, each_part(uncertainty.setup.data, fitted))
     return np.concatenate([function(part, rows) for part, (_, rows) in pairs])
 
@@ -88,8 +87,7 @@ def fitted_noise(uncertainty: Uncertainty) -> list[FittedNoise]:
 
 
 def quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
-    """Compute the quantile residuals around `fitted`, the model at the times of the
-    data; NaN where nothing was measured."""
+    """Compute the quantile residuals of the data around the `fitted` values."""
     return _by_parts(uncertainty, fitted, _quantile_residuals)
 
 
@@ -255,8 +253,7 @@ def _variances(gram: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def effective_dimension(setup: FitSetup, gram: np.ndarray) -> float:
-    """Count the parameters that the data determine; `gram` is the matrix of the normal
-    equations of a fit."""
+    """Count the parameters that the data determine, from the normal equations."""
     (variances, count), priors = _variances(gram), setup.model.priors
     if priors is None:
         return float(count)
@@ -295,8 +292,7 @@ def evidence(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
 
 
 def at_minima(setup: FitSetup, result: SearchResult) -> RefinedFits:
-    """Return the best fit of a search and its other minima, with their normal
-    equations."""
+    """Return all minima of a search with their normal equations, best first."""
     others = np.array([m.theta for m in result.minima[1:]])
     if not len(others):
         return result.best
@@ -340,8 +336,7 @@ def _deviance(r: np.ndarray, sd: np.ndarray | float) -> float:
 
 
 def likelihood_criteria(uncertainty: Uncertainty, free: float) -> Criteria:
-    """Compute the criteria of a fit by likelihood, at the greatest likelihood: without
-    the correction for degrees of freedom."""
+    """Compute the criteria of a fit by likelihood, at the greatest likelihood."""
     setup, result = uncertainty.setup, uncertainty.search_result
     likelihood = setup.model.likelihood
     assert likelihood is not None
@@ -355,8 +350,7 @@ def likelihood_criteria(uncertainty: Uncertainty, free: float) -> Criteria:
 
 
 def criteria_of(deviance: float, k: float, n: int) -> Criteria:
-    """Compute the criteria of a fit with k parameters to n values, from minus two
-    log-likelihoods."""
+    """Compute the criteria for k parameters and n values."""
     aic = deviance + 2 * k
     aicc = aic + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
     return Criteria(k, -0.5 * deviance, aic, aicc, deviance + k * np.log(n))

@@ -117,8 +117,7 @@ def _exponential(
 
 
 def constant_formulas(places: np.ndarray, group: Sequence[int]) -> Iterator[Formula]:
-    """Find the formulas of parameters in the `group` that are constant over the places,
-    [places, p], the simplest first."""
+    """Find formulas that are constant over the places, the simplest first."""
     for count in range(2, min(len(group), _MOST_MEMBERS) + 1):
         for members in combinations(group, count):
             for candidate in _of_members(places, members):
@@ -192,8 +191,7 @@ def _logs(places: np.ndarray, part: Part) -> np.ndarray:
 
 
 def _null_vector(features: Sequence[np.ndarray]) -> np.ndarray | None:
-    """Find the coefficients with which all features add up to a constant; None if there
-    are none."""
+    """Find coefficients with which all features add up to a constant."""
     matrix = np.stack(features, axis=1)
     if not np.all(np.isfinite(matrix)):
         return None
@@ -210,10 +208,9 @@ def _null_vector(features: Sequence[np.ndarray]) -> np.ndarray | None:
     return vector / scale
 
 
-def _whole(numbers: np.ndarray) -> tuple[int, ...] | None:
-    """Find small whole numbers in the same ratios, the first of them positive; None if
-    there are none."""
-    for divisor in range(1, 4):
+def _whole(numbers: np.ndarray | None) -> tuple[int, ...] | None:
+    """Find small whole numbers in the same ratios, the first one positive."""
+    for divisor in range(1, 4) if numbers is not None else ():
         ratios = numbers / np.min(np.abs(numbers)) * divisor * np.sign(numbers[0])
         whole = np.round(ratios)
         if np.max(np.abs(whole)) <= _LARGEST_WHOLE and np.all(
@@ -224,8 +221,7 @@ def _whole(numbers: np.ndarray) -> tuple[int, ...] | None:
 
 
 def _sum(places: np.ndarray, members: tuple[int, ...]) -> Formula | None:
-    vector = _null_vector([places[:, j] for j in members])
-    factors = None if vector is None else _whole(vector)
+    factors = _whole(_null_vector([places[:, j] for j in members]))
     if factors is None:
         return None
     part = Part(members, factors)
@@ -236,8 +232,7 @@ def _sum(places: np.ndarray, members: tuple[int, ...]) -> Formula | None:
 
 
 def _products(places: np.ndarray, parts: list[Part]) -> Iterator[Formula]:
-    vector = _null_vector([_logs(places, part) for part in parts])
-    exponents = None if vector is None else _whole(vector)
+    exponents = _whole(_null_vector([_logs(places, part) for part in parts]))
     if exponents is not None:
         yield Formula(tuple(zip(parts, exponents)))
 
@@ -270,8 +265,7 @@ def _with_exponentials(
 def _equal_parameter(
     places: np.ndarray, members: set[int], number: float
 ) -> int | None:
-    """Find a parameter, other than the members, that has the size of a number at all
-    places."""
+    """Find another parameter that has the size of a number at all places."""
     for j in range(places.shape[1]):
         values = np.abs(places[:, j])
         if j not in members and np.allclose(values, abs(number), rtol=_ROUNDING):

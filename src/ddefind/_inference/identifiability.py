@@ -80,8 +80,7 @@ def verdicts(
     combinations: Sequence[Combination],
     notes: Mapping[int, str],
 ) -> list[Verdict]:
-    """Judge each free value, from the profiles of all, the `determined_combinations`
-    and the `exchange_notes`."""
+    """Judge each free value; `combinations` are the determined ones."""
     names = [profile.name for profile in profiles]
     sentences = {
         j: combination.sentence(names)

@@ -199,8 +199,7 @@ class LearnedFunction:
 
     @property
     def range(self) -> tuple[tuple[float, float], ...]:
-        """The range of each argument that the fitted trajectory visited. Beyond it the
-        data say nothing."""
+        """The range of each argument that was visited: beyond, nothing is known."""
         lows, highs = self.visited.min(axis=0), self.visited.max(axis=0)
         return tuple(zip(lows.tolist(), highs.tolist()))
 
@@ -398,8 +397,7 @@ def _values_and_slopes(network: Network, inputs: Any) -> tuple[jax.Array, jax.Ar
 
 
 def _for_free_values(slopes: np.ndarray, shares: WeightShares) -> np.ndarray:
-    """Turn derivatives for weights into derivatives for the free values of the fit,
-    along the last axis."""
+    """Turn derivatives for weights into derivatives for free values."""
     gradient = np.zeros((*slopes.shape[:-1], len(shares.uncertainty.theta)))
     for place, slope in zip(shares.places.tolist(), np.moveaxis(slopes, -1, 0)):
         if place >= 0:

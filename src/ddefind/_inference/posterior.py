@@ -68,8 +68,7 @@ class _Posterior(eqx.Module):
     capacity: int = eqx.field(static=True)
 
     def transform(self, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Compute the free values at `w`, log |d theta / du|, and the logarithms of the
-        noise levels."""
+        """Compute theta, log |d theta / du| and log sigma at `w`."""
         p = self.center.shape[0]
         u = self.center + self.factor @ w[:p]
         theta, slope = jax.jvp(self.free.transform, (u,), (jnp.ones_like(u),))
@@ -129,34 +128,14 @@ def _log_determinant_forward(perturbed, theta, posterior: _Posterior):
     return values[0], jnp.where(jnp.isfinite(gradient), gradient, 0.0)
 
 
-@_log_determinant.def_bwd
-def _log_determinant_backward(
-    gradient, cotangent, perturbed, theta, posterior: _Posterior
-):
-    return cotangent * gradient
-
-
 @eqx.filter_custom_vjp
 def _sum_of_squares(values, posterior: _Posterior):
     """Compute S from `values` = (theta, log sigma)."""
-    return _value_and_gradients(values, posterior)[0]
+    return _value_and_gradients(None, values, posterior)[0]
 
 
-@_sum_of_squares.def_fwd
-def _sum_of_squares_forward(perturbed, values, posterior: _Posterior):
-    return _value_and_gradients(values, posterior)
-
-
-@_sum_of_squares.def_bwd
-def _sum_of_squares_backward(
-    gradients, cotangent, perturbed, values, posterior: _Posterior
-):
-    return jax.tree.map(lambda gradient: cotangent * gradient, gradients)
-
-
-def _value_and_gradients(values, posterior: _Posterior):
-    """Compute S and its gradients for theta and log sigma; infinite and zero where the
-    trajectory is not finite."""
+def _value_and_gradients(perturbed, values, posterior: _Posterior):
+    """Compute S and its gradients; infinite and zero without a trajectory."""
     theta, log_sigma = values
     inverse = jnp.exp(-2 * log_sigma)
     normal = posterior.normal(theta, posterior.weighted(log_sigma))
@@ -164,6 +143,15 @@ def _value_and_gradients(values, posterior: _Posterior):
     finite = jnp.all(jnp.isfinite(normal.gram[0]))
     S = jnp.where(finite, normal.gram[0, 0], jnp.inf)
     return S, jax.tree.map(lambda g: jnp.where(finite, g, 0.0), gradients)
+
+
+def _backward(gradients, cotangent, *_):
+    return jax.tree.map(lambda gradient: cotangent * gradient, gradients)
+
+
+_log_determinant.def_bwd(_backward)
+_sum_of_squares.def_fwd(_value_and_gradients)
+_sum_of_squares.def_bwd(_backward)
 
 
 def sample(
@@ -302,8 +290,7 @@ def _width(uncertainty: Uncertainty) -> np.ndarray:
 
 
 def _chain_starts(posterior: _Posterior, chains: int, seed: int) -> jax.Array:
-    """Draw a start for each chain: random, or the estimate if the potential energy is
-    not finite there."""
+    """Draw random starts; the estimate where the energy is not finite."""
     size = posterior.center.shape[0] + len(posterior.sampled)
     random = np.random.default_rng(seed).standard_normal((chains, size))
     energy = np.asarray(jax.jit(lambda w: jax.lax.map(posterior.potential, w))(random))

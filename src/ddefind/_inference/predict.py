@@ -68,8 +68,7 @@ class Prediction(AbstractShown):
         }
 
     def cells(self, shown: np.ndarray, time: str, times: Sequence[str]) -> Cells:
-        """Return the table of the rows `shown`, whose times are written as `times`,
-        below the header `time`."""
+        """Return the table of the rows `shown`, whose times are given as text."""
         share = f"{100 * self.level:g}%"
         header = [time]
         for name in self.names:

@@ -314,8 +314,7 @@ class Profile:
 
 
 def unknown_profile(name: str, theta: np.ndarray, j: int, quantile: float) -> Profile:
-    """Return a profile of free value j that was not followed: its interval is not
-    known."""
+    """Return a profile of free value j that was not followed."""
     ends, none = (np.nan, np.nan), np.zeros(0)
     estimate = float(theta[j])
     return Profile(name, estimate, quantile, ends, ends, none, none, theta[None][:0])

@@ -3,10 +3,11 @@
 `profiles` follows the profile likelihood from the best fit, and from other minima that
 tie with it: their chi-square is so little higher that the data do not exclude them.
 
-Delays can be *exchanged* if the model does not distinguish them. In `x' = a * x(t -
-tau_1) + b * x(t - tau_2)`, nothing measured changes if `tau_1` and `tau_2` are exchanged
-together with `a` and `b`: every fit has a mirror image. An `Exchange` is found by
-evaluating the sum of squares at exchanged values, at the estimate and near it."""
+Delays can be *exchanged* if the model does not distinguish them. In
+`x' = a * x(t - tau_1) + b * x(t - tau_2)`, nothing measured changes if `tau_1` and
+`tau_2` are exchanged together with `a` and `b`: every fit has a mirror image. An
+`Exchange` is found by evaluating the sum of squares at exchanged values, at the
+estimate and near it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -52,8 +53,7 @@ Tie: TypeAlias = tuple[float, np.ndarray]
 
 
 class Exchange(NamedTuple):
-    """Pairs of free values, by index, that can be exchanged together; the first pair
-    consists of delays."""
+    """Pairs of free values that can be exchanged together, delays first."""
 
     pairs: tuple[tuple[int, int], ...]
 
@@ -106,8 +106,7 @@ def find_exchanges(uncertainty: Uncertainty) -> list[Exchange]:
 
 
 def _candidates(delays: Sequence[int], others: Sequence[int]) -> list[Exchange]:
-    """Return the exchanges of two delays and of some further pairs of `others`, those
-    with the fewest pairs first."""
+    """Return exchanges of two delays and further pairs, the smallest first."""
     candidates: list[Exchange] = []
     for number in range(1 + _MOST_FURTHER_PAIRS):
         more = [
@@ -151,8 +150,7 @@ def nearest_image(
 
 
 def distinct_minima(uncertainty: Uncertainty) -> list[Minimum]:
-    """Return the minima of the search that are different answers, best first, by the
-    rule of `same_minimum.py`."""
+    """Return the minima that are different answers (`same_minimum.py`)."""
     unit, setup = uncertainty.residual_variance, uncertainty.setup
     delays = delay_parameters(setup.model.free)
     kept: list[Minimum] = []
@@ -322,7 +320,6 @@ def _optimum(uncertainty: Uncertainty) -> Optimum:
 
 
 def _tied_quantile(uncertainty: Uncertainty, q: float) -> float:
-    """Return the quantile below which another minimum ties with the best, where `q` is
-    that of the best."""
+    """Return the quantile below which another minimum ties with the best."""
     allowance = _FREQUENCY_ALLOWANCE * uncertainty.setup.is_frequency.any()
     return np.sqrt(q**2 + allowance)

@@ -222,8 +222,7 @@ class _ProfileSearch:
     def matter_of_steps(
         self, ends: Sequence[EndSearch]
     ) -> tuple[Optimum, list[EndSearch]]:
-        """Fit with half the step: return the best fit and the ends where r changes;
-        none if that fit fails."""
+        """Return the best fit with half the step, and the ends where r changes."""
         tested = [end for end in ends if not end.is_open and end.visited]
         if not tested:
             return self.optimum, []

@@ -100,14 +100,12 @@ def has_no_noise(x: np.ndarray, fitted: np.ndarray) -> bool:
 
 
 def failed(tests: list[ResidualTest]) -> list[ResidualTest]:
-    """Return the tests that failed. A true model fails any of them in at most 5% of
-    fits (Bonferroni's correction)."""
+    """Return the failed tests; at most 5% of true models fail any (Bonferroni)."""
     return [test for test in tests if test.p * len(tests) < LEVEL]
 
 
 def _simulate(residuals: np.ndarray, directions: np.ndarray) -> list[np.ndarray]:
-    """Simulate residuals of a true model: for each quantity an array of shape
-    (simulations, values)."""
+    """Simulate residuals of a true model, [simulations, values] for each quantity."""
     random = np.random.default_rng(0)
     is_measured = np.isfinite(residuals)
     if is_measured.sum() > _MANY_RESIDUALS:

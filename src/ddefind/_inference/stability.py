@@ -39,6 +39,7 @@ from .characteristic_roots import (
     essential_rate,
     near_root,
     rightmost_roots,
+    spectral_radius,
 )
 from .covariance import Uncertainty, propagate
 
@@ -62,28 +63,12 @@ class Linearisation(NamedTuple):
         return np.asarray(self.A + self.B.sum(axis=1))
 
 
-@final
-@dataclass(frozen=True)
-class LinearEquation:
+class LinearEquation(NamedTuple):
     """Linear equation of small disturbances of one equilibrium."""
 
     A: np.ndarray  # [d, d]
     B: np.ndarray  # [terms, d, d]
     terms: list[AbstractTerm]
-
-    @property
-    def shortest(self) -> float:
-        """The shortest delay, which could be negative."""
-        delays = [t.tau for t in self.terms if isinstance(t, AbstractPointTerm)]
-        return min(delays, default=np.inf)
-
-    @property
-    def slope_size(self) -> float:
-        """The sum of the absolute coefficients of delayed slopes; of matrices, the
-        spectral radius of their sum."""
-        slopes = [isinstance(term, SlopeTerm) for term in self.terms]
-        total = np.abs(self.B[slopes]).sum(axis=0)
-        return float(np.max(np.abs(np.linalg.eigvals(total))))
 
 
 def _leaves(model: LeastSquaresModel, theta) -> tuple[Any, list[Any]]:
@@ -261,8 +246,7 @@ def stability(
     equilibria, notes = [], []
     for x in _find_equilibria(model, theta, path):
         equation = linear_equation(model, theta, x)
-        reason = _why_not_judged(equation)
-        if reason is None:
+        if (reason := _why_not_judged(equation)) is None:
             equilibria.append(_equilibrium(uncertainty, x, equation))
         else:
             state = ", ".join(f"{n} = {value:.4g}" for n, value in zip(names, x))
@@ -272,15 +256,19 @@ def stability(
 
 def _why_not_judged(equation: LinearEquation) -> str | None:
     """Say why the roots of an equation do not decide on its stability, if so."""
-    if equation.shortest < 0:
-        return f"a delay is negative there: {equation.shortest:.4g}."
+    delays = [t.tau for t in equation.terms if isinstance(t, AbstractPointTerm)]
+    shortest = min(delays, default=np.inf)
+    if shortest < 0:
+        return f"a delay is negative there: {shortest:.4g}."
+    is_slope = [isinstance(term, SlopeTerm) for term in equation.terms]
     if any(isinstance(t, SlopeTerm) and t.tau == 0 for t in equation.terms):
         return "a delay is zero there, and the equation reads the slope after it."
-    if essential_rate(equation.A, equation.B, equation.terms) >= 0:
+    if essential_rate(*equation) >= 0:
+        size = spectral_radius(np.abs(equation.B[is_slope]).sum(axis=0))
         return (
             "the equation is neutral, and the coefficients of delayed slopes add up "
-            f"to {equation.slope_size:.4g} there. From 1 on, disturbances of any high "
-            "frequency may grow."
+            f"to {size:.4g} there. From 1 on, disturbances of any high frequency may "
+            "grow."
         )
     return None
 
@@ -288,8 +276,7 @@ def _why_not_judged(equation: LinearEquation) -> str | None:
 def _check_autonomous(
     model: LeastSquaresModel, theta: np.ndarray, path: np.ndarray, T: float
 ) -> None:
-    """Raise an error if the right-hand side depends on the time explicitly: smoothly,
-    or by a switch."""
+    """Raise an error if the equation depends on the time explicitly."""
     switches = np.clip(np.asarray(_leaves(model, theta)[0].switch_times), 0.0, T)
     ends = np.unique(np.concatenate([[0.0, T], switches]))
     between = 0.5 * (ends[1:] + ends[:-1])
@@ -313,8 +300,7 @@ def _check_autonomous(
 
 
 def _delays_change(linear: Linearisation, numbers: Any, T: float) -> bool:
-    """Whether the delays depend on the time: smoothly, or so that they differ from the
-    `numbers` at another time."""
+    """Whether the delays have a slope in time, or differ from `numbers`."""
     change = np.abs(linear.number_derivative) * T + np.abs(linear.numbers - numbers)
     return bool(np.any(change > 1e-9 * np.abs(numbers)))
 
@@ -365,7 +351,7 @@ def _equilibrium(
 ) -> Equilibrium:
     """Compute the roots of the equilibrium `x`, and their standard errors."""
     model, theta = uncertainty.setup.model, uncertainty.theta
-    roots = rightmost_roots(equation.A, equation.B, equation.terms)
+    roots = rightmost_roots(*equation)
     first = roots[0]
     errors = uncertainty.standard_errors
     sizes = np.maximum(np.abs(theta), np.where(np.isfinite(errors), errors, 0.0))
@@ -410,8 +396,7 @@ def _root_derivative(
             linear = linearise(model, shifted, state, jnp.zeros(()))
             unlimited = np.full(x.shape[0], np.inf)
             state = state - _newton_step(linear.jacobian, linear.slope, unlimited)
-        equation = linear_equation(model, shifted, state[0])
-        roots.append(near_root(equation.A, equation.B, equation.terms, root))
+        roots.append(near_root(*linear_equation(model, shifted, state[0]), root))
     below, above = roots
     if below is None or above is None:
         return complex(np.nan)
