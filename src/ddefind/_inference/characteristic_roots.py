@@ -284,6 +284,7 @@ class Block(NamedTuple):
 
 
 def spectral_radius(matrix: np.ndarray) -> float:
+    """Return the largest absolute eigenvalue."""
     return float(np.max(np.abs(np.linalg.eigvals(matrix))))
 
 
