@@ -137,8 +137,11 @@ def test_a_perfect_fit_and_a_few_values_are_not_judged():
 
 
 def test_a_bound_and_coarse_steps_are_said():
-    fit = decay(noisy(), parameters={"k": dd.Parameter(0.5, upper=0.6), "b": 1.0})
+    limited = dd.Parameter(start=0.5, lower=0.1, upper=0.6)
+    fit = decay(noisy(), parameters={"k": limited, "b": 1.0})
     assert "`k` is on its upper bound, 0.6: the best fit may lie beyond it." in str(fit)
+    alone = fit.derived("k")
+    assert not alone.is_determined and alone.reason == "On a bound: `k`."
     assert np.isinf(fit.standard_errors["k"]) and np.isfinite(fit.standard_errors["b"])
     assert fit.derived("k * b").reason == "On a bound, and taken as known: `k`."
     search_result = fit.search_result
@@ -279,14 +282,6 @@ def test_a_level_is_a_share(level):
     for use in (fit.profile, fit.derived):
         with pytest.raises(ValueError, match="`level` must lie between 0 and 1"):
             use("k", level=level)
-
-
-def test_a_value_on_its_bound_is_no_derived_quantity():
-    limited = dd.Parameter(start=0.5, lower=0.1, upper=0.6)
-    fit = decay(noisy(), parameters={"k": limited, "b": 1.0})
-    assert "`k` is on its upper bound, 0.6" in str(fit)
-    found = fit.derived("k")
-    assert not found.is_determined and found.reason == "On a bound: `k`."
 
 
 def test_minima_have_the_unit_of_the_loss():

@@ -231,13 +231,7 @@ def residuals_of(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
     noise has a model; NaN where nothing was measured."""
     if uncertainty.setup.model.likelihood is not None:
         return quantile_residuals(uncertainty, fitted)
-    return (uncertainty.setup.data.x - fitted) / _standard_deviations(uncertainty)
-
-
-def _standard_deviations(uncertainty: Uncertainty) -> np.ndarray:
-    """Return the standard deviation of the noise, given or estimated."""
-    given = uncertainty.setup.data.sd
-    return uncertainty.search_result.noise if given is None else given
+    return (uncertainty.setup.data.x - fitted) / uncertainty.noise_sd
 
 
 def test_residuals(
@@ -254,7 +248,7 @@ def test_residuals(
     if is_exact or not has_fit(uncertainty) or not np.all(np.isfinite(fitted)):
         return ()
     if setup.model.likelihood is None:
-        sd = np.broadcast_to(_standard_deviations(uncertainty), data.x.shape)
+        sd = np.broadcast_to(uncertainty.noise_sd, data.x.shape)
     else:
         sd = 1 / information_roots(uncertainty, fitted)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -150,14 +150,14 @@ def _simulated_noise(
     It is Gaussian, or drawn from the residuals of the same quantity. Since the fit
     absorbs a part of the noise, residuals are scaled up by the root of values / degrees
     of freedom."""
-    data = uncertainty.setup.data
-    sd = uncertainty.search_result.noise if data.sd is None else data.sd
+    sd = uncertainty.noise_sd
     sd = np.where(np.isfinite(sd), sd, 1.0)  # where nothing is measured
     if kind == "parametric":
         return sd * random.standard_normal((n, *fitted.shape))
     inflation = np.sqrt(uncertainty.setup.count / uncertainty.freedom)
     noise = np.zeros((n, *fitted.shape))
-    for column, residual in enumerate(((data.x - fitted) / sd).T):
+    residuals = (uncertainty.setup.data.x - fitted) / sd
+    for column, residual in enumerate(residuals.T):
         measured = residual[np.isfinite(residual)]
         if len(measured):
             drawn = random.choice(measured - measured.mean(), (n, len(fitted)))

@@ -401,17 +401,16 @@ def _rightmost(block: Block, count: int) -> np.ndarray:
     """Find the rightmost roots of a block with imaginary parts from zero on."""
     if not block.terms:
         return _without_delay(block)
-    points, before = _FEWEST_POINTS, None
+    points, before, is_settled = _FEWEST_POINTS, None, False
     while True:
         guesses = _approximate_roots(block, points, 0.0)
         roots = _polished(block, guesses, count)
         if before is not None:
             further = _further_guesses(block, points, before, count)
             roots = _distinct(np.append(roots, _polished(block, further, count)))
-        # The points are enough if twice as many give the same roots.
-        is_settled = before is not None and _is_same(
-            _with_conjugates(roots, count), _with_conjugates(before, count)
-        )
+            # The points are enough if twice as many give the same roots.
+            a, b = (_with_conjugates(each, count) for each in (roots, before))
+            is_settled = len(a) == len(b) and np.allclose(a, b, rtol=1e-8, atol=1e-10)
         if is_settled or 2 * points > _MOST_POINTS:
             if len(roots):
                 return roots
@@ -560,7 +559,3 @@ def _with_conjugates(roots: np.ndarray, count: int) -> np.ndarray:
     both = [w for r in roots.tolist() for w in ([r, r.conjugate()] if r.imag else [r])]
     listed = np.array(both, complex)
     return listed[np.argsort(-np.real(listed), kind="stable")][:count]
-
-
-def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
-    return len(one) == len(other) and np.allclose(one, other, rtol=1e-8, atol=1e-10)

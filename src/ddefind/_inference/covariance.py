@@ -222,6 +222,12 @@ class Uncertainty:
         return residual_variance(loss, self.freedom, is_known=is_known)
 
     @property
+    def noise_sd(self) -> np.ndarray:
+        """The standard deviation of the noise, given with the data or estimated."""
+        given = self.setup.data.sd
+        return self.search_result.noise if given is None else given
+
+    @property
     def noise_is_known(self) -> bool:
         """Whether the noise is given, and nothing of it was learned."""
         likelihood = self.setup.model.likelihood

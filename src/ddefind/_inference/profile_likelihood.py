@@ -70,11 +70,6 @@ class _ProfileSearch:
     # All ends that have been sought, also with longer steps.
     sought: list[EndSearch] = field(default_factory=list)
 
-    def begin_end(
-        self, theta: np.ndarray, r: float, j: int, side: int, quantile: float
-    ) -> EndSearch:
-        return EndSearch(self.setup, self.optimum, theta, r, j, side, quantile)
-
     def fit_held(
         self,
         indices: list[int],
@@ -149,7 +144,7 @@ class _ProfileSearch:
         """Search for both ends of the values `which`, from each of the `beginnings`
         (r, theta, quantile), and from fits on the way that extend an end."""
         ends = [
-            self.begin_end(theta, r, j, side, q)
+            EndSearch(self.setup, self.optimum, theta, r, j, side, q)
             for r, theta, q in beginnings
             for j in which
             for side in (-1, 1)
@@ -172,7 +167,8 @@ class _ProfileSearch:
             r, theta, quantile = max(inside, key=lambda fit: side * fit[1][j])
             margin = 0.02 * abs(end.limit - self.optimum.theta[j])
             if np.isfinite(end.limit) and side * (theta[j] - end.limit) > margin:
-                extended.append(self.begin_end(theta, r, j, side, quantile))
+                start = theta, r, j, side, quantile
+                extended.append(EndSearch(self.setup, self.optimum, *start))
         return extended
 
     def open_plateaus(self, ends: Sequence[EndSearch]) -> None:
