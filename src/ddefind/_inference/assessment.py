@@ -122,7 +122,7 @@ def assess(
             judged = weaken_by_network(judged, rests_on_prior(uncertainty))
     else:
         judged = not_judged(profiles, doubt)
-    fails = any(check.test != SPREAD for check in failed(list(checks)))
+    fails = any(check.test != SPREAD for check in failed(checks))
     other = other_history(uncertainty, _passes) if fails and not has_networks else None
     return Assessment(
         profiles=profiles,
@@ -205,13 +205,13 @@ def _doubt(
 
 def is_rejected(checks: tuple[ResidualTest, ...]) -> bool:
     """Whether the order of the residuals or chi-square rejects the model."""
-    return any(check.test in (WHITE, CHI) for check in failed(list(checks)))
+    return any(check.test in (WHITE, CHI) for check in failed(checks))
 
 
 def _passes(uncertainty: Uncertainty) -> bool:
     """Whether there is a fit whose residuals pass all tests."""
     checks = test_residuals(uncertainty, model_values(uncertainty))
-    return has_fit(uncertainty) and not failed(list(checks))
+    return has_fit(uncertainty) and not failed(checks)
 
 
 def has_fit(uncertainty: Uncertainty) -> bool:

@@ -210,7 +210,9 @@ def _null_vector(features: Sequence[np.ndarray]) -> np.ndarray | None:
 
 def _whole(numbers: np.ndarray | None) -> tuple[int, ...] | None:
     """Find small whole numbers in the same ratios, the first one positive."""
-    for divisor in range(1, 4) if numbers is not None else ():
+    if numbers is None:
+        return None
+    for divisor in range(1, 4):
         ratios = numbers / np.min(np.abs(numbers)) * divisor * np.sign(numbers[0])
         whole = np.round(ratios)
         if np.max(np.abs(whole)) <= _LARGEST_WHOLE and np.all(

@@ -13,7 +13,7 @@ such residuals, or worse. Even then residuals are not quite white, since a fit t
 directions of its parameters out of the noise. Q, A and the correlation are therefore
 compared with values from simulated noise without these directions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +99,7 @@ def has_no_noise(x: np.ndarray, fitted: np.ndarray) -> bool:
     return bool(np.std(rest) < _NO_NOISE * spread)
 
 
-def failed(tests: list[ResidualTest]) -> list[ResidualTest]:
+def failed(tests: Sequence[ResidualTest]) -> list[ResidualTest]:
     """Return the failed tests; at most 5% of true models fail any (Bonferroni)."""
     return [test for test in tests if test.p * len(tests) < LEVEL]
 
