@@ -20,7 +20,7 @@ from .covariance import Uncertainty
 from .evidence_intervals import network_profiles, rests_on_prior, tied_networks
 from .explained import Explained, OtherHistory, explained, other_history
 from .fitted_noise import information_roots, quantile_residuals
-from .identifiability import Verdict, not_judged, verdicts, weaken_by_network
+from .identifiability import NOT_JUDGED, Verdict, verdicts, weaken_by_network
 from .profile import Profile, unknown_profile
 from .profile_intervals import (
     Tie,
@@ -121,7 +121,7 @@ def assess(
         if has_networks:
             judged = weaken_by_network(judged, rests_on_prior(uncertainty))
     else:
-        judged = not_judged(profiles, doubt)
+        judged = [Verdict(profile.name, NOT_JUDGED, doubt) for profile in profiles]
     fails = any(check.test != SPREAD for check in failed(checks))
     other = other_history(uncertainty, _passes) if fails and not has_networks else None
     return Assessment(

@@ -21,7 +21,6 @@ from .covariance import Uncertainty
 from .fitted_noise import simulated
 
 Kind = Literal["parametric", "residual"]
-_FAILED = (LIMIT, STUCK, NO_START)
 
 
 @final
@@ -121,7 +120,7 @@ def bootstrap(
         )
     theta = np.repeat(best.theta, n, axis=0)
     fits = refine(setup, theta, points, np.repeat(best.n, n))
-    failed = np.isin(fits.status, _FAILED) | ~np.isfinite(fits.loss)
+    failed = np.isin(fits.status, (LIMIT, STUCK, NO_START)) | ~np.isfinite(fits.loss)
     if np.sum(~failed) < 2:
         raise RuntimeError(
             f"Of {n} fits {failed.sum()} did not converge, which leaves too few for a "

@@ -28,6 +28,7 @@ from .._search.search import SearchResult
 from .._search.setup import standard_errors
 from .covariance import Uncertainty
 from .profile import Profile, unknown_profile
+from .profile_intervals import Tie
 from .profile_likelihood import FoundEnds
 
 # Laplace's approximation is used up to this share of the estimate.
@@ -59,7 +60,7 @@ def network_profiles(
     uncertainty: Uncertainty,
     level: float,
     found: FoundEnds | None,
-    ties: Sequence[tuple[float, np.ndarray]],
+    ties: Sequence[Tie],
 ) -> list[Profile]:
     """Compute the profiles of a fit with networks, over all its `ties`. Those of single
     weights, which mean nothing, stay unknown."""
@@ -116,9 +117,7 @@ def log_evidence(gram: np.ndarray, held: int | None = None) -> float:
     return float(gram[0, 0] + logarithm) if sign > 0 else np.inf
 
 
-def tied_networks(
-    uncertainty: Uncertainty, level: float
-) -> list[tuple[float, np.ndarray]]:
+def tied_networks(uncertainty: Uncertainty, level: float) -> list[Tie]:
     """Find other minima with about the evidence of the best and other named values:
     return by how much S + log det H is higher, and their free values."""
     setup, result = uncertainty.setup, uncertainty.search_result

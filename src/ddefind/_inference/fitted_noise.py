@@ -60,14 +60,17 @@ class FittedNoise(NamedTuple):
         return self.eta[:, rows] if isinstance(self.model, Given) else self.eta
 
 
-def _by_parts(
-    uncertainty: Uncertainty,
-    fitted: np.ndarray,
-    function: Callable[[Uncertainty, np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """Stack `function` of each experiment of a study: their noise may differ."""
-    pairs = zip(uncertainty.parts, each_part(uncertainty.setup.data, fitted))
-    return np.concatenate([function(part, rows) for part, (_, rows) in pairs])
+_OfNoise = Callable[[Uncertainty, np.ndarray], np.ndarray]
+
+
+def _by_parts(function: _OfNoise) -> _OfNoise:
+    """Apply `function` to each experiment of a study: their noise may differ."""
+
+    def stacked(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
+        pairs = zip(uncertainty.parts, each_part(uncertainty.setup.data, fitted))
+        return np.concatenate([function(part, rows) for part, (_, rows) in pairs])
+
+    return stacked
 
 
 def fitted_noise(uncertainty: Uncertainty) -> list[FittedNoise]:
@@ -86,12 +89,10 @@ def fitted_noise(uncertainty: Uncertainty) -> list[FittedNoise]:
     return found
 
 
+@_by_parts
 def quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
-    """Compute the quantile residuals of the data around the `fitted` values."""
-    return _by_parts(uncertainty, fitted, _quantile_residuals)
-
-
-def _quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
+    """Compute the quantile residuals of the data around the `fitted` values; NaN where
+    nothing was measured."""
     from scipy.special import ndtri
 
     data = uncertainty.setup.data
@@ -119,13 +120,10 @@ def _quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndar
     return residuals
 
 
+@_by_parts
 def information_roots(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
     """Compute the square roots of the information of each value about its prediction:
     one over the standard deviation, for Gaussian noise."""
-    return _by_parts(uncertainty, fitted, _information_roots)
-
-
-def _information_roots(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
     roots = np.ones(fitted.shape)
     for noise in fitted_noise(uncertainty):
         f = fitted[:, noise.column]

@@ -110,11 +110,6 @@ def weaken_by_network(
     ]
 
 
-def not_judged(profiles: Sequence[Profile], reason: str) -> list[Verdict]:
-    """Return no verdict on any parameter, for a `reason` that is a whole sentence."""
-    return [Verdict(profile.name, NOT_JUDGED, reason) for profile in profiles]
-
-
 def _verdict(
     uncertainty: Uncertainty, profile: Profile, j: int, combination: str | None
 ) -> Verdict:

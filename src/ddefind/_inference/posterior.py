@@ -86,8 +86,12 @@ class _Posterior(eqx.Module):
         log_prior = 0.5 * _log_determinant(theta, self)
         return 0.5 * S + jnp.sum(self.counts * log_sigma) - log_slope - log_prior
 
-    def normal(self, theta: jax.Array, points: Points) -> NormalEquations:
-        """Compute the normal equations at the free values `theta`."""
+    def normal(self, theta: jax.Array, log_sigma: jax.Array) -> NormalEquations:
+        """Compute the normal equations at the free values and noise levels."""
+        points: Any = self.points
+        if self.model.likelihood is None:
+            inverse = jnp.exp(-2 * log_sigma)
+            points = points._replace(weights=points.weights * inverse)
         end, center = points.times[-1], self.free.transform(self.center)
         steps = self.model.steps(center, self.n, end, self.capacity)
         memory = work_buffer(self.model, theta, steps, self.capacity)
@@ -96,20 +100,13 @@ class _Posterior(eqx.Module):
     def log_determinant(self, theta: jax.Array) -> jax.Array:
         """Compute log det(J^T W J + B)."""
         likelihood = self.model.likelihood
-        information = self.normal(theta, self.weighted(jnp.log(self.sigma))).gram
+        information = self.normal(theta, jnp.log(self.sigma)).gram
         information = information[1:, 1:] + jnp.diag(self.bound_information)
         if likelihood is not None:
             is_noise = jnp.arange(theta.shape[0]) >= likelihood.others
             is_same = is_noise[:, None] == is_noise[None]
             information = jnp.where(is_same, information, 0.0)
         return jnp.linalg.slogdet(information)[1]
-
-    def weighted(self, log_sigma: jax.Array) -> Any:
-        """Return the points with the weights of the noise levels."""
-        if self.model.likelihood is not None:
-            return self.points
-        inverse = jnp.exp(-2 * log_sigma)
-        return self.points._replace(weights=self.points.weights * inverse)
 
 
 @eqx.filter_custom_vjp
@@ -138,7 +135,7 @@ def _value_and_gradients(perturbed, values, posterior: _Posterior):
     """Compute S and its gradients; infinite and zero without a trajectory."""
     theta, log_sigma = values
     inverse = jnp.exp(-2 * log_sigma)
-    normal = posterior.normal(theta, posterior.weighted(log_sigma))
+    normal = posterior.normal(theta, log_sigma)
     gradients = 2 * normal.gram[0, 1:], -2 * normal.squares * inverse
     finite = jnp.all(jnp.isfinite(normal.gram[0]))
     S = jnp.where(finite, normal.gram[0, 0], jnp.inf)
