@@ -5,16 +5,14 @@ import pytest
 
 import ddefind as dd
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET
-
-NEAR = dd.LeastSquares(starts=1)
+from support.options import NEAR
 
 
 @pytest.fixture(scope="module")
 def fit():
     experiment = EXPERIMENTS["exponential"]
     data = experiment.data(0.1, 1, exact=True)
-    return dd.fit(experiment.true, data, optimizer=NEAR, **QUIET)
+    return dd.fit(experiment.true, data, **NEAR)
 
 
 @pytest.mark.parametrize("kind", ["parametric", "residual"])
@@ -47,7 +45,7 @@ def test_given_noise_gaps_and_replicates():
     x[7] = np.nan
     model, start = dd.equation("x' = -k * x"), {"k": 0.4, "b": 1.0}
     data = dd.Data(t, x, sd=sd)
-    fit = dd.fit(model, data, parameters=start, optimizer=NEAR, **QUIET)
+    fit = dd.fit(model, data, parameters=start, **NEAR)
     for kind in ("parametric", "residual"):
         found = fit.bootstrap(300, kind)
         for name, error in found.standard_errors.items():
@@ -60,7 +58,7 @@ def test_what_is_not_determined_has_no_interval():
     x = np.exp(-t) + 0.02 * np.random.default_rng(0).normal(size=30)
     model = dd.equation("x' = -k * x; z' = -c", history=[1.0, 0.0])
     start, data = {"k": 1.0, "c": 1.0}, dd.Data(t, x, names="x")
-    fit = dd.fit(model, data, parameters=start, optimizer=NEAR, **QUIET)
+    fit = dd.fit(model, data, parameters=start, **NEAR)
     found = fit.bootstrap(50)
     assert found.undetermined == ("c", "b[1]")
     assert found.intervals()["c"] == (-np.inf, np.inf)

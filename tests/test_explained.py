@@ -8,14 +8,13 @@ import ddefind as dd
 from ddefind._data.smoothing import smooth_variance
 from ddefind._inference.explained import explained
 from support.method_of_steps import method_of_steps
-from support.options import QUIET
+from support.options import NEAR, QUIET
 from support.results import load_estimate
 
 T = np.linspace(0, 20, 40)
 LOGISTIC = dd.equation("x' = r * x * (1 - x(t - tau) / K)")
 FEW = dd.LeastSquares(starts=4)
 START = {"r": 1.0, "K": 2.0, "b": 1.0, "tau": 1.4}
-NEAR = dd.LeastSquares(starts=1)
 
 
 def hutchinson(noise, seed):
@@ -30,7 +29,7 @@ def hutchinson(noise, seed):
 
 def explained_by(model, data, **options):
     """What a fit without intervals explains."""
-    fit = dd.fit(model, data, intervals=False, **options, **QUIET)
+    fit = dd.fit(model, data, intervals=False, **options)
     found = explained(fit.uncertainty, fit.fitted)
     assert found is not None
     return found
@@ -66,7 +65,7 @@ def test_a_weak_signal_is_more_than_chance():
     for seed in range(6):
         clean, x = hutchinson(0.45, seed)
         data = dd.Data(T, x)
-        fit = dd.fit(LOGISTIC, data, parameters=START, optimizer=NEAR, **QUIET)
+        fit = dd.fit(LOGISTIC, data, parameters=START, **NEAR)
         assert fit.explained is not None and not fit.explained.by_chance
         shares.append(fit.explained.model[0])
         assert f"explains {100 * shares[-1]:.0f}% of the variance of `x`" in str(fit)
@@ -77,7 +76,7 @@ def test_a_weak_signal_is_more_than_chance():
 
 def test_a_good_fit_says_nothing_of_what_it_explains():
     data = dd.Data(T, hutchinson(0.05, 0)[1])
-    fit = dd.fit(LOGISTIC, data, parameters=START, optimizer=NEAR, **QUIET)
+    fit = dd.fit(LOGISTIC, data, parameters=START, **NEAR)
     assert fit.explained is not None and "explains" not in str(fit)
     (model,), (curve,) = fit.explained.model, fit.explained.curve
     assert 0.98 < model < 1 and curve == pytest.approx(model, abs=0.02)
@@ -95,7 +94,7 @@ def test_a_fit_that_misses_what_there_is_does_not_speak_of_chance():
     x = np.sin(T) + 0.1 * np.random.default_rng(1).normal(size=40)
     model, start = dd.equation("x' = c", history=[0.1]), {"c": 0.1}
     data = dd.Data(T, x)
-    fit = dd.fit(model, data, parameters=start, optimizer=NEAR, **QUIET)
+    fit = dd.fit(model, data, parameters=start, **NEAR)
     assert fit.explained is not None and fit.explained.by_chance
     assert fit.explained.curve[0] > 0.9
     assert "A constant would do about as well: the model, or this fit" in str(fit)
@@ -109,7 +108,7 @@ def test_given_noise_and_several_quantities():
     noise[::3, 1] = np.nan
     model = dd.equation("x' = -0.3 * x + c; y' = -0.3 * y + d")
     start = {"c": 0.6, "d": 1.5, "b": [3.0, 5.0]}
-    options = {"optimizer": NEAR, "parameters": start}
+    options = {"parameters": start, **NEAR}
     for sd in (None, [0.3, 1.0]):
         data = dd.Data(T, [2, 5] + noise, names=["x", "y"], sd=sd)
         found = explained_by(model, data, **options)
@@ -134,12 +133,12 @@ def test_a_delay_beyond_the_record_is_explained():
     x = 2 - 0.05 * T + 0.1 * np.random.default_rng(0).normal(size=40)
     settings = {"k": 0.1, "b": 2.0, "tau": dd.Parameter(30.0, lower=25, upper=50)}
     model = dd.equation("x' = -k * x(t - tau)")
-    fit = dd.fit(model, dd.Data(T, x), parameters=settings, optimizer=NEAR, **QUIET)
+    fit = dd.fit(model, dd.Data(T, x), parameters=settings, **NEAR)
     assert fit.values["tau"] > 20
     assert "longer than the record, 20: in all of it the delayed state is" in str(fit)
     settings["tau"] = dd.Fixed(22.0)
-    fit = dd.fit(model, dd.Data(T, x), parameters=settings, optimizer=NEAR, **QUIET)
+    fit = dd.fit(model, dd.Data(T, x), parameters=settings, **NEAR)
     assert "The delay `tau` is 22, longer than the record" in str(fit)
     short = dd.Data(T / 100, x)  # the equation has no delay
-    fit = dd.fit(dd.equation("x' = -k * x"), short, optimizer=NEAR, **QUIET)
+    fit = dd.fit(dd.equation("x' = -k * x"), short, **NEAR)
     assert "longer than the record" not in str(fit)

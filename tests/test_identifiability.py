@@ -20,11 +20,8 @@ from ddefind._inference.profile_intervals import (
     find_exchanges,
     nearest_image,
 )
-from support.options import QUIET
-from support.repeats import mostly_slow
+from support.options import NEAR, QUIET
 from support.uncertainties import hand_made
-
-NEAR = dd.LeastSquares(starts=1)
 
 
 def fitted(text, truth, noise=0.02, seed=0, parameters=None):
@@ -32,7 +29,7 @@ def fitted(text, truth, noise=0.02, seed=0, parameters=None):
     model, t = dd.equation(text, history=[1.0]), np.linspace(0, 12, 60)
     x = np.asarray(dd.solve(model.problem(truth), 12.0)(t))
     data = dd.Data(t, x + noise * np.random.default_rng(seed).normal(size=x.shape))
-    return dd.fit(model, data, parameters=parameters or truth, optimizer=NEAR, **QUIET)
+    return dd.fit(model, data, parameters=parameters or truth, **NEAR)
 
 
 def said(fit):
@@ -43,19 +40,21 @@ def only(formula):
     return f"Only `{formula}` is determined, not its parts."
 
 
+def check_saved(fit, folder, **options):
+    """A saved fit prints what the fit prints."""
+    fit.save(folder / "fit.json")
+    again = dd.load(folder / "fit.json", **options)
+    assert str(again) == str(fit) and again.summary() == fit.summary()
+
+
 @pytest.mark.parametrize(
     ("rate", "truth", "formula"),
     [
-        pytest.param("(a + c)", {"a": 0.7, "c": 0.3}, "a + c", marks=pytest.mark.slow),
+        ("(a + c)", {"a": 0.7, "c": 0.3}, "a + c"),
         ("(a + 2 * c)", {"a": 0.2, "c": 0.4}, "a + 2 * c"),
-        pytest.param("(a - c)", {"a": 1.7, "c": 0.7}, "a - c", marks=pytest.mark.slow),
-        pytest.param(
-            "(a + c + d)",
-            {"a": 0.6, "c": 0.1, "d": 0.3},
-            "a + c + d",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param("a * c", {"a": 2.0, "c": 0.5}, "a * c", marks=pytest.mark.slow),
+        ("(a - c)", {"a": 1.7, "c": 0.7}, "a - c"),
+        ("(a + c + d)", {"a": 0.6, "c": 0.1, "d": 0.3}, "a + c + d"),
+        ("a * c", {"a": 2.0, "c": 0.5}, "a * c"),
         ("k * (a + c)", {"k": 2.0, "a": 0.2, "c": 0.3}, "k * (a + c)"),
         ("k * exp(-m * tau)", {"k": 2.0, "m": 1.0}, "k * exp(-m * tau)"),
     ],
@@ -69,7 +68,7 @@ def test_the_formula_of_a_combination(rate, truth, formula):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", mostly_slow([0.0, 0.02, 0.3], {0.02}))
+@pytest.mark.parametrize("noise", [0.0, 0.02, 0.3])
 def test_equal_values_are_a_product_or_a_sum(noise):
     """At a = c all three have the same gradient; what happens farther off decides. A
     formula of another kind is not named."""
@@ -83,8 +82,10 @@ def test_equal_values_are_a_product_or_a_sum(noise):
     assert first == "Of `a`, `c` only one combination is determined."
     # The circle has an end on each side.
     if noise > 0:
-        made_up = "The interval of `{}` is how far the others can make up for it."
-        assert others == [made_up.format("a"), made_up.format("c")]
+        note = (
+            "Within this interval other parameters can compensate for a change of `{}`."
+        )
+        assert others == [note.format("a"), note.format("c")]
 
 
 def test_a_value_that_its_bounds_determine():
@@ -92,7 +93,7 @@ def test_a_value_that_its_bounds_determine():
     tight = {"a": dd.Parameter(0.5, lower=0.499, upper=0.501), "c": 0.5, "tau": 0.9}
     truth = {"a": 0.5, "c": 0.5, "tau": 0.9}
     fit = fitted("x' = -(a + c) * x(t - tau)", truth, parameters=tight)
-    assert said(fit) == ["The data set no limit to `a`."]
+    assert said(fit) == ["The data do not bound `a`."]
     assert fit.intervals["a"] == (0.499, 0.501) and "[0.499*, 0.501*]" in str(fit)
     assert fit.verdicts["c"] == "determined"
 
@@ -219,9 +220,7 @@ def test_a_fit_says_which_delays_can_be_exchanged(tmp_path):
     assert {v.verdict for v in fit.verdicts.values()} == {"determined"}
     short, long = sorted([fit.intervals["tau_1"], fit.intervals["tau_2"]])
     assert short[1] < 1.5 < long[0]
-    fit.save(tmp_path / "fit.json")
-    again = dd.load(tmp_path / "fit.json")
-    assert str(again) == str(fit) and again.summary() == fit.summary()
+    check_saved(fit, tmp_path)
 
 
 @pytest.mark.slow
@@ -254,13 +253,12 @@ def test_a_mirror_image_is_not_counted_as_another_minimum():
     mirrored = first._replace(theta=first.theta[[1, 0, 2, 4, 3]], starts=4)
     assert fit.names == ("a", "c", "b", "tau_1", "tau_2") and fit.assessment is not None
     other = mirrored._replace(loss=1.5 * first.loss)
-    plain = with_minima(fit, first, other)
-    assert "2 minima, the best reached once, the next" in str(plain)
-    plain = with_minima(fit, first, mirrored)
+    plain = str(with_minima(fit, first, other))
+    assert "2 minima, the best reached once, the next" in plain
     judged = fit.verdicts.values()
     noted = tuple(replace(verdict, note="Exchanged.") for verdict in judged)
     assessment = replace(fit.assessment, verdicts=noted)
-    exchanged = replace(plain, assessment=assessment)
+    exchanged = replace(with_minima(fit, first, mirrored), assessment=assessment)
     assert "one minimum, reached 5 times." in str(exchanged)
     assert str(exchanged).count("Exchanged.") == 1
 
@@ -286,7 +284,7 @@ def test_exchangeable_delays_that_coincide_have_intervals(tmp_path):
     t = np.linspace(0, 15, 120)
     noise = 0.03 * np.random.default_rng(0).normal(size=(120, 1))
     data = dd.Data(t, np.asarray(dd.solve(problem, 15.0)(t)) + noise)
-    fit = dd.fit(problem, data, optimizer=NEAR, **QUIET)
+    fit = dd.fit(problem, data, **NEAR)
     assert fit.values["one"] == pytest.approx(fit.values["two"], rel=1e-3)
     for name in ("one", "two"):
         low, high = fit.intervals[name]
@@ -295,9 +293,7 @@ def test_exchangeable_delays_that_coincide_have_intervals(tmp_path):
     sentence = "they coincide in the best fit, and have no standard errors there."
     assert f"`one` and `two` can be exchanged: {sentence}" in str(fit)
     assert "combination" not in str(fit)
-    fit.save(tmp_path / "fit.json")
-    again = dd.load(tmp_path / "fit.json", problem=problem)
-    assert str(again) == str(fit) and again.summary() == fit.summary()
+    check_saved(fit, tmp_path, problem=problem)
 
 
 def test_several_exponentials_with_numbers_of_their_own_are_no_formula():
@@ -313,7 +309,7 @@ def test_several_exponentials_with_numbers_of_their_own_are_no_formula():
 @pytest.mark.slow
 def test_a_bound_on_which_nothing_can_be_solved():
     """The profile is followed up to a bound of zero, at which the model divides by
-    zero: the data set no limit before it."""
+    zero: the data do not bound it."""
     model = dd.equation("p' = beta / (1 + (p(t - tau) / K)^4) - d * p")
     truth = model.problem(beta=3.0, K=1.2, d=0.6, tau=2.5, b=0.3)
     t = np.linspace(0, 4.5, 10)

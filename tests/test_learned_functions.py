@@ -37,12 +37,15 @@ def feedback(u):
     return 2 * u / (1 + u**8)
 
 
+def exact(b):
+    truth = dd.equation("x' = 2 * x(t - tau) / (1 + x(t - tau)^8) - x")
+    return np.asarray(dd.solve(truth.problem(tau=2.0, b=b), T=20)(TIMES))
+
+
 @pytest.fixture(scope="module")
 def data():
-    truth = dd.equation("x' = 2 * x(t - tau) / (1 + x(t - tau)^8) - x")
-    x = np.asarray(dd.solve(truth.problem(tau=2.0, b=0.5), T=20)(TIMES))
-    noise = 0.02 * np.random.default_rng(1).normal(size=x.shape)
-    return dd.Data(TIMES, x + noise, names=["x"])
+    noise = 0.02 * np.random.default_rng(1).normal(size=(60, 1))
+    return dd.Data(TIMES, exact(0.5) + noise, names=["x"])
 
 
 @pytest.fixture(scope="module")
@@ -332,9 +335,7 @@ def test_the_folder_has_a_table_of_each_function(fit, tmp_path):
 
 @pytest.mark.slow
 def test_the_experiments_of_a_study_share_a_function(data):
-    truth = dd.equation("x' = 2 * x(t - tau) / (1 + x(t - tau)^8) - x")
-    x = np.asarray(dd.solve(truth.problem(tau=2.0, b=0.1), T=20)(TIMES))
-    lower = dd.Data(TIMES, x, names=["x"])
+    lower = dd.Data(TIMES, exact(0.1), names=["x"])
     study = [dd.Experiment(data, label="high"), dd.Experiment(lower, label="low")]
     fit = dd.fit(MODEL, study, intervals=False)
     views = {label: each.function() for label, each in fit.experiments.items()}

@@ -179,7 +179,7 @@ def test_what_a_network_can_make_up_for_is_said(fit, data):
     networks = {"NN": dd.Network(width=4)}
     other = dd.fit(model, data, networks=networks, progress=False)
     assert other.verdicts["g"] != "determined"
-    assert "network can make up for a change of `g`" in str(other)
+    assert "network can compensate for a change of `g`" in str(other)
 
 
 def test_effective_weights():

@@ -124,7 +124,7 @@ def test_counts_are_compared_predicted_and_kept(tmp_path):
     assert np.array_equal(again.residuals, fit.residuals)
     scatter = again.bootstrap(60).standard_errors["K"]
     assert 0.6 < scatter / fit.standard_errors["K"] < 1.5
-    with pytest.raises(ValueError, match='"parametric" alone'):
+    with pytest.raises(ValueError, match='must be "parametric"'):
         fit.bootstrap(10, kind="residual")
 
 

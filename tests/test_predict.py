@@ -7,16 +7,14 @@ import pytest
 import ddefind as dd
 from ddefind._inference.derived import derive
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET
-
-NEAR = dd.LeastSquares(starts=1)
+from support.options import NEAR
 
 
 @pytest.fixture(scope="module")
 def fit():
     experiment = EXPERIMENTS["exponential"]
     data = experiment.data(0.1, 0, exact=True)
-    return dd.fit(experiment.true, data, optimizer=NEAR, intervals=False, **QUIET)
+    return dd.fit(experiment.true, data, intervals=False, **NEAR)
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +28,7 @@ def two_states():
     x = np.asarray(dd.solve(truth, 8.0)(t))[:, 0]
     noise = 0.05 * np.random.default_rng(1).normal(size=60)
     start = {"r": 1.0, "K": 2.0, "c": 1.0, "tau": 1.0}
-    return dd.fit(
-        model,
-        dd.Data(t, x + noise, names="x"),
-        parameters=start,
-        optimizer=NEAR,
-        **QUIET,
-    )
+    return dd.fit(model, dd.Data(t, x + noise, names="x"), parameters=start, **NEAR)
 
 
 def test_the_mean_is_the_trajectory_also_beyond_the_data(fit):
@@ -101,9 +93,7 @@ def test_fixed_parameters_change_wherever_they_stand():
         t, np.asarray(dd.solve(truth, 6.0)(t)) + 0.01 * np.cos(9 * t)[:, None]
     )
     settings = {"K": dd.Fixed(2.0), "tau": dd.Fixed(1.0), "r": 0.4}
-    fit = dd.fit(
-        model, data, parameters=settings, optimizer=NEAR, intervals=False, **QUIET
-    )
+    fit = dd.fit(model, data, parameters=settings, intervals=False, **NEAR)
     found = fit.predict([0.0, 5.0], {"K": 3.0})
     assert found.mean[0, 0] == pytest.approx(1.5)
     other = model.problem(r=fit.values["r"], K=3.0, tau=1.0)

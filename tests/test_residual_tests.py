@@ -6,17 +6,16 @@ import pytest
 import ddefind as dd
 from ddefind._inference.residual_tests import LEVEL, _spread, run_tests
 from ddefind.paper import EXPERIMENTS
-from support.options import QUIET
+from support.options import NEAR, QUIET
 from support.unchecked import unchecked
 
-NEAR = dd.LeastSquares(starts=1)
 T = np.linspace(0, 5, 60)
 DECAY = dd.equation("x' = -k * x")
 
 
 def decay(x, sd=None, times=T, **options):
-    options = {"parameters": {"k": 0.5, "b": 1.0}, "optimizer": NEAR} | options
-    return dd.fit(DECAY, dd.Data(times, x, sd=sd), **options, **QUIET)
+    options = {"parameters": {"k": 0.5, "b": 1.0}, **NEAR, **options}
+    return dd.fit(DECAY, dd.Data(times, x, sd=sd), **options)
 
 
 def noisy(scale=0.05, seed=0, times=T):
@@ -139,8 +138,11 @@ def test_a_perfect_fit_and_a_few_values_are_not_judged():
 
 
 def test_a_bound_and_coarse_steps_are_said():
-    fit = decay(noisy(), parameters={"k": dd.Parameter(0.5, upper=0.6), "b": 1.0})
+    limited = dd.Parameter(start=0.5, lower=0.1, upper=0.6)
+    fit = decay(noisy(), parameters={"k": limited, "b": 1.0})
     assert "`k` is on its upper bound, 0.6: the best fit may lie beyond it." in str(fit)
+    alone = fit.derived("k")
+    assert not alone.is_determined and alone.reason == "On a bound: `k`."
     assert np.isinf(fit.standard_errors["k"]) and np.isfinite(fit.standard_errors["b"])
     assert fit.derived("k * b").reason == "On a bound, and taken as known: `k`."
     search_result = fit.search_result
@@ -184,7 +186,7 @@ def test_the_true_model_wins_also_against_a_larger_one():
     for name, text in (("larger", "x' = -k * x - c"), ("wrong", "x' = -k")):
         settings = start | ({"c": 0.1} if name == "larger" else {})
         model = dd.equation(text)
-        fits[name] = dd.fit(model, data, parameters=settings, optimizer=NEAR, **QUIET)
+        fits[name] = dd.fit(model, data, parameters=settings, **NEAR)
     found = dd.compare(fits)
     assert found.labels == ("decay", "larger", "wrong") and found.best == "decay"
     assert found.weights.sum() == pytest.approx(1) and found.weights[0] > 0.7
@@ -220,7 +222,7 @@ def test_only_fits_of_the_same_density_are_compared():
         data = dd.Data(T, np.log(np.abs(noisy())), names=["log_x"])
         logarithm = dd.equation("log_x' = -k")
         settings = {"k": 0.5, "b": 0.0}
-        other = dd.fit(logarithm, data, parameters=settings, optimizer=NEAR, **QUIET)
+        other = dd.fit(logarithm, data, parameters=settings, **NEAR)
         dd.compare([one, other])
 
 
@@ -234,9 +236,8 @@ def test_every_free_parameter_counts():
             dd.equation(text),
             dd.Data(T, noisy()),
             parameters={**start, **more},
-            optimizer=NEAR,
             intervals=False,
-            **QUIET,
+            **NEAR,
         )
         for text, more in texts.items()
     ]
@@ -253,12 +254,12 @@ def test_wrong_models_are_caught():
     logistic data: rejected each time, and never preferred."""
     experiment = EXPERIMENTS["logistic"]
     sets = [experiment.data(0.1, repeat, exact=True) for repeat in range(40)]
-    right = dd.fit_many(experiment.true, sets, optimizer=NEAR, **QUIET)
+    right = dd.fit_many(experiment.true, sets, **NEAR)
     start = dd.Problem(dd.models.Exponential(0.5, -1.0), dd.Affine(0.0, 1.5), 1.0)
-    wrong = dd.fit_many(start, sets, optimizer=NEAR, **QUIET)
+    wrong = dd.fit_many(start, sets, **NEAR)
     model = dd.equation("x' = r * x * (1 - x / K)")
     undelayed = dd.fit_many(
-        model, sets, parameters={"r": -1.0, "K": 3.0, "b": 2.0}, optimizer=NEAR, **QUIET
+        model, sets, parameters={"r": -1.0, "K": 3.0, "b": 2.0}, **NEAR
     )
     for index in range(len(sets)):
         fits = {"right": right[index], "wrong": wrong[index], "no": undelayed[index]}
@@ -282,14 +283,6 @@ def test_a_level_is_a_share(level):
     for use in (fit.profile, fit.derived):
         with pytest.raises(ValueError, match="`level` must lie between 0 and 1"):
             use("k", level=level)
-
-
-def test_a_value_on_its_bound_is_no_derived_quantity():
-    limited = dd.Parameter(start=0.5, lower=0.1, upper=0.6)
-    fit = decay(noisy(), parameters={"k": limited, "b": 1.0})
-    assert "`k` is on its upper bound, 0.6" in str(fit)
-    found = fit.derived("k")
-    assert not found.is_determined and found.reason == "On a bound: `k`."
 
 
 def test_minima_have_the_unit_of_the_loss():

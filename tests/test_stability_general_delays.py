@@ -20,9 +20,8 @@ from ddefind._inference.characteristic_roots import (
     near_root,
     rightmost_roots,
 )
-from ddefind._inference.stability import stability
 from support.general_fits import MODELS, general_fit
-from support.uncertainties import hand_made
+from support.uncertainties import hand_made_stability
 
 
 def g(term, z):
@@ -181,9 +180,9 @@ def state_root(birth, a, d):
 
 def test_a_delay_of_the_state_has_its_value_at_the_equilibrium():
     text, values = MODELS["state"]
-    uncertainty = hand_made(dd.equation(text).problem(values), 0.01)
-    names = uncertainty.setup.model.free.names
-    found = stability(uncertainty, np.linspace(0.3, 1.4, 50)[:, None], ("N",))
+    problem = dd.equation(text).problem(values)
+    assert set(dd.parameter_values(problem)) == {"birth", "a", "d", "b"}
+    found = hand_made_stability(problem, 0.3, 1.4)
     first = found.equilibria[0]
     np.testing.assert_allclose(first.x, np.sqrt(values["birth"] / values["d"] - 1))
     point = np.array([values[name] for name in ("birth", "a", "d")])
@@ -192,11 +191,10 @@ def test_a_delay_of_the_state_has_its_value_at_the_equilibrium():
         (state_root(*(point + step)) - state_root(*(point - step))).real / 2e-6
         for step in 1e-6 * np.eye(3)
     ]
-    assert set(names) == {"birth", "a", "d", "b"}
     assert first.growth_error == pytest.approx(0.01 * np.linalg.norm(slopes), rel=1e-4)
     # Below -1 the delay is negative: the equilibrium there is left out, and said.
     (note,) = found.notes
-    assert "N = -1.225 cannot be judged: a delay is negative" in note
+    assert "x = -1.225 cannot be judged: a delay is negative" in note
     assert str(found).endswith(note)
 
 
@@ -215,9 +213,8 @@ def test_the_delay_itself_may_stand_in_the_equation():
     """Its change with the state belongs to the derivative for the state."""
     rhs = Maturing(jnp.array(3.0), jnp.array(0.4))
     tau = dd.Delay(lambda t, x: 1 + x[0] / 2)
-    uncertainty = hand_made(dd.Problem(rhs, dd.Constant(1.0), tau), 0.01)
-    found = stability(uncertainty, np.linspace(0.8, 1.5, 50)[:, None], ("x",))
-    first = found.equilibria[0]
+    problem = dd.Problem(rhs, dd.Constant(1.0), tau)
+    first = hand_made_stability(problem, 0.8, 1.5).equilibria[0]
     x = first.x.item()
     made = 3 * np.exp(-0.4 * (1 + x / 2))
     assert x == pytest.approx(made)
@@ -248,8 +245,7 @@ def test_fits_with_distributed_and_neutral_delays(kind):
 
 def test_a_neutral_equation_with_large_coefficients_is_not_judged():
     model = dd.equation("x' = 1 - x + c * x'(t - tau)", history=1.0)
-    uncertainty = hand_made(model.problem(c=-1.2, tau=0.5), 0.01)
-    found = stability(uncertainty, np.linspace(0.5, 1.5, 50)[:, None], ("x",))
+    found = hand_made_stability(model.problem(c=-1.2, tau=0.5), 0.5, 1.5)
     assert found.equilibria == ()
     assert str(found) == (
         "The stability of x = 1 cannot be judged: the equation is neutral, and the "
@@ -261,9 +257,8 @@ def test_a_neutral_equation_with_large_coefficients_is_not_judged():
 @pytest.mark.parametrize("delay", ["1 + sin(t) / 2", "where(t > 3, a, 2 * a)"])
 def test_a_delay_of_time_has_no_roots(delay):
     model = dd.equation(f"x' = a - x(t - ({delay}))", history=1.0)
-    uncertainty = hand_made(model.problem(a=1.0), 0.01)
     with pytest.raises(ValueError, match="A delay depends on the time t"):
-        stability(uncertainty, np.linspace(0.5, 1.5, 50)[:, None], ("x",))
+        hand_made_stability(model.problem(a=1.0), 0.5, 1.5)
 
 
 @pytest.mark.parametrize("kind, changes", [("gamma", {}), ("neutral", {"c": 0.2})])
@@ -276,7 +271,6 @@ def test_disturbances_decay_as_the_roots_say(kind, changes):
     size = np.abs(u)
     peaks = 1 + np.flatnonzero((size[1:-1] > size[:-2]) & (size[1:-1] > size[2:]))
     growth = np.polyfit(t[peaks], np.log(size[peaks]), 1)[0]
-    path = np.linspace(1.5, 2.5, 50)[:, None]
-    found = stability(hand_made(problem, 0.01), path, ("x",)).equilibria[0]
+    found = hand_made_stability(problem, 1.5, 2.5).equilibria[0]
     assert growth == pytest.approx(found.growth, rel=0.02)
     assert 2 * np.mean(np.diff(t[peaks])) == pytest.approx(found.period, rel=0.02)

@@ -11,9 +11,7 @@ from ddefind._inference.identifiability import NOT_JUDGED, reasons
 from ddefind._inference.profile import EndSearch
 from ddefind._inference.profile_intervals import _optimum
 from ddefind._search.levenberg_marquardt import LIMIT
-from support.options import QUIET
-
-NEAR = dd.LeastSquares(starts=1)
+from support.options import NEAR, QUIET
 
 
 def record(text, truth, T=12.0, points=50, noise=0.02, measured=None):
@@ -31,7 +29,7 @@ def fitted(text, truth, parameters=None, **about):
     """A fit to such a record that begins at the truth, or at other values."""
     data = record(text, truth, **about)
     starts = {**truth, **(parameters or {})}
-    options = {"optimizer": NEAR, "solver": dd.RK4(), **QUIET}
+    options = {"solver": dd.RK4(), **NEAR}
     return dd.fit(dd.equation(text), data, parameters=starts, **options)
 
 
@@ -59,7 +57,7 @@ class TestCombinations:
         x[:, :2] = np.nan
         data = dd.Data(t, x, sd=[1.0, 1.0, 0.002], names=("C", "S", "Z"))
         model = dd.equation(text, history=[2.0, 0.0, 0.0])
-        options = {"optimizer": NEAR, "solver": dd.RK4(), **QUIET}
+        options = {"solver": dd.RK4(), **NEAR}
         fit = dd.fit(model, data, parameters=truth, **options)
         assert fit.uncertainty.undetermined.shape[1] == 1
         assert "combination" not in str(fit) and "Only" not in str(fit)
@@ -91,7 +89,7 @@ class TestCombinations:
         assert low == pytest.approx(product.interval[0], rel=0.01)
         assert high == pytest.approx(1000 * product.interval[1], rel=0.01)
         assert fit.verdicts["r"] == "weakly determined"
-        assert "`r` is how far the others can make up for it" in str(fit)
+        assert "other parameters can compensate for a change of `r`." in str(fit)
         assert "one minimum" in str(fit)
 
 
@@ -114,7 +112,7 @@ class TestLimits:
         fit = dd.fit(dd.equation(text), data, parameters=positive, **QUIET)
         low, high = fit.intervals["K"]
         assert 20 < low < 100 and high == np.inf
-        assert "The data set no upper limit to `K`." in str(fit)
+        assert "The data do not bound `K` from above." in str(fit)
         assert "e+" not in str(fit) and "  > " in str(fit)
 
     def test_a_parameter_without_any_influence(self):
@@ -142,12 +140,10 @@ class TestDoubt:
         """With a wrong delay the fit misses the oscillation altogether."""
         data = record(self.TEXT, self.TRUTH, T=20.0, points=100)
         bad = {"k": 0.1, "tau": dd.Fixed(0.1), "b": 1.0}
-        fit = dd.fit(
-            dd.equation(self.TEXT), data, parameters=bad, optimizer=NEAR, **QUIET
-        )
+        fit = dd.fit(dd.equation(self.TEXT), data, parameters=bad, **NEAR)
         assert fit.rejected
         (sentence,) = reasons(fit.verdicts.values())
-        assert sentence.startswith("Which parameters are determined is not said:")
+        assert sentence.startswith("No verdict on the parameters is given:")
         assert "not determined" not in str(fit).replace(sentence, "")
 
 

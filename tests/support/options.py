@@ -2,6 +2,8 @@
 
 from typing import Any, TypedDict
 
+import ddefind as dd
+
 # Options of different types in one dictionary.
 Options = dict[str, Any]
 
@@ -10,5 +12,11 @@ class Quiet(TypedDict):
     progress: bool
 
 
+class Near(Quiet):
+    optimizer: dd.LeastSquares
+
+
 # No progress bar.
 QUIET: Quiet = {"progress": False}
+# A search from the start values alone, for fits that begin near the best one.
+NEAR: Near = {"optimizer": dd.LeastSquares(starts=1), "progress": False}

@@ -4,6 +4,7 @@ import numpy as np
 
 import ddefind as dd
 from ddefind._inference.covariance import Uncertainty
+from ddefind._inference.stability import Stability, stability
 from ddefind._problem.general_delays import is_general
 from ddefind._search.batches import RefinedFits
 from ddefind._search.make_setup import make_setup
@@ -27,3 +28,9 @@ def hand_made(problem: dd.Problem, sd: float) -> Uncertainty:
         best, setup.points(), np.ones(1), (), 1, 1, step_error=0.0, interrupted=False
     )
     return Uncertainty(setup, result)
+
+
+def hand_made_stability(problem: dd.Problem, low: float, high: float) -> Stability:
+    """The stability of such a fit of one state, along a path between two values."""
+    path = np.linspace(low, high, 50)[:, None]
+    return stability(hand_made(problem, 0.01), path, ("x",))

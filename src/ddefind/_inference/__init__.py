@@ -1,24 +1,18 @@
 """Inference: how precise a fit is, what the data determine, and what follows from it.
 
-- `covariance.py` holds the standard errors, and `identifiability.py` the verdicts on
-  each parameter; `combinations.py` finds what is determined where single parameters are
-  not, and `profile_intervals.py` delays whose order is not.
-- `profile_intervals.py` computes the confidence intervals, which cover all minima that
-  fit the data; `profile_likelihood.py` follows the profiles to the ends of these.
-- `residual_tests.py` and `fitted_noise.py` judge the model, and `explained.py`
-  says how much it explains.
-- `assessment.py` computes what is printed with a fit: intervals, verdicts and tests.
-- `disturbed.py` does so for fits with process noise, and predicts their paths.
-- `fitted_noise.py` knows the noise of fits by likelihood.
-- `learned_function.py` is what a network has learned, over the `learned_function.py`;
-  `covariance.py` counts its weights.
+- `covariance.py`: standard errors and the delta method. Begin here.
+- `profile_intervals.py`: confidence intervals over all minima that fit the data. They
+  rest on `profile_likelihood.py` and `profile.py`; `evidence_intervals.py` serves fits
+  with networks.
+- `identifiability.py`: the verdict on each parameter; `combinations.py` and
+  `formulas.py` find combinations that are determined where their parts are not.
+- `residual_tests.py` and `explained.py` judge the model; `fitted_noise.py` holds the
+  noise of fits by likelihood, and information criteria.
+- `assessment.py` computes all that is printed with a fit; `disturbed.py` does so for
+  fits with process noise.
 - `bootstrap.py` and `posterior.py` sample the distribution of the estimates.
-- `predict.py`, `derived.py` and `stability.py` draw conclusions from the fit, with
-  standard errors by the `covariance.py`. Stability needs `stability.py` and
-  `characteristic_roots.py`, for which `characteristic_roots.py` and its
-  `characteristic_roots.py` hold the equation.
-
-Begin with `covariance.py`.
+- `predict.py`, `derived.py`, `learned_function.py` and `stability.py` (over
+  `characteristic_roots.py`) draw conclusions from a fit.
 
 May import: `_util`, `noise`, `_data`, `_problem`, `_equation`, `_adaptive`, `_solve`,
 `plots`, `_loss`, `_search`, `_shooting`.

@@ -1,15 +1,8 @@
-"""The assessment of a fit: its intervals, verdicts and residual tests, computed once
-and kept.
+"""The assessment of a fit: its intervals, verdicts and residual tests, computed once.
 
 Profiles and minima that tie with the best take further fits, and the tests of the
 residuals simulate noise. `fit` computes them before it returns, so that printing a fit
-never computes anything.
-
-How far a fit is from the data, compared with the scatter of neighbouring values.
-
-Residuals much larger than that scatter mean that the search missed the best minimum, or
-that the model misses something. What the data determine cannot be told from such a
-fit."""
+never computes anything."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,10 +20,9 @@ from .covariance import Uncertainty
 from .evidence_intervals import network_profiles, rests_on_prior, tied_networks
 from .explained import Explained, OtherHistory, explained, other_history
 from .fitted_noise import information_roots, quantile_residuals
-from .identifiability import Verdict, made_up_for, not_judged, verdicts
+from .identifiability import NOT_JUDGED, Verdict, verdicts, weaken_by_network
 from .profile import Profile, unknown_profile
 from .profile_intervals import (
-    Exchange,
     Tie,
     delay_parameters,
     exchange_notes,
@@ -41,23 +33,26 @@ from .profile_intervals import (
 from .profile_likelihood import FoundEnds
 from .residual_tests import CHI, SPREAD, WHITE, ResidualTest, failed, run_tests
 
-# With fewer values the scatter says little.
+# With fewer values the scatter of neighbouring values says little.
 _FEWEST = 12
-# Both are estimates of the noise. Chance keeps their ratio below the first number plus
-# the second one over the root of the number of values.
+# Residuals and scatter both estimate the noise. Chance keeps their ratio below the
+# first number plus the second one over the root of the number of values.
 _CHANCE, _CHANCE_OF_FEW = 1.2, 4.0
+# With residuals this many times as large as the scatter of neighbouring values, a fit
+# that is rejected says nothing about what the data determine.
+_LARGE_MISFIT = 2.0
 
 
 class Misfit(NamedTuple):
-    """A quantity whose residuals are larger than the scatter of neighbouring values,
-    and by which factor."""
+    """Quantity whose residuals exceed the scatter of neighbouring values by a factor:
+    the search missed the best minimum, or the model misses something."""
 
     quantity: str
     factor: float
 
 
 def find_misfit(uncertainty: Uncertainty) -> Misfit | None:
-    """The quantity that is worst in this respect, if there is any."""
+    """Find the quantity with the largest misfit, if there is any."""
     data, best = uncertainty.setup.data, uncertainty.search_result.best
     count = np.isfinite(data.x).sum(axis=0)
     scatter = rough_noise(data)
@@ -70,20 +65,14 @@ def find_misfit(uncertainty: Uncertainty) -> Misfit | None:
     return max(found, key=lambda each: each.factor, default=None)
 
 
-# With residuals this many times as large as the scatter of neighbouring values, a fit
-# that is rejected says nothing about what the data determine.
-_LARGE_MISFIT = 2.0
-
-
 @final
 @dataclass(frozen=True)
 class Assessment:
-    """The intervals of a fit and the tests of its residuals.
+    """Intervals of a fit and the tests of its residuals.
 
     - `profiles`: the profile likelihood of each free parameter, with its interval.
     - `verdicts`: whether each is determined, weakly determined or not determined.
-    - `ties`: other minima that fit the data about as well as the best: pairs of the
-      increase of chi-square and the parameters there.
+    - `ties`: other minima that fit the data about as well as the best.
     - `fitted`: the model's values at the times of the data, of the shape of `data.x`.
     - `checks`: the tests of the residuals.
     - `other_history`: if residuals fail a test and the history is constant, another one
@@ -107,12 +96,18 @@ def assess(
     level: float = 0.95,
     found: FoundEnds | None = None,
 ) -> Assessment:
-    """The assessment of a fit, with intervals of the given `level`; its profiles are
-    computed unless they are given. `found` is told of their ends."""
+    """Assess a fit, with intervals of the given `level`; its profiles are computed
+    unless they are given. `found` is called with the number of ends found."""
     values = model_values(uncertainty)
     has_networks = uncertainty.setup.has_networks
     exchanges = [] if has_networks else find_exchanges(uncertainty)
-    ties = _ties(uncertainty, exchanges, level) if has_fit(uncertainty) else []
+    ties = []
+    if has_fit(uncertainty):
+        ties = (
+            tied_networks(uncertainty, level)
+            if has_networks
+            else tied_minima(uncertainty, exchanges, level)
+        )
     if profiles is None:
         profiles = tuple(_all_profiles(uncertainty, level, found, ties))
     checks = test_residuals(uncertainty, values)
@@ -120,36 +115,31 @@ def assess(
     doubt = _doubt(uncertainty, checks, shares)
     if doubt is None:
         combinations = [] if has_networks else determined_combinations(uncertainty)
-        profiles = tuple(_opened(uncertainty, profiles, combinations))
+        profiles = tuple(_open_undetermined(uncertainty, profiles, combinations))
         notes = exchange_notes(uncertainty, exchanges)
         judged = verdicts(uncertainty, profiles, combinations, notes)
         if has_networks:
-            judged = made_up_for(judged, rests_on_prior(uncertainty))
+            judged = weaken_by_network(judged, rests_on_prior(uncertainty))
     else:
-        judged = not_judged(profiles, doubt)
+        judged = [Verdict(profile.name, NOT_JUDGED, doubt) for profile in profiles]
+    fails = any(check.test != SPREAD for check in failed(checks))
+    other = other_history(uncertainty, _passes) if fails and not has_networks else None
     return Assessment(
         profiles=profiles,
         verdicts=tuple(judged),
         ties=tuple(ties),
         fitted=values[..., 0],
         checks=checks,
-        other_history=other_history(uncertainty, _passes)
-        if any(check.test != SPREAD for check in failed(list(checks)))
-        and not has_networks
-        else None,
+        other_history=other,
         level=level,
         explained=shares,
     )
 
 
 def _all_profiles(
-    uncertainty: Uncertainty,
-    level: float,
-    found: FoundEnds | None,
-    ties: Sequence[Tie],
+    uncertainty: Uncertainty, level: float, found: FoundEnds | None, ties: Sequence[Tie]
 ) -> list[Profile]:
-    """The profiles of all parameters; of large arrays, whose elements mean little one
-    by one, none is followed."""
+    """Follow the profiles of all parameters except elements of large arrays."""
     if uncertainty.setup.has_networks:
         return network_profiles(uncertainty, level, found, ties)
     model, theta = uncertainty.setup.model, uncertainty.theta
@@ -159,29 +149,20 @@ def _all_profiles(
     profiles = compute_profiles(uncertainty, level, named, found, ties)
     followed = dict(zip(named, profiles))
     return [
-        followed[j] if j in followed else unknown_profile(name, theta, j, q)
+        followed.get(j) or unknown_profile(name, theta, j, q)
         for j, name in enumerate(names)
     ]
 
 
-def _ties(
-    uncertainty: Uncertainty, exchanges: Sequence[Exchange], level: float
-) -> list[Tie]:
-    """Other minima that fit the data about as well as the best."""
-    if uncertainty.setup.has_networks:
-        return tied_networks(uncertainty, level)
-    return tied_minima(uncertainty, exchanges, level)
-
-
-def _opened(
+def _open_undetermined(
     uncertainty: Uncertainty,
     profiles: tuple[Profile, ...],
     combinations: Sequence[Combination],
 ) -> list[Profile]:
-    """The profiles, with those of the parts of a known combination open if nothing
-    limits them: neither a bound nor that a delay is positive. The end at which such a
-    profile could not be followed farther is one of the largest numbers, as in
-    `p * exp(-m * tau)`, and not of the data."""
+    """Open the profiles of the parts of a known combination if nothing limits them:
+    neither a bound nor that a delay is positive. The end at which such a profile could
+    not be followed farther comes from the largest numbers, as in `p * exp(-m * tau)`,
+    and not from the data."""
     setup = uncertainty.setup
     limited = np.any(setup.is_given, axis=0)
     limited[list(delay_parameters(setup.model.free))] = True
@@ -191,52 +172,46 @@ def _opened(
         if combination.is_known and not np.any(limited[list(combination.group)])
         for j in combination.group
     }
-    everything = (-np.inf, np.inf)
     return [
-        replace(profile, interval=everything) if j in free else profile
+        replace(profile, interval=(-np.inf, np.inf)) if j in free else profile
         for j, profile in enumerate(profiles)
     ]
 
 
 def _doubt(
-    uncertainty: Uncertainty,
-    checks: tuple[ResidualTest, ...],
-    shares: Explained | None,
+    uncertainty: Uncertainty, checks: tuple[ResidualTest, ...], shares: Explained | None
 ) -> str | None:
-    """Why nothing can be said of what the data determine, in a sentence; None if it
-    can."""
+    """Return a sentence that says why no verdict can be given; None if it can."""
     if not has_fit(uncertainty):
         return None
     if not uncertainty.has_converged:
         return (
-            "Intervals are left out, and which parameters are determined is not said: "
-            "the search stopped before convergence."
+            "No intervals and no verdict on the parameters are given: the search "
+            "stopped before convergence."
         )
     if shares is not None and shares.by_chance:
         return (
-            "Which parameters are determined is not said: the model explains hardly "
-            "more than a constant would."
+            "No verdict on the parameters is given: the model explains hardly more "
+            "than a constant would."
         )
     misfit = find_misfit(uncertainty)
     if misfit is None or misfit.factor < _LARGE_MISFIT or not is_rejected(checks):
         return None
     return (
-        "Which parameters are determined is not said: the fit misses "
-        f"`{misfit.quantity}` by {misfit.factor:.2g} times the scatter of neighbouring "
-        "values."
+        f"No verdict on the parameters is given: the fit misses `{misfit.quantity}` by "
+        f"{misfit.factor:.2g} times the scatter of neighbouring values."
     )
 
 
 def is_rejected(checks: tuple[ResidualTest, ...]) -> bool:
-    """Whether the tests reject the model: by the order of the residuals, or by their
-    size against the given noise."""
-    return any(check.test in (WHITE, CHI) for check in failed(list(checks)))
+    """Whether the order of the residuals or chi-square rejects the model."""
+    return any(check.test in (WHITE, CHI) for check in failed(checks))
 
 
 def _passes(uncertainty: Uncertainty) -> bool:
     """Whether there is a fit whose residuals pass all tests."""
     checks = test_residuals(uncertainty, model_values(uncertainty))
-    return has_fit(uncertainty) and not failed(list(checks))
+    return has_fit(uncertainty) and not failed(checks)
 
 
 def has_fit(uncertainty: Uncertainty) -> bool:
@@ -245,34 +220,26 @@ def has_fit(uncertainty: Uncertainty) -> bool:
 
 
 def model_values(uncertainty: Uncertainty) -> np.ndarray:
-    """The model at the times of the data, [N, k, 1 + p]: the value of each quantity,
-    and its derivatives for the p free parameters."""
+    """Compute the model at the times of the data, [N, k, 1 + p]: the value of each
+    quantity, and its derivatives for the p free parameters."""
     best = uncertainty.search_result.best
     return observed_at_data(uncertainty.setup, uncertainty.theta, int(best.n[0]))
 
 
 def residuals_of(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
-    """Data minus model in units of the noise, or quantile residuals where the noise has
-    a model; NaN where nothing was measured."""
+    """Compute data minus model in units of the noise, or quantile residuals where the
+    noise has a model; NaN where nothing was measured."""
     if uncertainty.setup.model.likelihood is not None:
         return quantile_residuals(uncertainty, fitted)
-    return (uncertainty.setup.data.x - fitted) / _standard_deviations(uncertainty)
-
-
-def _standard_deviations(uncertainty: Uncertainty) -> np.ndarray:
-    """The standard deviation of the noise, as given with the data or as estimated for
-    each quantity."""
-    given = uncertainty.setup.data.sd
-    return uncertainty.search_result.noise if given is None else given
+    return (uncertainty.setup.data.x - fitted) / uncertainty.noise_sd
 
 
 def test_residuals(
     uncertainty: Uncertainty, values: np.ndarray
 ) -> tuple[ResidualTest, ...]:
-    """The tests of the residuals, given `model_values`.
+    """Test the residuals, given `model_values`.
 
-    There are none where the model passes through the data, or where there is no fit.
-    """
+    There are no tests where the model passes through the data, or without a fit."""
     setup, result = uncertainty.setup, uncertainty.search_result
     data = setup.data
     fitted = values[..., 0]
@@ -281,7 +248,7 @@ def test_residuals(
     if is_exact or not has_fit(uncertainty) or not np.all(np.isfinite(fitted)):
         return ()
     if setup.model.likelihood is None:
-        sd = np.broadcast_to(_standard_deviations(uncertainty), data.x.shape)
+        sd = np.broadcast_to(uncertainty.noise_sd, data.x.shape)
     else:
         sd = 1 / information_roots(uncertainty, fitted)
     with np.errstate(over="ignore", invalid="ignore"):

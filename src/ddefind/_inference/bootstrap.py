@@ -21,13 +21,12 @@ from .covariance import Uncertainty
 from .fitted_noise import simulated
 
 Kind = Literal["parametric", "residual"]
-_FAILED = (LIMIT, STUCK, NO_START)
 
 
 @final
 @dataclass(frozen=True)
 class Bootstrap(AbstractShown):
-    """The estimates from simulated data sets.
+    """Estimates from simulated data sets.
 
     `values` has a row for each data set and a column for each of the parameters
     `names`. `failed` is the number of fits that did not converge; they are left out.
@@ -49,7 +48,7 @@ class Bootstrap(AbstractShown):
         return dict(zip(self.names, np.std(self.values, axis=0, ddof=1).tolist()))
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Percentile intervals, by name; infinite for undetermined parameters."""
+        """Return percentile intervals; infinite for undetermined parameters."""
         check_level(level)
         tails = [0.5 * (1 - level), 0.5 * (1 + level)]
         percentiles = np.quantile(self.values, tails, axis=0).T.tolist()
@@ -98,7 +97,7 @@ def bootstrap(
     """Fit `n` data sets that are simulated by adding noise to the fitted trajectory.
 
     `fitted` is the model at the times of the data, of the shape of `data.x`. Each fit
-    starts at the estimate. `undetermined` names the undetermined parameters."""
+    starts at the estimate."""
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 2:
         raise ValueError(f"`n` must be a whole number from 2 on, but got {n!r}.")
     if kind not in ("parametric", "residual"):
@@ -108,8 +107,8 @@ def bootstrap(
     if setup.model.likelihood is not None:
         if kind == "residual":
             raise ValueError(
-                'A fit with a noise model has the `kind` "parametric" alone: its '
-                "residuals differ from value to value."
+                'With a noise model `kind` must be "parametric": the noise differs '
+                "from value to value."
             )
         points: Any = simulated(uncertainty, fitted, n, random)
     else:
@@ -121,7 +120,7 @@ def bootstrap(
         )
     theta = np.repeat(best.theta, n, axis=0)
     fits = refine(setup, theta, points, np.repeat(best.n, n))
-    failed = np.isin(fits.status, _FAILED) | ~np.isfinite(fits.loss)
+    failed = np.isin(fits.status, (LIMIT, STUCK, NO_START)) | ~np.isfinite(fits.loss)
     if np.sum(~failed) < 2:
         raise RuntimeError(
             f"Of {n} fits {failed.sum()} did not converge, which leaves too few for a "
@@ -145,19 +144,19 @@ def _simulated_noise(
     kind: Kind,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Noise for `n` data sets, of shape (n, times, quantities).
+    """Simulate noise for `n` data sets, of shape (n, times, quantities).
 
-    It is Gaussian, or drawn from the residuals of the same quantity. Residuals are
-    smaller than the noise they come from, since the fit absorbs a part of it: they are
-    scaled up by the root of values / degrees of freedom."""
-    data = uncertainty.setup.data
-    sd = uncertainty.search_result.noise if data.sd is None else data.sd
+    It is Gaussian, or drawn from the residuals of the same quantity. Since the fit
+    absorbs a part of the noise, residuals are scaled up by the root of values / degrees
+    of freedom."""
+    sd = uncertainty.noise_sd
     sd = np.where(np.isfinite(sd), sd, 1.0)  # where nothing is measured
     if kind == "parametric":
         return sd * random.standard_normal((n, *fitted.shape))
     inflation = np.sqrt(uncertainty.setup.count / uncertainty.freedom)
     noise = np.zeros((n, *fitted.shape))
-    for column, residual in enumerate(((data.x - fitted) / sd).T):
+    residuals = (uncertainty.setup.data.x - fitted) / sd
+    for column, residual in enumerate(residuals.T):
         measured = residual[np.isfinite(residual)]
         if len(measured):
             drawn = random.choice(measured - measured.mean(), (n, len(fitted)))

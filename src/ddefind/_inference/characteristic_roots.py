@@ -4,9 +4,12 @@ The equation $x'(t) = A x(t) + \sum_q B_q x(t - \tau_q)$ has the solutions
 $e^{\lambda t} v$ with
 
 $$\Delta(\lambda)\,v = \Bigl(\lambda I - A - \sum_q B_q\,g_q(\lambda)\Bigr)\,v = 0,
-  \qquad g_q(\lambda) = e^{-\lambda\tau_q};$$
+  \qquad g_q(\lambda) = e^{-\lambda\tau_q}.$$
 
-distributed and neutral terms have other functions g (`characteristic_terms.py`).
+Other delayed terms have other functions g: $\lambda e^{-\lambda\tau}$ for the delayed
+slope $x'(t - \tau)$; $\bigl(b / (\lambda + b)\bigr)^k$ for a gamma distribution of
+delays with the mean m, the shape k and $b = k / m$; and $(e^{-\lambda\,low} -
+e^{-\lambda\,high}) / (\lambda\,(high - low))$ for a uniform one.
 
 The roots $\lambda$ are the eigenvalues of an operator on functions over the longest
 delay, $u(s) = x(t + s)$ for $-\max\tau \le s \le 0$: it maps u to du/ds, with $A u(0) +
@@ -29,22 +32,7 @@ the equation bounds $|\lambda - A_{ii}|\,|v_i|$, and with it $|\mathrm{Im}\,\lam
 
 States that influence others without being influenced by them make the equation block
 triangular. Its roots are those of the blocks, which are sought one by one, to the right
-of the essential rate of each block; it stands for the roots where there are none. Both
-are described in `linear_delay_equation.py`.
-
-The delayed terms of a linear delay equation, as functions of a characteristic root.
-
-A solution $e^{\lambda t} v$ turns each delayed term into $B\,g(\lambda)\,v\,e^{\lambda
-t}$, with a matrix B and
-
-- $g(\lambda) = e^{-\lambda\tau}$ for the state one delay ago, $x(t - \tau)$;
-- $g(\lambda) = \lambda e^{-\lambda\tau}$ for its slope, $x'(t - \tau)$;
-- $g(\lambda) = \bigl(b / (\lambda + b)\bigr)^k$ for a gamma distribution of delays with
-  the mean m, the shape k and $b = k / m$;
-- $g(\lambda) = (e^{-\lambda\,low} - e^{-\lambda\,high}) / (\lambda\,(high - low))$ for
-  a uniform one.
-
-A linear delay equation as blocks of states that influence each other.
+of the essential rate of each block; it stands for the roots where there are none.
 
 Two kinds of terms have an *essential* rate, up to which no root tells how disturbances
 decay. A gamma distribution forgets the past at the rate $b = k / m$. (With a shape that
@@ -66,10 +54,23 @@ from scipy.sparse.csgraph import connected_components
 _TAIL = 1e-9
 # The number of places at which a distribution is integrated.
 _PLACES = 120
+# The largest shape of a gamma distribution that is replaced by a chain.
+_LONGEST_CHAIN = 10
+# The smallest and the largest number of Chebyshev points.
+_FEWEST_POINTS, _MOST_POINTS = 20, 320
+# The largest number of shifts up the imaginary axis. A neutral equation has roots at
+# all heights: there more points make fewer shifts, so that these reach equally far.
+_MOST_SHIFTS, _MOST_NEUTRAL_SHIFTS = 100, 2000
+# Delta counts as singular if its smallest singular value is below this, relative to the
+# size of its terms.
+_SINGULAR = 1e-9
+# If the delayed terms are larger than all others by this factor, Delta is singular up
+# to rounding everywhere.
+_LARGEST_RATIO = 1e13
 
 
 class AbstractTerm(abc.ABC):
-    """A delayed term, without its matrix."""
+    """Delayed term of a linear equation, without its matrix."""
 
     @property
     @abc.abstractmethod
@@ -78,21 +79,21 @@ class AbstractTerm(abc.ABC):
 
     @abc.abstractmethod
     def transform(self, root: complex) -> tuple[complex, complex]:
-        """g at a root, and its derivative there."""
+        """Compute g at a root, and its derivative there."""
 
     @abc.abstractmethod
     def bound(self, sigma: float, height: float) -> float:
-        """A bound on |g| where the real part is at least `sigma` and the imaginary part
-        at least `height` (for a slope, on |g / root|)."""
+        """Bound |g| where the real part is at least `sigma` and the imaginary part at
+        least `height` (for a slope, |g / root|)."""
 
     @abc.abstractmethod
     def quadrature(self) -> tuple[np.ndarray, np.ndarray]:
-        """Delays and weights whose weighted mean of the past is about the term's."""
+        """Return delays and weights that approximate the term by a weighted mean."""
 
 
 @dataclass(frozen=True)
 class AbstractPointTerm(AbstractTerm):
-    """What is read of the past one delay ago."""
+    """Term that reads the past at a single delay."""
 
     tau: float
 
@@ -110,7 +111,7 @@ class AbstractPointTerm(AbstractTerm):
 @final
 @dataclass(frozen=True)
 class StateTerm(AbstractPointTerm):
-    """The state one delay ago."""
+    """The delayed state."""
 
     def transform(self, root):
         value = np.exp(-root * self.tau)
@@ -120,7 +121,7 @@ class StateTerm(AbstractPointTerm):
 @final
 @dataclass(frozen=True)
 class SlopeTerm(AbstractPointTerm):
-    """The slope of the state one delay ago."""
+    """The slope of the delayed state."""
 
     def transform(self, root):
         value = np.exp(-root * self.tau)
@@ -192,45 +193,36 @@ class UniformTerm(AbstractTerm):
 
 
 def _gauss(low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
-    """The places and weights of Gauss's rule between two ends."""
+    """Return the places and weights of Gauss's rule between two ends."""
     places, weights = np.polynomial.legendre.leggauss(_PLACES)
     half = (high - low) / 2
     return low + half * (1 + places), half * weights
 
 
-# The largest shape of a gamma distribution that is replaced by a chain.
-_LONGEST_CHAIN = 10
-
-
 class Block(NamedTuple):
-    """A linear delay equation of states that all influence each other, directly or by
-    way of others. It has only the delayed terms that occur in it, possibly none."""
+    """Linear delay equation of states that all influence each other, directly or by way
+    of others. It has only the delayed terms that occur in it, possibly none."""
 
     A: np.ndarray  # [d, d]
     B: np.ndarray  # [k, d, d]
     terms: tuple[AbstractTerm, ...]  # k of them
 
-    @property
-    def memory(self) -> float:
-        """How far back its terms read."""
-        return max(term.memory for term in self.terms)
-
     def delta(self, root: complex) -> np.ndarray:
-        """The characteristic matrix."""
+        """Compute the characteristic matrix."""
         delayed = np.einsum("q,qij->ij", self._transforms(root)[0], self.B)
         return root * np.eye(len(self.A)) - self.A - delayed
 
     def delta_slope(self, root: complex) -> np.ndarray:
-        """The derivative of the characteristic matrix for the root."""
+        """Compute the derivative of the characteristic matrix for the root."""
         delayed = np.einsum("q,qij->ij", self._transforms(root)[1], self.B)
         return np.eye(len(self.A)) - delayed
 
     def _transforms(self, root: complex) -> np.ndarray:
-        """The functions g of all terms, and their derivatives."""
+        """Compute the functions g of all terms, and their derivatives."""
         return np.array([term.transform(root) for term in self.terms], complex).T
 
     def delayed_size(self, root: complex) -> float:
-        """The size of the delayed terms in the characteristic matrix."""
+        """Compute the size of the delayed terms in the characteristic matrix."""
         norms = np.linalg.norm(self.B, axis=(1, 2))
         with np.errstate(over="ignore", invalid="ignore"):
             return float(norms @ np.abs(self._transforms(root)[0]))
@@ -254,7 +246,7 @@ class Block(NamedTuple):
         return max(rates, default=-np.inf)
 
     def highest(self, sigma: float) -> float:
-        r"""A bound on the imaginary parts of the roots to the right of `sigma`.
+        r"""Bound the imaginary parts of the roots to the right of `sigma`.
 
         With N and K the sums of $|B_q|$ times bounds of $|g_q|$ over slopes and over
         all other terms, and R a bound on the real parts,
@@ -280,28 +272,33 @@ class Block(NamedTuple):
     def _largest(
         self, undelayed: np.ndarray, sigma: float, height: float, right: float
     ) -> float:
-        """The spectral radius of $(I - N)^{-1} (undelayed + K + right N)$."""
+        """Compute the spectral radius of $(I - N)^{-1} (undelayed + K + right N)$."""
         with np.errstate(over="ignore"):
             bounds = np.array([term.bound(sigma, height) for term in self.terms])
         sizes = np.minimum(bounds, 1e100)[:, None, None] * np.abs(self.B)
         N, K = sizes[self._is_slope].sum(axis=0), sizes[~self._is_slope].sum(axis=0)
-        if np.any(N) and np.max(np.abs(np.linalg.eigvals(N))) >= 1:
+        if np.any(N) and spectral_radius(N) >= 1:
             return 1e100
         matrix = np.linalg.solve(np.eye(len(N)) - N, undelayed + K + right * N)
-        return float(np.max(np.abs(np.linalg.eigvals(matrix))))
+        return spectral_radius(matrix)
+
+
+def spectral_radius(matrix: np.ndarray) -> float:
+    """Return the largest absolute eigenvalue."""
+    return float(np.max(np.abs(np.linalg.eigvals(matrix))))
 
 
 def _neutral_rate(C: np.ndarray, taus: np.ndarray) -> float:
-    """The rate near which a neutral equation has infinitely many roots. With several
-    delays the matrices are taken by their absolute values, which makes it a bound."""
+    """Compute the rate near which a neutral equation has infinitely many roots; with
+    several delays a bound, from the absolute values of the matrices."""
     if len(taus) == 1:
-        radius = np.max(np.abs(np.linalg.eigvals(C[0])))
+        radius = spectral_radius(C[0])
         return float(np.log(radius) / taus[0]) if radius > 0 else -np.inf
 
     def excess(sigma: float) -> float:
         weights = np.exp(np.minimum(-sigma * taus, 500.0))
         total = np.einsum("q,qij->ij", weights, np.abs(C))
-        return float(np.log(np.max(np.abs(np.linalg.eigvals(total))) + 1e-300))
+        return float(np.log(spectral_radius(total) + 1e-300))
 
     end = 100 / np.min(taus)
     if excess(-end) < 0:
@@ -310,39 +307,37 @@ def _neutral_rate(C: np.ndarray, taus: np.ndarray) -> float:
 
 
 def _zero(falling: Callable[[float], float], low: float, high: float) -> float:
-    """Where a falling function is zero, by bisection."""
+    """Find where a falling function is zero, by bisection."""
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if falling(middle) > 0 else (low, middle)
     return high
 
 
-def blocks_of(A: Any, B: Any, tau: Any) -> Iterator[Block]:
-    """The blocks of an equation: the groups of states that influence each other."""
-    terms = tau if _is_terms(tau) else [StateTerm(float(t)) for t in np.ravel(tau)]
+def _blocks_of(A: Any, B: Any, tau: Any) -> Iterator[Block]:
+    """Yield the groups of states that influence each other."""
+    terms = tau
+    if not (isinstance(tau, list | tuple) and isinstance(tau[0], AbstractTerm)):
+        terms = [StateTerm(float(t)) for t in np.ravel(tau)]
     A = np.atleast_2d(np.asarray(A, float))
     B = np.reshape(np.asarray(B, float), (len(terms), *A.shape))
     A, B, terms = _with_chains(A, B, terms)
     is_linked = (A != 0) | np.any(B != 0, axis=0)
     number, labels = connected_components(is_linked, connection="strong")
     for label in range(number):
-        own = np.flatnonzero(labels == label)
-        inner = B[:, own][:, :, own]
+        states = np.flatnonzero(labels == label)
+        inner = B[:, states][:, :, states]
         occurs = np.any(inner != 0, axis=(1, 2))
         kept = tuple(term for term, is_in in zip(terms, occurs) if is_in)
-        yield Block(A[np.ix_(own, own)], inner[occurs], kept)
-
-
-def _is_terms(tau: Any) -> bool:
-    return isinstance(tau, list | tuple) and isinstance(tau[0], AbstractTerm)
+        yield Block(A[np.ix_(states, states)], inner[occurs], kept)
 
 
 def _with_chains(
     A: np.ndarray, B: np.ndarray, terms: Sequence[AbstractTerm]
 ) -> tuple[np.ndarray, np.ndarray, list[AbstractTerm]]:
-    """The same equation, with states of no delay in A, and with every gamma
-    distribution whose shape k is a small integer replaced by a chain of k further
-    states for each state that it averages: $z_1' = b\\,(x - z_1)$, and so on."""
+    """Move states without delay into A, and replace every gamma distribution whose
+    shape k is a small integer by a chain of k further states for each state that it
+    averages: $z_1' = b\\,(x - z_1)$, and so on."""
     kept: list[AbstractTerm] = []
     couplings = []
     for coupling, term in zip(B, terms):
@@ -364,28 +359,12 @@ def _with_chains(
     return A, np.reshape(padded, (len(kept), *A.shape)), kept
 
 
-# The smallest and the largest number of Chebyshev points.
-_FEWEST_POINTS, _MOST_POINTS = 20, 320
-# The largest number of shifts up the imaginary axis. A neutral equation has roots at
-# all heights: there more points make fewer shifts, so that these reach equally far.
-_MOST_SHIFTS, _MOST_NEUTRAL_SHIFTS = 100, 2000
-# Delta counts as singular if its smallest singular value is below this, relative to the
-# size of its terms.
-_SINGULAR = 1e-9
-# If the delayed terms are larger than all others by this factor, Delta is singular up
-# to rounding everywhere.
-_LARGEST_RATIO = 1e13
-
-
 def rightmost_roots(
-    A: ArrayLike,
-    B: ArrayLike,
-    tau: ArrayLike | Sequence[AbstractTerm],
-    count: int = 6,
+    A: ArrayLike, B: ArrayLike, tau: ArrayLike | Sequence[AbstractTerm], count: int = 6
 ) -> np.ndarray:
-    """The `count` rightmost characteristic roots (or fewer, if others are not to the
-    right of the essential rate), in the order of decreasing real parts. Of complex
-    conjugates both are listed.
+    """Find the `count` rightmost characteristic roots (or fewer, if others are not to
+    the right of the essential rate), in the order of decreasing real parts. Complex
+    conjugates are both listed.
 
     `A` has the shape (d, d). With one delay, `B` has that shape too and `tau` is a
     number; with k delays, they have the shapes (k, d, d) and (k,). Delayed terms of
@@ -394,21 +373,18 @@ def rightmost_roots(
     >>> rightmost_roots([[-2.0]], [[1.0]], tau=1.0, count=1).round(4)
     array([-0.4429+0.j])
     """
-    found = [_rightmost(block, count) for block in blocks_of(A, B, tau)]
+    found = [_rightmost(block, count) for block in _blocks_of(A, B, tau)]
     return _with_conjugates(_distinct(np.concatenate(found)), count)
 
 
 def near_root(
-    A: ArrayLike,
-    B: ArrayLike,
-    tau: ArrayLike | Sequence[AbstractTerm],
-    root: complex,
+    A: ArrayLike, B: ArrayLike, tau: ArrayLike | Sequence[AbstractTerm], root: complex
 ) -> complex | None:
-    """The characteristic root near the guess `root`, or its conjugate: the one whose
-    imaginary part is not negative; or an essential rate that is nearer. None if
-    Newton's method does not find it."""
+    """Find the characteristic root near the guess `root` or its conjugate, with an
+    imaginary part that is not negative; or an essential rate that is nearer. None if
+    Newton's method finds none."""
     roots: list[complex] = []
-    for block in blocks_of(A, B, tau):
+    for block in _blocks_of(A, B, tau):
         found, essential = _near_root(block, root), block.essential
         roots += [] if found is None else [found]
         roots += [complex(essential)] if np.isfinite(essential) else []
@@ -417,36 +393,35 @@ def near_root(
 
 
 def essential_rate(A: ArrayLike, B: ArrayLike, tau: Sequence[AbstractTerm]) -> float:
-    """The rate up to which no root tells how disturbances decay; minus infinity without
-    one."""
-    return max(block.essential for block in blocks_of(A, B, tau))
+    """Return the essential rate; minus infinity without one."""
+    return max(block.essential for block in _blocks_of(A, B, tau))
 
 
 def _rightmost(block: Block, count: int) -> np.ndarray:
-    """The rightmost roots of a block, those whose imaginary parts are not negative."""
+    """Find the rightmost roots of a block with imaginary parts from zero on."""
     if not block.terms:
         return _without_delay(block)
-    points, before = _FEWEST_POINTS, None
+    points, before, is_settled = _FEWEST_POINTS, None, False
     while True:
         guesses = _approximate_roots(block, points, 0.0)
         roots = _polished(block, guesses, count)
         if before is not None:
             further = _further_guesses(block, points, before, count)
-            both = np.append(roots, _polished(block, further, count))
-            roots = _distinct(both)
-        # The points are enough if twice as many give the same roots.
-        is_settled = before is not None and _is_same(
-            _with_conjugates(roots, count), _with_conjugates(before, count)
-        )
+            roots = _distinct(np.append(roots, _polished(block, further, count)))
+            # The points are enough if twice as many give the same roots.
+            a, b = (_with_conjugates(each, count) for each in (roots, before))
+            is_settled = len(a) == len(b) and np.allclose(a, b, rtol=1e-8, atol=1e-10)
         if is_settled or 2 * points > _MOST_POINTS:
-            if len(roots) == 0 and np.isfinite(block.essential):
+            if len(roots):
+                return roots
+            if np.isfinite(block.essential):
                 return np.array([block.essential], complex)
-            return roots if len(roots) else _without_delay(block)
+            return _without_delay(block)
         points, before = 2 * points, roots
 
 
 def _without_delay(block: Block) -> np.ndarray:
-    """The roots of x' = A x, those whose imaginary parts are not negative."""
+    """Return the roots of x' = A x with imaginary parts from zero on."""
     roots = np.linalg.eigvals(block.A).astype(complex)
     return roots[np.imag(roots) >= 0]
 
@@ -454,26 +429,25 @@ def _without_delay(block: Block) -> np.ndarray:
 def _further_guesses(
     block: Block, points: int, before: np.ndarray, count: int
 ) -> np.ndarray:
-    """Approximate roots that are too far up the imaginary axis for the discretisation
+    """Guess the roots that are too far up the imaginary axis for the discretisation
     around zero, but may be to the right of the last of the roots found `before`."""
     wanted = _with_conjugates(before, count)
     leftmost = float(wanted[-1].real) if len(wanted) else min(0.0, block.essential)
     highest = block.highest(leftmost if np.isfinite(leftmost) else 0.0)
-    reach = points / block.memory
+    reach = points / max(term.memory for term in block.terms)
     most = _MOST_NEUTRAL_SHIFTS // points if block.is_neutral else _MOST_SHIFTS
     number = int(min(np.ceil(max(highest / reach - 1, 0.0) / 2), most))
     found = [np.zeros(0, complex)]
     for shift in 2 * reach * np.arange(1, number + 1):
         guesses = _approximate_roots(block, points, shift)
-        # Neighbouring windows overlap a little.
+        # Adjacent windows overlap a little.
         found.append(guesses[np.abs(np.imag(guesses) - shift) < 1.1 * reach])
     return np.concatenate(found)
 
 
 def _approximate_roots(block: Block, points: int, shift: float) -> np.ndarray:
-    """The roots near i `shift`: the eigenvalues of the operator, discretised at
-    Chebyshev points."""
-    d, longest, A = len(block.A), block.memory, block.A
+    """Approximate the roots near i `shift` by the discretised operator."""
+    d, longest, A = len(block.A), max(t.memory for t in block.terms), block.A
     if shift != 0:
         A = A - 1j * shift * np.eye(d)
     D = _differentiation_matrix(points) * 2 / longest
@@ -492,8 +466,8 @@ def _approximate_roots(block: Block, points: int, shift: float) -> np.ndarray:
 
 
 def _differentiation_matrix(points: int) -> np.ndarray:
-    """The matrix that maps the values of a polynomial at the Chebyshev points, from 1
-    down to -1, to its derivatives there."""
+    """Return the matrix that maps the values of a polynomial at the Chebyshev points,
+    from 1 down to -1, to its derivatives there."""
     k = np.arange(points + 1)
     x = np.cos(np.pi * k / points)
     weight = np.where((k == 0) | (k == points), 2.0, 1.0) * (-1.0) ** k
@@ -503,8 +477,8 @@ def _differentiation_matrix(points: int) -> np.ndarray:
 
 
 def _interpolation_rows(points: int, places: np.ndarray) -> np.ndarray:
-    """The matrix that maps the values of a polynomial at the Chebyshev points to its
-    values at `places` between -1 and 1, by the barycentric formula."""
+    """Return the matrix that maps the values of a polynomial at the Chebyshev points to
+    its values at `places` between -1 and 1, by the barycentric formula."""
     k = np.arange(points + 1)
     gaps = places[:, None] - np.cos(np.pi * k / points)
     on_point = gaps == 0
@@ -515,8 +489,8 @@ def _interpolation_rows(points: int, places: np.ndarray) -> np.ndarray:
 
 
 def _polished(block: Block, guesses: np.ndarray, count: int) -> np.ndarray:
-    """The distinct roots near the rightmost guesses, by Newton's method: those whose
-    imaginary parts are not negative, to the right of the essential rate."""
+    """Find the distinct roots near the rightmost guesses by Newton's method, with
+    imaginary parts from zero on, to the right of the essential rate."""
     essential = block.essential
     order = np.argsort(-np.real(guesses))
     rightmost = guesses[order][: 4 * count + 4 * len(block.A)]
@@ -526,7 +500,7 @@ def _polished(block: Block, guesses: np.ndarray, count: int) -> np.ndarray:
 
 
 def _near_root(block: Block, root: complex) -> complex | None:
-    """The root of a block near the guess `root`, as in `near_root`.
+    """Find the root of a block near the guess `root`, as in `near_root`.
 
     Newton's method is applied to the root and its vector v together, with v normalised
     by its product with the first approximation."""
@@ -563,8 +537,8 @@ def _near_root(block: Block, root: complex) -> complex | None:
 
 
 def _is_regular(block: Block, A_size: float, root: complex) -> bool:
-    """Whether the characteristic matrix is finite, and not ruled by its delayed terms
-    so much that it is singular up to rounding."""
+    """Whether the characteristic matrix is finite, and its delayed terms are not so
+    large that it is singular up to rounding."""
     if not np.isfinite(root):
         return False
     with np.errstate(over="ignore"):
@@ -572,7 +546,7 @@ def _is_regular(block: Block, A_size: float, root: complex) -> bool:
 
 
 def _distinct(roots: np.ndarray) -> np.ndarray:
-    """The roots without those that are repeated, up to rounding."""
+    """Drop repeated roots, up to rounding."""
     kept: list[complex] = []
     for root in roots.tolist():
         if not any(abs(root - r) < 1e-7 * (1 + abs(r)) for r in kept):
@@ -581,12 +555,7 @@ def _distinct(roots: np.ndarray) -> np.ndarray:
 
 
 def _with_conjugates(roots: np.ndarray, count: int) -> np.ndarray:
-    """The `count` rightmost roots, with the complex conjugates that the list leaves
-    out."""
+    """Add the complex conjugates, and return the `count` rightmost roots."""
     both = [w for r in roots.tolist() for w in ([r, r.conjugate()] if r.imag else [r])]
     listed = np.array(both, complex)
     return listed[np.argsort(-np.real(listed), kind="stable")][:count]
-
-
-def _is_same(one: np.ndarray, other: np.ndarray) -> bool:
-    return len(one) == len(other) and np.allclose(one, other, rtol=1e-8, atol=1e-10)

@@ -1,17 +1,14 @@
 """Combinations of parameters that are determined although their parts are not.
 
-Where the data leave directions free, the parameters can move along the flat set (see
-`flat_set.py`). What stays constant on it is determined: if formulas are found for all
-of it, or for some (see `formulas.py`), the sentence names them. They are true as far as
-the parameters were moved, by about a half.
-
-The free values at which the model fits the data exactly as well as at the estimate.
-
 Where the information matrix is singular, the data may leave a direction free; or it is
-singular at the estimate only, as where two rates coincide. Finite moves tell: the
+singular at the estimate only, as where two rates coincide. Finite moves decide: the
 suspected values are changed by about a half, all are fitted again, and the places where
-the sum of squares is that of the best fit make up the flat set. If the suspicion is
-right, they lie on a curve or a surface that goes far away from the estimate."""
+the model fits as well as at the estimate make up the *flat set*. If the direction is
+free, they lie on a curve or a surface that goes far away from the estimate.
+
+What stays constant on the flat set is determined. If `formulas.py` finds formulas for
+it, the verdict names them. They hold as far as the parameters were moved, by about a
+half."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,12 +21,11 @@ from .._util.shown import listed
 from .covariance import Uncertainty
 from .formulas import Formula, constant_formulas, varying
 
-# How many moves are tried.
-_MOVES = 32
+# The number of moves that are tried, and the evaluations for the fit after each.
+_MOVES, _MAX_EVALUATIONS = 32, 200
 # Values are multiplied or divided by up to the exponential of this; those that are
 # small in comparison with their natural size are changed by a share of that.
 _CHANGE, _SMALL = 0.7, 0.1
-_MAX_EVALUATIONS = 200
 # The sum of squares is the same if chi-square rises by less than this, or the sum by
 # less than this share.
 _FLAT_CHI_SQUARE, _FLAT_LOSS = 1e-3, 1e-7
@@ -37,27 +33,36 @@ _FLAT_CHI_SQUARE, _FLAT_LOSS = 1e-3, 1e-7
 _TINY = 1e-3
 # A set of fewer places than this says nothing.
 _FEWEST = 8
+# A coefficient is taken for a parameter only if the sum of squares stays the same when
+# that is changed, too: up to this share, or this chi-square.
+_SAME_LOSS, _SAME_CHI_SQUARE = 1e-6, 0.02
+# By how much it is changed, as shares: the parameter and the part that it multiplies.
+_CHANGE_OF_PARAMETER, _CHANGE_OF_PART = 0.1, 0.3
+# Formulas are sought in groups of up to this many values.
+_LARGEST_GROUP = 8
+# How much gradients must differ to count as independent.
+_INDEPENDENT = 1e-3
 
 
-class FlatSet(NamedTuple):
+class _FlatSet(NamedTuple):
     """`places` [places, p] of the flat set, the estimate first; `typical`, the
-    uncertainty at one that has as many undetermined directions as most; and the natural
-    `sizes` [p] of the values."""
+    uncertainty at a place with the most common number of undetermined directions; and
+    the natural `sizes` [p] of the values."""
 
     places: np.ndarray
     typical: Uncertainty
     sizes: np.ndarray
 
     def varying(self, group: Sequence[int]) -> list[int]:
-        """Those of a group that vary over the places by a noticeable share of their
-        value, and not only in a corner where they are tiny."""
+        """Return the members of a group that vary over the places by a noticeable share
+        of their value, and not only in a corner where they are tiny."""
         spread = np.ptp(self.places, axis=0)
         moved = varying(self.places, group)
         return [j for j in moved if spread[j] > _TINY * self.sizes[j]]
 
 
-def flat_set(uncertainty: Uncertainty) -> FlatSet | None:
-    """The flat set around the estimate; None if the estimate is an isolated minimum.
+def _flat_set(uncertainty: Uncertainty) -> _FlatSet | None:
+    """Find the flat set; None if the estimate is an isolated minimum.
 
     Without undetermined directions nothing is computed."""
     suspected = np.any(np.abs(uncertainty.undetermined) > 1e-4, axis=1)
@@ -81,11 +86,11 @@ def flat_set(uncertainty: Uncertainty) -> FlatSet | None:
         return None
     places = np.concatenate([uncertainty.theta[None], fits.theta])
     sizes = uncertainty.setup.natural_sizes
-    return FlatSet(places, there[counts.index(most_common)], sizes)
+    return _FlatSet(places, there[counts.index(most_common)], sizes)
 
 
 def _fitted_again(uncertainty: Uncertainty, suspected: np.ndarray) -> RefinedFits:
-    """Fits from places at which the suspected values were changed at random."""
+    """Fit again from places where the suspected values were changed at random."""
     setup, theta = uncertainty.setup, uncertainty.theta
     random = np.random.default_rng(0)
     sizes = setup.natural_sizes
@@ -98,20 +103,9 @@ def _fitted_again(uncertainty: Uncertainty, suspected: np.ndarray) -> RefinedFit
     return refine(setup, starts, points, n, _MAX_EVALUATIONS)
 
 
-# A coefficient is taken for a parameter only if the sum of squares stays the same when
-# that is changed, too: up to this share, or this chi-square.
-_SAME_LOSS, _SAME_CHI_SQUARE = 1e-6, 0.02
-# By how much it is changed, as shares: the parameter and the part that it multiplies.
-_CHANGE_OF_PARAMETER, _CHANGE_OF_PART = 0.1, 0.3
-# Formulas are sought in groups of up to so many values.
-_LARGEST_GROUP = 8
-# How much gradients must differ to count as independent.
-_INDEPENDENT = 1e-3
-
-
 class Combination(NamedTuple):
-    """A group of free values, by index, of which only `count` combinations are
-    determined, and the formulas that are known of these."""
+    """Group of free values, by index, of which only `count` combinations are
+    determined, and the formulas that are known for these."""
 
     group: tuple[int, ...]
     count: int
@@ -123,7 +117,7 @@ class Combination(NamedTuple):
         return len(self.formulas) == self.count > 0
 
     def sentence(self, names: Sequence[str]) -> str:
-        """What is determined instead of the values."""
+        """Say what is determined instead of the values."""
         known = [f"`{formula.text(names)}`" for formula in self.formulas]
         if len(known) == 1 == self.count:
             return f"Only {known[0]} is determined, not its parts."
@@ -137,41 +131,32 @@ class Combination(NamedTuple):
 
 
 def determined_combinations(uncertainty: Uncertainty) -> list[Combination]:
-    """What is determined of each group of free values that the data leave free to move.
-
-    Without undetermined directions nothing is computed."""
-    found = flat_set(uncertainty)
-    if found is None:
+    """Find what is determined of each group of free values that can move together."""
+    flat, found = _flat_set(uncertainty), []
+    if flat is None:
         return []
-    return [
-        Combination(
-            tuple(group),
-            count := _determined_count(found.typical, group),
-            _formulas(uncertainty, found, group, count),
-        )
-        for group in groups(found.typical)
+    undetermined = flat.typical.undetermined
+    for group in _groups(undetermined):
         # Where nothing moves, the direction was free at the estimate only.
-        if found.varying(group)
-    ]
-
-
-def _determined_count(typical: Uncertainty, group: list[int]) -> int:
-    return len(group) - int(np.linalg.matrix_rank(typical.undetermined[group], 1e-6))
+        if flat.varying(group):
+            count = len(group) - int(np.linalg.matrix_rank(undetermined[group], 1e-6))
+            formulas = _formulas(uncertainty, flat, group, count)
+            found.append(Combination(tuple(group), count, formulas))
+    return found
 
 
 def _formulas(
-    uncertainty: Uncertainty, found: FlatSet, group: list[int], count: int
+    uncertainty: Uncertainty, found: _FlatSet, group: list[int], count: int
 ) -> tuple[Formula, ...]:
-    """Independent formulas of the group, at most `count`, the simplest ones.
+    """Find the simplest independent formulas of the group, at most `count`.
 
-    There are none if some of the group hardly moved, because of bounds, or if it is as
-    large as that of the weights of a network."""
-    places = found.places
+    There are none if some values hardly moved, because of bounds, or if the group is as
+    large as the weights of a network."""
     if len(group) > _LARGEST_GROUP or len(found.varying(group)) < len(group):
         return ()
     known: list[Formula] = []
     gradients = np.zeros((0, len(group)))
-    for formula in constant_formulas(places, group):
+    for formula in constant_formulas(found.places, group):
         if len(known) == count:
             break
         gradient = _gradient(formula, found.typical.theta, group)
@@ -185,7 +170,7 @@ def _formulas(
 
 
 def _gradient(formula: Formula, theta: np.ndarray, group: list[int]) -> np.ndarray:
-    """The gradient of a formula for relative changes of the group, of unit length."""
+    """Return the unit gradient of a formula for relative changes of the group."""
     steps = 1e-6 * np.abs(theta[group])
     moved = np.tile(theta, (len(group), 1))
     moved[np.arange(len(group)), group] += steps
@@ -194,12 +179,12 @@ def _gradient(formula: Formula, theta: np.ndarray, group: list[int]) -> np.ndarr
 
 
 def _is_named_rightly(uncertainty: Uncertainty, formula: Formula) -> bool:
-    """Whether parameters that stand in exponentials, but do not vary on the flat set,
-    stand there by right: the sum of squares does not change along the formula at
-    another value of theirs, either."""
+    """Whether parameters in exponentials that do not vary on the flat set belong there:
+    at another value of theirs, too, the sum of squares does not change along the
+    formula."""
     setup, pairs = uncertainty.setup, []
-    moving = {j for part, *_ in formula.exponentials for j in part.members}
-    moving |= {j for part, _ in formula.powers for j in part.members}
+    parts = [part for part, *_ in (*formula.powers, *formula.exponentials)]
+    moving = {j for part in parts for j in part.members}
     for part, _, like in formula.exponentials:
         if like is None or like in moving:
             continue
@@ -219,16 +204,14 @@ def _is_named_rightly(uncertainty: Uncertainty, formula: Formula) -> bool:
         return True
     before, after = uncertainty.losses(np.array(pairs)).reshape(-1, 2).T
     allowed = _SAME_CHI_SQUARE * uncertainty.residual_variance
-    return bool(
-        np.all(np.abs(after - before) < np.maximum(allowed, _SAME_LOSS * before))
-    )
+    allowed = np.maximum(allowed, _SAME_LOSS * before)
+    return bool(np.all(np.abs(after - before) < allowed))
 
 
-def groups(uncertainty: Uncertainty) -> list[list[int]]:
-    """The indices of free values that the undetermined directions connect: the
+def _groups(undetermined: np.ndarray) -> list[list[int]]:
+    """Group the indices of free values that the undetermined directions connect: the
     connected components of the graph in which two values are linked if the projector on
     these directions couples them."""
-    undetermined = uncertainty.undetermined
     projector = undetermined @ np.linalg.pinv(undetermined)
     linked = np.abs(projector) > 1e-3
     remaining = [j for j in range(len(undetermined)) if linked[j, j]]

@@ -7,14 +7,11 @@ all others: directions that the data do not determine, and values on a bound.
 
 Confidence intervals come from the profile likelihood (`profile_intervals.py`).
 
-The delta method: how precise a function of the parameters is.
-
+The *delta method* (`propagate`) gives the precision of a function of the parameters.
 With the gradient $g$ of the function and the covariance $C = H H^T$ of the estimates,
 the variance of the function is $g^T C g = |H^T g|^2$. A function that changes along a
 direction that the data do not determine is itself not determined. A combination of the
-same parameters that does not change along that direction is determined.
-
-How many weights of each network the data determine."""
+same parameters that does not change along that direction is determined."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,12 +34,15 @@ from .._search.setup import (
 # are zero up to rounding errors. Beside networks, whose weights have priors, no
 # direction is undetermined: only rounding errors of the matrix itself count there.
 _ZERO_EIGENVALUE, _ZERO_WITH_PRIORS = 1e-10, 1e-15
+# A change of a function matters if it is larger than this share of its standard
+# deviation, or of the unit in which it is measured.
+_SMALLEST_CHANGE = 1e-3
 
 
 def quantile(level: float, freedom: int | None) -> float:
-    """The number of standard errors from the centre to the end of a two-sided interval:
-    of Student's distribution with `freedom` degrees of freedom, or of the normal
-    distribution where the noise is known (None)."""
+    """Return half the width of a two-sided interval in standard errors: of Student's
+    distribution with `freedom` degrees of freedom, or of the normal distribution where
+    the noise is known (None)."""
     from scipy.special import ndtri, stdtrit
 
     upper = 0.5 * (1 + level)
@@ -52,13 +52,11 @@ def quantile(level: float, freedom: int | None) -> float:
 @final
 @dataclass(frozen=True)
 class Uncertainty:
-    """The uncertainty of the estimates of a least-squares fit.
+    """Uncertainty of the estimates of a least-squares fit.
 
-    Arrays have one element (or row) for each free value.
-
-    Of one experiment of a `study`, it is the part of the study's uncertainty that
-    belongs to the values of this experiment; `place` are their numbers there, -1 for a
-    value that is known."""
+    Arrays have one element (or row) for each free value. For one experiment of a
+    `study`, `place` are the numbers of its values in the study, -1 for a known value.
+    """
 
     setup: FitSetup
     search_result: SearchResult
@@ -77,8 +75,7 @@ class Uncertainty:
         return bool(np.isfinite(best.loss[0]) and best.converged[0])
 
     def losses(self, theta: np.ndarray) -> np.ndarray:
-        """The sums of squares at other free values, the rows of `theta`, computed with
-        the steps of the best fit."""
+        """Compute S at the rows of `theta`, with the steps of the best fit."""
         result = self.search_result
         n = np.full(len(theta), int(result.best.n[0]))
         return refine(self.setup, theta, result.points, n, limit=1).loss
@@ -95,18 +92,14 @@ class Uncertainty:
             rows = [
                 None if a is None else np.asarray(a)[first:last] for a in result.points
             ]
-            own = replace(
-                result,
-                best=replace(result.best, theta=local[None]),
-                points=type(result.points)(*rows),
-                minima=(),
-            )
-            found.append(Uncertainty(self.setup.parts[e], own, self, joint.place[e]))
+            best, points = replace(result.best, theta=local[None]), result.points
+            part = replace(result, best=best, points=type(points)(*rows), minima=())
+            found.append(Uncertainty(self.setup.parts[e], part, self, joint.place[e]))
         return tuple(found)
 
     def _of_study(self, array: np.ndarray, known: Any) -> np.ndarray:
-        """What an array of the study, with a first axis over its free values, holds for
-        those of this experiment; `known` for those that are known."""
+        """Pick the rows of an array of the study that belong to the free values of this
+        experiment; `known` stands for known values."""
         assert self.place is not None
         is_free = (self.place >= 0).reshape(-1, *(1,) * (array.ndim - 1))
         return np.where(is_free, array[self.place], known)
@@ -134,10 +127,9 @@ class Uncertainty:
         best = self.search_result.best
         if not np.isfinite(best.loss[0]):
             return np.zeros(len(self.theta))
-        diagonal = np.diagonal(best.gram[0])[1:]
-        norms = np.sqrt(np.maximum(diagonal, 0.0))
-        # Which directions are determined is not known yet at this point: the noise is
-        # estimated as in the search.
+        norms = np.sqrt(np.maximum(np.diagonal(best.gram[0])[1:], 0.0))
+        # Which directions are determined is not known yet: the noise is estimated as in
+        # the search.
         variance = self.setup.residual_variance(float(best.loss_above_rounding[0]))
         size = np.maximum(np.abs(self.theta), 1e-3)
         relative_norms = norms * size / np.sqrt(variance)
@@ -150,16 +142,14 @@ class Uncertainty:
 
     @cached_property
     def _scaled_information(self) -> np.ndarray:
-        """The information matrix of the informative values, scaled to a unit
-        diagonal."""
+        """The information of the informative values, scaled to a unit diagonal."""
         norms, kept = self.sensitivity_norms[self._informative], self._informative
         information = self.search_result.best.gram[0, 1:, 1:][np.ix_(kept, kept)]
         return information / norms[:, None] / norms
 
     @cached_property
     def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        """The eigenvalues of the scaled information matrix, and its eigenvectors as
-        columns."""
+        """Eigenvalues and eigenvectors (columns) of the scaled information matrix."""
         return np.linalg.eigh(self._scaled_information)
 
     @property
@@ -174,15 +164,14 @@ class Uncertainty:
 
     @cached_property
     def undetermined(self) -> np.ndarray:
-        """The directions that the data do not determine, as columns, of shape
-        (p, directions). An element is a change of a value multiplied by its sensitivity
-        norm."""
+        """The directions that the data do not determine, [p, directions]. An element is
+        a change of a value multiplied by its sensitivity norm."""
         if self.study is not None:
             return self._of_study(self.study.undetermined, 0.0)
         eigenvalues, vectors = self._eigen
-        is_zero = eigenvalues <= self._zero
-        directions = np.zeros((len(self.theta), int(np.sum(is_zero))))
-        directions[self._informative] = vectors[:, is_zero]
+        zero = vectors[:, eigenvalues <= self._zero]
+        directions = np.zeros((len(self.theta), zero.shape[1]))
+        directions[self._informative] = zero
         return directions
 
     @property
@@ -195,17 +184,15 @@ class Uncertainty:
         """Which values have no influence, or are part of an undetermined direction."""
         if self.study is not None:
             return self._of_study(self.study.without_influence, False)
-        return np.any(np.abs(self.undetermined) > 1e-4, axis=1) | (
-            self.sensitivity_norms == 0
-        )
+        takes_part = np.any(np.abs(self.undetermined) > 1e-4, axis=1)
+        return takes_part | (self.sensitivity_norms == 0)
 
     # The noise.
 
     @cached_property
     def freedom(self) -> int:
         """Degrees of freedom: measured values less determined directions; of the
-        weights of networks, as many as the data determine. See
-        `_least_squares/degrees_of_freedom.py`."""
+        weights of networks, as many as the data determine. See `_search/setup.py`."""
         if self.study is not None:
             return self.study.freedom
         determined = self.dimension
@@ -213,7 +200,7 @@ class Uncertainty:
             named = np.sum(~self.setup.is_weight[self._informative])
             determined = int(np.ceil(named + self.effective_weights))
         if self.setup.model.likelihood is not None:
-            # Those of the noise cost none.
+            # Parameters of the noise cost none.
             paths = np.array(self.setup.model.free.paths)[self._informative]
             determined -= sum(path.startswith("noise.") for path in paths)
         return degrees_of_freedom(self.setup.count, determined=determined)
@@ -227,14 +214,18 @@ class Uncertainty:
 
     @cached_property
     def residual_variance(self) -> float:
-        """The variance of a weighted residual, by which sums of squares become
-        chi-squares; one where the noise is given."""
+        """The variance of a weighted residual, the unit of chi-squares."""
         if self.study is not None:
             return self.study.residual_variance
         loss = float(self.search_result.best.loss_above_rounding[0])
-        return residual_variance(
-            loss, self.freedom, is_known=self.setup.weights_are_absolute
-        )
+        is_known = self.setup.weights_are_absolute
+        return residual_variance(loss, self.freedom, is_known=is_known)
+
+    @property
+    def noise_sd(self) -> np.ndarray:
+        """The standard deviation of the noise, given with the data or estimated."""
+        given = self.setup.data.sd
+        return self.search_result.noise if given is None else given
 
     @property
     def noise_is_known(self) -> bool:
@@ -250,33 +241,28 @@ class Uncertainty:
         more values than determined directions. Then no standard error is known."""
         if self.study is not None:
             return self.study.noise_unknown
-        return (
-            not self.setup.weights_are_absolute and self.setup.count <= self.dimension
-        )
+        is_known = self.setup.weights_are_absolute
+        return not is_known and self.setup.count <= self.dimension
 
     # The covariance.
 
     def _covariance_factor(self, extra: np.ndarray) -> np.ndarray:
-        """A matrix H such that H H^T is the inverse of the information matrix with
+        """Compute H such that H H^T is the inverse of the information matrix with
         `extra` information on its diagonal. Rows of values that are not informative
         are zero, and undetermined directions are left out."""
         norms = self.sensitivity_norms[self._informative]
-        scaled_extra = self.residual_variance * extra[self._informative] / norms**2
-        eigenvalues, vectors = np.linalg.eigh(
-            self._scaled_information + np.diag(scaled_extra)
-        )
+        added = np.diag(self.residual_variance * extra[self._informative] / norms**2)
+        eigenvalues, vectors = np.linalg.eigh(self._scaled_information + added)
         determined = eigenvalues > self._zero
         factor = np.zeros((len(self.theta), int(determined.sum())))
         columns = vectors[:, determined] / np.sqrt(eigenvalues[determined])
-        factor[self._informative] = (
-            np.sqrt(self.residual_variance) * columns / norms[:, None]
-        )
+        columns = np.sqrt(self.residual_variance) * columns / norms[:, None]
+        factor[self._informative] = columns
         return factor
 
     @cached_property
     def _bound_information(self) -> np.ndarray:
-        """The information that its bounds give about a value, where that is more than
-        the data give; otherwise zero."""
+        """The information of the bounds, zero where the data give more."""
         factor = self._covariance_factor(np.zeros(len(self.theta)))
         bound_variance = self.setup.bound_variance
         is_limited = np.sum(factor**2, axis=1) > bound_variance
@@ -288,16 +274,15 @@ class Uncertainty:
 
         Values on a bound and undetermined directions count as fixed. A value that its
         bounds limit more than the data counts as known to the precision of its bounds:
-        otherwise its enormous variance would spoil those of the others."""
+        otherwise its enormous variance would spoil all others."""
         if self.study is not None:
             return self._of_study(self.study.covariance_factor, 0.0)
         return self._covariance_factor(self._bound_information)
 
     @cached_property
     def without_information(self) -> np.ndarray:
-        """Which values have no standard error: the information at the estimate says
-        nothing about them. They are flat, on a bound, or limited by their bounds more
-        than by the data; or the noise is unknown."""
+        """Which values have no standard error: they are flat, on a bound, or limited by
+        their bounds more than by the data; or the noise is unknown."""
         if self.study is not None:
             return self._of_study(self.study.without_information, False)
         is_limited = self._bound_information > 0
@@ -305,8 +290,8 @@ class Uncertainty:
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        """The covariance of the free values, of shape (p, p). Values without
-        information have an infinite variance and covariances of zero."""
+        """The covariance of the free values, [p, p]. Values without information have an
+        infinite variance and covariances of zero."""
         covariance = self.covariance_factor @ self.covariance_factor.T
         unknown = self.without_information
         covariance[unknown] = 0.0
@@ -319,12 +304,11 @@ class Uncertainty:
         return np.sqrt(np.diagonal(self.covariance))
 
     def quantile(self, level: float) -> float:
-        """The number of standard errors from an estimate to the ends of its interval at
-        the confidence `level`."""
+        """Return half the width of an interval at this `level` in standard errors."""
         return quantile(level, None if self.noise_is_known else self.freedom)
 
     def profile_quantile(self, level: float) -> float:
-        r"""The root of the excess chi-square at the ends of a profile interval.
+        r"""Return the root of the excess chi-square at the ends of a profile interval.
 
         In a fit by likelihood the size of the noise is fitted again along a profile,
         and with $\nu$ degrees of freedom the excess is $\nu\log(1 + t^2 / \nu)$ where
@@ -335,17 +319,9 @@ class Uncertainty:
         return float(np.sqrt(self.freedom * np.log1p(q**2 / self.freedom)))
 
 
-# A change of the function matters if it is larger than this share of its standard
-# deviation, or of the unit in which it is measured.
-_SMALLEST_CHANGE = 1e-3
-
-
 class Propagated(NamedTuple):
-    """The uncertainty of functions of the free values.
-
-    `sd` has the shape of the functions and holds their standard deviations. `moved` has
-    a last axis over the free values, and is true for the undetermined values that a
-    function depends on."""
+    """Uncertainty of functions of the free values: their standard deviations `sd`, and
+    with a last axis over the free values, which undetermined ones `moved` them."""
 
     sd: np.ndarray
     moved: np.ndarray
@@ -354,8 +330,8 @@ class Propagated(NamedTuple):
 def propagate(
     uncertainty: Uncertainty, gradient: np.ndarray, unit: np.ndarray | float
 ) -> Propagated:
-    """The uncertainty of functions with the given gradients for the free values (the
-    last axis of `gradient`). `unit` is the scale on which a change of a function is
+    """Propagate the uncertainty to functions with the given gradients for the free
+    values (the last axis). `unit` is the scale on which a change of a function is
     noticeable, such as the noise.
 
     Undetermined values are tested by a change of their own size, undetermined
@@ -383,16 +359,15 @@ def propagate(
 def determined_weights(
     uncertainty: Uncertainty, networks: Networks
 ) -> dict[str, float]:
-    """The sum of the shares to which the data determine the weights of each network,
-    and not their prior: see `_least_squares/degrees_of_freedom.py`. Networks without a
-    prior, and fits without an end, have none."""
-    setup, best = uncertainty.setup, uncertainty.search_result.best
-    if not setup.has_networks or setup.model.priors is None:
+    """Return how many weights of each network the data determine: the sum of the shares
+    that do not come from the prior. Networks without a prior, and fits that are not
+    finite, have none."""
+    setup, priors = uncertainty.setup, uncertainty.setup.model.priors
+    information = uncertainty.search_result.best.gram[0, 1:, 1:]
+    is_finite = np.all(np.isfinite(information))
+    if priors is None or not setup.has_networks or not is_finite:
         return {}
-    information = best.gram[0, 1:, 1:]
-    if not np.all(np.isfinite(information)):
-        return {}
-    shares = determined_shares(information, setup.model.priors.weight)
+    shares = determined_shares(information, priors.weight)
     return {
         owner: float(np.sum(shares[list(indices)]))
         for owner, indices in networks.items()

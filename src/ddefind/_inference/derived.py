@@ -4,7 +4,7 @@ with their standard errors."""
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -32,11 +32,9 @@ _NON_WORD = re.compile(r"[^\w]")
 @final
 @dataclass(frozen=True)
 class Derived:
-    """A function of the parameters: its value, its standard error, and its confidence
-    interval by the delta method.
-
-    Standard error and interval are infinite if the data do not determine the quantity;
-    then `reason` says why."""
+    """Function of the parameters: its value, with standard error and confidence
+    interval by the delta method. These are infinite if the data do not determine the
+    quantity; then `reason` says why."""
 
     expression: str
     value: float
@@ -53,26 +51,22 @@ class Derived:
         return self.value
 
     def __str__(self) -> str:
+        text = f"{self.expression} ="
         if not self.is_determined:
-            return (
-                f"{self.expression} = {self.value:.5g}, not determined. {self.reason}"
-            )
+            return f"{text} {self.value:.5g}, not determined. {self.reason}"
         digits = decimals(self.value, self.standard_error)
         ends = format_interval(*self.interval, digits)
         return (
-            f"{self.expression} = {format_number(self.value, digits)}, standard error "
+            f"{text} {format_number(self.value, digits)}, standard error "
             f"{self.standard_error:.2g}, {100 * self.level:g}% interval {ends}"
             f"{'. ' + self.reason if self.reason else ''}"
         )
 
 
 def derive(
-    uncertainty: Uncertainty,
-    known: Mapping[str, int | float],
-    text: str,
-    level: float,
+    uncertainty: Uncertainty, known: Mapping[str, int | float], text: str, level: float
 ) -> Derived:
-    """The quantity that the formula `text` defines, with its uncertainty.
+    """Compute the quantity that the formula `text` defines, with its uncertainty.
 
     `known` has an entry for every name of every parameter: the index of a free value,
     as an `int`, or the value of a fixed one, as a `float`."""
@@ -80,10 +74,8 @@ def derive(
 
     @jax.jit
     def function(theta):
-        values = {
-            name: _value(known[parameter], theta)
-            for name, parameter in parameters.items()
-        }
+        values = {name: known[parameter] for name, parameter in parameters.items()}
+        values = {n: theta[v] if isinstance(v, int) else v for n, v in values.items()}
         return jnp.reshape(as_number(evaluate_formula(formula, values)), ())
 
     theta = jnp.asarray(uncertainty.theta)
@@ -100,9 +92,11 @@ def derive(
         & ~uncertainty.at_bound
     )
     is_undetermined = propagated.moved | (limited_by_bounds & (gradient != 0))
-    undetermined = ", ".join(f"`{names[j]}`" for j in np.flatnonzero(is_undetermined))
     is_held = uncertainty.at_bound & (gradient != 0)
-    at_bound = ", ".join(f"`{names[j]}`" for j in np.flatnonzero(is_held))
+    undetermined, at_bound = (
+        ", ".join(f"`{names[j]}`" for j in np.flatnonzero(which))
+        for which in (is_undetermined, is_held)
+    )
     sd = float(propagated.sd)
     if undetermined or (at_bound and sd == 0):
         reason = f"The data do not determine {undetermined}."
@@ -115,14 +109,10 @@ def derive(
     return Derived(text, float(value), sd, level, ends, reason)
 
 
-def _value(known: int | float, theta: jax.Array) -> Any:
-    return theta[known] if isinstance(known, int) else known
-
-
 def _parse(
     text: str, known: Mapping[str, int | float]
 ) -> tuple[Expression, dict[str, str]]:
-    """The formula, and for each name in it the parameter that it stands for.
+    """Parse the formula, and find the parameter for each name in it.
 
     Formulas have no dots or indices. Compound names are therefore replaced by names of
     the same length, with underscores: error messages, which point at a column of the
@@ -144,6 +134,7 @@ def _parse(
 def _checked_formula(
     source: Source, known: Mapping[str, int | float], compound_names: Mapping[str, str]
 ) -> tuple[Expression, dict[str, str]]:
+    """Parse a formula without compound names, as `_parse` does."""
     parsed = parse_statements(source)
     if len(parsed) != 1 or parsed[0].kind != "value":
         raise EquationError(

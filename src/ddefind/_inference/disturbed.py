@@ -1,9 +1,8 @@
 """Intervals, tests and predictions of a fit with process noise.
 
-The intervals are those of Student's distribution around the estimates, with the
-covariance that multiple shooting found: it accounts for the disturbances, and for what
-is unknown about their size. The tests are those of the innovations, which are
-independent if the model is right."""
+Intervals come from Student's distribution around the estimates, with the covariance of
+multiple shooting: it accounts for the disturbances and their unknown size. The tests
+judge the innovations, which are independent if the model is right."""
 
 import numpy as np
 
@@ -17,19 +16,16 @@ from .predict import Prediction
 from .profile import Profile
 from .residual_tests import ResidualTest, run_tests
 
-# A profile is given at so many values, over twice the width of the interval.
+# A profile is given at this many values, over twice the width of the interval.
 _PROFILE_VALUES = 9
 
 
 def assess_disturbed(
     uncertainty: Uncertainty, process: ProcessNoise, level: float = 0.95
 ) -> Assessment:
-    """The assessment of a fit with process noise, with intervals of the given
-    `level`."""
-    names = uncertainty.setup.model.free.names
-    profiles = tuple(
-        disturbed_profile(uncertainty, j, level) for j in range(len(names))
-    )
+    """Assess a fit with process noise, with intervals of the given `level`."""
+    count = len(uncertainty.theta)
+    profiles = tuple(disturbed_profile(uncertainty, j, level) for j in range(count))
     return Assessment(
         profiles=profiles,
         verdicts=tuple(verdicts(uncertainty, profiles, [], {})),
@@ -41,8 +37,8 @@ def assess_disturbed(
 
 
 def disturbed_profile(uncertainty: Uncertainty, j: int, level: float) -> Profile:
-    """The profile of free value j: a parabola, since the path is linear around the
-    fit. A delay has no negative values in its interval."""
+    """Return the profile of free value j: a parabola, since the path is linear around
+    the fit. A delay has no negative values in its interval."""
     q = quantile(level, uncertainty.freedom)
     theta, free = uncertainty.theta, uncertainty.setup.model.free
     variance = float(uncertainty.covariance[j, j])
@@ -71,28 +67,20 @@ def disturbed_profile(uncertainty: Uncertainty, j: int, level: float) -> Profile
 def test_innovations(
     uncertainty: Uncertainty, process: ProcessNoise
 ) -> tuple[ResidualTest, ...]:
-    """The tests of the residuals one step ahead."""
-    setup = uncertainty.setup
+    """Test the residuals one step ahead."""
+    setup, data = uncertainty.setup, uncertainty.setup.data
     fit = rebuild(setup, uncertainty.theta, process, uncertainty.search_result.noise)
-    slopes = innovations(fit)[1]
-    directions = slopes @ uncertainty.covariance_factor
-    return tuple(
-        run_tests(
-            setup.data,
-            process.fitted,
-            process.residuals,
-            directions,
-            uncertainty.freedom,
-            setup.data.sd is not None,
-        )
-    )
+    directions = innovations(fit)[1] @ uncertainty.covariance_factor
+    fitted, residuals = process.fitted, process.residuals
+    is_known, freedom = data.sd is not None, uncertainty.freedom
+    return tuple(run_tests(data, fitted, residuals, directions, freedom, is_known))
 
 
 def disturbed_criteria(
     uncertainty: Uncertainty, process: ProcessNoise, free: float
 ) -> Criteria:
-    """The information criteria of a fit with so many `free` parameters, with all paths
-    averaged. The levels of both kinds of noise count as parameters."""
+    """Compute the information criteria of a fit with `free` parameters, averaged over
+    all paths. The levels of both kinds of noise count as parameters."""
     deviance = -2 * process.log_likelihood
     return criteria_of(deviance, free + process.levels, uncertainty.setup.count)
 
@@ -100,8 +88,7 @@ def disturbed_criteria(
 def predict_disturbed(
     uncertainty: Uncertainty, process: ProcessNoise, times: np.ndarray, level: float
 ) -> Prediction:
-    """The path that the system took and, beyond the data, the one to be expected, with
-    the disturbances in its band."""
+    """Return the path in the data and the expected one beyond, with its band."""
     setup, noise = uncertainty.setup, uncertainty.search_result.noise
     assert isinstance(setup.data, Data)
     fit = rebuild(setup, uncertainty.theta, process, noise)

@@ -14,7 +14,7 @@ where $H_{-j}$ is H without the row and the column of the parameter. The interva
 out the same probability on both sides.
 
 The other minima of a search tie with the best if their evidence is about the same and
-their named values are others."""
+their named values differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -28,15 +28,17 @@ from .._search.search import SearchResult
 from .._search.setup import standard_errors
 from .covariance import Uncertainty
 from .profile import Profile, unknown_profile
+from .profile_intervals import Tie
 from .profile_likelihood import FoundEnds
 
-# Standard errors up to this share of the estimate are those of Laplace's approximation.
+# Laplace's approximation is used up to this share of the estimate.
 _WIDE = 0.05
-# The length of a move, in standard errors; how many there are at most on a side; and
-# how many evaluations each gets.
+# The length of a move in standard errors, the largest number of moves on a side, and
+# the evaluations for each.
 _MOVE, _MOST_MOVES, _EVALUATIONS = 0.8, 12, 200
 # A rise of L that is larger than Laplace's by this factor and this much is no property
-# of the data: the fit has lost its way. It begins again with half the move, so often.
+# of the data: the fit has lost its way. It begins again with half the move, at most
+# `_MOST_LOSSES` times.
 _LOST_FACTOR, _LOST_RISE, _MOST_LOSSES = 2.5, 6.0, 2
 # What is added to the information matrix, as a share of its diagonal.
 _RIDGE = 1e-12
@@ -58,10 +60,10 @@ def network_profiles(
     uncertainty: Uncertainty,
     level: float,
     found: FoundEnds | None,
-    ties: Sequence[tuple[float, np.ndarray]],
+    ties: Sequence[Tie],
 ) -> list[Profile]:
-    """The profiles of all free values of a fit with networks, over all its `ties`.
-    Those of weights, which mean nothing one by one, are unknown."""
+    """Compute the profiles of a fit with networks, over all its `ties`. Those of single
+    weights, which mean nothing, stay unknown."""
     setup, theta = uncertainty.setup, uncertainty.theta
     names, q = setup.model.free.names, uncertainty.profile_quantile(level)
     result = [unknown_profile(name, theta, j, q) for j, name in enumerate(names)]
@@ -91,8 +93,8 @@ def network_profiles(
 def moved_profiles(
     uncertainty: Uncertainty, profiles: Sequence[Profile], level: float
 ) -> list[Profile]:
-    """The profiles of a fit that was moved along one of them: those that were followed
-    remain as they are, and Laplace's are those of the new place."""
+    """Update the profiles of a fit that was moved along one of them: followed profiles
+    remain, and Laplace's are computed at the new place."""
     result, theta = list(profiles), uncertainty.theta
     q, errors = uncertainty.profile_quantile(level), uncertainty.standard_errors
     for j in np.flatnonzero(~uncertainty.setup.is_weight).tolist():
@@ -104,8 +106,8 @@ def moved_profiles(
 
 
 def log_evidence(gram: np.ndarray, held: int | None = None) -> float:
-    """S + log det H, from [r J]^T [r J] of data and priors; the lower the better. The
-    row and the column of a `held` value are left out of H."""
+    """Compute S + log det H, from [r J]^T [r J] of data and priors; lower is better.
+    The row and the column of a `held` value are left out of H."""
     H = gram[1:, 1:]
     if not np.all(np.isfinite(gram)):
         return np.inf
@@ -115,15 +117,12 @@ def log_evidence(gram: np.ndarray, held: int | None = None) -> float:
     return float(gram[0, 0] + logarithm) if sign > 0 else np.inf
 
 
-def tied_networks(
-    uncertainty: Uncertainty, level: float
-) -> list[tuple[float, np.ndarray]]:
-    """Other minima whose evidence is about that of the best, with other named values:
-    by how much S + log det H is higher, and their free values."""
+def tied_networks(uncertainty: Uncertainty, level: float) -> list[Tie]:
+    """Find other minima with about the evidence of the best and other named values:
+    return by how much S + log det H is higher, and their free values."""
     setup, result = uncertainty.setup, uncertainty.search_result
     others = np.array([minimum.theta for minimum in result.minima[1:]])
-    if len(others) == 0:
-        return []
+    others = others.reshape(-1, len(uncertainty.theta))
     named, errors = ~setup.is_weight, uncertainty.standard_errors
     apart = np.abs(others - uncertainty.theta) / np.where(errors > 0, errors, np.inf)
     others = others[np.any(apart[:, named] > _APART, axis=1)]
@@ -140,12 +139,12 @@ def tied_networks(
 def most_probable(
     uncertainty: Uncertainty, profiles: Sequence[Profile]
 ) -> SearchResult | None:
-    """The search result moved to the value of a named parameter that the evidence finds
-    more probable than its estimate, with all other values fitted there; None if there
-    is no such value.
+    """Move the search result to a value of a named parameter that is more probable by
+    the evidence than its estimate, with all other values fitted there; None if there is
+    no such value.
 
-    The estimates are the most probable of all values together. Where a network can do
-    more at one delay than at another, that delay need not be the most probable one."""
+    The estimates are the most probable values together. Where a network can do more at
+    one delay than at another, that delay need not be the most probable one."""
     setup, result = uncertainty.setup, uncertainty.search_result
     best, place = _NOTICEABLE, None
     for profile in profiles:
@@ -164,8 +163,8 @@ def most_probable(
 
 
 def rests_on_prior(uncertainty: Uncertainty) -> np.ndarray:
-    """Which free values are named ones whose precision is that of the prior of the
-    weights, and not of the data: because a network can make up for a change of them.
+    """Which named values owe their precision to the prior of the weights and not to the
+    data, because a network can compensate for a change of them.
 
     With a prior of ten times the width their standard errors grow by more than a factor
     `_BY_PRIOR`; if the data determined them, they would hardly change."""
@@ -182,8 +181,8 @@ def rests_on_prior(uncertainty: Uncertainty) -> np.ndarray:
 @final
 @dataclass
 class _Walk:
-    """The moves of value j to one side: `values`, L there, and all free values. From
-    the `last` place the other values follow in a `direction`."""
+    """Moves of value j to one side: `values`, L there, and all free values. From the
+    `last` place the other values follow in a `direction`."""
 
     j: int
     side: float
@@ -197,18 +196,13 @@ class _Walk:
     is_done: bool = False
     at_bound: bool = False
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether no fit was found beyond the last place."""
-        return self.losses > _MOST_LOSSES
-
 
 def _follow(
     uncertainty: Uncertainty, walks: list[_Walk], found: FoundEnds | None
 ) -> None:
     """Follow all walks, one move of each at a time."""
     setup, result = uncertainty.setup, uncertainty.search_result
-    # Halving the steps no longer changed the estimates: half as many of them will do.
+    # Halving the steps no longer changed the estimates, so half as many are enough.
     n = max(int(result.best.n[0]) // 2, 1)
     C, theta = uncertainty.covariance, uncertainty.theta
     start = refine(setup, theta[None], result.points, np.array([n]), limit=1)
@@ -246,8 +240,8 @@ def _follow(
 
 
 def _direction(gram: np.ndarray, j: int) -> np.ndarray:
-    r"""How all values follow value j: 1 for itself, and $-H_{-j}^{-1} H_{-j,j}$ for the
-    others, with the information matrix H."""
+    r"""Compute how all values follow value j: 1 for itself, and $-H_{-j}^{-1} H_{-j,j}$
+    for the others, with the information matrix H."""
     H = gram[1:, 1:]
     others = np.arange(len(H)) != j
     direction = np.ones(len(H))
@@ -259,32 +253,36 @@ def _direction(gram: np.ndarray, j: int) -> np.ndarray:
 
 
 def _laplace(uncertainty: Uncertainty, j: int, q: float) -> Profile:
-    """The profile of value j as a parabola."""
+    """Return the profile of value j as a parabola."""
     theta, name = uncertainty.theta, uncertainty.setup.model.free.names[j]
-    C, sd = uncertainty.covariance, float(uncertainty.standard_errors[j])
-    estimate = float(theta[j])
+    sd, estimate = float(uncertainty.standard_errors[j]), float(theta[j])
     if not np.isfinite(sd) or sd == 0:
         return unknown_profile(name, theta, j, q)
     shifts = np.linspace(-1.5 * q, 1.5 * q, 13)
-    direction = np.where(np.isfinite(C[:, j]), C[:, j], 0.0) / sd
-    low, high = estimate - q * sd, estimate + q * sd
     lower = float(uncertainty.setup.lower[j])
+    ends = max(estimate - q * sd, lower), estimate + q * sd
     return Profile(
         name,
         estimate,
         q,
-        (max(low, lower), high),
-        (max(low, lower), high),
+        ends,
+        ends,
         estimate + shifts * sd,
         np.abs(shifts),
-        theta + shifts[:, None] * direction,
+        theta + shifts[:, None] * _laplace_direction(uncertainty, j),
     )
+
+
+def _laplace_direction(uncertainty: Uncertainty, j: int) -> np.ndarray:
+    """Return the change of all values when value j moves by a standard error."""
+    C = uncertainty.covariance
+    return np.where(np.isfinite(C[:, j]), C[:, j], 0.0) / float(np.sqrt(C[j, j]))
 
 
 def _from_evidence(
     uncertainty: Uncertainty, lower: _Walk, upper: _Walk, q: float, level: float
 ) -> Profile:
-    """The profile of a value from the walks to both sides."""
+    """Assemble the profile of a value from the walks to both sides."""
     j, theta = lower.j, uncertainty.theta
     name, estimate = uncertainty.setup.model.free.names[j], float(theta[j])
     first = log_evidence(uncertainty.search_result.best.gram[0], j)
@@ -299,22 +297,18 @@ def _from_evidence(
     L, rows = L[kept] - np.min(L[kept]), rows[kept]
     low, high = _central(values, L, q, level)
     # An end is open where the walk ended before the density became small.
-    is_open = [
-        L[0] < q**2 and not lower.at_bound,
-        L[-1] < q**2 and not upper.at_bound,
-    ]
-    interval = -np.inf if is_open[0] else low, np.inf if is_open[1] else high
+    low = -np.inf if L[0] < q**2 and not lower.at_bound else low
+    high = np.inf if L[-1] < q**2 and not upper.at_bound else high
     reached = float(values[0]), float(values[-1])
-    return Profile(name, estimate, q, interval, reached, values, np.sqrt(L), rows)
+    return Profile(name, estimate, q, (low, high), reached, values, np.sqrt(L), rows)
 
 
 def _complete(uncertainty: Uncertainty, walk: _Walk, first: float) -> None:
-    """Where a walk is lost, Laplace's parabola goes on from the estimate."""
-    if not walk.is_lost:
+    """Continue a lost walk on Laplace's parabola."""
+    if walk.losses <= _MOST_LOSSES:
         return
-    theta, C = uncertainty.theta, uncertainty.covariance
-    sd = float(np.sqrt(C[walk.j, walk.j]))
-    direction = np.where(np.isfinite(C[:, walk.j]), C[:, walk.j], 0.0) / sd
+    theta, sd = uncertainty.theta, float(uncertainty.standard_errors[walk.j])
+    direction = _laplace_direction(uncertainty, walk.j)
     for shift in _BEYOND:
         value = float(theta[walk.j] + walk.side * shift * sd)
         is_beyond = not walk.values or walk.side * (value - walk.values[-1]) > 0
@@ -327,9 +321,9 @@ def _complete(uncertainty: Uncertainty, walk: _Walk, first: float) -> None:
 def _central(
     values: np.ndarray, L: np.ndarray, q: float, level: float
 ) -> tuple[float, float]:
-    """The interval that leaves out the same probability on both sides of the density
-    exp(-L / 2), which is wider by as much as the quantile q of Student's distribution
-    is above the normal one."""
+    """Return the interval that leaves out the same probability on both sides of the
+    density exp(-L / 2), widened by as much as the quantile q of Student's distribution
+    exceeds the normal one."""
     from scipy.interpolate import PchipInterpolator
     from scipy.special import ndtri
 
@@ -342,9 +336,7 @@ def _central(
 
 
 def _widened(profile: Profile, other: float, error: float) -> Profile:
-    """The profile with an interval that contains that of another minimum, too."""
-    low, high = profile.interval
-    reach = profile.quantile * error
-    return replace(
-        profile, interval=(min(low, other - reach), max(high, other + reach))
-    )
+    """Extend the interval of a profile so that it covers another minimum, too."""
+    (low, high), reach = profile.interval, profile.quantile * error
+    interval = min(low, other - reach), max(high, other + reach)
+    return replace(profile, interval=interval)

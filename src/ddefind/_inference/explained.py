@@ -19,12 +19,9 @@ for shuffled data, which have no course in time: if any of 19 shuffled sets is f
 as well, the fit explains no more than chance. Noise passes all 19 in one case of
 twenty.
 
-Whether a fit whose residuals are not noise would do with another history.
-
-The default, a constant history, does not suit a record that begins in mid-cycle: the
-first delay of the record is then missed, though the equations may be right. Here the
-model is fitted again, from its estimates, with a straight line for its history and, if
-that does not do, with a smooth curve."""
+`other_history` tests whether another history explains more. A constant history, the
+default, does not suit a record that begins in mid-cycle: the first delay of the record
+is then missed, though the equations may be right."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -61,18 +58,19 @@ from .covariance import Uncertainty
 from .fitted_noise import deviances, effective_dimension, free_count, prior_penalty
 
 _LEVEL = 0.05
-# The best of many shapes counts as at most so many independent ones: a p-value of F
+# The best of many shapes counts as at most this many independent ones: a p-value of F
 # below the level by this factor leaves no doubt.
 _MOST_SHAPES = 1000
-_SHUFFLES = 19
-# The largest number of starts of a search in shuffled data.
-_STARTS = 32
+# The number of shuffled sets, and the largest number of starts of a search in them.
+_SHUFFLES, _STARTS = 19, 32
 # Fewer values of a quantity show no smooth curve.
 _FEWEST_VALUES = 12
+# An improvement that chance would give more often than this is not reported.
+_HISTORY_LEVEL = 1e-3
 
 
 class Explained(NamedTuple):
-    """What a model explains.
+    """How much a model explains.
 
     - `model`: the share of the variance of each quantity that the model explains; NaN
       where it is not known.
@@ -87,72 +85,62 @@ class Explained(NamedTuple):
     def read(
         cls, model: list[float], curve: list[float], by_chance: bool
     ) -> "Explained":
-        """The same from lists, as a file has them."""
+        """Return the record from the lists of a file."""
         return cls(tuple(model), tuple(curve), by_chance)
 
 
 def explained(uncertainty: Uncertainty, fitted: np.ndarray) -> Explained | None:
-    """What the model explains; None where there are no degrees of freedom left, where
-    the data do not vary, or where some of them are only known to be below a limit."""
+    """Compute what the model explains; None without degrees of freedom, if the data do
+    not vary, or if some have no variance, being only known to be below a limit."""
     best = uncertainty.search_result.best
     # A likelihood is judged by the weighted least squares that explored for it.
     setup = uncertainty.setup.exploring
-    if not np.isfinite(best.loss[0]) or not np.all(np.isfinite(fitted)):
-        return None
-    if uncertainty.setup.data.below is not None:
-        # A variance of values that are not known cannot be explained.
+    is_finite = np.isfinite(best.loss[0]) and np.all(np.isfinite(fitted))
+    if not is_finite or uncertainty.setup.data.below is not None:
         return None
     size = 1 + len(setup.lower)
     k = free_count(setup, best.gram[0, :size, :size])
-    constant, left = _around_constant(setup.data), _residuals(setup, fitted)
-    varies = setup.measured & (constant.squares > 0)
+    around = _squares_around(setup.data, _constant(setup.data))
+    left = _squares_around(setup.data, fitted)
+    varies = setup.measured & (around > 0)
     if setup.count - k < 1 or not np.array_equal(varies, setup.measured):
         return None
-    shares = _shares(setup, constant, left, k)
-    ratio = _log_ratio(setup.data, constant.squares, left)
     starts = uncertainty.search_result.starts
-    return Explained(*shares, _is_chance(setup, starts, ratio, k))
-
-
-class _Constant(NamedTuple):
-    """The constant that fits each quantity best, one for each experiment, in the shape
-    of the data; and the sums of squares around it."""
-
-    mean: np.ndarray
-    squares: np.ndarray
+    by_chance = _is_chance(setup, starts, _log_ratio(setup.data, around, left), k)
+    return Explained(*_shares(setup, around, left, k), by_chance)
 
 
 def _weights(data: Records) -> np.ndarray:
-    """The weight of each value, zero where nothing was measured."""
+    """Return the weight of each value, zero where nothing was measured."""
     sd = 1.0 if data.sd is None else np.where(np.isfinite(data.x), data.sd, 1.0)
     return np.isfinite(data.x) / np.square(sd)
 
 
-def _around_constant(data: Records) -> _Constant:
-    weights, x, means = _weights(data), np.nan_to_num(data.x), []
-    for part, own in each_part(data, weights):
-        total = np.maximum(np.sum(own, axis=0), 1e-300)
-        mean = np.sum(own * np.nan_to_num(part.x), axis=0) / total
+def _constant(data: Records) -> np.ndarray:
+    """Return the best constant of each quantity and experiment, like the data."""
+    means = []
+    for part, weights in each_part(data, _weights(data)):
+        total = np.maximum(np.sum(weights, axis=0), 1e-300)
+        mean = np.sum(weights * np.nan_to_num(part.x), axis=0) / total
         means.append(np.broadcast_to(mean, part.x.shape))
-    mean = np.concatenate(means)
-    return _Constant(mean, np.sum(weights * (x - mean) ** 2, axis=0))
+    return np.concatenate(means)
 
 
-def _residuals(setup: FitSetup, fitted: np.ndarray) -> np.ndarray:
-    """The sum of squares around the model, of each quantity."""
-    data = setup.data
+def _squares_around(data: Records, fitted: np.ndarray) -> np.ndarray:
+    """Compute the sum of squares of each quantity around `fitted` values."""
     return np.sum(_weights(data) * (np.nan_to_num(data.x) - fitted) ** 2, axis=0)
 
 
 def _shares(
-    setup: FitSetup, constant: _Constant, left: np.ndarray, k: float
+    setup: FitSetup, around: np.ndarray, left: np.ndarray, k: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The shares that the model and a smooth curve explain. The parameters are divided
-    among the quantities in proportion to their numbers of values."""
+    """Compute the shares that the model and a smooth curve explain, from the sums of
+    squares `around` a constant and those `left` by the model. The parameters are
+    divided among the quantities in proportion to their numbers of values."""
     count = np.isfinite(setup.data.x).sum(axis=0)
     rest = np.maximum(count * (1 - k / setup.count), 1e-9)
     with np.errstate(divide="ignore", invalid="ignore"):
-        variance = constant.squares / (count - len(parts_of(setup.data)))
+        variance = around / (count - len(parts_of(setup.data)))
         model = 1 - left / rest / variance
         curve = 1 - smooth_variance(setup.data, _weights(setup.data)) / variance
     model = np.where(setup.measured & (count > 1), model, np.nan)
@@ -161,8 +149,8 @@ def _shares(
 
 
 def _log_ratio(data: Records, around: np.ndarray, left: np.ndarray) -> float:
-    """The likelihood ratio per value, from the sums of squares around a constant and
-    around the model. Where the noise is given, the sums are added up first."""
+    """Compute the likelihood ratio per value, from the sums of squares around a
+    constant and around the model; these are added up first if the noise is given."""
     count = np.isfinite(data.x).sum(axis=0)
     if data.sd is not None:
         around, left, count = around.sum()[None], left.sum()[None], np.ones(1)
@@ -178,15 +166,12 @@ def _is_chance(setup: FitSetup, starts: int, ratio: float, k: float) -> bool:
     if isinstance(setup.model.fixed.history, Measured) or setup.model.is_adaptive:
         # A measured past cannot be shuffled, and adaptive steps take too long.
         return False
-    random = np.random.default_rng(0)
-    starts = min(starts, _STARTS)
-    return any(
-        _shuffled_ratio(setup, starts, random) >= ratio for _ in range(_SHUFFLES)
-    )
+    random, few = np.random.default_rng(0), min(starts, _STARTS)
+    return any(_shuffled_ratio(setup, few, random) >= ratio for _ in range(_SHUFFLES))
 
 
 def _least_p(setup: FitSetup, ratio: float, k: float) -> float:
-    """The p-value if the model were linear in its k parameters."""
+    """Compute the p-value as if the model were linear in its k parameters."""
     from scipy.special import fdtrc
 
     more = max(k - int(setup.measured.sum()), 1.0)
@@ -195,16 +180,15 @@ def _least_p(setup: FitSetup, ratio: float, k: float) -> float:
 
 
 def _shuffled_ratio(setup: FitSetup, starts: int, random: np.random.Generator) -> float:
-    """The likelihood ratio of the best fit to shuffled data."""
+    """Compute the likelihood ratio of the best fit to shuffled data."""
     data = _shuffled(setup.data, random)
     other = replace(setup, data=data)
     count = np.maximum(np.isfinite(data.x).sum(axis=0), 1)
-    around = _around_constant(data).squares
+    around = _squares_around(data, _constant(data))
     noise = np.sqrt(np.where(setup.measured, around, 1.0) / count)
-    points = other.points(noise)
     seed = int(random.integers(2**31))
-    looks = list(islice(explore(other, starts, seed, points, noise), 2))
-    fits = looks[-1][0]
+    stages = explore(other, starts, seed, other.points(noise), noise)
+    fits = list(islice(stages, 2))[-1][0]
     best = int(np.argmin(score(other, fits)))
     if not np.isfinite(fits.loss[best]):
         return -np.inf
@@ -213,10 +197,9 @@ def _shuffled_ratio(setup: FitSetup, starts: int, random: np.random.Generator) -
 
 
 def _shuffled(data: Records, random: np.random.Generator) -> Records:
-    """The data with the deviations from the mean of each quantity, in units of their
-    noise, in another order within each experiment."""
+    """Shuffle the deviations from the mean, in units of noise, per experiment."""
     parts = []
-    for part, mean in each_part(data, _around_constant(data).mean):
+    for part, mean in each_part(data, _constant(data)):
         x = part.x.copy()
         sd = np.ones_like(x) if part.sd is None else part.sd
         for column in range(x.shape[1]):
@@ -228,14 +211,10 @@ def _shuffled(data: Records, random: np.random.Generator) -> Records:
     return parts[0] if isinstance(data, Data) else replace(data, parts=tuple(parts))
 
 
-# An improvement that chance would give more often than this is not reported.
-_HISTORY_LEVEL = 1e-3
-
-
 class OtherHistory(NamedTuple):
-    """A history with which the model fits better: its kind, the sums of squares with
-    the constant history and with this one, the p-value of the difference, and whether
-    the residuals then pass all tests."""
+    """History with which the model fits better: its kind, the sums of squares with the
+    constant history and with this one, the p-value of the difference, and whether the
+    residuals then pass all tests."""
 
     kind: str
     before: float
@@ -247,17 +226,16 @@ class OtherHistory(NamedTuple):
 def other_history(
     uncertainty: Uncertainty, passes: Callable[[Uncertainty], bool]
 ) -> OtherHistory | None:
-    """The simplest history with which a fit passes the tests of its residuals, or else
-    the one that fits best; None if no other is clearly better, or if the history is not
-    constant and learned. `passes` are the tests."""
+    """Fit again, from the estimates, with a straight line and with a smooth curve for a
+    learned constant history. Return the first history that `passes` the tests of the
+    residuals, or else the best one; None if no other is clearly better."""
     setup, result = uncertainty.setup, uncertainty.search_result
-    model = setup.model
     if setup.joint is not None:
         # Every experiment has a history of its own.
         return None
-    problem = model.free.problem_at(
-        uncertainty.theta, eqx.combine(model.learned, model.fixed)
-    )
+    model = setup.model
+    known = eqx.combine(model.learned, model.fixed)
+    problem = model.free.problem_at(uncertainty.theta, known)
     if not isinstance(problem.history, Constant) or not setup.is_history.any():
         return None
     best = None
@@ -278,7 +256,7 @@ def other_history(
 def _alternatives(
     uncertainty: Uncertainty, problem: Problem
 ) -> Iterator[tuple[str, AbstractHistory, dict[str, Any]]]:
-    """The histories that are tried, with the settings of their parameters."""
+    """Yield the histories that are tried, with the settings of their parameters."""
     setup, b = uncertainty.setup, problem.history.b
     yield Affine.word, Affine(np.zeros(b.shape), b), {}
     delay = float(setup.delay(uncertainty.theta[None])[0])
@@ -293,8 +271,8 @@ def _alternatives(
 
 
 def _compared(before: Uncertainty, after: Uncertainty) -> tuple[float, float, float]:
-    """The sums of squares of two fits, without what priors add, and the p-value of
-    their difference: by an F-test, or by a chi-square test where the noise is given."""
+    """Compare two fits: their sums of squares without priors, and the p-value of the
+    difference by an F-test, or by a chi-square test where the noise is given."""
     from scipy.special import chdtrc, fdtrc
 
     squares = _squares(before, before), _squares(after, before)
@@ -312,8 +290,8 @@ def _compared(before: Uncertainty, after: Uncertainty) -> tuple[float, float, fl
 
 
 def _squares(uncertainty: Uncertainty, reference: Uncertainty) -> float:
-    """The sum of squares, weighted as in the fit `reference`. Of one quantity without
-    given noise it is the plain sum."""
+    """Compute the sum of squares, weighted as in the fit `reference`; of one quantity
+    without given noise the plain sum."""
     best, setup = uncertainty.search_result.best, reference.setup
     if setup.model.likelihood is not None:
         return float(deviances(uncertainty.setup, best)[0])

@@ -1,30 +1,25 @@
-r"""The noise of a fit by likelihood, at its estimates: residuals, sizes, simulations.
+r"""The noise of a fit: residuals, simulations, likelihood and information criteria.
 
 A *quantile residual* is the standard Gaussian number that is exceeded as often as the
-measured value: $r = \Phi^{-1}(F(y))$ with the distribution F of the noise. Of Gaussian
-noise it is $(y - f) / s$. Of a count, F jumps at y, and a random number between
-$F(y - 1)$ and $F(y)$ is taken; of a value below a limit L, one between 0 and $F(L)$. If
-the model is right, quantile residuals are standard Gaussian, whatever the noise
+measured value: $r = \Phi^{-1}(F(y))$ with the distribution F of the noise. For Gaussian
+noise it is $(y - f) / s$. For a count, F jumps at y, and a random number between
+$F(y - 1)$ and $F(y)$ is taken; for a value below a limit L, one between 0 and $F(L)$.
+If the model is right, quantile residuals are standard Gaussian, whatever the noise
 (Dunn and Smyth).
 
-The evidence for a fit: how well it follows the data, and how much it had to know.
-
-It is $BIC = k \log n - 2 \log L$ without the terms that all models of the same data
-share. A parameter with a prior counts in k by the share that the data determine, and
-not the prior: $k = \mathrm{tr}\,[(J^T W J + P)^{-1} J^T W J]$ with the weights P of the
-priors.
-
-Information criteria: the likelihood of a fit, with a charge for its parameters.
-
-With $k$ parameters (noise levels that are not given among them), $n$ measured values
-and the likelihood $L$:
+*Information criteria* charge the likelihood $L$ of a fit for its $k$ parameters (noise
+levels that are not given among them); $n$ is the number of measured values:
 
 $$AIC = 2k - 2\log L, \qquad AIC_c = AIC + \frac{2k(k+1)}{n-k-1}, \qquad
   BIC = k\log n - 2\log L.$$
 
 Every free parameter counts in k, also one on a bound or one that the data do not
 determine: the model could have used it. A parameter with a prior counts by the share
-that its prior does not determine, so that k need not be a whole number."""
+that its prior does not determine, so that k need not be a whole number.
+
+The *evidence* for a fit is its BIC without the terms that all models of the same data
+share, with k as the number of parameters that the data determine:
+$k = \mathrm{tr}\,[(J^T W J + P)^{-1} J^T W J]$ with the weights P of the priors."""
 
 import math
 from collections.abc import Callable
@@ -48,35 +43,38 @@ from .covariance import Uncertainty
 
 # Probabilities nearer to zero and one count as these.
 _LEAST, _MOST = 1e-300, 1 - 1e-16
+# Directions of the scaled information matrix below this are not determined at all.
+_ZERO_EIGENVALUE = 1e-10
 
 
 class FittedNoise(NamedTuple):
-    """The noise model of the quantity in the given column, and its parameters. Those of
-    noise that is given with the data have a row for each value."""
+    """Noise model of the quantity in a column, and its parameters `eta`. Noise that is
+    given with the data has a parameter for each value."""
 
     column: int
     model: AbstractNoise
     eta: np.ndarray
 
     def at(self, rows: np.ndarray) -> np.ndarray:
-        """The parameters for some of the values."""
+        """Return the parameters for some of the values."""
         return self.eta[:, rows] if isinstance(self.model, Given) else self.eta
 
 
-def _by_parts(
-    uncertainty: Uncertainty,
-    fitted: np.ndarray,
-    function: Callable[[Uncertainty, np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """`function(uncertainty, fitted)` for each experiment of a study, one below the
-    other: their noise may differ."""
-    rows = (own for _, own in each_part(uncertainty.setup.data, fitted))
-    pairs = zip(uncertainty.parts, rows)
-    return np.concatenate([function(part, own) for part, own in pairs])
+_OfNoise = Callable[[Uncertainty, np.ndarray], np.ndarray]
+
+
+def _by_parts(function: _OfNoise) -> _OfNoise:
+    """Apply `function` to each experiment of a study: their noise may differ."""
+
+    def stacked(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
+        pairs = zip(uncertainty.parts, each_part(uncertainty.setup.data, fitted))
+        return np.concatenate([function(part, rows) for part, (_, rows) in pairs])
+
+    return stacked
 
 
 def fitted_noise(uncertainty: Uncertainty) -> list[FittedNoise]:
-    """The noise of each quantity that has a model, in one experiment."""
+    """Return the noise of each quantity that has a model, in one experiment."""
     setup, data = uncertainty.setup, uncertainty.setup.data
     models = noise_models(setup.model, jnp.asarray(uncertainty.theta))
     found = []
@@ -91,13 +89,10 @@ def fitted_noise(uncertainty: Uncertainty) -> list[FittedNoise]:
     return found
 
 
+@_by_parts
 def quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
-    """The quantile residuals of the data, of the shape of `fitted`, the model at their
-    times; NaN where nothing was measured."""
-    return _by_parts(uncertainty, fitted, _quantile_residuals)
-
-
-def _quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
+    """Compute the quantile residuals of the data around the `fitted` values; NaN where
+    nothing was measured."""
     from scipy.special import ndtri
 
     data = uncertainty.setup.data
@@ -125,13 +120,10 @@ def _quantile_residuals(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndar
     return residuals
 
 
+@_by_parts
 def information_roots(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
-    """The square roots of the information of each value about its prediction: one over
-    the standard deviation, for Gaussian noise."""
-    return _by_parts(uncertainty, fitted, _information_roots)
-
-
-def _information_roots(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarray:
+    """Compute the square roots of the information of each value about its prediction:
+    one over the standard deviation, for Gaussian noise."""
     roots = np.ones(fitted.shape)
     for noise in fitted_noise(uncertainty):
         f = fitted[:, noise.column]
@@ -146,19 +138,18 @@ def _information_roots(uncertainty: Uncertainty, fitted: np.ndarray) -> np.ndarr
 
 @eqx.filter_jit
 def _information(model: AbstractNoise, eta: jax.Array, f: jax.Array) -> jax.Array:
-    """The information about each prediction f."""
     return jax.vmap(lambda f: model.information(f, eta)[0, 0])(f)
 
 
 def simulated(
     uncertainty: Uncertainty, fitted: np.ndarray, n: int, random: np.random.Generator
 ) -> NoisyPoints:
-    """The points of `n` simulated data sets. A simulated value below a limit is only
-    known to be below it: the one of its own time or, where all limits of a quantity are
-    the same, this one."""
+    """Simulate the points of `n` data sets. A simulated value below a limit is only
+    known to be below it: the limit of its own time or, where all limits of a quantity
+    are the same, this one."""
     points = uncertainty.search_result.points
     pairs = zip(uncertainty.parts, each_part(uncertainty.setup.data, fitted))
-    each = [_simulated(part, own, n, random) for part, (_, own) in pairs]
+    each = [_simulated(part, rows, n, random) for part, (_, rows) in pairs]
     values, below = (np.concatenate(arrays, axis=1) for arrays in zip(*each))
     return NoisyPoints(
         np.broadcast_to(points.times, (n, *np.shape(points.times))),
@@ -171,7 +162,7 @@ def simulated(
 def _simulated(
     uncertainty: Uncertainty, fitted: np.ndarray, n: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The simulated values of one experiment, and which are below a limit."""
+    """Simulate the values of one experiment; return also which are below a limit."""
     data = uncertainty.setup.data
     many = np.broadcast_to(fitted, (n, *fitted.shape))
     values, below = np.array(many), np.zeros(many.shape, bool)
@@ -190,15 +181,15 @@ def _simulated(
 def noise_interval(
     noise: FittedNoise, mean: np.ndarray, sd: np.ndarray, q: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""The ends between which a new value is expected, q standard deviations from the
-    mean. Both the noise and the uncertainty `sd` of the mean make it wide: distances
-    from the mean are added like independent errors, $\sqrt{d^2 + (q\,sd)^2}$, of
-    log-normal noise on the logarithmic scale."""
+    r"""Return the ends between which a new value is expected, q standard deviations
+    from the mean. Distances by the noise and by the uncertainty `sd` of the mean are
+    added like independent errors, $\sqrt{d^2 + (q\,sd)^2}$, for log-normal noise on the
+    logarithmic scale."""
     from scipy.special import ndtr
 
     model, eta = noise.model, noise.eta
     if isinstance(model, Given):
-        # Of a new value, the size of the noise is the usual one.
+        # A new value has noise of the usual size.
         eta = np.sqrt(np.nanmean(eta**2, axis=1))
     ends = [model.quantile(mean, eta, float(ndtr(side * q))) for side in (-1, 1)]
     if isinstance(model, LogNormal):
@@ -212,19 +203,20 @@ def noise_interval(
 
 
 def mean_size(noise: FittedNoise, f: np.ndarray) -> np.ndarray:
-    """The size of the noise of new values at the predictions f."""
+    """Return the size of the noise of new values at the predictions f."""
     if isinstance(noise.model, Given):
         return np.full(np.shape(f), np.sqrt(np.nanmean(noise.eta**2)))
     return noise.model.size(f, noise.eta)
 
 
 def deviances(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
-    """Minus two log-likelihoods of fits by likelihood: what they minimise, without the
-    priors and without the correction for degrees of freedom."""
+    """Return minus two log-likelihoods of fits by likelihood: what they minimise,
+    without the priors and without the correction for degrees of freedom."""
     return fits.loss - np.array([_added(setup, theta) for theta in fits.theta])
 
 
 def _added(setup: FitSetup, theta: np.ndarray) -> float:
+    """Compute what priors and correction add to minus two log-likelihoods."""
     total = prior_penalty(setup, theta)
     for e, part in enumerate(setup.parts):
         likelihood = part.model.likelihood
@@ -238,7 +230,7 @@ def _added(setup: FitSetup, theta: np.ndarray) -> float:
 
 
 def prior_penalty(setup: FitSetup, theta: np.ndarray) -> float:
-    """What the priors add to the sum of squares."""
+    """Compute what the priors add to the sum of squares."""
     priors: Any = setup.model.priors
     if priors is None:
         return 0.0
@@ -247,41 +239,39 @@ def prior_penalty(setup: FitSetup, theta: np.ndarray) -> float:
     return float(np.sum(priors.weight * (value - priors.mean) ** 2))
 
 
-# Directions of the scaled information matrix below this are not determined at all.
-_ZERO_EIGENVALUE = 1e-10
-
-
-def effective_dimension(setup: FitSetup, gram: np.ndarray) -> float:
-    """The number of parameters that the data determine; `gram` is the matrix of the
-    normal equations of a fit."""
+def _variances(gram: np.ndarray) -> tuple[np.ndarray, int]:
+    """Compute the variances of the parameters from the matrix of the normal equations,
+    over the determined directions; return also how many these are."""
     information = gram[1:, 1:]
     norms = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
     values, vectors = np.linalg.eigh(information / norms[:, None] / norms)
     kept = values > _ZERO_EIGENVALUE
-    priors = setup.model.priors
+    variances = np.sum(vectors[:, kept] ** 2 / values[kept], axis=1) / norms**2
+    return variances, kept.sum()
+
+
+def effective_dimension(setup: FitSetup, gram: np.ndarray) -> float:
+    """Count the parameters that the data determine, from the normal equations."""
+    (variances, count), priors = _variances(gram), setup.model.priors
     if priors is None:
-        return float(kept.sum())
-    variance = np.sum(vectors[:, kept] ** 2 / values[kept], axis=1) / norms**2
-    return float(kept.sum() - np.sum(variance * np.where(priors.log, 0, priors.weight)))
+        return float(count)
+    return float(count - np.sum(variances * np.where(priors.log, 0, priors.weight)))
 
 
 def free_count(setup: FitSetup, gram: np.ndarray) -> float:
-    """The number of free parameters, each with a prior counted by the share that its
-    prior does not determine. Unlike `effective_dimension` it counts what the data do
-    not determine, too."""
+    """Count the free parameters, those with a prior by the share that the prior does
+    not determine, and unlike `effective_dimension` also what the data do not determine.
+    """
     p, priors = len(setup.lower), setup.model.priors
     if priors is None:
         return float(p)
-    has_no_prior = np.asarray(priors.weight) == 0
-    norms = np.sqrt(np.maximum(np.diagonal(gram)[1:], 1e-300))
-    values, vectors = np.linalg.eigh(gram[1:, 1:] / norms[:, None] / norms)
-    kept = values > _ZERO_EIGENVALUE
-    variance = np.sum(vectors[:, kept] ** 2 / values[kept], axis=1) / norms**2
-    return float(p - np.sum(np.where(has_no_prior, 0.0, variance * priors.weight)))
+    has_prior = np.asarray(priors.weight) != 0
+    shares = np.where(has_prior, _variances(gram)[0] * priors.weight, 0.0)
+    return float(p - np.sum(shares))
 
 
 def evidence(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
-    """The BIC of each fit, the lower the better, up to a constant of the data."""
+    """Compute the BIC of each fit up to a constant of the data; lower is better."""
     count = np.isfinite(setup.data.x).sum(axis=0)
     measured = count > 0
     if setup.model.likelihood is not None:
@@ -300,7 +290,7 @@ def evidence(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
 
 
 def at_minima(setup: FitSetup, result: SearchResult) -> RefinedFits:
-    """The best fit of a search, and its other minima with their normal equations."""
+    """Return all minima of a search with their normal equations, best first."""
     others = np.array([m.theta for m in result.minima[1:]])
     if not len(others):
         return result.best
@@ -309,8 +299,8 @@ def at_minima(setup: FitSetup, result: SearchResult) -> RefinedFits:
 
 
 class Criteria(NamedTuple):
-    """The log-likelihood and the information criteria of a fit. `parameters` counts the
-    free parameters and the noise levels that were not given."""
+    """Log-likelihood and information criteria of a fit. `parameters` counts the free
+    parameters and the noise levels that were not given."""
 
     parameters: float
     log_likelihood: float
@@ -320,10 +310,8 @@ class Criteria(NamedTuple):
 
 
 def criteria(data: Records, fitted: np.ndarray, free: float) -> Criteria:
-    """The criteria of a fit with Gaussian noise.
-
-    `fitted` is the model at the times of the data, of the shape of `data.x`; `free` is
-    the number of free parameters."""
+    """Compute the criteria of a fit with Gaussian noise and `free` free parameters;
+    `fitted` is the model at the times of the data, of the shape of `data.x`."""
     residuals = data.x - fitted
     deviance, levels = 0.0, 0
     for column in np.flatnonzero(np.isfinite(residuals).any(axis=0)):
@@ -332,8 +320,7 @@ def criteria(data: Records, fitted: np.ndarray, free: float) -> Criteria:
         if data.sd is not None:
             deviance += _deviance(r, data.sd[here, column])
         else:
-            # Never zero.
-            least = 1e-15 * np.sqrt(np.mean(x**2)) + 1e-150
+            least = 1e-15 * np.sqrt(np.mean(x**2)) + 1e-150  # Never zero.
             sd = float(np.sqrt(np.mean(r**2)))
             deviance += _deviance(r, max(sd, least))
             levels += 1
@@ -341,32 +328,27 @@ def criteria(data: Records, fitted: np.ndarray, free: float) -> Criteria:
 
 
 def _deviance(r: np.ndarray, sd: np.ndarray | float) -> float:
-    """Minus two log-likelihoods of residuals."""
+    """Compute minus two log-likelihoods of residuals."""
     constant = math.sqrt(2 * math.pi)
     return float(np.sum((np.abs(r) / sd) ** 2 + 2 * np.log(sd * constant)))
 
 
 def likelihood_criteria(uncertainty: Uncertainty, free: float) -> Criteria:
-    """The criteria of a fit by likelihood, at the greatest likelihood: without the
-    correction for degrees of freedom."""
+    """Compute the criteria of a fit by likelihood, at the greatest likelihood."""
     setup, result = uncertainty.setup, uncertainty.search_result
     likelihood = setup.model.likelihood
     assert likelihood is not None
-    plain = replace(
-        likelihood,
-        charges=0 * likelihood.charges,
-        rests=np.ones_like(likelihood.rests),
-    )
+    charges, rests = 0 * likelihood.charges, np.ones_like(likelihood.rests)
+    plain = replace(likelihood, charges=charges, rests=rests)
     plain = replace(setup, model=replace(setup.model, likelihood=plain))
     best = refine(plain, result.best.theta, result.points, result.best.n)
-    # Of what was found at first, where nothing is better.
+    # Where nothing is better, the first fit counts.
     deviance = float(min(deviances(plain, best)[0], deviances(setup, result.best)[0]))
     return criteria_of(deviance, free, setup.count)
 
 
 def criteria_of(deviance: float, k: float, n: int) -> Criteria:
-    """The criteria of a fit with k parameters to n values, from minus two
-    log-likelihoods."""
+    """Compute the criteria for k parameters and n values."""
     aic = deviance + 2 * k
     aicc = aic + 2 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
     return Criteria(k, -0.5 * deviance, aic, aicc, deviance + k * np.log(n))

@@ -32,13 +32,13 @@ _MOST_MEMBERS = 4
 
 
 class Part(NamedTuple):
-    """A sum of parameters, by index, with a sign or a whole factor each."""
+    """Sum of parameters, by index, with a sign or a whole factor each."""
 
     members: tuple[int, ...]
     factors: tuple[int, ...]
 
     def value(self, theta: np.ndarray) -> np.ndarray:
-        """The sum; `theta` has the parameters along its last axis."""
+        """Compute the sum; `theta` has the parameters along its last axis."""
         return theta[..., list(self.members)] @ np.array(self.factors, float)
 
     def text(self, names: Sequence[str]) -> str:
@@ -52,11 +52,11 @@ class Part(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """A sum (if `powers` has one part with the exponent 0) or a product.
+    """Sum (if `powers` has one part with the exponent 0) or product.
 
-    `powers` are parts with whole exponents; `exponentials` are parts with the number
-    that multiplies them, and the index of the parameter that this number is, up to its
-    sign; None if it is just a number."""
+    `powers` are parts with whole exponents. `exponentials` are parts, each with the
+    number that multiplies it, and the index of the parameter that equals this number up
+    to its sign, or None."""
 
     powers: tuple[tuple[Part, int], ...]
     exponentials: tuple[tuple[Part, float, int | None], ...] = ()
@@ -68,15 +68,13 @@ class Formula(NamedTuple):
     @property
     def members(self) -> tuple[int, ...]:
         """The indices of all parameters in the formula."""
-        found = {j for part, _ in self.powers for j in part.members}
-        for part, _, like in self.exponentials:
-            found.update(part.members)
-            if like is not None:
-                found.add(like)
+        parts = [part for part, *_ in (*self.powers, *self.exponentials)]
+        found = {j for part in parts for j in part.members}
+        found |= {like for *_, like in self.exponentials if like is not None}
         return tuple(sorted(found))
 
     def value(self, theta: np.ndarray) -> np.ndarray:
-        """The sum, or the logarithm of the absolute value of the product."""
+        """Compute the sum, or the logarithm of the absolute value of the product."""
         if self.is_sum:
             return self.powers[0][0].value(theta)
         with np.errstate(divide="ignore"):
@@ -87,50 +85,49 @@ class Formula(NamedTuple):
         return np.sum(logs, axis=0)
 
     def sign(self, theta: np.ndarray) -> np.ndarray:
-        """The sign of a product; the one of a sum counts as positive."""
+        """Compute the sign of a product; that of a sum counts as positive."""
         signs = [np.sign(part.value(theta)) ** abs(e) for part, e in self.powers]
         return np.prod(signs, axis=0)
 
     def text(self, names: Sequence[str]) -> str:
         if self.is_sum:
             return self.powers[0][0].text(names)
-        above = [self._power(part, e, names) for part, e in self.powers if e > 0]
-        above += [self._exponential(*each, names) for each in self.exponentials]
-        below = [self._power(part, -e, names) for part, e in self.powers if e < 0]
+        above = [_power(part, e, names) for part, e in self.powers if e > 0]
+        above += [_exponential(*each, names) for each in self.exponentials]
+        below = [_power(part, -e, names) for part, e in self.powers if e < 0]
         text = " * ".join(above) or "1"
         if not below:
             return text
         divisor = " * ".join(below)
         return f"{text} / {divisor}" if len(below) == 1 else f"{text} / ({divisor})"
 
-    def _power(self, part: Part, exponent: int, names: Sequence[str]) -> str:
-        text = part.text(names)
-        text = f"({text})" if len(part.members) > 1 else text
-        return text if exponent == 1 else f"{text}^{exponent}"
 
-    def _exponential(
-        self, part: Part, slope: float, like: int | None, names: Sequence[str]
-    ) -> str:
-        text = part.text(names)
-        text = f"({text})" if len(part.members) > 1 else text
-        size = f"{abs(slope):.4g}" if like is None else names[like]
-        factor = "" if size == "1" else f" * {size}"
-        return f"exp({'-' if slope < 0 else ''}{text}{factor})"
+def _power(part: Part, exponent: int, names: Sequence[str]) -> str:
+    text = part.text(names)
+    text = f"({text})" if len(part.members) > 1 else text
+    return text if exponent == 1 else f"{text}^{exponent}"
+
+
+def _exponential(
+    part: Part, slope: float, like: int | None, names: Sequence[str]
+) -> str:
+    size = f"{abs(slope):.4g}" if like is None else names[like]
+    factor = "" if size == "1" else f" * {size}"
+    return f"exp({'-' if slope < 0 else ''}{_power(part, 1, names)}{factor})"
 
 
 def constant_formulas(places: np.ndarray, group: Sequence[int]) -> Iterator[Formula]:
-    """The formulas of parameters in the `group` that are constant over the places,
-    [places, p], from the simplest to those of more parameters."""
+    """Find formulas that are constant over the places, the simplest first."""
     for count in range(2, min(len(group), _MOST_MEMBERS) + 1):
         for members in combinations(group, count):
             for candidate in _of_members(places, members):
-                if is_constant(candidate, places):
+                if _is_constant(candidate, places):
                     yield candidate
 
 
-def is_constant(formula: Formula, places: np.ndarray) -> bool:
-    """Whether the formula varies over the places much less than each of those members
-    that vary make it vary alone."""
+def _is_constant(formula: Formula, places: np.ndarray) -> bool:
+    """Whether the formula varies over the places much less than each of its varying
+    members alone would make it vary."""
     values = formula.value(places)
     if not np.all(np.isfinite(values)) or np.ptp(formula.sign(places)) > 0:
         return False
@@ -144,23 +141,20 @@ def is_constant(formula: Formula, places: np.ndarray) -> bool:
 
 
 def varying(places: np.ndarray, members: Sequence[int]) -> list[int]:
-    """Those members that vary over the places by a noticeable share."""
+    """Return the members that vary over the places by a noticeable share."""
     sizes = np.max(np.abs(places), axis=0)
     return [j for j in members if np.ptp(places[:, j]) > _NOTICEABLE * sizes[j]]
 
 
 def _of_members(places: np.ndarray, members: tuple[int, ...]) -> Iterator[Formula]:
-    """Candidates of all kinds that have just these members: sums, products, products
-    with a sum inside, products with exponentials."""
+    """Yield candidates with exactly these members: sums, products, products with a sum
+    inside, products with exponentials."""
     single = [Part((j,), (1,)) for j in members]
     if (total := _sum(places, members)) is not None:
         yield total
     yield from _products(places, single)
     inner = [
-        (
-            [Part(pair, (1, sign))],
-            [part for part in single if part.members[0] not in pair],
-        )
+        ([Part(pair, (1, sign))], _without(single, pair))
         for pair in combinations(members, 2)
         for sign in (1, -1)
         if len(members) > 2
@@ -178,12 +172,12 @@ def _of_members(places: np.ndarray, members: tuple[int, ...]) -> Iterator[Formul
 
 
 def _without(parts: list[Part], pair: tuple[int, ...]) -> list[Part]:
-    """The parts of a single parameter that is not one of the pair."""
+    """Return the parts of a single parameter that is not one of the pair."""
     return [part for part in parts if part.members[0] not in pair]
 
 
 def _splits(parts: list[Part]) -> Iterator[tuple[list[Part], list[Part]]]:
-    """All ways to choose which parts stand as powers and which in exponentials."""
+    """Yield all ways to choose which parts are powers and which are exponentials."""
     for count in range(1, len(parts)):
         for chosen in combinations(range(len(parts)), count):
             rest = [part for i, part in enumerate(parts) if i not in chosen]
@@ -191,14 +185,13 @@ def _splits(parts: list[Part]) -> Iterator[tuple[list[Part], list[Part]]]:
 
 
 def _logs(places: np.ndarray, part: Part) -> np.ndarray:
-    """The logarithms of a part's values, without their signs."""
+    """Compute the logarithms of a part's absolute values."""
     with np.errstate(divide="ignore"):
         return np.log(np.abs(part.value(places)))
 
 
 def _null_vector(features: Sequence[np.ndarray]) -> np.ndarray | None:
-    """The coefficients with which the features add to a constant, if there is one such
-    combination, in which all take part."""
+    """Find coefficients with which all features add up to a constant."""
     matrix = np.stack(features, axis=1)
     if not np.all(np.isfinite(matrix)):
         return None
@@ -215,9 +208,10 @@ def _null_vector(features: Sequence[np.ndarray]) -> np.ndarray | None:
     return vector / scale
 
 
-def _whole(numbers: np.ndarray) -> tuple[int, ...] | None:
-    """Small whole numbers in the same ratios, the first of them positive; None if there
-    are none."""
+def _whole(numbers: np.ndarray | None) -> tuple[int, ...] | None:
+    """Find small whole numbers in the same ratios, the first one positive."""
+    if numbers is None:
+        return None
     for divisor in range(1, 4):
         ratios = numbers / np.min(np.abs(numbers)) * divisor * np.sign(numbers[0])
         whole = np.round(ratios)
@@ -229,20 +223,18 @@ def _whole(numbers: np.ndarray) -> tuple[int, ...] | None:
 
 
 def _sum(places: np.ndarray, members: tuple[int, ...]) -> Formula | None:
-    vector = _null_vector([places[:, j] for j in members])
-    factors = None if vector is None else _whole(vector)
+    factors = _whole(_null_vector([places[:, j] for j in members]))
     if factors is None:
         return None
     part = Part(members, factors)
     size = np.max(np.abs(places[:, list(members)]))
-    # A sum that is zero everywhere is better said as a ratio.
+    # A sum that is zero everywhere is better written as a ratio.
     is_zero = np.max(np.abs(part.value(places))) < _CONSTANT * size
     return None if is_zero else Formula(((part, 0),))
 
 
 def _products(places: np.ndarray, parts: list[Part]) -> Iterator[Formula]:
-    vector = _null_vector([_logs(places, part) for part in parts])
-    exponents = None if vector is None else _whole(vector)
+    exponents = _whole(_null_vector([_logs(places, part) for part in parts]))
     if exponents is not None:
         yield Formula(tuple(zip(parts, exponents)))
 
@@ -250,9 +242,10 @@ def _products(places: np.ndarray, parts: list[Part]) -> Iterator[Formula]:
 def _with_exponentials(
     places: np.ndarray, powers: list[Part], slopes: list[Part]
 ) -> Iterator[Formula]:
-    """Products of powers and exponentials. A coefficient that has the value of another
-    parameter is taken for it in a first formula, and for a number in a second one: with
-    several numbers to choose, some product is nearly constant on any small set."""
+    """Yield products of powers and exponentials. A coefficient with the value of
+    another parameter is taken for it in a first formula, and for a number in a second
+    one. There is one number at most: with several to choose, some product is nearly
+    constant on any small set."""
     features = [_logs(places, part) for part in powers]
     vector = _null_vector([*features, *(part.value(places) for part in slopes)])
     if vector is None:
@@ -274,8 +267,7 @@ def _with_exponentials(
 def _equal_parameter(
     places: np.ndarray, members: set[int], number: float
 ) -> int | None:
-    """The index of a parameter, other than the members, that has the size of a number
-    at all places."""
+    """Find another parameter that has the size of a number at all places."""
     for j in range(places.shape[1]):
         values = np.abs(places[:, j])
         if j not in members and np.allclose(values, abs(number), rtol=_ROUNDING):
@@ -286,7 +278,7 @@ def _equal_parameter(
 def _with_product(
     places: np.ndarray, powers: list[Part], pair: tuple[int, int]
 ) -> Iterator[Formula]:
-    """Products of powers and the exponential of a product of two parameters, as
+    """Yield products of powers and the exponential of a product of two parameters, as
     `k * exp(-m * tau)` where `tau` varies, too."""
     if not powers:
         return
@@ -297,6 +289,5 @@ def _with_product(
         return
     number = float(vector[-1] / vector[0] * exponents[0])
     if abs(abs(number) - 1) < _ROUNDING:
-        first, second = pair
-        exponential = (Part((first,), (1,)), float(np.sign(number)), second)
+        exponential = (Part(pair[:1], (1,)), float(np.sign(number)), pair[1])
         yield Formula(tuple(zip(powers, exponents)), (exponential,))

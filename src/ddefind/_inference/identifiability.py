@@ -3,11 +3,9 @@
 A parameter is *determined* if its 95% profile interval is closed on both sides, and
 *not determined* if the profile stays open on a side. It is *weakly determined* if the
 interval is closed, but much wider than its standard error suggests, because of a ridge
-or of several minima; or because only a combination with others is determined, and these
-can make up for it so far. It is *not judged* where the fit itself is in doubt.
-
-If only a combination of parameters is determined, such as a product or a sum, the
-verdict names it."""
+or of several minima; or if only a combination with others is determined, such as a
+product or a sum, which the verdict names. It is *not judged* where the fit itself is in
+doubt."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,27 +21,23 @@ VERDICTS = "determined", "weakly determined", "not determined", "not judged"
 DETERMINED, WEAKLY_DETERMINED, NOT_DETERMINED, NOT_JUDGED = VERDICTS
 
 # A parameter is weakly determined if its interval is wider than the standard error
-# suggests by more than this factor.
-_WIDE = 2.0
-# A factor larger than this is not printed.
-_VERY_WIDE = 100.0
+# suggests by more than this factor; a factor above the second number is not printed.
+_WIDE, _VERY_WIDE = 2.0, 100.0
 # The data do not depend on a value if r stays below this, however far it is moved.
 _FLAT = 0.1
 _BY_NETWORK = (
-    "A network can make up for a change of {}: what is known of it comes from the "
+    "A network can compensate for a change of {}: what is known of it comes from the "
     "prior of the weights, which prefers smooth functions."
 )
-_MADE_UP_FOR = "The interval of `{}` is how far the others can make up for it."
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """The verdict on one parameter; it equals its word, as "determined". `pattern` is a
-    sentence that gives the reason, with `{}` in the place of the name, so that
-    parameters with the same reason can share it. `note` is a further sentence, on
-    delays that can be exchanged or on the interval of a part of a combination; it is
-    empty for most parameters."""
+    """Verdict on one parameter; it equals its word, as "determined". `pattern` is the
+    reason in a sentence, with `{}` in place of the name, so that parameters can share
+    it. `note` is a further sentence, on delays that can be exchanged or on the interval
+    of a part of a combination; mostly empty."""
 
     name: str
     verdict: str
@@ -52,8 +46,7 @@ class Verdict:
 
     @property
     def reason(self) -> str:
-        """The reason in a sentence, followed by the note; empty for a determined
-        parameter without a note."""
+        """The reason and the note; empty for a determined parameter without a note."""
         return f"{self.pattern.replace('{}', f'`{self.name}`')} {self.note}".strip()
 
     def __eq__(self, other: object) -> bool:
@@ -72,19 +65,13 @@ class Verdict:
 
 
 def reasons(verdicts: Collection[Verdict]) -> list[str]:
-    """The reasons of all verdicts, and their notes. Parameters with the same reason
-    share a sentence, and so do those with the same note."""
-    names_by_pattern: dict[str, list[str]] = {}
+    """Return the reasons of all verdicts, then their notes, each sentence once."""
+    names: dict[str, list[str]] = {}
     for verdict in verdicts:
         if verdict.pattern:
-            names = names_by_pattern.setdefault(verdict.pattern, [])
-            names.append(f"`{verdict.name}`")
-    own = [
-        pattern.replace("{}", ", ".join(names))
-        for pattern, names in names_by_pattern.items()
-    ]
+            names.setdefault(verdict.pattern, []).append(f"`{verdict.name}`")
     notes = dict.fromkeys(verdict.note for verdict in verdicts if verdict.note)
-    return [*own, *notes]
+    return [*(text.replace("{}", ", ".join(names[text])) for text in names), *notes]
 
 
 def verdicts(
@@ -93,8 +80,7 @@ def verdicts(
     combinations: Sequence[Combination],
     notes: Mapping[int, str],
 ) -> list[Verdict]:
-    """The verdict on each free value, from the profiles of all, the
-    `determined_combinations` and the `exchange_notes`."""
+    """Judge each free value; `combinations` are the determined ones."""
     names = [profile.name for profile in profiles]
     sentences = {
         j: combination.sentence(names)
@@ -112,11 +98,10 @@ def verdicts(
     ]
 
 
-def made_up_for(
+def weaken_by_network(
     verdicts: Sequence[Verdict], rests_on_prior: np.ndarray
 ) -> list[Verdict]:
-    """The verdicts, in which values for which a network can make up are at most weakly
-    determined."""
+    """Make values at most weakly determined if a network can compensate for them."""
     return [
         replace(verdict, verdict=WEAKLY_DETERMINED, pattern=_BY_NETWORK)
         if rests and verdict.verdict == DETERMINED
@@ -125,15 +110,10 @@ def made_up_for(
     ]
 
 
-def not_judged(profiles: Sequence[Profile], reason: str) -> list[Verdict]:
-    """No verdict on any parameter, for a `reason` that is a whole sentence."""
-    return [Verdict(profile.name, NOT_JUDGED, reason) for profile in profiles]
-
-
 def _verdict(
     uncertainty: Uncertainty, profile: Profile, j: int, combination: str | None
 ) -> Verdict:
-    """The verdict on free value j; `combination` is the sentence on the combination of
+    """Judge free value j; `combination` is the sentence on the combination of
     parameters that is determined instead, if there is one."""
     name, (low, high) = profile.name, profile.closed
     if not np.isfinite(uncertainty.search_result.best.loss[0]):
@@ -149,7 +129,10 @@ def _verdict(
         return Verdict(name, NOT_JUDGED)
     if combination is not None:
         if low and high:
-            note = _MADE_UP_FOR.format(name)
+            note = (
+                "Within this interval other parameters can compensate for a change of "
+                f"`{name}`."
+            )
             return Verdict(name, WEAKLY_DETERMINED, combination, note)
         return Verdict(name, NOT_DETERMINED, combination)
     if low and high:
@@ -163,7 +146,7 @@ def _verdict(
 
 
 def _closed_verdict(profile: Profile, standard_error: float) -> Verdict:
-    """The verdict on a value whose interval is closed."""
+    """Judge a value whose interval is closed."""
     expected = 2 * profile.quantile * standard_error
     ratio = (profile.interval[1] - profile.interval[0]) / expected
     if not np.isfinite(expected) or ratio <= _WIDE:
@@ -173,27 +156,26 @@ def _closed_verdict(profile: Profile, standard_error: float) -> Verdict:
         profile.name,
         WEAKLY_DETERMINED,
         f"The interval of {{}} is {times} times as wide as its standard error "
-        "promises: its profile is far from a parabola.",
+        "predicts: its profile is far from a parabola.",
     )
 
 
 def _open_ends(profile: Profile) -> str:
-    """Sentences on the sides on which a profile is open."""
+    """Return sentences on the sides on which a profile is open."""
     if not any(profile.closed) and not any(profile.breakdown):
-        return "The data set no limit to {}."
-    sides = zip(profile.closed, profile.reached, profile.breakdown, _SIDES)
+        return "The data do not bound {}."
+    sides = zip(profile.closed, profile.reached, profile.breakdown, ("below", "above"))
     return " ".join(
-        _REASONS[why].format(limit=limit, place=f"{place} {reached:.4g}")
-        for is_closed, reached, why, (limit, place) in sides
+        f"No limit to {{}} is known {side} {reached:.4g}, where {_BREAKDOWNS[why]}."
+        if why
+        else f"The data do not bound {{}} from {side}."
+        for is_closed, reached, why, side in sides
         if not is_closed
     )
 
 
-# How the sides of an interval are called, and what is said of one that is open.
-_SIDES = ("lower", "below"), ("upper", "above")
-_REASONS = {
-    "": "The data set no {limit} limit to {{}}.",
-    EXPLODES: "No limit to {{}} is known {place}, where the solutions explode.",
-    LOST: "No limit to {{}} is known {place}, where no fit was found.",
-    STEPS_MATTER: "No limit to {{}} is known {place}, where the solver's steps matter.",
+_BREAKDOWNS = {
+    EXPLODES: "the solutions explode",
+    LOST: "no fit was found",
+    STEPS_MATTER: "the solver's steps matter",
 }

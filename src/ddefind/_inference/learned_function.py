@@ -1,6 +1,5 @@
-"""The function that a network has learned, with its band.
-
-What the networks of a fitted problem are called with along its trajectory."""
+"""The function that a network has learned, with its band; and the arguments with which
+a network is called along the fitted trajectory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,10 +25,15 @@ from .._util.shown import frame_of_rows
 from .bootstrap import check_level
 from .covariance import Uncertainty, propagate
 
-# A mean over the past is that of so many delays, which are equally likely.
+# A mean over the past is taken over this many equally likely delays.
 _LIKELY_DELAYS = 64
 # The number of times at which a history is called.
 _PAST_TIMES = 101
+# The numbers of points of a curve in the visited range and in each margin beyond it,
+# and the width of a margin as a share of the range.
+_POINTS, _MARGIN_POINTS, _MARGIN = 101, 15, 0.15
+# A function of several arguments is drawn for this many values of the second one.
+_SECOND_VALUES = 3
 
 # The states at a vector of times, before time zero those of the history.
 Trajectory = Callable[[Any], jax.Array]
@@ -38,17 +42,16 @@ Trajectory = Callable[[Any], jax.Array]
 def visited_arguments(
     problem: Problem, trajectory: Trajectory, t: np.ndarray
 ) -> dict[int, np.ndarray]:
-    """What each network of a problem is called with at the times `t` of a trajectory,
+    """Find the arguments of each network of a problem at the times `t` of a trajectory,
     [calls, inputs], by its number among the networks of the problem. Networks of a
     history are called at times of the past that the longest delay reaches.
 
     Networks that are called inside of a condition or loop of JAX are left out, because
-    what they are called with cannot be seen."""
+    their arguments cannot be seen."""
     problem = numbered_networks(problem)
-    leaves = jax.tree.leaves(problem.tau, is_leaf=is_delay)
     x = trajectory(t)
     states, lengths, longest = [], [], 0.0
-    for leaf in leaves:
+    for leaf in jax.tree.leaves(problem.tau, is_leaf=is_delay):
         state, length, earliest = _delayed(leaf, trajectory, t, x)
         states.append(state)
         lengths.append(length)
@@ -56,21 +59,21 @@ def visited_arguments(
     past = in_structure(problem.tau, states), in_structure(problem.tau, lengths)
     times = np.linspace(-longest, 0.0, _PAST_TIMES)
     try:
-        seen = _seen_in_equation(problem, (x, *past, jnp.asarray(t)))
-        seen |= _seen_in_history(problem, jnp.asarray(times))
+        found = _called_in_equation(problem, (x, *past, jnp.asarray(t)))
+        found |= _called_in_history(problem, jnp.asarray(times))
     except jax.errors.UnexpectedTracerError:
         return {}
     return {
         number: np.asarray(calls).reshape(-1, calls.shape[-1])
-        for number, calls in seen.items()
+        for number, calls in found.items()
     }
 
 
 def _delayed(
     leaf: Any, trajectory: Trajectory, t: np.ndarray, x: jax.Array
 ) -> tuple[Any, Any, Any]:
-    """What the right-hand side gets for a delay at the times `t`: the delayed states
-    and the lengths of the delay; and the longest delay."""
+    """Return what the right-hand side gets for a delay at the times `t`, the delayed
+    states and the lengths of the delay; and the longest delay."""
     if isinstance(leaf, AbstractKernel):
         likely = _likely_delays(leaf)
         states = jnp.mean(jnp.stack([trajectory(t - s) for s in likely]), axis=0)
@@ -83,13 +86,12 @@ def _delayed(
     earlier = t - length
     states = trajectory(earlier)
     if has_slope(leaf):
-        slope = jax.jvp(trajectory, (earlier,), (jnp.ones_like(earlier),))[1]
-        states = states, slope
+        states = jax.jvp(trajectory, (earlier,), (jnp.ones_like(earlier),))
     return states, length, jnp.max(length)
 
 
 def _likely_delays(kernel: AbstractKernel) -> np.ndarray:
-    """Delays that are equally likely under a density, in increasing order."""
+    """Return delays that are equally likely under a density, in increasing order."""
     from scipy.special import gammaincinv
 
     first, second = map(float, kernel())
@@ -100,50 +102,44 @@ def _likely_delays(kernel: AbstractKernel) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _seen_in_equation(problem: Problem, rows: Any) -> dict[int, jax.Array]:
-    """What networks in the right-hand side, in delays and in `observe` are called with
-    in each of the `rows` of x, y, tau and t."""
+def _called_in_equation(problem: Problem, rows: Any) -> dict[int, jax.Array]:
+    """Find the arguments of networks in the right-hand side, in delays and in `observe`
+    for each of the `rows` of x, y, tau and t."""
 
-    def at(x: Any, y: Any, tau: Any, t: Any) -> Any:
+    def call(x: Any, y: Any, tau: Any, t: Any) -> None:
+        problem.rhs(x, y, tau, t)
+        for leaf in jax.tree.leaves(problem.tau, is_leaf=is_delay):
+            if isinstance(leaf, AbstractVaryingDelay):
+                leaf(t, x)
+        if problem.observe is not None:
+            problem.observe(x, t)
+
+    return _arguments_in(call, *rows)
+
+
+@eqx.filter_jit
+def _called_in_history(problem: Problem, times: jax.Array) -> dict[int, jax.Array]:
+    """Find the arguments of networks in the history at some times."""
+    has_networks = networks_in(problem.history)
+    return _arguments_in(problem.history, times) if has_networks else {}
+
+
+def _arguments_in(call: Callable[..., Any], *rows: Any) -> dict[int, jax.Array]:
+    """Find the arguments of all networks that `call` calls for each of the rows."""
+
+    def at(*row: Any) -> dict[int, jax.Array]:
         with probing(None) as probe:
-            problem.rhs(x, y, tau, t)
-            for leaf in jax.tree.leaves(problem.tau, is_leaf=is_delay):
-                if isinstance(leaf, AbstractVaryingDelay):
-                    leaf(t, x)
-            if problem.observe is not None:
-                problem.observe(x, t)
+            call(*row)
         return {number: jnp.stack(calls) for number, calls in probe.inputs.items()}
 
-    # What is compiled inside of the functions would hide what networks are called with.
+    # Functions compiled inside would hide the arguments.
     with jax.disable_jit():
         return jax.vmap(at)(*rows)
 
 
-@eqx.filter_jit
-def _seen_in_history(problem: Problem, times: jax.Array) -> dict[int, jax.Array]:
-    """What networks in the history are called with at some times."""
-    if not networks_in(problem.history):
-        return {}
-
-    def at(t: Any) -> Any:
-        with probing(None) as probe:
-            problem.history(t)
-        return {number: jnp.stack(calls) for number, calls in probe.inputs.items()}
-
-    with jax.disable_jit():
-        return jax.vmap(at)(times)
-
-
-# A curve has so many points in the visited range and in each margin beyond it, which is
-# this share of it.
-_POINTS, _MARGIN_POINTS, _MARGIN = 101, 15, 0.15
-# Of two arguments, the second has so many values.
-_SECOND_VALUES = 3
-
-
 class WeightShares(NamedTuple):
-    """How precise the weights of a network are: the `uncertainty` of a fit, and for
-    each weight the number of its free value, -1 for one that is known."""
+    """Precision of the weights of a network: the `uncertainty` of a fit, and for each
+    weight the number of its free value, -1 for one that is known."""
 
     uncertainty: Uncertainty
     places: np.ndarray
@@ -152,7 +148,7 @@ class WeightShares(NamedTuple):
 @final
 @dataclass(frozen=True)
 class FunctionCurve:
-    """A learned function along its first argument, with the others held.
+    """Learned function along its first argument, with the others held.
 
     - `label`: the value of the second argument, as "y = 0.5"; empty without one.
     - `output`: which component of the result it is.
@@ -177,7 +173,7 @@ class FunctionCurve:
 @final
 @dataclass(frozen=True)
 class LearnedFunction:
-    r"""The function that a network has learned: `fit.function("NN")`.
+    r"""Function that a network has learned: `fit.function("NN")`.
 
     `f(u)` are its values at a number or an array, with several arguments `f(u, v)`; a
     network with several outputs has a last axis for them. `f.band(u)` is its confidence
@@ -185,15 +181,14 @@ class LearnedFunction:
 
     - `name`: of the network.
     - `arguments`: what its arguments are in the equation, as `x(t - tau)`.
-    - `visited`: what the network is called with along the fitted trajectory at the
-      times of the data, with a row for each call.
+    - `visited`: the arguments of the network along the fitted trajectory at the times
+      of the data, with a row for each call.
     - `determined`: how many of its weights the data determine; None after gradient
       descent.
 
     With the derivatives J of the function for all free values, and their covariance C,
     the standard deviation of the function is $\sqrt{J C J^T}$ (the delta method). The
-    prior of the weights takes part in C.
-    """
+    prior of the weights takes part in C."""
 
     name: str
     arguments: tuple[str, ...]
@@ -204,8 +199,7 @@ class LearnedFunction:
 
     @property
     def range(self) -> tuple[tuple[float, float], ...]:
-        """The smallest and the largest value of each argument that the fitted
-        trajectory visited. Beyond it the data say nothing."""
+        """The range of each argument that was visited: beyond, nothing is known."""
         lows, highs = self.visited.min(axis=0), self.visited.max(axis=0)
         return tuple(zip(lows.tolist(), highs.tolist()))
 
@@ -215,28 +209,28 @@ class LearnedFunction:
         return sum(a.size for a in (*self.network.weights, *self.network.biases))
 
     def __call__(self, *arguments: Any) -> np.ndarray:
-        """The function at numbers or arrays, one for each argument."""
+        """Evaluate the function at numbers or arrays, one for each argument."""
         inputs, shape = self._inputs(arguments)
         return self._shaped(np.asarray(_values(self.network, inputs)), shape)
 
     def band(
         self, *arguments: Any, level: float = 0.95
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The lower and the upper end of the confidence band at numbers or arrays, one
-        for each argument. Where the network is positive or has bounds, so has its
-        band."""
+        """Return the ends of the confidence band at numbers or arrays, one for each
+        argument. The band of a network that is positive or has bounds keeps to them."""
         check_level(level)
         inputs, shape = self._inputs(arguments)
         low, high = self._ends(inputs, level)
         return self._shaped(low, shape), self._shaped(high, shape)
 
     def curves(self, level: float = 0.95) -> list[FunctionCurve]:
-        """The function over the visited range and a little beyond it, as it is drawn.
+        """Evaluate the function over the visited range and a little beyond it, as it is
+        drawn.
 
         With several arguments the first one varies. The second has three values, the
         medians of the lower, middle and upper third of what was visited, and the first
-        varies over what was visited in that third; further arguments have their median
-        there."""
+        varies over the range of that third; further arguments have their median there.
+        """
         check_level(level)
         found = []
         for label, inputs, is_visited in self._lines():
@@ -249,8 +243,9 @@ class LearnedFunction:
         return found
 
     def rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """A table of `curves`: the arguments, the value with its band, and whether the
-        first argument is in the visited range. Several outputs are counted from 0."""
+        """Return `curves` as a table: the arguments, the value with its band, and
+        whether the first argument is in the visited range. Several outputs are counted
+        from 0."""
         rows = []
         for curve in self.curves(level):
             for i, inputs in enumerate(curve.inputs.tolist()):
@@ -264,12 +259,12 @@ class LearnedFunction:
         return rows
 
     def to_frame(self, level: float = 0.95) -> Any:
-        """The `rows` as a pandas data frame."""
+        """Return the `rows` as a pandas data frame."""
         return frame_of_rows(self.rows(level))
 
     def plot(self, ax: Any = None) -> Any:
-        """A matplotlib figure: the function with its band, dashed and paler beyond the
-        visited range. `ax` are axes to draw on, one for each output."""
+        """Draw the function with its band, dashed and paler beyond the visited range,
+        with matplotlib. `ax` are axes to draw on, one for each output."""
         from ..plots import plot_functions
 
         return plot_functions([self], ax=ax)
@@ -279,14 +274,17 @@ class LearnedFunction:
         """A sentence if the data do not determine the level of the function, its mean
         over the visited range, and otherwise an empty text.
 
-        Another part of the equation can then make up for a constant that is added to
-        it, as in `NN_a(x) + NN_b(y)`, and the prior chooses one."""
-        if self.shares is None or _prior_share(self._mean_slope, self.shares) < 0.5:
+        Another part of the equation can then compensate for a constant that is added,
+        as in `NN_a(x) + NN_b(y)`, and the prior chooses one."""
+        if self.shares is None:
+            return ""
+        slopes = _values_and_slopes(self.network, self.visited)[1]
+        if _prior_share(np.mean(np.asarray(slopes), axis=0), self.shares) < 0.5:
             return ""
         return (
             f"The data do not determine the level of `{self.name}`, only its form: "
-            "another part of the equation makes up for a constant that is added to it. "
-            "The prior alone chose this level, and how wide the band is."
+            "another part of the equation can compensate for a constant added to it. "
+            "The prior alone chose this level and the width of the band."
         )
 
     def __str__(self) -> str:
@@ -304,10 +302,8 @@ class LearnedFunction:
     def __repr__(self) -> str:
         return f"<{str(self).splitlines()[0].removesuffix('.')}>"
 
-    # What is computed
-
     def _inputs(self, arguments: tuple[Any, ...]) -> tuple[np.ndarray, tuple[int, ...]]:
-        """The arguments as rows, and the shape of what they are broadcast to."""
+        """Return the arguments as rows, and the shape they are broadcast to."""
         if len(arguments) != len(self.arguments):
             wanted = ", ".join(self.arguments)
             count = "1 argument" if len(arguments) == 1 else f"{len(arguments)} of them"
@@ -331,8 +327,8 @@ class LearnedFunction:
         return values.reshape(shape if outputs == 1 else (*shape, outputs))
 
     def _ends(self, inputs: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-        """Both ends of the band, [points, outputs]. They are computed before the shape
-        of the network is applied, so that the band keeps it."""
+        """Compute both ends of the band, [points, outputs]: before the shape of the
+        network is applied, so that the band keeps to it."""
         if self.shares is None:
             raise ValueError(
                 "This fit is by gradient descent, which computes no errors, so that "
@@ -342,31 +338,19 @@ class LearnedFunction:
         uncertainty = self.shares.uncertainty
         gradient = _for_free_values(slopes, self.shares)
         sd = propagate(uncertainty, gradient, np.ptp(values, axis=0)).sd
-        half = uncertainty.quantile(level) * sd
         bend, straighten, rise = _shape_of(self.network)
         z = straighten(values)
-        half = half / rise(z)
+        half = uncertainty.quantile(level) * sd / rise(z)
         return bend(z - half), bend(z + half)
 
-    @property
-    def _mean_slope(self) -> np.ndarray:
-        """The derivatives of the mean over what was visited, [outputs, weights]."""
-        slopes = _values_and_slopes(self.network, self.visited)[1]
-        return np.mean(np.asarray(slopes), axis=0)
-
-    @cached_property
-    def _thirds(self) -> list[np.ndarray]:
-        """The visited arguments in groups with a similar second argument."""
-        if len(self.arguments) == 1 or np.ptp(self.visited[:, 1]) == 0:
-            return [self.visited]
-        order = np.argsort(self.visited[:, 1], kind="stable")
-        thirds = np.array_split(self.visited[order], _SECOND_VALUES)
-        return [third for third in thirds if len(third)]
-
     def _lines(self) -> list[tuple[str, np.ndarray, np.ndarray]]:
-        """The arguments along each curve, with its label, and which are visited."""
-        found = []
-        for group in self._thirds:
+        """Return the arguments along each curve, with its label, and which are visited:
+        a curve for each group with a similar second argument."""
+        found, groups = [], [self.visited]
+        if len(self.arguments) > 1 and np.ptp(self.visited[:, 1]) > 0:
+            order = np.argsort(self.visited[:, 1], kind="stable")
+            groups = np.array_split(self.visited[order], _SECOND_VALUES)
+        for group in filter(len, groups):
             u, is_visited = _along(group[:, 0])
             inputs = np.tile(np.median(group, axis=0), (len(u), 1))
             inputs[:, 0] = u
@@ -378,7 +362,7 @@ class LearnedFunction:
 
 
 def _along(visited: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Values over the range of what was visited and a margin, and which are inside."""
+    """Return values over the visited range and a margin, and which are inside."""
     low, high = float(visited.min()), float(visited.max())
     margin = _MARGIN * ((high - low) or abs(high) or 1.0)
     before = np.linspace(low - margin, low, _MARGIN_POINTS, endpoint=False)
@@ -395,8 +379,8 @@ def _values(network: Network, inputs: Any) -> jax.Array:
 
 @eqx.filter_jit
 def _values_and_slopes(network: Network, inputs: Any) -> tuple[jax.Array, jax.Array]:
-    """The values of a network [points, outputs], and their derivatives for its weights
-    in the order of its arrays, [points, outputs, weights]."""
+    """Compute the values of a network [points, outputs], and their derivatives for its
+    weights in the order of its arrays, [points, outputs, weights]."""
 
     def weights_of(network: Network) -> Any:
         return network.weights, network.biases
@@ -413,8 +397,7 @@ def _values_and_slopes(network: Network, inputs: Any) -> tuple[jax.Array, jax.Ar
 
 
 def _for_free_values(slopes: np.ndarray, shares: WeightShares) -> np.ndarray:
-    """Derivatives for weights as derivatives for the free values of the fit, along the
-    last axis."""
+    """Turn derivatives for weights into derivatives for free values."""
     gradient = np.zeros((*slopes.shape[:-1], len(shares.uncertainty.theta)))
     for place, slope in zip(shares.places.tolist(), np.moveaxis(slopes, -1, 0)):
         if place >= 0:
@@ -423,20 +406,19 @@ def _for_free_values(slopes: np.ndarray, shares: WeightShares) -> np.ndarray:
 
 
 def _prior_share(slopes: np.ndarray, shares: WeightShares) -> float:
-    r"""To which share the prior, and not the data, limits quantities that have such
-    derivatives for the weights, [quantities, weights]; the largest of them.
+    r"""Compute to which share the prior, and not the data, limits quantities with such
+    derivatives for the weights, [quantities, weights]; return the largest share.
 
     With the covariance C of the free values, in units of the residual variance, and the
-    information A of their priors, $g^T C g = g^T C (H - A) C g + g^T C A C g$ is the
-    sum of what the information H - A of the data and that of the priors leaves of the
-    variance; the share is that of the second term."""
-    gradient = _for_free_values(slopes, shares)
-    own = shares.uncertainty
-    whole = own if own.study is None else own.study
-    if own.place is not None:
+    information A of their priors, the variance $g^T C g = g^T C (H - A) C g + g^T C A C
+    g$ has a part for the information H - A of the data and one for the priors; the
+    share is that of the second part."""
+    gradient, part = _for_free_values(slopes, shares), shares.uncertainty
+    whole = part if part.study is None else part.study
+    if part.place is not None:
         local, gradient = gradient, np.zeros((len(gradient), len(whole.theta)))
-        is_free = own.place >= 0
-        gradient[:, own.place[is_free]] = local[:, is_free]
+        is_free = part.place >= 0
+        gradient[:, part.place[is_free]] = local[:, is_free]
     priors = whole.setup.model.priors
     if priors is None:
         return 0.0
@@ -452,8 +434,8 @@ _Map = Callable[[np.ndarray], np.ndarray]
 
 
 def _shape_of(network: Network) -> tuple[_Map, _Map, _Map]:
-    """How the last layer z of a network becomes its value, the inverse of that, and the
-    derivative of the value for z. Where nothing limits the value, z is the value."""
+    """Return the map from the last layer z of a network to its value, its inverse, and
+    its derivative. Where nothing limits the value, z is the value."""
     size, offset = np.asarray(network.size), np.asarray(network.offset)
     tiny = np.finfo(float).tiny
 

@@ -1,4 +1,4 @@
-r"""Samples of the posterior by NUTS, with numpyro; returned as ArviZ data.
+r"""Samples of the posterior by NUTS, with numpyro.
 
 The prior has three factors: Jeffreys' prior $\sqrt{\det(J^T W J + B)}$ between the
 bounds (for frequencies of a history: the bounds of slow ones), the priors of the fit,
@@ -27,7 +27,7 @@ of the noise and the correction for degrees of freedom in S cancel each other.""
 
 import warnings
 from dataclasses import replace
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -46,7 +46,7 @@ from .profile_intervals import slow_setup
 
 @final
 class _Posterior(eqx.Module):
-    """The posterior density, as the sampler needs it.
+    """Posterior density, as the sampler needs it.
 
     `center` and `factor` are u_0 and L, `n` the steps per delay. `sigma` are the noise
     levels at the estimate and `counts` the numbers of values of each quantity; both
@@ -68,8 +68,7 @@ class _Posterior(eqx.Module):
     capacity: int = eqx.field(static=True)
 
     def transform(self, w: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The free values at `w`, log |d theta / du|, and the logarithms of the noise
-        levels."""
+        """Compute theta, log |d theta / du| and log sigma at `w`."""
         p = self.center.shape[0]
         u = self.center + self.factor @ w[:p]
         theta, slope = jax.jvp(self.free.transform, (u,), (jnp.ones_like(u),))
@@ -81,36 +80,33 @@ class _Posterior(eqx.Module):
         return theta, jnp.sum(jnp.log(jnp.abs(slope))), log_sigma
 
     def potential(self, w: jax.Array) -> jax.Array:
-        """The potential energy U: minus the logarithm of the posterior."""
+        """Compute the potential energy U: minus the logarithm of the posterior."""
         theta, log_slope, log_sigma = self.transform(w)
         S = _sum_of_squares((theta, log_sigma), self)
         log_prior = 0.5 * _log_determinant(theta, self)
         return 0.5 * S + jnp.sum(self.counts * log_sigma) - log_slope - log_prior
 
-    def normal(self, theta: jax.Array, points: Points) -> NormalEquations:
-        """The normal equations at the free values `theta`."""
+    def normal(self, theta: jax.Array, log_sigma: jax.Array) -> NormalEquations:
+        """Compute the normal equations at the free values and noise levels."""
+        points: Any = self.points
+        if self.model.likelihood is None:
+            inverse = jnp.exp(-2 * log_sigma)
+            points = points._replace(weights=points.weights * inverse)
         end, center = points.times[-1], self.free.transform(self.center)
         steps = self.model.steps(center, self.n, end, self.capacity)
         memory = work_buffer(self.model, theta, steps, self.capacity)
         return normal_equations(self.model, theta, points, steps, memory)[0]
 
     def log_determinant(self, theta: jax.Array) -> jax.Array:
-        """log det(J^T W J + B)."""
+        """Compute log det(J^T W J + B)."""
         likelihood = self.model.likelihood
-        information = self.normal(theta, self.weighted(jnp.log(self.sigma))).gram
+        information = self.normal(theta, jnp.log(self.sigma)).gram
         information = information[1:, 1:] + jnp.diag(self.bound_information)
         if likelihood is not None:
             is_noise = jnp.arange(theta.shape[0]) >= likelihood.others
             is_same = is_noise[:, None] == is_noise[None]
             information = jnp.where(is_same, information, 0.0)
         return jnp.linalg.slogdet(information)[1]
-
-    def weighted(self, log_sigma: jax.Array) -> Any:
-        """The points with the weights of the noise levels."""
-        if self.model.likelihood is not None:
-            return self.points
-        inverse = jnp.exp(-2 * log_sigma)
-        return self.points._replace(weights=self.points.weights * inverse)
 
 
 @eqx.filter_custom_vjp
@@ -120,51 +116,39 @@ def _log_determinant(theta, posterior: _Posterior):
 
 @_log_determinant.def_fwd
 def _log_determinant_forward(perturbed, theta, posterior: _Posterior):
-    """The gradient by finite differences.
-
-    The sampler stays exact with any force that is a function of the position alone, and
-    the exact gradient would need second derivatives of the trajectory."""
+    """Compute the gradient by finite differences: the exact one would need second
+    derivatives of the trajectory, and the sampler stays exact with any force that is a
+    function of the position alone."""
     shifted = jnp.concatenate([theta[None], theta + jnp.diag(posterior.steps)])
     values = jax.lax.map(posterior.log_determinant, shifted)
     gradient = (values[1:] - values[0]) / posterior.steps
     return values[0], jnp.where(jnp.isfinite(gradient), gradient, 0.0)
 
 
-@_log_determinant.def_bwd
-def _log_determinant_backward(
-    gradient, cotangent, perturbed, theta, posterior: _Posterior
-):
-    return cotangent * gradient
-
-
 @eqx.filter_custom_vjp
 def _sum_of_squares(values, posterior: _Posterior):
-    """S as a function of `values` = (theta, log sigma)."""
-    return _value_and_gradients(values, posterior)[0]
+    """Compute S from `values` = (theta, log sigma)."""
+    return _value_and_gradients(None, values, posterior)[0]
 
 
-@_sum_of_squares.def_fwd
-def _sum_of_squares_forward(perturbed, values, posterior: _Posterior):
-    return _value_and_gradients(values, posterior)
-
-
-@_sum_of_squares.def_bwd
-def _sum_of_squares_backward(
-    gradients, cotangent, perturbed, values, posterior: _Posterior
-):
-    return jax.tree.map(lambda gradient: cotangent * gradient, gradients)
-
-
-def _value_and_gradients(values, posterior: _Posterior):
-    """S and its gradients for theta and log sigma; infinite and zero where the
-    trajectory is not finite."""
+def _value_and_gradients(perturbed, values, posterior: _Posterior):
+    """Compute S and its gradients; infinite and zero without a trajectory."""
     theta, log_sigma = values
     inverse = jnp.exp(-2 * log_sigma)
-    normal = posterior.normal(theta, posterior.weighted(log_sigma))
+    normal = posterior.normal(theta, log_sigma)
     gradients = 2 * normal.gram[0, 1:], -2 * normal.squares * inverse
     finite = jnp.all(jnp.isfinite(normal.gram[0]))
     S = jnp.where(finite, normal.gram[0, 0], jnp.inf)
     return S, jax.tree.map(lambda g: jnp.where(finite, g, 0.0), gradients)
+
+
+def _backward(gradients, cotangent, *_):
+    return jax.tree.map(lambda gradient: cotangent * gradient, gradients)
+
+
+_log_determinant.def_bwd(_backward)
+_sum_of_squares.def_fwd(_value_and_gradients)
+_sum_of_squares.def_bwd(_backward)
 
 
 def sample(
@@ -175,7 +159,8 @@ def sample(
     chains: int,
     seed: int,
 ) -> Any:
-    """Samples as ArviZ data, with the groups `posterior` and `sample_stats`.
+    """Sample the posterior; return ArviZ data with the groups `posterior` and
+    `sample_stats`.
 
     The variables of the posterior have the names of the parameters, and `sd[x]` for the
     noise level of a quantity x that is not given."""
@@ -208,22 +193,13 @@ def sample(
     w = mcmc.get_samples(group_by_chain=True)
     stats = mcmc.get_extra_fields(group_by_chain=True)
     names = ("energy", "diverging", "acceptance_rate", "n_steps")
-    return arviz.from_dict(
-        posterior=_variables(uncertainty, posterior, w),
-        sample_stats={
-            new: np.asarray(stats[old]) for new, old in zip(names, fields, strict=True)
-        },
-    )
+    stats = {new: np.asarray(stats[old]) for new, old in zip(names, fields)}
+    variables = _variables(uncertainty, posterior, w)
+    return arviz.from_dict(posterior=variables, sample_stats=stats)
 
 
-class _Libraries(NamedTuple):
-    numpyro: Any
-    arviz: Any
-
-
-def _libraries() -> _Libraries:
-    """The optional dependencies; an error that says how to install them if they are
-    missing."""
+def _libraries() -> tuple[Any, Any]:
+    """Import the optional dependencies; an error says how to install them."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ArviZ announces its next version.
@@ -235,12 +211,11 @@ def _libraries() -> _Libraries:
             f"Sampling needs numpyro and arviz, but {error.name!r} is missing. Install "
             "them: pip install 'ddefind[sample]'."
         ) from None
-    return _Libraries(numpyro, arviz)
+    return numpyro, arviz
 
 
 def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
-    """Raise an error if the posterior cannot be normalised: neither the data nor bounds
-    limit some parameter."""
+    """Raise an error if the posterior cannot be normalised."""
     setup = slow_setup(uncertainty)
     if uncertainty.noise_unknown:
         raise ValueError(
@@ -254,9 +229,9 @@ def _check_proper(uncertainty: Uncertainty, profiles: list[Profile]) -> None:
     ]
     if unlimited:
         raise ValueError(
-            f"The data set no limit to {', '.join(unlimited)}, and neither do bounds: "
-            "there is no posterior to sample. Give bounds or a prior in `parameters`, "
-            "or fix what is not determined."
+            f"Neither the data nor bounds limit {', '.join(unlimited)}: there is no "
+            "posterior to sample. Give bounds or a prior in `parameters`, or fix what "
+            "is not determined."
         )
 
 
@@ -290,21 +265,21 @@ def _make_posterior(uncertainty: Uncertainty) -> _Posterior:
 
 
 def _difference_steps(uncertainty: Uncertainty) -> np.ndarray:
-    """The step sizes of finite differences: small shares of the standard errors or,
-    where there are none, of the distance between the bounds."""
+    """Choose the step sizes of finite differences: small shares of the standard errors
+    or, where there are none, of the distance between the bounds."""
     errors = np.linalg.norm(uncertainty.covariance_factor, axis=1)
     return 1e-4 * np.where(errors > 0, errors, 0.01 * _width(uncertainty))
 
 
 def _interior(uncertainty: Uncertainty) -> np.ndarray:
-    """The estimates, moved a little away from bounds."""
+    """Move the estimates a little away from bounds."""
     setup, margin = slow_setup(uncertainty), 0.01 * _width(uncertainty)
     return np.clip(uncertainty.theta, setup.lower + margin, setup.upper - margin)
 
 
 def _width(uncertainty: Uncertainty) -> np.ndarray:
-    """The distance between the bounds of each value; where one is missing, the size of
-    the estimate."""
+    """Return the distance between the bounds of each value; where one is missing, the
+    size of the estimate."""
     setup = slow_setup(uncertainty)
     width = setup.upper - setup.lower
     size = np.maximum(np.abs(uncertainty.theta), 1e-3)
@@ -312,8 +287,7 @@ def _width(uncertainty: Uncertainty) -> np.ndarray:
 
 
 def _chain_starts(posterior: _Posterior, chains: int, seed: int) -> jax.Array:
-    """A start for each chain: random, or the estimate if the potential energy is not
-    finite there."""
+    """Draw random starts; the estimate where the energy is not finite."""
     size = posterior.center.shape[0] + len(posterior.sampled)
     random = np.random.default_rng(seed).standard_normal((chains, size))
     energy = np.asarray(jax.jit(lambda w: jax.lax.map(posterior.potential, w))(random))
@@ -323,7 +297,7 @@ def _chain_starts(posterior: _Posterior, chains: int, seed: int) -> jax.Array:
 def _variables(
     uncertainty: Uncertainty, posterior: _Posterior, w: jax.Array
 ) -> dict[str, Any]:
-    """The samples by name, each of shape (chains, draws)."""
+    """Return the samples by name, each of shape (chains, draws)."""
     setup = uncertainty.setup
     theta, _, log_sigma = jax.jit(jax.vmap(jax.vmap(posterior.transform)))(w)
     names = setup.model.free.names

@@ -24,28 +24,28 @@ from .._solve.solve import solve
 from .._util import wording
 from .._util.errors import shown
 from .._util.shown import AbstractShown, Cells, Shown, data_frame, listed
-from .covariance import Propagated, Uncertainty, propagate
+from .covariance import Uncertainty, propagate
 from .fitted_noise import fitted_noise, mean_size, noise_interval
 
 # The number of times of a prediction that is given only its last one.
 _TIMES = 201
 # The number of rows of a printed table.
 _ROWS = 12
-# At most so many steps of a solver with fixed steps: they take some minutes.
+# The largest number of steps of a solver with fixed steps: they take some minutes.
 _MOST_STEPS = 1e7
 
 
 @final
 @dataclass(frozen=True)
 class Prediction(AbstractShown):
-    """A prediction of the k quantities `names` at the times `t`. Arrays have the shape
+    """Prediction of the k quantities `names` at the times `t`. Arrays have the shape
     (len(t), k).
 
     `mean` is the fitted trajectory and `sd` its standard deviation. `low` and `high`
     are its confidence band; between `noisy_low` and `noisy_high` a new measurement is
     expected. `determined` is false where the prediction depends on parameters that the
     data do not determine: the band does not include their uncertainty, and `notes` say
-    so. `data` are those of the fit."""
+    so. `data` are the data of the fit."""
 
     t: np.ndarray
     names: tuple[str, ...]
@@ -61,30 +61,26 @@ class Prediction(AbstractShown):
     data: Data
 
     def known_bands(self) -> dict[str, np.ndarray]:
-        """The ends of both bands by name; NaN where the data do not determine them."""
+        """Return the ends of both bands, NaN where the data do not determine them."""
         return {
             name: np.where(self.determined, getattr(self, name), np.nan)
             for name in ("low", "high", "noisy_low", "noisy_high")
         }
 
     def cells(self, shown: np.ndarray, time: str, times: Sequence[str]) -> Cells:
-        """Return the table of the times with the numbers `shown`, which are called
-        `times` in it, below the header `time`."""
+        """Return the table of the rows `shown`, whose times are given as text."""
         share = f"{100 * self.level:g}%"
         header = [time]
         for name in self.names:
             header += [name, f"{share} band", f"{share} with noise"]
+        bands = (self.low, self.high), (self.noisy_low, self.noisy_high)
         rows = []
         for text, i in zip(times, shown):
             row = [text]
-            for c in range(len(self.names)):
-                bands = [
-                    f"[{self.low[i, c]:.4g}, {self.high[i, c]:.4g}]",
-                    f"[{self.noisy_low[i, c]:.4g}, {self.noisy_high[i, c]:.4g}]",
-                ]
-                if not self.determined[i, c]:
-                    bands = ["not determined"] * 2
-                row += [f"{self.mean[i, c]:.4g}", *bands]
+            for c, is_determined in enumerate(self.determined[i]):
+                ends = [f"[{low[i, c]:.4g}, {high[i, c]:.4g}]" for low, high in bands]
+                ends = ends if is_determined else ["not determined"] * 2
+                row += [f"{self.mean[i, c]:.4g}", *ends]
             rows.append(row)
         return Cells(header, rows, left=())
 
@@ -97,16 +93,15 @@ class Prediction(AbstractShown):
         return Shown([table, *some, *self.notes])
 
     def to_frame(self) -> Any:
-        """A pandas data frame with a row for each time and quantity."""
+        """Return a pandas data frame with a row for each time and quantity."""
         arrays = ("mean", "sd", "low", "high", "noisy_low", "noisy_high", "determined")
-        k = len(self.names)
-        columns: dict[str, Any] = {"t": np.repeat(self.t, k)}
+        columns: dict[str, Any] = {"t": np.repeat(self.t, len(self.names))}
         columns["quantity"] = list(self.names) * len(self.t)
         columns |= {name: getattr(self, name).ravel() for name in arrays}
         return data_frame(columns)
 
     def plot(self, ax: Any = None) -> Any:
-        """A matplotlib figure: the trajectory with its bands, and the data. `ax` are
+        """Draw the trajectory with its bands, and the data, with matplotlib. `ax` are
         axes to draw on, one for each quantity."""
         from ..plots import plot_prediction
 
@@ -114,9 +109,9 @@ class Prediction(AbstractShown):
 
 
 def read_times(times: Any, T: float, zero: float = 0.0) -> np.ndarray:
-    """The user's `times`, counted from the time `zero` at which the history ends, as an
-    array. A single number is the end of an evenly spaced grid; None stands for the end
-    of the data, T."""
+    """Read the user's `times`, counted from the time `zero` at which the history ends.
+    A single number is the end of an evenly spaced grid; None stands for the end of the
+    data, T."""
     try:
         array = np.asarray(T if times is None else times, dtype=float)
     except (TypeError, ValueError):
@@ -142,7 +137,7 @@ def predict(
     parameters: Mapping[str, Any],
     level: float,
 ) -> Prediction:
-    """The prediction of the fitted `problem` at `times`.
+    """Predict the fitted `problem` at `times`.
 
     `parameters` are values to be used instead of the fitted ones, by name. They count
     as known exactly; all other values keep their estimates and their covariance."""
@@ -153,54 +148,50 @@ def predict(
     learned = model.free.join_values(theta, model.learned)
     check_inputs_known(eqx.combine(learned, model.fixed), float(times.max()))
     n = int(search_result.best.n[0])
+    length = setup.data.T
     if model.mesh is None:
         # A longer delay gets more steps, so that they stay as short as in the fit.
         fitted_delay = setup.delay(uncertainty.theta[None])[0]
-        delay = replace(setup, model=model).delay(theta[None])[0]
-        n = int(np.ceil(n * max(delay / fitted_delay, 1.0)))
-        _check_length(times, delay / n)
-    else:
-        _check_length(times, setup.data.T / n)
+        length = replace(setup, model=model).delay(theta[None])[0]
+        n = int(np.ceil(n * max(length / fitted_delay, 1.0)))
+    _check_length(times, length / n)
     values = observed(model, theta, times, n, len(setup.data.names))
     mean, gradient = values[..., 0], np.where(is_given, 0.0, values[..., 1:])
     _check_finite(model, theta, times, values)
-    measured = setup.measured
-    networks = networks_of(problem, setup.model.free.names)
-    noise = np.where(measured, search_result.noise, 0.0)
+    noise = np.where(setup.measured, search_result.noise, 0.0)
     models = [] if setup.model.likelihood is None else fitted_noise(uncertainty)
     if models:
         noise = np.zeros(mean.shape)
         for each in models:
             noise[:, each.column] = mean_size(each, mean[:, each.column])
-    propagated = propagate(uncertainty, gradient, noise)
-    propagated = propagated._replace(moved=propagated.moved & ~is_given)
+    sd, moved = propagate(uncertainty, gradient, noise)
+    moved = moved & ~is_given
     q = uncertainty.quantile(level)
-    half_width, noisy = q * propagated.sd, q * np.hypot(propagated.sd, noise)
+    half_width, noisy = q * sd, q * np.hypot(sd, noise)
     noisy_low, noisy_high = mean - noisy, mean + noisy
     for each in models:
         c = each.column
-        noisy_low[:, c], noisy_high[:, c] = noise_interval(
-            each, mean[:, c], propagated.sd[:, c], q
-        )
+        ends = noise_interval(each, mean[:, c], sd[:, c], q)
+        noisy_low[:, c], noisy_high[:, c] = ends
+    networks = networks_of(problem, setup.model.free.names)
     return Prediction(
         times,
         setup.data.names,
         mean,
-        propagated.sd,
+        sd,
         mean - half_width,
         mean + half_width,
         noisy_low,
         noisy_high,
-        np.all(~propagated.moved, axis=-1),
+        np.all(~moved, axis=-1),
         level,
-        tuple(_notes(uncertainty, times, propagated, gradient, measured, networks)),
+        tuple(_notes(uncertainty, times, moved, gradient, networks)),
         setup.data,
     )
 
 
 def _check_length(times: np.ndarray, step: float) -> None:
-    """Raise an error if there are too many steps of the given length to the last
-    time."""
+    """Raise an error if the last time is too many steps of the given length away."""
     last = float(times.max())
     if last / step > _MOST_STEPS:
         raise ValueError(
@@ -213,8 +204,8 @@ def _check_length(times: np.ndarray, step: float) -> None:
 def _with_parameters(
     uncertainty: Uncertainty, problem: Problem, parameters: Mapping[str, Any]
 ) -> tuple[LeastSquaresModel, np.ndarray, np.ndarray]:
-    """The model and its free values with some `parameters` replaced, and which of the
-    free values were given. Parameters that are tied to a given one change with it."""
+    """Replace some `parameters`: return the model, its free values, and which of these
+    were given. Parameters that are tied to a given one change with it."""
     if not isinstance(parameters, Mapping):
         raise TypeError(
             "`parameters` maps names to values, as {'tau': 1.0}, but got "
@@ -240,12 +231,9 @@ def _with_parameters(
             source = free.source[element]
             if source >= 0:
                 theta[source], is_given[source] = number, True
-    learned, fixed = free.split(with_values(problem, vector))
-    return (
-        eqx.tree_at(lambda m: (m.learned, m.fixed), model, (learned, fixed)),
-        theta,
-        is_given,
-    )
+    parts = free.split(with_values(problem, vector))
+    model = eqx.tree_at(lambda m: (m.learned, m.fixed), model, parts)
+    return model, theta, is_given
 
 
 def _check_finite(
@@ -267,22 +255,19 @@ def _check_finite(
 def _notes(
     uncertainty: Uncertainty,
     times: np.ndarray,
-    propagated: Propagated,
+    moved: np.ndarray,
     gradient: np.ndarray,
-    measured: np.ndarray,
     networks: Networks,
 ) -> list[str]:
-    """What the bands leave out, in sentences."""
-    names = uncertainty.setup.model.free.names
-    notes = []
-    named = named_indices(len(names), networks)
-    groups = {f"`{names[j]}`": [j] for j in named}
+    """Say in sentences what the bands leave out."""
+    names, notes = uncertainty.setup.model.free.names, []
+    groups = {f"`{names[j]}`": [j] for j in named_indices(len(names), networks)}
     groups |= {f"weights of {n}": [*indices] for n, indices in networks.items()}
     first: dict[float, list[str]] = {}
     for what, indices in groups.items():
-        moved = propagated.moved[..., indices].any(axis=(1, 2))
-        if moved.any():
-            first.setdefault(float(times[moved].min()), []).append(what)
+        is_moved = moved[..., indices].any(axis=(1, 2))
+        if is_moved.any():
+            first.setdefault(float(times[is_moved].min()), []).append(what)
     for time, what in sorted(first.items()):
         is_one = len(what) == 1 and what[0][0] == "`"
         matter, them = ("matters", "it") if is_one else ("matter", "them")
@@ -296,8 +281,8 @@ def _notes(
         known = ", ".join(f"`{names[j]}`" for j in held)
         known = without_weights(known, names, networks)
         notes.append(f"On a bound, and taken as known: {known}.")
-    quantities = uncertainty.setup.data.names
-    lacking = ", ".join(quantities[i] for i in np.flatnonzero(~measured))
+    quantities = zip(uncertainty.setup.data.names, uncertainty.setup.measured)
+    lacking = ", ".join(name for name, is_measured in quantities if not is_measured)
     if lacking:
         notes.append(f"Not measured, so without noise: {lacking}.")
     return notes

@@ -1,7 +1,4 @@
-"""The profile of a parameter: the best fits while it is held at a value after another,
-and the confidence interval that follows.
-
-The search for one end of a profile interval.
+"""The profile of a parameter, with its confidence interval, and the search for one end.
 
 A free value is moved away from the best fit, all others are fitted again, and the end
 is where r, the root of the excess chi-square, reaches the quantile. `EndSearch` chooses
@@ -21,13 +18,13 @@ _R_TOLERANCE = 0.02
 # A profile is open if the parameter can be moved farther than this factor times its
 # size or its standard error, whichever is larger.
 _OPEN_FACTOR = 1e4
-# By which factor steps may grow, and where r rises by less than the third number.
+# The factor by which steps may grow; the second one where r rises by less than the
+# third number.
 _GROWTH, _FAST_GROWTH, _LOW_R = 3.0, 10.0, 0.1
 # A value this many times as large as its natural size got so large only because the
 # data do not see it. The way back begins at the second number of natural sizes.
 _ENORMOUS, _BACK = 1e4, 100.0
-# A fit fails if it has no finite sum of squares, or one for which r is larger than
-# this.
+# A fit fails if it has no finite sum of squares, or an r above this.
 _FAILED_R = 1e4
 # The profile jumps at an end if r is farther than this from the quantile on both sides
 # of it, and how often the search goes on there in smaller steps.
@@ -41,16 +38,15 @@ _TOWARDS_BOUND = 0.1
 # The share of the distance between the bounds by which a value is moved off its bound.
 _RELEASE = 0.25
 
-# Why the profile could not be followed farther at an open end of an interval; empty if
-# it could.
+# Why a profile could not be followed farther at an open end; empty if it could.
 BREAKDOWNS = "", "explodes", "lost", "steps matter"
 _, EXPLODES, LOST, STEPS_MATTER = BREAKDOWNS
 
 
 class Optimum(NamedTuple):
-    """The best fit, from which profiles are measured: its free values, its steps per
-    delay, its sum of squares, the variance of a residual (the unit of chi-square), the
-    covariance of the free values, and their natural sizes."""
+    """Best fit, from which profiles are measured: its free values, steps per delay, sum
+    of squares, variance of a residual (the unit of chi-square), and the covariance and
+    natural sizes of its free values."""
 
     theta: np.ndarray
     n: int
@@ -60,22 +56,21 @@ class Optimum(NamedTuple):
     sizes: np.ndarray
 
     def r(self, loss: float) -> float:
-        """The root of the excess chi-square of a fit with this sum of squares; negative
-        for one that is better than the best fit."""
+        """Return the root of the excess chi-square of a fit with this sum of squares;
+        negative if it is better than the best fit."""
         rise = (loss - self.loss) / self.residual_variance
         return float(np.sign(rise) * np.sqrt(abs(rise)))
 
 
 @final
 class EndSearch:
-    """The search for one end of the interval of free value j.
+    """Search for one end of the interval of free value j.
 
     It begins at the free values `theta`, whose `r` is below the quantile, and moves
     value j down (`side` = -1) or up (`side` = +1): first in growing steps until r
     exceeds the quantile, then by interpolation between the last fit inside and the
-    nearest one outside.
-
-    `breakdown` says why the profile could not be followed farther, if so."""
+    nearest one outside. `breakdown` says why the profile could not be followed farther.
+    """
 
     def __init__(
         self,
@@ -89,7 +84,7 @@ class EndSearch:
     ):
         self.optimum, self.j, self.side, self.quantile = optimum, j, side, quantile
         self.lower, self.upper = setup.lower, setup.upper
-        self.bound = float((setup.lower if side < 0 else setup.upper)[j])
+        self.bound = float((self.lower if side < 0 else self.upper)[j])
         # Where a plateau of a delay is looked for: where it still has an influence.
         self.far = np.nan
         if j in setup.model.free.delays:
@@ -105,13 +100,11 @@ class EndSearch:
         # The nearest value with r above the quantile, and r there.
         self.outside, self.r_outside = np.nan, np.nan
         self.retries = 0
-        variance = optimum.covariance[j, j]
+        error = np.sqrt(optimum.covariance[j, j])
         size = max(abs(self.inside), abs(self.origin), 1e-6 * optimum.sizes[j])
         # A parameter that moves farther than this has an open profile.
-        self.farthest = _OPEN_FACTOR * max(
-            size, np.sqrt(variance) if variance < 1e300 else size
-        )
-        first_step = quantile * np.sqrt(variance)
+        self.farthest = _OPEN_FACTOR * (max(size, error) if error < 1e150 else size)
+        first_step = quantile * error
         first_step = first_step if 0 < first_step < self.farthest else 0.1 * size
         self.step = max(first_step, 0.3 * abs(self.inside - self.origin))
         # From an enormous value the way towards zero begins with one large step.
@@ -139,16 +132,15 @@ class EndSearch:
         if self.leaps:
             self.value = float(-self.side * _BACK * self.optimum.sizes[self.j])
         elif np.isnan(self.outside):
-            value = self.inside + self.side * self.step
-            bounded = min if self.side > 0 else max
-            self.value = bounded(value, self.bound)
+            nearer = min if self.side > 0 else max
+            self.value = nearer(self.inside + self.side * self.step, self.bound)
         else:
             self.value = self._between()
         return self.starts_at(self.value)
 
     def _between(self) -> float:
-        """A value between the last one inside and the nearest one outside: where a
-        linear r reaches the quantile; but the mean if r is flat inside, or the
+        """Choose a value between the last one inside and the nearest one outside: where
+        a linear r reaches the quantile; but the mean if r is flat inside, or the
         geometric mean if the two are of different orders of magnitude."""
         inside, outside = self.inside, self.outside
         if self._fails_at_bound:
@@ -163,10 +155,9 @@ class EndSearch:
         return inside + min(max(share, least), 1 - least) * (outside - inside)
 
     def starts_at(self, value: float) -> list[np.ndarray]:
-        """Starts for a fit with value j held at `value`: all other values as in the
-        last fit; extrapolated along the profile; where that is flat, also by powers and
-        exponentials; and, if some are on their bounds there, with these moved off
-        them."""
+        """Return starts for a fit with value j held at `value`: all other values as in
+        the last fit; extrapolated along the profile; where that is flat, also by powers
+        and exponentials; and, if some are on their bounds there, moved off these."""
         r, last = self.path[-1]
         starts = [last.copy(), self._extrapolated(value)]
         if len(self.path) > 1 and r < _LOW_R:
@@ -178,8 +169,7 @@ class EndSearch:
         return [start for start in starts if np.all(np.isfinite(start))]
 
     def _extrapolated(self, value: float) -> np.ndarray:
-        """The free values along the last two fits or, in the beginning, along what the
-        covariance predicts."""
+        """Extrapolate the last two fits or, in the beginning, follow the covariance."""
         last, covariances = self.path[-1][1], self.optimum.covariance[:, self.j]
         direction = np.zeros_like(last)
         if len(self.path) > 1:
@@ -190,24 +180,22 @@ class EndSearch:
         return last + (value - last[self.j]) * direction
 
     def _released(self, theta: np.ndarray) -> np.ndarray | None:
-        """The free values with those on a bound moved off it; None if there are
-        none."""
-        low, high = self.lower, self.upper
-        is_low, is_high = theta <= low, theta >= high
+        """Move free values that are on a bound off it; None if there are none."""
+        is_low, is_high = theta <= self.lower, theta >= self.upper
         is_low[self.j] = is_high[self.j] = False
         if not np.any(is_low | is_high):
             return None
-        width = high - low
+        width = self.upper - self.lower
         room = np.where(np.isfinite(width), _RELEASE * width, self.optimum.sizes)
-        released = np.where(is_low, low + room, theta)
-        return np.where(is_high, high - room, released)
+        released = np.where(is_low, self.lower + room, theta)
+        return np.where(is_high, self.upper - room, released)
 
     def update(self, r: float, theta: np.ndarray) -> None:
         """Take the fit at the proposed value into account."""
         self.visited.append((self.value, r, theta))
         has_leapt, self.leaps = self.leaps, False
         if r < self.quantile - _R_TOLERANCE and has_leapt:
-            # It goes on from here as if this were the best fit.
+            # Go on from here as if this were the best fit.
             self.path = [(r, theta)]
             self.origin = self.value
             self.farthest = _OPEN_FACTOR * abs(self.value)
@@ -232,13 +220,13 @@ class EndSearch:
         self.done = True
 
     def open_if_exhausted(self) -> None:
-        """Open the end if the search for it gave up before anything outside was found,
-        or far below the quantile: beyond, the profile is not known."""
+        """Open the end if the search gave up before anything outside was found, or far
+        below the quantile: beyond, the profile is not known."""
         if self.is_exhausted and not self.is_open:
             self.is_open, self.breakdown = True, LOST
 
     def _move_on(self, r: float, theta: np.ndarray) -> None:
-        """The fit is inside: choose the next step, the one that a linear r(v) suggests,
+        """Choose the next step after a fit inside: the one that a linear r(v) suggests,
         but not much longer than the last one."""
         moved = abs(self.value - self.origin)
         self.is_open = self.value == self.bound or moved > self.farthest
@@ -282,8 +270,8 @@ class EndSearch:
 def _curved(
     previous: np.ndarray, last: np.ndarray, j: int, value: float
 ) -> list[np.ndarray]:
-    """The free values at which two fits lead to if value j becomes `value` and the
-    others depend on it exponentially or, if it keeps its sign, by powers.
+    """Extrapolate two fits to the free values where value j is `value`, if the others
+    depend on it exponentially or, if it keeps its sign, by powers.
 
     Along a curve on which a product such as a * b, or k * exp(-m * tau), is constant,
     one of these is right."""
@@ -300,14 +288,13 @@ def _curved(
 @final
 @dataclass(frozen=True)
 class Profile:
-    """The profile of one parameter, and its confidence interval.
+    """Profile of one parameter, and its confidence interval.
 
     `values` are the values at which the parameter was held, in increasing order, `r`
     the root of the excess chi-square there, and `theta` all free values of these fits,
     one row for each. An end of `interval` is infinite where the profile stays below
-    the `quantile`; `reached` is how far it was followed. `breakdown` says for each end
-    why it is open although the profile could not be followed farther: the solutions
-    explode there, or the solver's steps matter; it is empty for others."""
+    the `quantile`; `reached` is how far it was followed, and `breakdown` says for each
+    open end why it could not be followed farther."""
 
     name: str
     estimate: float
@@ -327,8 +314,7 @@ class Profile:
 
 
 def unknown_profile(name: str, theta: np.ndarray, j: int, quantile: float) -> Profile:
-    """The profile of free value j where there is no fit to follow it from: its interval
-    is not known."""
+    """Return a profile of free value j that was not followed."""
     ends, none = (np.nan, np.nan), np.zeros(0)
     estimate = float(theta[j])
     return Profile(name, estimate, quantile, ends, ends, none, none, theta[None][:0])
@@ -341,8 +327,8 @@ def assemble(
     outermost: tuple[EndSearch, EndSearch],
     ends: list[EndSearch],
 ) -> Profile:
-    """The profile from all searches for its ends; `outermost` are those that set the
-    lower and the upper end of the interval."""
+    """Assemble a profile from all searches for its ends; `outermost` are those that set
+    the lower and the upper end of the interval."""
     low, high = outermost
     estimate = float(optimum.theta[low.j])
     visited = [(estimate, 0.0, optimum.theta)]
@@ -353,8 +339,8 @@ def assemble(
         # A fit inside of the interval with r above the quantile missed the minimum.
         if fit[1] < quantile or not low.limit < fit[0] < high.limit
     ]
-    near_zero = (fit for end in ends for fit in end.near_zero)
-    visited = [fit for fit in (*visited, *near_zero) if np.isfinite(fit[1])]
+    visited += [fit for end in ends for fit in end.near_zero]
+    visited = [fit for fit in visited if np.isfinite(fit[1])]
     values, r, theta = (np.array(column) for column in zip(*visited))
     order = np.argsort(values, kind="stable")
     order = order[_is_on_lowest_branch(values[order], r[order])]
@@ -374,8 +360,8 @@ def assemble(
 
 
 def _is_on_lowest_branch(values: np.ndarray, r: np.ndarray) -> np.ndarray:
-    """Which points belong to the profile. Others are fits at a higher local minimum:
-    there is a point close by with a much lower r."""
+    """Which points belong to the profile, and not to a higher local minimum: then there
+    is a point close by with a much lower r."""
     apart, sizes = np.abs(values[:, None] - values), np.abs(values)
     is_close = apart <= 0.03 * np.ptp(values)
     # Values of different orders of magnitude are not close.

@@ -1,15 +1,13 @@
 """Profile intervals: confidence intervals that cover all minima which fit the data.
 
 `profiles` follows the profile likelihood from the best fit, and from other minima that
-tie with it: those whose chi-square exceeds that of the best by so little that the data
-do not exclude them.
+tie with it: their chi-square is so little higher that the data do not exclude them.
 
-Delays that can be exchanged, because the model does not tell one from the other.
-
-In `x' = a * x(t - tau_1) + b * x(t - tau_2)`, nothing measured changes if `tau_1` and
+Delays can be *exchanged* if the model does not distinguish them. In
+`x' = a * x(t - tau_1) + b * x(t - tau_2)`, nothing measured changes if `tau_1` and
 `tau_2` are exchanged together with `a` and `b`: every fit has a mirror image. An
 `Exchange` is found by evaluating the sum of squares at exchanged values, at the
-estimate and at another place near it."""
+estimate and near it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -43,16 +41,24 @@ _SAME_LOSS = 1e-9
 _COINCIDENT = 1e-3
 # The largest number of mirror images of a fit.
 _MOST_IMAGES = 24
+# The largest number of other minima whose profiles are followed.
+_MAX_TIED_MINIMA = 4
+# If a history has frequencies, each frequency is a further chance to fit the noise by
+# accident: the chi-square up to which other minima tie with the best grows by this.
+_FREQUENCY_ALLOWANCE = 1.0
+
+# A minimum that ties with the best: by how much its chi-square is higher, and its free
+# values.
+Tie: TypeAlias = tuple[float, np.ndarray]
 
 
 class Exchange(NamedTuple):
-    """Pairs of free values, by index, that can be exchanged together; the first pair is
-    one of delays."""
+    """Pairs of free values that can be exchanged together, delays first."""
 
     pairs: tuple[tuple[int, int], ...]
 
     def apply(self, theta: np.ndarray) -> np.ndarray:
-        """The exchanged free values; `theta` has them along its last axis."""
+        """Exchange the free values; `theta` has them along its last axis."""
         exchanged = np.array(theta)
         for one, other in self.pairs:
             exchanged[..., [one, other]] = theta[..., [other, one]]
@@ -60,8 +66,7 @@ class Exchange(NamedTuple):
 
 
 def delay_parameters(free: FreeParameters) -> tuple[int, ...]:
-    """The indices of the free values that are delays, or that delays are computed
-    from."""
+    """Return the indices of the free values that delays are computed from."""
     found = {
         j
         for array in free.arrays
@@ -72,26 +77,26 @@ def delay_parameters(free: FreeParameters) -> tuple[int, ...]:
 
 
 def find_exchanges(uncertainty: Uncertainty) -> list[Exchange]:
-    """For each pair of delays the exchange with the fewest further pairs, if there is
-    one.
+    """Find for each pair of delays the exchange with the fewest further pairs, if there
+    is one.
 
     Delays without influence are left out. With less than two free delays nothing is
     computed."""
-    setup = uncertainty.setup
+    setup, theta = uncertainty.setup, uncertainty.theta
     if not np.isfinite(uncertainty.search_result.best.loss[0]):
         return []
-    norms = uncertainty.sensitivity_norms
-    delays = [j for j in delay_parameters(setup.model.free) if norms[j] > 0]
+    of_delays, norms = delay_parameters(setup.model.free), uncertainty.sensitivity_norms
+    delays = [j for j in of_delays if norms[j] > 0]
     if len(delays) < 2:
         return []
-    theta = uncertainty.theta
     sizes = np.random.default_rng(0).uniform(-_NEAR, _NEAR, len(theta))
     near = np.clip(theta * (1 + sizes), setup.lower, setup.upper)
-    tried = [
-        exchange
-        for exchange in _candidates(delays, _others(uncertainty))
-        if _is_allowed(uncertainty, exchange.apply(np.stack([theta, near])))
-    ]
+    free = np.flatnonzero(~np.asarray(setup.is_history)).tolist()
+    tried = []
+    for exchange in _candidates(delays, [j for j in free if j not in of_delays]):
+        exchanged = exchange.apply(np.stack([theta, near]))
+        if np.all((setup.lower <= exchanged) & (exchanged <= setup.upper)):
+            tried.append(exchange)
     for place in (near, theta):
         tried = _unchanged(uncertainty, place, tried)
     simplest: dict[tuple[int, int], Exchange] = {}
@@ -100,21 +105,8 @@ def find_exchanges(uncertainty: Uncertainty) -> list[Exchange]:
     return list(simplest.values())
 
 
-def _others(uncertainty: Uncertainty) -> list[int]:
-    """The free values that may be exchanged together with delays: neither delays nor
-    those of the history."""
-    setup = uncertainty.setup
-    delays = delay_parameters(setup.model.free)
-    return [
-        j
-        for j in range(len(uncertainty.theta))
-        if j not in delays and not setup.is_history[j]
-    ]
-
-
 def _candidates(delays: Sequence[int], others: Sequence[int]) -> list[Exchange]:
-    """The exchanges of two delays and of some further pairs, those with the fewest
-    pairs first."""
+    """Return exchanges of two delays and further pairs, the smallest first."""
     candidates: list[Exchange] = []
     for number in range(1 + _MOST_FURTHER_PAIRS):
         more = [
@@ -129,47 +121,22 @@ def _candidates(delays: Sequence[int], others: Sequence[int]) -> list[Exchange]:
     return candidates
 
 
-def _is_allowed(uncertainty: Uncertainty, theta: np.ndarray) -> bool:
-    """Whether all free values are within their bounds."""
-    setup = uncertainty.setup
-    return bool(np.all((setup.lower <= theta) & (theta <= setup.upper)))
-
-
 def _unchanged(
     uncertainty: Uncertainty, theta: np.ndarray, tried: list[Exchange]
 ) -> list[Exchange]:
-    """Those exchanges that do not change the sum of squares at `theta`."""
+    """Return the exchanges that do not change the sum of squares at `theta`."""
     if not tried:
         return []
     exchanged = [exchange.apply(theta) for exchange in tried]
     loss, *others = uncertainty.losses(np.array([theta, *exchanged])).tolist()
-    rounding = float(uncertainty.search_result.best.rounding[0])
-    allowed = _SAME_LOSS * loss + rounding
+    allowed = _SAME_LOSS * loss + float(uncertainty.search_result.best.rounding[0])
     return [each for each, other in zip(tried, others) if abs(other - loss) <= allowed]
-
-
-def coincident(
-    uncertainty: Uncertainty, exchanges: Sequence[Exchange]
-) -> frozenset[int]:
-    """The free values that coincide with those that they can be exchanged with.
-
-    There the sum of squares has no slope for their difference, whether the data
-    determine it or not: only the profile can tell."""
-    theta = uncertainty.theta
-    return frozenset(
-        j
-        for exchange in exchanges
-        if np.allclose(exchange.apply(theta), theta, rtol=_COINCIDENT, atol=0.0)
-        for pair in exchange.pairs
-        for j in pair
-        if uncertainty.without_influence[j]
-    )
 
 
 def nearest_image(
     uncertainty: Uncertainty, exchanges: Sequence[Exchange], theta: np.ndarray
 ) -> np.ndarray:
-    """The mirror image of the free values `theta` that is nearest to the estimate, in
+    """Return the mirror image of the free values `theta` nearest to the estimate, in
     the quadratic approximation of the sum of squares there."""
     images = [theta]
     for image in images:
@@ -183,8 +150,7 @@ def nearest_image(
 
 
 def distinct_minima(uncertainty: Uncertainty) -> list[Minimum]:
-    """The minima of the search that are different answers, best first, by the rule of
-    `same_minimum.py`."""
+    """Return the minima that are different answers (`same_minimum.py`)."""
     unit, setup = uncertainty.residual_variance, uncertainty.setup
     delays = delay_parameters(setup.model.free)
     kept: list[Minimum] = []
@@ -204,10 +170,20 @@ def distinct_minima(uncertainty: Uncertainty) -> list[Minimum]:
 def exchange_notes(
     uncertainty: Uncertainty, exchanges: Sequence[Exchange]
 ) -> dict[int, str]:
-    """For each delay that can be exchanged, the sentence that says so. Delays that can
-    all be exchanged with each other share one."""
-    names = uncertainty.setup.model.free.names
-    alike = coincident(uncertainty, exchanges)
+    """Return a sentence for each delay that can be exchanged. Delays that can all be
+    exchanged with each other share one.
+
+    Where they coincide, the sum of squares has no slope for their difference, whether
+    the data determine it or not: only the profile can tell."""
+    names, theta = uncertainty.setup.model.free.names, uncertainty.theta
+    coincident = {
+        j
+        for exchange in exchanges
+        if np.allclose(exchange.apply(theta), theta, rtol=_COINCIDENT, atol=0.0)
+        for pair in exchange.pairs
+        for j in pair
+        if uncertainty.without_influence[j]
+    }
     notes: dict[int, str] = {}
     for delays in _connected(exchange.pairs[0] for exchange in exchanges):
         further = _connected(
@@ -220,7 +196,7 @@ def exchange_notes(
         together = f" (together with {together})" if together else ""
         why = (
             "they coincide in the best fit, and have no standard errors there."
-            if alike.intersection(delays)
+            if coincident.intersection(delays)
             else "the data cannot tell which is which, and the table shows one order."
         )
         sentence = f"{_listed(delays, names)} can be exchanged{together}: {why}"
@@ -229,7 +205,7 @@ def exchange_notes(
 
 
 def _connected(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """The groups of indices that the pairs connect, each sorted."""
+    """Return the groups of indices that the pairs connect, each sorted."""
     found: list[set[int]] = []
     for pair in pairs:
         touched = [group for group in found if group & set(pair)]
@@ -239,19 +215,7 @@ def _connected(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 def _listed(group: Sequence[int], names: Sequence[str]) -> str:
-    """The names in a sentence: `a`, `b` and `c`."""
     return listed([f"`{names[j]}`" for j in group])
-
-
-# The largest number of other minima whose profiles are followed.
-_MAX_TIED_MINIMA = 4
-# If a history has frequencies, each frequency is a further chance to fit the noise by
-# accident: the chi-square up to which other minima tie with the best grows by this.
-_FREQUENCY_ALLOWANCE = 1.0
-
-# A minimum that ties with the best: by how much its chi-square is higher, and its free
-# values.
-Tie: TypeAlias = tuple[float, np.ndarray]
 
 
 def profiles(
@@ -261,9 +225,9 @@ def profiles(
     found: FoundEnds | None = None,
     ties: Sequence[Tie] | None = None,
 ) -> list[Profile]:
-    """The profiles of the free values with the indices `which` (by default of all),
-    over all minima that tie with the best, with intervals at `level`. `found` is told
-    how many ends are found; `ties` are those of `tied_minima`, if they are known.
+    """Follow the profiles of the free values with the indices `which` (by default all),
+    over all minima that tie with the best, with intervals at `level`. `found` is called
+    with the number of ends found; `ties` are the `tied_minima`, if they are known.
 
     Profiles that are computed together inform each other: a good fit that one of them
     comes across can widen the interval of another. The profile of one parameter alone
@@ -277,14 +241,13 @@ def profiles(
     q = uncertainty.profile_quantile(level)
     if uncertainty.noise_unknown or not uncertainty.has_converged:
         return [unknown_profile(names[j], theta, j, q) for j in indices]
-    setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
     if ties is None:
         ties = tied_minima(uncertainty, find_exchanges(uncertainty), level)
     tied = [(np.sqrt(max(rise, 0.0)), theta) for rise, theta in ties]
     return follow_profiles(
-        setup,
+        slow_setup(uncertainty),
         uncertainty.search_result.points,
-        optimum,
+        _optimum(uncertainty),
         q,
         list(indices),
         tied,
@@ -296,23 +259,20 @@ def profiles(
 def tied_minima(
     uncertainty: Uncertainty, exchanges: Sequence[Exchange], level: float
 ) -> list[Tie]:
-    """Other minima within the confidence region of the given `level`: by how much their
-    chi-square exceeds that of the best, and their free values.
+    """Find other minima within the confidence region of the given `level`, fitted with
+    the same steps and bounds as the best.
 
-    They are fitted with the same steps and bounds as the best. The difference is
-    negative for a minimum that the search ranked lower because of a fast history or a
-    long delay.
-
-    Of a minimum and its mirror images under `exchanges` of delays, only the one nearest
-    to the best counts. The best fit's own images do not tie with it."""
+    Chi-square may be lower for a minimum that the search ranked lower because of a fast
+    history or a long delay. Of a minimum and its mirror images under `exchanges` of
+    delays, only the one nearest to the best counts; mirror images of the best fit do
+    not tie with it."""
     setup, optimum = slow_setup(uncertainty), _optimum(uncertainty)
-    search_result = uncertainty.search_result
-    residual_variance = uncertainty.residual_variance
+    search_result, variance = uncertainty.search_result, uncertainty.residual_variance
     q = _tied_quantile(uncertainty, uncertainty.profile_quantile(level))
     candidates = [
         nearest_image(uncertainty, exchanges, minimum.theta)
         for minimum in search_result.minima[1 : 1 + 2 * _MAX_TIED_MINIMA]
-        if minimum.loss < optimum.loss + 2 * q**2 * residual_variance
+        if minimum.loss < optimum.loss + 2 * q**2 * variance
         and np.all(minimum.theta <= setup.upper)
     ]
     if not candidates:
@@ -321,7 +281,7 @@ def tied_minima(
     fits = refine(setup, np.array(candidates), search_result.points, n)
     # Some of them end up at the best fit itself, or at the same minimum as others.
     fits = search_result.best.join(fits.take(np.argsort(fits.loss)))
-    unit = np.array([residual_variance])
+    unit = np.array([variance])
     first = first_at_minimum(fits.theta[None], fits.loss[None], fits.gram[None], unit)
     difference = fits.loss - optimum.loss
     is_other = first[0] == np.arange(len(fits.loss))
@@ -329,16 +289,16 @@ def tied_minima(
     if uncertainty.has_curve:
         is_other &= ~is_same_answer(difference, unit)
     rows = [row for row in np.flatnonzero(is_other).tolist() if row > 0]
-    rise = difference / residual_variance
+    rise = difference / variance
     return [(float(rise[row]), fits.theta[row]) for row in rows[:_MAX_TIED_MINIMA]]
 
 
 def slow_setup(uncertainty: Uncertainty) -> FitSetup:
-    """The setup with the frequencies of histories limited to slow ones, unless the best
-    fit itself has a faster one.
+    """Limit the frequencies of histories to slow ones, unless the best fit itself has a
+    faster one.
 
-    Fast histories fit any data nearly as well (see `_least_squares/ranking.py`), and
-    would make every interval too wide."""
+    Fast histories fit any data nearly as well (see `_search/batches.py`), and would
+    make every interval too wide."""
     setup, theta = uncertainty.setup, uncertainty.theta
     highest = slow_frequency_limit(setup, theta[None])[0]
     is_limited = setup.is_frequency & (theta < highest)
@@ -347,7 +307,7 @@ def slow_setup(uncertainty: Uncertainty) -> FitSetup:
 
 
 def _optimum(uncertainty: Uncertainty) -> Optimum:
-    """The best fit, as the profiles need it."""
+    """Return the best fit, as the profiles need it."""
     best, factor = uncertainty.search_result.best, uncertainty.covariance_factor
     return Optimum(
         uncertainty.theta,
@@ -360,7 +320,6 @@ def _optimum(uncertainty: Uncertainty) -> Optimum:
 
 
 def _tied_quantile(uncertainty: Uncertainty, q: float) -> float:
-    """The quantile below which another minimum ties with the best, where `q` is that of
-    the best."""
+    """Return the quantile below which another minimum ties with the best."""
     allowance = _FREQUENCY_ALLOWANCE * uncertainty.setup.is_frequency.any()
     return np.sqrt(q**2 + allowance)

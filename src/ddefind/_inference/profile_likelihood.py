@@ -31,7 +31,7 @@ from .profile import STEPS_MATTER, EndSearch, Optimum, Profile, assemble
 _MAX_ROUNDS = 40
 # Most fits converge within this number of evaluations; the others may take more.
 _MAX_EVALUATIONS, _MANY_EVALUATIONS = 60, 300
-# A first look at a fit far away takes so many; it goes on if r is below this.
+# The evaluations of a first fit far away; it goes on if r is below the second number.
 _FEW_EVALUATIONS, _NEAR_R = 15, 20.0
 # How often ends are sought again from fits that other profiles came across.
 _MAX_EXTENSIONS = 3
@@ -44,7 +44,7 @@ _PLATEAU_R, _PLATEAU_CHANGE = 4.0, 0.25
 # A profile is flat so far if r stayed below this. Then fits at these shares of the
 # natural size of the value are added to it.
 _FLAT, _NATURAL_SHARES = 0.1, (0.1, 1.0, 10.0)
-# A plateau is looked for so many half-widths of the interval beyond its end.
+# A plateau is sought this many half-widths of the interval beyond its end.
 _FAR = 50.0
 # Steps matter if halving them changes r at an end by more than this: the end then moves
 # by about as many standard errors.
@@ -53,15 +53,14 @@ _SAME_R = 0.1
 # of steps for this.
 _MOST_HALVINGS, _MOST_STEPS = 2, 4000
 
-# Called after each round, with the number of ends that are found, and of those that
-# have been sought so far.
+# Called after each round with the numbers of ends that are found, and that are sought.
 FoundEnds = Callable[[int, int], None]
 
 
 @final
 @dataclass(frozen=True)
 class _ProfileSearch:
-    """The joint search for the ends of several profiles."""
+    """Joint search for the ends of several profiles."""
 
     setup: FitSetup
     points: Points
@@ -71,11 +70,6 @@ class _ProfileSearch:
     # All ends that have been sought, also with longer steps.
     sought: list[EndSearch] = field(default_factory=list)
 
-    def begin_end(
-        self, theta: np.ndarray, r: float, j: int, side: int, quantile: float
-    ) -> EndSearch:
-        return EndSearch(self.setup, self.optimum, theta, r, j, side, quantile)
-
     def fit_held(
         self,
         indices: list[int],
@@ -84,10 +78,10 @@ class _ProfileSearch:
         is_patient: bool = True,
     ) -> Iterable[tuple[float, np.ndarray, float]]:
         """Fit all values but one, from several starts for each of the held `indices`,
-        with steps that are halved so many times. If `is_patient`, fits that need many
+        with steps halved `halvings` times. If `is_patient`, fits that need many
         evaluations get them.
 
-        For each the best of its fits: its sum of squares, its free values, and the
+        Return the best fit of each: its sum of squares, its free values, and the
         sensitivity of the predictions to the held value (the norm of their derivatives,
         in units of the noise)."""
         counts = [len(each) for each in starts]
@@ -110,27 +104,16 @@ class _ProfileSearch:
         return zip(fits.loss[rows].tolist(), fits.theta[rows], sensitivity.tolist())
 
     def _refine(
-        self,
-        theta: np.ndarray,
-        n: np.ndarray,
-        held: np.ndarray,
-        is_patient: bool = True,
+        self, theta: np.ndarray, n: np.ndarray, held: np.ndarray, is_patient: bool
     ) -> RefinedFits:
-        """The fits; if `is_patient`, those that need more evaluations than most go
-        on."""
+        """Fit; if `is_patient`, fits that need more evaluations than most go on."""
         limit = _MAX_EVALUATIONS if is_patient else _FEW_EVALUATIONS
         fits = refine(self.setup, theta, self.points, n, limit, held)
         rows = np.flatnonzero(fits.status == LIMIT)
         if len(rows) == 0 or not is_patient:
             return fits
-        longer = refine(
-            self.setup,
-            fits.theta[rows],
-            self.points,
-            fits.n[rows],
-            _MANY_EVALUATIONS,
-            held[rows],
-        )
+        theta, n, limit = fits.theta[rows], fits.n[rows], _MANY_EVALUATIONS
+        longer = refine(self.setup, theta, self.points, n, limit, held[rows])
         return fits.replace_rows(rows, longer)
 
     def run(self, ends: list[EndSearch]) -> None:
@@ -150,7 +133,7 @@ class _ProfileSearch:
             end.give_up()
 
     def report(self) -> None:
-        """Tell how many of all ends are found."""
+        """Report how many of all ends are found."""
         if self.found is not None:
             done = sum(bool(end.done) for end in self.sought)
             self.found(done, len(self.sought))
@@ -158,10 +141,10 @@ class _ProfileSearch:
     def all_ends(
         self, beginnings: list[tuple[float, np.ndarray, float]], which: list[int]
     ) -> list[EndSearch]:
-        """The searches for both ends of the values `which`, from each of the
-        `beginnings` (r, theta, quantile), and those that fits on the way led to."""
+        """Search for both ends of the values `which`, from each of the `beginnings`
+        (r, theta, quantile), and from fits on the way that extend an end."""
         ends = [
-            self.begin_end(theta, r, j, side, q)
+            EndSearch(self.setup, self.optimum, theta, r, j, side, q)
             for r, theta, q in beginnings
             for j in which
             for side in (-1, 1)
@@ -176,15 +159,16 @@ class _ProfileSearch:
         return ends
 
     def extensions(self, ends: list[EndSearch]) -> list[EndSearch]:
-        """New searches for the ends beyond which another search found a fit with r
-        below its quantile; they begin at that fit."""
+        """Begin new searches for the ends beyond which another search found a fit with
+        r below its quantile, at that fit."""
         inside = [(*fit, end.quantile) for end in ends for fit in end.path]
         extended = []
         for (j, side), end in _outermost(ends).items():
             r, theta, quantile = max(inside, key=lambda fit: side * fit[1][j])
             margin = 0.02 * abs(end.limit - self.optimum.theta[j])
             if np.isfinite(end.limit) and side * (theta[j] - end.limit) > margin:
-                extended.append(self.begin_end(theta, r, j, side, quantile))
+                start = theta, r, j, side, quantile
+                extended.append(EndSearch(self.setup, self.optimum, *start))
         return extended
 
     def open_plateaus(self, ends: Sequence[EndSearch]) -> None:
@@ -234,8 +218,7 @@ class _ProfileSearch:
     def matter_of_steps(
         self, ends: Sequence[EndSearch]
     ) -> tuple[Optimum, list[EndSearch]]:
-        """The best fit with half the step, and those ends at which r is another one
-        with half the step; none if that fit fails."""
+        """Return the best fit with half the step, and the ends where r changes."""
         tested = [end for end in ends if not end.is_open and end.visited]
         if not tested:
             return self.optimum, []
@@ -243,31 +226,26 @@ class _ProfileSearch:
             min(end.visited, key=lambda fit: abs(fit[1] - end.quantile))
             for end in tested
         ]
-        best = self._refine(
-            self.optimum.theta[None],
-            np.array([2 * self.optimum.n]),
-            np.zeros((1, len(self.optimum.theta)), bool),
-        )
+        theta, n = self.optimum.theta, 2 * self.optimum.n
+        held = np.zeros((1, len(theta)), bool)
+        best = self._refine(theta[None], np.array([n]), held, is_patient=True)
         if not np.isfinite(best.loss[0]):
             return self.optimum, []
-        optimum = self.optimum._replace(
-            theta=best.theta[0], n=2 * self.optimum.n, loss=float(best.loss[0])
-        )
-        fits = self.fit_held(
-            [end.j for end in tested], [[theta] for _, _, theta in nearest], halvings=1
-        )
-        pairs = zip(tested, nearest, fits)
+        loss = float(best.loss[0])
+        optimum = self.optimum._replace(theta=best.theta[0], n=n, loss=loss)
+        starts = [[theta] for _, _, theta in nearest]
+        fits = self.fit_held([end.j for end in tested], starts, halvings=1)
         return optimum, [
             end
-            for end, (_, r, _), (loss, _, _) in pairs
+            for end, (_, r, _), (loss, _, _) in zip(tested, nearest, fits)
             if not abs(optimum.r(loss) - r) < _SAME_R
         ]
 
 
 def _far_beyond(end: EndSearch) -> float | None:
-    """A value well beyond an end: for a delay the end of the range in which delays have
-    an influence, for others many half-widths of the interval away. None if the profile
-    is open, or a delay's range does not go far beyond the end."""
+    """Choose a value well beyond an end: for a delay the end of the range in which
+    delays have an influence, for others many half-widths of the interval away. None if
+    the profile is open, or a delay's range does not go far beyond the end."""
     half_width = abs(end.limit - end.origin)
     if end.is_open:
         return None
@@ -277,7 +255,7 @@ def _far_beyond(end: EndSearch) -> float | None:
 
 
 def _outermost(ends: list[EndSearch]) -> dict[tuple[int, int], EndSearch]:
-    """For each parameter j and side, the search that ended farthest out."""
+    """Return the search that ended farthest out, for each parameter j and side."""
     outermost: dict[tuple[int, int], EndSearch] = {}
     for end in ends:
         key = end.j, end.side
@@ -296,11 +274,9 @@ def follow_profiles(
     tied_quantile: float,
     found: FoundEnds | None = None,
 ) -> list[Profile]:
-    """The profiles of the free values with the indices `which`.
-
-    They are followed from the optimum and from other minima that tie with it, `tied`,
-    given as (r, theta). From those the interval extends to where r reaches
-    `tied_quantile`. `found` is told how many ends are found."""
+    """Follow the profiles of the free values with the indices `which`, from the optimum
+    and from other minima that tie with it, `tied`, given as (r, theta). From these the
+    interval extends to where r reaches `tied_quantile`."""
     sought: list[EndSearch] = []
     beginnings = [
         (0.0, optimum.theta, quantile),
@@ -310,11 +286,12 @@ def follow_profiles(
         search = _ProfileSearch(setup, points, optimum, quantile, found, sought)
         ends = search.all_ends(beginnings, which)
         outermost = _outermost(ends)
-        for end in outermost.values():
+        last = list(outermost.values())
+        for end in last:
             end.open_if_exhausted()
-        search.open_plateaus(list(outermost.values()))
-        search.look_near_zero(list(outermost.values()))
-        finer, changed = search.matter_of_steps(list(outermost.values()))
+        search.open_plateaus(last)
+        search.look_near_zero(last)
+        finer, changed = search.matter_of_steps(last)
         if not changed:
             break
         if halvings == _MOST_HALVINGS or 2 * finer.n > _MOST_STEPS:

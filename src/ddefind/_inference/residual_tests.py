@@ -1,6 +1,6 @@
 r"""Tests of the residuals: are they what noise would leave?
 
-- *Whiteness* (Ljung and Box): neighbouring residuals of a quantity are not correlated.
+- *Whiteness* (Ljung and Box): successive residuals of a quantity are not correlated.
   $Q = n(n+2)\sum_{k\le m} \rho_k^2 / (n-k)$ with the autocorrelations $\rho_k$.
 - *Normality* (Anderson and Darling): $A^2$.
 - *Outliers* (Grubbs): the largest residual is not too large for their number.
@@ -10,11 +10,10 @@ r"""Tests of the residuals: are they what noise would leave?
 
 The p-value of a test is the probability that a true model with Gaussian noise gives
 such residuals, or worse. Even then residuals are not quite white, since a fit takes the
-directions of its parameters out of the noise. Q, A and this correlation are
-therefore compared with those of simulated noise from which these directions were
-removed."""
+directions of its parameters out of the noise. Q, A and the correlation are therefore
+compared with values from simulated noise without these directions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,10 +24,8 @@ from .._data.study_data import Records
 LEVEL = 0.05
 # Fewer residuals of a quantity say nothing about their order or their distribution.
 _FEWEST_RESIDUALS = 12
-_MOST_LAGS = 10
-_SIMULATIONS = 1000
-# Among more residuals than this, removing the directions of the parameters makes no
-# difference.
+_MOST_LAGS, _SIMULATIONS = 10, 1000
+# Beyond this many residuals, removing the directions of the parameters does not matter.
 _MANY_RESIDUALS = 1000
 # Residuals below this share of the spread are no noise of measurements.
 _NO_NOISE = 1e-5
@@ -38,8 +35,7 @@ SPREAD = "spread"
 
 
 class ResidualTest(NamedTuple):
-    """The result of one test: its name, the quantity that was tested (empty if all
-    were), its statistic, and its p-value."""
+    """Result of one test; `quantity` is empty if all were tested together."""
 
     test: str
     quantity: str
@@ -53,9 +49,9 @@ def run_tests(
     residuals: np.ndarray,
     directions: np.ndarray,
     freedom: int,
-    noise_given: bool | None = None,
+    noise_given: bool,
 ) -> list[ResidualTest]:
-    """All tests for which there are enough residuals.
+    """Run all tests for which there are enough residuals.
 
     **Arguments**
 
@@ -65,13 +61,13 @@ def run_tests(
     - `directions`: how the predictions, in units of the noise, change with the q
       determined combinations of the parameters, of shape (N, k, q).
     - `freedom`: the degrees of freedom.
-    - `noise_given`: whether the noise is known, and not learned; by default it is if
-      the data have standard deviations."""
+    - `noise_given`: whether the noise is known, and not learned."""
+    from scipy.special import chdtrc
+
     tests: list[ResidualTest] = []
-    noise_given = data.sd is not None if noise_given is None else noise_given
     if noise_given:
         chi_square = float(np.nansum(residuals**2))
-        p = _chi_square_p(chi_square, freedom)
+        p = float(chdtrc(freedom, chi_square))
         tests.append(ResidualTest(CHI, "", chi_square, p))
     if np.isfinite(residuals).sum() < directions.shape[2] + 3:
         return tests
@@ -94,8 +90,8 @@ def run_tests(
 
 
 def has_no_noise(x: np.ndarray, fitted: np.ndarray) -> bool:
-    """Whether values agree with the model so well that what is left is not noise of
-    measurements, but the errors of a program that computed them, and of the solver."""
+    """Whether the residuals are too small for noise of measurements, but errors of a
+    program that computed the values, and of the solver."""
     rest, x = (x - fitted)[np.isfinite(x)], x[np.isfinite(x)]
     if len(x) < _FEWEST_RESIDUALS:
         return False
@@ -103,15 +99,13 @@ def has_no_noise(x: np.ndarray, fitted: np.ndarray) -> bool:
     return bool(np.std(rest) < _NO_NOISE * spread)
 
 
-def failed(tests: list[ResidualTest]) -> list[ResidualTest]:
-    """The tests that failed. A true model fails any of them in at most 5% of fits
-    (Bonferroni's correction)."""
+def failed(tests: Sequence[ResidualTest]) -> list[ResidualTest]:
+    """Return the failed tests; at most 5% of true models fail any (Bonferroni)."""
     return [test for test in tests if test.p * len(tests) < LEVEL]
 
 
 def _simulate(residuals: np.ndarray, directions: np.ndarray) -> list[np.ndarray]:
-    """Simulated residuals of a true model: for each quantity an array of shape
-    (simulations, values)."""
+    """Simulate residuals of a true model, [simulations, values] for each quantity."""
     random = np.random.default_rng(0)
     is_measured = np.isfinite(residuals)
     if is_measured.sum() > _MANY_RESIDUALS:
@@ -127,17 +121,16 @@ def _simulate(residuals: np.ndarray, directions: np.ndarray) -> list[np.ndarray]
 def _compare_with(
     noise: np.ndarray, r: np.ndarray, statistic: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[float, float]:
-    """The statistic of the residuals `r`, and its p-value: the share of simulations in
-    which it is at least as large."""
+    """Compute the statistic of the residuals `r`, and its p-value: the share of
+    simulations in which it is at least as large."""
     observed = statistic(r[None])[0]
     larger = np.sum(statistic(noise) >= observed)
     return float(observed), float((1 + larger) / (1 + len(noise)))
 
 
 def _spread(noise: np.ndarray, r: np.ndarray, level: np.ndarray) -> tuple[float, float]:
-    """The correlation of the sizes of the residuals with the rank of the model's
-    `level`, and its p-value: the probability of one as large. Of many residuals it is
-    Gaussian."""
+    """Correlate the sizes of the residuals with the rank of the model's `level`, and
+    compute the p-value. For many residuals the correlation is Gaussian."""
     from scipy.special import ndtr
     from scipy.stats import rankdata
 
@@ -153,15 +146,8 @@ def _spread(noise: np.ndarray, r: np.ndarray, level: np.ndarray) -> tuple[float,
     return observed, float(ndtr(-observed * np.sqrt(len(r) - 1)))
 
 
-def _chi_square_p(value: float, freedom: float) -> float:
-    """The probability of a chi-square above `value`."""
-    from scipy.special import chdtrc
-
-    return float(chdtrc(freedom, value))
-
-
 def _ljung_box(r: np.ndarray) -> np.ndarray:
-    """Q of each row of residuals."""
+    """Compute Q of each row of residuals."""
     n = r.shape[1]
     lags = np.arange(1, min(_MOST_LAGS, n // 5) + 1)
     r = r - r.mean(axis=1, keepdims=True)
@@ -171,7 +157,7 @@ def _ljung_box(r: np.ndarray) -> np.ndarray:
 
 
 def _anderson_darling(r: np.ndarray) -> np.ndarray:
-    """A squared of each row of residuals, with their own mean and variance."""
+    """Compute A squared of each row of residuals, with their own mean and variance."""
     from scipy.special import log_ndtr
 
     n = r.shape[1]
@@ -182,7 +168,7 @@ def _anderson_darling(r: np.ndarray) -> np.ndarray:
 
 
 def _grubbs(r: np.ndarray, noise_given: bool) -> tuple[float, float]:
-    """The largest residual in standard deviations, and its p-value: of a normal
+    """Return the largest residual in standard deviations, and its p-value: of a normal
     distribution if the noise is given, otherwise of Grubbs' statistic."""
     from scipy.special import ndtr, stdtr
 

@@ -7,14 +7,10 @@ decay if every characteristic root has a negative real part. The rightmost root
 $\lambda$ decides: disturbances change as $e^{\mathrm{Re}\lambda\,t}$ and oscillate with
 the period $2\pi / \mathrm{Im}\lambda$.
 
-The linear equation of small disturbances u of a state x.
-
-With A and $B_q$ the derivatives of the right-hand side F for the state and for the
-delayed states, it is $u' = A u + \sum_q B_q u(t - \tau_q)$. A delay that depends on the
-state has its value in x: its change multiplies the slope of the past, which is zero at
-an equilibrium. A distributed delay has $\int g(s)\,u(t - s)\,ds$ for $u(t - \tau)$. A
-neutral equation has the further terms $C_q u'(t - \tau_q)$, with $C_q$ the derivatives
-of F for the delayed slopes."""
+A delay that depends on the state has its value at $x^*$: its change multiplies the
+slope of the past, which is zero at an equilibrium. A distributed delay has $\int
+g(s)\,u(t - s)\,ds$ for $u(t - \tau)$. A neutral equation has the further terms
+$C_q u'(t - \tau_q)$, with $C_q$ the derivatives of F for the delayed slopes."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
@@ -43,13 +39,14 @@ from .characteristic_roots import (
     essential_rate,
     near_root,
     rightmost_roots,
+    spectral_radius,
 )
 from .covariance import Uncertainty, propagate
 
 
 class Linearisation(NamedTuple):
-    """The right-hand side F and its derivatives, for several states, each of which is
-    also the state at all k delayed times, where its slope is zero."""
+    """Right-hand side F and its derivatives for several states, each of which is also
+    the state at all k delayed times, with a slope of zero."""
 
     slope: Any  # [count, d], F itself
     A: Any  # [count, d, d], the derivative for the state
@@ -66,39 +63,23 @@ class Linearisation(NamedTuple):
         return np.asarray(self.A + self.B.sum(axis=1))
 
 
-@final
-@dataclass(frozen=True)
-class LinearEquation:
-    """The linear equation of small disturbances of one equilibrium."""
+class LinearEquation(NamedTuple):
+    """Linear equation of small disturbances of one equilibrium."""
 
     A: np.ndarray  # [d, d]
     B: np.ndarray  # [terms, d, d]
     terms: list[AbstractTerm]
 
-    @property
-    def shortest(self) -> float:
-        """The shortest delay, which could be negative."""
-        delays = [t.tau for t in self.terms if isinstance(t, AbstractPointTerm)]
-        return min(delays, default=np.inf)
-
-    @property
-    def slope_size(self) -> float:
-        """The sum of the absolute coefficients of delayed slopes; of matrices, the
-        spectral radius of their sum."""
-        slopes = [isinstance(term, SlopeTerm) for term in self.terms]
-        total = np.abs(self.B[slopes]).sum(axis=0)
-        return float(np.max(np.abs(np.linalg.eigvals(total))))
-
 
 def _leaves(model: LeastSquaresModel, theta) -> tuple[Any, list[Any]]:
-    """The problem at the free values `theta`, and its delays in a list."""
+    """Return the problem at the free values `theta`, and its delays in a list."""
     problem = eqx.combine(model.free.join_values(theta, model.learned), model.fixed)
     return problem, jax.tree.leaves(problem.tau, is_leaf=is_delay)
 
 
 @eqx.filter_jit
 def linearise(model: LeastSquaresModel, theta, x, t) -> Linearisation:
-    """The linearisation at the states `x`, of shape (count, d), all at the time `t`."""
+    """Linearise at the states `x`, of shape (count, d), all at the time `t`."""
     problem, leaves = _leaves(model, theta)
 
     def numbers(x, t):
@@ -144,7 +125,7 @@ def linearise(model: LeastSquaresModel, theta, x, t) -> Linearisation:
 def linear_equation(
     model: LeastSquaresModel, theta: np.ndarray, x: np.ndarray
 ) -> LinearEquation:
-    """The equation of small disturbances of the equilibrium `x`."""
+    """Return the equation of small disturbances of the equilibrium `x`."""
     linear = linearise(model, theta, x[None], jnp.zeros(()))
     leaves = _leaves(model, theta)[1]
     numbers = np.asarray(linear.numbers[0]).tolist()
@@ -172,14 +153,13 @@ _MAX_EQUILIBRIA = 8
 @final
 @dataclass(frozen=True)
 class Equilibrium:
-    """An equilibrium `x`, with its rightmost characteristic `roots`.
+    """Equilibrium `x`, with its rightmost characteristic `roots`.
 
-    `growth` is the real part of the first root, the growth rate of disturbances, and
-    `growth_error` its standard error. `period` is the period of the oscillation that
-    the root describes, None without one. Standard errors are infinite where the data
-    do not determine the number. Where no root tells how disturbances decay, as with a
-    distributed delay whose past is forgotten more slowly, the rate of that stands
-    first."""
+    `growth` is the real part of the first root, the growth rate of disturbances.
+    `period` is the period of the oscillation that the root describes, None without one.
+    Standard errors are infinite where the data do not determine the number. Where no
+    root tells how disturbances decay, as with a distributed delay that forgets the past
+    more slowly, the essential rate stands first."""
 
     x: np.ndarray
     roots: np.ndarray
@@ -207,9 +187,8 @@ class Equilibrium:
 @final
 @dataclass(frozen=True)
 class Stability(AbstractShown):
-    """The equilibria of a fitted equation, the one nearest to the trajectory first.
-    `notes` are sentences on those whose stability cannot be judged, which are left
-    out."""
+    """Equilibria of a fitted equation, the one nearest to the trajectory first. `notes`
+    say for which others the stability cannot be judged."""
 
     names: tuple[str, ...]
     equilibria: tuple[Equilibrium, ...]
@@ -239,8 +218,8 @@ class Stability(AbstractShown):
             manner = f"in oscillations with a period of {first.period:.4g}"
         state = ", ".join(f"{n} = {x:.4g}" for n, x in zip(self.names, first.x))
         doubt = "" if first.is_sure else ", but not surely"
-        said = f"At {state} small disturbances {change} {manner}{doubt}."
-        return [said, *self.notes]
+        sentence = f"At {state} small disturbances {change} {manner}{doubt}."
+        return [sentence, *self.notes]
 
     def shown(self) -> Shown:
         """Return the table, if there is an equilibrium, and the sentences."""
@@ -257,19 +236,17 @@ def _with_error(value: float, error: float) -> str:
 def stability(
     uncertainty: Uncertainty, path: np.ndarray, names: tuple[str, ...]
 ) -> Stability:
-    """The equilibria near a trajectory, and their stability.
+    """Find the equilibria near a trajectory, and their stability.
 
-    `path` are states along the trajectory, of shape (times, d); `names` are those of
-    the states."""
+    `path` are states along the trajectory, of shape (times, d), and `names` their
+    names."""
     model, theta = uncertainty.setup.model, uncertainty.theta
-    _check_autonomous(
-        model, theta, path[:: -(-len(path) // 16)], uncertainty.setup.data.T
-    )
+    every = -(-len(path) // 16)
+    _check_autonomous(model, theta, path[::every], uncertainty.setup.data.T)
     equilibria, notes = [], []
     for x in _find_equilibria(model, theta, path):
         equation = linear_equation(model, theta, x)
-        reason = _why_not_judged(equation)
-        if reason is None:
+        if (reason := _why_not_judged(equation)) is None:
             equilibria.append(_equilibrium(uncertainty, x, equation))
         else:
             state = ", ".join(f"{n} = {value:.4g}" for n, value in zip(names, x))
@@ -278,16 +255,20 @@ def stability(
 
 
 def _why_not_judged(equation: LinearEquation) -> str | None:
-    """Why the roots of an equation do not decide on its stability; None if they do."""
-    if equation.shortest < 0:
-        return f"a delay is negative there: {equation.shortest:.4g}."
+    """Say why the roots of an equation do not decide on its stability, if so."""
+    delays = [t.tau for t in equation.terms if isinstance(t, AbstractPointTerm)]
+    shortest = min(delays, default=np.inf)
+    if shortest < 0:
+        return f"a delay is negative there: {shortest:.4g}."
+    is_slope = [isinstance(term, SlopeTerm) for term in equation.terms]
     if any(isinstance(t, SlopeTerm) and t.tau == 0 for t in equation.terms):
         return "a delay is zero there, and the equation reads the slope after it."
-    if essential_rate(equation.A, equation.B, equation.terms) >= 0:
+    if essential_rate(*equation) >= 0:
+        size = spectral_radius(np.abs(equation.B[is_slope]).sum(axis=0))
         return (
             "the equation is neutral, and the coefficients of delayed slopes add up "
-            f"to {equation.slope_size:.4g} there. From 1 on, disturbances of any high "
-            "frequency may grow."
+            f"to {size:.4g} there. From 1 on, disturbances of any high frequency may "
+            "grow."
         )
     return None
 
@@ -295,10 +276,8 @@ def _why_not_judged(equation: LinearEquation) -> str | None:
 def _check_autonomous(
     model: LeastSquaresModel, theta: np.ndarray, path: np.ndarray, T: float
 ) -> None:
-    """Raise an error if the right-hand side depends on the time explicitly: smoothly,
-    or by a switch."""
-    problem = eqx.combine(model.free.join_values(theta, model.learned), model.fixed)
-    switches = np.clip(np.asarray(problem.switch_times), 0.0, T)
+    """Raise an error if the equation depends on the time explicitly."""
+    switches = np.clip(np.asarray(_leaves(model, theta)[0].switch_times), 0.0, T)
     ends = np.unique(np.concatenate([[0.0, T], switches]))
     between = 0.5 * (ends[1:] + ends[:-1])
     first = None
@@ -321,8 +300,7 @@ def _check_autonomous(
 
 
 def _delays_change(linear: Linearisation, numbers: Any, T: float) -> bool:
-    """Whether the delays depend on the time: smoothly, or so that they differ from
-    `numbers`, which they are at another time."""
+    """Whether the delays have a slope in time, or differ from `numbers`."""
     change = np.abs(linear.number_derivative) * T + np.abs(linear.numbers - numbers)
     return bool(np.any(change > 1e-9 * np.abs(numbers)))
 
@@ -330,8 +308,8 @@ def _delays_change(linear: Linearisation, numbers: Any, T: float) -> bool:
 def _find_equilibria(
     model: LeastSquaresModel, theta: np.ndarray, path: np.ndarray
 ) -> list[np.ndarray]:
-    """The distinct equilibria that Newton's method finds from states on the trajectory
-    and around it, the one nearest to the second half of the trajectory first."""
+    """Find the distinct equilibria by Newton's method from states on the trajectory and
+    around it, the one nearest to the second half of the trajectory first."""
     random = np.random.default_rng(0)
     low, high = path.min(axis=0), path.max(axis=0)
     margin = 0.5 * (high - low) + 0.1 * np.maximum(np.abs(low), np.abs(high))
@@ -359,8 +337,8 @@ def _find_equilibria(
 
 
 def _newton_step(jacobian: np.ndarray, slope: Any, scale: np.ndarray) -> np.ndarray:
-    """The steps of Newton's method, limited to the size `scale` of each state: far from
-    an equilibrium they could lead anywhere."""
+    """Compute the steps of Newton's method, limited to the size `scale` of each state:
+    far from an equilibrium they could lead anywhere."""
     safe = np.where(np.isfinite(jacobian), jacobian, 0.0)
     right = np.where(np.isfinite(slope), np.asarray(slope), 0.0)
     step = np.einsum("kij,kj->ki", np.linalg.pinv(safe), right)
@@ -371,19 +349,15 @@ def _newton_step(jacobian: np.ndarray, slope: Any, scale: np.ndarray) -> np.ndar
 def _equilibrium(
     uncertainty: Uncertainty, x: np.ndarray, equation: LinearEquation
 ) -> Equilibrium:
-    """The equilibrium `x` with its roots, and their standard errors."""
+    """Compute the roots of the equilibrium `x`, and their standard errors."""
     model, theta = uncertainty.setup.model, uncertainty.theta
-    roots = rightmost_roots(equation.A, equation.B, equation.terms)
+    roots = rightmost_roots(*equation)
     first = roots[0]
     errors = uncertainty.standard_errors
     sizes = np.maximum(np.abs(theta), np.where(np.isfinite(errors), errors, 0.0))
     steps = 1e-5 * np.where(sizes > 0, sizes, 1e-3)
-    gradient = np.array(
-        [
-            _root_derivative(model, theta, x, first, j, step)
-            for j, step in enumerate(steps)
-        ]
-    )
+    slopes = (_root_derivative(model, theta, x, first, *s) for s in enumerate(steps))
+    gradient = np.array(list(slopes))
     growth_error = _standard_error(uncertainty, np.real(gradient), abs(first))
     period = period_error = None
     if first.imag != 0:
@@ -396,8 +370,8 @@ def _equilibrium(
 def _standard_error(
     uncertainty: Uncertainty, gradient: np.ndarray, size: float
 ) -> float:
-    """The standard error of a number of this `size` and `gradient` for the free values;
-    infinite if it is not determined, or has no gradient."""
+    """Compute the standard error of a number of this `size` and `gradient` for the free
+    values; infinite if it is not determined, or has no gradient."""
     if not np.all(np.isfinite(gradient)):
         return np.inf
     propagated = propagate(uncertainty, gradient, 1e-6 * size)
@@ -412,19 +386,17 @@ def _root_derivative(
     j: int,
     step: float,
 ) -> complex:
-    """The derivative of a characteristic root for free value j, by central differences.
-    The equilibrium is computed anew on both sides, since it moves with the value."""
+    """Differentiate a characteristic root for free value j, by central differences. The
+    equilibrium is computed anew on both sides, since it moves with the value."""
     roots = []
     for sign in (-1, 1):
         shifted, state = theta.copy(), x[None]
         shifted[j] += sign * step
         for _ in range(4):
             linear = linearise(model, shifted, state, jnp.zeros(()))
-            jacobian = linear.jacobian
-            unlimited = np.ones(x.shape[0]) * np.inf
-            state = state - _newton_step(jacobian, linear.slope, unlimited)
-        equation = linear_equation(model, shifted, state[0])
-        roots.append(near_root(equation.A, equation.B, equation.terms, root))
+            unlimited = np.full(x.shape[0], np.inf)
+            state = state - _newton_step(linear.jacobian, linear.slope, unlimited)
+        roots.append(near_root(*linear_equation(model, shifted, state[0]), root))
     below, above = roots
     if below is None or above is None:
         return complex(np.nan)
