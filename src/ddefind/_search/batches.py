@@ -60,7 +60,13 @@ from .levenberg_marquardt import (
 from .normal_equations import LeastSquaresModel
 from .same_minimum import agree, first_at_minimum, predicted_rise
 from .sensitivity import ADAPTIVE_CAPACITY, USUAL
-from .setup import CAPACITY, MESH_CAPACITY, FitSetup, standard_errors
+from .setup import (
+    CAPACITY,
+    MESH_CAPACITY,
+    FitSetup,
+    effective_count,
+    standard_errors,
+)
 
 # The number of fits that one call of the compiled program runs, one after the other.
 BLOCK_SIZE = 16
@@ -127,6 +133,34 @@ class RefinedFits:
         """These fits, followed by those of `other`."""
         pairs = zip(vars(self).items(), vars(other).values())
         return RefinedFits(**{name: np.concatenate([a, b]) for (name, a), b in pairs})
+
+
+class Minimum(NamedTuple):
+    """A local minimum of the sum of squares, and how many of the starts led there."""
+
+    theta: np.ndarray
+    loss: float
+    starts: int
+
+
+@final
+@dataclass(frozen=True)
+class SearchResult:
+    """The best fit, and how it was found.
+
+    `best` has one row. `points` are the data with their final weights, `noise` the
+    standard deviation of each quantity, given or estimated. `minima` are all distinct
+    minima, best first. `step_error` is how far the estimates moved when the steps were
+    halved for the last time, in joint standard errors."""
+
+    best: RefinedFits
+    points: Points
+    noise: np.ndarray
+    minima: tuple[Minimum, ...]
+    starts: int
+    evaluations: int
+    step_error: float
+    interrupted: bool
 
 
 def refine(
@@ -378,18 +412,19 @@ def _log_determinants(fits: RefinedFits) -> np.ndarray:
     return found
 
 
+def effective_weights(setup: FitSetup, fits: RefinedFits) -> float:
+    """How many weights of networks the data determine in the first of `fits`."""
+    if not setup.has_networks:
+        return 0.0
+    priors = setup.model.priors
+    assert priors is not None
+    return effective_count(fits.gram[0, 1:, 1:], priors.weight, setup.is_weight)
+
+
 def slow_frequency_limit(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
     """The highest frequency of a history that counts as slow, for each row of free
     values, of shape (rows, 1)."""
     return SLOW_CYCLES * 2 * np.pi / setup.delay(theta)[:, None]
-
-
-class Minimum(NamedTuple):
-    """A local minimum of the sum of squares, and how many of the starts led there."""
-
-    theta: np.ndarray
-    loss: float
-    starts: int
 
 
 def distance(setup: FitSetup, fits: RefinedFits, theta: np.ndarray) -> float:

@@ -32,10 +32,10 @@ from .._problem.parameters import (
     parameter_vector,
 )
 from .._problem.problem import Problem
-from .batches import Minimum, distinct_minima, refine
+from .batches import Minimum, SearchResult, distinct_minima, refine
 from .levenberg_marquardt import Priors
 from .make_setup import make_setup
-from .search import SearchResult, search
+from .search import search
 from .setup import FitSetup
 
 _WIDTH = 1.0

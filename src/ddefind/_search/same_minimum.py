@@ -45,7 +45,9 @@ def is_same_minimum(
     return np.maximum(rise, np.abs(difference)) < _SAME * unit
 
 
-def is_same_answer(difference: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
+def is_same_answer(
+    difference: np.ndarray | float, unit: np.ndarray | float
+) -> np.ndarray:
     """Whether two places on one curve, or two mirror images, are one answer."""
     return np.abs(difference) < _SAME_ANSWER * unit
 

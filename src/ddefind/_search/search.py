@@ -25,8 +25,7 @@ where S is flat in some direction, along which a fit may go on without end. Ther
 fit stays as it is."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import final
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,10 +33,11 @@ from .._data.smoothing import rough_noise, spread
 from .._data.study_data import Records
 from .._loss.path_costs import Points
 from .batches import (
-    Minimum,
     RefinedFits,
+    SearchResult,
     distance,
     distinct_minima,
+    effective_weights,
     is_same_place,
     keep_distinct,
     refine,
@@ -47,7 +47,7 @@ from .batches import (
 from .explore import FIRST_LOOK, SECOND_LOOK, explore, explore_networks
 from .levenberg_marquardt import KINK, LIMIT, STUCK
 from .noise_setup import lifted
-from .setup import FitSetup, effective_count
+from .setup import FitSetup
 
 
 def given_noise(data: Records) -> np.ndarray | None:
@@ -83,15 +83,6 @@ def noise_from_residuals(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
         pooled = np.sqrt(np.average(relative_variance, weights=count[others]))
         noise = np.where(few, pooled * size, noise)
     return np.maximum(noise, 1e-9 * size)
-
-
-def effective_weights(setup: FitSetup, fits: RefinedFits) -> float:
-    """How many weights of networks the data determine in the first of `fits`."""
-    if not setup.has_networks:
-        return 0.0
-    priors = setup.model.priors
-    assert priors is not None
-    return effective_count(fits.gram[0, 1:, 1:], priors.weight, setup.is_weight)
 
 
 # The lengths of the moves, in standard errors.
@@ -243,26 +234,6 @@ MAX_STEPS = 8000
 STEP_TOLERANCE = 0.05
 # Scores that differ by less, of fits at the same place, differ by the steps alone.
 SAME_SCORE = 1e-3
-
-
-@final
-@dataclass(frozen=True)
-class SearchResult:
-    """The best fit, and how it was found.
-
-    `best` has one row. `points` are the data with their final weights, `noise` the
-    standard deviation of each quantity, given or estimated. `minima` are all distinct
-    minima, best first. `step_error` is how far the estimates moved when the steps were
-    halved for the last time, in joint standard errors."""
-
-    best: RefinedFits
-    points: Points
-    noise: np.ndarray
-    minima: tuple[Minimum, ...]
-    starts: int
-    evaluations: int
-    step_error: float
-    interrupted: bool
 
 
 # The phases of a search, in order, as they are reported to the user.

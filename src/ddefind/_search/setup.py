@@ -37,10 +37,12 @@ from .._data.smoothing import Curve, smooth
 from .._data.study_data import Records, parts_of
 from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
+from .._problem.delays import AbstractConstantDelay, delay_names, is_delay
 from .._problem.free_parameters import JointParameters
-from .._problem.general_delays import is_general, typical_delays
+from .._problem.general_delays import AbstractKernel, is_general, typical_delays
 from .._problem.network_weights import weights_of
 from .._problem.problem import Problem
+from .._util import wording
 from .levenberg_marquardt import Box
 from .noise_setup import likelihood_points, noise_count, without_noise
 from .normal_equations import LeastSquaresModel
@@ -272,6 +274,30 @@ class FitSetup:
         indices = self.model.free.delays
         return theta[:, list(indices)] if indices else np.full((len(theta), 1), tau)
 
+    @cached_property
+    def computed_delays(self) -> dict[str, int]:
+        """The formulas of the delays that are computed from parameters, as is `tau_1 -
+        tau_2`, or distributed, and their numbers among all delays.
+
+        They have no bounds of their own, and can become negative while their parameters
+        are within theirs. A fit never goes there: the sum of squares is not finite, and
+        the step is rejected. Starts are drawn where they are positive."""
+        tau = eqx.combine(self.model.learned.tau, self.model.fixed.tau)
+        leaves = jax.tree.leaves(tau, is_leaf=is_delay)
+        names = delay_names(tau)
+        kinds = AbstractConstantDelay | AbstractKernel
+        return {names[q]: q for q, leaf in enumerate(leaves) if isinstance(leaf, kinds)}
+
+    def check_guess(self) -> None:
+        """Raise an error if a computed delay is not positive at the start values."""
+        known = self.delays(self.guess[None])[0]
+        for name, q in self.computed_delays.items():
+            if known[q] <= 0:
+                raise ValueError(
+                    f"A delay must be positive, but `{name}` is {known[q]:.4g} at the "
+                    f"start values. Give others {wording.START_VALUES}."
+                )
+
     def delay(self, theta: np.ndarray) -> np.ndarray:
         """The longest delay of each row of free values."""
         return self.delays(theta).max(axis=1)
@@ -415,7 +441,8 @@ class FitSetup:
             or is_general(eqx.combine(model.learned.tau, model.fixed.tau))
         ):
             return None
-        return natural_units(model, curve, self.data.T, self.measured)
+        problem = eqx.combine(model.learned, model.fixed)
+        return natural_units(model.free, problem, curve, self.data.T, self.measured)
 
     @cached_property
     def natural_sizes(self) -> np.ndarray:

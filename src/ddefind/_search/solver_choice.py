@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive, Radau, Tsit5
-from .batches import RefinedFits, refine
-from .search import SearchResult
+from .batches import RefinedFits, SearchResult, refine
 from .setup import FitSetup
 
 # Steps matter if halving them moves the estimates by more than this share of their

@@ -19,6 +19,7 @@ them are fitted with a strong guide, the best of these with a weaker one, and so
 `guide.py`). The fits compare the trajectory with the smooth curve, not with the data
 themselves: how far it is from the curve depends on the parameters alone."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import equinox as eqx
@@ -30,6 +31,7 @@ from .._data.study_data import each_part, longest_part
 from .._loss.path_costs import Points
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solve import solve
+from .._util import wording
 from .batches import (
     BLOCK_SIZE,
     RefinedFits,
@@ -38,7 +40,7 @@ from .batches import (
     score,
     slow_frequency_limit,
 )
-from .bounds import delays_to_try, draw_possible
+from .bounds import delays_to_try, usual_delays
 from .gradient_matching import MatchingTarget, match_block, matching_targets
 from .guide import make_guide
 from .levenberg_marquardt import NO_START
@@ -49,6 +51,8 @@ from .symmetries import rate_of
 TRIES = 4
 # One start in this many is not matched.
 UNMATCHED_EVERY = 4
+# How often starts are drawn again whose delays are not positive, or far from usual.
+_REDRAWS = 20
 # How precisely the slopes of the curve count as known beside the priors of weights.
 _SLOPE_ERROR = 0.05
 
@@ -107,7 +111,53 @@ def draw_starts(
     """Random values for `starts` starts, `tries` rows for each, which have similar
     delays. The delays of all starts are spread over the range of delays. The rows of
     the first start hold the user's start values, where there are any."""
-    return draw_possible(setup, lambda: _draw(setup, starts, tries, random))
+    return _draw_possible(setup, lambda: _draw(setup, starts, tries, random))
+
+
+def _draw_possible(setup: FitSetup, draw: Callable[[], np.ndarray]) -> np.ndarray:
+    """Rows of free values, as `draw()` returns them, whose computed delays are positive
+    and in the usual range of delays, as far as such rows are found."""
+    theta = draw()
+    computed = list(setup.computed_delays.values())
+    if not computed:
+        return theta
+    low, high = usual_delays(longest_part(setup.data))
+    penalty = _from_usual_delays(setup, theta, computed, low, high)
+    for _ in range(_REDRAWS):
+        if np.all(penalty == 0):
+            break
+        other = draw()
+        other_penalty = _from_usual_delays(setup, other, computed, low, high)
+        is_better = other_penalty < penalty
+        theta = np.where(is_better[:, None], other, theta)
+        penalty = np.where(is_better, other_penalty, penalty)
+    if np.all(np.isinf(penalty)):
+        _raise_impossible(setup, theta)
+    return theta
+
+
+def _from_usual_delays(
+    setup: FitSetup, theta: np.ndarray, computed: list[int], low: float, high: float
+) -> np.ndarray:
+    """How far the computed delays of each row are from the usual range, on a
+    logarithmic scale; infinite where one is not positive."""
+    delays = setup.delays(theta)[:, computed]
+    is_positive = np.all((delays > 0) & np.isfinite(delays), axis=1)
+    logs = np.log(np.where(delays > 0, delays, 1.0))
+    away = np.maximum(np.log(low / 4) - logs, logs - np.log(high))
+    return np.where(is_positive, np.sum(np.maximum(away, 0.0), axis=1), np.inf)
+
+
+def _raise_impossible(setup: FitSetup, theta: np.ndarray) -> None:
+    delays, names = setup.delays(theta[:1])[0], setup.model.free.names
+    name = next(n for n, q in setup.computed_delays.items() if not delays[q] > 0)
+    value = delays[setup.computed_delays[name]]
+    values = ", ".join(f"{n} = {v:.4g}" for n, v in zip(names, theta[0]) if n in name)
+    raise ValueError(
+        f"A delay must be positive, but `{name}` is {value:.4g} at {values}, and the "
+        "same is so for every start within the bounds. Change the bounds "
+        f"{wording.BOUNDS}."
+    )
 
 
 def _draw(

@@ -40,8 +40,8 @@ import numpy as np
 
 from .._data.smoothing import Curve
 from .._problem.delays import delay_count, delay_vector, in_structure
-from .._problem.free_parameters import JointParameters
-from .normal_equations import LeastSquaresModel
+from .._problem.free_parameters import FreeParameters, JointParameters
+from .._problem.problem import Problem
 
 # The number of random points at which the equations are solved, within this factor of
 # one, the step of the differences, and the largest error of a solution.
@@ -58,21 +58,20 @@ class Symmetries(NamedTuple):
 
 
 def symmetries(
-    model: LeastSquaresModel, measured: np.ndarray, typical: np.ndarray
+    free: FreeParameters, problem: Problem, measured: np.ndarray, typical: np.ndarray
 ) -> Symmetries:
-    """The symmetries of a model, of whose quantities those with the indices `measured`
-    were measured. Half of the random states are of a `typical` size, the others near
-    one."""
-    p, d = len(model.free.names), model.dimension
-    tau = eqx.combine(model.learned.tau, model.fixed.tau)
-    k, random = delay_count(tau), np.random.default_rng(0)
+    """Find the symmetries of a problem, of whose quantities those with the indices
+    `measured` were measured. Half of the random states are of a `typical` size, the
+    others near one."""
+    p, d = len(free.names), problem.dimension
+    k, random = delay_count(problem.tau), np.random.default_rng(0)
     shapes = (p,), (d,), (k, d), (k,), ()
     points = _Point(
         *(_FACTOR ** random.uniform(-1, 1, (_POINTS, *shape)) for shape in shapes)
     )
     for state in points[1:3]:
         state[::2] *= typical
-    equations = _Equations(model, points, measured)
+    equations = _Equations(free, problem, points, measured)
     left = equations.rows(
         [
             *equations.of_parameters(scales=True),
@@ -116,23 +115,26 @@ class _Equations:
     The functions are, in this order, the right-hand side, the history and the state at
     time zero (d each), the delays (k) and what is observed."""
 
-    model: LeastSquaresModel
+    free: FreeParameters
+    problem: Problem
     points: _Point
     measured: np.ndarray
 
     @cached_property
     def values(self) -> np.ndarray:
-        return np.asarray(_functions(self.model, self.points))
+        return np.asarray(_functions(self.free, self.problem, self.points))
 
     @property
     def _first_observed(self) -> int:
-        return 3 * self.model.dimension + self.points.delays.shape[1]
+        return 3 * self.problem.dimension + self.points.delays.shape[1]
 
     def _derivative(self, change: _Point) -> np.ndarray:
         """The derivatives of all functions for a change of their arguments."""
         ahead, behind = (
             _functions(
-                self.model, _Point(*(a + h * c for a, c in zip(self.points, change)))
+                self.free,
+                self.problem,
+                _Point(*(a + h * c for a, c in zip(self.points, change))),
             )
             for h in (_STEP, -_STEP)
         )
@@ -149,7 +151,7 @@ class _Equations:
     def of_states(self, *, scales: bool) -> list[np.ndarray]:
         """A column for each state that is scaled or shifted: its slope is to be scaled
         with it, its history and its start scaled or shifted."""
-        d, columns = self.model.dimension, []
+        d, columns = self.problem.dimension, []
         for i, one in enumerate(np.eye(d)):
             x, y = (one * (a if scales else np.ones_like(a)) for a in self.points[1:3])
             column = self._derivative(_STILL._replace(x=x, y=y))
@@ -169,7 +171,7 @@ class _Equations:
 
     def of_time(self) -> np.ndarray:
         """The right side for time: slopes become smaller, and delays longer."""
-        d, first = self.model.dimension, self._first_observed
+        d, first = self.problem.dimension, self._first_observed
         still = _STILL._replace(delays=self.points.delays, t=self.points.t)
         column = self._derivative(still)
         column[:, :d] += self.values[:, :d]
@@ -197,13 +199,14 @@ def _solve(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _functions(model: LeastSquaresModel, points: _Point) -> jax.Array:
+def _functions(free: FreeParameters, problem: Problem, points: _Point) -> jax.Array:
     """The functions of a model at each point: the right-hand side, the history, the
     state at time zero, the delays and what is observed."""
 
+    learned, fixed = free.split(problem)
+
     def at(point: _Point) -> jax.Array:
-        params = model.free.join_values(point.theta, model.learned)
-        problem = eqx.combine(params, model.fixed)
+        problem = eqx.combine(free.join_values(point.theta, learned), fixed)
         y, tau = (in_structure(problem.tau, list(a)) for a in (point.y, point.delays))
         observe = problem.observe
         parts = [
@@ -244,26 +247,26 @@ class NaturalUnits(NamedTuple):
 
 
 def natural_units(
-    model: LeastSquaresModel, curve: Curve, T: float, measured: np.ndarray
+    free: FreeParameters, problem: Problem, curve: Curve, T: float, measured: np.ndarray
 ) -> NaturalUnits:
-    """The natural units of a model's free values, for the data that `curve` smooths."""
+    """Return the natural units of free values, for the data that `curve` smooths."""
     x = curve.x(np.linspace(0, T, 400))[:, measured]
     sizes = np.log(np.maximum(np.max(np.abs(x), axis=0), 1e-300))
     levels = np.mean(x, axis=0)
     logs = np.array([*sizes, *levels, -np.log(rate_of(curve, T, measured))])
-    typical = np.ones(model.dimension)
-    if not model.observes:
+    typical = np.ones(problem.dimension)
+    if problem.observe is None:
         typical[measured] = np.exp(sizes)
-    exponents, shifts = unit_exponents(model, measured, typical)
+    exponents, shifts = unit_exponents(free, problem, measured, typical)
     return NaturalUnits(logs, exponents, shifts @ levels)
 
 
 def unit_exponents(
-    model: LeastSquaresModel, measured: np.ndarray, typical: np.ndarray
+    free: FreeParameters, problem: Problem, measured: np.ndarray, typical: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The exponents of the scales for each free value, and its shifts with the level of
     each quantity; `typical` are sizes of the states."""
-    found = symmetries(model, np.flatnonzero(measured), typical)
+    found = symmetries(free, problem, np.flatnonzero(measured), typical)
     count = int(measured.sum())
     exponents, shifts = found.exponents, found.shifts[:, count : 2 * count]
     # A quantity is a logarithm if its level is a scale and its size is not.
