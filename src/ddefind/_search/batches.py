@@ -125,7 +125,7 @@ class RefinedFits:
         return setup.residual_variance(float(np.min(self.loss_above_rounding)))
 
     def take(self, rows: Any) -> "RefinedFits":
-        """Return the fits with the given row numbers (or where a boolean mask is true)."""
+        """Return the fits with these row numbers, or where a boolean mask is true."""
         return RefinedFits(**{name: array[rows] for name, array in vars(self).items()})
 
     def replace_rows(self, rows: np.ndarray, other: "RefinedFits") -> "RefinedFits":

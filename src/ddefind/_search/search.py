@@ -318,10 +318,7 @@ def _likelihood_results(
         places = None if known is None else known[:, :p]
         looks = explore(plain, starts, seed, plain.points(), noise, places)
         for found, start_count, phase in looks:
-            kept = keep_distinct(plain, found, 1)
-            fits = replace(
-                refined(with_noise_parameters(setup, kept)), starts=kept.starts
-            )
+            fits = refined(keep_distinct(plain, found, 1))
             yield result(fits, start_count)
             report(phase, found)
         fits = refined(keep_distinct(plain, found, _SURVIVORS))

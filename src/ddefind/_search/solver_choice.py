@@ -38,7 +38,7 @@ def another_solver(
     result: SearchResult,
     with_solver: Callable[[AbstractAdaptive], FitSetup],
 ) -> FitSetup | None:
-    """Return the setup with the solver that a search needs, None if it has that already.
+    """Return the setup with the solver that a search needs; None if it has that.
 
     `with_solver` makes the same setup with another solver."""
     if isinstance(setup.model.solver, Radau) or result.interrupted:
