@@ -396,8 +396,7 @@ def make_sets(
         typical = np.ones(model.dimension)
         if not model.observes:
             typical = np.exp(lines.logs[0, :k])
-        problem = eqx.combine(model.learned, model.fixed)
-        found = unit_exponents(model.free, problem, template.measured, typical)
+        found = unit_exponents(model.free, model.problem, template.measured, typical)
         # They are ratios of small numbers, up to the errors of differences at points
         # that depend on the data of the first set.
         exponents, shifts = (np.round(each, 4) + 0.0 for each in found)

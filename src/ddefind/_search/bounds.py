@@ -17,19 +17,19 @@ _SHARE_OF_SPACING, _SHORTEST = 0.05, 1e-3
 
 
 def spacing(data: Data) -> float:
-    """The median distance between neighbouring times."""
+    """Return the median distance between neighbouring times."""
     return float(np.median(np.diff(np.unique(data.t))))
 
 
 def usual_delays(data: Data) -> tuple[float, float]:
-    """The range in which delays are looked for by default: from a small share of a
-    sampling interval to 0.9 of the record."""
+    """Return the range in which delays are looked for by default: from a small share of
+    a sampling interval to 0.9 of the record."""
     return max(_SHARE_OF_SPACING * spacing(data), _SHORTEST * data.T), 0.9 * data.T
 
 
 def possible_delays(data: Data) -> tuple[float, float]:
-    """The range that a fit cannot leave. It is wider than that in which delays are
-    looked for, so that no interval ends where the search began."""
+    """Return the range that a fit cannot leave. It is wider than the usual one, so that
+    no interval ends where the search began."""
     return 0.2 * _SHORTEST * data.T, 2 * data.T
 
 
@@ -57,8 +57,8 @@ def bound_delay(
 
 
 def delays_to_try(data: Data, lower: float, upper: float) -> tuple[float, float]:
-    """The range from which starts for a delay with these bounds are drawn: where a
-    bound was not given, the usual one."""
+    """Return the range from which starts for a delay with these bounds are drawn: where
+    a bound was not given, the usual one."""
     (least, most), (low, high) = possible_delays(data), usual_delays(data)
     low = max(low, lower) if lower <= least and low < upper else lower
     high = min(high, upper) if upper >= most and high > low else upper

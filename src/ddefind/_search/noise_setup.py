@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -203,14 +202,9 @@ def make_likelihood(
     )
 
 
-def problem_of(setup: "FitSetup") -> Problem:
-    """Return the problem of a setup, whose free values are not filled in."""
-    return eqx.combine(setup.model.learned, setup.model.fixed)
-
-
 def noise_of(setup: "FitSetup") -> dict[str, AbstractNoise]:
     """Return the noise models of the quantities that have one."""
-    return problem_of(setup).noise or {}
+    return setup.model.problem.noise or {}
 
 
 def likelihood_points(setup: "FitSetup") -> Any:
@@ -302,7 +296,7 @@ def _weighted(setup: "FitSetup") -> Records:
 def _rough_of(part: "FitSetup") -> dict[str, _Rough]:
     """Estimate levels and noise in one experiment."""
     assert isinstance(part.data, Data)
-    return _rough(part.data, problem_of(part))
+    return _rough(part.data, part.model.problem)
 
 
 def with_noise_parameters(setup: "FitSetup", fits: "RefinedFits") -> np.ndarray:

@@ -15,7 +15,6 @@
 
 from dataclasses import replace
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -344,7 +343,7 @@ def turns_too_often(setup: FitSetup, theta: np.ndarray, solver: AbstractSolver) 
     intervals = len(np.unique(data.t)) - 1
     count = min(_TIMES * intervals, _MOST_TIMES)
     t = np.linspace(data.t[0], data.T, count)
-    problem = model.free.problem_at(theta, eqx.combine(model.learned, model.fixed))
+    problem = model.free.problem_at(theta, model.problem)
     x = np.asarray(solve(problem, data.T, solver, max_step=data.T / count)(t))
     checked = np.ones(x.shape[1], bool) if model.observes else setup.measured
     return any(_turns(column) > intervals for column in x[:, checked].T)
