@@ -11,7 +11,7 @@ import ddefind as dd
 from ddefind._fitting.study import make_study
 from ddefind._inference import evidence_intervals
 from ddefind._inference.profile import Profile
-from ddefind._search import explore as explore_networks
+from ddefind._search import explore
 from ddefind._search.batches import capacity_for, score
 from ddefind._search.levenberg_marquardt import PROBABLE
 from ddefind._search.make_setup import make_setup, make_study_setup
@@ -220,7 +220,7 @@ def test_the_problem_itself_is_one_of_the_starts(fit, data):
     setup = make_setup(problem, data, None, dd.RK4(), 10)[0]
     points, noise = setup.points(np.array([NOISE])), np.array([NOISE])
     random = np.random.default_rng(0)
-    theta = explore_networks._starts(setup, 3, points, noise, random)
+    theta = explore._network_starts(setup, 3, points, noise, random)
     assert len(theta) == 4
     np.testing.assert_array_equal(theta[-1], setup.guess)
 

@@ -3,6 +3,9 @@
 Delays and the frequencies of histories are sought where the sampling times can show
 them, and the shapes of gamma distributions where they differ from a single delay."""
 
+from dataclasses import dataclass
+from typing import final
+
 import numpy as np
 
 from .._data.data import Data
@@ -33,27 +36,36 @@ def possible_delays(data: Data) -> tuple[float, float]:
     return 0.2 * _SHORTEST * data.T, 2 * data.T
 
 
-def bound_delay(
-    data: Data,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    guess: np.ndarray,
-    name: str,
-    tau: int,
-) -> None:
-    """Set the missing bounds of a delay, in place, to those of possible delays, widened
-    where the user's start value lies outside of them."""
-    if upper[tau] <= 0:
+@final
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds and start values of the free values, which are filled in in place."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    guess: np.ndarray
+
+    def fill(self, j: int, low: float = -np.inf, high: float = np.inf) -> None:
+        """Set the missing bounds of value `j`."""
+        self.lower[j] = low if np.isinf(self.lower[j]) else self.lower[j]
+        self.upper[j] = high if np.isinf(self.upper[j]) else self.upper[j]
+
+
+def bound_delay(data: Data, bounds: Bounds, j: int, name: str) -> None:
+    """Set the missing bounds of a delay to those of possible delays, widened where the
+    user's start value lies outside of them."""
+    lower, upper, start = bounds.lower, bounds.upper, bounds.guess[j]
+    if upper[j] <= 0:
         raise ValueError(
-            f"{wording.setting(name)} has the upper bound {upper[tau]:g}, but a delay "
+            f"{wording.setting(name)} has the upper bound {upper[j]:g}, but a delay "
             "is positive."
         )
     low, high = possible_delays(data)
-    if np.isfinite(guess[tau]):
-        low, high = min(low, guess[tau] / 4), max(high, 1.5 * guess[tau])
-    low = min(low, upper[tau] / 10)
-    lower[tau] = low if np.isinf(lower[tau]) else max(lower[tau], 1e-6 * data.T)
-    upper[tau] = max(high, 2 * lower[tau]) if np.isinf(upper[tau]) else upper[tau]
+    if np.isfinite(start):
+        low, high = min(low, start / 4), max(high, 1.5 * start)
+    low = min(low, upper[j] / 10)
+    lower[j] = low if np.isinf(lower[j]) else max(lower[j], 1e-6 * data.T)
+    bounds.fill(j, high=max(high, 2 * lower[j]))
 
 
 def delays_to_try(data: Data, lower: float, upper: float) -> tuple[float, float]:
@@ -65,29 +77,24 @@ def delays_to_try(data: Data, lower: float, upper: float) -> tuple[float, float]
     return low, high
 
 
-def bound_shape(
-    lower: np.ndarray, upper: np.ndarray, guess: np.ndarray, j: int
-) -> None:
-    """Set the missing bounds of the shape of a gamma distribution, in place, to the
-    usual range, widened where the user's values lie outside of it."""
+def bound_shape(bounds: Bounds, j: int) -> None:
+    """Set the missing bounds of the shape of a gamma distribution to the usual range,
+    widened where the user's values lie outside of it."""
     least, most = _USUAL_SHAPES
-    lower[j] = least if np.isinf(lower[j]) else lower[j]
-    if np.isinf(upper[j]):
-        upper[j] = max(most, 2 * lower[j], 1.5 * np.nan_to_num(guess[j]))
+    bounds.fill(j, low=least)
+    high = max(most, 2 * bounds.lower[j], 1.5 * np.nan_to_num(bounds.guess[j]))
+    bounds.fill(j, high=high)
 
 
-def bound_frequencies(
-    data: Data, lower: np.ndarray, upper: np.ndarray, is_frequency: np.ndarray
-) -> None:
-    """Set the missing bounds of frequencies, in place.
+def bound_frequency(data: Data, bounds: Bounds, j: int) -> None:
+    """Set the missing bounds of a frequency.
 
     The histories of (A, omega) and (-A, -omega) are the same, so that omega is taken to
     be positive unless the user's bounds exclude it. Its upper bound is the sampling
     limit. Its lower bound is a period of twice the record: a slower sine is a straight
     line, from which A and omega cannot be estimated separately."""
-    for j in np.flatnonzero(is_frequency):
-        if upper[j] > 0:
-            if np.isinf(upper[j]):
-                upper[j] = max(np.pi / spacing(data), 2 * lower[j])
-            slowest = min(np.pi / data.T, 0.1 * upper[j])
-            lower[j] = lower[j] if lower[j] > 0 else slowest
+    lower, upper = bounds.lower, bounds.upper
+    if upper[j] > 0:
+        bounds.fill(j, high=max(np.pi / spacing(data), 2 * lower[j]))
+        slowest = min(np.pi / data.T, 0.1 * upper[j])
+        lower[j] = lower[j] if lower[j] > 0 else slowest

@@ -136,7 +136,7 @@ class NormalEquations(NamedTuple):
         return self._replace(gram=jnp.where(exist, self.gram, jnp.inf))
 
     def scaled(self, D: jax.Array, free: jax.Array) -> "ScaledMatrix":
-        """Return D^-1 J^T J D^-1 for the values that are `free`; zero for the others."""
+        """Return D^-1 J^T J D^-1 for the values that are `free`; zero for others."""
         information = self.gram[1:, 1:] / (D[:, None] * D)
         return ScaledMatrix(jnp.where(free[:, None] & free, information, 0.0), free)
 

@@ -101,9 +101,9 @@ def hermite_moving(
     left: MovingArray,
     right: MovingArray,
 ) -> MovingArray:
-    """Return the state at the time `s` of the Hermite piece between two rows (x, x'), at
-    the times `t0` and `t1`, with all derivatives. The result is not finite for a piece
-    of length zero, which is never used."""
+    """Return the state at the time `s` of the Hermite piece between two rows (x, x') at
+    the times `t0` and `t1`, with all derivatives; not finite for a piece of length
+    zero, which is never used."""
     h = t1 - t0
     inverse = 1 / h.value
     u = (s.value - t0.value) * inverse

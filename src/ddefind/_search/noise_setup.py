@@ -23,6 +23,7 @@ from .._problem.parameters import noise_parameter
 from .._problem.problem import Problem, with_noise
 from ..noise._abstract import AbstractNoise
 from ..noise._gaussian import Given
+from .bounds import Bounds
 from .levenberg_marquardt import Priors
 from .likelihood import Likelihood, NoisyPoints, mean_log_information
 
@@ -109,28 +110,23 @@ def _known(model: AbstractNoise, eta: np.ndarray) -> np.ndarray:
 
 
 def bound_noise(
-    problem: Problem,
-    data: Data,
-    free: FreeParameters,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    guess: np.ndarray,
+    problem: Problem, data: Data, free: FreeParameters, bounds: Bounds
 ) -> None:
     """Fill in the bounds and start values of the noise's parameters."""
     if problem.noise is None:
         return
     rough, sizes = _rough(data, problem), spread(data)
     for name, model in problem.noise.items():
-        bounds = model.bounds(float(sizes[data.names.index(name)]))
-        for field, eta, (low, high) in zip(model.names, rough[name].eta, bounds):
+        q = data.names.index(name)
+        usual = model.bounds(float(sizes[q]))
+        for field, eta, (low, high) in zip(model.names, rough[name].eta, usual):
             j = _source(free, name, field)
-            if j < len(lower) - noise_count(free):
+            if j < len(bounds.lower) - noise_count(free):
                 continue
-            lower[j] = low if np.isneginf(lower[j]) else lower[j]
-            upper[j] = high if np.isposinf(upper[j]) else upper[j]
-            is_measured = np.isfinite(data.x[:, data.names.index(name)]).any()
-            if np.isnan(guess[j]) and is_measured:
-                guess[j] = np.clip(eta, *_inner(lower[j], upper[j]))
+            bounds.fill(j, low, high)
+            if np.isnan(bounds.guess[j]) and np.isfinite(data.x[:, q]).any():
+                inner = _inner(bounds.lower[j], bounds.upper[j])
+                bounds.guess[j] = np.clip(eta, *inner)
 
 
 def _inner(low: float, high: float) -> tuple[float, float]:

@@ -277,8 +277,9 @@ def match_starts(
 
     def match_rows(rows: np.ndarray):
         filled = np.resize(rows, BLOCK_SIZE)
-        block = jax.tree.map(lambda a: a[filled], (theta, box, targets))
-        found = match_block(setup.model, *block, priors)
+        starts = theta[filled]
+        part, target = jax.tree.map(lambda a: a[filled], (box, targets))
+        found = match_block(setup.model, starts, part, target, priors)
         result = jax.tree.map(np.asarray, found)
         needed = result.theta, result.status, result.normal.gram[:, 0, 0]
         return jax.tree.map(lambda a: a[: len(rows)], needed)
@@ -401,7 +402,10 @@ def guided_fits(
     """Make short fits with a guide of this gain, in units of the rate of the data."""
     curves = [(_curve(part), part.data.T, part.measured) for part in setup.parts]
     rates = [rate_of(*curve) for curve in curves]
-    guides = [make_guide(*each, gain * rate) for each, rate in zip(curves, rates)]
+    guides = [
+        make_guide(curve, T, measured, gain * rate)
+        for (curve, T, measured), rate in zip(curves, rates)
+    ]
     guide = guides[0]
     if setup.joint is not None:
         guide = jax.tree.map(lambda *arrays: np.stack(arrays), *guides)
