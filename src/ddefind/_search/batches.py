@@ -65,13 +65,7 @@ from .normal_equations import (
 )
 from .same_minimum import agree, first_at_minimum, predicted_rise
 from .sensitivity import ADAPTIVE_CAPACITY, USUAL, AdaptiveSteps, Extended
-from .setup import (
-    CAPACITY,
-    MESH_CAPACITY,
-    FitSetup,
-    effective_count,
-    standard_errors,
-)
+from .setup import CAPACITY, MESH_CAPACITY, FitSetup, effective_count, standard_errors
 
 # The number of fits that one call of the compiled program runs, one after the other.
 BLOCK_SIZE = 16
@@ -398,8 +392,7 @@ def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
 
 
 def _rounding(setup: FitSetup, points: Points) -> np.ndarray:
-    """Return the sum of squares that rounding errors may cause, for one data set or
-    each."""
+    """Return the sum of squares that rounding may cause, for each data set."""
     values, weights = np.asarray(points.values), np.asarray(points.weights)
     tiny = (1e-9 * spread(setup.data)) ** 2 + (1e-12 * values) ** 2
     return np.sum(weights * tiny, axis=(-2, -1))
@@ -439,8 +432,7 @@ def observed(
 
 
 def observed_at_data(setup: FitSetup, theta: np.ndarray, n: int) -> np.ndarray:
-    """Compute what is observed at the times of the data, with derivatives for all free
-    values in a last axis: (N, k, 1 + p)."""
+    """Compute what is observed at the data, with derivatives, (N, k, 1 + p)."""
     k, p = len(setup.data.names), len(theta)
     if setup.joint is None:
         return observed(setup.model, theta, setup.data.t, n, k)

@@ -124,8 +124,7 @@ def follows_data(setup: FitSetup, fits: RefinedFits) -> bool:
 
 
 def _is_confirmed(setup: FitSetup, fits: RefinedFits, independent: RefinedFits) -> bool:
-    """Whether the best of `fits` follows the data, and at least two independent starts
-    reached a sum of squares as low as its own."""
+    """Whether the best fit follows the data and two starts are about as low."""
     best = fits.loss[np.argmin(score(setup, fits))]
     is_as_low = independent.loss < best + AS_LOW * fits.unit(setup)
     return follows_data(setup, fits) and independent.starts[is_as_low].sum() >= 2

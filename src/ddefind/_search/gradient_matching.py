@@ -124,8 +124,7 @@ def match_block(
     targets: MatchingTarget,
     priors: Priors | None,
 ) -> MinimiserResult:
-    """Match several starts, one after the other in one compiled program. Arrays have a
-    first axis over the starts, but for those of the `priors`."""
+    """Match several starts, the first axis of all arrays but the `priors`."""
     return lax.map(
         lambda each: match_one(model, each[0], each[1], each[2], priors),
         (theta, box, targets),
@@ -139,8 +138,7 @@ def match_one(
     target: MatchingTarget,
     priors: Priors | None,
 ) -> MinimiserResult:
-    """Find the free values that match the target; that of a study has a first axis over
-    the experiments."""
+    """Match one start; targets of a study have a first axis over experiments."""
 
     def linearise(theta, memory):
         if model.stores_rows:
@@ -224,8 +222,7 @@ def _visit_times(
     add: Callable[[Any, Any, jax.Array], Any],
     total: Any,
 ) -> Any:
-    """Compute `total = add(total, j, rows)` for each time j, with the weighted rows
-    [r, J] of the differences of slopes."""
+    """Visit the times: `total = add(total, j, weighted rows [r, J] of slopes)`."""
     extended = model.sensitivity(theta, 1, 0.0)
     system = extended.system
 

@@ -172,8 +172,7 @@ class Box(NamedTuple):
 
 
 class MinimiserResult(NamedTuple):
-    """The last accepted point, the normal equations there, the number of evaluations,
-    and why the minimisation ended (`LIMIT`, `GRADIENT`, ...)."""
+    """The last accepted point, and why the minimisation ended (`LIMIT`, ...)."""
 
     theta: Any
     normal: NormalEquations
@@ -182,8 +181,7 @@ class MinimiserResult(NamedTuple):
 
 
 class _State(NamedTuple):
-    """The state of the loop: the last accepted point, and the trial point that is to be
-    evaluated next."""
+    """The loop: the last accepted point, and the trial point to evaluate next."""
 
     theta: Any
     trial: Any
@@ -259,8 +257,7 @@ def _update(
     state: _State,
     trial_normal: Any,
 ) -> _State:
-    """Accept or reject the trial point, adapt the damping, test for convergence, and
-    propose the next trial point."""
+    """Accept or reject the trial point, test for convergence, propose the next."""
     before = state.S
     after = jnp.where(trial_normal.is_finite, trial_normal.S, jnp.inf)
     accepted = after < before

@@ -77,8 +77,7 @@ class Likelihood(eqx.Module):
     count: Any
 
     def without_derivatives(self, sensitivity: "AbstractSensitivity", theta: jax.Array):
-        """Drop the derivatives of a sensitivity for the parameters of the noise, on
-        which no trajectory depends."""
+        """Drop the derivatives for the noise, on which no trajectory depends."""
         noise, join = theta[self.others :], sensitivity.join
         return replace(
             sensitivity,

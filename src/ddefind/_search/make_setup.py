@@ -114,8 +114,7 @@ def _bound_by_inputs(
 def _bound_doses(
     problem: Problem, data: Data, free: FreeParameters, bounds: Bounds
 ) -> None:
-    """Set the missing bounds of the times and durations of doses to the record, within
-    which known times must be."""
+    """Keep doses in the record: set missing bounds of times and durations."""
     doses = problem.doses
     if doses is None:
         return
@@ -449,8 +448,7 @@ def _joint_priors(
 def _joint_mesh(
     setups: Sequence[FitSetup], problems: Sequence[Problem], data: StudyData
 ) -> MeshPlan | None:
-    """Plan the mesh of all experiments, if one of them is solved on one; their records
-    have a first axis over them."""
+    """Plan a mesh of all experiments, if one of them needs it."""
     plans = [setup.model.mesh for setup in setups]
     if all(plan is None for plan in plans):
         return None

@@ -28,7 +28,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._loss.path_costs import Points
 from .._problem.delays import delay_vector, in_structure
 from .._problem.problem import Problem
 from .._solve.grid import AbstractRowTimes
@@ -41,8 +40,7 @@ from .sensitivity import AbstractSensitivity
 
 @final
 class MovingArray(eqx.Module):
-    """An array, its derivatives for the movers [..., w], and its direct derivatives
-    for the free values [..., q]."""
+    """An array with its derivatives for movers [..., w] and direct ones [..., q]."""
 
     value: jax.Array
     by_movers: jax.Array
@@ -95,11 +93,7 @@ def between(left: MovingTime, right: MovingTime, c: Any) -> MovingTime:
 
 
 def hermite_moving(
-    s: MovingTime,
-    t0: MovingTime,
-    t1: MovingTime,
-    left: MovingArray,
-    right: MovingArray,
+    s: MovingTime, t0: MovingTime, t1: MovingTime, left: MovingArray, right: MovingArray
 ) -> MovingArray:
     """Return the state at the time `s` of the Hermite piece between two rows (x, x') at
     the times `t0` and `t1`, with all derivatives; not finite for a piece of length
@@ -289,8 +283,7 @@ class MeshSensitivity(AbstractSensitivity):
 
     @cached_property
     def _delays(self) -> jax.Array:
-        """The delays and their derivatives for the movers, [k, 1 + w]: each delay is a
-        mover."""
+        """The delays with their derivatives for the movers, [k, 1 + w]."""
         delays = delay_vector(self._problem(self.theta).tau)
         w = self._movers[0].shape[0]
         return jnp.concatenate([delays[:, None], jnp.eye(delays.shape[0], w)], axis=1)
@@ -389,14 +382,7 @@ class MeshSensitivity(AbstractSensitivity):
             history = lax.fori_loop(0, steps[q], one, history)
         return history
 
-    def visit(
-        self,
-        points: Points,
-        rows: Any,
-        memory: MeshMemory,
-        add: Callable[[Any, Any, jax.Array], Any],
-        total: Any,
-    ) -> tuple[Any, MeshMemory]:
+    def visit(self, points, rows, memory, add, total):
         movers, mesh = self._movers[0], self.mesh
         k = self._delays.shape[0]
         nodes, last, after_history = mesh.fill(movers, memory.nodes)

@@ -42,8 +42,7 @@ _SMALL = 1e-6
 
 
 class _Rough(NamedTuple):
-    """One quantity without a model: its levels at the times at which it was measured,
-    and the noise to begin with."""
+    """The levels of a quantity where it was measured, and its noise at first."""
 
     levels: np.ndarray
     eta: np.ndarray

@@ -284,8 +284,7 @@ def stored_rows(
 def _weighted(
     is_robust: bool, points: Points, observed: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Return the sum of squared residuals of each quantity, and the weighted rows
-    [r J], from what is observed at the data."""
+    """Return the squared residuals of each quantity and the weighted rows [r J]."""
     weight = jnp.asarray(points.weights).ravel()
     values = jnp.asarray(points.values).ravel()
     observed = observed.reshape(-1, observed.shape[-1])
@@ -377,8 +376,7 @@ class LeastSquaresModel(eqx.Module):
         )
 
     def for_each_part(self, function: Callable[..., Any], theta: jax.Array, *trees):
-        """Stack `function(part, end, local values, *trees)` over the experiments, with
-        stacked `trees`."""
+        """Stack `function(part, end, local values, *trees)` of all experiments."""
         study = self.experiments
         assert study is not None
 
@@ -457,8 +455,7 @@ class LeastSquaresModel(eqx.Module):
         return Extended(system, join, theta)
 
     def marching(self, theta: jax.Array, steps: Any, T: Any) -> AbstractSensitivity:
-        """Return the same without derivatives for the parameters of the noise, on which
-        no trajectory depends."""
+        """Return the same without derivatives for the parameters of the noise."""
         sensitivity = self.sensitivity(theta, steps, T)
         if self.likelihood is None:
             return sensitivity

@@ -163,10 +163,7 @@ def moved_to(
 
 
 def _merged(
-    setup: FitSetup,
-    result: SearchResult,
-    minima: tuple[Minimum, ...],
-    more: np.ndarray,
+    setup: FitSetup, result: SearchResult, minima: tuple[Minimum, ...], more: np.ndarray
 ) -> tuple[Minimum, ...]:
     """Refine the minima and the rows of `more` with the weights of `result`, and return
     the distinct ones, first that of the best fit."""
@@ -182,8 +179,7 @@ def _merged(
 def continued(
     setup: FitSetup, theta: np.ndarray, noise: np.ndarray, seed: int
 ) -> SearchResult:
-    """Refine the rows of `theta` with the given `noise`, and take the best of them
-    through the later phases of a search."""
+    """Refine the rows of `theta`; search with finer steps from the best of them."""
     points = setup.points(noise)
     fits = refine(setup, theta, points, setup.steps(theta))
     best = fits.theta[int(np.argmin(fits.loss))]

@@ -144,8 +144,7 @@ def _jumps(setup: FitSetup, fit: RefinedFits, points: Points) -> bool:
 def _best_around(
     setup: FitSetup, fit: RefinedFits, points: Points
 ) -> RefinedFits | None:
-    """Return the best of the points that moves and short fits from around a fit lead
-    to; None if none is finite."""
+    """Return the best point that moves and short fits from around a fit find."""
     directions = _directions(setup, fit)
     moves = (_LENGTHS[:, None, None] * directions).reshape(-1, directions.shape[1])
     tried = _moved(setup, fit, points, moves).join(
@@ -164,8 +163,7 @@ def _moved(
 
 
 def _principal(setup: FitSetup, fit: RefinedFits) -> np.ndarray:
-    """Return moves of one standard error to both sides along the principal axes of the
-    quadratic approximation, as rows."""
+    """Return moves of one standard error along both sides of the principal axes."""
     values, vectors, norms = _curvature(fit)
     axes = (np.sqrt(fit.unit(setup) / values) * vectors).T / norms
     return np.concatenate([axes, -axes])
@@ -242,9 +240,10 @@ def search(
     is called at the end of each phase. If the user interrupts the search, it returns
     the best result so far; before there is any, it passes the `KeyboardInterrupt`
     on."""
-    result = None
+    is_plain, result = setup.model.likelihood is None, None
+    results = _least_squares_results if is_plain else _likelihood_results
     try:
-        for better in _improving_results(setup, starts, seed, report, known):
+        for better in results(setup, starts, seed, report, known):
             result = better
     except KeyboardInterrupt:
         if result is None:
@@ -254,7 +253,7 @@ def search(
     return result
 
 
-def _improving_results(
+def _least_squares_results(
     setup: FitSetup,
     starts: int,
     seed: int,
@@ -262,9 +261,6 @@ def _improving_results(
     known: np.ndarray | None,
 ) -> Iterator[SearchResult]:
     """Yield the result after each phase of the search; the last one is final."""
-    if setup.model.likelihood is not None:
-        yield from _likelihood_results(setup, starts, seed, report, known)
-        return
     given = given_noise(setup.data)
     noise = rough_noise(setup.data) if given is None else given
     points = setup.points(noise)
@@ -292,8 +288,7 @@ def _likelihood_results(
     report: Callable[[str, RefinedFits], None],
     known: np.ndarray | None,
 ) -> Iterator[SearchResult]:
-    """Do the same where the noise has models: weighted least squares explores, and the
-    likelihood refines what it finds."""
+    """Refine by likelihood what weighted least squares explores."""
     points, plain = setup.points(), setup.exploring
     p = len(plain.lower)
 
@@ -351,8 +346,7 @@ def _result(
 
 
 def _reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
-    """Estimate the noise from the best fit and repeat the fits with the new weights,
-    until the noise levels no longer change."""
+    """Estimate the noise and repeat the fits, until the noise stays the same."""
     tolerance, most = (
         (1e-2, _SURVIVORS_WITH_NETWORKS) if setup.has_networks else (1e-4, 6)
     )

@@ -98,8 +98,7 @@ class AbstractSensitivity(abc.ABC):
         there, extended. Return the last total, and the memory for the next march."""
 
     def push(self, function: Callable[..., jax.Array], *arguments: jax.Array):
-        """Compute the vector `function(params, *arguments)`, extended, for extended
-        arguments."""
+        """Compute the vector `function(params, *arguments)` with its derivatives."""
         params, vjp_of_join = jax.vjp(self.join, self.theta)
         values = [a[..., 0] for a in arguments]
         value, vjp = jax.vjp(function, params, *values)

@@ -258,8 +258,7 @@ class FitSetup:
     # The delays and the solver's steps.
 
     def delays(self, theta: np.ndarray) -> np.ndarray:
-        """Return the delays of each row of free values, learned or fixed, [rows, k], of
-        all experiments one after the other."""
+        """Return all delays of each row of free values, learned or fixed, [rows, k]."""
         if self.joint is not None:
             each = enumerate(self.parts)
             all_delays = [part.delays(self.local(theta, e)) for e, part in each]
@@ -320,8 +319,7 @@ class FitSetup:
         return np.clip(by_record, least, most).astype(int)
 
     def steps_near(self, theta: np.ndarray, place: np.ndarray, n: int) -> np.ndarray:
-        """Return steps for each row of free values that are as long as `n` steps per
-        delay are at `place`, or somewhat shorter."""
+        """Return steps that are as long as `n` steps per delay are at `place`."""
         if self.model.is_adaptive or self.model.mesh is not None:
             return np.full(len(theta), n)
         share = self.delay(theta) / self.delay(place[None])
@@ -356,8 +354,7 @@ class FitSetup:
 
     @property
     def bound_variance(self) -> np.ndarray:
-        """The variance of a uniform distribution between the bounds of each value;
-        infinite where a bound is missing."""
+        """The variance of a uniform distribution between the bounds, if both exist."""
         width = self.upper - self.lower
         return np.where(np.isfinite(width), width, np.inf) ** 2 / 12
 
@@ -376,8 +373,7 @@ class FitSetup:
 
     @cached_property
     def exploring(self) -> "FitSetup":
-        """The setup with which a search explores: itself, or weighted least squares if
-        the fit is by likelihood."""
+        """The setup that a search explores with: by least squares."""
         return self if self.model.likelihood is None else without_noise(self)
 
     @property
@@ -477,8 +473,7 @@ class FitSetup:
         return degrees_of_freedom(self.count, determined=free)
 
     def residual_variance(self, loss: float) -> float:
-        """Return the variance of the weighted residuals for the sum of squares `loss`,
-        the unit of its differences in chi-square."""
+        """Return the variance of the weighted residuals, the unit of chi-square."""
         return residual_variance(loss, self.freedom, is_known=self.weights_are_absolute)
 
 

@@ -52,8 +52,7 @@ _SLOPE_ERROR = 0.05
 def matched_starts(
     setup: FitSetup, count: int, noise: np.ndarray, random: np.random.Generator
 ) -> np.ndarray:
-    """Return the user's start values, then random ones, moved by gradient matching
-    along the smooth curves through the data."""
+    """Return the user's start, then random ones moved by gradient matching."""
     drawn = draw_starts(setup, count, TRIES, random)
     matched = match_starts(setup, drawn, noise, TRIES)
     # If the curve follows the data badly, unmatched starts may be the better ones.
@@ -239,8 +238,7 @@ def _draw_value(
 
 
 def _targets(setup: FitSetup, theta: np.ndarray, noise: np.ndarray) -> MatchingTarget:
-    """Return the target of gradient matching for each row of `theta`. In a study the
-    arrays have a second axis over the experiments."""
+    """Return the targets of each row of `theta` (and of each experiment)."""
     precision = _SLOPE_ERROR**-2 if setup.has_networks else 1.0
     targets = []
     for e, part in enumerate(setup.parts):
@@ -367,11 +365,7 @@ _STEPS_PER_RESPONSE = 1.5
 
 
 def guided_starts(
-    setup: FitSetup,
-    count: int,
-    draws: int,
-    points: Points,
-    random: np.random.Generator,
+    setup: FitSetup, count: int, draws: int, points: Points, random: np.random.Generator
 ) -> np.ndarray:
     """Return the best of `draws` random values after guided fits, at most `count`. The
     user's start values, if they are complete, come first and unchanged."""

@@ -82,8 +82,7 @@ def _symmetries(
 
 
 class _Point(NamedTuple):
-    """The arguments of the functions of a model at random points, or changes of
-    them."""
+    """The arguments of a model's functions at random points, or their changes."""
 
     theta: Any  # [points, p]
     x: Any  # [points, d]
@@ -190,8 +189,7 @@ def _solve(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 @eqx.filter_jit
 def _functions(free: FreeParameters, problem: Problem, points: _Point) -> jax.Array:
-    """Evaluate the functions of a model at each point, in the order of
-    `_Equations`."""
+    """Evaluate the functions of `_Equations` at each point."""
 
     learned, fixed = free.split(problem)
 
@@ -228,8 +226,7 @@ class NaturalUnits(NamedTuple):
     offsets: np.ndarray
 
     def sizes(self, count: int, random: np.random.Generator) -> np.ndarray:
-        """Draw natural sizes, [count, p], with new values -1, 0 or 1 of unknown
-        exponents in each row."""
+        """Draw natural sizes, [count, p]; unknown exponents are -1, 0 or 1."""
         shape = (count, *self.exponents.shape)
         drawn = random.choice([-1.0, 0.0, 1.0], shape, p=[0.25, 0.5, 0.25])
         exponents = np.where(np.isnan(self.exponents), drawn, self.exponents)
