@@ -62,12 +62,6 @@ def test_where_the_sum_of_squares_jumps_nothing_is_claimed():
     """A threshold that is learned: between two jumps the derivative is zero."""
     model = dd.equation("x' = where(x(t - tau) > c, a, g) - d * x")
     start = {"c": 0.78, "a": 0.2, "g": 1.5, "d": 1.0, "b": 0.3, "tau": 1.0}
-    fit = dd.fit(
-        model,
-        measured(switch, 1.0, 0.02, 0),
-        parameters=start,
-        optimizer=NEAR,
-        intervals=False,
-        **QUIET,
-    )
+    data, how = measured(switch, 1.0, 0.02, 0), {"optimizer": NEAR, "intervals": False}
+    fit = dd.fit(model, data, parameters=start, **how, **QUIET)
     assert fit.status.name == "stuck" and not fit.status.ok

@@ -179,9 +179,10 @@ def make_setup(
     free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
     learned, fixed = free.split(problem)
     shortest, mesh = shortest_delay(problem, free, lower), None
-    is_aligned = has_single_delay(problem) and shortest >= _SHORT_DELAY * data.T
-    if isinstance(solver, AbstractSolver) and not is_aligned:
-        mesh = mesh_plan(problem, data, solver, shortest)
+    is_short = shortest < _SHORT_DELAY * data.T
+    if isinstance(solver, AbstractSolver):
+        if is_short or not has_single_delay(problem):
+            mesh = mesh_plan(problem, data, solver, shortest)
     model = LeastSquaresModel(
         free,
         learned,

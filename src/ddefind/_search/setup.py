@@ -242,12 +242,18 @@ class FitSetup:
     @cached_property
     def is_weight(self) -> np.ndarray:
         """Which free values are weights of networks."""
-        found = np.zeros(len(self.lower), bool)
         if self.joint is not None:
-            for part, place in zip(self.parts, self.joint.place):
-                found[place[part.is_weight & (place >= 0)]] = True
-            return found
+            return self._joint_marks([part.is_weight for part in self.parts])
+        found = np.zeros(len(self.lower), bool)
         found[weights_of(self.model.problem, self.model.free.names)] = True
+        return found
+
+    def _joint_marks(self, marks: Sequence[np.ndarray]) -> np.ndarray:
+        """Mark the joint values that are marked in any experiment."""
+        assert self.joint is not None
+        found = np.zeros(len(self.lower), bool)
+        for part, place in zip(marks, self.joint.place):
+            found[place[part & (place >= 0)]] = True
         return found
 
     @property
@@ -442,12 +448,7 @@ class FitSetup:
     def is_linear(self) -> np.ndarray:
         """Which free values are scales and offsets of what is observed."""
         linear = [linear_values(part.model) for part in self.parts]
-        if self.joint is None:
-            return linear[0]
-        found = np.zeros(len(self.lower), bool)
-        for part, place in zip(linear, self.joint.place):
-            found[place[part & (place >= 0)]] = True
-        return found
+        return linear[0] if self.joint is None else self._joint_marks(linear)
 
     # The noise.
 
