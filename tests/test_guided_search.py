@@ -13,7 +13,7 @@ import ddefind as dd
 from ddefind._search.guide import make_guide
 from ddefind._search.symmetries import rate_of
 from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
-from support.options import QUIET
+from support.options import QUIET, Options
 
 PREDATOR = (
     "N' = r * N * (1 - N / K) - a * N * P; P' = e * N(t - tau) * P(t - tau) - m * P"
@@ -139,11 +139,12 @@ class TestGuide:
 @pytest.mark.slow
 def test_prey_alone(seed, parameters):
     """The predator is hidden: the best fit is that from the truth."""
-    model, data, plain = dd.equation(PREDATOR), prey_only(seed), {"intervals": False}
-    fit = dd.fit(model, data, parameters=parameters, seed=seed, **plain, **QUIET)
+    model, data = dd.equation(PREDATOR), prey_only(seed)
+    plain: Options = {"intervals": False, "progress": False}
+    fit = dd.fit(model, data, parameters=parameters, seed=seed, **plain)
     one, truth = dd.LeastSquares(starts=1), model.problem(PREDATOR_TRUTH)
     known = data.select(model.observed)
-    best = dd.fit(truth, known, optimizer=one, **plain, **QUIET)
+    best = dd.fit(truth, known, optimizer=one, **plain)
     assert fit.loss < best.loss * (1 + 0.1 / len(data))
     assert fit.search_result.noise[0] == pytest.approx(4.0, rel=0.35)
 

@@ -49,9 +49,10 @@ CASES = {
 @pytest.mark.parametrize("theta, lower, upper", CASES.values(), ids=CASES)
 def test_minimum_agrees_with_scipy(theta, lower, upper):
     found = run(decay, theta, lower, upper)
-    tight = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
     residuals = lambda theta: np.asarray(decay(theta))  # noqa: E731
-    expected = least_squares(residuals, theta, bounds=(lower, upper), **tight)
+    expected = least_squares(
+        residuals, theta, bounds=(lower, upper), xtol=1e-15, ftol=1e-15, gtol=1e-15
+    )
     assert found.status in (_levenberg.GRADIENT, _levenberg.STEP)
     np.testing.assert_allclose(found.normal.gram[0, 0], 2 * expected.cost, rtol=1e-9)
     np.testing.assert_allclose(found.theta, expected.x, rtol=1e-5, atol=1e-6)

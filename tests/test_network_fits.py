@@ -23,6 +23,7 @@ from ddefind._search.normal_equations import (
 )
 from ddefind._search.setup import effective_count
 from support.method_of_steps import method_of_steps
+from support.options import Options
 
 TAU, LOSS, NOISE = 2.0, 1.0, 0.03
 
@@ -187,8 +188,8 @@ def test_a_fit_with_many_weights_is_by_least_squares(data):
     """Above 200 weights, which once was descent from one start."""
     problem = dd.Problem(dd.Network(width=60), dd.Constant(0.5), tau=1.0)
     settings = {"tau": dd.Fixed(2.0), "history.b": dd.Fixed(0.5)}
-    two, quiet = dd.LeastSquares(starts=2), {"intervals": False, "progress": False}
-    found = dd.fit(problem, data, optimizer=two, parameters=settings, **quiet)
+    how: Options = {"optimizer": dd.LeastSquares(starts=2), "progress": False}
+    found = dd.fit(problem, data, parameters=settings, intervals=False, **how)
     assert len(found.names) == 241
     assert 0.7 < found.noise["x"] / NOISE < 1.4
 
