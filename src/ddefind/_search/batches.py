@@ -331,34 +331,27 @@ def _refine_once(
     rate: float,
 ) -> RefinedFits:
     """Refine where the delay becomes shorter by no more than a factor."""
-    end = float(np.max(np.asarray(points.times)))
+    count, end = len(theta), float(np.max(np.asarray(points.times)))
     capacity = capacity_for(setup.model, int(np.max(n)), end)
-    has_own_points = np.ndim(points.times) == 2
-    box = setup.box(len(theta), held)._replace(lower=_shortest_delays(setup, theta))
+    rounding = np.broadcast_to(_rounding(setup, points), count)
+    if np.ndim(points.times) == 1:
+        points = jax.tree.map(
+            lambda a: np.broadcast_to(a, (count, *np.shape(a))), points
+        )
+    box = setup.box(count, held)._replace(lower=_shortest_delays(setup, theta))
+    starts = StartTask(theta, box, points, n, np.full(count, rate), None)
 
     def fit_rows(rows: np.ndarray) -> MinimiserResult:
         # A block that is not full is filled with repetitions, which a limit of zero
         # evaluations makes free of cost.
         filled = np.resize(rows, BLOCK_SIZE)
-        is_active = np.arange(BLOCK_SIZE) < len(rows)
-        block_points = jax.tree.map(
-            lambda a: (
-                a[filled]
-                if has_own_points
-                else np.broadcast_to(a, (BLOCK_SIZE, *np.shape(a)))
-            ),
-            points,
-        )
-        block_box = jax.tree.map(lambda a: a[filled], box)
-        limits = np.where(is_active, limit, 0)
-        rates = np.full(BLOCK_SIZE, rate)
-        tasks = StartTask(
-            theta[filled], block_box, block_points, n[filled], rates, limits
-        )
+        limits = np.where(np.arange(BLOCK_SIZE) < len(rows), limit, 0)
+        tasks = jax.tree.map(lambda a: a[filled], starts)
+        tasks = tasks._replace(limit=limits)
         result = jax.tree.map(np.asarray, _fit_block(setup.model, tasks, capacity))
         return jax.tree.map(lambda a: a[: len(rows)], result)
 
-    result = map_in_blocks(fit_rows, len(theta), setup.workers)
+    result = map_in_blocks(fit_rows, count, setup.workers)
     return RefinedFits(
         result.theta,
         result.normal.gram,
@@ -366,8 +359,8 @@ def _refine_once(
         result.evaluations,
         result.status,
         n,
-        np.broadcast_to(_rounding(setup, points), len(theta)),
-        np.ones(len(theta), int),
+        rounding,
+        np.ones(count, int),
     )
 
 

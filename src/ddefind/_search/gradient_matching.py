@@ -125,10 +125,8 @@ def match_block(
     priors: Priors | None,
 ) -> MinimiserResult:
     """Match several starts, the first axis of all arrays but the `priors`."""
-    return lax.map(
-        lambda each: match_one(model, each[0], each[1], each[2], priors),
-        (theta, box, targets),
-    )
+    starts = theta, box, targets
+    return lax.map(lambda start: match_one(model, *start, priors), starts)
 
 
 def match_one(

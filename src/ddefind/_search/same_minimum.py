@@ -37,14 +37,6 @@ def predicted_rise(gram: np.ndarray, step: np.ndarray) -> np.ndarray:
         return np.sum(moved * step, axis=-1)
 
 
-def is_same_minimum(
-    difference: np.ndarray, rise: np.ndarray, unit: np.ndarray
-) -> np.ndarray:
-    """Whether fits whose sums of squares have this `difference` are at one minimum,
-    where the `rise` is what `predicted_rise` gives for the step between them."""
-    return np.maximum(rise, np.abs(difference)) < _SAME * unit
-
-
 def is_same_answer(
     difference: np.ndarray | float, unit: np.ndarray | float
 ) -> np.ndarray:
@@ -84,7 +76,7 @@ def first_at_minimum(
             rise = predicted_rise(gram[:, other], theta[:, row] - theta[:, other])
             with np.errstate(invalid="ignore"):
                 difference = loss[:, row] - loss[:, other]
-            joins = is_open & is_same_minimum(difference, rise, unit)
+            joins = is_open & (np.maximum(rise, np.abs(difference)) < _SAME * unit)
             first[joins, row] = other
             is_new &= ~joins
         first[is_new, row] = row

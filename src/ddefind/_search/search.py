@@ -198,16 +198,9 @@ def _directions(setup: FitSetup, fit: RefinedFits) -> np.ndarray:
     steepest = -gradient / norms / max(np.linalg.norm(gradient / norms), 1e-300)
     newton = -(axes @ gradient)
     newton /= max(np.linalg.norm(newton), 1e-300)
-    return np.concatenate(
-        [
-            single,
-            -single,
-            principal,
-            random @ axes,
-            (steepest * size / norms)[None],
-            (newton @ axes)[None],
-        ]
-    )
+    moves = [single, -single, principal, random @ axes]
+    moves += [(steepest * size / norms)[None], (newton @ axes)[None]]
+    return np.concatenate(moves)
 
 
 # How many of the fits are repeated with half the step; fewer with networks, which take
