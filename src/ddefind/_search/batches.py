@@ -200,9 +200,9 @@ def fit_one(
     steps = model.steps(task.theta, task.n, task.points.times[-1], capacity)
 
     def linearise(theta, memory):
-        own = _at_least(model, task, theta, steps, capacity)
+        enough = _at_least(model, task, theta, steps, capacity)
         equations = row_equations if model.stores_rows else normal_equations
-        return equations(model, theta, task.points, own, memory)
+        return equations(model, theta, task.points, enough, memory)
 
     tiny = _ROUNDING * jnp.sum(weights * values**2)
     scale = None
@@ -228,7 +228,7 @@ def _at_least(
         return steps
     if model.experiments is not None:
         return model.for_each_part(
-            lambda part, _, local, own: _at_least(part, task, local, own, capacity),
+            lambda part, _, local, given: _at_least(part, task, local, given, capacity),
             theta,
             steps,
         )
@@ -431,11 +431,11 @@ def observed_at_data(setup: FitSetup, theta: np.ndarray, n: int) -> np.ndarray:
         return observed(setup.model, theta, setup.data.t, n, k)
     values = []
     for e, part in enumerate(setup.parts):
-        own = observed(part.model, setup.local(theta, e), part.data.t, n, k)
-        joint, place = np.zeros((*own.shape[:2], 1 + p)), setup.joint.place[e]
-        joint[..., 0] = own[..., 0]
+        found = observed(part.model, setup.local(theta, e), part.data.t, n, k)
+        joint, place = np.zeros((*found.shape[:2], 1 + p)), setup.joint.place[e]
+        joint[..., 0] = found[..., 0]
         local = np.flatnonzero(place >= 0)
-        joint[..., 1 + place[local]] = own[..., 1 + local]
+        joint[..., 1 + place[local]] = found[..., 1 + local]
         values.append(joint)
     return np.concatenate(values)
 

@@ -285,9 +285,9 @@ def make_study_setup(
         name for name in values[0] if all(name in each for each in values[1:])
     ]
     how, made = (solver, steps_per_delay, seed, workers), []
-    for problem, own, part, known in zip(problems, settings, data.parts, values):
+    for problem, given, part, known in zip(problems, settings, data.parts, values):
         fixed = {name: Fixed(known[name]) for name in everywhere}
-        made.append(make_setup(problem, part, {**own, **fixed}, *how))
+        made.append(make_setup(problem, part, {**given, **fixed}, *how))
     setups, filled = zip(*made)
     local = setups[0].model.free
     known = [
@@ -305,7 +305,7 @@ def _local_settings(
 ) -> list[dict[str, Any]]:
     """Return the settings for each experiment, with those that name its label."""
     common = {key: each for key, each in settings.items() if "@" not in str(key)}
-    own: list[dict[str, Any]] = [dict(common) for _ in labels]
+    found: list[dict[str, Any]] = [dict(common) for _ in labels]
     for key, setting in settings.items():
         if key in common:
             continue
@@ -321,8 +321,8 @@ def _local_settings(
                 "from. A value that is known in one experiment is one of the `values` "
                 "of this `dd.Experiment`."
             )
-        own[labels.index(label)][name] = setting
-    return own
+        found[labels.index(label)][name] = setting
+    return found
 
 
 def _known_values(

@@ -349,11 +349,11 @@ def joint_likelihood(
     alike = [
         replace(
             each,
-            charges=own,
-            rests=1 - own / np.maximum(count, 1),
+            charges=charge,
+            rests=1 - charge / np.maximum(count, 1),
             has_below=has_below,
             most=most,
         )
-        for each, own, count in zip(known, charges, counts)
+        for each, charge, count in zip(known, charges, counts)
     ]
     return jax.tree.map(lambda *arrays: np.stack(arrays), *alike)

@@ -381,9 +381,9 @@ class LeastSquaresModel(eqx.Module):
         assert study is not None
 
         def one(e):
-            own = (pick(tree, e) for tree in trees)
+            parts = (pick(tree, e) for tree in trees)
             end = read(study.ends, e)
-            return function(self.part(e), end, study.local(e, theta), *own)
+            return function(self.part(e), end, study.local(e, theta), *parts)
 
         return lax.map(one, jnp.arange(study.count))
 
@@ -522,9 +522,9 @@ def normal_equations(
         def add(e, carry):
             total, memory = carry
             rows, end = read(study.rows, e), read(study.ends, e)
-            local, own = study.local(e, theta), pick(steps, e)
+            local, local_steps = study.local(e, theta), pick(steps, e)
             found, memory = _of_experiment(
-                model.part(e), local, points, rows, end, own, memory
+                model.part(e), local, points, rows, end, local_steps, memory
             )
             gram = total.gram + study.joint(e, found.gram)
             return NormalEquations(gram, total.squares + found.squares), memory

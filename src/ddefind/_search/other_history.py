@@ -49,8 +49,8 @@ def with_roughness_priors(
     if not isinstance(problem.history, Smooth):
         return settings
     arrays = parameter_arrays(problem)
-    own = set(find(_COEFFICIENTS, arrays).tolist())
-    if any(own & set(find(key, arrays).tolist()) for key in settings):
+    elements = set(find(_COEFFICIENTS, arrays).tolist())
+    if any(elements & set(find(key, arrays).tolist()) for key in settings):
         return settings
     k, d = problem.history.c.shape
     for i in range(d):
