@@ -126,7 +126,7 @@ def match_block(
 ) -> MinimiserResult:
     """Match several starts, the first axis of all arrays but the `priors`."""
     starts = theta, box, targets
-    return lax.map(lambda start: match_one(model, *start, priors), starts)
+    return lax.map(lambda one: match_one(model, one[0], one[1], one[2], priors), starts)
 
 
 def match_one(
