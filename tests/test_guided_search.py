@@ -1,8 +1,7 @@
 """Searches where gradient matching is of no help: hidden states, few points, long
-delays; natural units, guided fits, and what is said when a search fails.
+delays; natural units, guided fits, and the report of a search that fails.
 
-The data come from the integrator of the study of the search, which is not the
-library's."""
+The data come from the integrator of the study of the search, not the library's."""
 
 from dataclasses import replace
 
@@ -13,13 +12,8 @@ from studies.search_quality.integrate import integrate
 import ddefind as dd
 from ddefind._search.guide import make_guide
 from ddefind._search.symmetries import rate_of
-from support.least_squares_problems import (
-    LOGISTIC,
-    TRUTH,
-    normal_function,
-    setup_of,
-)
-from support.options import QUIET
+from support.least_squares_problems import LOGISTIC, TRUTH, normal_function, setup_of
+from support.options import QUIET, Options
 
 PREDATOR = (
     "N' = r * N * (1 - N / K) - a * N * P; P' = e * N(t - tau) * P(t - tau) - m * P"
@@ -90,18 +84,15 @@ class TestNaturalUnits:
     def test_a_constant_with_a_unit(self):
         t = np.linspace(0, 20, 40)
         data = dd.Data(t, 5 + np.sin(t), names="x")
-        found, _ = self.exponents("x' = a * x(t - tau) / (3 + x) - d * x", data)
+        found, units = self.exponents("x' = a * x(t - tau) / (3 + x) - d * x", data)
         assert np.isnan(found["a"][0]) and found["a"][2] == pytest.approx(-1)
-        sizes = self.exponents("x' = a * x(t - tau) / (3 + x) - d * x", data)[1].sizes(
-            50, np.random.default_rng(0)
-        )
+        sizes = units.sizes(50, np.random.default_rng(0))
         assert np.all(np.isfinite(sizes)) and np.all(sizes > 0)
 
     def test_rate_of_a_sine(self):
         t = np.linspace(0, 20, 200)
-        setup = setup_of(
-            dd.equation("x' = -k * x(t - tau)").blank, dd.Data(t, np.sin(3 * t))
-        )
+        blank = dd.equation("x' = -k * x(t - tau)").blank
+        setup = setup_of(blank, dd.Data(t, np.sin(3 * t)))
         assert setup.curve is not None
         assert rate_of(setup.curve, 20.0, np.array([True])) == pytest.approx(3, rel=0.1)
 
@@ -149,14 +140,11 @@ class TestGuide:
 def test_prey_alone(seed, parameters):
     """The predator is hidden: the best fit is that from the truth."""
     model, data = dd.equation(PREDATOR), prey_only(seed)
-    fit = dd.fit(
-        model, data, parameters=parameters, seed=seed, intervals=False, **QUIET
-    )
-    one = dd.LeastSquares(starts=1)
-    truth = model.problem(PREDATOR_TRUTH)
-    best = dd.fit(
-        truth, data.select(model.observed), optimizer=one, intervals=False, **QUIET
-    )
+    plain: Options = {"intervals": False, "progress": False}
+    fit = dd.fit(model, data, parameters=parameters, seed=seed, **plain)
+    one, truth = dd.LeastSquares(starts=1), model.problem(PREDATOR_TRUTH)
+    known = data.select(model.observed)
+    best = dd.fit(truth, known, optimizer=one, **plain)
     assert fit.loss < best.loss * (1 + 0.1 / len(data))
     assert fit.search_result.noise[0] == pytest.approx(4.0, rel=0.35)
 

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 import ddefind as dd
 from support.method_of_steps import method_of_steps
-from support.options import QUIET
+from support.options import QUIET, Options
 
 T = np.linspace(0, 10, 50)
 NEAR = dd.LeastSquares(starts=1)
@@ -62,12 +62,7 @@ def test_where_the_sum_of_squares_jumps_nothing_is_claimed():
     """A threshold that is learned: between two jumps the derivative is zero."""
     model = dd.equation("x' = where(x(t - tau) > c, a, g) - d * x")
     start = {"c": 0.78, "a": 0.2, "g": 1.5, "d": 1.0, "b": 0.3, "tau": 1.0}
-    fit = dd.fit(
-        model,
-        measured(switch, 1.0, 0.02, 0),
-        parameters=start,
-        optimizer=NEAR,
-        intervals=False,
-        **QUIET,
-    )
+    data = measured(switch, 1.0, 0.02, 0)
+    how: Options = {"optimizer": NEAR, "intervals": False, "progress": False}
+    fit = dd.fit(model, data, parameters=start, **how)
     assert fit.status.name == "stuck" and not fit.status.ok

@@ -50,15 +50,9 @@ def test_the_gradient(overlaps):
     loss = dd.SumOfSquares()
 
     def gradient(vector):
-        value, found = loss_and_gradient(
-            rebuild(vector),
-            loss.prepare(DATA),
-            jnp.asarray(6.0),
-            loss,
-            dd.Discrete(),
-            dd.RK4(),
-            grid,
-        )
+        data, T = loss.prepare(DATA), jnp.asarray(6.0)
+        how = loss, dd.Discrete(), dd.RK4(), grid
+        value, found = loss_and_gradient(rebuild(vector), data, T, *how)
         return value, ravel_pytree(eqx.filter(found, eqx.is_inexact_array))[0]
 
     text = compiled(gradient, jnp.asarray(vector))

@@ -11,7 +11,7 @@ import ddefind as dd
 from ddefind._fitting.study import make_study
 from ddefind._inference import evidence_intervals
 from ddefind._inference.profile import Profile
-from ddefind._search import explore as explore_networks
+from ddefind._search import explore
 from ddefind._search.batches import capacity_for, score
 from ddefind._search.levenberg_marquardt import PROBABLE
 from ddefind._search.make_setup import make_setup, make_study_setup
@@ -23,6 +23,7 @@ from ddefind._search.normal_equations import (
 )
 from ddefind._search.setup import effective_count
 from support.method_of_steps import method_of_steps
+from support.options import Options
 
 TAU, LOSS, NOISE = 2.0, 1.0, 0.03
 
@@ -92,7 +93,9 @@ def test_stored_rows_give_the_normal_equations(data):
     alone = make_setup(problem, data, None, dd.RK4(), 10)[0]
     records = dd.Data(data.t[:50], data.x[:50], names=["x"])
     parts = [dd.Experiment(data, label="a"), dd.Experiment(records, label="b")]
-    both = _study_setup(problem, parts)
+    study = make_study(parts, [problem] * 2, [None] * 2)
+    how = None, study.values, dd.RK4(), 10
+    both = make_study_setup(study.problems, study.data, *how)[0]
     for setup in (alone, both):
         model, points = setup.model, setup.points(np.array([0.1]))
         assert model.stores_rows
@@ -112,13 +115,6 @@ def test_stored_rows_give_the_normal_equations(data):
             np.testing.assert_allclose(found, known, rtol=1e-9, atol=1e-9)
 
 
-def _study_setup(problem, experiments):
-    problems = [problem] * len(experiments)
-    study = make_study(experiments, problems, [None] * len(experiments))
-    how = dd.RK4(), 10
-    return make_study_setup(study.problems, study.data, None, study.values, *how)[0]
-
-
 @pytest.mark.parametrize("rows", [5, 30])
 def test_steps_are_solved_by_the_smaller_system(rows):
     random, p = np.random.default_rng(0), 12
@@ -128,9 +124,8 @@ def test_steps_are_solved_by_the_smaller_system(rows):
     J = np.where(free, J, 0.0)
     B = np.where(free, weight + 0.1, 1.0)
     expected = np.linalg.solve(J.T @ J + np.diag(B), right)
-    step = ScaledRows(J, jnp.asarray(weight), jnp.asarray(free)).solve(
-        0.1, jnp.asarray(right)
-    )
+    scaled = ScaledRows(J, jnp.asarray(weight), jnp.asarray(free))
+    step = scaled.solve(0.1, jnp.asarray(right))
     np.testing.assert_allclose(step, expected, rtol=1e-9)
 
 
@@ -158,13 +153,11 @@ def test_the_estimate_moves_to_what_the_evidence_finds_more_probable(fit):
     u, j = fit.uncertainty, fit.names.index("tau")
     there = np.array(fit.best)
     there[j] += 0.01
-    values = np.array([fit.best[j], there[j]])
-    rows = np.stack([fit.best, there])
+    values, rows = np.array([fit.best[j], there[j]]), np.stack([fit.best, there])
     ends = (1.9, 2.1)
     for r, moves in ((0.5, False), (1.5, True)):
-        profile = Profile(
-            "tau", values[0], 2.0, ends, ends, values, np.array([r, 0.0]), rows
-        )
+        heights = np.array([r, 0.0])
+        profile = Profile("tau", values[0], 2.0, ends, ends, values, heights, rows)
         found = evidence_intervals.most_probable(u, [profile])
         assert (found is not None) == moves
     assert found is not None and found.best.theta[0, j] == there[j]
@@ -172,7 +165,7 @@ def test_the_estimate_moves_to_what_the_evidence_finds_more_probable(fit):
 
 
 @pytest.mark.slow
-def test_what_a_network_can_make_up_for_is_said(fit, data):
+def test_that_a_network_can_compensate_is_reported(fit, data):
     """A network of x and of the delayed x contains every linear term of x."""
     assert fit.verdicts["g"] == "determined"
     model = dd.equation("x' = NN(x, x(t - tau)) - g * x")
@@ -183,7 +176,7 @@ def test_what_a_network_can_make_up_for_is_said(fit, data):
 
 
 def test_effective_weights():
-    """Half of a direction is determined where data and prior tell as much."""
+    """Half of a direction is determined where data and prior are as informative."""
     information, prior = np.diag([2.0, 1.0, 1e9]), np.ones(3)
     count = effective_count(information, prior, np.ones(3, bool))
     assert count == pytest.approx(0.5 + 0.0 + 1.0)
@@ -195,14 +188,8 @@ def test_a_fit_with_many_weights_is_by_least_squares(data):
     """Above 200 weights, which once was descent from one start."""
     problem = dd.Problem(dd.Network(width=60), dd.Constant(0.5), tau=1.0)
     settings = {"tau": dd.Fixed(2.0), "history.b": dd.Fixed(0.5)}
-    found = dd.fit(
-        problem,
-        data,
-        optimizer=dd.LeastSquares(starts=2),
-        parameters=settings,
-        intervals=False,
-        progress=False,
-    )
+    how: Options = {"optimizer": dd.LeastSquares(starts=2), "progress": False}
+    found = dd.fit(problem, data, parameters=settings, intervals=False, **how)
     assert len(found.names) == 241
     assert 0.7 < found.noise["x"] / NOISE < 1.4
 
@@ -220,12 +207,12 @@ def test_the_problem_itself_is_one_of_the_starts(fit, data):
     setup = make_setup(problem, data, None, dd.RK4(), 10)[0]
     points, noise = setup.points(np.array([NOISE])), np.array([NOISE])
     random = np.random.default_rng(0)
-    theta = explore_networks._starts(setup, 3, points, noise, random)
+    theta = explore._network_starts(setup, 3, points, noise, random)
     assert len(theta) == 4
     np.testing.assert_array_equal(theta[-1], setup.guess)
 
 
-def test_how_a_fit_with_networks_ended_is_said(fit):
+def test_the_status_of_a_fit_with_networks(fit):
     ends = {"converged_slowly", "converged_step", "most_probable"}
     assert fit.status.ok and fit.status.name in ends
     moved = replace(fit.search_result.best, status=np.full(1, PROBABLE))

@@ -6,12 +6,8 @@ from scipy.interpolate import CubicSpline, make_smoothing_spline
 
 import ddefind as dd
 from ddefind._data.smoothing import rough_noise, smooth, spread
-from ddefind._search import (
-    explore as _explore,
-    levenberg_marquardt as _levenberg,
-    search as _search,
-)
-from ddefind._search.batches import score, slow_frequency_limit
+from ddefind._search import explore as _explore, levenberg_marquardt as _levenberg
+from ddefind._search.batches import RefinedFits, score, slow_frequency_limit
 from ddefind._search.bounds import delays_to_try, spacing
 from ddefind._search.starts import (
     draw_starts,
@@ -30,13 +26,18 @@ def plain(data=DATA, **parameters):
     return setup_of(MODEL.blank, data, parameters)
 
 
+def smoothed(t, x):
+    curve = smooth(dd.Data(t, x))
+    assert curve is not None
+    return curve
+
+
 class TestCurve:
     t = np.sort(np.random.default_rng(3).uniform(0, 6, 60))
     x = np.sin(2 * t) + 0.1 * np.random.default_rng(4).normal(size=60)
 
     def test_it_is_a_smoothing_spline(self):
-        curve = smooth(dd.Data(self.t, self.x))
-        assert curve is not None
+        curve = smoothed(self.t, self.x)
         inside = np.linspace(self.t[0], self.t[-1], 200)
         found = curve.splines[0](inside)
         # The same family: for some penalty scipy's is the same curve.
@@ -51,9 +52,7 @@ class TestCurve:
         assert np.sqrt(np.mean((slope - 2 * np.cos(2 * inside)) ** 2)) < 0.5
 
     def test_it_is_the_natural_spline_through_its_values(self):
-        curve = smooth(dd.Data(self.t, self.x))
-        assert curve is not None
-        found = curve.splines[0]
+        found = smoothed(self.t, self.x).splines[0]
         same = CubicSpline(found.t, found.x, bc_type="natural")
         t = np.linspace(self.t[0], self.t[-1], 200).reshape(20, 10)
         np.testing.assert_allclose(found(t), same(t), atol=1e-10)
@@ -62,15 +61,11 @@ class TestCurve:
     def test_few_points_in_each_wave_are_no_straight_line(self):
         t = np.linspace(0, 40, 100)
         x = np.sign(np.sin(1.5 * t)) + 0.1 * np.random.default_rng(0).normal(size=100)
-        curve = smooth(dd.Data(t, x))
-        assert curve is not None
-        assert np.std(curve.x(t)) > 0.8 * np.std(x)
+        assert np.std(smoothed(t, x).x(t)) > 0.8 * np.std(x)
 
     def test_it_stays_in_the_range_of_the_data(self):
         x = np.exp(-3 * self.t)
-        curve = smooth(dd.Data(self.t, x))
-        assert curve is not None
-        found = curve.x(np.linspace(0, 6, 500))
+        found = smoothed(self.t, x).x(np.linspace(0, 6, 500))
         assert found.min() >= x.min() and found.max() <= x.max()
 
     def test_too_few_points_have_none(self):
@@ -82,7 +77,7 @@ class TestCurve:
         assert rough_noise(dd.Data(t, x))[0] == pytest.approx(0.1, rel=0.15)
 
     def test_spread_of_what_does_not_vary(self):
-        x = np.array([[5.0, 0.0, np.nan], [5.0, 0.0, np.nan], [5.0, 0.0, np.nan]])
+        x = np.array([[5.0, 0.0, np.nan]] * 3)
         np.testing.assert_array_equal(spread(dd.Data([0, 1, 2], x)), [5.0, 1.0, 1.0])
 
 
@@ -157,37 +152,29 @@ class TestConventions:
 
     def test_slow_histories_are_preferred_where_data_cannot_tell(self):
         setup = setup_of(MODEL.with_history("periodic").blank, DATA)
-        names = setup.model.free.names
-        at = names.index("omega")
-        theta = np.ones((4, len(names)))
-        theta[:, at] = [1.0, 10.0, 10.0, 80.0]
-        count = float(setup.freedom)
-        gram = np.tile(np.eye(1 + len(names)), (4, 1, 1))
-        gram[:, 0, 0] = count + np.array([20.0, 15.0, 0.0, 1.0])
-        fitted = fits_at(theta, gram)
+        theta = np.ones((4, len(setup.lower)))
+        theta[:, setup.model.free.names.index("omega")] = [1.0, 10.0, 10.0, 80.0]
+        fits = fits_at(setup, theta, [20.0, 15.0, 0.0, 1.0])
         # Better by 20: taken. By 19, but eight times as fast: not. By 5: not.
-        order = np.argsort(score(setup, fitted))
+        order = np.argsort(score(setup, fits))
         assert order.tolist() == [2, 0, 1, 3]
 
     def test_short_delays_are_preferred_where_data_cannot_tell(self):
         setup = plain()
         theta = np.ones((4, len(setup.lower)))
         theta[:, setup.model.free.delays[0]] = [1.0, 1.9, 2.1, 9.0]
-        gram = np.tile(np.eye(1 + theta.shape[1]), (4, 1, 1))
-        gram[:, 0, 0] = float(setup.freedom) + np.array([0.9, 0.8, 0.0, -0.3])
+        fits = fits_at(setup, theta, [0.9, 0.8, 0.0, -0.3])
         # Better by 1.1: taken. By 0.9, but twice as long: not. 1.9 is no alias.
-        order = np.argsort(score(setup, fits_at(theta, gram)))
+        order = np.argsort(score(setup, fits))
         assert order.tolist() == [3, 1, 0, 2]
 
     def test_no_fit_on_a_bound_is_preferred(self):
         setup = plain(r=dd.Parameter(lower=1.0, upper=2.0))
         theta = np.full((2, len(setup.lower)), 1.5)
         theta[:, setup.model.free.delays[0]] = [1.0, 3.0]
-        gram = np.tile(np.eye(1 + theta.shape[1]), (2, 1, 1))
-        gram[:, 0, 0] = float(setup.freedom) + np.array([0.5, 0.0])
-        assert np.argmin(score(setup, fits_at(theta, gram))) == 0
+        assert np.argmin(score(setup, fits_at(setup, theta, [0.5, 0.0]))) == 0
         theta[0, 0] = 1.0
-        assert np.argmin(score(setup, fits_at(theta, gram))) == 1
+        assert np.argmin(score(setup, fits_at(setup, theta, [0.5, 0.0]))) == 1
 
     def test_second_starts_are_slow_as_often_as_fast(self):
         setup = setup_of(MODEL.with_history("periodic").blank, DATA)
@@ -207,10 +194,12 @@ class TestConventions:
             dd.fit(problem, DATA, parameters=wrong, **QUIET)
 
 
-def fits_at(theta, gram):
-    rows = len(theta)
-    ones = np.ones(rows, int)
-    return _search.RefinedFits(
+def fits_at(setup, theta, excess):
+    """Fits whose chi-square exceeds the degrees of freedom by `excess`."""
+    rows, ones = len(theta), np.ones(len(theta), int)
+    gram = np.tile(np.eye(1 + theta.shape[1]), (rows, 1, 1))
+    gram[:, 0, 0] = float(setup.freedom) + np.array(excess)
+    return RefinedFits(
         theta=theta,
         gram=gram,
         squares=gram[:, :1, 0],
@@ -235,12 +224,12 @@ def same(one, two) -> bool:
 
 class TestResults:
     def test_the_same_seed_gives_the_same_numbers(self):
-        fits = [
+        one, again, other = (
             dd.fit(MODEL, DATA, seed=seed, intervals=False, **QUIET)
             for seed in (1, 1, 2)
-        ]
-        assert same(fits[0], fits[1])
-        np.testing.assert_allclose(fits[0].best, fits[2].best, rtol=1e-5)
+        )
+        assert same(one, again)
+        np.testing.assert_allclose(one.best, other.best, rtol=1e-5)
 
     def test_many_fits_end_where_single_ones_do(self):
         sets = [logistic_data(seed=seed) for seed in range(3)]
@@ -290,7 +279,7 @@ class TestResults:
         with pytest.raises(KeyboardInterrupt):
             dd.fit(MODEL, DATA, **QUIET)
 
-    def test_phases_are_told_in_order(self):
+    def test_phases_are_reported_in_order(self):
         seen = []
         dd.fit(MODEL, DATA, progress=seen.append)
         phases = list(dict.fromkeys(now.phase for now in seen))

@@ -129,12 +129,8 @@ def test_jacobian_against_central_differences(model):
     for j, size in enumerate(np.maximum(np.abs(theta), 0.1)):
         step = 1e-6 * size * (np.arange(len(theta)) == j)
         difference = (rows(theta + step)[0] - rows(theta - step)[0]) / (2e-6 * size)
-        np.testing.assert_allclose(
-            jacobian[:, j],
-            difference,
-            rtol=1e-5,
-            atol=1e-6 * (1 + abs(difference).max()),
-        )
+        atol = 1e-6 * (1 + abs(difference).max())
+        np.testing.assert_allclose(jacobian[:, j], difference, rtol=1e-5, atol=atol)
     gram = normal(setup, theta, 10).gram
     whole = np.column_stack([residual, jacobian])
     np.testing.assert_allclose(gram, whole.T @ whole, rtol=1e-9, atol=1e-12)
@@ -153,17 +149,15 @@ def test_extended_functions_of_three_components():
     x, y = jnp.asarray(random.normal(size=(2, 3, 1 + theta.size)))
     move = jnp.asarray(random.normal(size=theta.size))
 
-    def slope(theta, x, y):
-        params = extended.join(theta)
+    def slope(params, x, y):
         return extended.system.slope(params.rhs, x, y, params.tau, 0.5)
+
+    def of_theta(theta, x, y):
+        return slope(extended.join(theta), x, y)
 
     at = theta, x[:, 0], y[:, 0]
-    value, along = jax.jvp(slope, at, (move, x[:, 1:] @ move, y[:, 1:] @ move))
-
-    def pushed(params, x, y):
-        return extended.system.slope(params.rhs, x, y, params.tau, 0.5)
-
-    found = extended.push(pushed, x, y)
+    value, along = jax.jvp(of_theta, at, (move, x[:, 1:] @ move, y[:, 1:] @ move))
+    found = extended.push(slope, x, y)
     assert found.shape == (3, 1 + theta.size)
     np.testing.assert_allclose(found[:, 0], value, rtol=1e-13)
     np.testing.assert_allclose(found[:, 1:] @ move, along, rtol=1e-11)

@@ -6,9 +6,8 @@ import ddefind as dd
 from ddefind._inference.covariance import Uncertainty
 from ddefind._inference.stability import Stability, stability
 from ddefind._problem.general_delays import is_general
-from ddefind._search.batches import RefinedFits
+from ddefind._search.batches import RefinedFits, SearchResult
 from ddefind._search.make_setup import make_setup
-from ddefind._search.search import SearchResult
 
 
 def hand_made(problem: dd.Problem, sd: float) -> Uncertainty:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .._inference.learned_function import FunctionCurve, LearnedFunction
     from .._inference.predict import Prediction
     from .._inference.profile import Profile
-    from .._search.search import Minimum
+    from .._search.batches import Minimum
 
 
 Kind = Literal["line", "dashed", "dotted", "dots", "limits", "band"]

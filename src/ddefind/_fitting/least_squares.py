@@ -23,8 +23,7 @@ from .._problem.parameters import Fixed
 from .._problem.problem import Problem, with_noise
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
-from .._search.batches import RefinedFits
-from .._search.bounds import check_guess
+from .._search.batches import RefinedFits, SearchResult
 from .._search.explore import FIRST_LOOK, SECOND_LOOK, follows_data
 from .._search.make_setup import make_setup, make_study_setup
 from .._search.other_history import (
@@ -33,7 +32,7 @@ from .._search.other_history import (
     with_more_starts,
     with_roughness_priors,
 )
-from .._search.search import PHASES, SearchResult, search
+from .._search.search import PHASES, search
 from .._search.setup import FitSetup
 from .._search.solver_choice import another_solver
 from .._solve.choose_solver import AUTO, check_any_solver, default_solver
@@ -202,7 +201,7 @@ class LeastSquares(AbstractMethod):
 
         setup, problem = setup_with(default_solver(task.problem, options.solver))
 
-        check_guess(setup)
+        setup.check_guess()
         _check_enough_for_networks(setup)
 
         def after_phase(phase: str, fits: RefinedFits) -> None:

@@ -31,8 +31,7 @@ from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._results.from_search import STATUS
 from .._results.status import Status
-from .._search.batches import Minimum, RefinedFits
-from .._search.search import SearchResult
+from .._search.batches import Minimum, RefinedFits, SearchResult
 from .._search.setup import FitSetup
 from .._solve.choose_solver import AUTO
 from .._util import wording

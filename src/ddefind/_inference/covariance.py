@@ -21,8 +21,7 @@ import numpy as np
 
 from .._data.data import Data
 from .._problem.network_weights import Networks
-from .._search.batches import refine
-from .._search.search import SearchResult, effective_weights
+from .._search.batches import SearchResult, effective_weights, refine
 from .._search.setup import (
     FitSetup,
     degrees_of_freedom,

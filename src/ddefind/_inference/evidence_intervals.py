@@ -22,9 +22,8 @@ from typing import final
 
 import numpy as np
 
-from .._search.batches import TIED_NETWORKS, refine
+from .._search.batches import TIED_NETWORKS, SearchResult, refine
 from .._search.levenberg_marquardt import PROBABLE
-from .._search.search import SearchResult
 from .._search.setup import standard_errors
 from .covariance import Uncertainty
 from .profile import Profile, unknown_profile

@@ -32,10 +32,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._data.study_data import Records, each_part
-from .._search.batches import RefinedFits, refine
+from .._search.batches import RefinedFits, SearchResult, refine
 from .._search.likelihood import NoisyPoints, correction, noise_models
 from .._search.noise_setup import is_below
-from .._search.search import SearchResult
 from .._search.setup import FitSetup
 from ..noise._abstract import AbstractNoise
 from ..noise._gaussian import AbstractGaussian, Given, LogNormal

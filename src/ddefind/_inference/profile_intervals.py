@@ -159,7 +159,7 @@ def distinct_minima(uncertainty: Uncertainty) -> list[Minimum]:
             is_one = uncertainty.has_curve or is_mirror_image(
                 minimum.theta, other.theta, delays, setup.is_history
             )
-            if is_one and is_same_answer(np.array(minimum.loss - other.loss), unit):
+            if is_one and is_same_answer(minimum.loss - other.loss, unit):
                 kept[place] = other._replace(starts=other.starts + minimum.starts)
                 break
         else:

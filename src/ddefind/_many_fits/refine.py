@@ -22,9 +22,10 @@ from .._search.batches import (
     PATIENCE,
     PROMISING,
     SHRINKAGE,
+    StartTask,
     capacity_for,
+    fit_one,
 )
-from .._search.fit_block import StartTask, fit_one
 from .._search.levenberg_marquardt import LIMIT, STUCK, Box, MinimiserResult
 from .._search.normal_equations import LeastSquaresModel
 from .._util.arrays import read, write

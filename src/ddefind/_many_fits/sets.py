@@ -381,10 +381,11 @@ def make_sets(
     k = data.x.shape[2]
     exponents, shifts = np.zeros((len(template.lower), 2 * k + 1)), np.zeros((1, k))
     if template.units is not None:
-        typical = np.ones(template.model.dimension)
-        if not template.model.observes:
+        model = template.model
+        typical = np.ones(model.dimension)
+        if not model.observes:
             typical = np.exp(lines.logs[0, :k])
-        found = unit_exponents(template.model, template.measured, typical)
+        found = unit_exponents(model.free, model.problem, template.measured, typical)
         # They are ratios of small numbers. Rounding removes the errors of differences
         # at points that depend on the data of the first set.
         exponents, shifts = (np.round(each, 4) + 0.0 for each in found)

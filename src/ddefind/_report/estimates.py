@@ -8,7 +8,7 @@ import numpy as np
 from .._figures.chart import loss_chart, profile_chart, search_chart
 from .._inference.profile_intervals import distinct_minima
 from .._problem.network_weights import named_indices
-from .._search.search import Minimum
+from .._search.batches import Minimum
 from .blocks import Block, Charts, Matrix, Section, Table, Text
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from .._inference.residual_tests import (
 from .._problem.delays import constant_delays
 from .._problem.history import Constant
 from .._problem.network_weights import named_indices
-from .._search.bounds import computed_delays, possible_delays
+from .._search.bounds import possible_delays
 from .._search.noise_setup import noise_of
 from .._util import wording
 from .._util.shown import listed
@@ -173,7 +173,7 @@ def _short_delays(fit: "Estimate") -> list[str]:
     return [
         f"The delay `{name}` is {delays[q]:.2g}. It cannot be negative, and the best "
         "fit may lie beyond this limit."
-        for name, q in computed_delays(fit.setup).items()
+        for name, q in fit.setup.computed_delays.items()
         if delays[q] < _SHORT_DELAY * fit.data.T
     ]
 

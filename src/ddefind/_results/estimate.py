@@ -45,7 +45,7 @@ from .._inference.residual_tests import ResidualTest, failed
 from .._inference.stability import Stability, stability
 from .._problem.network_weights import count_weights, named_indices, network_name
 from .._problem.problem import Problem
-from .._search.search import Minimum, SearchResult
+from .._search.batches import Minimum, SearchResult
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
 from .._solve.solution import Solution

@@ -16,8 +16,8 @@ from .._inference.profile_likelihood import FoundEnds
 from .._problem.history import time_zero
 from .._problem.problem import Problem
 from .._search import levenberg_marquardt
+from .._search.batches import SearchResult
 from .._search.other_history import moved_to
-from .._search.search import SearchResult
 from .._search.setup import FitSetup
 from .status import Status
 

@@ -22,8 +22,7 @@ from .._problem.driving import with_same_tables
 from .._problem.history import time_zero
 from .._problem.parameters import parameter_arrays, with_values
 from .._problem.problem import Problem
-from .._search.batches import RefinedFits
-from .._search.search import Minimum, SearchResult
+from .._search.batches import Minimum, RefinedFits, SearchResult
 from .._search.setup import FitSetup
 from .._shooting.process_noise import ProcessNoise
 from .._util.errors import ResultError, check_instance

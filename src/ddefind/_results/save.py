@@ -18,6 +18,7 @@ from .._problem.free_parameters import FreeParameters, ParameterArray, joint_par
 from .._problem.general_delays import is_general
 from .._problem.parameters import parameter_arrays, parameter_vector
 from .._problem.problem import Problem
+from .._search.batches import SearchResult
 from .._search.levenberg_marquardt import Priors
 from .._search.make_setup import (
     has_single_delay,
@@ -27,7 +28,6 @@ from .._search.make_setup import (
 )
 from .._search.noise_setup import make_likelihood
 from .._search.normal_equations import LeastSquaresModel, MeshPlan
-from .._search.search import SearchResult
 from .._search.setup import FitSetup
 from .._solve.runge_kutta import AbstractSolver
 from .._util.errors import ResultError

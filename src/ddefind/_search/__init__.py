@@ -2,21 +2,20 @@
 
 In the order of a fit:
 
-- `setup.py` takes the problem, the data and the bounds.
-- `explore.py` looks for minima from many starts. `starts.py` draws these, in the
-  `natural_units.py` that the `symmetries.py` of the model show. `gradient_matching.py`
-  moves them where all states were measured, and `guided_starts.py`, with the help of a
-  `guide.py`, elsewhere; `aliases.py` drops what oscillates unseen.
-- `explore_networks.py` does so for models with networks: over a scan of delays.
-- `sensitivity.py` solves the equation together with its derivatives;
-  `normal_equations.py` adds them up to the sum of squares and its linearisation, and
-  `stored_rows.py` keeps them where there are very many free values.
-- `levenberg_marquardt.py` makes the steps; `fit_block.py` and `batches.py` run many
-  fits on all cores; `kinks.py` looks around where the steps end without convergence.
-- `likelihood.py` takes the place of the sum of squares where the noise has models, and
-  `noise_setup.py` says where these begin.
-- `noise_levels.py` and `degrees_of_freedom.py` estimate the noise, `same_minimum.py`
-  says which fits are at one minimum, and `ranking.py` which minimum is the best.
+- `make_setup.py` makes the `setup.py` of a fit from the problem, the data and the
+  `bounds.py`; `noise_setup.py` adds what a noise with a model needs.
+- `explore.py` looks for minima from many starts, with networks over a scan of delays.
+  `starts.py` draws these in the natural units that the `symmetries.py` of the model
+  show, and moves them by `gradient_matching.py` where all states were measured, and
+  elsewhere by fits with a `guide.py`.
+- `sensitivity.py` and `mesh_sensitivity.py` solve the equation together with its
+  derivatives; `normal_equations.py` adds them up to the sum of squares and its
+  linearisation, and `likelihood.py` to a likelihood where the noise has a model.
+- `levenberg_marquardt.py` makes the steps; `batches.py` runs many fits on all cores,
+  and ranks their minima by the rule of `same_minimum.py`.
+- `search.py` estimates the noise, refines the steps, and looks around where the steps
+  end without convergence.
+- `solver_choice.py` and `other_history.py` search again with another solver or history.
 
 Begin with `search.py`, which directs all of this.
 

@@ -1,13 +1,11 @@
-r"""Many least-squares fits of one setup, distributed over all cores.
+r"""Many least-squares fits of one setup, distributed over all cores, and their ranking.
 
 `refine` runs Levenberg-Marquardt from many starts and returns their `RefinedFits`. The
 starts are cut into blocks of fixed size, so that one compiled program serves any number
 of them, and the blocks run on a pool of threads.
 
-What a model predicts at any times, with the derivatives for all free values.
-
-How minima are ranked: by the sum of squares, and by what is plausible where the
-data cannot tell them apart.
+`score` ranks minima by the sum of squares, and by what is plausible where the data
+cannot tell them apart:
 
 *Long delays.* If the data oscillate, a delay and the same delay plus one period predict
 nearly the same; and the longer a delay is, the more of the record the free history can
@@ -19,8 +17,8 @@ it.
 frequency may be, the more frequencies there are below the sampling limit, and among
 many of them some always follow the noise better than the true one does. A history that
 completes c full cycles within a delay, with c above `SLOW_CYCLES`, must lower
-chi-square by `FAST_PENALTY` (1 + log2(c / `SLOW_CYCLES`)): so much does the best of
-as many frequencies by chance.
+chi-square by `FAST_PENALTY` (1 + log2(c / `SLOW_CYCLES`)), which is what the best of as
+many frequencies gains by chance.
 
 *Networks.* A network with a few more turns follows the noise better at another delay.
 Fits with networks are compared by their evidence, the probability of the data averaged
@@ -28,9 +26,7 @@ over the weights (Laplace's approximation): twice its negative logarithm is
 $S + \log\det H$ with the Hessian H of S / 2, up to a constant. The approximation is
 off by a few units, so that such fits tie within `TIED_NETWORKS`.
 
-Within a minimum the estimates are those of plain least squares.
-
-The distinct ones of many fits of a data set, by the rule of `same_minimum.py`."""
+Within a minimum the estimates are those of plain least squares."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,12 +37,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from .._data.smoothing import spread
 from .._loss.path_costs import Points
+from .._solve.mesh import Mesh
 from .._util.arrays import write
 from .._util.machine import one_blas_thread
-from .fit_block import StartTask, fit_block
 from .levenberg_marquardt import (
     EXACT,
     GRADIENT,
@@ -55,12 +52,20 @@ from .levenberg_marquardt import (
     PROBABLE,
     SLOW,
     STEP,
+    Box,
+    Convergence,
     MinimiserResult,
+    minimise,
 )
-from .normal_equations import LeastSquaresModel
+from .normal_equations import (
+    LeastSquaresModel,
+    normal_equations,
+    row_equations,
+    work_buffer,
+)
 from .same_minimum import agree, first_at_minimum, predicted_rise
-from .sensitivity import ADAPTIVE_CAPACITY, USUAL
-from .setup import CAPACITY, MESH_CAPACITY, FitSetup, standard_errors
+from .sensitivity import ADAPTIVE_CAPACITY, USUAL, AdaptiveSteps, Extended
+from .setup import CAPACITY, MESH_CAPACITY, FitSetup, effective_count, standard_errors
 
 # The number of fits that one call of the compiled program runs, one after the other.
 BLOCK_SIZE = 16
@@ -79,11 +84,10 @@ SHRINKAGE, MOST_SHRINKAGES = 4.0, 6
 class RefinedFits:
     """The results of several fits of one setup, one row for each.
 
-    `theta` are the free values, `gram` and `squares` the normal equations there (see
-    `NormalEquations`), `status` says why the minimisation ended, and `n` is the number
-    of steps per delay. A sum of squares below `rounding` is zero up to rounding
-    errors. `starts` counts the starts that a row stands for, once rows at the same
-    place were merged."""
+    `theta` are the free values, `gram` and `squares` the `NormalEquations` there,
+    `status` says why the minimisation ended, and `n` is the number of steps per delay.
+    A sum of squares below `rounding` is zero up to rounding errors. `starts` counts the
+    starts that a row stands for, once rows at the same place were merged."""
 
     theta: np.ndarray
     gram: np.ndarray
@@ -102,20 +106,24 @@ class RefinedFits:
 
     @property
     def loss_above_rounding(self) -> np.ndarray:
-        """The sums of squares, raised to the size of their rounding errors: what the
-        noise is estimated from, so that it never becomes zero."""
+        """The sums of squares, raised to the size of their rounding errors, so that an
+        estimate of the noise never becomes zero."""
         return np.maximum(self.loss, self.rounding)
 
     @property
     def converged(self) -> np.ndarray:
         return np.isin(self.status, (GRADIENT, STEP, EXACT, KINK, SLOW, PROBABLE))
 
+    def unit(self, setup: FitSetup) -> float:
+        """Return the unit of chi-square, from the best of the fits."""
+        return setup.residual_variance(float(np.min(self.loss_above_rounding)))
+
     def take(self, rows: Any) -> "RefinedFits":
-        """The fits with the given row numbers (or where a boolean mask is true)."""
+        """Return the fits with these row numbers, or where a boolean mask is true."""
         return RefinedFits(**{name: array[rows] for name, array in vars(self).items()})
 
     def replace_rows(self, rows: np.ndarray, other: "RefinedFits") -> "RefinedFits":
-        """These fits with those of `other` in the given rows, which go on from them."""
+        """Replace the given rows by those of `other`, which go on from them."""
         arrays = {}
         for name, array in vars(self).items():
             arrays[name] = np.array(array)
@@ -124,9 +132,122 @@ class RefinedFits:
         return RefinedFits(**arrays)
 
     def join(self, other: "RefinedFits") -> "RefinedFits":
-        """These fits, followed by those of `other`."""
+        """Return these fits, followed by those of `other`."""
         pairs = zip(vars(self).items(), vars(other).values())
         return RefinedFits(**{name: np.concatenate([a, b]) for (name, a), b in pairs})
+
+
+class Minimum(NamedTuple):
+    """A local minimum of the sum of squares, and how many of the starts led there."""
+
+    theta: np.ndarray
+    loss: float
+    starts: int
+
+
+@final
+@dataclass(frozen=True)
+class SearchResult:
+    """The best fit, and how it was found.
+
+    `best` has one row. `points` are the data with their final weights, `noise` the
+    standard deviation of each quantity, given or estimated. `minima` are all distinct
+    minima, best first. `step_error` is how far the estimates moved when the steps were
+    halved for the last time, in joint standard errors."""
+
+    best: RefinedFits
+    points: Points
+    noise: np.ndarray
+    minima: tuple[Minimum, ...]
+    starts: int
+    evaluations: int
+    step_error: float
+    interrupted: bool
+
+
+# Residuals of 1e-12 of the data are rounding errors; this is the square of it.
+_ROUNDING = 1e-24
+
+
+class StartTask(NamedTuple):
+    """One start of a fit: where it begins, its bounds, its data and its step size.
+
+    The solver takes `n` steps per delay, or `rate` steps per unit of time where that is
+    more. The number of steps that a `rate` gives changes with the delay from one
+    iteration to the next, which makes S slightly discontinuous: a positive `rate`
+    serves short preliminary fits, and refinements to convergence use 0. On a mesh the
+    solver takes `n` steps in the record, and no `rate` is needed."""
+
+    theta: Any  # [p]
+    box: Box
+    points: Points
+    n: Any
+    rate: Any
+    limit: Any  # the largest number of evaluations
+
+
+def fit_one(
+    model: LeastSquaresModel,
+    task: StartTask,
+    capacity: int,
+    convergence: Convergence | None = None,
+) -> MinimiserResult:
+    """Minimise the sum of squares of one task, inside a compiled program.
+
+    `capacity` is the number of rows of the solver's memory, which limits the steps.
+    The model decides what counts as `convergence` if it is not given."""
+    values, weights = jnp.asarray(task.points.values), task.points.weights
+    steps = model.steps(task.theta, task.n, task.points.times[-1], capacity)
+
+    def linearise(theta, memory):
+        enough = _at_least(model, task, theta, steps, capacity)
+        equations = row_equations if model.stores_rows else normal_equations
+        return equations(model, theta, task.points, enough, memory)
+
+    tiny = _ROUNDING * jnp.sum(weights * values**2)
+    scale = None
+    if model.likelihood is not None:
+        tiny, scale = -jnp.inf, jnp.sum(model.likelihood.count)
+    return minimise(
+        linearise,
+        task.theta,
+        task.box,
+        task.limit,
+        tiny,
+        work_buffer(model, task.theta, steps, capacity),
+        model.convergence(steps) if convergence is None else convergence,
+        scale,
+    )
+
+
+def _at_least(
+    model: LeastSquaresModel, task: StartTask, theta: jax.Array, steps, capacity: int
+):
+    """Return the steps of a task, with at least as many as its `rate` demands."""
+    if isinstance(steps, Mesh | AdaptiveSteps):
+        return steps
+    if model.experiments is not None:
+        return model.for_each_part(
+            lambda part, _, local, given: _at_least(part, task, local, given, capacity),
+            theta,
+            steps,
+        )
+    sensitivity = model.sensitivity(theta, steps, 0.0)
+    assert isinstance(sensitivity, Extended)
+    tau = sensitivity.tau(sensitivity.join(theta))
+    by_rate = jnp.minimum(jnp.ceil(task.rate * tau), capacity - 4)
+    return jnp.maximum(steps, by_rate.astype(int))
+
+
+@eqx.filter_jit
+def _fit_block(
+    model: LeastSquaresModel, tasks: StartTask, capacity: int
+) -> MinimiserResult:
+    """Minimise a block of tasks, one after the other in one compiled program.
+
+    Every array of `tasks` has a first axis over the tasks. A task whose `limit` is zero
+    costs nothing; such tasks fill up the last block."""
+    return lax.map(lambda task: fit_one(model, task, capacity), tasks)
 
 
 def refine(
@@ -159,11 +280,11 @@ def refine(
             break
         n[rows] = np.maximum(np.ceil(n[rows] / SHRINKAGE), 1)
         theta = fits.theta
-        own = points
+        part = points
         if np.ndim(points.times) == 2:
-            own = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], points)
+            part = jax.tree.map(lambda a, rows=rows: np.asarray(a)[rows], points)
         is_held = held if held is None or held.ndim == 1 else held[rows]
-        again = _refine_once(setup, theta[rows], own, n[rows], limit, is_held, rate)
+        again = _refine_once(setup, theta[rows], part, n[rows], limit, is_held, rate)
         fits = fits.replace_rows(rows, again)
     return fits
 
@@ -185,8 +306,8 @@ def refine_promising(
 
 
 def _shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
-    """The lower bounds of fits that begin at `theta`, with one for the delay that steps
-    are aligned with: it may become shorter by no more than a factor."""
+    """Return the lower bounds of fits from `theta`: a delay that steps are aligned with
+    may become shorter by no more than a factor."""
     lower = np.broadcast_to(setup.lower, theta.shape).copy()
     if setup.model.mesh is None and not setup.model.is_adaptive:
         for j in setup.model.free.delays:
@@ -195,8 +316,7 @@ def _shortest_delays(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
 
 
 def _has_shrunk(setup: FitSetup, before: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Which fits have shortened the delay as far as they could, but not to its own
-    bound."""
+    """Whether a fit has shortened a delay as far as it could, but not to its bound."""
     lower = _shortest_delays(setup, before)
     return np.any((lower > setup.lower) & (theta <= lower), axis=1)
 
@@ -210,35 +330,28 @@ def _refine_once(
     held: np.ndarray | None,
     rate: float,
 ) -> RefinedFits:
-    """The same, where the delay becomes shorter by no more than a factor."""
-    end = float(np.max(np.asarray(points.times)))
+    """Refine where the delay becomes shorter by no more than a factor."""
+    count, end = len(theta), float(np.max(np.asarray(points.times)))
     capacity = capacity_for(setup.model, int(np.max(n)), end)
-    has_own_points = np.ndim(points.times) == 2
-    box = setup.box(len(theta), held)._replace(lower=_shortest_delays(setup, theta))
+    rounding = np.broadcast_to(_rounding(setup, points), count)
+    if np.ndim(points.times) == 1:
+        points = jax.tree.map(
+            lambda a: np.broadcast_to(a, (count, *np.shape(a))), points
+        )
+    box = setup.box(count, held)._replace(lower=_shortest_delays(setup, theta))
+    starts = StartTask(theta, box, points, n, np.full(count, rate), None)
 
     def fit_rows(rows: np.ndarray) -> MinimiserResult:
         # A block that is not full is filled with repetitions, which a limit of zero
         # evaluations makes free of cost.
         filled = np.resize(rows, BLOCK_SIZE)
-        is_active = np.arange(BLOCK_SIZE) < len(rows)
-        block_points = jax.tree.map(
-            lambda a: (
-                a[filled]
-                if has_own_points
-                else np.broadcast_to(a, (BLOCK_SIZE, *np.shape(a)))
-            ),
-            points,
-        )
-        block_box = jax.tree.map(lambda a: a[filled], box)
-        limits = np.where(is_active, limit, 0)
-        rates = np.full(BLOCK_SIZE, rate)
-        tasks = StartTask(
-            theta[filled], block_box, block_points, n[filled], rates, limits
-        )
-        result = jax.tree.map(np.asarray, fit_block(setup.model, tasks, capacity))
+        limits = np.where(np.arange(BLOCK_SIZE) < len(rows), limit, 0)
+        tasks = jax.tree.map(lambda a: a[filled], starts)
+        tasks = tasks._replace(limit=limits)
+        result = jax.tree.map(np.asarray, _fit_block(setup.model, tasks, capacity))
         return jax.tree.map(lambda a: a[: len(rows)], result)
 
-    result = map_in_blocks(fit_rows, len(theta), setup.workers)
+    result = map_in_blocks(fit_rows, count, setup.workers)
     return RefinedFits(
         result.theta,
         result.normal.gram,
@@ -246,14 +359,14 @@ def _refine_once(
         result.evaluations,
         result.status,
         n,
-        np.broadcast_to(_rounding(setup, points), len(theta)),
-        np.ones(len(theta), int),
+        rounding,
+        np.ones(count, int),
     )
 
 
 def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
-    """The number of rows that the solver needs room for: a ring buffer with a delay of
-    n steps or, on a mesh, all rows up to the time T with n steps in the record.
+    """Return how many rows the solver needs room for: a ring buffer with a delay of n
+    steps or, on a mesh, all rows up to the time T with n steps in the record.
 
     It is one of a few powers of two, since each capacity needs a compilation."""
     if model.is_adaptive:
@@ -272,8 +385,7 @@ def capacity_for(model: LeastSquaresModel, n: int, T: float) -> int:
 
 
 def _rounding(setup: FitSetup, points: Points) -> np.ndarray:
-    """The sum of squares that rounding errors alone may cause, for one data set or for
-    each of several."""
+    """Return the sum of squares that rounding may cause, for each data set."""
     values, weights = np.asarray(points.values), np.asarray(points.weights)
     tiny = (1e-9 * spread(setup.data)) ** 2 + (1e-12 * values) ** 2
     return np.sum(weights * tiny, axis=(-2, -1))
@@ -297,9 +409,10 @@ def map_in_blocks(
 def observed(
     model: LeastSquaresModel, theta, times: np.ndarray, n: int, k: int
 ) -> np.ndarray:
-    """The k observed quantities at each of the `times`, which may be in any order: an
-    array (len(times), k, 1 + p), values and then derivatives. There are n steps in a
-    delay or, on a mesh, in the record."""
+    """Compute the k observed quantities at the `times`, in any order, with derivatives.
+
+    The result is an array (len(times), k, 1 + p), values and then derivatives. There
+    are n steps in a delay or, on a mesh, in the record."""
     order = np.argsort(times, kind="stable")
     # A power of two, so that few programs are compiled for many numbers of times.
     size = 1 << max(len(times) - 1, 63).bit_length()
@@ -312,18 +425,17 @@ def observed(
 
 
 def observed_at_data(setup: FitSetup, theta: np.ndarray, n: int) -> np.ndarray:
-    """What is observed at the times of the data, in the shape of these, with the
-    derivatives for all free values in a last axis: (N, k, 1 + p)."""
+    """Compute what is observed at the data, with derivatives, (N, k, 1 + p)."""
     k, p = len(setup.data.names), len(theta)
     if setup.joint is None:
         return observed(setup.model, theta, setup.data.t, n, k)
     values = []
     for e, part in enumerate(setup.parts):
-        own = observed(part.model, setup.local(theta, e), part.data.t, n, k)
-        joint, place = np.zeros((*own.shape[:2], 1 + p)), setup.joint.place[e]
-        joint[..., 0] = own[..., 0]
+        found = observed(part.model, setup.local(theta, e), part.data.t, n, k)
+        joint, place = np.zeros((*found.shape[:2], 1 + p)), setup.joint.place[e]
+        joint[..., 0] = found[..., 0]
         local = np.flatnonzero(place >= 0)
-        joint[..., 1 + place[local]] = own[..., 1 + local]
+        joint[..., 1 + place[local]] = found[..., 1 + local]
         values.append(joint)
     return np.concatenate(values)
 
@@ -332,7 +444,7 @@ def observed_at_data(setup: FitSetup, theta: np.ndarray, n: int) -> np.ndarray:
 def _observed(
     model: LeastSquaresModel, theta, times, n, k: int, capacity: int
 ) -> jax.Array:
-    """The same for `times` in order, compiled."""
+    """Compute the same for `times` in order, compiled."""
     steps = model.steps(theta, n, times[-1], capacity)
     sensitivity = model.sensitivity(theta, steps, times[-1])
     points = Points(times, times, times)
@@ -347,9 +459,9 @@ TIED, TIED_NETWORKS = 1.0, 8.0
 
 
 def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
-    """The chi-square of each fit, plus what a fast history and a long delay pay; the
-    lowest score is the best."""
-    unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
+    """Return the chi-square of each fit, plus the penalties of fast histories and long
+    delays; the lowest score is the best."""
+    unit = fits.unit(setup)
     # A frequency that the data do not depend on costs nothing.
     has_influence = np.diagonal(fits.gram, axis1=1, axis2=2)[:, 1:] > 1e-6 * unit
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -370,7 +482,7 @@ def score(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
 
 
 def _log_determinants(fits: RefinedFits) -> np.ndarray:
-    """log det H of each fit; zero where there is none, so that its loss decides."""
+    """Return log det H of each fit; zero where there is none: its loss decides."""
     found = np.zeros(len(fits.theta))
     for row in np.flatnonzero(np.isfinite(fits.gram).all(axis=(1, 2))):
         sign, found[row] = np.linalg.slogdet(fits.gram[row, 1:, 1:])
@@ -378,40 +490,36 @@ def _log_determinants(fits: RefinedFits) -> np.ndarray:
     return found
 
 
+def effective_weights(setup: FitSetup, fits: RefinedFits) -> float:
+    """Count the weights of networks that the data determine in the first fit."""
+    if not setup.has_networks:
+        return 0.0
+    priors = setup.model.priors
+    assert priors is not None
+    return effective_count(fits.gram[0, 1:, 1:], priors.weight, setup.is_weight)
+
+
 def slow_frequency_limit(setup: FitSetup, theta: np.ndarray) -> np.ndarray:
-    """The highest frequency of a history that counts as slow, for each row of free
-    values, of shape (rows, 1)."""
+    """Return the highest frequency of a history that counts as slow, [rows, 1]."""
     return SLOW_CYCLES * 2 * np.pi / setup.delay(theta)[:, None]
 
 
-class Minimum(NamedTuple):
-    """A local minimum of the sum of squares, and how many of the starts led there."""
-
-    theta: np.ndarray
-    loss: float
-    starts: int
-
-
 def distance(setup: FitSetup, fits: RefinedFits, theta: np.ndarray) -> float:
-    """The distance between the first fit and `theta`, in joint standard errors. Beside
-    networks it is that of the named values: weights move along curved valleys, on which
-    they are all as good, as long as a fit goes on."""
+    """Return the distance between one fit and `theta`, in joint standard errors.
+
+    With networks it is the largest distance of a named value, in its standard error:
+    weights move along curved valleys, on which all are as good, as long as a fit goes
+    on."""
     if setup.has_networks:
-        return _distance_of_named(setup, fits, theta)
+        errors = standard_errors(fits.gram[0, 1:, 1:])
+        moved = np.abs(theta - fits.theta[0]) / np.maximum(errors, 1e-300)
+        return float(np.max(moved[~setup.is_weight], initial=0.0))
     rise = predicted_rise(fits.gram[0], theta - fits.theta[0])
-    unit = setup.residual_variance(fits.loss_above_rounding[0])
-    return float(np.sqrt(max(rise, 0.0) / unit))
-
-
-def _distance_of_named(setup: FitSetup, fits: RefinedFits, theta: np.ndarray) -> float:
-    """The largest distance of a named value, in its standard error."""
-    errors = standard_errors(fits.gram[0, 1:, 1:])
-    moved = np.abs(theta - fits.theta[0]) / np.maximum(errors, 1e-300)
-    return float(np.max(moved[~setup.is_weight], initial=0.0))
+    return float(np.sqrt(max(rise, 0.0) / fits.unit(setup)))
 
 
 def keep_distinct(setup: FitSetup, fits: RefinedFits, most: int) -> RefinedFits:
-    """The best fits at distinct places, at most `most` of them, best first.
+    """Return the best fits at distinct places, at most `most` of them, best first.
 
     Of several fits at the same place the best is kept, and counts all their starts."""
     order = np.argsort(score(setup, fits), kind="stable")
@@ -427,8 +535,8 @@ def keep_distinct(setup: FitSetup, fits: RefinedFits, most: int) -> RefinedFits:
 
 
 def is_same_place(setup: FitSetup, fits: RefinedFits, place: int) -> np.ndarray:
-    """For each fit, whether its values agree with those of fit `place` to 0.1% or,
-    beside networks, its named values to a standard error of that fit."""
+    """Whether the values of each fit agree with those of fit `place` to 0.1% or, with
+    networks, its named values to a standard error of that fit."""
     near = agree(fits.theta, fits.theta[place])
     if not setup.has_networks:
         return np.all(near, axis=1)
@@ -439,10 +547,10 @@ def is_same_place(setup: FitSetup, fits: RefinedFits, place: int) -> np.ndarray:
 
 
 def distinct_minima(setup: FitSetup, fits: RefinedFits) -> tuple[Minimum, ...]:
-    """The distinct minima among the fits, which are sorted, the best first."""
-    unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
-    arrays = fits.theta[None], fits.loss[None], fits.gram[None], np.array([unit])
-    first = first_at_minimum(*arrays)[0]
+    """Return the distinct minima among the fits, which are sorted, the best first."""
+    unit = np.array([fits.unit(setup)])
+    first = first_at_minimum(fits.theta[None], fits.loss[None], fits.gram[None], unit)
+    first = first[0]
     return tuple(
         Minimum(fits.theta[row], float(fits.loss[row]), int(fits.starts[rows].sum()))
         for row in np.unique(first[first >= 0])

@@ -1,4 +1,4 @@
-r"""The exploration: fits from ever more starts, until the best minimum is confirmed.
+"""The exploration: fits from ever more starts, until the best minimum is confirmed.
 
 It alternates between two phases:
 
@@ -12,17 +12,16 @@ independently. Until then there are further rounds, in which guided fits from ma
 draws help to find what gradient matching has missed; more of them if even the best fit
 is far from the data.
 
-How the best fit with networks is found: a scan of delays, matched to the data.
-
-A descent from random weights stays near the mean of the data, or ends at a wrong delay.
-Therefore the weights are drawn for delays over the whole range, and for each of them
+With networks a descent from random weights stays near the mean of the data, or ends at
+a wrong delay. `explore_networks` therefore draws weights for delays over the whole
+range, and for each of them
 
 1. *gradient matching* turns random weights into a function F that has the slopes of the
    smooth curve through the data (`gradient_matching.py`), where all states were
    measured;
 2. *guided fits* of the trajectory, in which a term $k (c(t) - x(t))$ pulls it towards
    the curve c, follow with ever smaller gains k, the last of them zero (`guide.py`);
-3. the best of these fits, by their evidence (`ranking.py`), are refined.
+3. the best of these fits, by their evidence (`batches.py`), are refined.
 
 In all of them the weights have their prior, a Gaussian around zero: inputs and outputs
 of a network are in units of the data, so that weights of about one can do everything,
@@ -79,30 +78,27 @@ def explore(
     noise: np.ndarray,
     known: np.ndarray | None = None,
 ) -> Iterator[tuple[RefinedFits, int, str]]:
-    """Fits from more and more starts, until the best minimum is confirmed. If minima
-    are `known` from a search with another solver, of shape (minima, p), fits begin with
-    these, and there is one round.
+    """Fit from more and more starts, until the best minimum is confirmed.
 
-    Yields all fits so far, the number of starts, and the phase that ended."""
-    random = np.random.default_rng(seed)
-    looks = _Looks(setup, starts, points, noise, random)
+    If minima are `known` from a search with another solver, of shape (minima, p), fits
+    begin with these, and there is one round. Yield all fits so far, the number of
+    starts, and the phase that ended."""
+    draws = _Starts(setup, starts, points, noise, np.random.default_rng(seed))
     with ThreadPoolExecutor(1) as pool:
         # The program of the fits is compiled while other starts need a program of
         # their own.
         pool.submit(_compile, setup, points)
-        theta = looks.first() if known is None else known
-    found = _fit_and_refine_best(setup, theta, points)
-    independent = without_aliases(setup, found, points)
-    # Aliases are better than nothing, but not than any other fit.
+        theta = draws.first() if known is None else known
+    found, independent = _fit_and_refine_best(setup, theta, points)
+    # Use aliases only if there is no other fit.
     fits = independent if len(independent.theta) else found
     count = len(theta)
     yield fits, count, FIRST_LOOK
     if starts == 1:
         return
     for round_ in range(1, 1 + _ROUNDS_WHEN_LOST):
-        theta = looks.second(keep_distinct(setup, fits, 3).theta)
-        found = _fit_and_refine_best(setup, theta, points)
-        perturbed = without_aliases(setup, found, points)
+        theta = draws.perturbed(keep_distinct(setup, fits, 3).theta)
+        _, perturbed = _fit_and_refine_best(setup, theta, points)
         # Perturbed fits do not count as starts that reached a minimum on their own.
         fits = fits.join(replace(perturbed, starts=0 * perturbed.starts))
         yield fits, count, SECOND_LOOK
@@ -112,9 +108,8 @@ def explore(
         is_last = known is not None or round_ == rounds or not has_any
         if is_last or _is_confirmed(setup, fits, independent):
             return
-        theta = looks.next(round_) if is_lost or round_ > 1 else looks.first()
-        found = _fit_and_refine_best(setup, theta, points)
-        more = without_aliases(setup, found, points)
+        theta = draws.next(round_) if is_lost or round_ > 1 else draws.first()
+        _, more = _fit_and_refine_best(setup, theta, points)
         has_others = len(independent.theta) > 0 or len(more.theta) == 0
         fits = fits.join(more) if has_others else more
         independent = independent.join(more)
@@ -129,11 +124,9 @@ def follows_data(setup: FitSetup, fits: RefinedFits) -> bool:
 
 
 def _is_confirmed(setup: FitSetup, fits: RefinedFits, independent: RefinedFits) -> bool:
-    """Whether the best of `fits` follows the data, and at least two independent starts
-    reached a sum of squares as low as its own."""
+    """Whether the best fit follows the data and two starts are about as low."""
     best = fits.loss[np.argmin(score(setup, fits))]
-    unit = setup.residual_variance(float(np.min(fits.loss_above_rounding)))
-    is_as_low = independent.loss < best + AS_LOW * unit
+    is_as_low = independent.loss < best + AS_LOW * fits.unit(setup)
     return follows_data(setup, fits) and independent.starts[is_as_low].sum() >= 2
 
 
@@ -145,8 +138,8 @@ def _compile(setup: FitSetup, points: Points) -> None:
 
 @final
 @dataclass(frozen=True)
-class _Looks:
-    """Where the fits of each look start, `starts` of them."""
+class _Starts:
+    """Where the fits of each look begin, from `starts` starts."""
 
     setup: FitSetup
     starts: int
@@ -162,18 +155,20 @@ class _Looks:
         return components * (_ADAPTIVE if model.is_adaptive else 1)
 
     def first(self) -> np.ndarray:
+        """Draw the starts of a first look; half are fitted to growing windows."""
         if self.starts == 1 or not self.setup.has_quantity_curves:
             return draw_starts(self.setup, self.starts, 1, self.random)
         has_curves = self.setup.has_curves
         theta = self._matched(self.starts) if has_curves else self._guided(0)
-        return self._half_in_windows(theta)
+        theta[1::2] = self._in_windows(theta[1::2], FIRST_WINDOWS)
+        return theta
 
-    def second(self, good: np.ndarray) -> np.ndarray:
-        """Perturbations of good fits."""
+    def perturbed(self, good: np.ndarray) -> np.ndarray:
+        """Perturb good fits."""
         return perturbed_starts(self.setup, good, self.starts, self.noise, self.random)
 
     def next(self, round_: int) -> np.ndarray:
-        """Starts of further rounds, twice as many in each: with and without a guide."""
+        """Draw twice as many starts in each further round, with and without a guide."""
         count = min(self.starts * 2**round_, int(_LARGEST_STARTS / self._work))
         count = max(count, self.starts)
         if not self.setup.has_quantity_curves:
@@ -194,12 +189,8 @@ class _Looks:
         draws = max(draws, 4 * self.starts)
         return guided_starts(self.setup, self.starts, draws, self.points, self.random)
 
-    def _half_in_windows(self, theta: np.ndarray) -> np.ndarray:
-        theta[1::2] = self._in_windows(theta[1::2], FIRST_WINDOWS)
-        return theta
-
     def _in_windows(self, theta: np.ndarray, shares: tuple[float, ...]) -> np.ndarray:
-        """The starts after coarse fits to growing first parts of the record.
+        """Move starts by coarse fits to growing first parts of the record.
 
         Trajectories that soon forget where they began have many minima on the whole
         record, but few on its first part."""
@@ -215,27 +206,28 @@ class _Looks:
 
 
 def _coarse_fit(setup: FitSetup, theta: np.ndarray, points: Points) -> RefinedFits:
-    """A few iterations with coarse steps from each start."""
+    """Make a few iterations with coarse steps from each start."""
     n = setup.coarse_steps(theta)
     return refine(setup, theta, points, n, COARSE_EVALUATIONS, rate=setup.rate)
 
 
 def _fit_and_refine_best(
     setup: FitSetup, theta: np.ndarray, points: Points
-) -> RefinedFits:
-    """A coarse fit from each start; the best of them, refined to convergence."""
+) -> tuple[RefinedFits, RefinedFits]:
+    """Refine the best of coarse fits; return all of them, and those without aliases."""
     kept = keep_distinct(setup, _coarse_fit(setup, theta, points), SURVIVORS)
     fits = refine_promising(setup, kept.theta, points, setup.steps(kept.theta))
-    return replace(fits, starts=kept.starts)
+    fits = replace(fits, starts=kept.starts)
+    return fits, without_aliases(setup, fits, points)
 
 
 # The gains of the guide, in units of the rate at which the data change, and the number
 # of evaluations with each; then those without a guide.
 _NETWORK_GAINS, _GUIDED_EVALUATIONS, _FREE_EVALUATIONS = (2.0, 0.5), 10, 25
-# The starts of a study are so many in all experiments together, but not fewer than
-# these.
+# The starts of a study in all experiments together, and the least number of starts.
 _STARTS_OF_STUDIES, _FEWEST_STARTS = 96, 12
-# How many draws there are for a start, where there are parameters beside networks.
+# How many draws there are for a start, of which the best match is kept, if there are
+# rates and the like beside the networks.
 _TRIES = 6
 # How many of the fits are refined, and how often there are new starts as long as no fit
 # has come near the data: within this factor of the variance of the noise.
@@ -245,15 +237,15 @@ _NETWORK_SURVIVORS, _NETWORK_ROUNDS, _NEAR = 4, 3, 1.5
 def explore_networks(
     setup: FitSetup, starts: int, seed: int, points: Points, noise: np.ndarray
 ) -> Iterator[tuple[RefinedFits, int]]:
-    """Fits from `starts` starts, and from as many again until one is near the data.
-    Yields all fits so far, and the number of starts."""
+    """Fit from `starts` starts, and from as many again until one is near the data.
+    Yield all fits so far, and the number of starts."""
     random, fits, count = np.random.default_rng(seed), None, 0
     if setup.joint is not None:
-        # Every experiment of a study tells something of the delay.
+        # Every experiment of a study adds information about the delay.
         most = max(_FEWEST_STARTS, _STARTS_OF_STUDIES // len(setup.parts))
         starts = min(starts, most)
     for _ in range(_NETWORK_ROUNDS if starts > 1 else 1):
-        theta = _starts(setup, starts, points, noise, random)
+        theta = _network_starts(setup, starts, points, noise, random)
         found = refine(setup, theta, points, setup.steps(theta), _FREE_EVALUATIONS)
         kept = keep_distinct(setup, found, _NETWORK_SURVIVORS)
         # What Ctrl-C leaves while these are refined.
@@ -267,18 +259,22 @@ def explore_networks(
             return
 
 
-def _starts(
+def _network_starts(
     setup: FitSetup,
     count: int,
     points: Points,
     noise: np.ndarray,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """The free values of `count` starts after matching and guided fits, one row for
-    each delay of the scan, and those of the problem itself, if it has all values. One
-    start alone is where the problem itself is."""
-    tries = 1 if count == 1 or not setup.has_curves else _tries(setup)
-    theta = _drawn(setup, count, tries, random)
+    """Draw `count` starts and move them by matching and guided fits: a row for each
+    delay of the scan, and the start values, if they are complete. One start alone is at
+    the start values."""
+    tries = 1
+    if count > 1 and setup.has_curves:
+        others = ~setup.is_weight & ~setup.is_history
+        others[list(setup.model.free.delays)] = False
+        tries = 1 if others.sum() < 2 else _TRIES
+    theta = _draw_network_starts(setup, count, tries, random)
     if count == 1:
         return theta
     if setup.has_curves:
@@ -293,20 +289,12 @@ def _starts(
     return theta
 
 
-def _tries(setup: FitSetup) -> int:
-    """How many draws there are for each start, of which the best match is kept: several
-    if there are rates and the like beside the networks."""
-    others = ~setup.is_weight & ~setup.is_history
-    others[list(setup.model.free.delays)] = False
-    return 1 if others.sum() < 2 else _TRIES
-
-
-def _drawn(
+def _draw_network_starts(
     setup: FitSetup, starts: int, tries: int, random: np.random.Generator
 ) -> np.ndarray:
-    """Random values, `tries` rows for each start: delays that are spread evenly over
-    the logarithm of their range, and the weights of new networks. One start alone is
-    the user's, where there is one."""
+    """Draw `tries` rows for each start: delays spread evenly over the logarithm of
+    their range, and the weights of new networks. One start alone is the user's, where
+    there is one."""
     count = starts * tries
     theta = draw_starts(setup, starts, tries, random)
     longest = longest_part(setup.data)
@@ -324,7 +312,7 @@ def _drawn(
 
 
 def _initial_widths(setup: FitSetup) -> np.ndarray:
-    """The standard deviation from which each weight is drawn: one over the root of the
+    """Return the standard deviation of each drawn weight: one over the root of the
     number of inputs of its layer, and one half for a bias."""
     widths, free = np.ones(len(setup.lower)), setup.model.free
     for array in free.arrays:

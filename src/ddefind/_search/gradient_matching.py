@@ -70,7 +70,7 @@ class MatchingTarget(NamedTuple):
 def matching_targets(
     curve: Curve, T: float, delays: np.ndarray, noise: np.ndarray, precision: float
 ) -> MatchingTarget:
-    """The target of each row of `delays` [rows, k], with a first axis over the rows.
+    """Return the target of each row of `delays` [rows, k], along a first axis.
 
     Slopes are weighted by their mean square along the curve, the start by the variance
     of the noise, and both by a `precision` that matters where there are priors."""
@@ -81,22 +81,27 @@ def matching_targets(
     start = curve.x(np.zeros(1))[0]
     start_variance = np.maximum(noise**2, 1e-4 * np.var(x, axis=0) + 1e-300)
     earlier = curve.x(np.clip(np.where(known, t[:, None] - delays[:, None], 0.0), 0, T))
-    weights = 1 / np.where(mean_square > 0, mean_square, 1.0), 1 / start_variance
-    weights = precision * weights[0], precision * weights[1]
+    weight = precision * (1 / np.where(mean_square > 0, mean_square, 1.0))
+    start_weight = precision * (1 / start_variance)
 
     def repeat(a: np.ndarray) -> np.ndarray:
         return np.broadcast_to(a, (len(delays), *a.shape))
 
-    path = repeat(_curve_path(t, x, slope))
-    t, x, slope, start = map(repeat, (t, x, slope, start))
-    weight, start_weight = map(repeat, weights)
     return MatchingTarget(
-        t, x, slope, earlier, known, start, weight, start_weight, path
+        t=repeat(t),
+        x=repeat(x),
+        slope=repeat(slope),
+        y=earlier,
+        known=known,
+        start=repeat(start),
+        weight=repeat(weight),
+        start_weight=repeat(start_weight),
+        path=repeat(_curve_path(t, x, slope)),
     )
 
 
 def _curve_path(t: np.ndarray, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Cubic pieces with the values and slopes of a curve, extended by its integral."""
+    """Return cubic pieces with values and slopes of a curve, and with its integral."""
     h = np.diff(t)[:, None]
     rise, first, last = np.diff(x, axis=0), h * slope[:-1], h * slope[1:]
     cubic = [x[:-1], first, 3 * rise - 2 * first - last, first + last - 2 * rise]
@@ -119,12 +124,9 @@ def match_block(
     targets: MatchingTarget,
     priors: Priors | None,
 ) -> MinimiserResult:
-    """Match several starts, one after the other in one compiled program. Arrays have a
-    first axis over the starts, but for those of the `priors`."""
-    return lax.map(
-        lambda each: match_one(model, each[0], each[1], each[2], priors),
-        (theta, box, targets),
-    )
+    """Match several starts, the first axis of all arrays but the `priors`."""
+    starts = theta, box, targets
+    return lax.map(lambda one: match_one(model, one[0], one[1], one[2], priors), starts)
 
 
 def match_one(
@@ -134,8 +136,7 @@ def match_one(
     target: MatchingTarget,
     priors: Priors | None,
 ) -> MinimiserResult:
-    """The free values that match the target; that of a study has a first axis over the
-    experiments."""
+    """Match one start; targets of a study have a first axis over experiments."""
 
     def linearise(theta, memory):
         if model.stores_rows:
@@ -147,8 +148,9 @@ def match_one(
 
             def add(e, gram):
                 part, local = model.part(e), study.local(e, theta)
-                own = _matching_gram(part, local, pick(target, e))
-                return gram + study.joint(e, own)
+                return gram + study.joint(
+                    e, _matching_gram(part, local, pick(target, e))
+                )
 
             size = 1 + theta.shape[0]
             gram = lax.fori_loop(0, study.count, add, jnp.zeros((size, size)))
@@ -163,7 +165,7 @@ def match_one(
 def _matching_gram(
     model: LeastSquaresModel, theta: jax.Array, target: MatchingTarget
 ) -> jax.Array:
-    """The normal equations of gradient matching in one experiment."""
+    """Compute the normal equations of gradient matching in one experiment."""
     start = _start_rows(model, theta, target)
 
     def add(gram, j, rows):
@@ -179,7 +181,7 @@ def _matching_rows(
     target: MatchingTarget,
     priors: Priors | None,
 ) -> StoredRows:
-    """The same as stored rows, of all experiments."""
+    """Compute the same as stored rows, of all experiments."""
     study, zeros = model.experiments, jnp.zeros
 
     def of_experiment(part, local, target):
@@ -205,7 +207,7 @@ def _matching_rows(
 def _start_rows(
     model: LeastSquaresModel, theta: jax.Array, target: MatchingTarget
 ) -> jax.Array:
-    """The weighted rows [r, J] of the differences at time zero."""
+    """Compute the weighted rows [r, J] of the differences at time zero."""
     extended = model.sensitivity(theta, 1, 0.0)
     rows = _residual_rows(extended.push(extended.system.start), target.start)
     return jnp.sqrt(target.start_weight)[:, None] * rows
@@ -218,8 +220,7 @@ def _visit_times(
     add: Callable[[Any, Any, jax.Array], Any],
     total: Any,
 ) -> Any:
-    """`total = add(total, j, rows)` for each time j, with the weighted rows [r, J] of
-    the differences of slopes."""
+    """Visit the times: `total = add(total, j, weighted rows [r, J] of slopes)`."""
     extended = model.sensitivity(theta, 1, 0.0)
     system = extended.system
 
@@ -247,7 +248,7 @@ def _visit_times(
 
 
 def _slope_on_curve(problem: Problem, target: MatchingTarget, t, x) -> jax.Array:
-    """The right-hand side at the time `t`, with the curve for the past."""
+    """Compute the right-hand side at the time `t`, with the curve for the past."""
     d, end = x.shape[0], target.t[-1]
     equation = Equation(problem)
     rows = PathRows(2 * d, True, target.path, target.path.shape[0])
@@ -268,5 +269,5 @@ def _slope_on_curve(problem: Problem, target: MatchingTarget, t, x) -> jax.Array
 
 
 def _residual_rows(rows: jax.Array, values: jax.Array) -> jax.Array:
-    """Rows [f, J] of a function and its derivatives as rows [f - values, J]."""
+    """Turn rows [f, J] of a function and its derivatives into [f - values, J]."""
     return jnp.concatenate([rows[:, :1] - values[:, None], rows[:, 1:]], axis=1)

@@ -1,4 +1,4 @@
-r"""A guide: the data pull a trajectory towards themselves, so that it cannot get lost.
+r"""A guide, which pulls a trajectory towards the data, so that it cannot get lost.
 
 A guided equation has a further term, which is zero where the trajectory passes through
 the smooth curve c(t) of the data:
@@ -43,7 +43,7 @@ class Guide(NamedTuple):
     gain: Any  # [m]
 
     def curve(self, t: jax.Array) -> jax.Array:
-        """The curve at the time `t`, [m]."""
+        """Return the curve at the time `t`, [m]."""
         last = self.rows.shape[0] - 2
         position = jnp.clip(t / self.spacing, 0.0, last + 1.0)
         piece = jnp.clip(jnp.floor(position).astype(int), 0, last)
@@ -52,7 +52,7 @@ class Guide(NamedTuple):
 
 
 def make_guide(curve: Curve, T: float, measured: np.ndarray, gain: float) -> Guide:
-    """The guide along a curve through the `measured` quantities."""
+    """Return the guide along a curve through the `measured` quantities."""
     t = np.linspace(0, T, _PIECES + 1)
     rows = np.stack([curve.x(t), curve.slope(t)], axis=1)
     return Guide(rows, np.asarray(T / _PIECES), np.where(measured, gain, 0.0))

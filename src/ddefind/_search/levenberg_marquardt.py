@@ -10,9 +10,8 @@ $$(J^T J + \lambda D^2)\,p = -J^T r.$$
 The damping $\lambda$ decreases as long as the quadratic model predicts the change of S
 well, and increases when a step is rejected (Nielsen's rule). A value on its bound whose
 descent direction points outwards is kept there. A trial point with residuals that are
-not finite is rejected like one with a larger S.
-
-Priors of the free values, and what they add to the normal equations."""
+not finite is rejected like one with a larger S. `Priors` of the free values add to the
+normal equations."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -39,22 +38,19 @@ class Priors(NamedTuple):
 def prior_terms(
     priors: Priors, theta: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """What the priors add to S, to J^T r and to the diagonal of J^T J; NaN where a
-    value with a log-normal prior is not positive."""
+    """Compute what the priors add to S, to J^T r and to the diagonal of J^T J; NaN
+    where a value with a log-normal prior is not positive."""
     size = jnp.where(priors.log, jnp.where(theta > 0, theta, jnp.nan), 1.0)
     deviation = jnp.where(priors.log, jnp.log(size), theta) - priors.mean
     weight = priors.weight
     deviation = jnp.where(weight > 0, deviation, 0.0)
     slope = jnp.where(weight > 0, 1 / size, 0.0)
-    return (
-        jnp.sum(weight * deviation**2),
-        weight * deviation * slope,
-        weight * slope**2,
-    )
+    added = jnp.sum(weight * deviation**2)
+    return added, weight * deviation * slope, weight * slope**2
 
 
 def prior_gram(priors: Priors, theta: jax.Array) -> jax.Array:
-    """What the priors add to `NormalEquations.gram`."""
+    """Compute what the priors add to `NormalEquations.gram`."""
     corner, side, diagonal = prior_terms(priors, theta)
     corner, side = corner[None, None], side[None]
     return jnp.block([[corner, side], [side.T, jnp.diag(diagonal)]])
@@ -67,7 +63,7 @@ def prior_gram(priors: Priors, theta: jax.Array) -> jax.Array:
 # EXACT     S is a rounding error: the model passes through the data
 # STUCK     no step lowers S, although the gradient is not zero
 # NO_START  S is not finite at the start
-# KINK      no finite move lowers S, although the gradient is not zero (`kinks.py`)
+# KINK      no finite move lowers S, although the gradient is not zero (`search.py`)
 # SLOW      several steps in a row have lowered S by a negligible amount
 # PROBABLE  S is lower elsewhere, but the evidence is not (`evidence_intervals.py`)
 LIMIT, GRADIENT, STEP, EXACT, STUCK, NO_START, KINK, SLOW, PROBABLE = range(9)
@@ -80,7 +76,7 @@ _LARGEST_DAMPING = 1e16
 # A value stays where it is if doubling it changes the residuals by less than this
 # share: it would run away, for nothing but rounding errors.
 _NEGLIGIBLE = 1e-13
-# So many slow steps in a row are convergence.
+# This many slow steps in a row are convergence.
 _SLOW_STEPS = 4
 
 
@@ -136,11 +132,11 @@ class NormalEquations(NamedTuple):
         return jnp.sqrt(self.diagonal)
 
     def equations(self, exist: jax.Array) -> "NormalEquations":
-        """The same, with infinite elements where these equations do not `exist`."""
+        """Return the same, with infinite elements where they do not `exist`."""
         return self._replace(gram=jnp.where(exist, self.gram, jnp.inf))
 
     def scaled(self, D: jax.Array, free: jax.Array) -> "ScaledMatrix":
-        """D^-1 J^T J D^-1 for the values that are `free`; zero for the others."""
+        """Return D^-1 J^T J D^-1 for the values that are `free`; zero for others."""
         information = self.gram[1:, 1:] / (D[:, None] * D)
         return ScaledMatrix(jnp.where(free[:, None] & free, information, 0.0), free)
 
@@ -152,13 +148,13 @@ class ScaledMatrix(NamedTuple):
     free: Any  # [p], boolean
 
     def solve(self, damping: Any, right: jax.Array) -> jax.Array:
-        """The step that solves the damped equations."""
+        """Solve the damped equations for a step."""
         added = jnp.where(self.free, damping, 1.0)
         on_diagonal = _on_diagonal(self.matrix)
         return _solve(self.matrix + jnp.where(on_diagonal, added[:, None], 0.0), right)
 
     def curvature(self, step: jax.Array) -> jax.Array:
-        """step^T J^T J step."""
+        """Return step^T J^T J step."""
         return jnp.sum(step[:, None] * self.matrix * step[None, :])
 
 
@@ -176,8 +172,7 @@ class Box(NamedTuple):
 
 
 class MinimiserResult(NamedTuple):
-    """The last accepted point, the normal equations there, the number of evaluations,
-    and why the minimisation ended (`LIMIT`, `GRADIENT`, ...)."""
+    """The last accepted point, and why the minimisation ended (`LIMIT`, ...)."""
 
     theta: Any
     normal: NormalEquations
@@ -185,9 +180,8 @@ class MinimiserResult(NamedTuple):
     status: Any
 
 
-class State(NamedTuple):
-    """The state of the loop: the last accepted point, and the trial point that is to be
-    evaluated next."""
+class _State(NamedTuple):
+    """The loop: the last accepted point, and the trial point to evaluate next."""
 
     theta: Any
     trial: Any
@@ -212,7 +206,7 @@ def minimise(
     convergence: Convergence = Convergence(),
     scale: jax.Array | None = None,
 ) -> MinimiserResult:
-    """The local minimum of S that descent from `theta` leads to.
+    """Find the local minimum of S that descent from `theta` leads to.
 
     **Arguments**
 
@@ -227,57 +221,43 @@ def minimise(
     - `scale`: what S is compared with in these tests, if it is no sum of squares, and
       may be negative."""
     shapes = jax.eval_shape(linearise, theta, memory)[0]
+    first = _State(
+        theta=theta,
+        trial=theta,
+        S=jnp.asarray(jnp.inf),
+        normal=jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes),
+        damping=jnp.asarray(1e-3),
+        growth=jnp.asarray(2.0),
+        predicted=jnp.asarray(1.0),
+        slow=jnp.asarray(0),
+        evaluations=jnp.asarray(0),
+        status=jnp.asarray(_RUNNING),
+        memory=memory,
+    )
 
-    def iterate(state: State):
+    def is_running(state: _State) -> jax.Array:
+        return (state.status == _RUNNING) & (state.evaluations < limit)
+
+    def iterate(state: _State) -> _State:
         trial_normal, memory = linearise(state.trial, state.memory)
         state = state._replace(memory=memory)
-        return update(box, tiny, convergence, scale, state, trial_normal)
+        return _update(box, tiny, convergence, scale, state, trial_normal)
 
-    state = lax.while_loop(
-        lambda state: is_running(state, limit), iterate, begin(theta, shapes, memory)
-    )
-    return result_of(state)
-
-
-def begin(theta: jax.Array, shapes: Any, memory: Any) -> State:
-    """The state before the first evaluation; `shapes` are those of a linearisation."""
-    return State(
-        theta,
-        theta,
-        jnp.asarray(jnp.inf),
-        jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), shapes),
-        jnp.asarray(1e-3),
-        jnp.asarray(2.0),
-        jnp.asarray(1.0),
-        jnp.asarray(0),
-        jnp.asarray(0),
-        jnp.asarray(_RUNNING),
-        memory,
-    )
+    last = lax.while_loop(is_running, iterate, first)
+    status = jnp.where(last.status == _RUNNING, LIMIT, last.status)
+    normal = last.normal.equations(jnp.isfinite(last.S))
+    return MinimiserResult(last.theta, normal, last.evaluations, status)
 
 
-def is_running(state: State, limit: Any) -> jax.Array:
-    """Whether there is another evaluation to be made."""
-    return (state.status == _RUNNING) & (state.evaluations < limit)
-
-
-def result_of(state: State) -> MinimiserResult:
-    """What a minimisation returns that has ended in this state."""
-    status = jnp.where(state.status == _RUNNING, LIMIT, state.status)
-    normal = state.normal.equations(jnp.isfinite(state.S))
-    return MinimiserResult(state.theta, normal, state.evaluations, status)
-
-
-def update(
+def _update(
     box: Box,
     tiny,
     convergence: Convergence,
     scale: jax.Array | None,
-    state: State,
+    state: _State,
     trial_normal: Any,
-) -> State:
-    """Accept or reject the trial point, adapt the damping, test for convergence, and
-    propose the next trial point."""
+) -> _State:
+    """Accept or reject the trial point, test for convergence, propose the next."""
     before = state.S
     after = jnp.where(trial_normal.is_finite, trial_normal.S, jnp.inf)
     accepted = after < before
@@ -334,7 +314,7 @@ class _Proposal(NamedTuple):
 
 
 def _propose(box: Box, theta, normal: Any, damping, size) -> _Proposal:
-    """The damped step from `theta`, clipped to the bounds. `size` is that of S.
+    """Compute the damped step from `theta`, clipped to the bounds; `size` is that of S.
 
     The equations are solved in the scaled variables D theta, in which J^T J usually has
     a unit diagonal."""

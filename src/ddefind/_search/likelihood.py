@@ -77,8 +77,7 @@ class Likelihood(eqx.Module):
     count: Any
 
     def without_derivatives(self, sensitivity: "AbstractSensitivity", theta: jax.Array):
-        """A sensitivity without the derivatives for the parameters of the noise, on
-        which no trajectory depends."""
+        """Drop the derivatives for the noise, on which no trajectory depends."""
         noise, join = theta[self.others :], sensitivity.join
         return replace(
             sensitivity,
@@ -88,10 +87,8 @@ class Likelihood(eqx.Module):
 
 
 def noise_models(model: "LeastSquaresModel", theta: Any) -> dict[str, AbstractNoise]:
-    """The noise models with the parameters that the free values `theta` give."""
-    learned = model.free.join_values(theta, model.learned)
-    noise = eqx.combine(learned.noise, model.fixed.noise)
-    return noise or {}
+    """Return the noise models with the parameters that the free values `theta` give."""
+    return model.problem_at(theta).noise or {}
 
 
 def likelihood_equations(
@@ -103,9 +100,9 @@ def likelihood_equations(
     steps: Any,
     memory: Any,
 ) -> tuple[NormalEquations, Any]:
-    """S without priors, half its gradient, and the Fisher information, in the places of
-    the normal equations at `theta`. The `points` are `NoisyPoints`, of which those with
-    the numbers in `rows_of_data` count, up to the time `end`."""
+    """Compute S without priors, half its gradient and the Fisher information, laid out
+    as `NormalEquations`. The `points` are `NoisyPoints`, of which those with the
+    numbers in `rows_of_data` count, up to the time `end`."""
     likelihood = model.likelihood
     assert likelihood is not None
     models = noise_models(model, theta)
@@ -117,8 +114,9 @@ def likelihood_equations(
         size += len(noise.names)
 
     def rows(name: str, derivatives: jax.Array) -> jax.Array:
-        """The derivatives of a prediction and of its noise's parameters, for 1, for the
-        free values of the trajectory, and for the parameters of all noise models."""
+        """Return the derivatives of a prediction and of its noise's parameters, for 1,
+        for the free values of the trajectory, and for the parameters of all noise
+        models."""
         m = len(models[name].names)
         place = jnp.arange(size)
         chosen = first[name] + jnp.arange(m)
@@ -140,7 +138,9 @@ def likelihood_equations(
                 f, slope = jax.value_and_grad(above_zero)(f, likelihood.small[q])
                 derivatives = slope * derivatives
             terms = _terms(likelihood, q, noise, f, w, value[q], is_below)
-            gram = _added(gram, _where(w > 0, terms), rows(name, derivatives))
+            # Where nothing was measured, nothing is added.
+            terms = jax.tree.map(lambda a, w=w: jnp.where(w > 0, a, 0.0), terms)
+            gram = _added(gram, terms, rows(name, derivatives))
             is_square = w > 0 if is_below is None else (w > 0) & ~is_below
             square = jnp.where(is_square, (observed[q, 0] - value[q]) ** 2, 0.0)
             squares += jnp.where(jnp.arange(squares.shape[0]) == q, square, 0.0)
@@ -163,7 +163,7 @@ def likelihood_equations(
 def _terms(
     likelihood: Likelihood, q: int, noise: AbstractNoise, f, weight, y, is_below
 ) -> Terms:
-    """What one value of quantity q contributes."""
+    """Compute what one value of quantity q contributes."""
     eta = noise.eta()
     if isinstance(noise, Given):
         eta = jnp.where(weight > 0, weight, 1.0)[None] ** -0.5
@@ -174,13 +174,8 @@ def _terms(
     return jax.tree.map(lambda b, t: jnp.where(is_below, b, t), below, terms)
 
 
-def _where(is_measured: jax.Array, terms: Terms) -> Terms:
-    """The terms, or zeros where nothing was measured."""
-    return jax.tree.map(lambda a: jnp.where(is_measured, a, 0.0), terms)
-
-
 def _added(gram: jax.Array, terms: Terms, rows: jax.Array) -> jax.Array:
-    """The equations with the terms of one value, whose `rows` are derivatives."""
+    """Add the terms of one value, whose `rows` are derivatives, to the equations."""
     # Not `jnp.dot`: XLA compiles a loop with one in it much worse.
     side = 0.5 * jnp.sum(terms.slope[:, None] * rows, axis=0)
     half = jnp.sum(terms.information[:, :, None] * rows[None], axis=1)
@@ -194,13 +189,13 @@ def _added(gram: jax.Array, terms: Terms, rows: jax.Array) -> jax.Array:
 def correction(
     likelihood: Likelihood, q: int, noise: AbstractNoise, eta: jax.Array
 ) -> jax.Array:
-    """What the degrees of freedom add to S, for quantity q."""
+    """Compute what the degrees of freedom add to S, for quantity q."""
     mean = mean_log_information(noise, eta, likelihood.levels[:, q])
     return likelihood.charges[q] * (mean - likelihood.references[q])
 
 
 def mean_log_information(noise: AbstractNoise, eta: Any, levels: Any) -> jax.Array:
-    """The mean of the logarithm of the information about predictions."""
+    """Return the mean of the logarithm of the information about predictions."""
     informations = jax.vmap(lambda f: noise.information(f, eta)[0, 0])(levels)
     return jnp.mean(jnp.log(informations))
 
@@ -208,8 +203,8 @@ def mean_log_information(noise: AbstractNoise, eta: Any, levels: Any) -> jax.Arr
 def _corrected(
     likelihood: Likelihood, q: int, noise: AbstractNoise, gram: jax.Array, first: int
 ) -> jax.Array:
-    """The equations with the correction of quantity q, the parameters of whose noise
-    begin at the place `first`. Information about these is that of fewer values."""
+    """Add the correction of quantity q, whose noise's parameters begin at the place
+    `first`, to the equations. The information about these is that of fewer values."""
     if isinstance(noise, Given) or not noise.names:
         return gram
     value, slope = jax.value_and_grad(correction, 3)(likelihood, q, noise, noise.eta())
@@ -227,8 +222,8 @@ def _corrected(
 def _choice(
     likelihood: Likelihood, models: dict[str, AbstractNoise], first, size: int, p: int
 ) -> jax.Array:
-    """The matrix [size, 1 + p] that leads from the places of the equations to the free
-    values: one place for S, one for each other value, and those of the noise."""
+    """Return the matrix [size, 1 + p] that leads from the places of the equations to
+    the free values: one place for S, one for each other value, then the noise."""
     place, target = jnp.arange(size), jnp.arange(1 + p)
     is_same = place[:, None] == target[None]
     chosen = jnp.where(is_same & (place <= likelihood.others)[:, None], 1.0, 0.0)

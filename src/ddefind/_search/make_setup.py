@@ -1,25 +1,7 @@
-"""From what the user gives to the setup of a least-squares fit.
+"""The setup of a least-squares fit, from what the user gives.
 
-Where the user gives no bounds for a delay or for the frequency of a history, they are
-chosen: see `default_bounds.py`.
-
-How wide the prior of each weight of a network is.
-
-The inputs and the outputs of a network are in units of the data, so that weights of
-about one can do everything. With a width of one, the bends of a function of one
-variable are made too weak, and the delay is biased; with a width of two, a function of
-several variables has more freedom than usual data can take from it, and the intervals
-of delays become too narrow. Therefore the first layer of a network with n inputs has
-the width 2 / n, but not less than one half, and all other weights have the width 1. A
-history, which may bend several times within one delay, has the width 3.
-
-Delays through which inputs are read stay where the inputs are known, and times of
-doses stay within the record.
-
-The upper bound of such a delay, unless the user gives one, is the longest delay for
-which the input is known at all times. A bound that the user gives must be covered.
-
-The setup of a study: several experiments that are fitted together."""
+`make_setup` makes it for one experiment, and `make_study_setup` for several experiments
+that are fitted together. Missing bounds are chosen: see `bounds.py`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -56,18 +38,29 @@ from .._solve.runge_kutta import AbstractSolver
 from .._solve.time_grid import has_switches, points_of
 from .._util import wording
 from .._util.machine import cores
-from .bounds import bound_delay, bound_frequencies, bound_shape, usual_delays
+from .bounds import Bounds, bound_delay, bound_frequency, bound_shape, usual_delays
 from .levenberg_marquardt import Priors
 from .noise_setup import bound_noise, joint_likelihood, make_likelihood, noise_count
 from .normal_equations import Experiments, LeastSquaresModel, MeshPlan, stack
 from .setup import STEPS_PER_RECORD, FitSetup
 
+# The largest width of the prior of a weight in a first layer, for one in a history, and
+# the least.
 _OF_ONE_INPUT, _OF_HISTORY, _LEAST = 2.0, 3.0, 0.5
 _FIRST_LAYER = re.compile(r"(.*)\.(weights|biases)\[0\]")
 
 
 def weight_widths(free: FreeParameters, weights: list[int]) -> np.ndarray:
-    """The standard deviation of the prior of each of the free values `weights`."""
+    """Return the standard deviation of the prior of each of the free values `weights`.
+
+    The inputs and the outputs of a network are in units of the data, so that weights of
+    about one can do everything. With a width of one, the bends of a function of one
+    variable are made too weak, and the delay is biased; with a width of two, a function
+    of several variables has more freedom than usual data can take from it, and the
+    intervals of delays become too narrow. Therefore the first layer of a network with n
+    inputs has the width 2 / n, but not less than one half, and all other weights have
+    the width 1. A history, which may bend several times within one delay, has the width
+    3."""
     widths = np.ones(len(free.names))
     arrays = {array.name: array for array in free.arrays}
     for array in free.arrays:
@@ -82,16 +75,17 @@ def weight_widths(free: FreeParameters, weights: list[int]) -> np.ndarray:
     return widths[weights]
 
 
-def bound_by_inputs(
+def _bound_by_inputs(
     problem: Problem,
     data: Data,
     free: FreeParameters,
-    lower: np.ndarray,
-    upper: np.ndarray,
+    bounds: Bounds,
     is_given: np.ndarray,
 ) -> None:
-    """Lower the upper bounds of delays, in place, to where inputs are known; or an
-    error, if that is not possible. `is_given` [2, p] marks the user's bounds."""
+    """Lower the upper bounds of delays through which inputs are read, so that the
+    inputs are known at all times.
+
+    Bounds that the user gives must be covered; `is_given` [2, p] marks them."""
     if not any_inputs(problem):
         return
     leaves = jax.tree.leaves(problem.tau, is_leaf=is_delay)
@@ -110,22 +104,17 @@ def bound_by_inputs(
             continue
         limit = earliest_known(problem, q)
         if limit is not None and not is_given[1, j]:
-            is_enough = limit > 2 * max(usual_delays(data)[0], lower[j])
-            upper[j] = min(upper[j], limit) if is_enough else upper[j]
-        shortest[q], longest[q] = lower[j], upper[j]
+            if limit > 2 * max(usual_delays(data)[0], bounds.lower[j]):
+                bounds.upper[j] = min(bounds.upper[j], limit)
+        shortest[q], longest[q] = bounds.lower[j], bounds.upper[j]
     advice = [f"give {name} a lower upper bound {wording.BOUNDS}" for name in names]
     check_covered(problem, data.T, shortest, longest, advice)
 
 
-def bound_doses(
-    problem: Problem,
-    data: Data,
-    free: FreeParameters,
-    lower: np.ndarray,
-    upper: np.ndarray,
+def _bound_doses(
+    problem: Problem, data: Data, free: FreeParameters, bounds: Bounds
 ) -> None:
-    """Set the missing bounds of the times and durations of doses, in place, to those of
-    the record; an error if a dose whose time is known is outside of it."""
+    """Keep doses in the record: set missing bounds of times and durations."""
     doses = problem.doses
     if doses is None:
         return
@@ -138,10 +127,8 @@ def bound_doses(
             array = next(each for each in free.arrays if each.name == name)
             j = free.source[array.first]
             if j >= 0:
-                is_time = quantity is event.times
-                low = 0.0 if is_time else 1e-3 * data.T
-                lower[j] = low if np.isinf(lower[j]) else lower[j]
-                upper[j] = data.T if np.isinf(upper[j]) else upper[j]
+                least = 0.0 if quantity is event.times else 1e-3 * data.T
+                bounds.fill(j, least, data.T)
 
 
 # One delay for which the user allows less than this share of the record is solved on a
@@ -158,7 +145,7 @@ def make_setup(
     seed: int = 0,
     workers: int | None = None,
 ) -> tuple[FitSetup, Problem]:
-    """The setup of a fit, and the problem with the fixed parameters filled in.
+    """Make the setup of a fit, and fill in the fixed parameters of the problem.
 
     `parameters` are the user's settings by name: start values, bounds, priors, or what
     is fixed. `workers` is the number of threads, by default that of the cores."""
@@ -167,18 +154,22 @@ def make_setup(
         raise ValueError("Every parameter is fixed: there is nothing to learn.")
     start = parameter_vector(problem)
     guess = np.array([start[free.source.index(j)] for j in range(len(free.names))])
-    lower, upper = np.array(free.lower), np.array(free.upper)
+    bounds = Bounds(np.array(free.lower), np.array(free.upper), guess)
+    lower, upper = bounds.lower, bounds.upper
     is_given = np.isfinite([lower, upper])
     is_history = np.array([path.startswith("history.") for path in free.paths])
-    is_frequency = _is_frequency(problem, free)
-    bound_frequencies(data, lower, upper, is_frequency)
+    fields = tuple(f"history.{field}" for field in frequency_fields(problem.history))
+    # An element of a vector has an index behind the name: `history.omega[1]`.
+    is_frequency = np.array([path.split("[")[0] in fields for path in free.paths])
+    for j in np.flatnonzero(is_frequency).tolist():
+        bound_frequency(data, bounds, j)
     for j in free.delays:
-        bound_delay(data, lower, upper, guess, free.names[j], j)
-    bound_by_inputs(problem, data, free, lower, upper, is_given)
-    bound_doses(problem, data, free, lower, upper)
+        bound_delay(data, bounds, j, free.names[j])
+    _bound_by_inputs(problem, data, free, bounds, is_given)
+    _bound_doses(problem, data, free, bounds)
     for j in free.shapes:
-        bound_shape(lower, upper, guess, j)
-    bound_noise(problem, data, free, lower, upper, guess)
+        bound_shape(bounds, j)
+    bound_noise(problem, data, free, bounds)
     is_inside = (lower <= guess) & (guess <= upper)
     guess = np.where(is_inside, guess, np.nan)
     priors = _priors(parameters, free, weights_of(problem, free.names))
@@ -188,10 +179,10 @@ def make_setup(
     free = replace(free, lower=(-np.inf,) * len(lower), upper=(np.inf,) * len(lower))
     learned, fixed = free.split(problem)
     shortest, mesh = shortest_delay(problem, free, lower), None
-    is_adaptive = isinstance(solver, AbstractAdaptive)
-    if not is_adaptive and _is_on_mesh(problem, data, shortest):
-        assert isinstance(solver, AbstractSolver)
-        mesh = mesh_plan(problem, data, solver, shortest)
+    is_short = shortest < _SHORT_DELAY * data.T
+    if isinstance(solver, AbstractSolver):
+        if is_short or not has_single_delay(problem):
+            mesh = mesh_plan(problem, data, solver, shortest)
     model = LeastSquaresModel(
         free,
         learned,
@@ -218,49 +209,34 @@ def make_setup(
 
 
 def shortest_delay(problem: Problem, free: FreeParameters, lower: np.ndarray) -> float:
-    """The shortest delay that is possible: the lower bound of a learned one, or the
+    """Return the shortest possible delay: the lower bound of a learned one, or the
     value of a fixed one. One that is computed has no lower bound: it may be short."""
     if any(map(is_delay, jax.tree.leaves(problem.tau, is_leaf=is_delay))):
         return 0.0
     values = parameter_vector(problem)
     numbers = [array.first for array in free.arrays if array.is_delay]
-    sources = [free.source[e] for e in numbers]
-    pairs = zip(numbers, sources)
+    pairs = [(e, free.source[e]) for e in numbers]
     return min(float(lower[j] if j >= 0 else values[e]) for e, j in pairs)
 
 
 def has_single_delay(problem: Problem) -> bool:
-    """Whether there is one delay and no switch, so that a grid can be aligned with
-    it."""
+    """Whether a grid can be aligned: there is one delay and no switch."""
     return delay_count(problem.tau) == 1 and not has_switches(without_doses(problem))
-
-
-def _is_on_mesh(problem: Problem, data: Data, shortest: float) -> bool:
-    """Whether the fits are solved on a mesh, and not on a grid that is aligned with one
-    delay."""
-    return not has_single_delay(problem) or shortest < _SHORT_DELAY * data.T
 
 
 def mesh_plan(
     problem: Problem, data: Data, solver: AbstractSolver, shortest: float
 ) -> MeshPlan:
-    """How fits are solved on a mesh, if their delays may be as short as `shortest`."""
+    """Plan the mesh of fits whose delays may be as short as `shortest`."""
     overlaps = shortest < 2 * data.T / STEPS_PER_RECORD
     points = points_of(without_doses(problem), solver)
     return MeshPlan(points, np.asarray(data.T), overlaps)
 
 
-def _is_frequency(problem: Problem, free: FreeParameters) -> np.ndarray:
-    """For each free value, whether it is a frequency of the history."""
-    fields = tuple(f"history.{field}" for field in frequency_fields(problem.history))
-    # An element of a vector has an index behind the name: `history.omega[1]`.
-    return np.array([path.split("[")[0] in fields for path in free.paths])
-
-
 def _priors(
     parameters: Mapping[str, Any] | None, free: FreeParameters, weights: list[int]
 ) -> Priors | None:
-    """The priors of the free values; None if no parameter has one. The `weights` of
+    """Return the priors of the free values, None if there are none. The `weights` of
     networks have a Gaussian one of zero mean, unless the user gives another."""
     given = {
         key: parameter.prior
@@ -299,7 +275,7 @@ def make_study_setup(
     seed: int = 0,
     workers: int | None = None,
 ) -> tuple[FitSetup, tuple[Problem, ...]]:
-    """The setup of a study, and the problems with the fixed parameters filled in.
+    """Make the setup of a study, and fill in the fixed parameters of its problems.
 
     `problems` are those of the experiments, and `values` the parameters that are known
     in each, by name. A name in `parameters` stands for the parameter in all
@@ -308,20 +284,10 @@ def make_study_setup(
     everywhere = [
         name for name in values[0] if all(name in each for each in values[1:])
     ]
-    made = []
-    for problem, own, part, known in zip(problems, settings, data.parts, values):
+    how, made = (solver, steps_per_delay, seed, workers), []
+    for problem, given, part, known in zip(problems, settings, data.parts, values):
         fixed = {name: Fixed(known[name]) for name in everywhere}
-        made.append(
-            make_setup(
-                problem,
-                part,
-                {**own, **fixed},
-                solver,
-                steps_per_delay,
-                seed,
-                workers,
-            )
-        )
+        made.append(make_setup(problem, part, {**given, **fixed}, *how))
     setups, filled = zip(*made)
     local = setups[0].model.free
     known = [
@@ -337,9 +303,9 @@ def make_study_setup(
 def _local_settings(
     settings: dict[str, Any], labels: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The settings for each experiment, with those that name its label."""
+    """Return the settings for each experiment, with those that name its label."""
     common = {key: each for key, each in settings.items() if "@" not in str(key)}
-    own: list[dict[str, Any]] = [dict(common) for _ in labels]
+    found: list[dict[str, Any]] = [dict(common) for _ in labels]
     for key, setting in settings.items():
         if key in common:
             continue
@@ -355,8 +321,8 @@ def _local_settings(
                 "from. A value that is known in one experiment is one of the `values` "
                 "of this `dd.Experiment`."
             )
-        own[labels.index(label)][name] = setting
-    return own
+        found[labels.index(label)][name] = setting
+    return found
 
 
 def _known_values(
@@ -365,7 +331,7 @@ def _known_values(
     everywhere: Sequence[str],
     label: str,
 ) -> dict[int, float]:
-    """The free values that are known in one experiment but not in all, by number."""
+    """Return the free values that are known in one experiment only, by number."""
     known = {}
     for name, value in values.items():
         if name in everywhere:
@@ -382,15 +348,14 @@ def _known_values(
 
 
 def _is_own(local: FreeParameters, settings: Mapping[str, Any]) -> list[bool]:
-    """For each free value, whether every experiment has its own."""
+    """Whether every experiment has its own, for each free value."""
     is_own = [is_own_by_default(path) for path in local.paths]
     for key, setting in settings.items():
-        said = setting.per_experiment if isinstance(setting, Parameter) else None
-        if said is None:
+        if not isinstance(setting, Parameter) or setting.per_experiment is None:
             continue
         for element in find(key, list(local.arrays)):
             if local.source[element] >= 0:
-                is_own[local.source[element]] = bool(said)
+                is_own[local.source[element]] = bool(setting.per_experiment)
     return is_own
 
 
@@ -415,8 +380,8 @@ def joined_setup(
     joint: JointParameters,
     data: StudyData,
 ) -> FitSetup:
-    """The setup of the study, from those of its experiments. Where default bounds of a
-    shared value differ between experiments, the widest ones count."""
+    """Join the setups of the experiments of a study. Where default bounds of a shared
+    value differ between experiments, the widest ones count."""
     p, first = len(joint.free.names), setups[0]
     lower, upper = np.full(p, np.inf), np.full(p, -np.inf)
     guess = np.full(p, np.nan)
@@ -428,10 +393,8 @@ def joined_setup(
         lower[j] = np.minimum(lower[j], setup.lower[local])
         upper[j] = np.maximum(upper[j], setup.upper[local])
         guess[j] = np.where(np.isnan(guess[j]), setup.guess[local], guess[j])
-        is_history[j], is_frequency[j] = (
-            setup.is_history[local],
-            setup.is_frequency[local],
-        )
+        is_history[j] = setup.is_history[local]
+        is_frequency[j] = setup.is_frequency[local]
         is_given[:, j] = setup.is_given[:, local]
     experiments = Experiments(
         first.model.free,
@@ -471,7 +434,7 @@ def joined_setup(
 def _joint_priors(
     priors: Sequence[Priors | None], joint: JointParameters
 ) -> Priors | None:
-    """The priors of the joint values."""
+    """Return the priors of the joint values."""
     p = len(joint.free.names)
     mean, weight, log = np.zeros(p), np.zeros(p), np.zeros(p, bool)
     for prior, place in zip(priors, joint.place):
@@ -486,8 +449,7 @@ def _joint_priors(
 def _joint_mesh(
     setups: Sequence[FitSetup], problems: Sequence[Problem], data: StudyData
 ) -> MeshPlan | None:
-    """How all experiments are solved on a mesh, if one of them is; their records have a
-    first axis over them."""
+    """Plan a mesh of all experiments, if one of them needs it."""
     plans = [setup.model.mesh for setup in setups]
     if all(plan is None for plan in plans):
         return None

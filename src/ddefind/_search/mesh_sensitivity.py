@@ -3,24 +3,20 @@ r"""The solution on a mesh together with its derivatives for all free values.
 This does for any number of delays, and for switches in time, what `sensitivity.py` does
 for one constant delay. The step loop is that of `_solve/march.py`, with a `MovingArray`
 for a state; the mesh and its pointers are those of `_solve/mesh.py` and
-`_solve/mesh_past.py`.
+`_solve/mesh_march.py`.
 
-The right-hand side and the history are differentiated by one VJP for each component of
-the state. The explicit dependence of the right-hand side on tau and t is part of the
-derivatives for the movers.
-
-Arrays with their derivatives, on a mesh whose nodes move with the delays.
-
-A state on a mesh depends on the free values theta in two ways: through the movers w,
-the delays and switches, which move the nodes; and directly, while the nodes rest. Both
-kinds of derivatives are kept apart,
+A state depends on the free values theta in two ways: through the movers w, the delays
+and switches, which move the nodes; and directly, while the nodes rest. Both kinds of
+derivatives are kept apart,
 
 $$\frac{dx}{d\theta} = \frac{\partial x}{\partial\theta}
   + \frac{\partial x}{\partial w}\,\frac{dw}{d\theta},$$
 
 because the direct ones, of which there are many, are then as cheap as on a fixed grid.
 The two are put together where the solution is compared with the data. In memory all of
-them stand in one array, with the value first."""
+them stand in one array, with the value first. The right-hand side and the history are
+differentiated by one VJP for each component of the state. The explicit dependence of
+the right-hand side on tau and t is part of the derivatives for the movers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,7 +28,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._loss.path_costs import Points
 from .._problem.delays import delay_vector, in_structure
 from .._problem.problem import Problem
 from .._solve.grid import AbstractRowTimes
@@ -45,8 +40,7 @@ from .sensitivity import AbstractSensitivity
 
 @final
 class MovingArray(eqx.Module):
-    """An array, its derivatives for the movers [..., w], and its direct derivatives
-    for the free values [..., q]."""
+    """An array with its derivatives for movers [..., w] and direct ones [..., q]."""
 
     value: jax.Array
     by_movers: jax.Array
@@ -56,14 +50,14 @@ class MovingArray(eqx.Module):
         return jax.tree.map(jnp.add, self, other)
 
     def packed(self) -> jax.Array:
-        """All numbers in one array, [..., 1 + w + q]."""
+        """Return all numbers in one array, [..., 1 + w + q]."""
         return jnp.concatenate(
             [self.value[..., None], self.by_movers, self.direct], axis=-1
         )
 
 
 def unpacked(array: jax.Array, movers: int) -> MovingArray:
-    """The opposite of `MovingArray.packed`."""
+    """Undo `MovingArray.packed`."""
     return MovingArray(
         array[..., 0], array[..., 1 : 1 + movers], array[..., 1 + movers :]
     )
@@ -83,7 +77,7 @@ class MovingTime(eqx.Module):
         return jax.tree.map(jnp.subtract, self, other)
 
     def __mul__(self, other: Any) -> Any:
-        """The product with a number, or with a `MovingArray` of one axis."""
+        """Multiply by a number, or by a `MovingArray` of one axis."""
         if not isinstance(other, MovingArray):
             return MovingTime(self.value * other, self.by_movers * other)
         return MovingArray(
@@ -94,20 +88,16 @@ class MovingTime(eqx.Module):
 
 
 def between(left: MovingTime, right: MovingTime, c: Any) -> MovingTime:
-    """The time at the fraction `c` between two others."""
+    """Return the time at the fraction `c` between two others."""
     return left + (right - left) * c
 
 
 def hermite_moving(
-    s: MovingTime,
-    t0: MovingTime,
-    t1: MovingTime,
-    left: MovingArray,
-    right: MovingArray,
+    s: MovingTime, t0: MovingTime, t1: MovingTime, left: MovingArray, right: MovingArray
 ) -> MovingArray:
-    """The state at the time `s` of the Hermite piece between two rows (x, x'), at the
-    times `t0` and `t1`, with all derivatives. The result is not finite for a piece of
-    length zero, which is never used."""
+    """Return the state at the time `s` of the Hermite piece between two rows (x, x') at
+    the times `t0` and `t1`, with all derivatives; not finite for a piece of length
+    zero, which is never used."""
     h = t1 - t0
     inverse = 1 / h.value
     u = (s.value - t0.value) * inverse
@@ -153,8 +143,8 @@ def _time(nodes: jax.Array, i: Any) -> MovingTime:
 
 
 def _uses(function: Callable, *arguments: jax.Array) -> list[bool]:
-    """Which of its arguments a function depends on. What it does not depend on need not
-    be multiplied by zeros, at every stage of every step."""
+    """Find the arguments on which a function depends. The others need not be multiplied
+    by zeros, at every stage of every step."""
     jaxpr = jax.make_jaxpr(function)(*arguments).jaxpr
     used = [v for equation in jaxpr.eqns for v in equation.invars] + jaxpr.outvars
     return [any(v is argument for v in used) for argument in jaxpr.invars]
@@ -226,9 +216,10 @@ class _MovingPast(AbstractPast):
         return states, moved
 
     def _states(self, path, i, cursor, own):
-        """The delayed states of step `i` at the fractions, and the moved cursor. All
-        reads of a step are one loop: it is compiled once, and XLA cannot repeat a read
-        in each place that uses it."""
+        """Return the delayed states of step `i` at the fractions, and the moved cursor.
+
+        All reads of a step are one loop: it is compiled once, and XLA cannot repeat a
+        read in each place that uses it."""
         k, stages = self.delays.shape[0], len(self.fractions)
         t0, t1 = _time(self.nodes, i), _time(self.nodes, i + 1)
         at_end = seen_from(t1.value <= t0.value, self.side)
@@ -292,8 +283,7 @@ class MeshSensitivity(AbstractSensitivity):
 
     @cached_property
     def _delays(self) -> jax.Array:
-        """The delays and their derivatives for the movers, [k, 1 + w]: each delay is a
-        mover."""
+        """The delays with their derivatives for the movers, [k, 1 + w]."""
         delays = delay_vector(self._problem(self.theta).tau)
         w = self._movers[0].shape[0]
         return jnp.concatenate([delays[:, None], jnp.eye(delays.shape[0], w)], axis=1)
@@ -309,17 +299,15 @@ class MeshSensitivity(AbstractSensitivity):
         )
 
     def _pick(self, on_theta: jax.Array) -> jax.Array:
-        """The derivatives for the direct free values among those for all."""
+        """Pick the derivatives for the direct free values among those for all."""
         if len(self.direct) == on_theta.shape[0]:
             return on_theta
-        return (
-            jnp.stack([on_theta[j] for j in self.direct])
-            if self.direct
-            else (on_theta[:0])
-        )
+        if not self.direct:
+            return on_theta[:0]
+        return jnp.stack([on_theta[j] for j in self.direct])
 
     def slope(self, t: MovingTime, x: MovingArray, y: MovingArray) -> MovingArray:
-        """The right-hand side; y has the delayed states, [k, d]."""
+        """Compute the right-hand side; y has the delayed states, [k, d]."""
         k = self._delays.shape[0]
 
         def function(theta, x, y, delays, t):
@@ -352,7 +340,7 @@ class MeshSensitivity(AbstractSensitivity):
         return MovingArray(value, *jax.vmap(derivatives)(jnp.eye(value.shape[0])))
 
     def _history(self, s: MovingTime) -> MovingArray:
-        """The history at the time `s`, without a rounding error beyond zero."""
+        """Compute the history at the time `s`, without a rounding error beyond zero."""
 
         def function(theta, s):
             return self.system.history(self.join(theta).history, s)
@@ -363,7 +351,7 @@ class MeshSensitivity(AbstractSensitivity):
         return MovingArray(value, on_s[:, None] * s.by_movers, direct)
 
     def _start(self) -> MovingArray:
-        """The state at time zero, at which no node moves."""
+        """Compute the state at time zero, at which no node moves."""
 
         def function(theta):
             return self.system.start(self.join(theta))
@@ -376,8 +364,7 @@ class MeshSensitivity(AbstractSensitivity):
         return MovingArray(value, jnp.zeros((value.shape[0], w)), direct)
 
     def _write_history(self, nodes, steps, history):
-        """Write the history at the stages of all steps that read it, for each delay the
-        first `steps`."""
+        """Write the history at the stages of the first `steps` for each delay."""
         fractions = stage_fractions(self.system.solver)
         for q in range(self._delays.shape[0]):
             delay = _time(self._delays, q)
@@ -395,14 +382,7 @@ class MeshSensitivity(AbstractSensitivity):
             history = lax.fori_loop(0, steps[q], one, history)
         return history
 
-    def visit(
-        self,
-        points: Points,
-        rows: Any,
-        memory: MeshMemory,
-        add: Callable[[Any, Any, jax.Array], Any],
-        total: Any,
-    ) -> tuple[Any, MeshMemory]:
+    def visit(self, points, rows, memory, add, total):
         movers, mesh = self._movers[0], self.mesh
         k = self._delays.shape[0]
         nodes, last, after_history = mesh.fill(movers, memory.nodes)
@@ -458,8 +438,7 @@ class MeshSensitivity(AbstractSensitivity):
         return total, MeshMemory(nodes, history, state.path)
 
     def _observed(self, t: Any, x: MovingArray) -> jax.Array:
-        """What is observed of the state `x` at the time `t`, extended: the value, then
-        the derivatives for all free values."""
+        """Compute what is observed of the state `x` at the time `t`, extended."""
         of_theta = self._movers[1]
         derivatives = jnp.sum(x.by_movers[:, :, None] * of_theta, axis=1)
         columns = [derivatives[:, j] for j in range(of_theta.shape[1])]

@@ -3,14 +3,13 @@ fit that explores for it.
 
 A search explores with weighted least squares (`without_noise`): the weights are those
 of the noise at a smooth curve through the data, and its parameters rest. The likelihood
-then refines what was found, with the noise as large as the residuals show (`lifted`).
-"""
+then refines what was found, with the noise as large as the residuals show
+(`with_noise_parameters`)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +23,7 @@ from .._problem.parameters import noise_parameter
 from .._problem.problem import Problem, with_noise
 from ..noise._abstract import AbstractNoise
 from ..noise._gaussian import Given
+from .bounds import Bounds
 from .levenberg_marquardt import Priors
 from .likelihood import Likelihood, NoisyPoints, mean_log_information
 
@@ -35,15 +35,14 @@ if TYPE_CHECKING:
 # The number of typical predictions for the correction of degrees of freedom.
 _LEVELS = 16
 # A level of a positive quantity, or of one with proportional noise, counts as at least
-# this share of the median in weights; and a count as at least so large.
+# this share of the median in weights; and a count as at least this large.
 _LEAST_LEVEL, _LEAST_COUNT = 0.1, 0.5
 # What counts as zero for a positive quantity, as a share of its typical size.
 _SMALL = 1e-6
 
 
 class _Rough(NamedTuple):
-    """What the data show of one quantity without a model: its levels at the times at
-    which it was measured, and the noise to begin with."""
+    """The levels of a quantity where it was measured, and its noise at first."""
 
     levels: np.ndarray
     eta: np.ndarray
@@ -51,12 +50,12 @@ class _Rough(NamedTuple):
 
 
 def is_below(data: Records) -> np.ndarray:
-    """Which values are only known to be below a limit."""
+    """Whether each value is only known to be below a limit."""
     return np.zeros(data.x.shape, bool) if data.below is None else data.below
 
 
 def _guessed(data: Data) -> np.ndarray:
-    """The values; half the limit, if that is positive, for those below one."""
+    """Return the values, with half of a positive limit for those below one."""
     x = data.x.copy()
     below = is_below(data)
     x[below & (x > 0)] /= 2
@@ -64,7 +63,7 @@ def _guessed(data: Data) -> np.ndarray:
 
 
 def _rough(data: Data, problem: Problem) -> dict[str, _Rough]:
-    """What the data show of each quantity whose noise has a model."""
+    """Estimate levels and noise of each quantity whose noise has a model."""
     x, noise = _guessed(data), problem.noise or {}
     here = np.isfinite(x)
     filled = Data(data.t, np.where(here.any(axis=0), x, 1.0), names=data.names)
@@ -102,7 +101,7 @@ def _rough(data: Data, problem: Problem) -> dict[str, _Rough]:
 
 
 def _known(model: AbstractNoise, eta: np.ndarray) -> np.ndarray:
-    """The parameters to begin with, with those that are given, which are constants."""
+    """Replace the parameters to begin with by those that are given as constants."""
     fields = [getattr(model, name) for name in model.names]
     pairs = zip(fields, eta.tolist())
     values = [float(a) if isinstance(a, np.ndarray) else b for a, b in pairs]
@@ -110,32 +109,27 @@ def _known(model: AbstractNoise, eta: np.ndarray) -> np.ndarray:
 
 
 def bound_noise(
-    problem: Problem,
-    data: Data,
-    free: FreeParameters,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    guess: np.ndarray,
+    problem: Problem, data: Data, free: FreeParameters, bounds: Bounds
 ) -> None:
-    """Fill in the bounds of the noise's parameters, and where they begin."""
+    """Fill in the bounds and start values of the noise's parameters."""
     if problem.noise is None:
         return
     rough, sizes = _rough(data, problem), spread(data)
     for name, model in problem.noise.items():
-        bounds = model.bounds(float(sizes[data.names.index(name)]))
-        for field, eta, (low, high) in zip(model.names, rough[name].eta, bounds):
+        q = data.names.index(name)
+        usual = model.bounds(float(sizes[q]))
+        for field, eta, (low, high) in zip(model.names, rough[name].eta, usual):
             j = _source(free, name, field)
-            if j < len(lower) - noise_count(free):
+            if j < len(bounds.lower) - noise_count(free):
                 continue
-            lower[j] = low if np.isneginf(lower[j]) else lower[j]
-            upper[j] = high if np.isposinf(upper[j]) else upper[j]
-            is_measured = np.isfinite(data.x[:, data.names.index(name)]).any()
-            if np.isnan(guess[j]) and is_measured:
-                guess[j] = np.clip(eta, *_inner(lower[j], upper[j]))
+            bounds.fill(j, low, high)
+            if np.isnan(bounds.guess[j]) and np.isfinite(data.x[:, q]).any():
+                inner = _inner(bounds.lower[j], bounds.upper[j])
+                bounds.guess[j] = np.clip(eta, *inner)
 
 
 def _inner(low: float, high: float) -> tuple[float, float]:
-    """An interval within the bounds, in which a fit may begin."""
+    """Return an interval within the bounds, in which a fit may begin."""
     if np.isfinite(low + high):
         margin = 0.01 * (high - low)
         return low + margin, high - margin
@@ -143,17 +137,14 @@ def _inner(low: float, high: float) -> tuple[float, float]:
 
 
 def _source(free: FreeParameters, quantity: str, field: str) -> int:
-    """The number of the free value that a parameter of the noise is; -1 if it is
-    known."""
+    """Return the free value that is a parameter of the noise; -1 if it is known."""
     name = noise_parameter(quantity, field)
-    for array in free.arrays:
-        if array.name == name:
-            return free.source[array.first]
-    return -1
+    found = (free.source[each.first] for each in free.arrays if each.name == name)
+    return next(found, -1)
 
 
 def noise_count(free: FreeParameters) -> int:
-    """The number of free values that belong to the noise alone. They are the last."""
+    """Count the free values that belong to the noise alone. They are the last."""
     others = {
         source
         for array in free.arrays
@@ -167,7 +158,7 @@ def noise_count(free: FreeParameters) -> int:
 def make_likelihood(
     problem: Problem, data: Data, free: FreeParameters
 ) -> Likelihood | None:
-    """The likelihood of a problem whose noise has models; None if it has none."""
+    """Return the likelihood of a problem whose noise has models."""
     if problem.noise is None:
         return None
     rough, k, p = _rough(data, problem), len(data.names), len(free.names)
@@ -206,14 +197,9 @@ def make_likelihood(
     )
 
 
-def problem_of(setup: "FitSetup") -> Problem:
-    """The problem of a setup, whose free values are not filled in."""
-    return eqx.combine(setup.model.learned, setup.model.fixed)
-
-
 def noise_of(setup: "FitSetup") -> dict[str, AbstractNoise]:
-    """The noise models of the quantities that have one."""
-    return problem_of(setup).noise or {}
+    """Return the noise models of the quantities that have one."""
+    return setup.model.problem.noise or {}
 
 
 def describe_noise(setup: "FitSetup") -> str | None:
@@ -227,8 +213,8 @@ def describe_noise(setup: "FitSetup") -> str | None:
 
 
 def likelihood_points(setup: "FitSetup") -> Any:
-    """The data as a likelihood needs them: the weight of a measured value is one, or
-    that of its given standard deviation."""
+    """Return the data for a likelihood: the weight of a measured value is one, or that
+    of its given standard deviation."""
     each = [SumOfSquares().prepare(part).points for part in parts_of(setup.data)]
     times, values, given = map(np.concatenate, zip(*each))
     weights = np.where(np.isfinite(setup.data.x), 1.0, 0.0)
@@ -240,7 +226,7 @@ def likelihood_points(setup: "FitSetup") -> Any:
 
 
 def without_noise(setup: "FitSetup") -> "FitSetup":
-    """The weighted least-squares fit that explores for a likelihood."""
+    """Return the weighted least-squares fit that explores for a likelihood."""
     model, priors, joint = setup.model, setup.model.priors, setup.joint
     free = _without_noise(model.free)
     p, study = len(free.names), model.experiments
@@ -283,7 +269,7 @@ def without_noise(setup: "FitSetup") -> "FitSetup":
 
 
 def _without_noise(free: FreeParameters) -> FreeParameters:
-    """The free values without those of the noise, which are the last."""
+    """Drop the free values of the noise, which are the last."""
     arrays = tuple(array for array in free.arrays if not array.is_noise)
     elements = sum(array.size for array in arrays)
     p = len(free.names) - noise_count(free)
@@ -298,12 +284,13 @@ def _without_noise(free: FreeParameters) -> FreeParameters:
 
 
 def _weighted(setup: "FitSetup") -> Records:
-    """The data with the standard deviations of the noise at a smooth curve."""
+    """Return the data with the standard deviations of the noise at a smooth curve."""
     parts = []
     for part in setup.parts:
-        data, problem = _own_data(part), problem_of(part)
+        data = part.data
+        assert isinstance(data, Data)
         x, sd = _guessed(data), np.ones(data.x.shape)
-        for name, rough in _rough(data, problem).items():
+        for name, rough in _rough_of(part).items():
             q = data.names.index(name)
             sd[np.isfinite(x[:, q]), q] = rough.size
         parts.append(data.with_fields(x=x, sd=sd, below=None))
@@ -311,22 +298,21 @@ def _weighted(setup: "FitSetup") -> Records:
     return parts[0] if isinstance(data, Data) else replace(data, parts=tuple(parts))
 
 
-def _own_data(part: "FitSetup") -> Data:
-    """The data of one experiment."""
+def _rough_of(part: "FitSetup") -> dict[str, _Rough]:
+    """Estimate levels and noise in one experiment."""
     assert isinstance(part.data, Data)
-    return part.data
+    return _rough(part.data, part.model.problem)
 
 
-def lifted(setup: "FitSetup", fits: "RefinedFits") -> np.ndarray:
-    """The free values of exploring fits, with the noise that the residuals of each
-    show."""
+def with_noise_parameters(setup: "FitSetup", fits: "RefinedFits") -> np.ndarray:
+    """Add to the free values of exploring fits the noise that their residuals show."""
     others = len(setup.lower) - noise_count(setup.model.free)
     theta = np.repeat(setup.guess[None], len(fits.theta), axis=0)
     theta[:, :others] = fits.theta
     freedom = max(setup.count - others, 1)
     ratios = np.sqrt(np.where(np.isfinite(fits.loss), fits.loss, freedom) / freedom)
     for e, part in enumerate(setup.parts):
-        for j, row, value in _lifted_noise(part, np.clip(ratios, 1e-2, 1e2)):
+        for j, row, value in _noise_values(part, np.clip(ratios, 1e-2, 1e2)):
             place = j if setup.joint is None else int(setup.joint.place[e, j])
             if place >= others:
                 low, high = _inner(setup.lower[place], setup.upper[place])
@@ -334,15 +320,15 @@ def lifted(setup: "FitSetup", fits: "RefinedFits") -> np.ndarray:
     return theta
 
 
-def _lifted_noise(
+def _noise_values(
     part: "FitSetup", ratios: np.ndarray
 ) -> Iterator[tuple[int, int, float]]:
-    """The parameters of the noise in one experiment, if it is larger by each of the
-    `ratios` than it was taken for: the numbers of the free value and of the ratio, and
-    the value."""
+    """Yield the noise's parameters in one experiment, if the noise is larger by each of
+    the `ratios` than assumed: the numbers of the free value and of the ratio, and the
+    value."""
     likelihood = part.model.likelihood
     assert likelihood is not None
-    rough = _rough(_own_data(part), problem_of(part))
+    rough = _rough_of(part)
     for name, model in noise_of(part).items():
         if isinstance(model, Given) or not model.names:
             continue
@@ -357,9 +343,11 @@ def _lifted_noise(
 def joint_likelihood(
     likelihoods: Sequence[Likelihood | None], data: StudyData, others: int
 ) -> Likelihood | None:
-    """The likelihood of a study, with a first axis over the experiments in each array;
-    `others` are the joint values that do not belong to the noise. They are divided
-    among experiments and quantities in proportion to their numbers of values."""
+    """Stack the likelihoods of a study along a first axis over the experiments.
+
+    `others` is the number of joint values that do not belong to the noise. They are
+    divided among experiments and quantities in proportion to their numbers of
+    values."""
     known = [each for each in likelihoods if each is not None]
     if not known:
         return None
@@ -371,11 +359,11 @@ def joint_likelihood(
     alike = [
         replace(
             each,
-            charges=own,
-            rests=1 - own / np.maximum(count, 1),
+            charges=charge,
+            rests=1 - charge / np.maximum(count, 1),
             has_below=has_below,
             most=most,
         )
-        for each, own, count in zip(known, charges, counts)
+        for each, charge, count in zip(known, charges, counts)
     ]
     return jax.tree.map(lambda *arrays: np.stack(arrays), *alike)

@@ -7,25 +7,13 @@ $$S(\theta) = \sum_{j,i} w_{ji}\,\bigl(\hat x_i(t_j; \theta) - x_{ji}\bigr)^2
   + \text{priors}, \qquad w_{ji} = 1 / \mathrm{sd}_{ji}^2.$$
 
 `LeastSquaresModel` holds what all fits of one problem share. `normal_equations`
-evaluates S and its linearisation. In a study S is the sum over its experiments: see
-`experiments.py`.
+evaluates S and its linearisation. In a study S is the sum over its `Experiments`.
 
-The experiments of a study, as compiled programs need them.
-
-Every experiment has a problem of the same shape, in which only constants differ: known
-values, tables of inputs, doses. They are stacked, so that one loop inside a compiled
-program serves any number of experiments. Experiment e has the free values
-$\theta_e = P_e\,\theta + c_e$, and adds to the normal equations of the study
-
-$$G = \sum_e \begin{pmatrix} 1 & 0 \\ 0 & P_e \end{pmatrix}^T G_e
-      \begin{pmatrix} 1 & 0 \\ 0 & P_e \end{pmatrix}.$$
-
-Least squares with very many free values, the weights of networks.
-
-With hundreds of values the matrix $J^T J$ takes longer to add up, point by point, than
-the equation takes to solve. Here the rows of the Jacobian J are stored, one for each of
-the M measured values, and LAPACK solves for a step p. With the diagonal matrices A of
-the priors and D of the scales, and $B = A + \lambda D^2$, it solves
+With hundreds of free values, the weights of networks, the matrix $J^T J$ takes longer
+to add up, point by point, than the equation takes to solve. Then the rows of the
+Jacobian J are stored (`StoredRows`), one for each of the M measured values, and LAPACK
+solves for a step p. With the diagonal matrices A of the priors and D of the scales, and
+$B = A + \lambda D^2$, it solves
 
 $$(J^T J + B)\,p = -g, \qquad g = J^T r + A\,(\theta - m),$$
 
@@ -78,7 +66,15 @@ from .sensitivity import (
 
 @final
 class Experiments(eqx.Module):
-    """What differs between the experiments of a study.
+    r"""What differs between the experiments of a study, for compiled programs.
+
+    Every experiment has a problem of the same shape, in which only constants differ:
+    known values, tables of inputs, doses. They are stacked, so that one loop inside a
+    compiled program serves any number of experiments. Experiment e has the free values
+    $\theta_e = P_e\,\theta + c_e$, and adds to the normal equations of the study
+
+    $$G = \sum_e \begin{pmatrix} 1 & 0 \\ 0 & P_e \end{pmatrix}^T G_e
+          \begin{pmatrix} 1 & 0 \\ 0 & P_e \end{pmatrix}.$$
 
     - `free`: the free values of one experiment.
     - `learned`, `fixed`: the parameters of the problems with and without free values,
@@ -104,12 +100,12 @@ class Experiments(eqx.Module):
         return self.known.shape[0]
 
     def local(self, e: Any, theta: jax.Array) -> jax.Array:
-        """The free values of experiment `e`."""
+        """Return the free values of experiment `e`."""
         picked = jnp.sum(read(self.selection, e) * theta, axis=1)
         return picked + read(self.known, e)
 
     def joint(self, e: Any, gram: jax.Array) -> jax.Array:
-        """The normal equations of experiment `e` for the joint values. Products are
+        """Convert normal equations of experiment `e` to the joint values. Products are
         written as sums, which XLA compiles into loops."""
         P = read(self.selection, e)
         P = jnp.pad(P, ((1, 0), (1, 0))).at[0, 0].set(1.0)
@@ -117,9 +113,9 @@ class Experiments(eqx.Module):
         return jnp.sum(P[:, :, None] * half[:, None, :], axis=0)
 
     def joint_of(self, e: Any, rows: jax.Array) -> jax.Array:
-        """Rows [..., 1 + local values] of experiment `e`, values and derivatives, with
-        the derivatives for the joint values instead. A joint value is at most one of
-        the local values of an experiment."""
+        """Convert rows [..., 1 + local values] of experiment `e`, values and
+        derivatives, to the joint values. A joint value is at most one of the local
+        values of an experiment."""
         selection = read(self.selection, e)
         derivatives = jnp.take(rows[..., 1:], jnp.argmax(selection, axis=0), axis=-1)
         is_used = jnp.any(selection > 0, axis=0)
@@ -128,8 +124,8 @@ class Experiments(eqx.Module):
 
 
 def stack(problems: Sequence[Problem]) -> Problem:
-    """Problems, or parts of them, with a first axis over them in each array. What is
-    no array must be the same in all."""
+    """Stack problems, or parts of them, along a first axis of each array. What is no
+    array must be the same in all."""
 
     def stacked(*leaves):
         if not _is_array(leaves[0]):
@@ -142,7 +138,7 @@ def stack(problems: Sequence[Problem]) -> Problem:
 
 
 def pick(tree: Any, e: Any) -> Any:
-    """The part of a stacked tree that belongs to experiment `e`."""
+    """Return the part of a stacked tree that belongs to experiment `e`."""
 
     def picked(leaf):
         if not _is_array(leaf):
@@ -162,7 +158,7 @@ _LEAST_IN_DUAL = 1e-6
 # The c in the scale of values with a prior. With 0.3 network fits take half of the
 # evaluations that they take with 1 or with scales of their own.
 _SHARE_OF_LARGEST = 0.3
-# From so many standard deviations on, a residual counts linearly in a robust model.
+# From this many standard deviations on, a residual counts linearly in a robust model.
 _OUTLYING = 1.345
 
 
@@ -211,14 +207,14 @@ class StoredRows(NamedTuple):
         return jnp.where(has_prior, shared, jnp.sqrt(diagonal))
 
     def equations(self, exist: jax.Array) -> NormalEquations:
-        """The normal equations, infinite where they do not `exist`."""
+        """Return the normal equations, infinite where they do not `exist`."""
         gram = self.rows.T @ self.rows
         corner, side = self.corner[None, None], self.side[None]
         gram += jnp.block([[corner, side], [side.T, jnp.diag(self.weight)]])
         return NormalEquations(jnp.where(exist, gram, jnp.inf), self.squares)
 
     def scaled(self, D: jax.Array, free: jax.Array) -> "ScaledRows":
-        """J D^-1 for the values that are `free`; zero for the others."""
+        """Return J D^-1 for the values that are `free`; zero for the others."""
         J = jnp.where(free, self.rows[:, 1:] / D, 0.0)
         return ScaledRows(J, jnp.where(free, self.weight / D**2, 0.0), free)
 
@@ -231,7 +227,7 @@ class ScaledRows(NamedTuple):
     free: Any  # [p], boolean
 
     def solve(self, damping: Any, right: jax.Array) -> jax.Array:
-        """The step that solves the damped equations."""
+        """Solve the damped equations for a step."""
         M, p = self.J.shape
         B = jnp.where(self.free, self.weight + damping, 1.0)
         if p <= M:
@@ -243,15 +239,14 @@ class ScaledRows(NamedTuple):
         return right / B - J_over_B.T @ inner
 
     def curvature(self, step: jax.Array) -> jax.Array:
-        """step^T (J^T J + A) step."""
+        """Return step^T (J^T J + A) step."""
         return jnp.sum((self.J @ step) ** 2) + jnp.sum(self.weight * step**2)
 
 
 def row_equations(
     model: Any, theta: jax.Array, points: Points, steps: Any, memory: Any
 ) -> tuple[StoredRows, Any]:
-    """The rows of a `LeastSquaresModel` at the free values `theta`; the arguments are
-    those of `normal_equations`."""
+    """Compute the rows of a `LeastSquaresModel`; arguments as in `normal_equations`."""
     study, (count, k) = model.experiments, points.values.shape
     if study is None:
         observed = jnp.zeros((count, k, 1 + theta.shape[0]))
@@ -278,7 +273,7 @@ def row_equations(
 def stored_rows(
     rows: jax.Array, squares: jax.Array, priors: Priors | None, theta: jax.Array
 ) -> StoredRows:
-    """The rows [r J] of all residuals, with what the priors add."""
+    """Add the priors to the rows [r J] of all residuals."""
     none = jnp.zeros(theta.shape[0])
     added = jnp.zeros(()), none, none
     if priors is not None:
@@ -289,8 +284,7 @@ def stored_rows(
 def _weighted(
     is_robust: bool, points: Points, observed: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The sum of squared residuals of each quantity, and the weighted rows [r J], from
-    what is observed at the data."""
+    """Return the squared residuals of each quantity and the weighted rows [r J]."""
     weight = jnp.asarray(points.weights).ravel()
     values = jnp.asarray(points.values).ravel()
     observed = observed.reshape(-1, observed.shape[-1])
@@ -302,7 +296,7 @@ def _weighted(
 def residual_rows(
     is_robust: bool, weight: jax.Array, values: Any, observed: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    r"""The squares of residuals, and their rows [r J], from what is observed.
+    r"""Return the squares of residuals, and their rows [r J], from what is observed.
 
     In the robust fits that explore for Student's noise the squares of the rows are
     Huber's loss: beyond k standard deviations the residual r is replaced by the root of
@@ -327,7 +321,7 @@ def _solve(matrix: jax.Array, right: jax.Array) -> jax.Array:
     return cho_solve(cho_factor(matrix, lower=True), right)
 
 
-# With more free values than this the Jacobian is stored: see `stored_rows.py`.
+# With more free values than this the Jacobian is stored.
 _MANY_VALUES = 40
 # Convergence of the weights of networks, whose single values mean nothing: along curved
 # valleys S becomes lower by ever less.
@@ -363,9 +357,10 @@ class LeastSquaresModel(eqx.Module):
     is_robust: bool = eqx.field(static=True, default=False)
 
     def part(self, e: Any) -> "LeastSquaresModel":
-        """The model of experiment `e` of a study. The record of `mesh` and the arrays
-        of `guide` and `likelihood` have a first axis over the experiments; priors are
-        for joint values."""
+        """Return the model of experiment `e` of a study.
+
+        The record of `mesh` and the arrays of `guide` and `likelihood` have a first
+        axis over the experiments; priors are for joint values."""
         study = self.experiments
         assert study is not None
         return replace(
@@ -381,15 +376,14 @@ class LeastSquaresModel(eqx.Module):
         )
 
     def for_each_part(self, function: Callable[..., Any], theta: jax.Array, *trees):
-        """`function(part, end, local values, *trees)` for each experiment, stacked; the
-        `trees` are stacked, too."""
+        """Stack `function(part, end, local values, *trees)` of all experiments."""
         study = self.experiments
         assert study is not None
 
         def one(e):
-            own = (pick(tree, e) for tree in trees)
+            parts = (pick(tree, e) for tree in trees)
             end = read(study.ends, e)
-            return function(self.part(e), end, study.local(e, theta), *own)
+            return function(self.part(e), end, study.local(e, theta), *parts)
 
         return lax.map(one, jnp.arange(study.count))
 
@@ -397,6 +391,15 @@ class LeastSquaresModel(eqx.Module):
     def stores_rows(self) -> bool:
         """Whether there are so many free values that the Jacobian is stored."""
         return self.likelihood is None and len(self.free.names) > _MANY_VALUES
+
+    @property
+    def problem(self) -> Problem:
+        """The problem, whose free values are not filled in."""
+        return eqx.combine(self.learned, self.fixed)
+
+    def problem_at(self, theta: jax.Array) -> Problem:
+        """Return the problem with the free values `theta`, in a compiled program."""
+        return eqx.combine(self.free.join_values(theta, self.learned), self.fixed)
 
     @property
     def observes(self) -> bool:
@@ -409,10 +412,9 @@ class LeastSquaresModel(eqx.Module):
         return isinstance(self.solver, AbstractAdaptive)
 
     def steps(self, theta: jax.Array, n: Any, T: Any, capacity: int) -> Any:
-        """The steps of a march up to the time T: n in a delay or, on a mesh, the mesh
-        with n steps in the record that belongs to the delays of `theta`. Adaptive steps
-        are finer with a larger n. Those of a study are stacked, each up to its own
-        end."""
+        """Return the steps of a march up to the time T: n in a delay or, on a mesh, the
+        mesh for the delays of `theta` with n steps in the record. Adaptive steps are
+        finer with a larger n. Those of a study are stacked, each up to its own end."""
         if self.experiments is not None:
             return self.for_each_part(
                 lambda part, end, local: part.steps(local, n, end, capacity), theta
@@ -421,24 +423,15 @@ class LeastSquaresModel(eqx.Module):
             return adaptive_steps(n, capacity)
         if self.mesh is None:
             return n
-        problem = eqx.combine(self.free.join_values(theta, self.learned), self.fixed)
-        problem = without_doses(problem)
-        step = self.mesh.record / n
-        points = self.mesh.points
+        problem = without_doses(self.problem_at(theta))
+        step, points = self.mesh.record / n, self.mesh.points
         constants = known_constants(problem, points, jnp)
-        return make_mesh(
-            points,
-            movers_of(problem),
-            T,
-            step,
-            capacity,
-            self.mesh.overlaps,
-            constants,
-        )
+        movers, overlaps = movers_of(problem), self.mesh.overlaps
+        return make_mesh(points, movers, T, step, capacity, overlaps, constants)
 
     def sensitivity(self, theta: jax.Array, steps: Any, T: Any) -> AbstractSensitivity:
-        """The model at the free values `theta`, ready to be solved together with its
-        derivatives up to the time T; `steps` as above."""
+        """Return the model at the free values `theta`, ready to be solved together with
+        its derivatives up to the time T; `steps` as above."""
         has_jump = self.learned.initial is not None or self.fixed.initial is not None
         is_mesh, is_adaptive = isinstance(steps, Mesh), self.is_adaptive
         grid = steps if is_mesh or is_adaptive else Grid(steps, has_jump, 0)
@@ -462,17 +455,16 @@ class LeastSquaresModel(eqx.Module):
         return Extended(system, join, theta)
 
     def marching(self, theta: jax.Array, steps: Any, T: Any) -> AbstractSensitivity:
-        """The same without derivatives for the parameters of the noise, on which no
-        trajectory depends."""
+        """Return the same without derivatives for the parameters of the noise."""
         sensitivity = self.sensitivity(theta, steps, T)
         if self.likelihood is None:
             return sensitivity
         return self.likelihood.without_derivatives(sensitivity, theta)
 
     def convergence(self, steps: Any) -> Convergence:
-        """What counts as convergence of a fit with these steps. Adaptive steps change
-        from one evaluation to the next, so that S is only as smooth as its tolerance
-        is small."""
+        """Return what counts as convergence of a fit with these steps. Adaptive steps
+        change from one evaluation to the next, so that S is only as smooth as its
+        tolerance is small."""
         if self.stores_rows and self.priors is not None:
             return FOR_NETWORKS
         if not isinstance(steps, AdaptiveSteps):
@@ -511,17 +503,16 @@ class MeshPlan(eqx.Module):
 
 
 def _with_rhs(problem: Problem, rhs: Any) -> Problem:
-    """The problem, or a part of it, with another right-hand side."""
+    """Replace the right-hand side of a problem, or of a part of it."""
     return eqx.tree_at(lambda p: p.rhs, problem, rhs, is_leaf=lambda v: v is None)
 
 
 def normal_equations(
     model: LeastSquaresModel, theta: jax.Array, points: Points, steps: Any, memory: Any
 ) -> tuple[NormalEquations, Any]:
-    """The normal equations at the free values `theta`, with the `steps` of the model.
+    """Compute the normal equations at `theta`, with the `steps` of the model.
 
-    `memory` is the work buffer of the solver; it is returned for the next evaluation.
-    """
+    `memory` is the solver's work buffer; it is returned for the next evaluation."""
     study = model.experiments
     if study is None:
         rows, end = (0, points.times.shape[0]), points.times[-1]
@@ -531,9 +522,9 @@ def normal_equations(
         def add(e, carry):
             total, memory = carry
             rows, end = read(study.rows, e), read(study.ends, e)
-            local, own = study.local(e, theta), pick(steps, e)
+            local, local_steps = study.local(e, theta), pick(steps, e)
             found, memory = _of_experiment(
-                model.part(e), local, points, rows, end, own, memory
+                model.part(e), local, points, rows, end, local_steps, memory
             )
             gram = total.gram + study.joint(e, found.gram)
             return NormalEquations(gram, total.squares + found.squares), memory
@@ -561,21 +552,10 @@ def _of_experiment(
     steps: Any,
     memory: Any,
 ) -> tuple[NormalEquations, Any]:
-    """The normal equations of one experiment, whose points have the numbers from
+    """Compute the normal equations of one experiment, whose points have the numbers
     `rows[0]` to `rows[1]` - 1 and which ends at the time `end`, without priors."""
-    summed = _sum_of_squares if model.likelihood is None else likelihood_equations
-    return summed(model, theta, points, rows, end, steps, memory)
-
-
-def _sum_of_squares(
-    model: LeastSquaresModel,
-    theta: jax.Array,
-    points: Points,
-    rows: Any,
-    end: Any,
-    steps: Any,
-    memory: Any,
-) -> tuple[NormalEquations, Any]:
+    if model.likelihood is not None:
+        return likelihood_equations(model, theta, points, rows, end, steps, memory)
     sensitivity = model.sensitivity(theta, steps, end)
 
     def add(total: NormalEquations, j, observed):
@@ -592,7 +572,7 @@ def _sum_of_squares(
 def work_buffer(
     model: LeastSquaresModel, theta: jax.Array, steps: Any, capacity: int
 ) -> Any:
-    """Memory of the solver for the first evaluation, with so many rows."""
+    """Return memory of the solver for the first evaluation, with `capacity` rows."""
     if model.experiments is not None:
         # All experiments use the same memory, one after the other.
         local = model.experiments.local(0, theta)

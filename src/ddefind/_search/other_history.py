@@ -1,15 +1,8 @@
-"""The same least-squares fit with another history.
+"""The same least-squares fit with another history, or from other values.
 
 `with_history` makes its setup from the one of a fit; `continued` fits it from values
 that are already good, such as those of the fit with the simpler history, instead of
-searching again.
-
-What a fit does with the coefficients of a smooth history.
-
-The data see the history through one delay only, and do not determine every bend of it.
-Each coefficient has therefore a Gaussian prior around zero, a straight line, whose
-standard deviation is `_WIDTH` times the spread of the state: all curves of the basis
-are equally rough, so that the priors penalise roughness."""
+searching again."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,8 +12,6 @@ import equinox as eqx
 import numpy as np
 
 from .._data.data import Data
-from .._loss.path_costs import Points
-from .._problem.free_parameters import FreeParameters
 from .._problem.history import Smooth
 from .._problem.parameters import (
     Fixed,
@@ -32,10 +23,10 @@ from .._problem.parameters import (
     parameter_vector,
 )
 from .._problem.problem import Problem
-from .batches import Minimum, distinct_minima, refine
+from .batches import Minimum, SearchResult, distinct_minima, refine
 from .levenberg_marquardt import Priors
 from .make_setup import make_setup
-from .search import SearchResult, search
+from .search import search
 from .setup import FitSetup
 
 _WIDTH = 1.0
@@ -48,14 +39,18 @@ _COEFFICIENTS = "history.c"
 def with_roughness_priors(
     problem: Problem, settings: Mapping[str, Any], spread: np.ndarray
 ) -> dict[str, Any]:
-    """The settings with priors of the coefficients of a smooth history, unless the user
-    has settings of them. `spread` is the spread of each state."""
+    """Add priors of the coefficients of a smooth history, unless the user sets them.
+
+    The data see the history through one delay only, and do not determine every bend of
+    it. Each coefficient has therefore a Gaussian prior around zero, a straight line,
+    whose standard deviation is `_WIDTH` times the `spread` of the state: all curves of
+    the basis are equally rough, so that the priors penalise roughness."""
     settings = dict(settings)
     if not isinstance(problem.history, Smooth):
         return settings
     arrays = parameter_arrays(problem)
-    own = set(find(_COEFFICIENTS, arrays).tolist())
-    if any(own & set(find(key, arrays).tolist()) for key in settings):
+    elements = set(find(_COEFFICIENTS, arrays).tolist())
+    if any(elements & set(find(key, arrays).tolist()) for key in settings):
         return settings
     k, d = problem.history.c.shape
     for i in range(d):
@@ -73,7 +68,7 @@ _BETTER = 0.01
 def with_history(
     setup: FitSetup, problem: Problem, history: Any, settings: dict[str, Any]
 ) -> tuple[FitSetup, Problem]:
-    """The setup and the problem with another `history`.
+    """Return the setup and the problem with another `history`.
 
     Every parameter outside of the history keeps its bounds and its prior, and is free,
     fixed or tied as it was; so does the offset `b` of the history. `settings` are those
@@ -94,9 +89,9 @@ def with_history(
 
 
 def _settings(setup: FitSetup, problem: Problem) -> dict[str, Any]:
-    """What the fit does with each element of the parameters, by full names."""
+    """Return the setting of each element of the parameters, by full names."""
     free, values = setup.model.free, parameter_vector(problem)
-    names = _full_names(free)
+    names = [name for array in free.arrays for name in array.elements(array.name)]
     settings: dict[str, Any] = {}
     for e, name in enumerate(names):
         if name.startswith("history.") and not name.startswith("history.b"):
@@ -111,12 +106,8 @@ def _settings(setup: FitSetup, problem: Problem) -> dict[str, Any]:
     return settings
 
 
-def _full_names(free: FreeParameters) -> list[str]:
-    return [name for array in free.arrays for name in array.elements(array.name)]
-
-
 def _joined_priors(old: FitSetup, new: FitSetup) -> Priors | None:
-    """The priors of the new setup, with those of the old one for what both have."""
+    """Return the priors of the new setup, with the old ones for what both have."""
     before, after = old.model.priors, new.model.priors
     if before is None:
         return after
@@ -132,7 +123,7 @@ def _joined_priors(old: FitSetup, new: FitSetup) -> Priors | None:
 
 
 def free_values(setup: FitSetup, problem: Problem) -> np.ndarray:
-    """The free values of a problem, within their bounds."""
+    """Return the free values of a problem, within their bounds."""
     free, values = setup.model.free, parameter_vector(problem)
     theta = np.array([values[free.source.index(j)] for j in range(len(free.names))])
     return np.clip(theta, setup.lower, setup.upper)
@@ -141,13 +132,13 @@ def free_values(setup: FitSetup, problem: Problem) -> np.ndarray:
 def with_more_starts(
     setup: FitSetup, result: SearchResult, theta: np.ndarray, seed: int
 ) -> SearchResult:
-    """A result to which fits from the rows of `theta` are added: their minima, and the
-    best of them if it is better than that of the search."""
+    """Refine the rows of `theta` and add their minima to a result; search again from
+    the best of them if it is better than the best fit."""
     theta = np.clip(theta[np.all(np.isfinite(theta), axis=1)], setup.lower, setup.upper)
     if not len(theta) or result.interrupted:
         return result
     fits = refine(setup, theta, result.points, setup.steps(theta))
-    unit = setup.residual_variance(float(result.best.loss_above_rounding[0]))
+    unit = result.best.unit(setup)
     lowest = int(np.argmin(fits.loss))
     if fits.loss[lowest] < result.best.loss[0] - _BETTER * unit:
         return moved_to(setup, result, fits.theta[lowest], seed, fits.theta)
@@ -161,8 +152,8 @@ def moved_to(
     seed: int,
     more: np.ndarray | None = None,
 ) -> SearchResult:
-    """The result whose best fit is the one that is reached from `theta`. Its minima are
-    those of `result` and those that are reached from the rows of `more`."""
+    """Search again from `theta` alone, and merge the minima with the known ones and
+    those that are reached from the rows of `more`."""
     found = search(replace(setup, guess=theta), 1, seed)
     if not np.isfinite(found.best.loss[0]):
         return result
@@ -172,13 +163,10 @@ def moved_to(
 
 
 def _merged(
-    setup: FitSetup,
-    result: SearchResult,
-    minima: tuple[Minimum, ...],
-    more: np.ndarray,
+    setup: FitSetup, result: SearchResult, minima: tuple[Minimum, ...], more: np.ndarray
 ) -> tuple[Minimum, ...]:
-    """The distinct minima, first that of the best fit, and those that are reached from
-    the rows of `more`, all with the weights of `result`."""
+    """Refine the minima and the rows of `more` with the weights of `result`, and return
+    the distinct ones, first that of the best fit."""
     counts = [each.starts for each in minima] + [1] * len(more)
     theta = np.array([*(each.theta for each in minima), *more])
     fits = refine(setup, theta, result.points, setup.steps(theta))
@@ -191,9 +179,8 @@ def _merged(
 def continued(
     setup: FitSetup, theta: np.ndarray, noise: np.ndarray, seed: int
 ) -> SearchResult:
-    """The best fit from the rows of `theta`: all are fitted with the given `noise`, and
-    the best of them goes through the later phases of a search."""
-    points: Points = setup.points(noise)
+    """Refine the rows of `theta`; search with finer steps from the best of them."""
+    points = setup.points(noise)
     fits = refine(setup, theta, points, setup.steps(theta))
     best = fits.theta[int(np.argmin(fits.loss))]
     return search(replace(setup, guess=best), 1, seed)

@@ -1,5 +1,5 @@
-r"""Which fits of a data set are at the same minimum: one rule, for one data set or for
-many, as arrays.
+r"""Which fits of a data set are at the same minimum: one rule, for one or many sets.
+
 Fit a is at least as good as fit b. With their sums of squares S, the step d from the
 values of a to those of b, the information matrix H at a, and the unit u of chi-square,
 they are at the same minimum if
@@ -13,8 +13,8 @@ fits far apart are one answer nevertheless if $|S_b - S_a| < 0.01\,u$ and
 - one is the mirror image of the other: its delays are those of the other in another
   order (`is_mirror_image`).
 
-This compares fits that have converged. A search drops repetitions long before, when
-fits are still on their way: those whose values all `agree`, to 0.1%."""
+This compares fits that have converged. While fits are still on their way, a search
+drops repetitions: those whose values all `agree`, to 0.1%."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ _SAME, _SAME_ANSWER, _AGREE = 0.1, 0.01, 1e-3
 
 
 def agree(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Whether each of the values is about that of the others."""
+    """Whether each of the values is about equal to the other one."""
     return np.abs(values - others) <= _AGREE * np.abs(others) + 1e-12
 
 
@@ -37,15 +37,9 @@ def predicted_rise(gram: np.ndarray, step: np.ndarray) -> np.ndarray:
         return np.sum(moved * step, axis=-1)
 
 
-def is_same_minimum(
-    difference: np.ndarray, rise: np.ndarray, unit: np.ndarray
+def is_same_answer(
+    difference: np.ndarray | float, unit: np.ndarray | float
 ) -> np.ndarray:
-    """Whether fits whose sums of squares have this `difference` are at one minimum,
-    where the `rise` is what `predicted_rise` gives for the step between them."""
-    return np.maximum(rise, np.abs(difference)) < _SAME * unit
-
-
-def is_same_answer(difference: np.ndarray, unit: np.ndarray | float) -> np.ndarray:
     """Whether two places on one curve, or two mirror images, are one answer."""
     return np.abs(difference) < _SAME_ANSWER * unit
 
@@ -76,13 +70,13 @@ def first_at_minimum(
     for row in range(loss.shape[1]):
         is_new = np.isfinite(loss[:, row])
         for other in range(row):
-            asks = is_new & (first[:, other] == other)
-            if not asks.any():
+            is_open = is_new & (first[:, other] == other)
+            if not is_open.any():
                 continue
             rise = predicted_rise(gram[:, other], theta[:, row] - theta[:, other])
             with np.errstate(invalid="ignore"):
                 difference = loss[:, row] - loss[:, other]
-            joins = asks & is_same_minimum(difference, rise, unit)
+            joins = is_open & (np.maximum(rise, np.abs(difference)) < _SAME * unit)
             first[joins, row] = other
             is_new &= ~joins
         first[is_new, row] = row

@@ -1,23 +1,18 @@
 r"""The search for the best fit: least squares from many starts.
 
-A search has four phases. The first two are in `explore.py`: they find the minima. Then:
+A search has four phases. The first two, in `explore.py`, find the minima. Then:
 
 3. *Noise.* Noise levels that are not given are estimated from the residuals, and the
    fits are repeated with the new weights until both agree.
 4. *Finer steps.* The solver's step is halved until the estimates no longer change.
 
-`search` returns the best fit and all minima that were found.
-
-The noise of each measured quantity: as given, or estimated from the residuals.
-
-Minima at kinks: where the sum of squares is not smooth, and no gradient vanishes.
-
-Where a right-hand side has kinks (`abs`, `min`, `where`), so has S, and its minimum may
-lie at one. Levenberg-Marquardt then ends there without convergence: the gradient of
-one side promises a descent that the other side does not keep. `settle` asks S itself.
-It makes finite moves in many directions, of up to a standard error, and further fits
-from around the point. Where one of them lowers chi-square, the fit goes on from there;
-where none does, the point is a minimum, and the fit has the status `KINK`.
+Where a right-hand side has kinks (`abs`, `min`, `where`), so has the sum of squares S,
+and its minimum may lie at one. Levenberg-Marquardt then ends there without convergence:
+the gradient of one side promises a descent that the other side does not keep.
+`refine_at_kink` evaluates S itself. It makes finite moves in many directions, of up to
+a standard error, and further fits from around the point. Where one of them lowers
+chi-square, the fit goes on from there; where none does, the point is a minimum, and the
+fit has the status `KINK`.
 
 None of this holds where S jumps, as it does if a right-hand side jumps at a threshold
 that is learned: between two jumps S says nothing of what lies beyond them. Nor does it
@@ -25,8 +20,7 @@ where S is flat in some direction, along which a fit may go on without end. Ther
 fit stays as it is."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import final
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,10 +28,11 @@ from .._data.smoothing import rough_noise, spread
 from .._data.study_data import Records
 from .._loss.path_costs import Points
 from .batches import (
-    Minimum,
     RefinedFits,
+    SearchResult,
     distance,
     distinct_minima,
+    effective_weights,
     is_same_place,
     keep_distinct,
     refine,
@@ -46,13 +41,12 @@ from .batches import (
 )
 from .explore import FIRST_LOOK, SECOND_LOOK, explore, explore_networks
 from .levenberg_marquardt import KINK, LIMIT, STUCK
-from .noise_setup import lifted
-from .setup import FitSetup, effective_count
+from .noise_setup import with_noise_parameters
+from .setup import FitSetup
 
 
 def given_noise(data: Records) -> np.ndarray | None:
-    """The root mean square of each quantity's given standard deviations; None if there
-    are none."""
+    """Return the root mean square of each quantity's given standard deviations."""
     if data.sd is None:
         return None
     is_measured = np.isfinite(data.x)
@@ -61,8 +55,7 @@ def given_noise(data: Records) -> np.ndarray | None:
 
 
 def noise_from_residuals(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
-    """The standard deviation of each quantity's noise, from the residuals of the first
-    of `fits`.
+    """Estimate the standard deviation of each quantity's noise from the first fit.
 
     Weights of networks cost as many degrees of freedom as the data determine of them.
     The degrees of freedom are divided among the quantities in proportion to their
@@ -85,15 +78,6 @@ def noise_from_residuals(setup: FitSetup, fits: RefinedFits) -> np.ndarray:
     return np.maximum(noise, 1e-9 * size)
 
 
-def effective_weights(setup: FitSetup, fits: RefinedFits) -> float:
-    """How many weights of networks the data determine in the first of `fits`."""
-    if not setup.has_networks:
-        return 0.0
-    priors = setup.model.priors
-    assert priors is not None
-    return effective_count(fits.gram[0, 1:, 1:], priors.weight, setup.is_weight)
-
-
 # The lengths of the moves, in standard errors.
 _LENGTHS = np.array([0.01, 0.03, 0.1, 0.3, 1.0])
 # Moves that are so short, in standard errors, that only a jump changes chi-square.
@@ -104,7 +88,7 @@ _LOWER = 0.01
 _KINK_ROUNDS = 10
 # The number of evaluations of a fit from around the point.
 _EVALUATIONS = 60
-# A rise to both sides is that of a kink if it is so many times what the curvature
+# A rise to both sides is that of a kink if it exceeds by this factor what the curvature
 # explains, and if a tenth of the way has more than this share of it (a tenth at a kink,
 # a hundredth where S is smooth).
 _KINKED, _LINEAR = 5.0, 0.04
@@ -113,10 +97,10 @@ _KINKED, _LINEAR = 5.0, 0.04
 _FLAT = 1e-9
 
 
-def settle(setup: FitSetup, fit: RefinedFits, points: Points) -> RefinedFits:
-    """One fit; if it did not converge, then moved to where no finite move lowers its
-    sum of squares. It stays as it is if S jumps, or if the moves do not come to an
-    end."""
+def refine_at_kink(setup: FitSetup, fit: RefinedFits, points: Points) -> RefinedFits:
+    """Move one fit that did not converge to where no finite move lowers S.
+
+    It stays as it is if S jumps, or if the moves do not come to an end."""
     for _ in range(_KINK_ROUNDS):
         has_ended = fit.status[0] not in (STUCK, LIMIT)
         if has_ended or _is_flat(fit) or _jumps(setup, fit, points):
@@ -124,8 +108,7 @@ def settle(setup: FitSetup, fit: RefinedFits, points: Points) -> RefinedFits:
         if fit.status[0] == LIMIT and not _has_kink(setup, fit, points):
             return fit
         better = _best_around(setup, fit, points)
-        unit = setup.residual_variance(float(fit.loss_above_rounding[0]))
-        if better is None or better.loss[0] > fit.loss[0] - _LOWER * unit:
+        if better is None or better.loss[0] > fit.loss[0] - _LOWER * fit.unit(setup):
             return replace(fit, status=np.full(1, KINK))
         again = refine(setup, better.theta, points, fit.n)
         better = again if again.loss[0] <= better.loss[0] else better
@@ -136,7 +119,7 @@ def settle(setup: FitSetup, fit: RefinedFits, points: Points) -> RefinedFits:
 
 
 def _curvature(fit: RefinedFits) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The eigenvalues of the information matrix, scaled to a unit diagonal, its
+    """Return the eigenvalues of the information matrix, scaled to a unit diagonal, its
     eigenvectors as columns, and the scales."""
     information = fit.gram[0, 1:, 1:]
     norms = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
@@ -154,87 +137,74 @@ def _is_flat(fit: RefinedFits) -> bool:
 
 def _jumps(setup: FitSetup, fit: RefinedFits, points: Points) -> bool:
     """Whether very short moves change chi-square."""
-    unit = setup.residual_variance(float(fit.loss_above_rounding[0]))
-    moves = _SHORT * _directions(setup, fit)
-    theta = _moved(setup, fit, moves)
-    n = np.full(len(theta), fit.n[0])
-    loss = refine(setup, theta, points, n, limit=1).loss
-    return bool(np.any(np.abs(loss - fit.loss[0]) > _LOWER * unit))
+    loss = _moved(setup, fit, points, _SHORT * _directions(setup, fit)).loss
+    return bool(np.any(np.abs(loss - fit.loss[0]) > _LOWER * fit.unit(setup)))
 
 
 def _best_around(
     setup: FitSetup, fit: RefinedFits, points: Points
 ) -> RefinedFits | None:
-    """The best of all points that moves and short fits from around a fit lead to; None
-    if none is finite."""
+    """Return the best point that moves and short fits from around a fit find."""
     directions = _directions(setup, fit)
     moves = (_LENGTHS[:, None, None] * directions).reshape(-1, directions.shape[1])
-    theta = _moved(setup, fit, moves)
-    n = np.full(len(theta), fit.n[0])
-    tried = refine(setup, theta, points, n, limit=1)
-    starts = _moved(setup, fit, _principal(setup, fit))
-    n = np.full(len(starts), fit.n[0])
-    tried = tried.join(refine(setup, starts, points, n, _EVALUATIONS))
+    tried = _moved(setup, fit, points, moves).join(
+        _moved(setup, fit, points, _principal(setup, fit), _EVALUATIONS)
+    )
     row = int(np.argmin(tried.loss))
     return tried.take([row]) if np.isfinite(tried.loss[row]) else None
 
 
-def _moved(setup: FitSetup, fit: RefinedFits, moves: np.ndarray) -> np.ndarray:
-    return np.clip(fit.theta + moves, setup.lower, setup.upper)
+def _moved(
+    setup: FitSetup, fit: RefinedFits, points: Points, moves: np.ndarray, limit: int = 1
+) -> RefinedFits:
+    """Evaluate S at the moved points, or refine from there with more evaluations."""
+    theta = np.clip(fit.theta + moves, setup.lower, setup.upper)
+    return refine(setup, theta, points, np.full(len(theta), fit.n[0]), limit)
 
 
 def _principal(setup: FitSetup, fit: RefinedFits) -> np.ndarray:
-    """Moves of one standard error to both sides along the principal axes of the
-    quadratic approximation, as rows."""
+    """Return moves of one standard error along both sides of the principal axes."""
     values, vectors, norms = _curvature(fit)
-    unit = setup.residual_variance(float(fit.loss_above_rounding[0]))
-    axes = (np.sqrt(unit / values) * vectors).T / norms
+    axes = (np.sqrt(fit.unit(setup) / values) * vectors).T / norms
     return np.concatenate([axes, -axes])
 
 
 def _has_kink(setup: FitSetup, fit: RefinedFits, points: Points) -> bool:
-    """Whether S rises to both sides like the length of a move, as at a kink, and not
-    like its square. On a smooth ridge, along which a fit goes on without end, it does
-    not."""
+    """Whether S rises to both sides like the length of a move, as at a kink.
+
+    On a smooth ridge, along which a fit goes on without end, it rises like the
+    square."""
     moves = _principal(setup, fit)
     moves = np.concatenate([_LENGTHS[0] * moves, 0.1 * _LENGTHS[0] * moves])
-    theta, n = _moved(setup, fit, moves), np.full(len(moves), fit.n[0])
-    unit = setup.residual_variance(float(fit.loss_above_rounding[0]))
-    loss = refine(setup, theta, points, n, limit=1).loss
-    rise, nearer = (loss - fit.loss[0]).reshape(2, 2, -1).sum(axis=1) / unit
+    loss = _moved(setup, fit, points, moves).loss
+    sides = (loss - fit.loss[0]).reshape(2, 2, -1).sum(axis=1)
+    rise, nearer = sides / fit.unit(setup)
     is_large = rise > _KINKED * 2 * _LENGTHS[0] ** 2
     return bool(np.any(is_large & (nearer > _LINEAR * rise)))
 
 
 def _directions(setup: FitSetup, fit: RefinedFits) -> np.ndarray:
-    """Moves of one standard error in many directions, as rows: along each parameter,
-    along the principal axes, down the gradient, by the Gauss-Newton step, and at
-    random."""
+    """Return moves of one standard error in many directions, as rows: along each
+    parameter, along the principal axes, down the gradient, by the Gauss-Newton step,
+    and at random."""
     principal, p = _principal(setup, fit), fit.theta.shape[1]
     axes = principal[:p]
     information, gradient = fit.gram[0, 1:, 1:], fit.gram[0, 0, 1:]
-    unit = setup.residual_variance(float(fit.loss_above_rounding[0]))
+    size = np.sqrt(fit.unit(setup))
     norms = np.sqrt(np.maximum(np.diagonal(information), 1e-300))
-    single = np.diag(np.sqrt(unit) / norms)
+    single = np.diag(size / norms)
     random = np.random.default_rng(0).standard_normal((4 * p, p))
     random /= np.linalg.norm(random, axis=1, keepdims=True)
     steepest = -gradient / norms / max(np.linalg.norm(gradient / norms), 1e-300)
     newton = -(axes @ gradient)
     newton /= max(np.linalg.norm(newton), 1e-300)
-    return np.concatenate(
-        [
-            single,
-            -single,
-            principal,
-            random @ axes,
-            (steepest * np.sqrt(unit) / norms)[None],
-            (newton @ axes)[None],
-        ]
-    )
+    moves = [single, -single, principal, random @ axes]
+    moves += [(steepest * size / norms)[None], (newton @ axes)[None]]
+    return np.concatenate(moves)
 
 
-# How many of the fits are repeated with half the step; of those with networks, which
-# take longer, fewer.
+# How many of the fits are repeated with half the step; fewer with networks, which take
+# longer.
 _SURVIVORS, _SURVIVORS_WITH_NETWORKS = 10, 4
 # The largest number of steps per delay, or in the record on a mesh.
 MAX_STEPS = 8000
@@ -243,26 +213,6 @@ MAX_STEPS = 8000
 STEP_TOLERANCE = 0.05
 # Scores that differ by less, of fits at the same place, differ by the steps alone.
 SAME_SCORE = 1e-3
-
-
-@final
-@dataclass(frozen=True)
-class SearchResult:
-    """The best fit, and how it was found.
-
-    `best` has one row. `points` are the data with their final weights, `noise` the
-    standard deviation of each quantity, given or estimated. `minima` are all distinct
-    minima, best first. `step_error` is how far the estimates moved when the steps were
-    halved for the last time, in joint standard errors."""
-
-    best: RefinedFits
-    points: Points
-    noise: np.ndarray
-    minima: tuple[Minimum, ...]
-    starts: int
-    evaluations: int
-    step_error: float
-    interrupted: bool
 
 
 # The phases of a search, in order, as they are reported to the user.
@@ -276,16 +226,17 @@ def search(
     report: Callable[[str, RefinedFits], None] = lambda phase, fits: None,
     known: np.ndarray | None = None,
 ) -> SearchResult:
-    """Search the best fit from `starts` starts in each round; the user's start values
-    are the first of them. Minima that are `known`, of shape (minima, p), take the place
-    of the starts of the first round.
+    """Search for the best fit from `starts` starts in each round.
 
-    `report(phase, fits)` is called at the end of each phase. If the user interrupts the
-    search, the best result so far is returned; before there is any, the
-    `KeyboardInterrupt` is passed on."""
-    result = None
+    The user's start values are the first of them. Minima that are `known`, of shape
+    (minima, p), take the place of the starts of the first round. `report(phase, fits)`
+    is called at the end of each phase. If the user interrupts the search, it returns
+    the best result so far; before there is any, it passes the `KeyboardInterrupt`
+    on."""
+    is_plain, result = setup.model.likelihood is None, None
+    results = _least_squares_results if is_plain else _likelihood_results
     try:
-        for better in _improving_results(setup, starts, seed, report, known):
+        for better in results(setup, starts, seed, report, known):
             result = better
     except KeyboardInterrupt:
         if result is None:
@@ -295,17 +246,14 @@ def search(
     return result
 
 
-def _improving_results(
+def _least_squares_results(
     setup: FitSetup,
     starts: int,
     seed: int,
     report: Callable[[str, RefinedFits], None],
     known: np.ndarray | None,
 ) -> Iterator[SearchResult]:
-    """The result after each phase of the search; the last one is final."""
-    if setup.model.likelihood is not None:
-        yield from _likelihood_results(setup, starts, seed, report, known)
-        return
+    """Yield the result after each phase of the search; the last one is final."""
     given = given_noise(setup.data)
     noise = rough_noise(setup.data) if given is None else given
     points = setup.points(noise)
@@ -333,13 +281,14 @@ def _likelihood_results(
     report: Callable[[str, RefinedFits], None],
     known: np.ndarray | None,
 ) -> Iterator[SearchResult]:
-    """The same where the noise has models: weighted least squares explores, and the
-    likelihood refines what it finds."""
+    """Refine by likelihood what weighted least squares explores."""
     points, plain = setup.points(), setup.exploring
     p = len(plain.lower)
 
-    def refined(theta: np.ndarray) -> RefinedFits:
-        return refine_promising(setup, theta, points, setup.steps(theta))
+    def refined(kept: RefinedFits) -> RefinedFits:
+        theta = with_noise_parameters(setup, kept)
+        fits = refine_promising(setup, theta, points, setup.steps(theta))
+        return replace(fits, starts=kept.starts)
 
     def result(fits: RefinedFits, start_count: int) -> SearchResult:
         best = fits.take([int(np.argmin(fits.loss))])
@@ -347,7 +296,8 @@ def _likelihood_results(
         return _result(setup, fits, points, noise, start_count)
 
     if starts == 1 and np.isfinite(setup.guess).all():
-        fits, start_count = refined(setup.guess[None]), 1
+        theta, start_count = setup.guess[None], 1
+        fits = refine_promising(setup, theta, points, setup.steps(theta))
         yield result(fits, start_count)
         report(PHASES[2], fits)
     else:
@@ -356,12 +306,10 @@ def _likelihood_results(
         places = None if known is None else known[:, :p]
         looks = explore(plain, starts, seed, plain.points(), noise, places)
         for found, start_count, phase in looks:
-            kept = keep_distinct(plain, found, 1)
-            fits = replace(refined(lifted(setup, kept)), starts=kept.starts)
+            fits = refined(keep_distinct(plain, found, 1))
             yield result(fits, start_count)
             report(phase, found)
-        kept = keep_distinct(plain, found, _SURVIVORS)
-        fits = replace(refined(lifted(setup, kept)), starts=kept.starts)
+        fits = refined(keep_distinct(plain, found, _SURVIVORS))
         yield result(fits, start_count)
         report(PHASES[2], fits)
     last = _with_finer_steps(setup, fits, points, None, start_count)
@@ -376,7 +324,7 @@ def _result(
     noise: np.ndarray,
     start_count: int,
 ) -> SearchResult:
-    """A result whose best fit and minima are taken from `fits`."""
+    """Return a result whose best fit and minima are taken from `fits`."""
     fits = fits.take(np.argsort(score(setup, fits), kind="stable"))
     return SearchResult(
         best=fits.take([0]),
@@ -390,12 +338,8 @@ def _result(
     )
 
 
-# Phase 3: noise.
-
-
 def _reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
-    """Estimate the noise from the residuals of the best fit, repeat the fits with the
-    new weights, and so on until the noise levels no longer change."""
+    """Estimate the noise and repeat the fits, until the noise stays the same."""
     tolerance, most = (
         (1e-2, _SURVIVORS_WITH_NETWORKS) if setup.has_networks else (1e-4, 6)
     )
@@ -412,9 +356,6 @@ def _reweight(setup: FitSetup, fits: RefinedFits) -> tuple[RefinedFits, Points]:
         before = noise
     assert points is not None
     return fits, points
-
-
-# Phase 4: finer steps.
 
 
 def _with_finer_steps(
@@ -442,7 +383,7 @@ def _halve_steps(
     steps until its estimates no longer change.
 
     Several fits are taken along first, because a minimum may exist with coarse steps
-    only. Returns these fits, the best one with its final steps, and how far that one
+    only. Return these fits, the best one with its final steps, and how far that one
     moved when its step was halved for the last time, in joint standard errors."""
     most = _SURVIVORS_WITH_NETWORKS if setup.has_networks else _SURVIVORS
     fits = keep_distinct(setup, fits, most)
@@ -457,7 +398,7 @@ def _halve_steps(
     ways = [distance(setup, finer.take([i]), fits.theta[i]) for i in tied]
     row = int(tied[np.argmin(ways)])
     best, before, moved = finer.take([row]), fits.theta[row], np.inf
-    best = settle(setup, _with_own_steps(setup, best, points), points)
+    best = refine_at_kink(setup, _with_usual_steps(setup, best, points), points)
     while np.isfinite(best.loss[0]):
         moved = distance(setup, best, before)
         # A fit that did not converge might do so with finer steps, but each attempt
@@ -469,13 +410,15 @@ def _halve_steps(
         halved = refine(setup, best.theta, points, 2 * best.n)
         if not np.isfinite(halved.loss[0]):
             break
-        best, before = settle(setup, halved, points), best.theta[0]
+        best, before = refine_at_kink(setup, halved, points), best.theta[0]
     return finer, best, moved
 
 
-def _with_own_steps(setup: FitSetup, best: RefinedFits, points: Points) -> RefinedFits:
-    """The best fit with the steps that belong to its delays: those of a fit that came
-    from another delay depend on where the search began."""
+def _with_usual_steps(
+    setup: FitSetup, best: RefinedFits, points: Points
+) -> RefinedFits:
+    """Refit the best fit with the step count for its own delay; a fit that started
+    elsewhere kept the count from there."""
     n = 2 * setup.steps(best.theta)
     if np.array_equal(n, best.n) or not np.isfinite(best.loss[0]):
         return best

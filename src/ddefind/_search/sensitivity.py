@@ -11,8 +11,8 @@ $$\frac{df}{d\theta} = \frac{\partial f}{\partial q}\frac{dq}{d\theta}
 The partial derivatives come from one VJP for each component of f: a state has fewer
 components than a model has parameters.
 
-The step loop is that of `_solve/march.py`, with extended arrays for states. Two things
-differ from the solution of a problem without derivatives:
+*On a grid* (`Extended`) the step loop is that of `_solve/march.py`, with extended
+arrays for states. Two things differ from the solution without derivatives:
 
 - Time is counted in steps. A row holds x and h x', and the step size is 1. The step h =
   tau / n depends on tau, but enters through the slope alone, which is extended like all
@@ -21,14 +21,12 @@ differ from the solution of a problem without derivatives:
   in the order of time while the march goes on. No capacity limits the number of steps,
   and the number n of steps in a delay may differ from fit to fit.
 
-The solution with adaptive steps, together with its derivatives for all free values.
-
-The march of `_adaptive` is differentiated by JAX in forward mode, for all free values
-at once: the choice of the steps has no derivatives, so that one march serves them all.
-
-A fit has a number n, which on a grid is that of the steps in a delay. Here it stands
-for the tolerance: the error of a method of order 5 falls by $2^5$ if its steps are
-halved, and so does the tolerance if n is doubled,
+*With adaptive steps* (`AdaptiveSensitivity`) JAX differentiates the march of
+`_adaptive` in forward mode, for all free values at once: the choice of the steps has no
+derivatives, so that one march serves them all. Here the number n of a fit, which on a
+grid is the number of steps in a delay, stands for the tolerance: the error of a method
+of order 5 falls by $2^5$ if its steps are halved, and so does the tolerance if n is
+doubled,
 
 $$\mathrm{rtol}(n) = \mathrm{rtol}\,(3 / n)^5,$$
 
@@ -84,7 +82,7 @@ class AbstractSensitivity(abc.ABC):
 
     @abc.abstractmethod
     def memory(self, capacity: int) -> Any:
-        """Memory for the first march, with so many rows."""
+        """Return memory for the first march, with `capacity` rows."""
 
     @abc.abstractmethod
     def visit(
@@ -97,12 +95,10 @@ class AbstractSensitivity(abc.ABC):
     ) -> tuple[Any, Any]:
         """March through the data: `total = add(total, j, observed)` for each point j
         from `rows[0]` to `rows[1]` - 1, in the order of time, with what is observed
-        there, extended. Returns the last total, and the memory for use in the next
-        march."""
+        there, extended. Return the last total, and the memory for the next march."""
 
     def push(self, function: Callable[..., jax.Array], *arguments: jax.Array):
-        """The extended value of `function(params, *arguments)`, a vector, for extended
-        arguments."""
+        """Compute the vector `function(params, *arguments)` with its derivatives."""
         params, vjp_of_join = jax.vjp(self.join, self.theta)
         values = [a[..., 0] for a in arguments]
         value, vjp = jax.vjp(function, params, *values)
@@ -125,8 +121,7 @@ class Extended(AbstractSensitivity):
     """The solution on a grid that is aligned with one delay."""
 
     def memory(self, capacity: int) -> Ring:
-        """Memory for delays of up to `capacity` - 3 steps; `capacity` is a power of
-        two."""
+        """Return memory for delays of up to `capacity` - 3 steps, a power of two."""
         shape = (self.system.dimension, 1 + self.theta.shape[0])
         inner = inner_fractions(self.system.solver)
         return Ring(
@@ -135,24 +130,24 @@ class Extended(AbstractSensitivity):
         )
 
     def tau(self, params: Problem) -> jax.Array:
-        """The delay."""
+        """Return the delay."""
         if isinstance(params.tau, jax.Array):
             return params.tau
         return delay_vector(eqx.combine(params.tau, self.system.fixed.tau))[0]
 
     def _structured(self, params: Problem, item: jax.Array) -> Any:
-        """What belongs to the one delay, in the structure of the delays."""
+        """Put what belongs to the one delay into the structure of the delays."""
         if isinstance(params.tau, jax.Array):
             return item
         tau = eqx.combine(params.tau, self.system.fixed.tau)
         return in_structure(tau, [item])
 
     def start(self) -> jax.Array:
-        """x(0), extended."""
+        """Compute x(0), extended."""
         return self.push(lambda params: self.system.start(params))
 
     def history(self, position: Any) -> jax.Array:
-        """The history at the time `position` * h, extended; `position` is negative."""
+        """Compute the history at the time `position` * h < 0, extended."""
 
         def history(params):
             t = position * self.system.grid.step(self.tau(params))
@@ -161,22 +156,20 @@ class Extended(AbstractSensitivity):
         return self.push(history)
 
     def slope(self, position: Any, x: jax.Array, y: jax.Array) -> jax.Array:
-        """h F(x, y, tau, t) at the time t = `position` * h, extended."""
+        """Compute h F(x, y, tau, t) at the time t = `position` * h, extended."""
 
         def slope(params, x, y):
             tau = self.tau(params)
             h = self.system.grid.step(tau)
-            delayed, numbers = (
-                self._structured(params, y),
-                self._structured(params, tau),
-            )
+            delayed = self._structured(params, y)
+            numbers = self._structured(params, tau)
             return h * self.system.slope(params.rhs, x, delayed, numbers, position * h)
 
         return self.push(slope, x, y)
 
     def observed(self, t: Any, node: Any, left: jax.Array, right: jax.Array):
-        """What is observed at the time `t`, extended, given the rows at the two ends of
-        the step after `node`, in which t lies."""
+        """Compute what is observed at the time `t`, extended, from the rows at the two
+        ends of the step after `node`, in which t lies."""
         tau = self.tau(self.join(self.theta))
         position = t / self.system.grid.step(tau)
         u = position - node
@@ -244,12 +237,12 @@ class AdaptiveSteps(eqx.Module):
     capacity: int = eqx.field(static=True)
 
     def rtol(self, solver: Any) -> jax.Array:
-        """The relative tolerance of a solver with these steps."""
+        """Return the relative tolerance of a solver with these steps."""
         return jnp.clip(solver.rtol * self.factor, _LOWEST_RTOL, _HIGHEST_RTOL)
 
 
 def adaptive_steps(n: Any, capacity: int) -> AdaptiveSteps:
-    """The steps of a fit with the number `n`."""
+    """Return the steps of a fit with the number `n`."""
     return AdaptiveSteps((USUAL / jnp.asarray(n, float)) ** 5, capacity)
 
 
@@ -282,7 +275,7 @@ class AdaptiveSensitivity(AbstractSensitivity):
         )
 
     def _march(self, theta: jax.Array, path: jax.Array):
-        """The path of the solution, with the number of its rows and its status."""
+        """Solve for the path, with the number of its rows and its status."""
         equation = Equation(self._problem(theta))
         march = make_march(equation, self.system.solver, self.system.T)
         steps = self.system.grid

@@ -1,25 +1,18 @@
 """The setup of a least-squares fit: model, data, bounds, start values and step sizes.
 
-`make_setup.py` puts it together from what the user gives, and `study_setup.py` that of
-several experiments.
+`make_setup.py` puts it together from what the user gives, for one experiment or for
+several.
 
-The degrees of freedom of a fit, and the variance of its residuals.
-
-Both are defined here alone. What counts as determined by the data is an argument,
-because it differs between the two stages of a fit:
+The degrees of freedom of a fit, and the variance of its residuals, are defined here
+alone. What counts as determined by the data is an argument, because it differs between
+the two stages of a fit:
 
 - The *search* (`FitSetup.freedom`) counts every free parameter. It compares many
   unfinished fits with each other and needs one number that is the same for all of them
   and known before the first.
 - The *inference* (`Uncertainty.freedom`) looks at the best fit alone and counts only
   the directions in parameter space that the data determine there. A direction without
-  influence on the residuals absorbs no noise, and must not cost a degree of freedom.
-
-Scales and offsets: free values in which what is observed is linear.
-
-If a random start has a wrong scale, its sum of squares says nothing about its other
-values. For given other values the best scales and offsets follow from a linear
-equation, so that starts are compared with these: a short fit holds all other values."""
+  influence on the residuals absorbs no noise, and must not cost a degree of freedom."""
 
 import math
 from collections.abc import Sequence
@@ -37,19 +30,21 @@ from .._data.smoothing import Curve, smooth
 from .._data.study_data import Records, parts_of
 from .._loss.losses import SumOfSquares
 from .._loss.path_costs import Points
+from .._problem.delays import AbstractConstantDelay, delay_names, is_delay
 from .._problem.free_parameters import JointParameters
-from .._problem.general_delays import is_general, typical_delays
+from .._problem.general_delays import AbstractKernel, is_general, typical_delays
 from .._problem.network_weights import weights_of
 from .._problem.problem import Problem
+from .._util import wording
 from .levenberg_marquardt import Box
 from .noise_setup import likelihood_points, noise_count, without_noise
 from .normal_equations import LeastSquaresModel
 from .sensitivity import COARSE, USUAL
-from .symmetries import NaturalUnits, joint_units, natural_sizes, natural_units
+from .symmetries import NaturalUnits, joint_units, natural_units
 
 
 def degrees_of_freedom(values: int, determined: int) -> int:
-    """The number of measured values less that of determined quantities, at least one.
+    """Return the number of measured values less the determined ones, at least one.
 
     >>> degrees_of_freedom(values=50, determined=4), degrees_of_freedom(3, 4)
     (46, 1)
@@ -60,7 +55,7 @@ def degrees_of_freedom(values: int, determined: int) -> int:
 def effective_count(
     information: np.ndarray, prior: np.ndarray, is_weight: np.ndarray
 ) -> float:
-    """How many weights of networks the data determine: the sum of their shares.
+    """Count the weights of networks that the data determine: the sum of their shares.
 
     >>> shares = effective_count(np.diag([100.0, 2.0]), np.ones(2), np.ones(2, bool))
     >>> round(shares, 9)
@@ -72,7 +67,7 @@ def effective_count(
 
 
 def determined_shares(information: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    r"""To which share the data determine each value, and not its prior:
+    r"""Return the share to which the data determine each value, and not its prior:
     $1 - A_j (H^{-1})_{jj}$, with the `information` matrix H of data and priors and the
     information A of the `prior` of each value."""
     if not np.all(np.isfinite(information)):
@@ -81,7 +76,7 @@ def determined_shares(information: np.ndarray, prior: np.ndarray) -> np.ndarray:
 
 
 def standard_errors(information: np.ndarray) -> np.ndarray:
-    """The standard errors that belong to an information matrix; directions without
+    """Return the standard errors for an information matrix; directions without
     information are left out.
 
     >>> standard_errors(np.diag([4.0, 25.0])).tolist()
@@ -94,7 +89,7 @@ def standard_errors(information: np.ndarray) -> np.ndarray:
 
 
 def residual_variance(loss: float, freedom: int, *, is_known: bool) -> float:
-    """The variance of the weighted residuals, which is the unit of chi-square.
+    """Return the variance of the weighted residuals, which is the unit of chi-square.
 
     It is one where the weights are already those of the noise (`is_known`), and where
     there is no fit (the weighted sum of squares `loss` is not finite). Otherwise it is
@@ -109,8 +104,13 @@ _TOLERANCE = 1e-9
 
 
 def linear_values(model: LeastSquaresModel) -> np.ndarray:
-    """Which free values occur in `observe` alone, which is linear in all of them
-    together; of values of which only some are, the first ones."""
+    """Find the free values that are scales and offsets: they occur in `observe` alone,
+    which is linear in all of them together; if only in some of them, the first ones.
+
+    If a random start has a wrong scale, its sum of squares says nothing about its other
+    values. For given other values the best scales and offsets follow from a linear
+    equation, so that starts are compared with these: a short fit holds all other
+    values."""
     free = model.free
     is_linear = np.zeros(len(free.names), bool)
     if not model.observes:
@@ -137,10 +137,9 @@ def _is_affine(model: LeastSquaresModel, moves: np.ndarray) -> bool:
     x, t = jnp.asarray(np.exp(random.normal(size=model.dimension))), jnp.asarray(0.7)
 
     def observed(theta: np.ndarray) -> np.ndarray:
-        learned = model.free.join_values(jnp.asarray(theta), model.learned)
-        problem = eqx.combine(learned, model.fixed)
-        assert problem.observe is not None
-        return np.asarray(problem.observe(x, t))
+        observe = model.problem_at(jnp.asarray(theta)).observe
+        assert observe is not None
+        return np.asarray(observe(x, t))
 
     ahead, here, behind = (observed(theta + side * move) for side in (1, 0, -1))
     second = np.abs(ahead - 2 * here + behind)
@@ -201,7 +200,7 @@ class FitSetup:
         assert self.joint is not None
         place = self.joint.place[e]
 
-        def own(array: np.ndarray, other: Any) -> np.ndarray:
+        def local(array: np.ndarray, other: Any) -> np.ndarray:
             return np.where(place >= 0, array[..., place], other)
 
         known = self.joint.known[e]
@@ -209,23 +208,23 @@ class FitSetup:
             self,
             model=self.model.part(e),
             data=parts_of(self.data)[e],
-            lower=own(self.lower, known),
-            upper=own(self.upper, known),
-            guess=own(self.guess, known),
-            is_history=own(self.is_history, False),
-            is_frequency=own(self.is_frequency, False),
-            is_given=own(self.is_given, True),
+            lower=local(self.lower, known),
+            upper=local(self.upper, known),
+            guess=local(self.guess, known),
+            is_history=local(self.is_history, False),
+            is_frequency=local(self.is_frequency, False),
+            is_given=local(self.is_given, True),
             joint=None,
         )
 
     def local(self, theta: np.ndarray, e: int) -> np.ndarray:
-        """The free values of experiment `e`, for rows of free values."""
+        """Return the free values of experiment `e`, for rows of free values."""
         return theta if self.joint is None else self.joint.local(theta, e)
 
     def indices_or_values(self, problems: Sequence[Problem]) -> dict[str, int | float]:
-        """What is known about each parameter, by name: the number of a free value (an
-        int), or a constant (a float). `problems` are those of the experiments, or the
-        only one. A constant that differs between experiments has no name."""
+        """Return what is known of each parameter, by name: the number of a free value
+        (an int), or a constant (a float). `problems` are those of the experiments, or
+        the only one. A constant that differs between experiments has no name."""
         local = [
             part.model.free.indices_or_values(problem)
             for part, problem in zip(self.parts, problems)
@@ -243,13 +242,18 @@ class FitSetup:
     @cached_property
     def is_weight(self) -> np.ndarray:
         """Which free values are weights of networks."""
-        found = np.zeros(len(self.lower), bool)
         if self.joint is not None:
-            for part, place in zip(self.parts, self.joint.place):
-                found[place[part.is_weight & (place >= 0)]] = True
-            return found
-        model = self.model
-        found[weights_of(eqx.combine(model.learned, model.fixed), model.free.names)] = 1
+            return self._joint_marks([part.is_weight for part in self.parts])
+        found = np.zeros(len(self.lower), bool)
+        found[weights_of(self.model.problem, self.model.free.names)] = True
+        return found
+
+    def _joint_marks(self, marks: Sequence[np.ndarray]) -> np.ndarray:
+        """Mark the joint values that are marked in any experiment."""
+        assert self.joint is not None
+        found = np.zeros(len(self.lower), bool)
+        for part, place in zip(marks, self.joint.place):
+            found[place[part & (place >= 0)]] = True
         return found
 
     @property
@@ -260,8 +264,7 @@ class FitSetup:
     # The delays and the solver's steps.
 
     def delays(self, theta: np.ndarray) -> np.ndarray:
-        """The delays of each row of free values, learned or fixed, [rows, k]; those of
-        all experiments, one after the other."""
+        """Return all delays of each row of free values, learned or fixed, [rows, k]."""
         if self.joint is not None:
             each = enumerate(self.parts)
             all_delays = [part.delays(self.local(theta, e)) for e, part in each]
@@ -272,8 +275,32 @@ class FitSetup:
         indices = self.model.free.delays
         return theta[:, list(indices)] if indices else np.full((len(theta), 1), tau)
 
+    @cached_property
+    def computed_delays(self) -> dict[str, int]:
+        """The formulas of the delays that are computed from parameters, as is `tau_1 -
+        tau_2`, or distributed, and their numbers among all delays.
+
+        They have no bounds of their own, and can become negative while their parameters
+        are within theirs. A fit never goes there: the sum of squares is not finite, and
+        the step is rejected. Starts are drawn where they are positive."""
+        tau = self.model.problem.tau
+        leaves = jax.tree.leaves(tau, is_leaf=is_delay)
+        names = delay_names(tau)
+        kinds = AbstractConstantDelay | AbstractKernel
+        return {names[q]: q for q, leaf in enumerate(leaves) if isinstance(leaf, kinds)}
+
+    def check_guess(self) -> None:
+        """Raise an error if a computed delay is not positive at the start values."""
+        known = self.delays(self.guess[None])[0]
+        for name, q in self.computed_delays.items():
+            if known[q] <= 0:
+                raise ValueError(
+                    f"A delay must be positive, but `{name}` is {known[q]:.4g} at the "
+                    f"start values. Give others {wording.START_VALUES}."
+                )
+
     def delay(self, theta: np.ndarray) -> np.ndarray:
-        """The longest delay of each row of free values."""
+        """Return the longest delay of each row of free values."""
         return self.delays(theta).max(axis=1)
 
     @property
@@ -282,11 +309,10 @@ class FitSetup:
         return STEPS_PER_RECORD / self.data.T
 
     def steps(self, theta: np.ndarray) -> np.ndarray:
-        """The steps per delay for each row of free values: enough to resolve both the
-        delay and the record; fewer in a short delay. On a mesh these are the steps in
-        the record, half of the `steps_per_delay` in the longest delay, but not more
-        than a few hundred: most delays that are shorter have no influence on the steps
-        that are needed."""
+        """Return the steps per delay for each row of free values: enough to resolve
+        both the delay and the record; fewer in a short delay. On a mesh these are the
+        steps in the record, half of the `steps_per_delay` in the longest delay, but not
+        more than a few hundred: most shorter delays do not need more."""
         least = self.steps_per_delay
         if self.model.is_adaptive:
             return np.full(len(theta), USUAL)
@@ -299,15 +325,14 @@ class FitSetup:
         return np.clip(by_record, least, most).astype(int)
 
     def steps_near(self, theta: np.ndarray, place: np.ndarray, n: int) -> np.ndarray:
-        """Steps for each row of free values, so that they are as long as `n` steps per
-        delay are at `place`, or somewhat shorter."""
+        """Return steps that are as long as `n` steps per delay are at `place`."""
         if self.model.is_adaptive or self.model.mesh is not None:
             return np.full(len(theta), n)
         share = self.delay(theta) / self.delay(place[None])
         return np.ceil(n * np.minimum(1.0, 4 * share)).astype(int)
 
     def coarse_steps(self, theta: np.ndarray) -> np.ndarray:
-        """The same for short preliminary fits, which also keep to the `rate`."""
+        """Return the steps of short preliminary fits, which also keep to the `rate`."""
         if self.model.is_adaptive:
             return np.full(len(theta), COARSE)
         if self.model.mesh is not None:
@@ -324,7 +349,7 @@ class FitSetup:
     # The bounds.
 
     def box(self, count: int, held: np.ndarray | None = None) -> Box:
-        """The bounds of `count` fits; `held` marks the values that may not move."""
+        """Return the bounds of `count` fits; `held` marks values that may not move."""
         shape = (count, len(self.lower))
         held = np.zeros(shape, bool) if held is None else held
         return Box(
@@ -335,17 +360,15 @@ class FitSetup:
 
     @property
     def bound_variance(self) -> np.ndarray:
-        """The variance of a uniform distribution between the bounds of each value;
-        infinite where a bound is missing."""
+        """The variance of a uniform distribution between the bounds, if both exist."""
         width = self.upper - self.lower
         return np.where(np.isfinite(width), width, np.inf) ** 2 / 12
 
     # The data.
 
     def points(self, noise: np.ndarray | None = None) -> Points:
-        """The data with their weights. Where the data have no standard deviations of
-        their own, the weights are those of the noise levels `noise`, one for each
-        quantity, or one."""
+        """Return the data with their weights. Without standard deviations of the data
+        these are the weights of the `noise` levels, one for each quantity, or one."""
         if self.model.likelihood is not None:
             return likelihood_points(self)
         each = [SumOfSquares().prepare(part).points for part in parts_of(self.data)]
@@ -356,8 +379,7 @@ class FitSetup:
 
     @cached_property
     def exploring(self) -> "FitSetup":
-        """The setup with which a search explores: itself, or weighted least squares if
-        the fit is by likelihood."""
+        """The setup that a search explores with: by least squares."""
         return self if self.model.likelihood is None else without_noise(self)
 
     @property
@@ -367,28 +389,28 @@ class FitSetup:
 
     @cached_property
     def measured(self) -> np.ndarray:
-        """For each quantity, whether it was measured at all."""
+        """Whether each quantity was measured at all."""
         return np.any(np.isfinite(self.data.x), axis=0)
 
     @property
     def has_few_values(self) -> np.ndarray:
-        """For each of several quantities, whether it has no more values than there are
-        parameters beside the weights of networks, so that its residuals say nothing
-        about its noise."""
+        """Whether each of several quantities has no more values than there are
+        parameters beside weights of networks, so that its residuals say nothing about
+        its noise."""
         count, named = np.isfinite(self.data.x).sum(axis=0), np.sum(~self.is_weight)
         return (count > 0) & (count <= named) & (len(count) > 1)
 
     @cached_property
     def quantity_curve(self) -> Curve | None:
-        """A smoothing spline through the measured quantities of one experiment; a
-        constant for one that was not measured. None if there are too few points."""
+        """A smoothing spline through the quantities of one experiment, constant for one
+        that was not measured; None if there are too few points."""
         data = self.data
         return smooth(Data(data.t, np.where(self.measured, data.x, 1.0)))
 
     @property
     def curve(self) -> Curve | None:
-        """The same if the measured quantities are all states, so that the slopes of the
-        curve can be compared with the right-hand side; else None."""
+        """The same if all states were measured, so that its slopes can be compared with
+        the right-hand side; else None."""
         is_state = self.measured.all() and not self.model.observes
         return self.quantity_curve if is_state else None
 
@@ -399,7 +421,7 @@ class FitSetup:
 
     @property
     def has_curves(self) -> bool:
-        """Whether all these curves are those of all states."""
+        """Whether these curves are those of all states in every experiment."""
         return all(part.curve is not None for part in self.parts)
 
     @cached_property
@@ -409,32 +431,24 @@ class FitSetup:
         if self.joint is not None:
             return joint_units(self.joint, [part.units for part in self.parts])
         curve, model = self.quantity_curve, self.model
-        if (
-            curve is None
-            or self.has_networks
-            or is_general(eqx.combine(model.learned.tau, model.fixed.tau))
-        ):
+        problem = model.problem
+        if curve is None or self.has_networks or is_general(problem.tau):
             return None
-        return natural_units(model, curve, self.data.T, self.measured)
+        return natural_units(model.free, problem, curve, self.data.T, self.measured)
 
     @cached_property
     def natural_sizes(self) -> np.ndarray:
-        """The natural size of each free value, 1 where nothing is known."""
+        """The natural size of each free value; 1 where nothing is known."""
         if self.model.likelihood is not None:
             sizes = self.exploring.natural_sizes
             return np.concatenate([sizes, np.abs(self.guess[len(sizes) :])])
-        return natural_sizes(self.units, len(self.lower))
+        return np.ones(len(self.lower)) if self.units is None else self.units.typical
 
     @cached_property
     def is_linear(self) -> np.ndarray:
         """Which free values are scales and offsets of what is observed."""
         linear = [linear_values(part.model) for part in self.parts]
-        if self.joint is None:
-            return linear[0]
-        found = np.zeros(len(self.lower), bool)
-        for own, place in zip(linear, self.joint.place):
-            found[place[own & (place >= 0)]] = True
-        return found
+        return linear[0] if self.joint is None else self._joint_marks(linear)
 
     # The noise.
 
@@ -455,25 +469,21 @@ class FitSetup:
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom with every free parameter but weights counted as
-        determined; see `degrees_of_freedom.py`."""
+        """Degrees of freedom with every free parameter but weights as determined."""
         free = int(np.sum(~self.is_weight)) - noise_count(self.model.free)
         return degrees_of_freedom(self.count, determined=free)
 
     def residual_variance(self, loss: float) -> float:
-        """The variance of the weighted residuals of a fit with the sum of squares
-        `loss`, by which the search converts differences of `loss` to chi-square."""
+        """Return the variance of the weighted residuals, the unit of chi-square."""
         return residual_variance(loss, self.freedom, is_known=self.weights_are_absolute)
 
 
 @eqx.filter_jit
 def _delays(model: LeastSquaresModel, theta: jax.Array) -> jax.Array:
-    """The delays of each row of free values, or how long they typically are,
-    [rows, k]."""
+    """Return the delays of each row, or how long they typically are, [rows, k]."""
 
     def one(theta):
-        learned = model.free.join_values(theta, model.learned)
-        problem = eqx.combine(learned, model.fixed)
+        problem = model.problem_at(theta)
         return typical_delays(problem.tau, problem.start)
 
     return jax.vmap(one)(theta)

@@ -4,28 +4,26 @@ Fixed steps are fast, and right for most fits. They fail in two ways, which a se
 shows:
 
 - The steps matter: halving them still moves the estimates.
-- The equation is *stiff*, or becomes so for parameters that the data allow: a rate of
-  which only a lower limit is known may be as large as one likes, but with fixed steps
-  the solution explodes beyond some value. The sum of squares then has a wall where it
-  should be flat. Walls are looked for in every direction in which the data say little,
-  and the stiff solver tells whether they are real.
+- The equation is *stiff*, or becomes so for parameters that the data allow: a rate with
+  only a lower limit may be arbitrarily large, but with fixed steps the solution
+  explodes beyond some value. The sum of squares then has a wall where it should be
+  flat. Walls are looked for in every direction in which the data say little, and a fit
+  with the stiff solver shows whether they are real.
 
-The explicit adaptive solver has such walls, too.
-"""
+The explicit adaptive solver has such walls, too."""
 
 from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive, Radau, Tsit5
-from .batches import RefinedFits, refine
-from .search import SearchResult
+from .batches import RefinedFits, SearchResult, refine
 from .setup import FitSetup
 
 # Steps matter if halving them moves the estimates by more than this share of their
 # joint standard error.
 STEP_ERROR = 0.1
-# A value is moved by powers of this factor, at most so often.
+# A value is moved by powers of this factor, at most this often.
 FACTOR, MOST_MOVES = 10**0.5, 10
 # The power of the first move that is tried if there is a wall at once.
 SMALLER = 0.25
@@ -40,8 +38,9 @@ def another_solver(
     result: SearchResult,
     with_solver: Callable[[AbstractAdaptive], FitSetup],
 ) -> FitSetup | None:
-    """The setup with the solver that a search needs instead of its own; None if its own
-    is right. `with_solver` makes the same setup with another solver."""
+    """Return the setup with the solver that a search needs; None if it has that.
+
+    `with_solver` makes the same setup with another solver."""
     if isinstance(setup.model.solver, Radau) or result.interrupted:
         return None
     best = result.best
@@ -69,8 +68,7 @@ def another_solver(
 def _walls(
     setup: FitSetup, result: SearchResult
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Moves of a value behind a wall: for each round the free values behind it, and
-    which of them is held."""
+    """Yield for each round of moves the free values behind walls, and which is held."""
     best = result.best
     movable = ~setup.is_history & (best.theta[0] != 0)
     movable[list(setup.model.free.delays)] = False
@@ -100,8 +98,7 @@ def _walls(
 def _moved(
     theta: np.ndarray, rows: list[tuple[int, int]], power: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each (j, sign) the free values with value j multiplied by a factor to this
-    power, and which of them is held."""
+    """Multiply value j by a factor to this power for each (j, sign); it is held."""
     moved = np.repeat(theta, len(rows), axis=0)
     held = np.zeros(moved.shape, bool)
     for row, (j, sign) in enumerate(rows):
@@ -114,12 +111,12 @@ def _moved(
 def _refine_held(
     setup: FitSetup, theta: np.ndarray, held: np.ndarray, points
 ) -> RefinedFits:
-    """Short fits in which some values are held."""
+    """Make short fits in which some values are held."""
     return refine(setup, theta, points, setup.steps(theta), EVALUATIONS, held)
 
 
 def _rise(setup: FitSetup, loss: np.ndarray, level: float) -> np.ndarray:
-    """How much chi-square rises above the best fit; infinite where there is none."""
+    """Return the rise of chi-square above the best fit; infinite without a fit."""
     unit = setup.residual_variance(max(level, 1e-300))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         rise = (loss - level) / unit

@@ -1,27 +1,20 @@
-"""Where the fits of a search start.
+"""Where the fits of a search start. All arrays of starts have the shape (starts, p).
 
-`matched_starts` draws random values and moves them by gradient matching;
-`perturbed_starts` changes fits that are already good. All arrays of starts have the
-shape (starts, p).
-
-Aliases: trajectories that pass through the data but oscillate unseen between them.
-
-Short delays allow oscillations that are faster than the sampling, and among these there
-are often some that happen to be near every measured value: a wheel that seems to stand
-still. They say nothing about the system, and are dropped. A trajectory is an alias if
-it turns more often than there are intervals between the times of the data, which is
-what the sampling theorem says.
-
-Starts that are found by guided fits: for hidden states, and where others fail.
-
-Very many values are drawn, and the guided equation is solved once for each. The best of
-them are fitted with a strong guide, the best of these with a weaker one, and so on (see
-`guide.py`). The fits compare the trajectory with the smooth curve, not with the data
-themselves: how far it is from the curve depends on the parameters alone."""
+- `matched_starts` draws random values and moves them by gradient matching.
+- `perturbed_starts` changes fits that are already good.
+- `guided_starts` serves hidden states, and where others fail: very many values are
+  drawn, and the guided equation is solved once for each. The best of them are fitted
+  with a strong guide, the best of these with a weaker one, and so on (see `guide.py`).
+  The fits compare the trajectory with the smooth curve, not with the data themselves:
+  how far it is from the curve depends on the parameters alone.
+- `without_aliases` drops trajectories that pass through the data but oscillate unseen
+  between them, like a wheel that seems to stand still. Short delays allow oscillations
+  that are faster than the sampling, and some of these happen to be near every measured
+  value. A trajectory is an alias if it turns more often than there are intervals
+  between the times of the data, which is what the sampling theorem says."""
 
 from dataclasses import replace
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -30,6 +23,7 @@ from .._data.study_data import each_part, longest_part
 from .._loss.path_costs import Points
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solve import solve
+from .._util import wording
 from .batches import (
     BLOCK_SIZE,
     RefinedFits,
@@ -38,7 +32,7 @@ from .batches import (
     score,
     slow_frequency_limit,
 )
-from .bounds import delays_to_try, draw_possible
+from .bounds import delays_to_try, usual_delays
 from .gradient_matching import MatchingTarget, match_block, matching_targets
 from .guide import make_guide
 from .levenberg_marquardt import NO_START
@@ -49,6 +43,8 @@ from .symmetries import rate_of
 TRIES = 4
 # One start in this many is not matched.
 UNMATCHED_EVERY = 4
+# How often starts are drawn again whose delays are not positive, or far from usual.
+_REDRAWS = 20
 # How precisely the slopes of the curve count as known beside the priors of weights.
 _SLOPE_ERROR = 0.05
 
@@ -56,8 +52,7 @@ _SLOPE_ERROR = 0.05
 def matched_starts(
     setup: FitSetup, count: int, noise: np.ndarray, random: np.random.Generator
 ) -> np.ndarray:
-    """The user's start values, then random ones, moved by gradient matching along the
-    smooth curves through the data."""
+    """Return the user's start, then random ones moved by gradient matching."""
     drawn = draw_starts(setup, count, TRIES, random)
     matched = match_starts(setup, drawn, noise, TRIES)
     # If the curve follows the data badly, unmatched starts may be the better ones.
@@ -72,7 +67,7 @@ def perturbed_starts(
     noise: np.ndarray,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """New starts from the `good` fits, of shape (fits, p), used in turn.
+    """Draw new starts from the `good` fits, of shape (fits, p), used in turn.
 
     Three of four get a new random history, moved by gradient matching if there are
     curves through all states; in the fourth every value is changed by a random factor.
@@ -104,10 +99,55 @@ def perturbed_starts(
 def draw_starts(
     setup: FitSetup, starts: int, tries: int, random: np.random.Generator
 ) -> np.ndarray:
-    """Random values for `starts` starts, `tries` rows for each, which have similar
-    delays. The delays of all starts are spread over the range of delays. The rows of
-    the first start hold the user's start values, where there are any."""
-    return draw_possible(setup, lambda: _draw(setup, starts, tries, random))
+    """Draw `tries` rows for each of `starts` starts, with similar delays.
+
+    The delays of all starts are spread over the range of delays. The rows of the first
+    start hold the user's start values, where there are any. Computed delays are
+    positive and in the usual range of delays, as far as such rows are found."""
+    theta = _draw(setup, starts, tries, random)
+    computed = list(setup.computed_delays.values())
+    if not computed:
+        return theta
+    low, high = usual_delays(longest_part(setup.data))
+    penalty = _from_usual_delays(setup, theta, computed, low, high)
+    for _ in range(_REDRAWS):
+        if np.all(penalty == 0):
+            break
+        other = _draw(setup, starts, tries, random)
+        other_penalty = _from_usual_delays(setup, other, computed, low, high)
+        is_better = other_penalty < penalty
+        theta = np.where(is_better[:, None], other, theta)
+        penalty = np.where(is_better, other_penalty, penalty)
+    if np.all(np.isinf(penalty)):
+        _raise_impossible(setup, theta)
+    return theta
+
+
+def _from_usual_delays(
+    setup: FitSetup, theta: np.ndarray, computed: list[int], low: float, high: float
+) -> np.ndarray:
+    """Return how far the computed delays of each row are from the usual range, on a
+    logarithmic scale; infinite where one is not positive."""
+    delays = setup.delays(theta)[:, computed]
+    is_positive = np.all((delays > 0) & np.isfinite(delays), axis=1)
+    logs = np.log(np.where(delays > 0, delays, 1.0))
+    away = np.maximum(np.log(low / 4) - logs, logs - np.log(high))
+    return np.where(is_positive, np.sum(np.maximum(away, 0.0), axis=1), np.inf)
+
+
+def _raise_impossible(setup: FitSetup, theta: np.ndarray) -> None:
+    delays, names = setup.delays(theta[:1])[0], setup.model.free.names
+    name, value = next(
+        (name, delays[q])
+        for name, q in setup.computed_delays.items()
+        if not delays[q] > 0
+    )
+    values = ", ".join(f"{n} = {v:.4g}" for n, v in zip(names, theta[0]) if n in name)
+    raise ValueError(
+        f"A delay must be positive, but `{name}` is {value:.4g} at {values}, and the "
+        "same is so for every start within the bounds. Change the bounds "
+        f"{wording.BOUNDS}."
+    )
 
 
 def _draw(
@@ -145,9 +185,9 @@ def _draw(
 def _natural_sizes(
     setup: FitSetup, count: int, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The natural sizes of the free values, and what they are shifted by in every
-    second row, [count, p]. Without natural units a size is a scale of the data: the
-    spread x, a tenth of the record t, or products and quotients of them."""
+    """Draw natural sizes of the free values, and their shifts in every second row,
+    [count, p]. Without natural units a size is a scale of the data: the spread x, a
+    tenth of the record t, or products and quotients of them."""
     shape = (count, len(setup.lower))
     if setup.units is None:
         x, t = float(np.mean(spread(setup.data))), setup.data.T / 10
@@ -165,7 +205,7 @@ def _draw_value(
     may_change_sign: np.ndarray,
     random: np.random.Generator,
 ) -> np.ndarray:
-    """Random values of free parameter j, one for each element of `may_change_sign`.
+    """Draw values of free parameter j, one for each element of `may_change_sign`.
 
     Between two bounds they are spread over the interval, logarithmically where its sign
     is known. Otherwise their size is within a factor of ten of the user's start value
@@ -198,8 +238,7 @@ def _draw_value(
 
 
 def _targets(setup: FitSetup, theta: np.ndarray, noise: np.ndarray) -> MatchingTarget:
-    """What gradient matching compares each row of `theta` with. In a study the arrays
-    have a second axis over the experiments."""
+    """Return the targets of each row of `theta` (and of each experiment)."""
     precision = _SLOPE_ERROR**-2 if setup.has_networks else 1.0
     targets = []
     for e, part in enumerate(setup.parts):
@@ -220,7 +259,7 @@ def match_starts(
     tries: int = 1,
     held: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The starts after gradient matching, each with its own delay.
+    """Move starts by gradient matching, each with its own delay.
 
     `theta` has `tries` rows for each start, of which the best is returned. Values that
     are `held` stay. A row stays as it is if the equation is not finite there, and so
@@ -236,10 +275,9 @@ def match_starts(
 
     def match_rows(rows: np.ndarray):
         filled = np.resize(rows, BLOCK_SIZE)
-        own, own_box, own_targets = jax.tree.map(
-            lambda a: a[filled], (theta, box, targets)
-        )
-        found = match_block(setup.model, own, own_box, own_targets, priors)
+        starts = theta[filled]
+        part, target = jax.tree.map(lambda a: a[filled], (box, targets))
+        found = match_block(setup.model, starts, part, target, priors)
         result = jax.tree.map(np.asarray, found)
         needed = result.theta, result.status, result.normal.gram[:, 0, 0]
         return jax.tree.map(lambda a: a[: len(rows)], needed)
@@ -264,8 +302,8 @@ _TIMES, _MOST_TIMES, _TURN = 10, 4000, 0.2
 
 
 def without_aliases(setup: FitSetup, fits: RefinedFits, points: Points) -> RefinedFits:
-    """The fits without the aliases that are better than the best of the others. If all
-    are aliases, none is left."""
+    """Drop the aliases that are better than the best of the other fits. If all are
+    aliases, none is left."""
     solver = setup.model.solver
     if not setup.has_quantity_curves or not isinstance(solver, AbstractSolver):
         return fits
@@ -281,15 +319,13 @@ def without_aliases(setup: FitSetup, fits: RefinedFits, points: Points) -> Refin
 
 
 def _leaves_curves(setup: FitSetup, fits: RefinedFits, points: Points) -> np.ndarray:
-    """Which trajectories are far from the curves between the times of the data."""
+    """Whether each trajectory is far from the curves between the times of the data."""
     times, values = [], []
     for part, (_, t) in zip(
         setup.parts, each_part(setup.data, np.asarray(points.times))
     ):
-        curve = part.quantity_curve
-        assert curve is not None
         times.append(np.append(t[:-1] + PLACE * np.diff(t), t[-1]))
-        values.append(curve.x(times[-1]))
+        values.append(_curve(part).x(times[-1]))
     is_used = np.asarray(points.weights) > 0
     between = points._replace(
         times=np.concatenate(times),
@@ -301,20 +337,19 @@ def _leaves_curves(setup: FitSetup, fits: RefinedFits, points: Points) -> np.nda
 
 
 def turns_too_often(setup: FitSetup, theta: np.ndarray, solver: AbstractSolver) -> bool:
-    """Whether a state has more extrema than there are intervals of the data, in one
-    experiment."""
+    """Whether a state has more extrema than the data of one experiment intervals."""
     data, model = setup.data, setup.model
     intervals = len(np.unique(data.t)) - 1
     count = min(_TIMES * intervals, _MOST_TIMES)
     t = np.linspace(data.t[0], data.T, count)
-    problem = model.free.problem_at(theta, eqx.combine(model.learned, model.fixed))
+    problem = model.free.problem_at(theta, model.problem)
     x = np.asarray(solve(problem, data.T, solver, max_step=data.T / count)(t))
-    seen = np.ones(x.shape[1], bool) if model.observes else setup.measured
-    return any(_turns(column) > intervals for column in x[:, seen].T)
+    checked = np.ones(x.shape[1], bool) if model.observes else setup.measured
+    return any(_turns(column) > intervals for column in x[:, checked].T)
 
 
 def _turns(x: np.ndarray) -> int:
-    """The number of extrema of a sequence, without small ones."""
+    """Count the extrema of a sequence, without small ones."""
     is_extreme = np.diff(np.sign(np.diff(x))) != 0
     extrema = x[1:-1][is_extreme]
     return int(np.sum(np.abs(np.diff(extrema)) > _TURN * np.std(x)))
@@ -330,21 +365,16 @@ _STEPS_PER_RESPONSE = 1.5
 
 
 def guided_starts(
-    setup: FitSetup,
-    count: int,
-    draws: int,
-    points: Points,
-    random: np.random.Generator,
+    setup: FitSetup, count: int, draws: int, points: Points, random: np.random.Generator
 ) -> np.ndarray:
-    """The best of `draws` random values after guided fits, at most `count` of them. The
-    user's start values, if they are complete, are the first as they are."""
+    """Return the best of `draws` random values after guided fits, at most `count`. The
+    user's start values, if they are complete, come first and unchanged."""
     theta = draw_starts(setup, draws, 1, random)
     target = points._replace(values=_on_curves(setup, points))
     # Draws are compared with the scales and offsets that are best for them.
-    is_linear = setup.is_linear
-    evaluations, held = (
-        (_LINEAR_EVALUATIONS, ~is_linear) if is_linear.any() else (1, None)
-    )
+    evaluations, held = 1, None
+    if setup.is_linear.any():
+        evaluations, held = _LINEAR_EVALUATIONS, ~setup.is_linear
     fits = guided_fits(setup, theta, target, _GAINS[0], evaluations, held)
     for gain, entering in zip(_GAINS, _FITS_PER_START):
         theta = _best(fits, entering * count)
@@ -363,11 +393,12 @@ def guided_fits(
     evaluations: int,
     held: np.ndarray | None = None,
 ) -> RefinedFits:
-    """Short fits with a guide of this gain, in units of the rate of the data."""
-    rates = [rate_of(_curve(part), part.data.T, part.measured) for part in setup.parts]
+    """Make short fits with a guide of this gain, in units of the rate of the data."""
+    curves = [(_curve(part), part.data.T, part.measured) for part in setup.parts]
+    rates = [rate_of(*curve) for curve in curves]
     guides = [
-        make_guide(_curve(part), part.data.T, part.measured, gain * rate)
-        for part, rate in zip(setup.parts, rates)
+        make_guide(curve, T, measured, gain * rate)
+        for (curve, T, measured), rate in zip(curves, rates)
     ]
     guide = guides[0]
     if setup.joint is not None:
@@ -387,14 +418,14 @@ def _curve(part: FitSetup) -> Curve:
 
 
 def _on_curves(setup: FitSetup, points: Points) -> np.ndarray:
-    """The curves at the times of the data."""
+    """Evaluate the curves at the times of the data."""
     times = each_part(setup.data, np.asarray(points.times))
     values = [_curve(part).x(t) for part, (_, t) in zip(setup.parts, times)]
     return np.where(np.asarray(points.weights) > 0, np.concatenate(values), 0)
 
 
 def _best(fits: RefinedFits, most: int) -> np.ndarray:
-    """The free values of the best fits; at least one."""
+    """Return the free values of the best fits, at least one."""
     order = np.argsort(fits.loss, kind="stable")
     order = order[: max(min(most, int(np.isfinite(fits.loss).sum())), 1)]
     return fits.theta[order]

@@ -1,7 +1,11 @@
 r"""The symmetries of a model: which changes of units leave its equations as they are.
 
-If the unit of a measured quantity, or that of time, changes by a factor $e^\epsilon$,
-then for most models some change of the states by factors $e^{\epsilon s_k}$ and of the
+A rate is about one over the time in which the data change, a carrying capacity about as
+large as the data. Which it is follows from the symmetries: the natural size of a
+parameter is the product of the scales of the data to the powers that they give.
+
+If the unit of a measured quantity, or of time, changes by a factor $e^\epsilon$, then
+for most models some change of the states by factors $e^{\epsilon s_k}$ and of the
 parameters by factors $e^{\epsilon u_j}$ leads to the same equation again. The exponents
 are what a physicist calls dimensions. They solve linear equations, which hold for all
 states, delayed states, parameters and times:
@@ -16,17 +20,9 @@ where e is 1 if it is the unit of time that changes, and else 0; and likewise fo
 history, the delays and what is observed. A quantity that is a logarithm is shifted by a
 change of units: then states are shifted by $c_k$ and parameters by $v_j$, which adds
 the terms $c_k (\partial F_i / \partial x_k + \partial F_i / \partial y_k)$ and
-$v_j\,\partial F_i / \partial \theta_j$.
-
-The equations are solved at random points, with central differences.
-
-The natural size of each parameter, from the scales of the data.
-
-A rate is about one over the time in which the data change, a carrying capacity about as
-large as the data. Which it is follows from the model's symmetries: see `symmetries.py`.
-The natural size of parameter j is the product of the scales of the data to the powers
-that a symmetry gives. If a scale belongs to no symmetry, because a constant of the
-model has a unit, its powers are unknown."""
+$v_j\,\partial F_i / \partial \theta_j$. The equations are solved at random points, with
+central differences. If a scale belongs to no symmetry, because a constant of the model
+has a unit, its powers are unknown."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,39 +36,32 @@ import numpy as np
 
 from .._data.smoothing import Curve
 from .._problem.delays import delay_count, delay_vector, in_structure
-from .._problem.free_parameters import JointParameters
-from .normal_equations import LeastSquaresModel
+from .._problem.free_parameters import FreeParameters, JointParameters
+from .._problem.problem import Problem
 
 # The number of random points at which the equations are solved, within this factor of
 # one, the step of the differences, and the largest error of a solution.
 _POINTS, _FACTOR, _STEP, _TOLERANCE = 24, 2.0, 1e-4, 1e-6
 
 
-class Symmetries(NamedTuple):
-    """How the parameters change with units: the exponents u and the shifts v, [p,
-    units], NaN for units whose change is no symmetry. The units are those of the size
-    of each measured quantity, then of the level of each, then of time."""
+def _symmetries(
+    free: FreeParameters, problem: Problem, measured: np.ndarray, typical: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Find how the parameters change with units: the exponents u and the shifts v, [p,
+    units], NaN for units whose change is no symmetry.
 
-    exponents: np.ndarray
-    shifts: np.ndarray
-
-
-def symmetries(
-    model: LeastSquaresModel, measured: np.ndarray, typical: np.ndarray
-) -> Symmetries:
-    """The symmetries of a model, of whose quantities those with the indices `measured`
-    were measured. Half of the random states are of a `typical` size, the others near
-    one."""
-    p, d = len(model.free.names), model.dimension
-    tau = eqx.combine(model.learned.tau, model.fixed.tau)
-    k, random = delay_count(tau), np.random.default_rng(0)
+    The units are those of the size of each of the quantities with the indices
+    `measured`, then of the level of each, then of time. Half of the random states are
+    of a `typical` size, the others near one."""
+    p, d = len(free.names), problem.dimension
+    k, random = delay_count(problem.tau), np.random.default_rng(0)
     shapes = (p,), (d,), (k, d), (k,), ()
     points = _Point(
         *(_FACTOR ** random.uniform(-1, 1, (_POINTS, *shape)) for shape in shapes)
     )
     for state in points[1:3]:
         state[::2] *= typical
-    equations = _Equations(model, points, measured)
+    equations = _Equations(free, problem, points, measured)
     left = equations.rows(
         [
             *equations.of_parameters(scales=True),
@@ -89,12 +78,11 @@ def symmetries(
         ]
     )
     found = np.stack([_solve(left, column) for column in right.T], axis=1)
-    return Symmetries(found[:p], found[p : 2 * p])
+    return found[:p], found[p : 2 * p]
 
 
 class _Point(NamedTuple):
-    """The arguments of the functions of a model at random points, or changes of
-    them."""
+    """The arguments of a model's functions at random points, or their changes."""
 
     theta: Any  # [points, p]
     x: Any  # [points, d]
@@ -110,29 +98,32 @@ _STILL = _Point(*np.zeros(5))
 @dataclass(frozen=True)
 class _Equations:
     """The linear equations for a symmetry. A column has an element for each point and
-    function: how much the function changes beyond what the symmetry asks for, by one of
-    the unknowns; or, on the right side, what it asks for.
+    function: how much one of the unknowns changes the function beyond what the symmetry
+    demands; or, on the right side, this demand.
 
     The functions are, in this order, the right-hand side, the history and the state at
     time zero (d each), the delays (k) and what is observed."""
 
-    model: LeastSquaresModel
+    free: FreeParameters
+    problem: Problem
     points: _Point
     measured: np.ndarray
 
     @cached_property
     def values(self) -> np.ndarray:
-        return np.asarray(_functions(self.model, self.points))
+        return np.asarray(_functions(self.free, self.problem, self.points))
 
     @property
     def _first_observed(self) -> int:
-        return 3 * self.model.dimension + self.points.delays.shape[1]
+        return 3 * self.problem.dimension + self.points.delays.shape[1]
 
     def _derivative(self, change: _Point) -> np.ndarray:
-        """The derivatives of all functions for a change of their arguments."""
+        """Compute the derivatives of all functions for a change of their arguments."""
         ahead, behind = (
             _functions(
-                self.model, _Point(*(a + h * c for a, c in zip(self.points, change)))
+                self.free,
+                self.problem,
+                _Point(*(a + h * c for a, c in zip(self.points, change))),
             )
             for h in (_STEP, -_STEP)
         )
@@ -140,16 +131,16 @@ class _Equations:
             return (np.asarray(ahead) - np.asarray(behind)) / (2 * _STEP)
 
     def of_parameters(self, *, scales: bool) -> list[np.ndarray]:
-        """A column for each parameter that is scaled or shifted."""
+        """Return a column for each parameter that is scaled or shifted."""
         theta = self.points.theta
         size = theta if scales else np.ones_like(theta)
         ones = np.eye(theta.shape[1])
         return [self._derivative(_STILL._replace(theta=one * size)) for one in ones]
 
     def of_states(self, *, scales: bool) -> list[np.ndarray]:
-        """A column for each state that is scaled or shifted: its slope is to be scaled
-        with it, its history and its start scaled or shifted."""
-        d, columns = self.model.dimension, []
+        """Return a column for each state that is scaled or shifted: its slope is to be
+        scaled with it, its history and its start scaled or shifted."""
+        d, columns = self.problem.dimension, []
         for i, one in enumerate(np.eye(d)):
             x, y = (one * (a if scales else np.ones_like(a)) for a in self.points[1:3])
             column = self._derivative(_STILL._replace(x=x, y=y))
@@ -159,7 +150,7 @@ class _Equations:
         return columns
 
     def of_quantities(self, *, scales: bool) -> list[np.ndarray]:
-        """A right side for each measured quantity that is scaled or shifted."""
+        """Return a right side for each measured quantity that is scaled or shifted."""
         columns = []
         for place in self._first_observed + self.measured:
             column = np.zeros_like(self.values)
@@ -168,8 +159,8 @@ class _Equations:
         return columns
 
     def of_time(self) -> np.ndarray:
-        """The right side for time: slopes become smaller, and delays longer."""
-        d, first = self.model.dimension, self._first_observed
+        """Return the right side for time: slopes become smaller, and delays longer."""
+        d, first = self.problem.dimension, self._first_observed
         still = _STILL._replace(delays=self.points.delays, t=self.points.t)
         column = self._derivative(still)
         column[:, :d] += self.values[:, :d]
@@ -177,14 +168,14 @@ class _Equations:
         return -column
 
     def rows(self, columns: list[np.ndarray]) -> np.ndarray:
-        """The columns as a matrix, without what was not measured."""
+        """Return the columns as a matrix, without what was not measured."""
         place = np.arange(self.values.shape[1]) - self._first_observed
         is_used = (place < 0) | np.isin(place, self.measured)
         return np.stack(columns, axis=2)[:, is_used].reshape(-1, len(columns))
 
 
 def _solve(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """The solution of the least norm; NaN if there is none."""
+    """Return the solution of the least norm; NaN if there is none."""
     none = np.full(left.shape[1], np.nan)
     size = np.maximum(np.max(np.abs(left), axis=1), np.abs(right))
     rows = np.isfinite(size) & (size > 0)
@@ -197,13 +188,13 @@ def _solve(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 @eqx.filter_jit
-def _functions(model: LeastSquaresModel, points: _Point) -> jax.Array:
-    """The functions of a model at each point: the right-hand side, the history, the
-    state at time zero, the delays and what is observed."""
+def _functions(free: FreeParameters, problem: Problem, points: _Point) -> jax.Array:
+    """Evaluate the functions of `_Equations` at each point."""
+
+    learned, fixed = free.split(problem)
 
     def at(point: _Point) -> jax.Array:
-        params = model.free.join_values(point.theta, model.learned)
-        problem = eqx.combine(params, model.fixed)
+        problem = eqx.combine(free.join_values(point.theta, learned), fixed)
         y, tau = (in_structure(problem.tau, list(a)) for a in (point.y, point.delays))
         observe = problem.observe
         parts = [
@@ -235,37 +226,42 @@ class NaturalUnits(NamedTuple):
     offsets: np.ndarray
 
     def sizes(self, count: int, random: np.random.Generator) -> np.ndarray:
-        """The natural sizes, [count, p]. Unknown exponents are drawn anew for each row:
-        -1, 0 or 1."""
+        """Draw natural sizes, [count, p]; unknown exponents are -1, 0 or 1."""
         shape = (count, *self.exponents.shape)
         drawn = random.choice([-1.0, 0.0, 1.0], shape, p=[0.25, 0.5, 0.25])
         exponents = np.where(np.isnan(self.exponents), drawn, self.exponents)
         return np.exp(np.clip(exponents @ self.logs, -LARGEST_LOG, LARGEST_LOG))
 
+    @property
+    def typical(self) -> np.ndarray:
+        """The natural sizes [p], without scales with an unknown exponent."""
+        logs = np.nan_to_num(self.exponents) @ self.logs
+        return np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG))
+
 
 def natural_units(
-    model: LeastSquaresModel, curve: Curve, T: float, measured: np.ndarray
+    free: FreeParameters, problem: Problem, curve: Curve, T: float, measured: np.ndarray
 ) -> NaturalUnits:
-    """The natural units of a model's free values, for the data that `curve` smooths."""
+    """Return the natural units of free values, for the data that `curve` smooths."""
     x = curve.x(np.linspace(0, T, 400))[:, measured]
     sizes = np.log(np.maximum(np.max(np.abs(x), axis=0), 1e-300))
     levels = np.mean(x, axis=0)
     logs = np.array([*sizes, *levels, -np.log(rate_of(curve, T, measured))])
-    typical = np.ones(model.dimension)
-    if not model.observes:
+    typical = np.ones(problem.dimension)
+    if problem.observe is None:
         typical[measured] = np.exp(sizes)
-    exponents, shifts = unit_exponents(model, measured, typical)
+    exponents, shifts = unit_exponents(free, problem, measured, typical)
     return NaturalUnits(logs, exponents, shifts @ levels)
 
 
 def unit_exponents(
-    model: LeastSquaresModel, measured: np.ndarray, typical: np.ndarray
+    free: FreeParameters, problem: Problem, measured: np.ndarray, typical: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The exponents of the scales for each free value, and its shifts with the level of
-    each quantity; `typical` are sizes of the states."""
-    found = symmetries(model, np.flatnonzero(measured), typical)
+    """Return the exponents of the scales for each free value, and its shifts with the
+    level of each quantity; `typical` are sizes of the states."""
     count = int(measured.sum())
-    exponents, shifts = found.exponents, found.shifts[:, count : 2 * count]
+    exponents, shifts = _symmetries(free, problem, np.flatnonzero(measured), typical)
+    shifts = shifts[:, count : 2 * count]
     # A quantity is a logarithm if its level is a scale and its size is not.
     size, level = exponents[:, :count], exponents[:, count : 2 * count]
     size[:, np.isnan(size[0]) & ~np.isnan(level[0])] = 0.0
@@ -276,9 +272,8 @@ def unit_exponents(
 def joint_units(
     joint: JointParameters, units: Sequence[NaturalUnits | None]
 ) -> NaturalUnits | None:
-    """The natural units of the free values of a study, given those of its experiments.
-    A shared value has those of the first experiment that has it; None if there are none
-    for an experiment."""
+    """Join the natural units of the experiments of a study; None if one has none. A
+    shared value has those of the first experiment that has it."""
     known = [each for each in units if each is not None]
     if len(known) < len(units):
         return None
@@ -288,26 +283,17 @@ def joint_units(
     for e in reversed(range(len(known))):
         place, local = joint.place[e], np.flatnonzero(joint.place[e] >= 0)
         exponents[place[local]] = 0.0
-        own = slice(scales[e], scales[e + 1])
-        exponents[place[local], own] = known[e].exponents[local]
+        columns = slice(scales[e], scales[e + 1])
+        exponents[place[local], columns] = known[e].exponents[local]
         offsets[place[local]] = known[e].offsets[local]
     return NaturalUnits(
         np.concatenate([each.logs for each in known]), exponents, offsets
     )
 
 
-def natural_sizes(units: NaturalUnits | None, count: int) -> np.ndarray:
-    """The natural size of each of `count` free values; a scale with an unknown exponent
-    is left out, and without units all are 1."""
-    if units is None:
-        return np.ones(count)
-    logs = np.nan_to_num(units.exponents) @ units.logs
-    return np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG))
-
-
 def rate_of(curve: Curve, T: float, measured: np.ndarray) -> float:
-    """How fast the data change: the largest ratio of root mean square slope to spread
-    of a quantity. For a sine it is the angular frequency."""
+    """Estimate how fast the data change: the largest ratio of root mean square slope to
+    spread of a quantity. For a sine it is the angular frequency."""
     t = np.linspace(0, T, 400)
     x, slope = curve.x(t)[:, measured], curve.slope(t)[:, measured]
     spread = np.std(x, axis=0)
