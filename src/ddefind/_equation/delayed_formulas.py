@@ -75,7 +75,7 @@ class Expansion:
     parts: int = 0
 
     def add(self, formula: Expression) -> Expression:
-        """The formula without delayed definitions."""
+        """Return the formula without delayed definitions."""
         waiting: list[_Read] = []
         result = self._rewritten(formula, None, waiting)
         while waiting:
@@ -86,7 +86,7 @@ class Expansion:
         return result
 
     def ordered_steps(self) -> dict[str, Expression]:
-        """The `steps`, each one after those that it needs."""
+        """Return the `steps`, each one after those that it needs."""
         graph = {
             step: [name for name in names_in(formula) if name in self.steps]
             for step, formula in self.steps.items()
@@ -97,7 +97,7 @@ class Expansion:
     def _rewritten(
         self, expression: Expression, delay: Expression | None, waiting: list["_Read"]
     ) -> Expression:
-        """The formula at the time t - delay, or at t if `delay` is None.
+        """Return the formula at the time t - delay, or at t if `delay` is None.
 
         The definitions that it reads are added to `waiting`."""
         self._count(1)
@@ -183,7 +183,7 @@ def varies(delay: Expression, states: tuple[str, ...]) -> bool:
 
 
 def written_out(delay: Expression, definitions: Mapping[str, Expression]) -> Expression:
-    """A delay with the formulas of its definitions in place of their names.
+    """Return a delay with the formulas of its definitions in place of their names.
 
     The caller has to check that the result is not too long."""
     return _folded(_substituted(delay, definitions))
@@ -206,7 +206,7 @@ def _substituted(
 
 
 def _total(first: Expression, second: Expression) -> Expression:
-    """The sum of two delays."""
+    """Return the sum of two delays."""
     total = _folded(make_call("+", first, second))
     if part_count(total) > MAX_DELAY_PARTS:
         raise ExpansionError(
@@ -219,12 +219,12 @@ def _total(first: Expression, second: Expression) -> Expression:
 
 
 def _folded(delay: Expression) -> Expression:
-    """The same delay, as a number if it is constant."""
+    """Return the same delay, as a number if it is constant."""
     return delay if delay.value is None else Number(float(delay.value))
 
 
 def part_count(expression: Expression) -> int:
-    """The number of numbers, names, operators and functions in an expression."""
+    """Return the number of numbers, names, operators and functions in an expression."""
     return sum(1 for _ in walk(expression))
 
 
@@ -237,7 +237,7 @@ _ATTRIBUTES = ("slope", "describe")
 def read_at_time(
     translation: "Translation", node: ast.Call, name: str, depth: int
 ) -> Name | Delayed:
-    """The formula of `x(t)` or `x(t - tau)`, for a state or a definition x."""
+    """Return the formula of `x(t)` or `x(t - tau)`, for a state or a definition x."""
     now = translation.name(ast.Name(name, col_offset=node.col_offset))
     if len(node.args) == 1 and _is_time(node.args[0]):
         return now
@@ -247,7 +247,7 @@ def read_at_time(
 def read_slope(
     translation: "Translation", node: ast.Call, name: str, depth: int
 ) -> Delayed:
-    """The formula of the slope `x'(t - tau)` of a state x."""
+    """Return the formula of the slope `x'(t - tau)` of a state x."""
     states = translation.translator.states
     if name not in states:
         hint = did_you_mean(name, states)
@@ -270,7 +270,7 @@ def is_earlier_time(node: ast.Call) -> bool:
 
 
 def _terms(node: ast.expr) -> list[_Term]:
-    """The terms of a sum such as t - a + b. Anything else is the only term."""
+    """Return the terms of a sum such as t - a + b. Anything else is the only term."""
     terms: list[_Term] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         terms.append((1 if isinstance(node.op, ast.Add) else -1, node.right))
@@ -283,7 +283,7 @@ def _terms(node: ast.expr) -> list[_Term]:
 def _delay(
     translation: "Translation", node: ast.Call, name: str, depth: int
 ) -> Expression:
-    """The delay of `x(...)`, where `name` is x, or x' for a slope."""
+    """Return the delay of `x(...)`, where `name` is x, or x' for a slope."""
     argument = node.args[0] if len(node.args) == 1 else None
     if argument is None or not _varies(translation, argument):
         raise _not_a_time(translation, node, name)
@@ -321,7 +321,7 @@ def _varies(translation: "Translation", node: ast.expr) -> bool:
 
 
 def _minus(translation: "Translation", terms: list[_Term], depth: int) -> Expression:
-    """The delay a + b - c of the terms - a - b + c."""
+    """Return the delay a + b - c of the terms - a - b + c."""
     inside = translation.at("delay")
     (_, first), *rest = terms
     delay = inside.expression(first, depth)
@@ -368,7 +368,8 @@ def _not_a_time(translation: "Translation", node: ast.Call, name: str) -> Except
 def _checked_constant(
     translation: "Translation", node: ast.expr, delay: Expression, name: str
 ) -> Expression:
-    """The same delay, as a number if it is constant, after checks of its value."""
+    """Return the same delay, as a number if it is constant, after checks of its
+    value."""
     whole = _checked_formula(translation, node, delay)
     if isinstance(whole, Call) and whole.function == "neg":
         raise translation.error(
@@ -388,7 +389,7 @@ def _checked_constant(
 def _checked_varying(
     translation: "Translation", node: ast.Call, delay: Expression, name: str
 ) -> Expression:
-    """The same delay, after the checks of one that depends on time or states."""
+    """Return the same delay, after the checks of one that depends on time or states."""
     _check_attributes(translation, node, _checked_formula(translation, node, delay))
     time = time_argument(delay)
     if time is not None and not translation.translator.formula_varies(time):
@@ -399,8 +400,8 @@ def _checked_varying(
 def _checked_formula(
     translation: "Translation", node: ast.expr, formula: Expression
 ) -> Expression:
-    """A formula with its definitions written out, which is not too long, and whose
-    constant parts are finite."""
+    """Return a formula with its definitions written out, which is not too long, and
+    whose constant parts are finite."""
     translator = translation.translator
     if translator.part_count(formula) > MAX_DELAY_PARTS:
         raise _long_delay(translation, node)
@@ -435,7 +436,7 @@ def _long_delay(translation: "Translation", node: ast.expr) -> Exception:
 
 
 def read_distributed(translation: "Translation", node: ast.Call, depth: int) -> Delayed:
-    """The formula of `delay(x, gamma(mean = m, shape = k))`."""
+    """Return the formula of `delay(x, gamma(mean = m, shape = k))`."""
     if len(node.args) != 2:
         hint = " To multiply, write delay * (...)." if len(node.args) == 1 else ""
         raise translation.error(
@@ -485,7 +486,8 @@ def _kernel(translation: "Translation", node: ast.expr, depth: int) -> Kernel:
 def _kernel_arguments(
     translation: "Translation", node: ast.Call, distribution: str
 ) -> list[ast.expr]:
-    """The two values of a distribution, given by their names or in their order."""
+    """Return the two values of a distribution, given by their names or in their
+    order."""
     names = KERNELS[distribution]
     wanted = f"{distribution}({names[0]}, {names[1]})"
     given: dict[str, ast.expr] = {}

@@ -129,13 +129,13 @@ def is_network_name(name: str) -> bool:
 
 
 def network_variable(name: str) -> str:
-    """Under which name a network stands among the variables of a formula: a parameter
-    may have the name of a network."""
+    """Return under which name a network stands among the variables of a formula: a
+    parameter may have the name of a network."""
     return f"{name}(...)"
 
 
 def networks_called(expression: "Expression") -> list[str]:
-    """The names of the networks in an expression, in the order of the text."""
+    """Return the names of the networks in an expression, in the order of the text."""
     return [
         part.function
         for part in walk(expression)
@@ -144,7 +144,7 @@ def networks_called(expression: "Expression") -> list[str]:
 
 
 def make_call(function: str, *arguments: Expression) -> Call:
-    """The call of a function, evaluated at once if its arguments are constant.
+    """Return the call of a function, evaluated at once if its arguments are constant.
 
     Such a value may be infinite or NaN. The caller has to check that."""
     values = [argument.value for argument in arguments]
@@ -164,7 +164,7 @@ def is_condition(expression: Expression) -> bool:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """All parts of an expression, itself included, in the order of the text."""
+    """Return all parts of an expression, itself included, in the order of the text."""
     yield expression
     if isinstance(expression, Call | Kernel):
         for argument in expression.arguments:
@@ -172,14 +172,14 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def names_in(expression: Expression) -> list[str]:
-    """The names in an expression, in the order of the text.
+    """Return the names in an expression, in the order of the text.
 
     Those in `x(t - delay)` are not among them."""
     return [part.name for part in walk(expression) if isinstance(part, Name)]
 
 
 def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> Any:
-    """The value of an expression, given the values of its `variables` by name.
+    """Return the value of an expression, given the values of its `variables` by name.
 
     The value of a delayed state stands under its text, such as `x(t - tau)`."""
     if expression.value is not None:
@@ -202,7 +202,8 @@ def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> An
 
 
 def as_number(value: Any) -> Any:
-    """The numbers 1 and 0 for true and false; other values are returned unchanged."""
+    """Return the numbers 1 and 0 for true and false; other values are returned
+    unchanged."""
     if isinstance(value, bool):
         return np.float64(value)
     if getattr(value, "dtype", None) == np.dtype(bool):
@@ -211,7 +212,8 @@ def as_number(value: Any) -> Any:
 
 
 def _apply(function: str, values: list) -> Any:
-    """The value of a function or an operator at given values of its arguments."""
+    """Return the value of a function or an operator at given values of its
+    arguments."""
     # numpy computes constants, because JAX would compile a program for each operation.
     library = jnp if any(isinstance(value, jax.Array) for value in values) else np
     if function in _LOGIC:
@@ -233,7 +235,7 @@ def _fold(function: Callable[..., Any], values: list) -> Any:
 
 
 def formula_text(expression: Expression, precedence: int = 0) -> str:
-    """The text of an expression.
+    """Return the text of an expression.
 
     It is put in parentheses if its operator has a lower precedence than `precedence`,
     that of the operator around it."""
@@ -279,8 +281,8 @@ def _kernel_text(kernel: Kernel) -> str:
 
 
 def time_argument(delay: Expression) -> Expression | None:
-    """The argument of x(t / 2), whose delay is t - t / 2; None if the delay is not
-    such a difference."""
+    """Return the argument of x(t / 2), whose delay is t - t / 2; None if the delay is
+    not such a difference."""
     if isinstance(delay, Call) and delay.function == "-":
         time, argument = delay.arguments
         return argument if time == Name("t") else None
@@ -288,7 +290,8 @@ def time_argument(delay: Expression) -> Expression | None:
 
 
 def _time_text(delay: Expression) -> str:
-    """The time `t - delay`. A delay a + b is written as t - a - b, and t - a as a."""
+    """Return the time `t - delay`. A delay a + b is written as t - a - b, and t - a as
+    a."""
     argument = time_argument(delay)
     if argument is not None:
         return formula_text(argument)
@@ -297,7 +300,8 @@ def _time_text(delay: Expression) -> str:
 
 
 def delay_terms(delay: Expression) -> list[Expression]:
-    """The terms a, b, c of a delay a + b + c. Any other delay is the only term."""
+    """Return the terms a, b, c of a delay a + b + c. Any other delay is the only
+    term."""
     terms: list[Expression] = []
     while isinstance(delay, Call) and delay.function == "+":
         delay, last = delay.arguments
@@ -306,7 +310,7 @@ def delay_terms(delay: Expression) -> list[Expression]:
 
 
 def number_text(value: float) -> str:
-    """The shortest text that is read as the same number.
+    """Return the shortest text that is read as the same number.
 
     >>> number_text(8.0), number_text(0.00343), number_text(1e30)
     ('8', '0.00343', '1e+30')

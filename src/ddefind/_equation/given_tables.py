@@ -32,7 +32,7 @@ from .translate_formula import RESERVED, Translator
 
 
 def read_doses(lines: ModelLines, doses: Any) -> Doses | None:
-    """The doses that are given to a text, with NaN for the values of their
+    """Return the doses that are given to a text, with NaN for the values of their
     parameters."""
     if doses is None or isinstance(doses, Doses):
         return doses
@@ -114,7 +114,7 @@ class FormulaInput(AbstractInput):
 
 
 def input_names(inputs: Any) -> tuple[str, ...]:
-    """The argument `inputs` of `equation` as a tuple of names."""
+    """Return the argument `inputs` of `equation` as a tuple of names."""
     names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
     for name in names:
         if not isinstance(name, str) or not (name.isidentifier() and name[0] != "_"):
@@ -127,7 +127,7 @@ def input_names(inputs: Any) -> tuple[str, ...]:
 
 
 def read_inputs(lines: ModelLines, inputs: Any) -> dict[str, AbstractInput]:
-    """The inputs that are given by name, each as a function of time."""
+    """Return the inputs that are given by name, each as a function of time."""
     if not isinstance(inputs, Mapping):
         raise TypeError(
             '`inputs` maps names to inputs, as {"u": dd.Input(t, values)}, but got '
@@ -160,7 +160,7 @@ def _not_listed(lines: ModelLines, name: Any) -> str:
 
 
 def _read_formula(name: str, text: str) -> FormulaInput:
-    """An input that is given as the text of a formula of t."""
+    """Return an input that is given as the text of a formula of t."""
     source = read_source(f"inputs[{name!r}]", text, f"input {name}, ")
     statements = parse_statements(source)
     if len(statements) != 1 or statements[0].kind != "value":
@@ -204,7 +204,7 @@ def check_all_given(names: Sequence[str], given: Mapping[str, Any]) -> None:
 
 
 def given_inputs(problem: Problem, names: Sequence[str]) -> dict[str, AbstractInput]:
-    """The inputs of a problem that was made from a text."""
+    """Return the inputs of a problem that was made from a text."""
     parts = (problem.rhs, problem.initial, problem.observe)
     return {
         name: getattr(part, name)

@@ -40,7 +40,7 @@ _SIGNS = {
 
 
 def latex_name(name: str) -> str:
-    r"""A name in LaTeX: Greek letters as symbols, digits and endings as indices.
+    r"""Return a name in LaTeX: Greek letters as symbols, digits and endings as indices.
 
     >>> latex_name("theta_0"), latex_name("V_max"), latex_name("k12")
     ('\\theta_{0}', 'V_{\\mathrm{max}}', 'k_{12}')
@@ -56,14 +56,16 @@ def latex_name(name: str) -> str:
 
 
 def _word(word: str) -> str:
-    """A word without indices: a Greek letter, a single letter, digits, or upright."""
+    """Return a word without indices: a Greek letter, a single letter, digits, or
+    upright."""
     if word in _GREEK:
         return "\\" + word
     return word if len(word) == 1 or word.isdigit() else rf"\mathrm{{{word}}}"
 
 
 def latex(expression: Expression, precedence: int = 0) -> str:
-    """A formula in LaTeX, in parentheses if its precedence is below `precedence`."""
+    """Return a formula in LaTeX, in parentheses if its precedence is below
+    `precedence`."""
     if isinstance(expression, Number):
         return _number(expression.value, precedence)
     if isinstance(expression, Name):
@@ -81,7 +83,7 @@ def _is_function(function: str) -> bool:
 
 
 def _delayed(expression: Delayed, precedence: int) -> str:
-    """A delayed state, its slope, or its mean over a distribution of delays."""
+    """Return a delayed state, its slope, or its mean over a distribution of delays."""
     name, delay = latex_name(expression.name), expression.delay
     if isinstance(delay, Kernel):
         return _distributed(name, delay, precedence)
@@ -94,8 +96,8 @@ def _delayed(expression: Delayed, precedence: int) -> str:
 
 
 def _distributed(name: str, kernel: Kernel, precedence: int) -> str:
-    """The mean of a state over a distribution of delays. As the base of a power it
-    needs parentheses."""
+    """Return the mean of a state over a distribution of delays. As the base of a power
+    it needs parentheses."""
     one, two = map(latex, kernel.arguments)
     past = rf"{name}(t - s) \, ds"
     if kernel.distribution == "uniform":
@@ -108,7 +110,7 @@ def _distributed(name: str, kernel: Kernel, precedence: int) -> str:
 
 
 def _precedence(expression: Call) -> int:
-    """The precedence of a call in LaTeX, which differs from that in the text.
+    """Return the precedence of a call in LaTeX, which differs from that in the text.
 
     The bar of a fraction groups its parts. Like a function, a fraction needs
     parentheses only as the base of a power."""
@@ -119,7 +121,7 @@ def _precedence(expression: Call) -> int:
 
 
 def _enclosed(text: str) -> str:
-    """A formula in parentheses."""
+    """Return a formula in parentheses."""
     return rf"\left({text}\right)"
 
 
@@ -171,7 +173,8 @@ def _operator(expression: Call) -> str:
 
 
 def _unsigned(text: str) -> str:
-    """A formula that can follow an operator: parentheses around one with a sign."""
+    """Return a formula that can follow an operator: parentheses around one with a
+    sign."""
     return _enclosed(text) if text.startswith("-") else text
 
 
@@ -183,7 +186,7 @@ def _product(left: Expression, right: Expression) -> str:
 
 
 def latex_model(lines: ModelLines, history: str | None) -> str:
-    """A model in LaTeX, with its lines aligned at `=`.
+    """Return a model in LaTeX, with its lines aligned at `=`.
 
     `history` is the kind of the history if the text has no formula for it. One that a
     fit chooses has no formula yet."""
@@ -216,7 +219,7 @@ def _row(line: ModelLine, until: Mapping[str, str]) -> str:
 
 
 def _history_row(state: str, formula: str, until: Mapping[str, str]) -> str:
-    """The history of a state, up to time zero or before it, as `until` says."""
+    """Return the history of a state, up to time zero or before it, as `until` says."""
     return rf"{latex_name(state)}(t) &= {formula} \quad (t {until[state]} 0)"
 
 

@@ -72,7 +72,7 @@ class ModelLines:
         return tuple(line.name for line in self.of("derivative"))
 
     def of(self, kind: str) -> tuple[ModelLine, ...]:
-        """The lines of one kind."""
+        """Return the lines of one kind."""
         return tuple(line for line in self.model if line.kind == kind)
 
     @property
@@ -100,15 +100,15 @@ class ModelLines:
 
 
 def joined(lines: tuple[ModelLine, ...]) -> str:
-    """Several lines as one text."""
+    """Return several lines as one text."""
     return "; ".join(map(str, lines))
 
 
 def read_lines(
     text: str, observe: str | None, inputs: tuple[str, ...] = ()
 ) -> ModelLines:
-    """The lines of a model from its text and from that of the observed quantities.
-    `inputs` are the names of its inputs."""
+    """Return the lines of a model from its text and from that of the observed
+    quantities. `inputs` are the names of its inputs."""
     source = read_source("text", text)
     statements = parse_statements(source)
     states = _check_names(source, statements)
@@ -230,7 +230,7 @@ def _check_histories(states: list[str], statements: list[Statement]) -> None:
 
 
 def _in_order(definitions: list[Statement]) -> list[Statement]:
-    """The definitions, each one after those that it depends on."""
+    """Return the definitions, each one after those that it depends on."""
     by_name = {statement.name: statement for statement in definitions}
     needed = {
         name: [node.id for node in _names_read(statement.tree) if node.id in by_name]
@@ -248,9 +248,9 @@ def _in_order(definitions: list[Statement]) -> list[Statement]:
 
 
 def _names_read(tree: ast.expr) -> list[ast.Name]:
-    """The names in a right side, but for those of distributions and their values: both
-    have the meaning in delay(x, gamma(mean = m, shape = k)) even if they are names of
-    definitions."""
+    """Return the names in a right side, but for those of distributions and their
+    values: both have the meaning in delay(x, gamma(mean = m, shape = k)) even if they
+    are names of definitions."""
     nodes = list(ast.walk(tree))
     kernels = [
         argument.func
@@ -272,7 +272,7 @@ def _names_read(tree: ast.expr) -> list[ast.Name]:
 def _read_observe(
     observe: str, translator: Translator, parameters: set[str]
 ) -> tuple[ModelLine, ...]:
-    """The lines of the observed quantities."""
+    """Return the lines of the observed quantities."""
     source = read_source("observe", observe, "observe, ")
     statements = parse_statements(source)
     if not statements:

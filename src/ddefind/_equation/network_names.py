@@ -52,7 +52,7 @@ def check_networks(
 
 
 def read_networks(names: Sequence[str], networks: Any) -> dict[str, Network]:
-    """The argument `networks`, a dict of networks by name."""
+    """Return the argument `networks`, a dict of networks by name."""
     if not isinstance(networks, Mapping):
         raise TypeError(
             '`networks` maps names to networks, as {"NN": dd.Network(width=32)}, but '
@@ -79,7 +79,7 @@ def read_networks(names: Sequence[str], networks: Any) -> dict[str, Network]:
 
 
 def given_networks(problem: Problem, names: Sequence[str]) -> dict[str, Network]:
-    """The networks of a problem that was made from a text."""
+    """Return the networks of a problem that was made from a text."""
     parts = (problem.rhs, problem.history, problem.observe)
     return {
         name: getattr(part, name)
@@ -90,7 +90,8 @@ def given_networks(problem: Problem, names: Sequence[str]) -> dict[str, Network]
 
 
 def _calls(formula: Expression) -> list[tuple[str, int]]:
-    """The names of the networks in a formula, with the numbers of their inputs."""
+    """Return the names of the networks in a formula, with the numbers of their
+    inputs."""
     return [
         (part.function, len(part.arguments))
         for part in walk(formula)
@@ -99,7 +100,7 @@ def _calls(formula: Expression) -> list[tuple[str, int]]:
 
 
 def _reached(formula: Expression, definitions: Mapping[str, Any]) -> set[str]:
-    """The networks in a formula and in the definitions that it uses."""
+    """Return the networks in a formula and in the definitions that it uses."""
     found, waiting, seen = set(networks_called(formula)), [formula], set()
     while waiting:
         for part in walk(waiting.pop()):
@@ -113,5 +114,5 @@ def _reached(formula: Expression, definitions: Mapping[str, Any]) -> set[str]:
 
 
 def _other(name: str) -> str:
-    """Another name for a network."""
+    """Return another name for a network."""
     return "NN_2" if name == "NN" else f"{name}_2"

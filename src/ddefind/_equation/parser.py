@@ -60,7 +60,8 @@ class Source:
     label: str = ""
 
     def error(self, at: int, message: str) -> EquationError:
-        """An error that shows the line of the character `at`, with a caret below it."""
+        """Return an error that shows the line of the character `at`, with a caret below
+        it."""
         line_number = self.text.count("\n", 0, at) + 1
         begin = self.text.rfind("\n", 0, at) + 1
         line = self.text[begin:].split("\n", 1)[0]
@@ -85,7 +86,7 @@ class Token(NamedTuple):
 
 
 def read_source(argument: str, text: str, label: str = "") -> Source:
-    """The text of an argument, with its type and its length checked."""
+    """Return the text of an argument, with its type and its length checked."""
     if not isinstance(text, str):
         raise TypeError(
             f'`{argument}` must be a text such as "x\' = -x(t - tau)", but got '
@@ -99,7 +100,7 @@ def read_source(argument: str, text: str, label: str = "") -> Source:
 
 
 def read_tokens(source: Source) -> Iterator[Token]:
-    """The tokens of a text, each with its place."""
+    """Return the tokens of a text, each with its place."""
     at, text = 0, source.text
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -118,7 +119,8 @@ def read_tokens(source: Source) -> Iterator[Token]:
 
 
 def _bad_character(source: Source, at: int) -> EquationError:
-    """The error for a character that is not allowed, with one to write instead."""
+    """Return the error for a character that is not allowed, with one to write
+    instead."""
     character = source.text[at]
     name = unicodedata.name(character, "")
     replacement = _REPLACEMENTS.get(character)
@@ -206,18 +208,18 @@ class Statement:
     places: Mapping[int, int]
 
     def error(self, message: str, node: ast.expr | None = None) -> EquationError:
-        """An error that points at a node of the tree, or at the statement."""
+        """Return an error that points at a node of the tree, or at the statement."""
         at = self.at if node is None else self.places.get(node.col_offset, self.at)
         return self.source.error(at, message)
 
 
 def parse_statements(source: Source) -> list[Statement]:
-    """The statements of a text, in their order."""
+    """Return the statements of a text, in their order."""
     return [_statement(source, tokens) for tokens in _split(source)]
 
 
 def _split(source: Source) -> Iterator[list[Token]]:
-    """The tokens of each statement.
+    """Return the tokens of each statement.
 
     Statements end at a semicolon or a new line. Inside parentheses a new line is only a
     space."""
@@ -266,8 +268,8 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
 
 
 def _equals_sign(tokens: list[Token]) -> int | None:
-    """The number of the first '=' that does not stand in parentheses, as it does in
-    gamma(mean = m, ...)."""
+    """Return the number of the first '=' that does not stand in parentheses, as it does
+    in gamma(mean = m, ...)."""
     depth = 0
     for number, token in enumerate(tokens):
         depth += (token.text == "(") - (token.text == ")")
@@ -277,7 +279,7 @@ def _equals_sign(tokens: list[Token]) -> int | None:
 
 
 def _left_side(source: Source, tokens: list[Token]) -> tuple[StatementKind, str]:
-    """The kind of a statement, and the name that it is about."""
+    """Return the kind of a statement, and the name that it is about."""
     text = " ".join(token.text for token in tokens)
     for kind, pattern in _LEFT_SIDES.items():
         match = pattern.fullmatch(text)
@@ -301,7 +303,7 @@ def _left_side(source: Source, tokens: list[Token]) -> tuple[StatementKind, str]
 
 
 def _parse(source: Source, tokens: list[Token]) -> tuple[ast.expr, dict[int, int]]:
-    """The syntax tree of an expression, and `places` as in `Statement`."""
+    """Return the syntax tree of an expression, and `places` as in `Statement`."""
     tokens = _with_slopes(source, tokens)
     _check_order(source, tokens)
     words, places, column = [], {}, 0
@@ -323,7 +325,7 @@ def _parse(source: Source, tokens: list[Token]) -> tuple[ast.expr, dict[int, int
 
 
 def _with_slopes(source: Source, tokens: list[Token]) -> list[Token]:
-    """The tokens with one name `_x` in place of the two tokens of `x'`."""
+    """Return the tokens with one name `_x` in place of the two tokens of `x'`."""
     result: list[Token] = []
     texts = [*(token.text for token in tokens), "", ""]
     for number, token in enumerate(tokens):
@@ -340,7 +342,7 @@ def _with_slopes(source: Source, tokens: list[Token]) -> list[Token]:
 
 
 def undelayed_slope(name: str) -> str:
-    """The message for a derivative on the right that is not delayed."""
+    """Return the message for a derivative on the right that is not delayed."""
     return (
         "A derivative on the right of '=' must be one at an earlier time: write "
         f"{name}'(t - tau). Without a delay, give the formula of {name}' a name."

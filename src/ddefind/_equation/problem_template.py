@@ -65,7 +65,8 @@ class ProblemTemplate:
         return [name for name, e in self.names.items() if np.isnan(known[e])]
 
     def fill(self, given: Iterable[tuple[str, Any]]) -> Problem:
-        """The problem with the given values, which are pairs of a name and a value.
+        """Return the problem with the given values, which are pairs of a name and a
+        value.
 
         Values may be traced by JAX, so that a problem can be made inside of a function
         that is differentiated or compiled."""
@@ -101,7 +102,7 @@ class ProblemTemplate:
         return self._problem(values)
 
     def _problem(self, values: list) -> Problem:
-        """The problem with one value for each element."""
+        """Return the problem with one value for each element."""
         arrays = [
             _array(values[array.first : array.first + array.size], array.shape)
             for array in self.arrays
@@ -130,7 +131,8 @@ def _check_delay(name: str, value: Any) -> None:
 
 
 def _element_values(key: str, value: Any, size: int) -> list:
-    """The value of the parameter `key` as `size` numbers, or as traced JAX scalars."""
+    """Return the value of the parameter `key` as `size` numbers, or as traced JAX
+    scalars."""
     if not isinstance(value, Tracer):
         return finite_numbers(key, value, size).tolist()
     if value.size not in (1, size):

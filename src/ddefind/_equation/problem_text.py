@@ -14,8 +14,8 @@ from .network_names import given_networks
 
 
 def equation_of(problem: Problem) -> Equation | None:
-    """The equation whose method `problem` made this problem; None if there is none, or
-    if a part of the problem was replaced since.
+    """Return the equation whose method `problem` made this problem; None if there is
+    none, or if a part of the problem was replaced since.
 
     Its history is of the problem's kind, or the problem's own history.
 

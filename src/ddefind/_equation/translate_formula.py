@@ -94,7 +94,7 @@ class Translator:
     inputs: tuple[str, ...] = ()
 
     def formula(self, statement: Statement, place: Place) -> Expression:
-        """The right-hand side of a statement as a formula."""
+        """Return the right-hand side of a statement as a formula."""
         return Translation(self, statement, place).expression(statement.tree)
 
     def define(self, statement: Statement, place: Place) -> Expression:
@@ -109,14 +109,14 @@ class Translator:
         return {name: each.formula for name, each in self.definitions.items()}
 
     def state_in(self, name: str) -> str | None:
-        """A state that a name is, or that its definition depends on."""
+        """Return a state that a name is, or that its definition depends on."""
         if name in self.states:
             return name
         definition = self.definitions.get(name)
         return definition.state if definition else None
 
     def input_in(self, name: str) -> str | None:
-        """An input that a name is, or that its definition depends on."""
+        """Return an input that a name is, or that its definition depends on."""
         if name in self.inputs:
             return name
         definition = self.definitions.get(name)
@@ -142,7 +142,8 @@ class Translator:
         return is_condition(formula)
 
     def part_count(self, formula: Expression) -> int:
-        """The number of symbols in a formula, with its definitions written out."""
+        """Return the number of symbols in a formula, with its definitions written
+        out."""
         names = [part.name for part in walk(formula) if isinstance(part, Name)]
         inner = [self.definitions[n].parts for n in names if n in self.definitions]
         return sum(inner, sum(1 for _ in walk(formula)))
@@ -187,14 +188,15 @@ class Translation:
         return _PLACES[self.place]
 
     def at(self, place: Place) -> "Translation":
-        """The translation of a part of the statement that stands in another place."""
+        """Return the translation of a part of the statement that stands in another
+        place."""
         return Translation(self.translator, self.statement, place)
 
     def error(self, node: ast.expr, message: str) -> EquationError:
         return self.statement.error(message, node)
 
     def expression(self, node: ast.expr, depth: int = 0) -> Expression:
-        """The formula of any node; `depth` counts the nodes around it."""
+        """Return the formula of any node; `depth` counts the nodes around it."""
         if depth > _MAX_DEPTH:
             raise self.error(
                 node,
@@ -301,7 +303,8 @@ class Translation:
         return self.finite(node, make_call(name, *parts))
 
     def network(self, node: ast.Call, name: str, depth: int) -> Expression:
-        """The call of a network. It is no constant, whatever it is called with."""
+        """Return the call of a network. It is no constant, whatever it is called
+        with."""
         if self.place in ("delay", "kernel", "initial"):
             raise self.error(node, f"{self.where} cannot contain a network.")
         if not node.args:
@@ -309,7 +312,7 @@ class Translation:
         return Call(name, tuple(self.expression(each, depth) for each in node.args))
 
     def unknown_function(self, name: str, node: ast.Call) -> str:
-        """The message for a call of what is neither a function nor a state."""
+        """Return the message for a call of what is neither a function nor a state."""
         states = self.translator.states
         if is_earlier_time(node):
             known = [*states, *self.translator.inputs, *self.translator.definitions]
@@ -354,7 +357,8 @@ class Translation:
         return parts[0] if len(parts) == 1 else make_call("and", *parts)
 
     def condition(self, node: ast.expr, word: str, depth: int) -> Expression:
-        """The formula of a node that must be true or false; `word` is what needs it."""
+        """Return the formula of a node that must be true or false; `word` is what needs
+        it."""
         formula = self.expression(node, depth)
         if not self.translator.is_condition(formula):
             raise self.error(
@@ -372,7 +376,8 @@ class Translation:
             )
 
     def finite(self, node: ast.expr, result: Call) -> Call:
-        """The same call, after a check that its value, if constant, is finite."""
+        """Return the same call, after a check that its value, if constant, is
+        finite."""
         if result.value is not None and not np.isfinite(result.value):
             raise self.error(node, "This is not a finite number.")
         return result

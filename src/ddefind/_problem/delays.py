@@ -31,12 +31,12 @@ class AbstractDelay(eqx.Module):
 
     @abc.abstractmethod
     def describe(self) -> str:
-        """The delay in words, with the values that its parameters have."""
+        """Return the delay in words, with the values that its parameters have."""
 
     @abc.abstractmethod
     def roles(self) -> Mapping[str, DelayRole]:
-        """The fields that are delays by themselves, or a shape. Parameters from which
-        something is computed are not among them."""
+        """Return the fields that are delays by themselves, or a shape. Parameters from
+        which something is computed are not among them."""
 
 
 class AbstractConstantDelay(AbstractDelay):
@@ -44,7 +44,7 @@ class AbstractConstantDelay(AbstractDelay):
 
     @abc.abstractmethod
     def __call__(self) -> jax.Array:
-        """The delay, a number."""
+        """Return the delay, a number."""
 
     def roles(self) -> Mapping[str, DelayRole]:
         return {}
@@ -56,7 +56,7 @@ def is_delay(leaf: Any) -> bool:
 
 
 def as_delays(tau: Any) -> Any:
-    """The argument `tau` of a problem, with every number as an array of JAX."""
+    """Return the argument `tau` of a problem, with every number as an array of JAX."""
     if isinstance(tau, (tuple, list)):
         return tuple(_as_delay(f"tau[{index}]", each) for index, each in enumerate(tau))
     if isinstance(tau, dict):
@@ -87,19 +87,19 @@ def is_several(tau: Any) -> bool:
 
 
 def delay_values(tau: Any) -> Any:
-    """The delays as numbers, in the structure of `tau`."""
+    """Return the delays as numbers, in the structure of `tau`."""
     return jax.tree.map(
         lambda leaf: leaf() if is_delay(leaf) else leaf, tau, is_leaf=is_delay
     )
 
 
 def delay_vector(tau: Any) -> jax.Array:
-    """The delays as one vector."""
+    """Return the delays as one vector."""
     return jnp.stack(jax.tree.leaves(delay_values(tau)))
 
 
 def constant_delays(tau: Any) -> dict[str, float]:
-    """The delays that are numbers, or computed of parameters alone, by name."""
+    """Return the delays that are numbers, or computed of parameters alone, by name."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     return {
         name: float(leaf() if isinstance(leaf, AbstractConstantDelay) else leaf)
@@ -109,22 +109,23 @@ def constant_delays(tau: Any) -> dict[str, float]:
 
 
 def longest_delay(tau: Any) -> float:
-    """The longest of the delays, whose values are known."""
+    """Return the longest of the delays, whose values are known."""
     return max(float(value) for value in jax.tree.leaves(delay_values(tau)))
 
 
 def delay_count(tau: Any) -> int:
-    """The number of delays."""
+    """Return the number of delays."""
     return len(jax.tree.leaves(tau, is_leaf=is_delay))
 
 
 def in_structure(tau: Any, items: list) -> Any:
-    """One item for each delay, in the structure of `tau`."""
+    """Return one item for each delay, in the structure of `tau`."""
     return jax.tree.unflatten(jax.tree.structure(tau, is_leaf=is_delay), items)
 
 
 def delay_names(tau: Any) -> list[str]:
-    """What each delay is called in messages: `tau`, `tau[1]`, or its own name."""
+    """Return what each delay is called in messages: `tau`, `tau[1]`, or its own
+    name."""
     paths = jax.tree_util.tree_flatten_with_path(tau, is_leaf=is_delay)[0]
     return [
         path[0].key

@@ -101,7 +101,7 @@ class Quantity(eqx.Module):
     name: str | None = eqx.field(static=True)
 
     def at(self, values: Mapping[str, Any]) -> Any:
-        """The quantity, [n]."""
+        """Return the quantity, [n]."""
         numbers = jnp.asarray(self.numbers)
         return numbers if self.name is None else numbers + values[self.name]
 
@@ -154,20 +154,20 @@ class Doses(eqx.Module):
         return [e for e in self.events if e.duration is not None]
 
     def times_of(self, event: Event) -> Any:
-        """The times of an event, [n]."""
+        """Return the times of an event, [n]."""
         return event.times.at(self.values)
 
     def amounts_of(self, event: Event) -> Any:
-        """The amounts of an event, [n]."""
+        """Return the amounts of an event, [n]."""
         return event.amounts.at(self.values)
 
     def ends_of(self, event: Event) -> Any:
-        """When an infusion ends, [n]."""
+        """Return when an infusion ends, [n]."""
         assert event.duration is not None
         return self.times_of(event) + event.duration.at(self.values)
 
     def rates(self, t: Any) -> jax.Array:
-        """What the infusions add to the slope at the time `t`, [d]."""
+        """Return what the infusions add to the slope at the time `t`, [d]."""
         total = jnp.zeros(self.dimension)
         for event in self.infusions:
             begin, end = self.times_of(event), self.ends_of(event)
@@ -177,8 +177,9 @@ class Doses(eqx.Module):
         return total
 
     def jumps(self, before: jax.Array) -> list[Jumps]:
-        """The jumps of the states. `before` [sets] is how the continuous part of each
-        state that is set was just before; it must be right for times afterwards."""
+        """Return the jumps of the states. `before` [sets] is how the continuous part of
+        each state that is set was just before; it must be right for times
+        afterwards."""
         found = [
             Jumps(event.state, self.times_of(event), self.amounts_of(event))
             for event in self.boluses
@@ -203,15 +204,15 @@ class Doses(eqx.Module):
         return found
 
     def added(self, t: Any, before: jax.Array) -> jax.Array:
-        """By how much the states have jumped up to the time `t`, [d]."""
+        """Return by how much the states have jumped up to the time `t`, [d]."""
         total = jnp.zeros(self.dimension)
         for state, times, amounts in self.jumps(before):
             total = total.at[state].add(jnp.sum(jnp.where(t > times, amounts, 0.0)))
         return total
 
     def state(self, z: jax.Array, t: Any) -> jax.Array:
-        """The state x at the time `t` from its continuous part `z`, which the hidden
-        components follow."""
+        """Return the state x at the time `t` from its continuous part `z`, which the
+        hidden components follow."""
         early = t - _SAME_TIME * jnp.abs(t)
         return z[: self.dimension] + self.added(early, z[self.dimension :])
 
@@ -235,8 +236,8 @@ def _check_state(state: Any) -> None:
 def make_doses(
     doses: Any, dimension: int, has_initial: bool, values: Mapping[str, Any] = {}
 ) -> "Doses | None":
-    """The argument `doses` of a problem; None if there are none. The `values` of named
-    parameters are known, if the doses belong to a text."""
+    """Return the argument `doses` of a problem; None if there are none. The `values` of
+    named parameters are known, if the doses belong to a text."""
     if isinstance(doses, Doses):
         check_doses(doses)
     if doses is None or isinstance(doses, Doses):
@@ -250,7 +251,7 @@ def make_doses(
 
 
 def as_sequence(doses: Any) -> Sequence[Dose | SetState]:
-    """The argument `doses` as a sequence."""
+    """Return the argument `doses` as a sequence."""
     is_several = isinstance(doses, Iterable) and not isinstance(doses, str)
     items: list[Any] = list(doses) if is_several else [doses]
     for item in items:
@@ -310,8 +311,8 @@ def _event(
 
 
 def _merged(events: list[Event]) -> list[Event]:
-    """The events, with those in one table that differ in numbers only: their order is
-    that of time."""
+    """Return the events, with those in one table that differ in numbers only: their
+    order is that of time."""
     groups: dict[Any, list[Event]] = {}
     for number, event in enumerate(events):
         names = event.times.name, event.amounts.name

@@ -30,8 +30,8 @@ _NEVER = 1000.0
 
 
 def with_same_tables(problems: Sequence[Problem], T: float) -> list[Problem]:
-    """The problems, with inputs and doses of the same structure. No record is longer
-    than `T`."""
+    """Return the problems, with inputs and doses of the same structure. No record is
+    longer than `T`."""
     doses = _same_doses([problem.doses for problem in problems], problems[0], T)
     dosed = [with_parts(problem, doses=own) for problem, own in zip(problems, doses)]
     return _same_inputs(dosed)
@@ -92,8 +92,8 @@ def _same_doses(
 
 
 def _by_key(doses: Doses) -> dict[Any, Event]:
-    """The events by what must be the same in all experiments. Two that set the same
-    state have different numbers."""
+    """Return the events by what must be the same in all experiments. Two that set the
+    same state have different numbers."""
     found: dict[Any, Event] = {}
     for event in doses.events:
         duration = None if event.duration is None else (event.duration.name,)
@@ -104,7 +104,8 @@ def _by_key(doses: Doses) -> dict[Any, Event]:
 
 
 def _padded(event: Event | None, example: Event, never: float) -> Event:
-    """The event with as many times as the `example`; those that are added are never."""
+    """Return the event with as many times as the `example`; those that are added are
+    never."""
     size = len(example.times.numbers)
     count = 0 if event is None else len(event.times.numbers)
     fill = (0, size - count)
@@ -177,8 +178,8 @@ def check_covered(
 
 
 def earliest_known(problem: Problem, q: int) -> float | None:
-    """How long delay `q` can be so that all inputs that are read through it are known;
-    None if there is no such limit."""
+    """Return how long delay `q` can be so that all inputs that are read through it are
+    known; None if there is no such limit."""
     limits = [
         -float(each.knots[0])
         for _, each, reads in _named_inputs(problem)
@@ -195,7 +196,7 @@ def _no_limit(name: str, delay: str) -> str:
 
 
 def _named_inputs(problem: Problem) -> list[tuple[str, AbstractInput, Reads]]:
-    """The inputs of a problem with their names, and how they are read."""
+    """Return the inputs of a problem with their names, and how they are read."""
     paths = jax.tree_util.tree_flatten_with_path(problem, is_leaf=is_input)[0]
     reads, found = iter(input_reads(problem)), []
     for path, leaf in paths:

@@ -43,7 +43,7 @@ class TruncatedPowers(NamedTuple):
 
 @lru_cache
 def spline_basis(k: int) -> TruncatedPowers:
-    """The basis of k curves.
+    """Return the basis of k curves.
 
     >>> basis = spline_basis(4)
     >>> basis.knots
@@ -75,7 +75,7 @@ def spline_basis(k: int) -> TruncatedPowers:
 def _largest(
     knots: np.ndarray, linear: np.ndarray, cubic: np.ndarray, chosen: np.ndarray
 ) -> float:
-    """The largest absolute value of one curve."""
+    """Return the largest absolute value of one curve."""
     u = np.linspace(-1.0, 0.0, 201)
     powers = np.maximum(u[:, None] - knots, 0.0) ** 3
     return float(np.max(np.abs((u + 1) * (linear @ chosen) + powers @ cubic @ chosen)))
@@ -111,21 +111,21 @@ class AbstractHistory(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, t: jax.Array) -> jax.Array:
-        """The state at time `t`, of shape (d,)."""
+        """Return the state at time `t`, of shape (d,)."""
 
     @classmethod
     def blank(cls, d: int) -> Self:
-        """The history of d states, with NaN for what is not known."""
+        """Return the history of d states, with NaN for what is not known."""
         return cls(**{field.name: np.full(d, np.nan) for field in fields(cls)})
 
     def nearest(self, t: np.ndarray, x: np.ndarray) -> "list[AbstractHistory]":
-        """The histories of this class that are nearest to the states `x`, [N, d], at
-        the times `t`, by least squares."""
+        """Return the histories of this class that are nearest to the states `x`, [N,
+        d], at the times `t`, by least squares."""
         raise NotImplementedError
 
 
 def frequency_fields(history: Any) -> tuple[str, ...]:
-    """The names of a history's fields that are angular frequencies.
+    """Return the names of a history's fields that are angular frequencies.
 
     Only an `AbstractHistory` can declare frequencies. Any other function that serves as
     a history has none.
@@ -204,7 +204,8 @@ class Periodic(AbstractHistory):
         return self.A * jnp.sin(self.omega * t) + self.b
 
     def nearest(self, t: np.ndarray, x: np.ndarray) -> list[AbstractHistory]:
-        """The nearest sines; their frequency is not sought, but several are tried."""
+        """Return the nearest sines; their frequency is not sought, but several are
+        tried."""
         sines: list[AbstractHistory] = []
         for period in _PERIODS:
             omega = 2 * np.pi / (period * np.ptp(t))
@@ -259,7 +260,7 @@ class Smooth(AbstractHistory):
         return self.a * t + self.b + curves @ self.c
 
     def nearest(self, t: np.ndarray, x: np.ndarray) -> list[AbstractHistory]:
-        """The nearest curve that bends as long as the times last."""
+        """Return the nearest curve that bends as long as the times last."""
         length = float(np.ptp(t))
         units = np.eye(len(self.c))[:, :, None]
         curves = [Smooth(0.0, 0.0, c, length) for c in units]
@@ -269,7 +270,8 @@ class Smooth(AbstractHistory):
 
 
 def _solved(columns: list[np.ndarray], x: np.ndarray) -> np.ndarray:
-    """The coefficients of the columns that come nearest to `x`, one row for each."""
+    """Return the coefficients of the columns that come nearest to `x`, one row for
+    each."""
     return np.linalg.lstsq(np.stack(columns, axis=1), x, rcond=None)[0]
 
 
@@ -310,8 +312,8 @@ class Measured(AbstractHistory):
 
 
 def time_zero(history: Any) -> float:
-    """The time of the data at which a history ends: zero, except after a measured
-    past."""
+    """Return the time of the data at which a history ends: zero, except after a
+    measured past."""
     return float(history.zero) if isinstance(history, Measured) else 0.0
 
 
@@ -335,12 +337,12 @@ class Neural(AbstractHistory):
 
     @classmethod
     def blank(cls, d: int) -> Self:
-        """The history with its random initial weights: it has no others."""
+        """Return the history with its random initial weights: it has no others."""
         return cls(d)
 
     @classmethod
     def of(cls, network: Network, d: int) -> "Neural":
-        """The history of d components that a network of time is."""
+        """Return the history of d components that a network of time is."""
         if network.outputs not in (1, d):
             raise ValueError(
                 f"`history` is a network with {network.outputs} outputs, but the state "

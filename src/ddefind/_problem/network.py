@@ -159,7 +159,8 @@ class Network(eqx.Module):
         return any(np.any(np.asarray(table) != value) for table, value in plain)
 
     def sized(self, inputs: int, outputs: int | None = None) -> "Network":
-        """The same network with initial weights for so many inputs and outputs."""
+        """Return the same network with initial weights for so many inputs and
+        outputs."""
         outputs = self.outputs if outputs is None else outputs
         random = np.random.default_rng(self.seed)
         sizes = [inputs, *[self.width] * self.depth, outputs]
@@ -185,7 +186,8 @@ class Network(eqx.Module):
     def scaled(
         self, center: np.ndarray, scale: np.ndarray, size: np.ndarray, offset: Any
     ) -> "Network":
-        """The same network with other scales: those that its shape leaves open."""
+        """Return the same network with other scales: those that its shape leaves
+        open."""
         if self.bounds is not None:
             return _changed(self, center=center, scale=scale)
         if self.positive or self.through_zero:
@@ -193,7 +195,7 @@ class Network(eqx.Module):
         return _changed(self, center=center, scale=scale, size=size, offset=offset)
 
     def numbered(self, number: int | None) -> "Network":
-        """The same network with a number, by which a probe knows it."""
+        """Return the same network with a number, by which a probe knows it."""
         return _changed(self, number=number)
 
     def __call__(self, *inputs: Any) -> jax.Array:
@@ -225,7 +227,7 @@ class Network(eqx.Module):
         return _constant(self.size) * value + _constant(self.offset)
 
     def _last_layer(self, u: jax.Array) -> jax.Array:
-        """The result before its shape and its scales."""
+        """Return the result before its shape and its scales."""
         u = (u - _constant(self.center)) / _constant(self.scale)
         is_monotone = self.increasing or self.decreasing
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases)):
@@ -245,14 +247,14 @@ def is_network(node: Any) -> bool:
 
 
 def networks_in(tree: Any) -> list[Network]:
-    """The networks of a tree, in its order."""
+    """Return the networks of a tree, in its order."""
     return [
         leaf for leaf in jax.tree.leaves(tree, is_leaf=is_network) if is_network(leaf)
     ]
 
 
 def with_networks(tree: Any, networks: list[Network]) -> Any:
-    """The tree with other networks, in its order."""
+    """Return the tree with other networks, in its order."""
     others = iter(networks)
     return jax.tree.map(
         lambda leaf: next(others) if is_network(leaf) else leaf,
@@ -262,19 +264,19 @@ def with_networks(tree: Any, networks: list[Network]) -> Any:
 
 
 def numbered_networks(tree: Any) -> Any:
-    """The tree with its networks numbered, for a probe."""
+    """Return the tree with its networks numbered, for a probe."""
     networks = networks_in(tree)
     return with_networks(tree, [net.numbered(i) for i, net in enumerate(networks)])
 
 
 def _constant(table: np.ndarray) -> jax.Array:
-    """A table of scales, which no gradient reaches: to Equinox it is an array as any
-    other, and a user's own training would change it."""
+    """Return a table of scales, which no gradient reaches: to Equinox it is an array as
+    any other, and a user's own training would change it."""
     return lax.stop_gradient(jnp.asarray(table))
 
 
 def _joined(inputs: tuple[Any, ...]) -> jax.Array:
-    """Numbers and vectors, one after the other."""
+    """Return numbers and vectors, one after the other."""
     dtype = jnp.result_type(float)
     vectors = [jnp.ravel(jnp.asarray(value, dtype)) for value in inputs]
     if not vectors:
@@ -283,7 +285,7 @@ def _joined(inputs: tuple[Any, ...]) -> jax.Array:
 
 
 def _changed(network: Network, **values: Any) -> Network:
-    """The network with other fields."""
+    """Return the network with other fields."""
     result = object.__new__(Network)
     for name in Network.__dataclass_fields__:
         value = values.get(name, getattr(network, name))

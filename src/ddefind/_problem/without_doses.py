@@ -36,13 +36,13 @@ from .problem import Problem, with_parts
 
 
 def hidden_count(problem: Problem) -> int:
-    """The number of hidden components."""
+    """Return the number of hidden components."""
     return 0 if problem.doses is None else len(problem.doses.sets)
 
 
 def without_doses(problem: Problem) -> Problem:
-    """The problem of the continuous part z. A problem without doses is returned as it
-    is.
+    """Return the problem of the continuous part z. A problem without doses is returned
+    as it is.
 
     `problem` may also be a part of one, with None in place of some of its arrays: the
     result is the same part of the whole result."""
@@ -64,7 +64,7 @@ def without_doses(problem: Problem) -> Problem:
 
 
 def _original(problem: Problem) -> Problem:
-    """The problem with doses that a problem was made from."""
+    """Return the problem with doses that a problem was made from."""
     rhs, history, initial = problem.rhs, problem.history, problem.initial
     assert isinstance(rhs, DosedRhs)
     return with_parts(
@@ -112,8 +112,8 @@ class DosedRhs(eqx.Module):
         return jnp.concatenate([slope, jnp.stack(follows)])
 
     def moving_times(self) -> list[jax.Array]:
-        """The times of the doses that depend on parameters: of each event its first
-        time, and the end of an infusion."""
+        """Return the times of the doses that depend on parameters: of each event its
+        first time, and the end of an infusion."""
         doses, found = self.doses, []
         for event in doses.events:
             if event.times.name is not None:
@@ -123,8 +123,8 @@ class DosedRhs(eqx.Module):
         return found
 
     def known_times(self, first: int, delays: int) -> list[KnownTimes]:
-        """The tables of the times of the doses. Moving times are numbered from `first`
-        on, and are added to their tables."""
+        """Return the tables of the times of the doses. Moving times are numbered from
+        `first` on, and are added to their tables."""
         found, mover = [], first
         every = tuple(range(delays))
         for event in self.doses.events:
@@ -157,8 +157,8 @@ def _end_base(doses: Doses, event: Any) -> Any:
 
 
 def _mean_added(doses: Doses, leaf: Any, t: Any, before: jax.Array) -> jax.Array:
-    """The mean of D over a distribution of delays: each jump counts as much as the
-    distribution has passed it."""
+    """Return the mean of D over a distribution of delays: each jump counts as much as
+    the distribution has passed it."""
     total = jnp.zeros(doses.dimension)
     one, two = leaf()
     for state, times, amounts in doses.jumps(before):

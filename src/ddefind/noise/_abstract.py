@@ -58,25 +58,25 @@ class AbstractNoise(eqx.Module):
 
     @abc.abstractmethod
     def information(self, f: Any, eta: Any) -> Any:
-        """The Fisher information about (f, eta), of shape (1 + m, 1 + m)."""
+        """Return the Fisher information about (f, eta), of shape (1 + m, 1 + m)."""
 
     @abc.abstractmethod
     def information_below(self, f: Any, eta: Any, limit: Any, most: int) -> Any:
-        """The same for a value that is only known to be below `limit`: an approximation
-        that is never negative."""
+        """Return the same for a value that is only known to be below `limit`: an
+        approximation that is never negative."""
 
     @abc.abstractmethod
     def size(self, f: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        """The standard deviation of the noise; of Student's, half the width of the
-        interval that holds 68% of the values."""
+        """Return the standard deviation of the noise; of Student's, half the width of
+        the interval that holds 68% of the values."""
 
     @abc.abstractmethod
     def cdf(self, f: np.ndarray, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The probability of a value of at most y."""
+        """Return the probability of a value of at most y."""
 
     @abc.abstractmethod
     def quantile(self, f: np.ndarray, eta: np.ndarray, p: float) -> np.ndarray:
-        """The value that is exceeded with the probability 1 - p."""
+        """Return the value that is exceeded with the probability 1 - p."""
 
     @abc.abstractmethod
     def draw(
@@ -86,34 +86,36 @@ class AbstractNoise(eqx.Module):
 
     @abc.abstractmethod
     def bounds(self, scale: float) -> list[tuple[float, float]]:
-        """The least and the largest value of each parameter, for data of this size."""
+        """Return the least and the largest value of each parameter, for data of this
+        size."""
 
     @abc.abstractmethod
     def start(self, f: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        """The parameters to begin with, given a smooth curve f through the data and the
-        distances of the data from it."""
+        """Return the parameters to begin with, given a smooth curve f through the data
+        and the distances of the data from it."""
 
     @abc.abstractmethod
     def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
-        """The parameters with which the noise is larger by the factor `ratio`."""
+        """Return the parameters with which the noise is larger by the factor
+        `ratio`."""
 
     @abc.abstractmethod
     def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
         """Refuse values of the quantity `name` that this noise cannot give."""
 
     def eta(self) -> Any:
-        """The parameters as a vector."""
+        """Return the parameters as a vector."""
         values = [jnp.asarray(getattr(self, name)) for name in self.names]
         return jnp.stack(values) if values else jnp.zeros(0)
 
     def terms(self, f: Any, eta: Any, y: Any) -> Terms:
-        """What a measured value y contributes."""
+        """Return what a measured value y contributes."""
         value, (on_f, on_eta) = jax.value_and_grad(self.deviance, (0, 1))(f, eta, y)
         slope = jnp.concatenate([on_f[None], on_eta])
         return Terms(value, slope, self.information(f, eta))
 
     def terms_below(self, f: Any, eta: Any, limit: Any, most: int) -> Terms:
-        """What a value contributes that is only known to be below `limit`."""
+        """Return what a value contributes that is only known to be below `limit`."""
         value, (on_f, on_eta) = jax.value_and_grad(self.deviance_below, (0, 1))(
             f, eta, limit, most
         )
@@ -125,16 +127,16 @@ class AbstractNoise(eqx.Module):
 
 
 def learnable(name: str, above: float = 0.0) -> Any:
-    """The field of a noise model for a number `above` a limit, or None for one that is
-    to be learned."""
+    """Return the field of a noise model for a number `above` a limit, or None for one
+    that is to be learned."""
     return eqx.field(
         default=None, converter=lambda value: _positive_parameter(value, name, above)
     )
 
 
 def _positive_parameter(value: Any, name: str, above: float) -> Any:
-    """A parameter of a noise model as an array: of JAX, and NaN, where it is None and
-    to be learned; of NumPy, which is a constant, where it is given."""
+    """Return a parameter of a noise model as an array: of JAX, and NaN, where it is
+    None and to be learned; of NumPy, which is a constant, where it is given."""
     if value is None:
         return as_parameter(np.nan)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -150,19 +152,19 @@ def _positive_parameter(value: Any, name: str, above: float) -> Any:
 
 
 def above_zero(f: Any, small: Any) -> Any:
-    """The prediction f; below `small`, where a distribution of positive values has no
-    meaning, a small positive number that f leads to smoothly."""
+    """Return the prediction f; below `small`, where a distribution of positive values
+    has no meaning, a small positive number that f leads to smoothly."""
     return jnp.where(f > small, f, small**2 / (2 * small - jnp.minimum(f, small)))
 
 
 def outer_information(slope: Any) -> Any:
-    """The information of a score, given the derivatives of the deviance: its outer
-    product."""
+    """Return the information of a score, given the derivatives of the deviance: its
+    outer product."""
     return 0.25 * slope[:, None] * slope[None, :]
 
 
 def matrix(rows: list[list[Any]]) -> Any:
-    """A matrix of numbers of JAX."""
+    """Return a matrix of numbers of JAX."""
     return jnp.stack([jnp.stack([jnp.asarray(v, float) for v in row]) for row in rows])
 
 
@@ -171,6 +173,6 @@ def root_mean_square(values: np.ndarray) -> float:
 
 
 def robust_size(values: np.ndarray) -> float:
-    """The standard deviation of Gaussian values with the same median distance from
-    zero."""
+    """Return the standard deviation of Gaussian values with the same median distance
+    from zero."""
     return 1.4826 * float(np.median(np.abs(values))) if np.size(values) else 0.0

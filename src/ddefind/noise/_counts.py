@@ -52,7 +52,7 @@ class AbstractCounts(AbstractNoise):
     is_count: ClassVar[bool] = True
 
     def deviance_below(self, f: Any, eta: Any, limit: Any, most: int) -> Any:
-        """The sum of the probabilities of all counts below the limit."""
+        """Return the sum of the probabilities of all counts below the limit."""
         counts = jnp.arange(max(most, 1), dtype=float)
         logs = jax.vmap(lambda y: -0.5 * self.deviance(f, eta, y))(counts)
         return -2 * logsumexp(jnp.where(counts < jnp.maximum(limit, 1), logs, -jnp.inf))

@@ -38,7 +38,7 @@ class AbstractGaussian(AbstractNoise):
 
     @abc.abstractmethod
     def deviation(self, f: Any, eta: Any) -> Any:
-        """The standard deviation of a value."""
+        """Return the standard deviation of a value."""
 
     def deviance(self, f: Any, eta: Any, y: Any) -> Any:
         s = self.deviation(f, eta)

@@ -18,8 +18,8 @@ WORDS: dict[str, type[AbstractNoise]] = {
 
 
 def read_noise(noise: Any, names: Sequence[str]) -> dict[str, AbstractNoise]:
-    """The noise model of each of the quantities `names`. Those that a dict does not
-    name have Gaussian noise whose standard deviation is learned.
+    """Return the noise model of each of the quantities `names`. Those that a dict does
+    not name have Gaussian noise whose standard deviation is learned.
 
     >>> models = read_noise({"hare": "poisson"}, ["hare", "lynx"])
     >>> [str(model) for model in models.values()]
@@ -69,9 +69,9 @@ def with_given(
     sd: np.ndarray | None,
     is_below: np.ndarray,
 ) -> dict[str, AbstractNoise]:
-    """The noise models of the quantities that were measured, checked against the values
-    x [N, k]. Gaussian noise to be learned has the standard deviations `sd` of the data
-    where these are given."""
+    """Return the noise models of the quantities that were measured, checked against the
+    values x [N, k]. Gaussian noise to be learned has the standard deviations `sd` of
+    the data where these are given."""
     found = {}
     for column, name in enumerate(names):
         here = np.isfinite(x[:, column])
