@@ -233,7 +233,7 @@ class Neural(AbstractModel):
 
     @classmethod
     def of(cls, network: Network) -> "Neural":
-        """Return the model that a network of x and x(t - tau) is."""
+        """Return the model x' = N(x, x(t - tau)) of a network N."""
         result = cls(network.outputs, 1, 0)
         return eqx.tree_at(lambda model: model.network, result, network)
 

@@ -1,18 +1,18 @@
-"""Definitions at earlier times, `f(t - tau)`, in terms of delayed states.
+"""Delays in formulas, and definitions at earlier times.
 
-For f = x * y(t - 1) + t, the formula f(t - tau) is x(t - tau) * y(t - tau - 1) + (t -
-tau): states are delayed, the delays of delayed states add up, and t - tau replaces t.
-The formulas are not written into each other, because they could become very long.
-Instead `f(t - tau)` becomes one more definition, with this text as its name.
+`read_at_time`, `read_slope` and `read_distributed` read `x(t - tau)`, `x(t / 2)`,
+`x'(t - tau)` and `delay(x, gamma(...))`. A delay is a formula of parameters, of t and
+of the states at the time t. If a state is read at a time that is not written as t -
+..., as in `x(t / 2)`, its delay is t minus this time.
 
-Here tau may depend on t and on states, but the delays inside of f are constant: others
-would have to be computed from delayed states.
-
-Delays in formulas: `x(t - tau)`, `x(t / 2)`, `x'(t - tau)`, `delay(x, gamma(...))`.
-
-A delay is a formula of parameters, of t and of the states at the time t. If a state is
-read at a time that is not written as t - ..., as in `x(t / 2)`, its delay is t minus
-this time."""
+`Expansion` writes a definition at an earlier time, `f(t - tau)`, in terms of delayed
+states. For f = x * y(t - 1) + t, it is x(t - tau) * y(t - tau - 1) + (t - tau): states
+are delayed, the delays of delayed states add up, and t - tau replaces t. The formulas
+are not written into each other, because they could become very long. Instead `f(t -
+tau)` becomes one more definition, with this text as its name. Here tau may depend on t
+and on states, but the delays inside of f are constant: others would have to be computed
+from delayed states.
+"""
 
 import ast
 import math
@@ -40,7 +40,7 @@ from .expression import (
     time_argument,
     walk,
 )
-from .parser import undelayed_slope
+from .parser import undelayed_slope_error
 
 if TYPE_CHECKING:
     from .translate_formula import Translation
@@ -61,10 +61,9 @@ class ExpansionError(ValueError):
 class Expansion:
     """Formulas without delayed definitions, and the definitions that they need.
 
-    `steps` are these definitions by name: those of the text, and those that are one
-    more for each delay. `delays` are the distinct delays of states and inputs, by their
-    texts, and
-    `slopes` are the texts of those at which the slope of a state is read."""
+    `steps` are these definitions by name: the definitions of the text, and one more for
+    each delay of a definition. `delays` are the distinct delays of states and inputs,
+    by their texts, and `slopes` the texts of the delays at which slopes are read."""
 
     states: tuple[str, ...]
     definitions: Mapping[str, Expression]
@@ -97,9 +96,8 @@ class Expansion:
     def _rewritten(
         self, expression: Expression, delay: Expression | None, waiting: list["_Read"]
     ) -> Expression:
-        """Return the formula at the time t - delay, or at t if `delay` is None.
-
-        The definitions that it reads are added to `waiting`."""
+        """Return the formula at the time t - delay, or at t if `delay` is None, and add
+        the definitions that it reads to `waiting`."""
         self._count(1)
         if expression.value is not None:
             return expression
@@ -110,10 +108,10 @@ class Expansion:
             ]
             return Call(expression.function, tuple(arguments))
         if isinstance(expression, Delayed):
-            own = written_out(expression.delay, self.definitions)
+            inner = written_out(expression.delay, self.definitions)
             if delay is not None:
-                self._check_is_constant(expression, own)
-            delay = own if delay is None else _total(delay, own)
+                self._check_is_constant(expression, inner)
+            delay = inner if delay is None else _total(delay, inner)
             if expression.slope:
                 self.slopes.add(formula_text(delay))
         assert isinstance(expression, (Name, Delayed))
@@ -124,14 +122,19 @@ class Expansion:
             waiting.append(_Read(name, delay))
             return Name(waiting[-1].step)
         if delay is not None and name in (*self.states, *self.inputs):
+            self.delays[formula_text(delay)] = delay
+            if len(self.delays) > _MAX_DELAYS:
+                raise ExpansionError(
+                    f"The equations have more than {_MAX_DELAYS} different delays."
+                )
             slope = isinstance(expression, Delayed) and expression.slope
-            return self._delayed_state(name, delay, slope)
+            return Delayed(name, delay, slope)
         if delay is not None and name == "t":
             return Call("-", (Name("t"), delay))
         return Name(name)
 
     def _check_is_constant(self, inner: Delayed, delay: Expression) -> None:
-        """Check that what stands in a delayed definition can be delayed once more."""
+        """Check that the delay inside of a delayed definition is constant."""
         if isinstance(delay, Kernel):
             kind = "its delay is distributed"
         elif varies(delay, self.states):
@@ -142,14 +145,6 @@ class Expansion:
             f"A delayed formula contains {formula_text(inner)}, which cannot be "
             f"delayed once more: {kind}."
         )
-
-    def _delayed_state(self, state: str, delay: Expression, slope: bool) -> Delayed:
-        self.delays[formula_text(delay)] = delay
-        if len(self.delays) > _MAX_DELAYS:
-            raise ExpansionError(
-                f"The equations have more than {_MAX_DELAYS} different delays."
-            )
-        return Delayed(state, delay, slope)
 
     def _count(self, parts: int) -> None:
         """Check that the formulas, with more `parts`, are not too long."""
@@ -255,7 +250,7 @@ def read_slope(
             node, f"{name!r} is no state: only states have slopes.{hint}"
         )
     if len(node.args) == 1 and _is_time(node.args[0]):
-        raise translation.error(node, undelayed_slope(name))
+        raise translation.error(node, undelayed_slope_error(name))
     return Delayed(name, _delay(translation, node, f"{name}'", depth), slope=True)
 
 
@@ -264,13 +259,14 @@ def _is_time(node: ast.expr) -> bool:
 
 
 def is_earlier_time(node: ast.Call) -> bool:
-    """Whether a function is called as a state is read: f(t - ...)."""
+    """Whether a call has the form of a delayed state: f(t - ...)."""
     terms = _terms(node.args[0]) if len(node.args) == 1 else []
     return len(terms) > 1 and _is_time(terms[0][1])
 
 
 def _terms(node: ast.expr) -> list[_Term]:
-    """Return the terms of a sum such as t - a + b. Anything else is the only term."""
+    """Return the terms of a sum such as t - a + b, or anything else as the only
+    term."""
     terms: list[_Term] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         terms.append((1 if isinstance(node.op, ast.Add) else -1, node.right))
@@ -296,8 +292,7 @@ def _delay(
         raise _long_delay(translation, argument)
     signs = [sign for sign, term in terms if _is_time(term)]
     rest = [(sign, term) for sign, term in terms if not _is_time(term)]
-    is_constant = not any(_varies(translation, term) for _, term in rest)
-    if len(signs) == 1 and rest and is_constant:
+    if len(signs) == 1 and rest and not any(_varies(translation, e) for _, e in rest):
         if signs[0] < 0 or rest[0][0] > 0:
             first = rest[0][1] if _is_time(terms[0][1]) else argument
             raise translation.error(
@@ -338,11 +333,8 @@ def _check_is_time(
 
     The x(1 - x / K) of a logistic equation lacks an asterisk. The time x(u - 2) begins
     with a state, or has t in it."""
-    uses_time = any(
-        translation.translator.uses_time(part.id)
-        for part in ast.walk(node.args[0])
-        if isinstance(part, ast.Name)
-    )
+    names = [part.id for part in ast.walk(node.args[0]) if isinstance(part, ast.Name)]
+    uses_time = any(map(translation.translator.uses_time, names))
     is_slope = name.endswith("'")
     if not (is_slope or uses_time or _varies(translation, terms[0][1])):
         raise translation.error(
@@ -356,11 +348,11 @@ def _not_a_time(translation: "Translation", node: ast.Call, name: str) -> Except
     if name.endswith("'"):
         return translation.error(node, f"A slope is read as {name}(t - tau).")
     translator = translation.translator
-    what = "state" if name in translator.states else "formula"
-    what = "n input" if name in translator.inputs else f" {what}"
+    what = "A state" if name in translator.states else "A formula"
+    what = "An input" if name in translator.inputs else what
     return translation.error(
         node,
-        f"A{what} is read as {name} or {name}(t - tau). To multiply, write "
+        f"{what} is read as {name} or {name}(t - tau). To multiply, write "
         f"{name} * (...).",
     )
 
@@ -368,8 +360,7 @@ def _not_a_time(translation: "Translation", node: ast.Call, name: str) -> Except
 def _checked_constant(
     translation: "Translation", node: ast.expr, delay: Expression, name: str
 ) -> Expression:
-    """Return the same delay, as a number if it is constant, after checks of its
-    value."""
+    """Return a delay, as a number if it is constant, after checks of its value."""
     whole = _checked_formula(translation, node, delay)
     if isinstance(whole, Call) and whole.function == "neg":
         raise translation.error(
@@ -389,7 +380,7 @@ def _checked_constant(
 def _checked_varying(
     translation: "Translation", node: ast.Call, delay: Expression, name: str
 ) -> Expression:
-    """Return the same delay, after the checks of one that depends on time or states."""
+    """Return a delay that depends on time or states, after checks of it."""
     _check_attributes(translation, node, _checked_formula(translation, node, delay))
     time = time_argument(delay)
     if time is not None and not translation.translator.formula_varies(time):
@@ -400,8 +391,8 @@ def _checked_varying(
 def _checked_formula(
     translation: "Translation", node: ast.expr, formula: Expression
 ) -> Expression:
-    """Return a formula with its definitions written out, which is not too long, and
-    whose constant parts are finite."""
+    """Return a formula with its definitions written out, after checks of its length and
+    of its constant parts."""
     translator = translation.translator
     if translator.part_count(formula) > MAX_DELAY_PARTS:
         raise _long_delay(translation, node)
@@ -430,9 +421,6 @@ def _long_delay(translation: "Translation", node: ast.expr) -> Exception:
     return translation.error(
         node, f"A delay may have at most {MAX_DELAY_PARTS} symbols, written out."
     )
-
-
-# Distributed delays.
 
 
 def read_distributed(translation: "Translation", node: ast.Call, depth: int) -> Delayed:
@@ -486,8 +474,7 @@ def _kernel(translation: "Translation", node: ast.expr, depth: int) -> Kernel:
 def _kernel_arguments(
     translation: "Translation", node: ast.Call, distribution: str
 ) -> list[ast.expr]:
-    """Return the two values of a distribution, given by their names or in their
-    order."""
+    """Return the two values of a distribution, given by names or in their order."""
     names = KERNELS[distribution]
     wanted = f"{distribution}({names[0]}, {names[1]})"
     given: dict[str, ast.expr] = {}
@@ -519,11 +506,12 @@ def _check_kernel(translation: "Translation", node: ast.Call, kernel: Kernel) ->
     one, two = (None if value is None else float(value) for value in values)
     if kernel.distribution == "gamma":
         is_possible = (one is None or one > 0) and (two is None or two >= 1)
-        rule = "A gamma distribution of delays has a positive mean and a shape of 1 or "
-        rule += "more."
+        rule = (
+            "A gamma distribution of delays has a positive mean and a shape of 1 or "
+            "more."
+        )
     else:
-        low, high = one or 0.0, np.inf if two is None else two
-        is_possible = low >= 0 and low < high
+        is_possible = 0 <= (one or 0.0) < (np.inf if two is None else two)
         rule = "A uniform distribution of delays needs 0 <= low < high."
     if not is_possible:
         raise translation.error(node, rule)

@@ -27,8 +27,6 @@ FUNCTIONS = {
 CONSTANTS = {"pi": float(np.pi)}
 # The distributions of delays, each with the names of its two numbers.
 KERNELS = {"gamma": ("mean", "shape"), "uniform": ("low", "high")}
-# The name of a network, and what the names of further ones begin with.
-_NETWORK, _NETWORKS = "NN", "NN_"
 _ARITHMETIC = {
     "+": operator.add,
     "-": operator.sub,
@@ -87,7 +85,7 @@ class Name:
 class Delayed:
     """A state or a definition at an earlier time, x(t - delay).
 
-    `delay` is a formula; or a `Kernel`, for the mean of a state over the past. If
+    `delay` is a formula, or a `Kernel` for the mean of a state over the past. If
     `slope` is true, this is the slope x'(t - delay) of a state."""
 
     name: str
@@ -124,13 +122,13 @@ Expression = Number | Name | Delayed | Kernel | Call
 
 
 def is_network_name(name: str) -> bool:
-    """Whether a name is that of a network where it stands before a parenthesis."""
-    return name == _NETWORK or name.startswith(_NETWORKS)
+    """Whether a name means a network where it stands before a parenthesis."""
+    return name == "NN" or name.startswith("NN_")
 
 
 def network_variable(name: str) -> str:
-    """Return under which name a network stands among the variables of a formula: a
-    parameter may have the name of a network."""
+    """Return the name of a network among the variables of a formula, which differs from
+    that of a parameter."""
     return f"{name}(...)"
 
 
@@ -164,7 +162,7 @@ def is_condition(expression: Expression) -> bool:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Return all parts of an expression, itself included, in the order of the text."""
+    """Yield all parts of an expression, itself included, in the order of the text."""
     yield expression
     if isinstance(expression, Call | Kernel):
         for argument in expression.arguments:
@@ -172,16 +170,15 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def names_in(expression: Expression) -> list[str]:
-    """Return the names in an expression, in the order of the text.
-
-    Those in `x(t - delay)` are not among them."""
+    """Return the names in an expression, in the order of the text, without those in
+    `x(t - delay)`."""
     return [part.name for part in walk(expression) if isinstance(part, Name)]
 
 
 def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> Any:
     """Return the value of an expression, given the values of its `variables` by name.
 
-    The value of a delayed state stands under its text, such as `x(t - tau)`."""
+    The name of a delayed state is its text, such as `x(t - tau)`."""
     if expression.value is not None:
         return expression.value
     if isinstance(expression, Delayed):
@@ -189,9 +186,7 @@ def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> An
     if isinstance(expression, Name):
         return variables[expression.name]
     assert isinstance(expression, Call)
-    values = []
-    for argument in expression.arguments:
-        values.append(evaluate_formula(argument, variables))
+    values = [evaluate_formula(each, variables) for each in expression.arguments]
     if is_network_name(expression.function):
         network = variables[network_variable(expression.function)]
         return network(*map(as_number, values))
@@ -202,8 +197,7 @@ def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> An
 
 
 def as_number(value: Any) -> Any:
-    """Return the numbers 1 and 0 for true and false; other values are returned
-    unchanged."""
+    """Return 1 and 0 for true and false, and other values unchanged."""
     if isinstance(value, bool):
         return np.float64(value)
     if getattr(value, "dtype", None) == np.dtype(bool):
@@ -212,8 +206,7 @@ def as_number(value: Any) -> Any:
 
 
 def _apply(function: str, values: list) -> Any:
-    """Return the value of a function or an operator at given values of its
-    arguments."""
+    """Return the value of a function or an operator for given arguments."""
     # numpy computes constants, because JAX would compile a program for each operation.
     library = jnp if any(isinstance(value, jax.Array) for value in values) else np
     if function in _LOGIC:
@@ -235,10 +228,8 @@ def _fold(function: Callable[..., Any], values: list) -> Any:
 
 
 def formula_text(expression: Expression, precedence: int = 0) -> str:
-    """Return the text of an expression.
-
-    It is put in parentheses if its operator has a lower precedence than `precedence`,
-    that of the operator around it."""
+    """Return the text of an expression, in parentheses if its operator has a lower
+    precedence than `precedence`, that of the operator around it."""
     if isinstance(expression, Number):
         return number_text(expression.value)
     if isinstance(expression, Name):
@@ -250,19 +241,18 @@ def formula_text(expression: Expression, precedence: int = 0) -> str:
     function, arguments = expression.function, expression.arguments
     if function in FUNCTIONS or is_network_name(function):
         return f"{function}({', '.join(map(formula_text, arguments))})"
-    own = PRECEDENCE[function]
-    if function == "neg":
-        text = f"-{formula_text(arguments[0], own)}"
-    elif function == "not":
-        text = f"not {formula_text(arguments[0], own)}"
+    binding = PRECEDENCE[function]
+    if function in ("neg", "not"):
+        sign = "-" if function == "neg" else "not "
+        text = f"{sign}{formula_text(arguments[0], binding)}"
     elif function == "^":
         base = formula_text(arguments[0], ATOM_PRECEDENCE)
         text = f"{base}^{formula_text(arguments[1], PRECEDENCE['neg'])}"
     else:
-        first = own if function in _ARITHMETIC else own + 1
-        rest = [formula_text(argument, own + 1) for argument in arguments[1:]]
+        first = binding if function in _ARITHMETIC else binding + 1
+        rest = [formula_text(argument, binding + 1) for argument in arguments[1:]]
         text = f" {function} ".join([formula_text(arguments[0], first), *rest])
-    return f"({text})" if own < precedence else text
+    return f"({text})" if binding < precedence else text
 
 
 def _delayed_text(expression: Delayed) -> str:
@@ -281,8 +271,8 @@ def _kernel_text(kernel: Kernel) -> str:
 
 
 def time_argument(delay: Expression) -> Expression | None:
-    """Return the argument of x(t / 2), whose delay is t - t / 2; None if the delay is
-    not such a difference."""
+    """Return the argument of x(t / 2), whose delay is t - t / 2, or None if the delay
+    is no such difference."""
     if isinstance(delay, Call) and delay.function == "-":
         time, argument = delay.arguments
         return argument if time == Name("t") else None
@@ -290,8 +280,7 @@ def time_argument(delay: Expression) -> Expression | None:
 
 
 def _time_text(delay: Expression) -> str:
-    """Return the time `t - delay`. A delay a + b is written as t - a - b, and t - a as
-    a."""
+    """Return the text of `t - delay`: t - a - b for a delay a + b, and a for t - a."""
     argument = time_argument(delay)
     if argument is not None:
         return formula_text(argument)
@@ -300,7 +289,7 @@ def _time_text(delay: Expression) -> str:
 
 
 def delay_terms(delay: Expression) -> list[Expression]:
-    """Return the terms a, b, c of a delay a + b + c. Any other delay is the only
+    """Return the terms a, b, c of a delay a + b + c, or another delay as the only
     term."""
     terms: list[Expression] = []
     while isinstance(delay, Call) and delay.function == "+":

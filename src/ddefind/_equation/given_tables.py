@@ -1,8 +1,8 @@
-"""The doses of a text: states and parameters by their names.
+"""The doses and inputs that are given to a text.
 
-The inputs of a text: their names, and the functions of time that are given for them.
-
-An input is an `Input`, which is a table, or a formula of t, as `"1 + sin(t)"`."""
+In a dose, states and parameters are named. An input is an `Input`, which is a table, or
+a formula of t, as `"1 + sin(t)"`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.doses import Dose, Doses, SetState, as_sequence, make_doses
+from .._problem.doses import Doses, SetState, as_sequence, make_doses
 from .._problem.inputs import AbstractInput, is_input
 from .._problem.problem import Problem
 from .._util import wording
@@ -32,24 +32,21 @@ from .translate_formula import RESERVED, Translator
 
 
 def read_doses(lines: ModelLines, doses: Any) -> Doses | None:
-    """Return the doses that are given to a text, with NaN for the values of their
-    parameters."""
+    """Return the doses of a text, with NaN for the values of their parameters."""
     if doses is None or isinstance(doses, Doses):
         return doses
     items, values = [], {}
     for dose in as_sequence(doses):
         items.append(replace(dose, state=_state_number(lines, dose.state)))
-        for value in _quantities(dose):
+        if isinstance(dose, SetState):
+            quantities = (dose.value, dose.time)
+        else:
+            quantities = (dose.amount, dose.time, dose.duration)
+        for value in quantities:
             if isinstance(value, str):
                 _check_name(lines, value)
                 values[value] = jnp.asarray(np.nan)
     return make_doses(items, len(lines.states), bool(lines.of("initial")), values)
-
-
-def _quantities(dose: Dose | SetState) -> tuple[Any, ...]:
-    if isinstance(dose, SetState):
-        return dose.value, dose.time
-    return dose.amount, dose.time, dose.duration
 
 
 def _state_number(lines: ModelLines, state: int | str) -> int:
@@ -89,8 +86,8 @@ class NotGiven(AbstractInput):
 
 @final
 class FormulaInput(AbstractInput):
-    """An input that is a formula of t. It is known at all times; its `knots` are where
-    a condition on t changes."""
+    """An input that is a formula of t and known at all times. Its `knots` are the times
+    at which a condition on t changes."""
 
     formula: Expression = eqx.field(static=True)
     times: np.ndarray
@@ -175,20 +172,19 @@ def _read_formula(name: str, text: str) -> FormulaInput:
             "equations."
         )
     for other in names_in(formula):
-        if other != "t" and formula.value is None and other != "pi":
+        if other not in ("t", "pi"):
             raise statements[0].error(
                 f"The input {name!r} is a formula of numbers and t, but has {other!r}. "
                 f"For a formula with parameters write a line {name} = ... in the text."
             )
-    program = FormulaProgram("history", (), (), (formula,), ())
-    found: Any = switch_times(program)
-    times = np.zeros(0)
-    if found != ():
-        differences = [
-            as_number(evaluate_formula(d, {"t": 0.0}))
-            for d in found.differences.outputs
-        ]
-        times = np.sort(-np.array(differences, float) / np.array(found.slopes))
+    switches: Any = switch_times(FormulaProgram("history", (), (), (formula,), ()))
+    if switches == ():
+        return FormulaInput(formula, np.zeros(0))
+    differences = [
+        as_number(evaluate_formula(difference, {"t": 0.0}))
+        for difference in switches.differences.outputs
+    ]
+    times = np.sort(-np.array(differences, float) / np.array(switches.slopes))
     return FormulaInput(formula, times)
 
 

@@ -32,7 +32,7 @@ _LEFT_SIDES = {
     "value": "",
 }
 
-# Where the formulas of statements stand, other than definitions and measured ones.
+# The places of statements that are neither definitions nor observed quantities.
 _PLACES: dict[str, Place] = {
     "derivative": "equation",
     "history": "history",
@@ -43,10 +43,10 @@ _PLACES: dict[str, Place] = {
 @final
 @dataclass(frozen=True)
 class ModelLine:
-    """A formula and what it defines: `x' = ...`, `x(t<=0) = ...`, `x(0) = ...` or
-    `f = ...`.
+    """A formula and what it defines: `x' = ...`, `x(t<=0) = ...`, `x(0) = ...` or `f =
+    ...`.
 
-    The kind "value" is an observed quantity that is given by its name alone."""
+    The kind "value" is an observed quantity that is only a name."""
 
     kind: StatementKind
     name: str
@@ -59,8 +59,8 @@ class ModelLine:
 @final
 @dataclass(frozen=True)
 class ModelLines:
-    """The lines of a model in the order of the text, and of the observed quantities;
-    and the names of the inputs."""
+    """The lines of a model in the order of the text, its observed quantities, and the
+    names of its inputs."""
 
     model: tuple[ModelLine, ...]
     observe: tuple[ModelLine, ...] = ()
@@ -107,30 +107,25 @@ def joined(lines: tuple[ModelLine, ...]) -> str:
 def read_lines(
     text: str, observe: str | None, inputs: tuple[str, ...] = ()
 ) -> ModelLines:
-    """Return the lines of a model from its text and from that of the observed
-    quantities. `inputs` are the names of its inputs."""
+    """Return the lines of a model, given its text, the text of the observed quantities
+    and the names of the inputs."""
     source = read_source("text", text)
     statements = parse_statements(source)
     states = _check_names(source, statements)
     _check_inputs(statements, inputs)
     translator = Translator(states, inputs=inputs)
     definitions = [s for s in statements if s.kind == "definition"]
-    formulas = {
-        statement.at: translator.define(statement, "equation")
-        for statement in _in_order(definitions)
-    }
-    for statement in statements:
-        if statement.kind != "definition":
-            formulas[statement.at] = translator.formula(
-                statement, _PLACES[statement.kind]
-            )
+    formulas = {s.at: translator.define(s, "equation") for s in _in_order(definitions)}
+    for s in statements:
+        if s.kind != "definition":
+            formulas[s.at] = translator.formula(s, _PLACES[s.kind])
     _check_expansion(statements, formulas, translator)
     lines = tuple(ModelLine(s.kind, s.name, formulas[s.at]) for s in statements)
     model = ModelLines(lines, inputs=inputs)
     if observe is not None:
         observed = _read_observe(observe, translator, model.parameters)
         model = ModelLines(lines, observed, inputs)
-    _check_used(model)
+    _check_inputs_used(model)
     check_networks(model.model, model.observe, model.parameters)
     return model
 
@@ -148,13 +143,12 @@ def _check_inputs(statements: list[Statement], inputs: tuple[str, ...]) -> None:
             )
 
 
-def _check_used(model: ModelLines) -> None:
+def _check_inputs_used(model: ModelLines) -> None:
     """Check that each input occurs in a formula."""
-    formulas = [line.formula for line in (*model.model, *model.observe)]
     names = {
         part.name
-        for formula in formulas
-        for part in walk(formula)
+        for line in (*model.model, *model.observe)
+        for part in walk(line.formula)
         if isinstance(part, Name | Delayed)
     }
     for name in model.inputs:
@@ -182,7 +176,7 @@ def _check_expansion(
 
 
 def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]:
-    """Check that each name has one meaning. The result are the names of the states."""
+    """Check that each name has one meaning, and return the names of the states."""
     states, used = [], set()
     for statement in statements:
         name, kind = statement.name, statement.kind
@@ -209,7 +203,7 @@ def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]
 
 def _check_histories(states: list[str], statements: list[Statement]) -> None:
     """Check that only states have a history or a value at time zero in the text, and
-    that either all have a history or none has."""
+    that either all states have a history or none."""
     for statement in statements:
         name, kind = statement.name, statement.kind
         if kind in ("history", "initial") and name not in states:
@@ -230,7 +224,7 @@ def _check_histories(states: list[str], statements: list[Statement]) -> None:
 
 
 def _in_order(definitions: list[Statement]) -> list[Statement]:
-    """Return the definitions, each one after those that it depends on."""
+    """Return the definitions, each one after those that it needs."""
     by_name = {statement.name: statement for statement in definitions}
     needed = {
         name: [node.id for node in _names_read(statement.tree) if node.id in by_name]
@@ -248,9 +242,9 @@ def _in_order(definitions: list[Statement]) -> list[Statement]:
 
 
 def _names_read(tree: ast.expr) -> list[ast.Name]:
-    """Return the names in a right side, but for those of distributions and their
-    values: both have the meaning in delay(x, gamma(mean = m, shape = k)) even if they
-    are names of definitions."""
+    """Return the names in a right side, without those of distributions and their
+    values, which keep their meaning in delay(x, gamma(mean = m, shape = k)) even if
+    they are names of definitions."""
     nodes = list(ast.walk(tree))
     kernels = [
         argument.func
@@ -282,10 +276,9 @@ def _read_observe(
     taken = {*parameters, *RESERVED, *translator.definitions, *translator.inputs}
     _check_observed(statements, taken)
     # Observed quantities can use each other's names, except those that are states.
+    states = translator.states
     definitions = [
-        statement
-        for statement in statements
-        if statement.kind == "definition" and statement.name not in translator.states
+        s for s in statements if s.kind == "definition" and s.name not in states
     ]
     formulas = {s.at: translator.define(s, "observe") for s in _in_order(definitions)}
     result: list[ModelLine] = []
@@ -297,7 +290,7 @@ def _read_observe(
         if isinstance(formula, Name) and kind == "value":
             name = formula.name
         elif kind == "value":
-            used = {*taken, *translator.states, *names_in(formula)}
+            used = {*taken, *states, *names_in(formula)}
             name, kind = "observed" if "y" in used else "y", "definition"
         if any(line.name == name for line in result):
             raise statement.error(f"{name!r} is measured a second time.")
@@ -306,7 +299,7 @@ def _read_observe(
 
 
 def _check_observed(statements: list[Statement], taken: set[str]) -> None:
-    """Check the left sides of the observed quantities. Names must not be `taken`."""
+    """Check the left sides of observed quantities, whose names must not be `taken`."""
     for statement in statements:
         if statement.kind in ("derivative", "history", "initial"):
             raise statement.error("Write name = formula, or a formula alone.")

@@ -1,10 +1,10 @@
 """The parser: from text to statements such as `x' = ...`, `x(t<=0) = ...`, `f = ...`.
 
-The order of the tokens in a right-hand side is checked, with error messages that point
-at the place. Then Python's own parser turns the right-hand side into a syntax tree
+The text is split into tokens: numbers, names, operators and the ends of statements. The
+order of the tokens in a right-hand side is checked, with error messages that point at
+the place. Then Python's own parser turns the right-hand side into a syntax tree
 (`ast`), which is never compiled or run.
-
-From text to tokens: numbers, names, operators and the ends of statements."""
+"""
 
 import ast
 import keyword
@@ -18,6 +18,8 @@ from .expression import FUNCTIONS, KERNELS
 
 _MAX_TEXT_LENGTH = 10_000
 _MAX_WORD_LENGTH = 40
+_MAX_STATEMENT_TOKENS = 2_000
+_MAX_NESTED_PARENTHESES = 50
 _MAX_SHOWN_COLUMNS = 76  # of a line in an error message
 
 _TOKEN = re.compile(
@@ -54,14 +56,14 @@ class EquationError(ValueError):
 @final
 @dataclass(frozen=True)
 class Source:
-    """The text to read. `label` names the text in error messages, if it has to."""
+    """The text to read. Error messages name it by its `label`, if it has one."""
 
     text: str
     label: str = ""
 
     def error(self, at: int, message: str) -> EquationError:
-        """Return an error that shows the line of the character `at`, with a caret below
-        it."""
+        """Return an error that shows the line of the character `at`, with a caret
+        below."""
         line_number = self.text.count("\n", 0, at) + 1
         begin = self.text.rfind("\n", 0, at) + 1
         line = self.text[begin:].split("\n", 1)[0]
@@ -100,7 +102,7 @@ def read_source(argument: str, text: str, label: str = "") -> Source:
 
 
 def read_tokens(source: Source) -> Iterator[Token]:
-    """Return the tokens of a text, each with its place."""
+    """Yield the tokens of a text, each with its place."""
     at, text = 0, source.text
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -119,8 +121,7 @@ def read_tokens(source: Source) -> Iterator[Token]:
 
 
 def _bad_character(source: Source, at: int) -> EquationError:
-    """Return the error for a character that is not allowed, with one to write
-    instead."""
+    """Return the error for a character that is not allowed."""
     character = source.text[at]
     name = unicodedata.name(character, "")
     replacement = _REPLACEMENTS.get(character)
@@ -167,9 +168,6 @@ def _check_number(source: Source, token: Token) -> None:
         )
 
 
-_MAX_STATEMENT_TOKENS = 2_000
-_MAX_NESTED_PARENTHESES = 50
-
 StatementKind = Literal["derivative", "history", "initial", "definition", "value"]
 # The left sides of statements, as tokens that are separated by spaces.
 _LEFT_SIDES: dict[StatementKind, re.Pattern[str]] = {
@@ -182,8 +180,8 @@ _LEFT_SIDES: dict[StatementKind, re.Pattern[str]] = {
 }
 # In syntax trees, `x'` is a name that no text can have: `_x`.
 SLOPE_PREFIX = "_"
-# What is written otherwise in Python. In gamma(mean = m, k), `:=` may stand before
-# values without a name, so that their order is checked with the names.
+# Tokens that Python writes in another way. In gamma(mean = m, k), `:=` may stand before
+# values without a name, so that the order of values is checked together with the names.
 _IN_PYTHON = {"^": "**", "=": ":="}
 # What may precede `not` (None: nothing). Elsewhere it is a syntax error in Python.
 _BEFORE_NOT = (None, "(", ",", *WORDS)
@@ -219,7 +217,7 @@ def parse_statements(source: Source) -> list[Statement]:
 
 
 def _split(source: Source) -> Iterator[list[Token]]:
-    """Return the tokens of each statement.
+    """Yield the tokens of each statement.
 
     Statements end at a semicolon or a new line. Inside parentheses a new line is only a
     space."""
@@ -268,8 +266,8 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
 
 
 def _equals_sign(tokens: list[Token]) -> int | None:
-    """Return the number of the first '=' that does not stand in parentheses, as it does
-    in gamma(mean = m, ...)."""
+    """Return the number of the first '=' outside of parentheses: those in gamma(mean =
+    m, ...) name values."""
     depth = 0
     for number, token in enumerate(tokens):
         depth += (token.text == "(") - (token.text == ")")
@@ -279,11 +277,10 @@ def _equals_sign(tokens: list[Token]) -> int | None:
 
 
 def _left_side(source: Source, tokens: list[Token]) -> tuple[StatementKind, str]:
-    """Return the kind of a statement, and the name that it is about."""
+    """Return the kind of a statement, and the name that it defines."""
     text = " ".join(token.text for token in tokens)
     for kind, pattern in _LEFT_SIDES.items():
-        match = pattern.fullmatch(text)
-        if match:
+        if match := pattern.fullmatch(text):
             name = next(filter(None, match.groups()))
             # In dlambda/dt the name is only a part of a token.
             check_word(source, Token("name", name, tokens[0].at))
@@ -335,13 +332,13 @@ def _with_slopes(source: Source, tokens: list[Token]) -> list[Token]:
         elif before is None or before.kind != "name":
             raise source.error(token.at, "Only a name has a derivative: x'(t - tau).")
         elif texts[number + 1] != "(":
-            raise source.error(token.at, undelayed_slope(before.text))
+            raise source.error(token.at, undelayed_slope_error(before.text))
         else:
             result[-1] = before._replace(text=SLOPE_PREFIX + before.text)
     return result
 
 
-def undelayed_slope(name: str) -> str:
+def undelayed_slope_error(name: str) -> str:
     """Return the message for a derivative on the right that is not delayed."""
     return (
         "A derivative on the right of '=' must be one at an earlier time: write "
@@ -379,8 +376,8 @@ def _check_order(source: Source, tokens: list[Token]) -> None:
 
 def _names_value(tokens: list[Token], number: int) -> bool:
     """Whether a token is the '=' of a value with a name: gamma(mean = m)."""
-    is_first = tokens[number - 2].text in ("(", ",")
-    return tokens[number].text == "=" and tokens[number - 1].kind == "name" and is_first
+    opening, name, sign = tokens[number - 2 : number + 1]
+    return sign.text == "=" and name.kind == "name" and opening.text in ("(", ",")
 
 
 def _check_begins_value(source: Source, before: Token | None, token: Token) -> None:
@@ -388,10 +385,10 @@ def _check_begins_value(source: Source, before: Token | None, token: Token) -> N
     previous = before.text if before else None
     if token.kind in ("name", "number") or token.text in ("(", "+", "-"):
         return
-    if token.text == "not" and previous in _BEFORE_NOT:
-        return
     if token.text == "not":
-        raise source.error(token.at, "Put parentheses around (not ...).")
+        if previous not in _BEFORE_NOT:
+            raise source.error(token.at, "Put parentheses around (not ...).")
+        return
     if token.text == "=":
         raise source.error(token.at, "Compare with '=='; '=' stands once in a line.")
     between = f" between {previous!r} and" if previous else " before"

@@ -65,8 +65,7 @@ class ProblemTemplate:
         return [name for name, e in self.names.items() if np.isnan(known[e])]
 
     def fill(self, given: Iterable[tuple[str, Any]]) -> Problem:
-        """Return the problem with the given values, which are pairs of a name and a
-        value.
+        """Return the problem with the given values, pairs of a name and a value.
 
         Values may be traced by JAX, so that a problem can be made inside of a function
         that is differentiated or compiled."""
@@ -79,9 +78,7 @@ class ProblemTemplate:
             set_elements.update(elements)
             for e, number in zip(elements, _element_values(key, value, len(elements))):
                 values[e] = number
-        missing = [
-            name for name in self.required if self.names[name] not in set_elements
-        ]
+        missing = [n for n in self.required if self.names[n] not in set_elements]
         if missing:
             more = ", ..." if len(missing) > 1 else ""
             raise ValueError(
@@ -122,7 +119,7 @@ class ProblemTemplate:
 
 
 def _check_delay(name: str, value: Any) -> None:
-    """Raise an error unless a delay with a name of its own is positive."""
+    """Raise an error unless the delay with this name is positive."""
     if not isinstance(value, Tracer) and value <= 0:
         raise ValueError(
             f"`{name}` must be positive, but got {value:g}. An equation "
@@ -131,8 +128,7 @@ def _check_delay(name: str, value: Any) -> None:
 
 
 def _element_values(key: str, value: Any, size: int) -> list:
-    """Return the value of the parameter `key` as `size` numbers, or as traced JAX
-    scalars."""
+    """Return the value of a parameter as `size` numbers, or as traced JAX scalars."""
     if not isinstance(value, Tracer):
         return finite_numbers(key, value, size).tolist()
     if value.size not in (1, size):

@@ -2,7 +2,7 @@
 
 The translation checks everything that does not depend on the syntax: that functions
 exist and have the right number of arguments, that only states and definitions are
-delayed, and that conditions and numbers are not confused. `translate_delay.py` reads
+delayed, and that conditions and numbers are not confused. `delayed_formulas.py` reads
 the delays.
 """
 
@@ -66,14 +66,13 @@ _PLACES: dict[Place, str] = {
 @final
 @dataclass(frozen=True)
 class Definition:
-    """A definition, and what a formula that uses it must know about it.
+    """A definition, and what matters to a formula that uses it.
 
-    `state` and `delayed` are a state and a delayed state that the definition depends
-    on, directly or through other definitions, or None if there is none; and so is
-    `input` an input. `uses_time`
-    says whether it depends on t, `condition` whether its value is true or false instead
-    of a number. `parts` is the number of symbols in it, with other definitions written
-    out."""
+    `state`, `delayed` and `input` are a state, a delayed state and an input that the
+    definition depends on, directly or through other definitions; each is None if there
+    is none. `uses_time` says whether it depends on t, `condition` whether its value is
+    true or false instead of a number. `parts` is the number of symbols in it, with
+    other definitions written out."""
 
     formula: Expression
     state: str | None
@@ -98,7 +97,7 @@ class Translator:
         return Translation(self, statement, place).expression(statement.tree)
 
     def define(self, statement: Statement, place: Place) -> Expression:
-        """As `formula`, for a definition that later statements can use."""
+        """Return the formula of a definition, and keep it for later statements."""
         formula = self.formula(statement, place)
         self.definitions[statement.name] = self._definition(formula)
         return formula
@@ -109,14 +108,16 @@ class Translator:
         return {name: each.formula for name, each in self.definitions.items()}
 
     def state_in(self, name: str) -> str | None:
-        """Return a state that a name is, or that its definition depends on."""
+        """Return the state that a name is, or a state that its definition depends
+        on."""
         if name in self.states:
             return name
         definition = self.definitions.get(name)
         return definition.state if definition else None
 
     def input_in(self, name: str) -> str | None:
-        """Return an input that a name is, or that its definition depends on."""
+        """Return the input that a name is, or an input that its definition depends
+        on."""
         if name in self.inputs:
             return name
         definition = self.definitions.get(name)
@@ -142,7 +143,7 @@ class Translator:
         return is_condition(formula)
 
     def part_count(self, formula: Expression) -> int:
-        """Return the number of symbols in a formula, with its definitions written
+        """Return the number of symbols in a formula with its definitions written
         out."""
         names = [part.name for part in walk(formula) if isinstance(part, Name)]
         inner = [self.definitions[n].parts for n in names if n in self.definitions]
@@ -151,26 +152,20 @@ class Translator:
     def _definition(self, formula: Expression) -> Definition:
         state = delayed = None
         uses_time = False
-        for part in walk(formula):
-            if not isinstance(part, Name | Delayed):
-                continue
+        parts = [part for part in walk(formula) if isinstance(part, Name | Delayed)]
+        for part in parts:
             inner = self.definitions.get(part.name)
-            own_state = self.state_in(part.name)
-            state, uses_time = own_state or state, uses_time | self.uses_time(part.name)
+            its_state = self.state_in(part.name)
+            state, uses_time = its_state or state, uses_time | self.uses_time(part.name)
             if isinstance(part, Delayed):
-                delayed = formula_text(part) if own_state else delayed
+                delayed = formula_text(part) if its_state else delayed
                 for name in names_in(part.delay):
                     state = state or self.state_in(name)
                     uses_time |= self.uses_time(name)
             delayed = (inner and inner.delayed) or delayed
-        condition, parts = self.is_condition(formula), self.part_count(formula)
-        inputs = (
-            self.input_in(part.name)
-            for part in walk(formula)
-            if isinstance(part, Name | Delayed)
-        )
-        read = next(filter(None, inputs), None)
-        return Definition(formula, state, delayed, uses_time, condition, parts, read)
+        read = next(filter(None, (self.input_in(part.name) for part in parts)), None)
+        is_condition, count = self.is_condition(formula), self.part_count(formula)
+        return Definition(formula, state, delayed, uses_time, is_condition, count, read)
 
 
 @final
@@ -188,8 +183,7 @@ class Translation:
         return _PLACES[self.place]
 
     def at(self, place: Place) -> "Translation":
-        """Return the translation of a part of the statement that stands in another
-        place."""
+        """Return the translation of a part of the statement in another place."""
         return Translation(self.translator, self.statement, place)
 
     def error(self, node: ast.expr, message: str) -> EquationError:
@@ -278,8 +272,8 @@ class Translation:
         if name.startswith(SLOPE_PREFIX):
             return read_slope(self, node, name.removeprefix(SLOPE_PREFIX), depth)
         translator = self.translator
-        is_known = name in translator.states or name in translator.definitions
-        is_known = is_known or name in translator.inputs
+        known = (*translator.states, *translator.definitions, *translator.inputs)
+        is_known = name in known
         if name == "delay" and not (is_known and len(node.args) == 1):
             return read_distributed(self, node, depth)
         if is_known:
@@ -303,8 +297,8 @@ class Translation:
         return self.finite(node, make_call(name, *parts))
 
     def network(self, node: ast.Call, name: str, depth: int) -> Expression:
-        """Return the call of a network. It is no constant, whatever it is called
-        with."""
+        """Return the call of a network, which is no constant even if its arguments
+        are."""
         if self.place in ("delay", "kernel", "initial"):
             raise self.error(node, f"{self.where} cannot contain a network.")
         if not node.args:
@@ -312,7 +306,7 @@ class Translation:
         return Call(name, tuple(self.expression(each, depth) for each in node.args))
 
     def unknown_function(self, name: str, node: ast.Call) -> str:
-        """Return the message for a call of what is neither a function nor a state."""
+        """Return the message for a call of neither a function nor a state."""
         states = self.translator.states
         if is_earlier_time(node):
             known = [*states, *self.translator.inputs, *self.translator.definitions]
@@ -348,7 +342,7 @@ class Translation:
         return make_call("neg", value) if isinstance(node.op, ast.USub) else value
 
     def compare(self, node: ast.Compare, depth: int) -> Expression:
-        """`a < b < c` is `a < b and b < c`."""
+        """Return the formula of a comparison: `a < b < c` is `a < b and b < c`."""
         values = [self.expression(v, depth) for v in (node.left, *node.comparators)]
         parts = [
             make_call(_COMPARE[type(op)], *pair)
@@ -357,7 +351,7 @@ class Translation:
         return parts[0] if len(parts) == 1 else make_call("and", *parts)
 
     def condition(self, node: ast.expr, word: str, depth: int) -> Expression:
-        """Return the formula of a node that must be true or false; `word` is what needs
+        """Return the formula of a node that must be true or false, as `word` needs
         it."""
         formula = self.expression(node, depth)
         if not self.translator.is_condition(formula):
@@ -376,8 +370,7 @@ class Translation:
             )
 
     def finite(self, node: ast.expr, result: Call) -> Call:
-        """Return the same call, after a check that its value, if constant, is
-        finite."""
+        """Return the same call, after a check that a constant value is finite."""
         if result.value is not None and not np.isfinite(result.value):
             raise self.error(node, "This is not a finite number.")
         return result

@@ -5,9 +5,8 @@ with `tau={"maturation": 14.0, "incubation": 3.0}`, `y["maturation"]` is the sta
 units of time earlier. Inside the library the delays of a problem are numbered, in the
 order of JAX's trees: a tuple in its own order, a dict in the order of its sorted keys.
 
-A delay is a number, which is a parameter of its own; or an `AbstractConstantDelay`,
-which computes the number from parameters; or more than a number: see
-`general_delays.py`.
+A delay is a number, which is a parameter of its own; an `AbstractConstantDelay`, which
+computes the number from parameters; or more than a number: see `general_delays.py`.
 """
 
 import abc
@@ -21,7 +20,7 @@ import numpy as np
 
 from .._util.arrays import as_parameter, is_concrete, is_parameter
 
-# What a parameter is that stands for a delay by itself: the delay, the mean and the
+# The role of a parameter that stands by itself in a delay: the delay, the mean and the
 # shape of a gamma distribution, or an end of a uniform one.
 DelayRole = Literal["delay", "mean", "shape", "low", "high"]
 
@@ -35,8 +34,8 @@ class AbstractDelay(eqx.Module):
 
     @abc.abstractmethod
     def roles(self) -> Mapping[str, DelayRole]:
-        """Return the fields that are delays by themselves, or a shape. Parameters from
-        which something is computed are not among them."""
+        """Return the roles of the fields that are delays by themselves, or a shape.
+        Parameters from which something is computed are not among them."""
 
 
 class AbstractConstantDelay(AbstractDelay):
@@ -99,7 +98,8 @@ def delay_vector(tau: Any) -> jax.Array:
 
 
 def constant_delays(tau: Any) -> dict[str, float]:
-    """Return the delays that are numbers, or computed of parameters alone, by name."""
+    """Return the delays that are numbers, or computed from parameters alone, by
+    name."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     return {
         name: float(leaf() if isinstance(leaf, AbstractConstantDelay) else leaf)
@@ -124,8 +124,7 @@ def in_structure(tau: Any, items: list) -> Any:
 
 
 def delay_names(tau: Any) -> list[str]:
-    """Return what each delay is called in messages: `tau`, `tau[1]`, or its own
-    name."""
+    """Return the name of each delay in messages: `tau`, `tau[1]`, or its own name."""
     paths = jax.tree_util.tree_flatten_with_path(tau, is_leaf=is_delay)[0]
     return [
         path[0].key
@@ -154,22 +153,17 @@ def check_delays(tau: Any) -> None:
                 f"`{name}` must be one number, but has shape {jnp.shape(value)}. "
                 "Several delays are a tuple or a dict of numbers: tau=(1.0, 2.5)."
             )
-        if is_concrete(value) and not 0 < float(value) < float("inf"):
-            if not (is_delay(leaf) and _has_unknown_parameters(leaf)):
-                raise ValueError(_not_positive(name, leaf, float(value)))
-
-
-def _has_unknown_parameters(delay: AbstractDelay) -> bool:
-    parameters = jax.tree.leaves(eqx.filter(delay, is_parameter))
-    return any(np.any(np.isnan(array)) for array in parameters)
-
-
-def _not_positive(name: str, leaf: Any, value: float) -> str:
-    if is_delay(leaf):
-        return (
-            f"A delay must be positive and finite, but {leaf.describe()} is {value:g}."
-        )
-    return (
-        f"`{name}` must be positive and finite, but got {value}. For an equation "
-        "without delay use a `rhs` that ignores `y`, with any positive `tau`."
-    )
+        if not is_concrete(value) or 0 < float(value) < float("inf"):
+            continue
+        if not is_delay(leaf):
+            raise ValueError(
+                f"`{name}` must be positive and finite, but got {float(value)}. For an "
+                "equation without delay use a `rhs` that ignores `y`, with any "
+                "positive `tau`."
+            )
+        parameters = jax.tree.leaves(eqx.filter(leaf, is_parameter))
+        if not any(np.any(np.isnan(array)) for array in parameters):
+            raise ValueError(
+                f"A delay must be positive and finite, but {leaf.describe()} is "
+                f"{float(value):g}."
+            )

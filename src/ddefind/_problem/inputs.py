@@ -42,7 +42,7 @@ class AbstractInput(eqx.Module):
     @abc.abstractmethod
     def lacking(self, first: float, last: float) -> str | None:
         """Return the times between `first` and `last` at which the input is not known,
-        in words; None if it is known at all of them."""
+        in words, or None if it is known at all of them."""
 
     def covers(self, first: float, last: float) -> bool:
         """Whether the input is known at all times from `first` to `last`."""
@@ -121,8 +121,7 @@ class Input(AbstractInput):
         return " and ".join(parts) or None
 
     def padded(self, count: int) -> "Input":
-        """Return the same input as a table of `count` knots: the last one is
-        repeated."""
+        """Return the input as a table of `count` knots, with the last one repeated."""
         more = count - len(self.t)
         t = np.pad(self.t, (0, more), mode="edge")
         rows = np.pad(self.coefficients, ((0, more), (0, 0)), mode="edge")
@@ -140,7 +139,7 @@ def inputs_in(tree: Any) -> list[AbstractInput]:
 
 
 def split_differentiable(tree: Any) -> tuple[Any, Any]:
-    """Return the floating-point arrays of a tree, without those of inputs; and the
+    """Return the floating-point arrays of a tree except those of inputs, and the
     rest."""
 
     def mask(leaf):

@@ -12,17 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-# The standard deviation of the initial biases of hidden layers.
-_BIAS = 0.5
-
 
 @final
 @dataclass
 class NetworkProbe:
-    """A look at what networks with a number are called with.
+    """A record of the calls of networks with a number.
 
-    While `probing`, what it is called with is added to `inputs`. It returns what
-    `outputs` has for its number, or zeros; if `outputs` is None, what it computes."""
+    While `probing`, the arguments of each call are added to `inputs`. The network
+    returns the entry of `outputs` for its number, or zeros; if `outputs` is None, it
+    returns its usual result."""
 
     outputs: Mapping[int, Any] | None
     inputs: dict[int, list[jax.Array]] = field(default_factory=dict)
@@ -33,7 +31,7 @@ _PROBE: ContextVar[NetworkProbe | None] = ContextVar("probe", default=None)
 
 @contextmanager
 def probing(outputs: Mapping[int, Any] | None) -> Iterator[NetworkProbe]:
-    """Look at what networks with a number are called with: see `NetworkProbe`."""
+    """Record the calls of networks with a number: see `NetworkProbe`."""
     probe = NetworkProbe(outputs)
     token = _PROBE.set(probe)
     try:
@@ -115,8 +113,8 @@ class Network(eqx.Module):
         bounds: tuple[float, float] | None = None,
         seed: int = 0,
     ):
-        for name, value in dict(width=width, outputs=outputs).items():
-            _check_whole(name, value, 1)
+        _check_whole("width", width, 1)
+        _check_whole("outputs", outputs, 1)
         _check_whole("depth", depth, 0)
         _check_whole("seed", seed, 0)
         self.bounds = _checked_bounds(bounds)
@@ -154,12 +152,12 @@ class Network(eqx.Module):
     def has_scales(self) -> bool:
         """Whether centre, scale, size and offset come from data."""
         low, high = self.bounds or (0.0, 1.0)
-        plain = (self.center, 0.0), (self.scale, 1.0)
-        plain = (*plain, (self.size, high - low), (self.offset, low))
-        return any(np.any(np.asarray(table) != value) for table, value in plain)
+        tables = (self.center, self.scale, self.size, self.offset)
+        plain = (0.0, 1.0, high - low, low)
+        return any(np.any(np.asarray(t) != value) for t, value in zip(tables, plain))
 
     def sized(self, inputs: int, outputs: int | None = None) -> "Network":
-        """Return the same network with initial weights for so many inputs and
+        """Return the network with initial weights for these numbers of inputs and
         outputs."""
         outputs = self.outputs if outputs is None else outputs
         random = np.random.default_rng(self.seed)
@@ -168,7 +166,8 @@ class Network(eqx.Module):
         for layer, (n, m) in enumerate(zip(sizes, sizes[1:])):
             weights.append(jnp.asarray(random.normal(size=(m, n)) / np.sqrt(n)))
             is_last = layer == self.depth
-            bias = np.zeros(m) if is_last else _BIAS * random.normal(size=m)
+            # The initial biases of hidden layers have the standard deviation 0.5.
+            bias = np.zeros(m) if is_last else 0.5 * random.normal(size=m)
             biases.append(jnp.asarray(bias))
         low, high = self.bounds or (0.0, 1.0)
         return _changed(
@@ -186,7 +185,7 @@ class Network(eqx.Module):
     def scaled(
         self, center: np.ndarray, scale: np.ndarray, size: np.ndarray, offset: Any
     ) -> "Network":
-        """Return the same network with other scales: those that its shape leaves
+        """Return the network with other scales, as far as its shape leaves them
         open."""
         if self.bounds is not None:
             return _changed(self, center=center, scale=scale)
@@ -195,7 +194,7 @@ class Network(eqx.Module):
         return _changed(self, center=center, scale=scale, size=size, offset=offset)
 
     def numbered(self, number: int | None) -> "Network":
-        """Return the same network with a number, by which a probe knows it."""
+        """Return the network with a number, by which a probe identifies it."""
         return _changed(self, number=number)
 
     def __call__(self, *inputs: Any) -> jax.Array:
@@ -208,8 +207,8 @@ class Network(eqx.Module):
                 return jnp.zeros(self.outputs, u.dtype) if given is None else given
         if not self.weights:
             raise ValueError(
-                "This network has no weights yet, because it does not know how many "
-                "inputs it gets. `dd.Problem` finds that out for the networks in its "
+                "This network has no weights yet, because its number of inputs is not "
+                "known. `dd.Problem` finds that out for the networks in its "
                 "`rhs`, `history`, `tau` and `observe`: call `problem.rhs`, and not "
                 "the function or module that the problem was made from."
             )
@@ -227,7 +226,7 @@ class Network(eqx.Module):
         return _constant(self.size) * value + _constant(self.offset)
 
     def _last_layer(self, u: jax.Array) -> jax.Array:
-        """Return the result before its shape and its scales."""
+        """Return the result without the properties of its shape and its scales."""
         u = (u - _constant(self.center)) / _constant(self.scale)
         is_monotone = self.increasing or self.decreasing
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases)):

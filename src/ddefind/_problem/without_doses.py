@@ -49,11 +49,10 @@ def without_doses(problem: Problem) -> Problem:
     doses = problem.doses
     if doses is None:
         return problem
-    switches = problem.switches
     parts: dict[str, Any] = {
         "rhs": DosedRhs(problem.rhs, doses, problem.tau),
         "observe": _DosedObserve(problem.observe, doses),
-        "switches": _DosedSwitches(switches),
+        "switches": _DosedSwitches(problem.switches),
         "doses": None,
     }
     if doses.sets:
@@ -94,8 +93,8 @@ class DosedRhs(eqx.Module):
         structure = jax.tree.structure(self.tau, is_leaf=is_delay)
         numbers, delayed = structure.flatten_up_to(tau), structure.flatten_up_to(y)
         states = []
-        for leaf, number, own in zip(leaves, numbers, delayed):
-            past, *slope = own if has_slope(leaf) else (own,)
+        for leaf, number, delayed_state in zip(leaves, numbers, delayed):
+            past, *slope = delayed_state if has_slope(leaf) else (delayed_state,)
             if isinstance(leaf, AbstractKernel):
                 past = past[:d] + _mean_added(doses, leaf, t, before)
             else:
@@ -112,7 +111,7 @@ class DosedRhs(eqx.Module):
         return jnp.concatenate([slope, jnp.stack(follows)])
 
     def moving_times(self) -> list[jax.Array]:
-        """Return the times of the doses that depend on parameters: of each event its
+        """Return the times of the doses that depend on parameters: for each event its
         first time, and the end of an infusion."""
         doses, found = self.doses, []
         for event in doses.events:
@@ -157,8 +156,8 @@ def _end_base(doses: Doses, event: Any) -> Any:
 
 
 def _mean_added(doses: Doses, leaf: Any, t: Any, before: jax.Array) -> jax.Array:
-    """Return the mean of D over a distribution of delays: each jump counts as much as
-    the distribution has passed it."""
+    """Return the mean of D over a distribution of delays: each jump counts by the share
+    of the distribution that has passed it."""
     total = jnp.zeros(doses.dimension)
     one, two = leaf()
     for state, times, amounts in doses.jumps(before):
@@ -217,6 +216,6 @@ class _DosedSwitches(eqx.Module):
     switches: Any
 
     def __call__(self, problem):
-        own = _original(problem).moving_times
-        moving = problem.rhs.moving_times()
-        return jnp.concatenate([own, *(each[None] for each in moving)])
+        switches = _original(problem).moving_times
+        of_doses = problem.rhs.moving_times()
+        return jnp.concatenate([switches, *(time[None] for time in of_doses)])

@@ -1,14 +1,15 @@
-r"""What every noise model has to know.
+r"""The base class of noise models, and what they share.
 
 A noise model is a family of distributions of a measured value y, given the prediction f
-and the parameters $\eta$ of the noise. A fit minimises the *deviance*, which is minus
-twice the logarithm of the density of y on the scale of the data, with all constants; or
-of the probability of y where that is a count, or is only known to be below a limit.
+and the parameters $\eta$ of the noise. A fit minimises the *deviance*: minus twice the
+logarithm of the density of y on the scale of the data, with all constants; or of the
+probability of y, where y is a count or is only known to be below a limit.
 
 The Fisher information of $v = (f, \eta)$ is $I = E[s s^T]$ with the score $s = \partial
 \log p / \partial v$. It is half of the expected second derivative of the deviance."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -20,8 +21,9 @@ from .._util.arrays import as_parameter
 
 
 class Terms(NamedTuple):
-    """What one measured value contributes: its deviance, the derivatives of that for f
-    and the parameters of the noise, and the Fisher information about these."""
+    """The contribution of one measured value: its deviance, the derivatives of the
+    deviance for f and the parameters of the noise, and the Fisher information about
+    these."""
 
     deviance: Any
     slope: Any  # [1 + m]
@@ -31,8 +33,8 @@ class Terms(NamedTuple):
 class AbstractNoise(eqx.Module):
     """The base class of noise models.
 
-    `names` are the fields that are its parameters, `word` is what a user calls it, and
-    `title` what sentences do. `is_positive` says that predictions must be positive,
+    `names` are the fields that are its parameters, `word` is its name for users, and
+    `title` its name in sentences. `is_positive` says that predictions must be positive,
     `is_count` that values are counts, and `has_outliers` that some are far off, so that
     a search has to be robust. The public classes are the kinds that a user can name.
 
@@ -49,12 +51,12 @@ class AbstractNoise(eqx.Module):
 
     @abc.abstractmethod
     def deviance(self, f: Any, eta: Any, y: Any) -> Any:
-        """Minus twice the logarithm of the density of y."""
+        """Return minus twice the logarithm of the density of y."""
 
     @abc.abstractmethod
     def deviance_below(self, f: Any, eta: Any, limit: Any, most: int) -> Any:
-        """Minus twice the logarithm of the probability of a value below `limit`. No
-        limit of a count is above `most`."""
+        """Return minus twice the logarithm of the probability of a value below `limit`.
+        No limit of a count is above `most`."""
 
     @abc.abstractmethod
     def information(self, f: Any, eta: Any) -> Any:
@@ -62,13 +64,13 @@ class AbstractNoise(eqx.Module):
 
     @abc.abstractmethod
     def information_below(self, f: Any, eta: Any, limit: Any, most: int) -> Any:
-        """Return the same for a value that is only known to be below `limit`: an
-        approximation that is never negative."""
+        """Return the information of a value that is only known to be below `limit`, by
+        an approximation that is never negative."""
 
     @abc.abstractmethod
     def size(self, f: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        """Return the standard deviation of the noise; of Student's, half the width of
-        the interval that holds 68% of the values."""
+        """Return the standard deviation of the noise; for Student's noise half the
+        width of the interval that holds 68% of the values."""
 
     @abc.abstractmethod
     def cdf(self, f: np.ndarray, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -82,12 +84,11 @@ class AbstractNoise(eqx.Module):
     def draw(
         self, f: np.ndarray, eta: np.ndarray, random: np.random.Generator
     ) -> np.ndarray:
-        """Simulated values, one for each f."""
+        """Draw simulated values, one for each f."""
 
     @abc.abstractmethod
     def bounds(self, scale: float) -> list[tuple[float, float]]:
-        """Return the least and the largest value of each parameter, for data of this
-        size."""
+        """Return the bounds of each parameter, for data of the size `scale`."""
 
     @abc.abstractmethod
     def start(self, f: np.ndarray, residuals: np.ndarray) -> np.ndarray:
@@ -96,12 +97,10 @@ class AbstractNoise(eqx.Module):
 
     @abc.abstractmethod
     def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
-        """Return the parameters with which the noise is larger by the factor
-        `ratio`."""
+        """Return the parameters that make the noise larger by the factor `ratio`."""
 
-    @abc.abstractmethod
     def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-        """Refuse values of the quantity `name` that this noise cannot give."""
+        """Refuse values of the quantity `name` that this noise cannot give, if any."""
 
     def eta(self) -> Any:
         """Return the parameters as a vector."""
@@ -109,13 +108,13 @@ class AbstractNoise(eqx.Module):
         return jnp.stack(values) if values else jnp.zeros(0)
 
     def terms(self, f: Any, eta: Any, y: Any) -> Terms:
-        """Return what a measured value y contributes."""
+        """Return the contribution of a measured value y."""
         value, (on_f, on_eta) = jax.value_and_grad(self.deviance, (0, 1))(f, eta, y)
         slope = jnp.concatenate([on_f[None], on_eta])
         return Terms(value, slope, self.information(f, eta))
 
     def terms_below(self, f: Any, eta: Any, limit: Any, most: int) -> Terms:
-        """Return what a value contributes that is only known to be below `limit`."""
+        """Return the contribution of a value that is only known to be below `limit`."""
         value, (on_f, on_eta) = jax.value_and_grad(self.deviance_below, (0, 1))(
             f, eta, limit, most
         )
@@ -127,16 +126,16 @@ class AbstractNoise(eqx.Module):
 
 
 def learnable(name: str, above: float = 0.0) -> Any:
-    """Return the field of a noise model for a number `above` a limit, or None for one
-    that is to be learned."""
+    """Return the field of a noise model for a number above a limit, or None to learn
+    it."""
     return eqx.field(
         default=None, converter=lambda value: _positive_parameter(value, name, above)
     )
 
 
 def _positive_parameter(value: Any, name: str, above: float) -> Any:
-    """Return a parameter of a noise model as an array: of JAX, and NaN, where it is
-    None and to be learned; of NumPy, which is a constant, where it is given."""
+    """Return a parameter of a noise model as an array of JAX, NaN, if it is to be
+    learned (None), or else as an array of NumPy, a constant."""
     if value is None:
         return as_parameter(np.nan)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -153,13 +152,14 @@ def _positive_parameter(value: Any, name: str, above: float) -> Any:
 
 def above_zero(f: Any, small: Any) -> Any:
     """Return the prediction f; below `small`, where a distribution of positive values
-    has no meaning, a small positive number that f leads to smoothly."""
+    has no meaning, return a small positive number that f leads to smoothly."""
     return jnp.where(f > small, f, small**2 / (2 * small - jnp.minimum(f, small)))
 
 
-def outer_information(slope: Any) -> Any:
-    """Return the information of a score, given the derivatives of the deviance: its
-    outer product."""
+def score_information(deviance: Callable, f: Any, eta: Any, *arguments: Any) -> Any:
+    """Return the outer product of the score, as an approximation of the information."""
+    on_f, on_eta = jax.grad(deviance, (0, 1))(f, eta, *arguments)
+    slope = jnp.concatenate([on_f[None], on_eta])
     return 0.25 * slope[:, None] * slope[None, :]
 
 

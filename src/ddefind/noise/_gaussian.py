@@ -1,13 +1,11 @@
-r"""Gaussian noise: of one size, in proportion to the level, or both.
+r"""Gaussian noise: of one size, in proportion to the level, or both; log-normal noise.
 
 With the standard deviation $s(f, \eta)$ the deviance is
 $\log(2\pi s^2) + (y - f)^2 / s^2$, and the Fisher information about $v = (f, \eta)$ is
 $\nabla f \nabla f^T / s^2 + 2\,\nabla s \nabla s^T / s^2$. Below a limit L, with
 $z = (L - f) / s$ and $\lambda = \phi(z) / \Phi(z)$, the deviance is
 $-2\log\Phi(z)$, and $(\lambda^2 + z\lambda)\,\nabla z \nabla z^T$ takes the place of
-the information.
-
-Log-normal noise: the logarithms of the values are Gaussian."""
+the information. With log-normal noise the logarithms of the values are Gaussian."""
 
 import abc
 from typing import Any, ClassVar, final
@@ -62,9 +60,8 @@ class AbstractGaussian(AbstractNoise):
         return below_curvature(value) * slope[:, None] * slope[None]
 
     def size(self, f: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(
-            np.asarray(self.deviation(np.asarray(f), eta)), np.shape(f)
-        )
+        deviation = np.asarray(self.deviation(np.asarray(f), eta))
+        return np.broadcast_to(deviation, np.shape(f))
 
     def cdf(self, f: np.ndarray, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         from scipy.special import ndtr
@@ -107,9 +104,6 @@ class Gaussian(AbstractGaussian):
     def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
         return eta * ratio
 
-    def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-        pass
-
 
 @final
 class Given(AbstractGaussian):
@@ -131,9 +125,6 @@ class Given(AbstractGaussian):
 
     def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
         return eta
-
-    def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-        pass
 
 
 @final
@@ -204,9 +195,6 @@ class Combined(AbstractGaussian):
 
     def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
         return eta * ratio
-
-    def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-        pass
 
 
 @final
