@@ -96,8 +96,8 @@ class Expansion:
     def _rewritten(
         self, expression: Expression, delay: Expression | None, waiting: list["_Read"]
     ) -> Expression:
-        """Return the formula at the time t - delay, or at t if `delay` is None, and add
-        the definitions that it reads to `waiting`."""
+        """Return the formula at t - delay, or at t; definitions in it become
+        `waiting`."""
         self._count(1)
         if expression.value is not None:
             return expression
@@ -178,9 +178,7 @@ def varies(delay: Expression, states: tuple[str, ...]) -> bool:
 
 
 def written_out(delay: Expression, definitions: Mapping[str, Expression]) -> Expression:
-    """Return a delay with the formulas of its definitions in place of their names.
-
-    The caller has to check that the result is not too long."""
+    """Return a delay with definitions in place of their names, of any length."""
     return _folded(_substituted(delay, definitions))
 
 
@@ -265,8 +263,7 @@ def is_earlier_time(node: ast.Call) -> bool:
 
 
 def _terms(node: ast.expr) -> list[_Term]:
-    """Return the terms of a sum such as t - a + b, or anything else as the only
-    term."""
+    """Return the terms of a sum such as t - a + b, or anything else as one term."""
     terms: list[_Term] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         terms.append((1 if isinstance(node.op, ast.Add) else -1, node.right))
@@ -391,8 +388,7 @@ def _checked_varying(
 def _checked_formula(
     translation: "Translation", node: ast.expr, formula: Expression
 ) -> Expression:
-    """Return a formula with its definitions written out, after checks of its length and
-    of its constant parts."""
+    """Return a formula with its definitions written out, after checks of its parts."""
     translator = translation.translator
     if translator.part_count(formula) > MAX_DELAY_PARTS:
         raise _long_delay(translation, node)

@@ -47,8 +47,7 @@ def _delay_path(key: str) -> str:
 
 
 def _ties(programs: Mapping[str, FormulaProgram], doses: Doses | None) -> Any:
-    """Return the settings that tie each parameter to the first with the same name, for
-    the `programs` of the parts of a problem."""
+    """Return the settings that tie each parameter to the first with the same name."""
     rhs, first = programs["rhs"], {"tau": "tau"}
     if rhs.has_several_delays:
         # The parameter of a neutral delay with a name is a field of the delay.
@@ -110,8 +109,7 @@ class Equation:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs: known functions of time, which are given with the
-        values of the parameters."""
+        """The names of the inputs: known functions of time."""
         return self.lines.inputs
 
     @property
@@ -270,8 +268,7 @@ class Equation:
         return f"dd.equation({joined(self.lines.model)!r}{''.join(arguments)})"
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the arguments of `equation` other than the text and the default
-        values."""
+        """Return the arguments of `equation` but for the text and default values."""
         arguments = {}
         if self.history not in (None, "constant"):
             is_numbers = isinstance(self.history, tuple)
@@ -288,8 +285,7 @@ class Equation:
 
     @cached_property
     def _programs(self) -> dict[str, FormulaProgram]:
-        """The formulas of the parts of the problem, by the paths of their parameters:
-        right-hand side, computed delays, history, state at time zero, observation."""
+        """The formulas of each part of the problem, by the path of its parameters."""
         rhs = make_program("rhs", self.lines)
         delays = {
             _delay_path(key): delay_program(rhs, delay)
@@ -366,8 +362,8 @@ class Equation:
         return 1.0 if self._delay_in_text is None else self._delay_in_text
 
     def _module(self, part: str, texts: Any = None) -> Any:
-        """Return the module of a part of the problem, or None if it has no formulas.
-        Its parameters are NaN, and an input that is not given yet is zero."""
+        """Return the module of a part of the problem, or None without formulas. Its
+        parameters are NaN, and an input that is not given yet is zero."""
         program = self._programs[part]
         if not program.outputs:
             return None

@@ -69,9 +69,8 @@ class Number:
 @final
 @dataclass(frozen=True)
 class Name:
-    """A name: of a state, the time, the delay, a parameter, a definition or a constant.
-
-    Only a constant, such as `pi`, has a `value`."""
+    """The name of a state, the time, the delay, a parameter, a definition or a
+    constant. Only a constant, such as `pi`, has a `value`."""
 
     name: str
 
@@ -97,9 +96,8 @@ class Delayed:
 @final
 @dataclass(frozen=True)
 class Kernel:
-    """A distribution of delays, with formulas of parameters for its two numbers.
-
-    It stands for the delay of a `Delayed`, and nowhere else."""
+    """A distribution of delays, with formulas of parameters for its two numbers. It is
+    the delay of a `Delayed`."""
 
     distribution: str
     arguments: tuple["Expression", ...]
@@ -109,9 +107,8 @@ class Kernel:
 @final
 @dataclass(frozen=True)
 class Call:
-    """An operator or a function with its arguments.
-
-    If all arguments are constant, `value` is the result; otherwise it is None."""
+    """An operator or a function with its arguments. Its `value` is the result if all
+    arguments are constant, and None otherwise."""
 
     function: str
     arguments: tuple["Expression", ...]
@@ -127,8 +124,7 @@ def is_network_name(name: str) -> bool:
 
 
 def network_variable(name: str) -> str:
-    """Return the name of a network among the variables of a formula, which differs from
-    that of a parameter."""
+    """Return the name of a network among variables: no parameter can have it."""
     return f"{name}(...)"
 
 
@@ -144,7 +140,7 @@ def networks_called(expression: "Expression") -> list[str]:
 def make_call(function: str, *arguments: Expression) -> Call:
     """Return the call of a function, evaluated at once if its arguments are constant.
 
-    Such a value may be infinite or NaN. The caller has to check that."""
+    The caller has to check such a value, which may be infinite or NaN."""
     values = [argument.value for argument in arguments]
     if any(value is None for value in values):
         return Call(function, arguments)
@@ -170,15 +166,13 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def names_in(expression: Expression) -> list[str]:
-    """Return the names in an expression, in the order of the text, without those in
-    `x(t - delay)`."""
+    """Return the names in an expression, but for those in `x(t - delay)`."""
     return [part.name for part in walk(expression) if isinstance(part, Name)]
 
 
 def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> Any:
-    """Return the value of an expression, given the values of its `variables` by name.
-
-    The name of a delayed state is its text, such as `x(t - tau)`."""
+    """Return the value of an expression, given its variables by name or by text, such
+    as `x(t - tau)`."""
     if expression.value is not None:
         return expression.value
     if isinstance(expression, Delayed):
@@ -228,8 +222,8 @@ def _fold(function: Callable[..., Any], values: list) -> Any:
 
 
 def formula_text(expression: Expression, precedence: int = 0) -> str:
-    """Return the text of an expression, in parentheses if its operator has a lower
-    precedence than `precedence`, that of the operator around it."""
+    """Return the text of an expression, in parentheses if it binds less than an
+    operator with this `precedence` around it."""
     if isinstance(expression, Number):
         return number_text(expression.value)
     if isinstance(expression, Name):
@@ -271,8 +265,7 @@ def _kernel_text(kernel: Kernel) -> str:
 
 
 def time_argument(delay: Expression) -> Expression | None:
-    """Return the argument of x(t / 2), whose delay is t - t / 2, or None if the delay
-    is no such difference."""
+    """Return the argument of x(t / 2), whose delay is t - t / 2; else None."""
     if isinstance(delay, Call) and delay.function == "-":
         time, argument = delay.arguments
         return argument if time == Name("t") else None
@@ -289,8 +282,7 @@ def _time_text(delay: Expression) -> str:
 
 
 def delay_terms(delay: Expression) -> list[Expression]:
-    """Return the terms a, b, c of a delay a + b + c, or another delay as the only
-    term."""
+    """Return the terms a, b, c of a delay a + b + c, or another delay as one term."""
     terms: list[Expression] = []
     while isinstance(delay, Call) and delay.function == "+":
         delay, last = delay.arguments

@@ -100,10 +100,8 @@ class FormulaProgram:
 
     @property
     def has_several_delays(self) -> bool:
-        """Whether the delays of the problem are a dict, and not one number.
-
-        They are one number if the text has no delay, or only `tau` or a number, and if
-        no slope is read."""
+        """Whether the delays of the problem are a dict, and not one number: the text
+        has other delays than `tau` or one number, or reads a slope."""
         return _has_several_delays(self.delays, self.slopes)
 
     def is_number(self, delay: Expression) -> bool:
@@ -118,8 +116,7 @@ class FormulaProgram:
         return (part for formula in formulas for part in walk(formula))
 
     def __call__(self, variables: dict[str, Any]) -> jax.Array:
-        """Return the vector, given the values of all variables by name, to which the
-        values of the definitions are added."""
+        """Return the vector, given all variables, to which definitions are added."""
         for name, formula in self.steps:
             variables[name] = evaluate_formula(formula, variables)
         values = [as_number(evaluate_formula(o, variables)) for o in self.outputs]
@@ -137,8 +134,7 @@ def _has_several_delays(delays: Sequence[Expression], slopes: Sequence[str]) -> 
 
 
 def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
-    """Return the program for one part of a model, without outputs if the text has
-    none."""
+    """Return the program for one part of a model. It may have no outputs."""
     outputs = lines.observe if kind == "observe" else lines.of(_LINE_KINDS[kind])
     expansion = Expansion(lines.states, lines.definitions, lines.inputs)
     formulas = tuple(expansion.add(output.formula) for output in outputs)
@@ -293,10 +289,8 @@ def _rebuild(program: FormulaProgram, texts: Any, *values: Any) -> eqx.Module:
 
 
 def _components(states: Sequence[str], x: jax.Array) -> dict[str, jax.Array]:
-    """Return the components of the state vector `x` by name.
-
-    A single state remains a vector of length one, which saves the operations of taking
-    the vector apart and putting it together again."""
+    """Return the components of the state vector `x` by name. A single state remains a
+    vector of length one, which saves taking it apart and putting it together again."""
     if x.shape != (len(states),):
         raise ValueError(
             f"The text is for {', '.join(states)}, but the vector of states has shape "
@@ -342,10 +336,7 @@ _MODULE_KINDS: dict[ModuleKind, Any] = {
     "rhs": (AbstractModel, _rhs_variables),
     "history": (AbstractHistory, lambda program, t: {"t": jnp.asarray(t)}),
     "delay": (AbstractConstantDelay, lambda program: {}),
-    "varying": (
-        AbstractVaryingDelay,
-        _varying_variables,
-    ),
+    "varying": (AbstractVaryingDelay, _varying_variables),
     "gamma": (AbstractGammaDelay, lambda program: {}),
     "uniform": (AbstractUniformDelay, lambda program: {}),
     "initial": (eqx.Module, _initial_variables),
@@ -437,8 +428,7 @@ def _opposite(difference: Call) -> Call:
 
 @final
 class _LinearFormulas:
-    """The slopes of those formulas of a right-hand side that are linear in t, with
-    everything else in them constant."""
+    """The formulas of a right-hand side that are linear in t, else constant."""
 
     def __init__(self, rhs: FormulaProgram):
         self.varying = (*rhs.states, *rhs.inputs)
@@ -463,12 +453,10 @@ class _LinearFormulas:
         return None if formula.name in self.varying else 0.0
 
     def _call_slope(self, call: Call) -> float | None:
-        slopes: list[float] = []
-        for argument in call.arguments:
-            slope = self.slope(argument)
-            if slope is None:
-                return None
-            slopes.append(slope)
+        found = [self.slope(argument) for argument in call.arguments]
+        slopes = [slope for slope in found if slope is not None]
+        if len(slopes) < len(found):
+            return None
         if not any(slopes):
             return 0.0
         if call.function == "neg":

@@ -86,8 +86,7 @@ class NotGiven(AbstractInput):
 
 @final
 class FormulaInput(AbstractInput):
-    """An input that is a formula of t and known at all times. Its `knots` are the times
-    at which a condition on t changes."""
+    """An input that is a formula of t. Its `knots` are where a condition changes."""
 
     formula: Expression = eqx.field(static=True)
     times: np.ndarray

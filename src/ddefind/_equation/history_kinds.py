@@ -37,8 +37,7 @@ def read_history(history: Any, lines: ModelLines) -> Any:
 
 
 def blank_history(history: Any, d: int) -> Any:
-    """Return the history of d states that the argument means, with NaN for values that
-    are not known."""
+    """Return the history of d states that the argument means, NaN where unknown."""
     if isinstance(history, tuple):
         return Constant(history)
     if isinstance(history, Network):

@@ -96,8 +96,7 @@ def _delayed(expression: Delayed, precedence: int) -> str:
 
 
 def _distributed(name: str, kernel: Kernel, precedence: int) -> str:
-    """Return the mean of a state over a distribution of delays, in parentheses as the
-    base of a power."""
+    """Return the mean of a state over delays, in parentheses as a power's base."""
     one, two = map(latex, kernel.arguments)
     past = rf"{name}(t - s) \, ds"
     if kernel.distribution == "uniform":

@@ -59,8 +59,8 @@ class ModelLine:
 @final
 @dataclass(frozen=True)
 class ModelLines:
-    """The lines of a model in the order of the text, its observed quantities, and the
-    names of its inputs."""
+    """The lines of a model and of its observed quantities, and the names of its
+    inputs."""
 
     model: tuple[ModelLine, ...]
     observe: tuple[ModelLine, ...] = ()
@@ -77,10 +77,8 @@ class ModelLines:
 
     @property
     def definitions(self) -> dict[str, Expression]:
-        """The definitions `f = ...`, by name.
-
-        If an observed quantity has the name of a state, the name still means the state
-        in other formulas, so that this is not a definition."""
+        """The definitions `f = ...` by name. An observed quantity with the name of a
+        state is none: in other formulas the name means the state."""
         states = set(self.states)
         return {
             line.name: line.formula
@@ -107,8 +105,7 @@ def joined(lines: tuple[ModelLine, ...]) -> str:
 def read_lines(
     text: str, observe: str | None, inputs: tuple[str, ...] = ()
 ) -> ModelLines:
-    """Return the lines of a model, given its text, the text of the observed quantities
-    and the names of the inputs."""
+    """Return the lines of a model, from the texts of its equations and observations."""
     source = read_source("text", text)
     statements = parse_statements(source)
     states = _check_names(source, statements)
@@ -160,9 +157,7 @@ def _check_inputs_used(model: ModelLines) -> None:
 
 
 def _check_expansion(
-    statements: list[Statement],
-    formulas: dict[int, Expression],
-    translator: Translator,
+    statements: list[Statement], formulas: dict[int, Expression], translator: Translator
 ) -> None:
     """Check that the equations are not too long when their delayed definitions are
     written out. `formulas` are the right sides by the places of the statements."""

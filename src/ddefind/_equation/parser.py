@@ -48,9 +48,7 @@ _REPLACEMENTS = {
 
 @final
 class EquationError(ValueError):
-    """An error in the text of an equation.
-
-    The message shows the line and points at the place with a caret."""
+    """An error in the text of an equation, whose message shows the place."""
 
 
 @final
@@ -62,8 +60,7 @@ class Source:
     label: str = ""
 
     def error(self, at: int, message: str) -> EquationError:
-        """Return an error that shows the line of the character `at`, with a caret
-        below."""
+        """Return an error that shows the line of character `at`, and a caret below."""
         line_number = self.text.count("\n", 0, at) + 1
         begin = self.text.rfind("\n", 0, at) + 1
         line = self.text[begin:].split("\n", 1)[0]
@@ -78,9 +75,8 @@ class Source:
 
 
 class Token(NamedTuple):
-    """A piece of text, whose first character is at the place `at`.
-
-    `kind` is "number", "name", "operator", or "end" for the end of a statement."""
+    """A piece of text, whose first character is at the place `at`. Its `kind` is
+    "number", "name", "operator", or "end" for the end of a statement."""
 
     kind: str
     text: str
@@ -217,10 +213,8 @@ def parse_statements(source: Source) -> list[Statement]:
 
 
 def _split(source: Source) -> Iterator[list[Token]]:
-    """Yield the tokens of each statement.
-
-    Statements end at a semicolon or a new line. Inside parentheses a new line is only a
-    space."""
+    """Yield the tokens of each statement, which ends at a semicolon or a new line.
+    Inside parentheses a new line is only a space."""
     current: list[Token] = []
     opened: list[Token] = []
     end = Token("end", "", len(source.text))
@@ -266,8 +260,8 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
 
 
 def _equals_sign(tokens: list[Token]) -> int | None:
-    """Return the number of the first '=' outside of parentheses: those in gamma(mean =
-    m, ...) name values."""
+    """Return the number of the first '=' that is not in parentheses, as in gamma(mean =
+    m)."""
     depth = 0
     for number, token in enumerate(tokens):
         depth += (token.text == "(") - (token.text == ")")

@@ -83,6 +83,9 @@ class Definition:
     input: str | None = None
 
 
+_UNDEFINED = Definition(Number(0.0), None, None, False, False, 1)
+
+
 @final
 @dataclass
 class Translator:
@@ -102,31 +105,26 @@ class Translator:
         self.definitions[statement.name] = self._definition(formula)
         return formula
 
+    def definition(self, name: str) -> Definition:
+        """Return the definition of a name, or that of a name without one."""
+        return self.definitions.get(name, _UNDEFINED)
+
     @property
     def formulas(self) -> dict[str, Expression]:
         """The formulas of the definitions, by name."""
         return {name: each.formula for name, each in self.definitions.items()}
 
     def state_in(self, name: str) -> str | None:
-        """Return the state that a name is, or a state that its definition depends
-        on."""
-        if name in self.states:
-            return name
-        definition = self.definitions.get(name)
-        return definition.state if definition else None
+        """Return the state that a name is, or one that its definition depends on."""
+        return name if name in self.states else self.definition(name).state
 
     def input_in(self, name: str) -> str | None:
-        """Return the input that a name is, or an input that its definition depends
-        on."""
-        if name in self.inputs:
-            return name
-        definition = self.definitions.get(name)
-        return definition.input if definition else None
+        """Return the input that a name is, or one that its definition depends on."""
+        return name if name in self.inputs else self.definition(name).input
 
     def uses_time(self, name: str) -> bool:
         """Whether a name is t, or a definition that depends on t."""
-        definition = self.definitions.get(name)
-        return name == "t" or (definition is not None and definition.uses_time)
+        return name == "t" or self.definition(name).uses_time
 
     def varies(self, name: str) -> bool:
         """Whether a name depends on the time or on a state."""
@@ -143,18 +141,16 @@ class Translator:
         return is_condition(formula)
 
     def part_count(self, formula: Expression) -> int:
-        """Return the number of symbols in a formula with its definitions written
-        out."""
-        names = [part.name for part in walk(formula) if isinstance(part, Name)]
-        inner = [self.definitions[n].parts for n in names if n in self.definitions]
-        return sum(inner, sum(1 for _ in walk(formula)))
+        """Return the number of symbols in a formula, definitions written out."""
+        definitions = [self.definitions.get(name) for name in names_in(formula)]
+        inner = sum(definition.parts for definition in definitions if definition)
+        return inner + sum(1 for _ in walk(formula))
 
     def _definition(self, formula: Expression) -> Definition:
         state = delayed = None
         uses_time = False
         parts = [part for part in walk(formula) if isinstance(part, Name | Delayed)]
         for part in parts:
-            inner = self.definitions.get(part.name)
             its_state = self.state_in(part.name)
             state, uses_time = its_state or state, uses_time | self.uses_time(part.name)
             if isinstance(part, Delayed):
@@ -162,7 +158,7 @@ class Translator:
                 for name in names_in(part.delay):
                     state = state or self.state_in(name)
                     uses_time |= self.uses_time(name)
-            delayed = (inner and inner.delayed) or delayed
+            delayed = self.definition(part.name).delayed or delayed
         read = next(filter(None, (self.input_in(part.name) for part in parts)), None)
         is_condition, count = self.is_condition(formula), self.part_count(formula)
         return Definition(formula, state, delayed, uses_time, is_condition, count, read)
@@ -226,40 +222,39 @@ class Translation:
             raise self.error(
                 node, f"A history cannot use {name!r}: no state is known before it."
             )
-        definition = self.translator.definitions.get(name)
+        definition = self.translator.definition(name)
         read = self.translator.input_in(name)
         if read and self.place in ("history", "delay", "kernel"):
             needs = "" if read == name else f": {name!r} needs it"
             raise self.error(
                 node, f"{self.where} cannot use the input {read!r}{needs}."
             )
-        if definition and self.place == "history" and definition.state:
+        if self.place == "history" and definition.state:
             raise self.error(
                 node,
                 f"A history cannot use {name!r}: it needs the state "
                 f"{definition.state!r}.",
             )
-        needs = definition.delayed if definition else None
-        if needs and self.place in ("observe", "delay"):
+        if definition.delayed and self.place in ("observe", "delay"):
             raise self.error(
                 node,
                 f"{self.where} can use states at time t only, but {name!r} needs "
-                f"{needs}.",
+                f"{definition.delayed}.",
             )
         return Name(name)
 
     def check_is_constant(self, node: ast.Name) -> None:
         """Check that a name depends on no state, and not on the time."""
         name = node.id
-        definition = self.translator.definitions.get(name)
+        definition = self.translator.definition(name)
         needs = None
         if name == "t":
             needs = "the time t"
         elif name in self.translator.states:
             needs = f"the state {name!r}"
-        elif definition and definition.state:
+        elif definition.state:
             needs = f"{name!r}, which needs the state {definition.state!r}"
-        elif definition and definition.uses_time:
+        elif definition.uses_time:
             needs = f"{name!r}, which needs the time t"
         if needs:
             raise self.error(
@@ -297,8 +292,7 @@ class Translation:
         return self.finite(node, make_call(name, *parts))
 
     def network(self, node: ast.Call, name: str, depth: int) -> Expression:
-        """Return the call of a network, which is no constant even if its arguments
-        are."""
+        """Return the call of a network: no constant, even of constant arguments."""
         if self.place in ("delay", "kernel", "initial"):
             raise self.error(node, f"{self.where} cannot contain a network.")
         if not node.args:
@@ -351,8 +345,7 @@ class Translation:
         return parts[0] if len(parts) == 1 else make_call("and", *parts)
 
     def condition(self, node: ast.expr, word: str, depth: int) -> Expression:
-        """Return the formula of a node that must be true or false, as `word` needs
-        it."""
+        """Return the formula of a node that `word` needs to be true or false."""
         formula = self.expression(node, depth)
         if not self.translator.is_condition(formula):
             raise self.error(

@@ -98,8 +98,7 @@ def delay_vector(tau: Any) -> jax.Array:
 
 
 def constant_delays(tau: Any) -> dict[str, float]:
-    """Return the delays that are numbers, or computed from parameters alone, by
-    name."""
+    """Return by name the delays that are numbers, or computed from parameters alone."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     return {
         name: float(leaf() if isinstance(leaf, AbstractConstantDelay) else leaf)
@@ -135,9 +134,8 @@ def delay_names(tau: Any) -> list[str]:
 
 
 def check_delays(tau: Any) -> None:
-    """Raise an error unless every delay is a positive number.
-
-    A computed delay may also have NaN for parameters whose values are not known."""
+    """Raise an error unless every delay is a positive number, or computed from
+    parameters that are not all known."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     if not leaves:
         raise ValueError(

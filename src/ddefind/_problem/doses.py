@@ -206,8 +206,7 @@ class Doses(eqx.Module):
         return total
 
     def state(self, z: jax.Array, t: Any) -> jax.Array:
-        """Return the state x at the time `t` from its continuous part `z`, which the
-        hidden components follow."""
+        """Return the state x at the time `t`, given all of its continuous part `z`."""
         # A measurement that differs from the time of a dose by rounding only was taken
         # just before the dose.
         early = t - 1e-10 * jnp.abs(t)
@@ -305,8 +304,7 @@ def _event(
 
 
 def _merged(events: list[Event]) -> list[Event]:
-    """Return the events, in one table where they differ in numbers only, ordered by
-    time."""
+    """Return the events, in one table if they differ in numbers only, by time."""
     groups: dict[Any, list[Event]] = {}
     for number, event in enumerate(events):
         names = event.times.name, event.amounts.name
@@ -333,8 +331,7 @@ def _joined(group: list[Event]) -> Event:
 
 
 def check_doses(doses: Doses) -> None:
-    """Raise an error if infusions have no length or overlap, as far as values are
-    known."""
+    """Raise an error if infusions have no length or overlap, as far as is known."""
     spans: dict[int, list[tuple[float, float]]] = {}
     for event in doses.infusions:
         begins, ends = doses.times_of(event), doses.ends_of(event)

@@ -26,8 +26,7 @@ from .problem import Problem, with_parts
 
 
 def with_same_tables(problems: Sequence[Problem], T: float) -> list[Problem]:
-    """Return the problems with inputs and doses of the same structure. No record is
-    longer than `T`."""
+    """Return the problems with equal structures, if no record is longer than `T`."""
     doses = _same_doses([problem.doses for problem in problems], problems[0], T)
     return _same_inputs([with_parts(p, doses=d) for p, d in zip(problems, doses)])
 
@@ -83,8 +82,7 @@ def _same_doses(
 
 
 def _by_key(doses: Doses) -> dict[Any, Event]:
-    """Return the events by all that must be the same in all experiments, numbered where
-    several agree in it."""
+    """Return the events by what all experiments share, numbered where it is equal."""
     found: dict[Any, Event] = {}
     for event in doses.events:
         duration = None if event.duration is None else (event.duration.name,)
@@ -95,8 +93,7 @@ def _by_key(doses: Doses) -> dict[Any, Event]:
 
 
 def _padded(event: Event | None, example: Event, never: float) -> Event:
-    """Return the event with as many times as the `example`; the added ones never
-    come."""
+    """Return the event with as many times as the `example`, added ones after all."""
     size = len(example.times.numbers)
     count = 0 if event is None else len(event.times.numbers)
     fill = (0, size - count)
@@ -116,8 +113,7 @@ def _padded(event: Event | None, example: Event, never: float) -> Event:
 
 
 def check_inputs_known(problem: Problem, T: float) -> None:
-    """Raise an error unless the inputs of a problem whose values are known cover its
-    solution up to the time `T`."""
+    """Raise an error unless the inputs of a problem are known up to the time `T`."""
     if is_traced(problem) or not any_inputs(problem):
         return
     longest = np.asarray(typical_delays(problem.tau, problem.start))

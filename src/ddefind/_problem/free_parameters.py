@@ -79,13 +79,11 @@ class ParameterArray(NamedTuple):
 
     @property
     def is_positive(self) -> bool:
-        """Whether the array must be positive. The end `low` of a uniform delay may be
-        zero."""
+        """Whether the array must be positive. The end `low` of delays may be 0."""
         return self.is_delay and self.role != "low"
 
     def elements(self, name: str) -> list[str]:
-        """Return the names of the elements if the array is called `name`: `b[0]`,
-        `b[1]`, or `b[0]@low` in the experiment `low`."""
+        """Return the names of the elements: `b[0]`, `b[1]`, or `b[0]@label`."""
         if self.size == 1:
             return [self.labelled(name)]
         return [
@@ -131,9 +129,8 @@ class FreeParameters:
     upper: tuple[float, ...]
 
     def transform(self, z: Any) -> Any:
-        """Return the free values theta, within their bounds, of the vector `z`.
-
-        For a batch of fits, `z` and the result have a second axis over the batch."""
+        """Return the free values theta of the vector `z`. For a batch of fits, both
+        have a second axis over the batch."""
         lower, upper = np.array(self.lower), np.array(self.upper)
         has_lower, has_upper = np.isfinite(lower), np.isfinite(upper)
         if not np.any(has_lower | has_upper):
@@ -200,9 +197,8 @@ class FreeParameters:
         return known
 
     def learns(self, array: ParameterArray) -> bool:
-        """Whether an array contains a free value.
-
-        A delay always counts as learned, because the time grid depends on it."""
+        """Whether an array contains a free value. A delay always counts as learned,
+        because the time grid depends on it."""
         return array.is_delay or max(self._sources(array), default=-1) >= 0
 
     @property
@@ -221,18 +217,16 @@ class FreeParameters:
         return tuple(dict.fromkeys(j for j in found if j >= 0))
 
     def split(self, problem: Problem) -> tuple[Problem, Problem]:
-        """Return the arrays of the problem that contain free values, and the rest.
-
-        `eqx.combine` puts the two parts together again."""
+        """Return the arrays of the problem with free values, and the rest, for
+        `eqx.combine`."""
         mask = self._fill(problem, [self.learns(array) for array in self.arrays])
         return eqx.partition(problem, mask)
 
     def join_values(self, theta: Any, learned: Problem) -> Problem:
-        """Return the first part of `split`, `learned`, with the free values `theta`.
+        """Return `learned`, the first part of `split`, with the free values `theta`.
 
-        Elements that are constant keep the value that they have in `learned`. For a
-        batch of fits, `theta` and each array of the result have a last axis over the
-        batch."""
+        Constant elements keep their value. For a batch of fits, `theta` and each array
+        of the result have a last axis over the batch."""
         arrays = []
         old_arrays = iter(jax.tree.leaves(learned))
         for array in filter(self.learns, self.arrays):
@@ -282,8 +276,7 @@ class FreeParameters:
 
     @staticmethod
     def _fill(problem: Problem, items: list) -> Any:
-        """Return the problem's tree with `items` for its parameters, and False
-        elsewhere."""
+        """Return the tree of a problem: `items` for parameters, False elsewhere."""
         parameters, rest = eqx.partition(problem, is_parameter)
         filled = jax.tree.unflatten(jax.tree.structure(parameters), items)
         return eqx.combine(filled, jax.tree.map(lambda _: False, rest))
@@ -317,7 +310,7 @@ class JointParameters:
         return (self.place[:, :, None] == joint).astype(float)
 
     def local(self, theta: np.ndarray, experiment: int) -> np.ndarray:
-        """Return the local values of an experiment, for one joint vector or for rows of
+        """Return the local values of an experiment, for joint values or rows of
         them."""
         place = self.place[experiment]
         return np.where(place >= 0, theta[..., place], self.known[experiment])

@@ -82,10 +82,8 @@ class FunctionWithParameters:
 
 
 def with_parameters(part: str, function: Any, arguments: tuple[str, ...]) -> Any:
-    """Return a part of a problem with its parameters as arrays.
-
-    A function that has numbers, arrays of JAX or modules as defaults, after the
-    `arguments` that it is called with, becomes a `FunctionWithParameters`."""
+    """Return a part of a problem with its parameters as arrays. A function that has any
+    as defaults, after its `arguments`, becomes a `FunctionWithParameters`."""
     if not callable(function):
         return function
     is_function = isinstance(function, functools.partial | _COMPILED)
@@ -302,8 +300,7 @@ class UniformDelay(AbstractUniformDelay):
 
 
 def check_kernel(kernel: AbstractKernel) -> None:
-    """Raise an error unless the two numbers of a density are possible, or NaN because
-    they are not known yet."""
+    """Raise an error if the two numbers of a density are known and impossible."""
     numbers = kernel()
     if not is_concrete(numbers.sum()):
         return
@@ -351,10 +348,9 @@ def check_general(tau: Any, t: Any, x: Any) -> None:
 
 
 def typical_delays(tau: Any, x: Any) -> jax.Array:
-    """Return how long each delay is, as one vector.
-
-    A varying delay is taken at time zero in the state `x`, a distributed one by its
-    mean, which is NaN if the two numbers of the density are not possible."""
+    """Return the length of each delay, as one vector: of a varying delay at time zero
+    in the state `x`, of a distributed one the mean, or NaN if its two numbers are
+    impossible."""
     zero = jnp.zeros((), jnp.result_type(float))
 
     def one(leaf: Any) -> Any:
@@ -434,8 +430,7 @@ def carrying_delays(problem: Any) -> tuple[bool, ...]:
 
 
 def rhs_arguments(tau: Any, d: int) -> tuple[Any, Any, Any, Any]:
-    """Return the shapes and types of x, y, tau and t, the arguments of a right-hand
-    side."""
+    """Return the shapes and types of x, y, tau and t for a right-hand side."""
     x = jax.ShapeDtypeStruct((d,), jnp.result_type(float))
     t = jax.ShapeDtypeStruct((), jnp.result_type(float))
     return x, delayed_states(tau, x), in_structure(tau, [t] * delay_count(tau)), t
@@ -472,10 +467,8 @@ class _Recorder(eqx.Module):
 
 
 def input_reads(problem: Any) -> list[Reads]:
-    """Return how a right-hand side reads each of its inputs.
-
-    An input that is read at another time than t or t - tau may be read at any of these.
-    """
+    """Return how a right-hand side reads each of its inputs. An input that is read at
+    another time than t or t - tau may be read at any of these."""
     count = len(inputs_in(problem.rhs))
     if count == 0:
         return []

@@ -296,8 +296,7 @@ class Measured(AbstractHistory):
 
 
 def time_zero(history: Any) -> float:
-    """Return the time of the data at which a history ends: zero, except for a measured
-    past."""
+    """Return the time at which a history ends: zero, but for a measured past."""
     return float(history.zero) if isinstance(history, Measured) else 0.0
 
 

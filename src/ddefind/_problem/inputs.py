@@ -139,8 +139,7 @@ def inputs_in(tree: Any) -> list[AbstractInput]:
 
 
 def split_differentiable(tree: Any) -> tuple[Any, Any]:
-    """Return the floating-point arrays of a tree except those of inputs, and the
-    rest."""
+    """Return the floating-point arrays of a tree, but for inputs, and the rest."""
 
     def mask(leaf):
         if is_input(leaf):
@@ -211,8 +210,7 @@ def _monotone_slopes(h: np.ndarray, secant: np.ndarray) -> np.ndarray:
 
 
 def _end_slope(h0: float, h1: float, s0: float, s1: float) -> float:
-    """Return the slope at an end of the curve, by three points, limited so that the
-    curve stays monotone."""
+    """Return the slope at an end, by three points, so that the curve stays monotone."""
     slope = ((2 * h0 + h1) * s0 - h0 * s1) / (h0 + h1)
     if slope * s0 <= 0:
         return 0.0

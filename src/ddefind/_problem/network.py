@@ -157,8 +157,7 @@ class Network(eqx.Module):
         return any(np.any(np.asarray(t) != value) for t, value in zip(tables, plain))
 
     def sized(self, inputs: int, outputs: int | None = None) -> "Network":
-        """Return the network with initial weights for these numbers of inputs and
-        outputs."""
+        """Return the network with initial weights for these inputs and outputs."""
         outputs = self.outputs if outputs is None else outputs
         random = np.random.default_rng(self.seed)
         sizes = [inputs, *[self.width] * self.depth, outputs]
@@ -185,8 +184,7 @@ class Network(eqx.Module):
     def scaled(
         self, center: np.ndarray, scale: np.ndarray, size: np.ndarray, offset: Any
     ) -> "Network":
-        """Return the network with other scales, as far as its shape leaves them
-        open."""
+        """Return the network with other scales, as far as its shape allows."""
         if self.bounds is not None:
             return _changed(self, center=center, scale=scale)
         if self.positive or self.through_zero:

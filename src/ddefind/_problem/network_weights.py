@@ -164,8 +164,7 @@ def _child(node: Any, key: Any) -> Any:
 
 
 def _shortened(path: str) -> str:
-    """Return the name of a network: `g` for `rhs.g.network`, `layers` for
-    `rhs.layers[0]`."""
+    """Return the name of a network: `g` for `rhs.g.network` or `rhs.g[0]`."""
     path = re.sub(r"\[\d+\]$", "", path).removesuffix(".network")
     for part in _PARTS:
         path = path.removeprefix(f"{part}.")

@@ -418,8 +418,7 @@ class _SettingsTable:
             self.start[elements] = finite_numbers(key, setting.start, len(elements))
 
     def discard_outside(self, free: np.ndarray) -> np.ndarray:
-        """Replace the problem's own start values outside of the bounds by NaN, and
-        return the `free` elements that keep a start value."""
+        """Set starts outside of the bounds to NaN, and return the `free` others."""
         inside = (self.lower < self.start) & (self.start < self.upper)
         unknown = free[~(inside | self.has_start)[free]]
         self.start[unknown] = np.nan
@@ -437,10 +436,8 @@ def with_values(problem: Problem, vector: np.ndarray) -> Problem:
 
 
 def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
-    """Return the numbers of the elements that a name stands for.
-
-    `key` is the full name of an array or of an element, or any unambiguous ending of
-    one."""
+    """Return the numbers of the elements of a name: the full name of an array or of an
+    element, or any unambiguous ending of one."""
     check_name(key, element_names(arrays))
     for array in arrays:
         if key == array.labelled(array.name):
@@ -484,9 +481,8 @@ def _matches(
 
 
 def finite_numbers(key: str, value: Any, size: int) -> np.ndarray:
-    """Return the `value` of the parameter `key` as a vector of `size` finite numbers.
-
-    A single number stands for all elements."""
+    """Return `value` as `size` finite numbers; a single number stands for all of
+    them."""
     try:
         numbers = np.asarray(value, dtype=float).ravel()
     except (TypeError, ValueError):
@@ -498,10 +494,8 @@ def finite_numbers(key: str, value: Any, size: int) -> np.ndarray:
 
 
 def _resolve_ties(role: np.ndarray, names: list[str]) -> np.ndarray:
-    """Follow chains of ties, so that each element refers to a free or a fixed element.
-
-    An element that is tied to a fixed one refers to that one, which has its constant
-    value. A cycle of ties is an error."""
+    """Follow chains of ties, so that each element refers to a free or a fixed element,
+    which has its value. A cycle of ties is an error."""
     target = role.copy()
     for _ in range(len(role)):
         following = np.where(target >= 0, role[target], target)

@@ -59,10 +59,8 @@ class _Parts(NamedTuple):
 
 
 def _sized_parts(parts: _Parts) -> _Parts:
-    """Return the parts of a problem, with weights for all of their networks.
-
-    How many inputs a network gets is found by tracing the functions. Parts without
-    networks are returned as they are, and are not traced."""
+    """Return the parts of a problem with weights for all of their networks, whose
+    numbers of inputs are found by tracing. Without networks nothing is traced."""
     if not networks_in(parts):
         return parts
     parts = _with_functions(parts)
@@ -144,10 +142,8 @@ def _sized(network: Network, sizes: set[int]) -> Network:
 
 
 def _dimension(rhs: Any, tau: Any, history: Network) -> int:
-    """Return the number of components of the state if the history is a network.
-
-    If the network does not fix the number, it is the smallest with which the right-hand
-    side returns as many components as it gets."""
+    """Return the number of components of the state if the history is a network. If the
+    network leaves it open, it is the smallest that the right-hand side preserves."""
     if history.outputs > 1 or history.weights:
         return history.outputs
     if is_network(rhs):
@@ -360,11 +356,9 @@ def _uses_last(function: Callable, arguments: tuple) -> bool:
 
 
 def _check_problem(problem: Problem) -> None:
-    """Check the types of a problem's parts and the shapes of their results.
-
-    The shapes come from abstract evaluation, which computes no numbers. Errors of the
-    user's functions are passed on as they are, unless JAX cannot compile the
-    function."""
+    """Check the types of a problem's parts, and the shapes of their results by abstract
+    evaluation. Errors of the user's functions are passed on as they are, unless JAX
+    cannot compile the function."""
     for name in ("rhs", "history", "observe"):
         value = getattr(problem, name)
         if isinstance(value, type):

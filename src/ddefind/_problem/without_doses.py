@@ -41,8 +41,7 @@ def hidden_count(problem: Problem) -> int:
 
 
 def without_doses(problem: Problem) -> Problem:
-    """Return the problem of the continuous part z. A problem without doses is returned
-    as it is.
+    """Return the problem of the continuous part z, or a problem without doses as it is.
 
     `problem` may also be a part of one, with None in place of some of its arrays: the
     result is the same part of the whole result."""
@@ -79,8 +78,7 @@ def _original(problem: Problem) -> Problem:
 
 @final
 class DosedRhs(eqx.Module):
-    """The slope of z and of the hidden components. `tau` are the delays of the problem,
-    some of which may be distributed."""
+    """The slope of z and of the hidden components. `tau` are the problem's delays."""
 
     rhs: Any
     doses: Doses

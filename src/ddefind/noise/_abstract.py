@@ -126,8 +126,7 @@ class AbstractNoise(eqx.Module):
 
 
 def learnable(name: str, above: float = 0.0) -> Any:
-    """Return the field of a noise model for a number above a limit, or None to learn
-    it."""
+    """Return a field for a number `above` a limit, or None for one to be learned."""
     return eqx.field(
         default=None, converter=lambda value: _positive_parameter(value, name, above)
     )
@@ -173,6 +172,5 @@ def root_mean_square(values: np.ndarray) -> float:
 
 
 def robust_size(values: np.ndarray) -> float:
-    """Return the standard deviation of Gaussian values with the same median distance
-    from zero."""
+    """Return the standard deviation of Gaussian values with the same median |value|."""
     return 1.4826 * float(np.median(np.abs(values))) if np.size(values) else 0.0

@@ -70,10 +70,8 @@ def with_given(
     is_below: np.ndarray,
 ) -> dict[str, AbstractNoise]:
     """Return the noise models of the quantities that were measured, checked against the
-    values x [N, k].
-
-    Gaussian noise to be learned takes the standard deviations `sd` of the data where
-    these are given."""
+    values x [N, k]. Gaussian noise to be learned takes the standard deviations `sd` of
+    the data where they are given."""
     result = {}
     for column, name in enumerate(names):
         here = np.isfinite(x[:, column])
