@@ -189,10 +189,8 @@ def test_impossible_distributions_are_named_with_their_values():
     model = dd.equation("x' = delay(x, uniform(low, high))", history=1.0)
     with pytest.raises(ValueError, match=r"low < high, but got `uniform\(low, high\)`"):
         model.problem(low=2.0, high=1.0)
-    assert model.problem(low=0.0, high=1.0).tau["uniform(low, high)"]().tolist() == [
-        0.0,
-        1.0,
-    ]
+    tau = model.problem(low=0.0, high=1.0).tau
+    assert tau["uniform(low, high)"]().tolist() == [0.0, 1.0]
 
 
 # The words of the new forms are still names.

@@ -304,7 +304,8 @@ class Problem(eqx.Module):
             return self.history(jnp.zeros((), jnp.result_type(float)))
         if not callable(self.initial):
             return self.initial
-        return self.initial(self)
+        function: Callable[..., Any] = self.initial
+        return function(self)
 
     @property
     def switch_times(self) -> jax.Array:
