@@ -326,10 +326,9 @@ def _minus(translation: "Translation", terms: list[_Term], depth: int) -> Expres
 def _check_is_time(
     translation: "Translation", node: ast.Call, name: str, terms: list[_Term]
 ) -> None:
-    """Check that x(...) is meant as a state at a time, and not as a product.
-
-    The x(1 - x / K) of a logistic equation lacks an asterisk. The time x(u - 2) begins
-    with a state, or has t in it."""
+    """Check that x(...) is meant as a state at a time, and not as a product. The x(1 -
+    x / K) of a logistic equation lacks an asterisk. The time x(u - 2) begins with a
+    state, or has t in it."""
     names = [part.id for part in ast.walk(node.args[0]) if isinstance(part, ast.Name)]
     uses_time = any(map(translation.translator.uses_time, names))
     is_slope = name.endswith("'")

@@ -17,9 +17,7 @@ import numpy as np
 # Functions by name: the name in numpy and jax.numpy, and the least and the largest
 # number of arguments (None: any number).
 FUNCTIONS = {
-    **{name: (name, 1, 1) for name in ("exp", "log", "sqrt", "sin", "cos", "tan")},
-    "tanh": ("tanh", 1, 1),
-    "abs": ("abs", 1, 1),
+    **{name: (name, 1, 1) for name in "exp log sqrt sin cos tan tanh abs".split()},
     "min": ("minimum", 2, None),
     "max": ("maximum", 2, None),
     "where": ("where", 3, 3),
@@ -139,7 +137,6 @@ def networks_called(expression: "Expression") -> list[str]:
 
 def make_call(function: str, *arguments: Expression) -> Call:
     """Return the call of a function, evaluated at once if its arguments are constant.
-
     The caller has to check such a value, which may be infinite or NaN."""
     values = [argument.value for argument in arguments]
     if any(value is None for value in values):
@@ -254,7 +251,12 @@ def _delayed_text(expression: Delayed) -> str:
     if isinstance(delay, Kernel):
         return f"delay({name}, {_kernel_text(delay)})"
     prime = "'" if expression.slope else ""
-    return f"{name}{prime}({_time_text(delay)})"
+    # A delay a + b is written as t - a - b, and t - a as a.
+    time = time_argument(delay)
+    if time is not None:
+        return f"{name}{prime}({formula_text(time)})"
+    terms = [formula_text(term, PRECEDENCE["*"]) for term in delay_terms(delay)]
+    return f"{name}{prime}({' - '.join(['t', *terms])})"
 
 
 def _kernel_text(kernel: Kernel) -> str:
@@ -270,15 +272,6 @@ def time_argument(delay: Expression) -> Expression | None:
         time, argument = delay.arguments
         return argument if time == Name("t") else None
     return None
-
-
-def _time_text(delay: Expression) -> str:
-    """Return the text of `t - delay`: t - a - b for a delay a + b, and a for t - a."""
-    argument = time_argument(delay)
-    if argument is not None:
-        return formula_text(argument)
-    terms = [formula_text(term, PRECEDENCE["*"]) for term in delay_terms(delay)]
-    return " - ".join(["t", *terms])
 
 
 def delay_terms(delay: Expression) -> list[Expression]:

@@ -193,11 +193,9 @@ def delay_program(rhs: FormulaProgram, delay: Expression) -> FormulaProgram:
 
 @cache
 def module_class(program: FormulaProgram) -> type[eqx.Module]:
-    """Return the class of the modules that run a program.
-
-    Equal programs have the same class, so that JAX compiles the same text only once. A
-    right-hand side keeps the texts of its whole model as `_texts`, which cannot be the
-    name of a parameter."""
+    """Return the class of the modules that run a program. Equal programs have the same
+    class, so that JAX compiles the same text only once. A right-hand side keeps the
+    texts of its whole model as `_texts`, which cannot be the name of a parameter."""
     base, name_arguments = _MODULE_KINDS[program.kind]
 
     def __init__(self, *values, texts=None):

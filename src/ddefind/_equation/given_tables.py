@@ -64,7 +64,7 @@ def _check_name(lines: ModelLines, name: str) -> None:
             "of a parameter, as 'amount'."
         )
     if name in RESERVED and name != "tau":
-        raise ValueError(f"{name!r} has a meaning already: take another name.")
+        raise ValueError(f"{name!r} already has a meaning: choose another name.")
 
 
 @final

@@ -169,10 +169,9 @@ def _unsigned(text: str) -> str:
 
 
 def latex_model(lines: ModelLines, history: str | None) -> str:
-    """Return a model in LaTeX, with its lines aligned at `=`.
-
-    `history` is the kind of the history if the text has no formula for it. A kind that
-    a fit chooses has no formula yet."""
+    """Return a model in LaTeX, with its lines aligned at `=`. `history` is the kind of
+    the history if the text has no formula for it. A kind that a fit chooses has no
+    formula yet."""
     until = {state: r"\le" for state in lines.states}
     until |= {line.name: "<" for line in lines.of("initial")}
     rows = [_row(line, until) for line in lines.model]

@@ -68,7 +68,7 @@ class ModelLines:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The names of the states, which are those that have an equation."""
+        """The names of the states: every state has an equation."""
         return tuple(line.name for line in self.of("derivative"))
 
     def of(self, kind: str) -> tuple[ModelLine, ...]:
@@ -131,7 +131,9 @@ def _check_inputs(statements: list[Statement], inputs: tuple[str, ...]) -> None:
     """Check that an input is not defined by the text as well."""
     for name in inputs:
         if name in RESERVED:
-            raise EquationError(f"{name!r} cannot be an input: it has a meaning.")
+            raise EquationError(
+                f"{name!r} cannot be an input: it already has a meaning."
+            )
     for statement in statements:
         if statement.name in inputs:
             raise statement.error(
@@ -180,7 +182,9 @@ def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]
                 "There is no '='. Write an equation, as x' = ..., or a name, as f = ..."
             )
         if name in RESERVED:
-            raise statement.error(f"{name!r} has a meaning already: take another name.")
+            raise statement.error(
+                f"{name!r} already has a meaning: choose another name."
+            )
         role = kind if kind in ("history", "initial") else "name"
         if (role, name) in used:
             what = f"{name}(0)" if kind == "initial" else repr(name)
@@ -237,9 +241,8 @@ def _in_order(definitions: list[Statement]) -> list[Statement]:
 
 
 def _names_read(tree: ast.expr) -> list[ast.Name]:
-    """Return the names in a right side, without those of distributions and their
-    values, which keep their meaning in delay(x, gamma(mean = m, shape = k)) even if
-    they are names of definitions."""
+    """Return the names in a right side, without the names of distributions and of their
+    values, which keep their meaning even if definitions have these names."""
     nodes = list(ast.walk(tree))
     kernels = [
         argument.func
@@ -300,7 +303,7 @@ def _check_observed(statements: list[Statement], taken: set[str]) -> None:
             raise statement.error("Write name = formula, or a formula alone.")
         if statement.name in taken:
             raise statement.error(
-                f"{statement.name!r} has a meaning already: take another name."
+                f"{statement.name!r} already has a meaning: choose another name."
             )
         may_be_unnamed = len(statements) == 1 or isinstance(statement.tree, ast.Name)
         if statement.kind == "value" and not may_be_unnamed:

@@ -12,7 +12,7 @@ from .._util.errors import did_you_mean, shown
 from .expression import Call, Expression, is_network_name, networks_called, walk
 from .parser import EquationError
 
-# What the lines of a model are called, by their kind.
+# The names of the lines of a model in messages, by their kind.
 _PLACES = {"derivative": "an equation", "history": "a history"}
 
 
@@ -42,7 +42,7 @@ def check_networks(
     definitions = {line.name: line for line in model if line.kind == "definition"}
     for line in (*model, *observe):
         if line.kind != "definition" or line in observe:
-            place = _PLACES.get(line.kind, "what is measured")
+            place = _PLACES.get(line.kind, "an observed quantity")
             for name in _reached(line.formula, definitions):
                 places.setdefault(name, set()).add(place)
     for name, found in places.items():

@@ -33,7 +33,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 WORDS = ("and", "or", "not")
-# What to write instead of characters that are not allowed.
+# Replacements for characters that are not allowed.
 _REPLACEMENTS = {
     **dict.fromkeys("[{", "("),
     **dict.fromkeys("]}", ")"),
@@ -179,7 +179,7 @@ SLOPE_PREFIX = "_"
 # Tokens that Python writes in another way. In gamma(mean = m, k), `:=` may stand before
 # values without a name, so that the order of values is checked together with the names.
 _IN_PYTHON = {"^": "**", "=": ":="}
-# What may precede `not` (None: nothing). Elsewhere it is a syntax error in Python.
+# Tokens that may precede `not` (None: nothing). After others it is a syntax error.
 _BEFORE_NOT = (None, "(", ",", *WORDS)
 
 

@@ -28,8 +28,8 @@ class ProblemTemplate:
     """A problem whose parameters still need values.
 
     `blank` is the problem, with NaN for each missing value. `tied` maps the full names
-    of arrays to the names of those that they always equal. `tau_known` says that the
-    delay in `blank` is its value; otherwise the delays must be given, too."""
+    of arrays to the names of the arrays that they always equal. `tau_known` says that
+    the delay in `blank` is its value; otherwise the delays must be given, too."""
 
     blank: Problem
     tied: Mapping[str, str]
@@ -65,10 +65,9 @@ class ProblemTemplate:
         return [name for name, e in self.names.items() if np.isnan(known[e])]
 
     def fill(self, given: Iterable[tuple[str, Any]]) -> Problem:
-        """Return the problem with the given values, pairs of a name and a value.
-
-        Values may be traced by JAX, so that a problem can be made inside of a function
-        that is differentiated or compiled."""
+        """Return the problem with the given values, pairs of a name and a value. Values
+        may be traced by JAX, so that a problem can be made inside of a function that is
+        differentiated or compiled."""
         values: list[Any] = parameter_vector(self.blank).tolist()
         set_elements: set[int] = set()
         for key, value in given:
@@ -94,8 +93,13 @@ class ProblemTemplate:
                 )
             values[copy] = values[first]
         for array in self.arrays:
-            if array.role == "delay":
-                _check_delay(array.short, values[array.first])
+            value, name = values[array.first], array.short
+            is_known = array.role == "delay" and not isinstance(value, Tracer)
+            if is_known and value <= 0:
+                raise ValueError(
+                    f"`{name}` must be positive, but got {value:g}. An equation "
+                    f"without this delay has x instead of x(t - {name})."
+                )
         return self._problem(values)
 
     def _problem(self, values: list) -> Problem:
@@ -115,15 +119,6 @@ class ProblemTemplate:
             observe=whole.observe,
             switches=whole.switches,
             doses=whole.doses,
-        )
-
-
-def _check_delay(name: str, value: Any) -> None:
-    """Raise an error unless the delay with this name is positive."""
-    if not isinstance(value, Tracer) and value <= 0:
-        raise ValueError(
-            f"`{name}` must be positive, but got {value:g}. An equation "
-            f"without this delay has x instead of x(t - {name})."
         )
 
 

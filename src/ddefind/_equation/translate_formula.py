@@ -59,7 +59,7 @@ _PLACES: dict[Place, str] = {
     "initial": "A value at time zero",
     "delay": "A delay",
     "kernel": "A distribution of delays",
-    "observe": "What is measured",
+    "observe": "An observed quantity",
 }
 
 
@@ -106,7 +106,7 @@ class Translator:
         return formula
 
     def definition(self, name: str) -> Definition:
-        """Return the definition of a name, or that of a name without one."""
+        """Return the definition of a name, or `_UNDEFINED`."""
         return self.definitions.get(name, _UNDEFINED)
 
     @property

@@ -26,7 +26,7 @@ DelayRole = Literal["delay", "mean", "shape", "low", "high"]
 
 
 class AbstractDelay(eqx.Module):
-    """What may stand for a delay in `tau`, beside a number."""
+    """The base class of delays in `tau` that are not numbers."""
 
     @abc.abstractmethod
     def describe(self) -> str:

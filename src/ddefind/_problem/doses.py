@@ -184,7 +184,7 @@ class Doses(eqx.Module):
             for event, was in zip(self.sets, before)
         ]
         for state, time, level in sets:
-            # The last time at which the state was set before, and what it gained since.
+            # The last time at which the state was set before, and its gain since then.
             last, gained = jnp.asarray(-jnp.inf), jnp.zeros(())
             for other, other_time, other_level in sets:
                 if other == state:

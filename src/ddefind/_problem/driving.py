@@ -82,7 +82,7 @@ def _same_doses(
 
 
 def _by_key(doses: Doses) -> dict[Any, Event]:
-    """Return the events by what all experiments share, numbered where it is equal."""
+    """Return the events by everything that experiments must share, and a number."""
     found: dict[Any, Event] = {}
     for event in doses.events:
         duration = None if event.duration is None else (event.duration.name,)

@@ -224,7 +224,6 @@ class FreeParameters:
 
     def join_values(self, theta: Any, learned: Problem) -> Problem:
         """Return `learned`, the first part of `split`, with the free values `theta`.
-
         Constant elements keep their value. For a batch of fits, `theta` and each array
         of the result have a last axis over the batch."""
         arrays = []
@@ -261,7 +260,6 @@ class FreeParameters:
 
     def _runs(self, array: ParameterArray) -> Iterator[tuple[int, int, int]]:
         """Divide an array into runs of elements that can be copied with one slice.
-
         Within a run (begin, end, source), the elements begin to end - 1 equal
         consecutive free values from `source` on, or, if `source` is -1, they are all
         constant. The derivative of a slice needs no scatter operation, which would be
@@ -328,8 +326,8 @@ def joint_parameters(
     known: Sequence[Mapping[int, float]],
 ) -> JointParameters:
     """Return the joint parameters of the experiments with these `labels`. `is_own` says
-    for each local value whether every experiment has its own, and `known` gives for
-    each experiment the local values that are known there."""
+    for each local value whether it differs between experiments, and `known` gives for
+    each experiment its known local values."""
     names: list[str] = []
     place = np.full((len(labels), len(local.names)), -1)
     for j, name in enumerate(local.names):

@@ -118,13 +118,20 @@ class Network(eqx.Module):
         _check_whole("depth", depth, 0)
         _check_whole("seed", seed, 0)
         self.bounds = _checked_bounds(bounds)
-        _check_shape(positive, increasing, decreasing, through_zero, self.bounds)
+        for name, flag in dict(
+            positive=positive,
+            increasing=increasing,
+            decreasing=decreasing,
+            through_zero=through_zero,
+        ).items():
+            if not isinstance(flag, bool | np.bool_):
+                raise ValueError(f"`{name}` must be True or False, but got {flag!r}.")
+            setattr(self, name, bool(flag))
+        _check_shape(self)
         self.weights = self.biases = ()
         # Without a hidden layer there is no width.
         self.width, self.depth = width if depth > 0 else 1, depth
         self.outputs = outputs
-        self.positive, self.through_zero = bool(positive), bool(through_zero)
-        self.increasing, self.decreasing = bool(increasing), bool(decreasing)
         self.seed, self.number = seed, None
         low, high = self.bounds or (0.0, 1.0)
         self.center, self.scale = np.zeros(0), np.ones(0)
@@ -314,19 +321,11 @@ def _checked_bounds(bounds: Any) -> tuple[float, float] | None:
     return low, high
 
 
-def _check_shape(
-    positive: Any, increasing: Any, decreasing: Any, through_zero: Any, bounds: Any
-) -> None:
+def _check_shape(network: Network) -> None:
     """Refuse properties that contradict each other."""
-    for name, value in dict(
-        positive=positive,
-        increasing=increasing,
-        decreasing=decreasing,
-        through_zero=through_zero,
-    ).items():
-        if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"`{name}` must be True or False, but got {value!r}.")
-    if increasing and decreasing:
+    positive, bounds = network.positive, network.bounds
+    through_zero = network.through_zero
+    if network.increasing and network.decreasing:
         raise ValueError(
             "A network cannot be both increasing and decreasing. Leave out one."
         )

@@ -17,14 +17,14 @@ from .network import Network, is_network
 from .parameters import name_endings, parameter_arrays
 from .problem import Problem
 
-# An array with more elements than this does not stand in a table.
+# An array with more elements than this is left out of tables.
 _MANY = 30
-# How the name of a network begins, as opposed to that of a large array.
+# The first word of a network's name; other large arrays begin otherwise.
 _NETWORK = "network "
-# The parts of a problem, which are left out of the name of what is inside.
+# The parts of a problem, which are left out of the names of networks in them.
 _PARTS = ("rhs", "history", "initial", "observe")
 
-# The indices of weights in a list of names, by what they belong to: "network `g`".
+# The indices of weights in a list of names, by their owner: "network `g`".
 Networks = dict[str, tuple[int, ...]]
 
 
@@ -103,8 +103,8 @@ def named_networks(problem: Problem) -> dict[str, NamedNetwork]:
     found = {}
     for number, (path, network) in enumerate(places):
         name = short[number] if short.count(short[number]) == 1 else full[number]
-        own = tuple(array for at, array in arrays if at[: len(path)] == path)
-        found[name] = NamedNetwork(network, number, own)
+        inside = tuple(array for at, array in arrays if at[: len(path)] == path)
+        found[name] = NamedNetwork(network, number, inside)
     return found
 
 

@@ -44,12 +44,10 @@ _COMPONENT = re.compile(r"\w+\[\d+\]")
 def parameter_arrays(
     problem: Problem, tied: Collection[str] = ()
 ) -> list[ParameterArray]:
-    """Return the arrays of parameters of a problem, in the order of its tree.
-
-    `tied` has the full names of the arrays that are tied to others. They do not compete
-    for short names: if `history.K` is tied to `rhs.K`, then `rhs.K` is called `K`. Nor
-    do the parameters of the noise, which are called `x.sd`, with the quantity's name.
-    """
+    """Return the arrays of parameters of a problem, in the order of its tree. `tied`
+    has the full names of the arrays that are tied to others. They do not compete for
+    short names: if `history.K` is tied to `rhs.K`, then `rhs.K` is called `K`. Nor do
+    the parameters of the noise, which are called `x.sd`, with the quantity's name."""
     parameters = eqx.filter(problem, is_parameter)
     roles = _roles(problem)
     arrays, first = [], 0

@@ -75,9 +75,8 @@ def _sized_parts(parts: _Parts) -> _Parts:
 
 
 def _with_functions(parts: _Parts) -> _Parts:
-    """Return the parts, where networks alone become functions of a part's arguments.
-
-    A network that is a whole right-hand side is a function of x(t) and x(t - tau), and
+    """Return the parts, where networks alone become functions of a part's arguments. A
+    network that is a whole right-hand side is a function of x(t) and x(t - tau), and
     one that is a whole history a function of time."""
     rhs, history, tau, observe = parts
     if is_network(history):

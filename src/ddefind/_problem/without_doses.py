@@ -42,7 +42,6 @@ def hidden_count(problem: Problem) -> int:
 
 def without_doses(problem: Problem) -> Problem:
     """Return the problem of the continuous part z, or a problem without doses as it is.
-
     `problem` may also be a part of one, with None in place of some of its arrays: the
     result is the same part of the whole result."""
     doses = problem.doses
@@ -116,7 +115,8 @@ class DosedRhs(eqx.Module):
             if event.times.name is not None:
                 found.append(doses.values[event.times.name])
             if _end_moves(event):
-                found.append(_end_base(doses, event))
+                begin, end = event.times.name, doses.values[event.duration.name]
+                found.append(end if begin is None else end + doses.values[begin])
         return found
 
     def known_times(self, first: int, delays: int) -> list[KnownTimes]:
@@ -125,32 +125,25 @@ class DosedRhs(eqx.Module):
         found, mover = [], first
         every = tuple(range(delays))
         for event in self.doses.events:
-            own = None
+            its_mover = None
             if event.times.name is not None:
-                own, mover = mover, mover + 1
-            through = () if event.duration is not None else every
-            reads = Reads(True, through)
-            found.append(KnownTimes(event.times.numbers, 1, reads, mover=own))
+                its_mover, mover = mover, mover + 1
+            reads = Reads(True, () if event.duration is not None else every)
+            found.append(KnownTimes(event.times.numbers, 1, reads, mover=its_mover))
             if event.duration is None:
                 continue
             ends = event.times.numbers
             if event.duration.name is None:
                 ends = ends + event.duration.numbers
             if _end_moves(event):
-                own, mover = mover, mover + 1
-            found.append(KnownTimes(ends, 1, Reads(True, ()), mover=own))
+                its_mover, mover = mover, mover + 1
+            found.append(KnownTimes(ends, 1, Reads(True, ()), mover=its_mover))
         return found
 
 
 def _end_moves(event: Any) -> bool:
     """Whether the end of an infusion moves in another way than its beginning."""
     return event.duration is not None and event.duration.name is not None
-
-
-def _end_base(doses: Doses, event: Any) -> Any:
-    base = doses.values[event.duration.name]
-    name = event.times.name
-    return base if name is None else base + doses.values[name]
 
 
 def _mean_added(doses: Doses, leaf: Any, t: Any, before: jax.Array) -> jax.Array:
@@ -180,15 +173,21 @@ class _DosedObserve(eqx.Module):
         return x if self.observe is None else self.observe(x, t)
 
 
+def _with_hidden(x: jax.Array, doses: Doses) -> jax.Array:
+    """Return a state with hidden components, which begin at the states to be set."""
+    if not doses.sets:
+        return x
+    sets = np.array([event.state for event in doses.sets])
+    return jnp.concatenate([x, x[sets]])
+
+
 @final
 class _DosedHistory(eqx.Module):
     history: Any
     doses: Doses
 
     def __call__(self, t):
-        x = self.history(t)
-        sets = np.array([event.state for event in self.doses.sets])
-        return jnp.concatenate([x, x[sets]])
+        return _with_hidden(self.history(t), self.doses)
 
 
 @final
@@ -199,12 +198,8 @@ class _DosedStart(eqx.Module):
 
     def __call__(self, problem):
         original = _original(problem)
-        x, doses = original.start, original.doses
-        assert doses is not None
-        if not doses.sets:
-            return x
-        sets = np.array([event.state for event in doses.sets])
-        return jnp.concatenate([x, x[sets]])
+        assert original.doses is not None
+        return _with_hidden(original.start, original.doses)
 
 
 @final
