@@ -200,6 +200,10 @@ def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]
     return tuple(states)
 
 
+def _taken(name: str) -> str:
+    return f"{name!r} already has a meaning: choose another name."
+
+
 def _check_histories(states: list[str], statements: list[Statement]) -> None:
     """Check that only states have a history or a value at time zero in the text, and
     that either all states have a history or none."""
@@ -302,9 +306,7 @@ def _check_observed(statements: list[Statement], taken: set[str]) -> None:
         if statement.kind in ("derivative", "history", "initial"):
             raise statement.error("Write name = formula, or a formula alone.")
         if statement.name in taken:
-            raise statement.error(
-                f"{statement.name!r} already has a meaning: choose another name."
-            )
+            raise statement.error(_taken(statement.name))
         may_be_unnamed = len(statements) == 1 or isinstance(statement.tree, ast.Name)
         if statement.kind == "value" and not may_be_unnamed:
             raise statement.error("Give each of several formulas a name: y = ...")
