@@ -131,9 +131,7 @@ def _check_inputs(statements: list[Statement], inputs: tuple[str, ...]) -> None:
     """Check that an input is not defined by the text as well."""
     for name in inputs:
         if name in RESERVED:
-            raise EquationError(
-                f"{name!r} cannot be an input: it already has a meaning."
-            )
+            raise EquationError(f"{name!r} cannot be an input: it has a meaning.")
     for statement in statements:
         if statement.name in inputs:
             raise statement.error(
@@ -182,9 +180,7 @@ def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]
                 "There is no '='. Write an equation, as x' = ..., or a name, as f = ..."
             )
         if name in RESERVED:
-            raise statement.error(
-                f"{name!r} already has a meaning: choose another name."
-            )
+            raise statement.error(_taken(name))
         role = kind if kind in ("history", "initial") else "name"
         if (role, name) in used:
             what = f"{name}(0)" if kind == "initial" else repr(name)
