@@ -33,9 +33,6 @@ def delays(problem):
     return {key: float(value) for key, value in delay_values(problem.tau).items()}
 
 
-# What a text with several delays becomes.
-
-
 def test_each_delay_with_a_name_is_a_parameter():
     model = dd.equation(TWO)
     names = ("r", "K", "c", "b[0]", "b[1]", "tau_1", "tau_2")
@@ -99,9 +96,6 @@ def test_a_single_tau_or_number_stays_one_number(text, tau):
     assert model.settings == ({"tau": dd.Fixed(2.0)} if tau else {})
 
 
-# Names that stand in several places.
-
-
 def test_a_delay_is_one_parameter_in_all_places():
     model = dd.equation(
         "x' = -x(t - tau_1) * tau_1 + a * x(t - (tau_1 + a)) - x(t - 0.5 * tau_2); "
@@ -148,9 +142,6 @@ def test_dots_in_the_texts_of_delays_are_no_dots_of_names():
         find("5 * a'].a", arrays)
 
 
-# Values.
-
-
 def test_a_delay_that_is_not_positive_is_named_with_its_values():
     model = dd.equation("x' = -x(t - tau_1 + tau_2)", history=1.0)
     expected = r"but `tau_1 - tau_2` \(tau_1 = 1, tau_2 = 1.5\) is -0.5\."
@@ -188,9 +179,6 @@ def test_delays_of_traced_values_can_be_differentiated():
         return tau["a * c"]
 
     assert float(derivative(2.0)) == 3.0
-
-
-# Delayed formulas.
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,9 @@ class AbstractGaussian(AbstractNoise):
     is_positive: ClassVar[bool] = False
     is_count: ClassVar[bool] = False
 
+    def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
+        return eta * ratio
+
     @abc.abstractmethod
     def deviation(self, f: Any, eta: Any) -> Any:
         """Return the standard deviation of a value."""
@@ -101,9 +104,6 @@ class Gaussian(AbstractGaussian):
     def start(self, f: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         return np.array([root_mean_square(residuals)])
 
-    def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
-        return eta * ratio
-
 
 @final
 class Given(AbstractGaussian):
@@ -152,9 +152,6 @@ class Proportional(AbstractGaussian):
         level = np.maximum(np.abs(f), 0.1 * root_mean_square(f))
         return np.array([root_mean_square(residuals / np.where(level > 0, level, 1.0))])
 
-    def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
-        return eta * ratio
-
     def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
         if np.any(y[~is_below] == 0):
             raise DataError(
@@ -192,9 +189,6 @@ class Combined(AbstractGaussian):
     def start(self, f: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         size, level = root_mean_square(residuals), float(np.mean(np.abs(f)))
         return np.array([0.5 * size, 0.5 * size / level if level > 0 else 0.1])
-
-    def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
-        return eta * ratio
 
 
 @final
