@@ -23,7 +23,7 @@ import numpy as np
 from jax.scipy.special import gammainc
 
 from .delays import in_structure, is_delay
-from .doses import Doses, Event
+from .doses import Doses
 from .general_delays import (
     AbstractGammaDelay,
     AbstractKernel,
@@ -114,8 +114,9 @@ class DosedRhs(eqx.Module):
         for event in doses.events:
             if event.times.name is not None:
                 found.append(doses.values[event.times.name])
-            if (length := _length_name(event)) is not None:
-                begin, end = event.times.name, doses.values[length]
+            if event.duration is not None and event.duration.name is not None:
+                # The end of an infusion moves in another way than its beginning.
+                begin, end = event.times.name, doses.values[event.duration.name]
                 found.append(end if begin is None else end + doses.values[begin])
         return found
 
@@ -135,15 +136,10 @@ class DosedRhs(eqx.Module):
             ends = event.times.numbers
             if event.duration.name is None:
                 ends = ends + event.duration.numbers
-            if _length_name(event) is not None:
+            else:
                 its_mover, mover = mover, mover + 1
             found.append(KnownTimes(ends, 1, Reads(True, ()), mover=its_mover))
         return found
-
-
-def _length_name(event: Event) -> str | None:
-    """Return the parameter of an infusion's length, by which its end moves, or None."""
-    return None if event.duration is None else event.duration.name
 
 
 def _mean_added(doses: Doses, leaf: Any, t: Any, before: jax.Array) -> jax.Array:
