@@ -122,7 +122,8 @@ def is_network_name(name: str) -> bool:
 
 
 def network_variable(name: str) -> str:
-    """Return the name of a network among variables: no parameter can have it."""
+    """Return the name of a network among the variables of a formula, as a parameter may
+    have the name of the network."""
     return f"{name}(...)"
 
 

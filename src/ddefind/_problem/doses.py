@@ -206,7 +206,8 @@ class Doses(eqx.Module):
         return total
 
     def state(self, z: jax.Array, t: Any) -> jax.Array:
-        """Return the state x at the time `t`, given all of its continuous part `z`."""
+        """Return the state x at the time `t`, given the continuous part `z` with its
+        hidden components."""
         # A measurement that differs from the time of a dose by rounding only was taken
         # just before the dose.
         early = t - 1e-10 * jnp.abs(t)

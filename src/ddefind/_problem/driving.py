@@ -93,7 +93,8 @@ def _by_key(doses: Doses) -> dict[Any, Event]:
 
 
 def _padded(event: Event | None, example: Event, never: float) -> Event:
-    """Return the event with as many times as the `example`, added ones after all."""
+    """Return the event with as many times as the `example`; the added ones never
+    come."""
     size = len(example.times.numbers)
     count = 0 if event is None else len(event.times.numbers)
     fill = (0, size - count)

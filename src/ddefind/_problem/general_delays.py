@@ -82,8 +82,9 @@ class FunctionWithParameters:
 
 
 def with_parameters(part: str, function: Any, arguments: tuple[str, ...]) -> Any:
-    """Return a part of a problem with its parameters as arrays. A function that has any
-    as defaults, after its `arguments`, becomes a `FunctionWithParameters`."""
+    """Return a part of a problem with its parameters as arrays. A function that has
+    parameters as defaults, after its `arguments`, becomes a
+    `FunctionWithParameters`."""
     if not callable(function):
         return function
     is_function = isinstance(function, functools.partial | _COMPILED)
@@ -234,7 +235,7 @@ class AbstractGammaDelay(AbstractKernel):
 
 
 class AbstractUniformDelay(AbstractKernel):
-    """Delays that are equally frequent between two ends, its two numbers."""
+    """Delays that are equally frequent between the two numbers, its ends."""
 
 
 @final
@@ -300,7 +301,7 @@ class UniformDelay(AbstractUniformDelay):
 
 
 def check_kernel(kernel: AbstractKernel) -> None:
-    """Raise an error if the two numbers of a density are known and impossible."""
+    """Raise an error unless the two numbers of a density are possible or not known."""
     numbers = kernel()
     if not is_concrete(numbers.sum()):
         return
