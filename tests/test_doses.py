@@ -71,9 +71,8 @@ def test_a_dose_passes_through_a_distribution_of_delays(tau, mean):
     def rhs(x, y, tau, t):
         return jnp.stack([jnp.zeros(()), y[0]])
 
-    problem = dd.Problem(
-        rhs, dd.Constant([0.0, 0.0]), tau, doses=[dd.Dose(0, 2.0, 1.0)]
-    )
+    past, doses = dd.Constant([0.0, 0.0]), [dd.Dose(0, 2.0, 1.0)]
+    problem = dd.Problem(rhs, past, tau, doses=doses)
     t = np.linspace(0, 4, 4001)
     rate = 2 * mean(t - 1.0)
     expected = np.cumsum(np.append(0, 0.5 * (rate[1:] + rate[:-1]) * np.diff(t)))
@@ -82,11 +81,7 @@ def test_a_dose_passes_through_a_distribution_of_delays(tau, mean):
 
 
 def test_names_are_parameters():
-    doses = [
-        dd.Dose("G", "F", "t0"),
-        dd.Dose("G", "F", 3.0),
-        dd.SetState("C", "k", 4.0),
-    ]
+    doses = [dd.Dose("G", "F", "t0"), dd.Dose("G", "F", 3.0), dd.SetState("C", "k", 4)]
     model = TWO.with_doses(doses)
     assert model.names == ("a", "k", "b[0]", "b[1]", "tau", "F", "t0")
     assert model.settings["doses.values.k"] == dd.Tied("rhs.k")
@@ -190,10 +185,9 @@ def test_bad_arguments_of_a_dose():
         dd.Dose("G", 1, 1, every=-1, count=3)
     with pytest.raises(TypeError, match="`state` of a dose"):
         dd.Dose(1.5, 1, 1)  # type: ignore
+    past, dose = dd.Constant(1.0), dd.Dose(4, 1, 1)
     with pytest.raises(ValueError, match="no state number 4"):
-        dd.Problem(
-            lambda x, y, tau, t: -y, dd.Constant(1.0), 1.0, doses=dd.Dose(4, 1, 1)
-        )
+        dd.Problem(lambda x, y, tau, t: -y, past, 1.0, doses=dose)
 
 
 def test_inputs_and_doses_are_saved_with_a_text():
@@ -206,10 +200,8 @@ def test_inputs_and_doses_are_saved_with_a_text():
     rebuilt, again = rebuild(_read_problem(saved) or {}, 1000)
     assert jax.tree.structure(rebuilt) == jax.tree.structure(problem)
     assert again is not None and again.names == equation_of(problem).names  # type: ignore
-    tables = [
-        [a for a in jax.tree.leaves(each) if isinstance(a, np.ndarray)]
-        for each in (problem, rebuilt)
-    ]
+    leaves = map(jax.tree.leaves, (problem, rebuilt))
+    tables = [[a for a in each if isinstance(a, np.ndarray)] for each in leaves]
     assert len(tables[0]) == len(tables[1]) > 5
     for one, two in zip(*tables):
         np.testing.assert_allclose(one, two, rtol=1e-15)

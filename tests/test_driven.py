@@ -35,9 +35,6 @@ FEW, MANY = 6, 64
 PLACES, MOVING = (-2, -1, 1, 2), ("tau", "lag", "when", "long")
 
 
-# Solutions.
-
-
 @eqx.filter_jit
 def states(problem, solver, mesh, times):
     plain = without_doses(problem)
@@ -88,9 +85,6 @@ def test_adaptive_solutions_agree_with_scipy(solver):
     driven = random_problem(EVERYTHING, 3)
     found = dd.solve(driven.problem, T, solver)(TIMES)
     np.testing.assert_allclose(found, reference(driven)(TIMES), rtol=0, atol=1e-7)
-
-
-# Derivatives.
 
 
 def check_columns(found, function, vector, names) -> None:

@@ -19,10 +19,7 @@ TEXTS = {
     "exponential": ("x' = theta_0 * x + theta_1 * x(t - tau)", "affine"),
     "logistic": ("x' = theta_0 * x * (1 - theta_1 * x(t - tau))", "periodic"),
     "enso": ("x' = theta_0 * x - theta_1 * x^3 - theta_2 * x(t - tau)", "periodic"),
-    "cheyne": (
-        "dx/dt = p - V_0 * x * f / (alpha + f)\nf = x(t - tau)^8",
-        "affine",
-    ),
+    "cheyne": ("dx/dt = p - V_0 * x * f / (alpha + f)\nf = x(t - tau)^8", "affine"),
     "hiv": (
         """
         T' = k * T_0 * I(t - tau) * exp(-m * tau) - delta * T
@@ -49,7 +46,7 @@ def gradient(problem, name):
     experiment = EXPERIMENTS[name]
     value, slopes = dd.value_and_grad(
         problem,
-        EXPERIMENTS[name].clean,
+        experiment.clean,
         loss=dd.Integral(dd.L2()),
         solver=dd.RK2(),
         steps_per_delay=experiment.steps_per_delay,
@@ -70,9 +67,8 @@ def test_the_papers_models_as_text_are_the_modules(name):
     text = as_text(name, experiment.start, TEXTS[name][1])
     solve = experiment.T, dd.RK4(), experiment.steps_per_delay
     close(dd.solve(text, *solve).x, dd.solve(experiment.start, *solve).x)
-    (value, slopes), (expected, wanted) = (
-        gradient(problem, name) for problem in (text, experiment.start)
-    )
+    value, slopes = gradient(text, name)
+    expected, wanted = gradient(experiment.start, name)
     close(value, expected)
     assert slopes.keys() == wanted.keys()
     close([slopes[n] for n in wanted], list(wanted.values()))
@@ -130,9 +126,6 @@ def test_problems_of_traced_values_can_be_differentiated():
     assert float(slope(2.0, 3.0)) == pytest.approx(-1.5, rel=1e-12)
     vector = jax.grad(lambda b: model.problem(k=1, b=b, tau=1).history.b[1])
     np.testing.assert_array_equal(vector(jnp.ones(2)), [0.0, 1.0])
-
-
-# The delay.
 
 
 def test_a_delay_may_be_a_number():
@@ -194,9 +187,8 @@ def test_a_copy_has_the_same_value_or_is_refused():
     values = dd.parameter_values(problem)
     assert values["history.K"] == 2.0
     assert eqx.tree_equal(TIED.problem(values), problem)
-    with pytest.raises(
-        ValueError, match="'history.K' always equals 'rhs.K', but got 3"
-    ):
+    message = "'history.K' always equals 'rhs.K', but got 3"
+    with pytest.raises(ValueError, match=message):
         TIED.problem(values | {"history.K": 3.0})
 
 
@@ -224,9 +216,6 @@ def test_fields_of_a_kind_of_history_are_not_the_texts_names():
 def test_wrong_values_are_refused(given, kind, message):
     with pytest.raises(kind, match=message):
         dd.equation(LOGISTIC).problem(given)
-
-
-# Histories.
 
 
 @pytest.mark.parametrize(
@@ -294,9 +283,6 @@ def test_histories_that_do_not_fit_are_refused(text, history, kind, message):
         dd.equation(text, history=history)
 
 
-# What is measured.
-
-
 def test_a_formula_is_measured():
     model = dd.equation("x' = -x(t - tau); z' = x", observe="scale * (x + 2 * z) + t")
     assert model.observed == ("y",) and model.names[-1] == "scale"
@@ -333,12 +319,6 @@ def test_a_fit_to_what_is_measured_finds_its_parameters():
     t = np.linspace(0, 4, 30)
     x = dd.solve(model.problem(k=1.0, tau=0.8, s=3.0), T=4.0)(t)
     start = model.problem(k=0.8, tau=1.0, s=2.0)
-    settings = model.settings | {"b": dd.Fixed()}
-    fit = dd.fit(
-        start,
-        dd.Data(t, 3.0 * x),
-        parameters=settings,
-        optimizer=dd.LBFGS(),
-        epochs=100,
-    )
+    settings, data = model.settings | {"b": dd.Fixed()}, dd.Data(t, 3.0 * x)
+    fit = dd.fit(start, data, parameters=settings, optimizer=dd.LBFGS(), epochs=100)
     assert fit.values == pytest.approx(dict(k=1.0, tau=0.8, s=3.0), rel=1e-5)

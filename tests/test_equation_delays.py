@@ -33,9 +33,6 @@ def delays(problem):
     return {key: float(value) for key, value in delay_values(problem.tau).items()}
 
 
-# What a text with several delays becomes.
-
-
 def test_each_delay_with_a_name_is_a_parameter():
     model = dd.equation(TWO)
     names = ("r", "K", "c", "b[0]", "b[1]", "tau_1", "tau_2")
@@ -99,9 +96,6 @@ def test_a_single_tau_or_number_stays_one_number(text, tau):
     assert model.settings == ({"tau": dd.Fixed(2.0)} if tau else {})
 
 
-# Names that stand in several places.
-
-
 def test_a_delay_is_one_parameter_in_all_places():
     model = dd.equation(
         "x' = -x(t - tau_1) * tau_1 + a * x(t - (tau_1 + a)) - x(t - 0.5 * tau_2); "
@@ -140,19 +134,12 @@ def test_tau_in_a_formula_is_one_parameter_everywhere():
 def test_dots_in_the_texts_of_delays_are_no_dots_of_names():
     model = dd.equation("x' = -x(t - 0.5 * a) + x(t - 1.5 * (a + d))", history=1.0)
     arrays = parameter_arrays(model.blank, list(model.settings))
-    assert [array.short for array in arrays] == [
-        "b",
-        "a",
-        "tau['1.5 * (a + d)'].a",
-        "d",
-    ]
+    names = ["b", "a", "tau['1.5 * (a + d)'].a", "d"]
+    assert [array.short for array in arrays] == names
     for name in ("a", "tau['0.5 * a'].a"):
         assert list(find(name, arrays)) == [1]
     with pytest.raises(ValueError, match="There is no parameter"):
         find("5 * a'].a", arrays)
-
-
-# Values.
 
 
 def test_a_delay_that_is_not_positive_is_named_with_its_values():
@@ -170,9 +157,8 @@ def test_a_delay_that_is_not_positive_is_named_with_its_values():
 
 def test_a_blank_problem_knows_no_delay():
     blank = dd.equation("x' = -x(t - a - c) + x(t - tau) + x(t - 2)", history=1.0).blank
-    assert delays(blank) == pytest.approx(
-        {"2": 2.0, "a + c": np.nan, "tau": np.nan}, nan_ok=True
-    )
+    expected = {"2": 2.0, "a + c": np.nan, "tau": np.nan}
+    assert delays(blank) == pytest.approx(expected, nan_ok=True)
 
 
 def test_problems_with_formulas_can_be_pickled_copied_and_compiled_once():
@@ -193,9 +179,6 @@ def test_delays_of_traced_values_can_be_differentiated():
         return tau["a * c"]
 
     assert float(derivative(2.0)) == 3.0
-
-
-# Delayed formulas.
 
 
 @pytest.mark.parametrize(

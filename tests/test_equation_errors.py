@@ -236,13 +236,13 @@ def test_errors_show_the_line_with_a_caret(text):
     [
         ("", "`observe` is empty"),
         ("x' = 2", "Write name = formula"),
-        ("x(t - tau)", "What is measured cannot use delayed states"),
+        ("x(t - tau)", "An observed quantity cannot use delayed states"),
         ("2 * f", "'f' needs x(t - tau)"),
         ("x; 2 * x", "Give each of several formulas a name"),
         ("x; x", "'x' is measured a second time"),
         ("x; x = 2", "'x' is measured a second time"),
-        ("r = 2 * x", "'r' has a meaning already"),
-        ("f = 2 * x", "'f' has a meaning already"),
+        ("r = 2 * x", "'r' already has a meaning"),
+        ("f = 2 * x", "'f' already has a meaning"),
         ("q = p; p = q", "defined by itself"),
         ("2 *", "observe, line 1: 2 *\n"),
     ],
@@ -260,6 +260,3 @@ def test_only_text_is_read(text):
     if text is not None:
         with pytest.raises(TypeError, match="`observe` must be a text"):
             dd.equation("x' = 1", observe=text)
-
-
-# Right-hand sides that must be refused.

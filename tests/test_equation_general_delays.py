@@ -28,9 +28,6 @@ def slope(problem, x, y, tau=None, t=0.0):
     return np.asarray(problem.rhs(jnp.array(x), y, tau, t))
 
 
-# Delays of time and state.
-
-
 @pytest.mark.parametrize(
     "argument, key, value",
     [
@@ -100,9 +97,6 @@ def test_a_delayed_formula_may_have_a_delay_that_varies():
     np.testing.assert_allclose(at, [3.0 * 1.5 + 7.0])
 
 
-# Neutral equations.
-
-
 def test_a_neutral_delay_reads_the_state_and_its_slope():
     model = dd.equation(
         "x' = -x + c * x'(t - tau) + y(t - tau) * tau; y' = x'(t - tau)"
@@ -147,9 +141,6 @@ def test_only_the_delay_of_a_slope_is_neutral():
     assert model.names == ("b", "lag", "tau")
 
 
-# Distributed delays.
-
-
 @pytest.mark.parametrize(
     "kernel, key",
     [
@@ -189,13 +180,8 @@ def test_impossible_distributions_are_named_with_their_values():
     model = dd.equation("x' = delay(x, uniform(low, high))", history=1.0)
     with pytest.raises(ValueError, match=r"low < high, but got `uniform\(low, high\)`"):
         model.problem(low=2.0, high=1.0)
-    assert model.problem(low=0.0, high=1.0).tau["uniform(low, high)"]().tolist() == [
-        0.0,
-        1.0,
-    ]
-
-
-# The words of the new forms are still names.
+    tau = model.problem(low=0.0, high=1.0).tau
+    assert tau["uniform(low, high)"]().tolist() == [0.0, 1.0]
 
 
 def test_the_new_words_are_names_of_parameters():
@@ -230,9 +216,6 @@ def test_the_new_words_are_names_of_states_and_formulas(word):
 def test_a_definition_may_have_the_name_of_what_it_uses():
     model = dd.equation("gamma = delay(x, gamma(mean = 3, shape = 2)); x' = gamma")
     assert model.delayed and model.names == ("b",)
-
-
-# What else is made of a text.
 
 
 TEXTS = [
@@ -327,9 +310,6 @@ def test_an_equation_may_have_no_parameter():
     assert model.names == () and dd.parameter_values(model.problem()) == {}
     solution = dd.solve(model.problem(), T=1.0, solver=dd.Tsit5())
     np.testing.assert_allclose(np.asarray(solution(np.array([1.0]))), [[2.0]])
-
-
-# Which parameters count as delays.
 
 
 @pytest.mark.parametrize(

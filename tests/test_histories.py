@@ -31,8 +31,7 @@ def data(past):
 
 @pytest.fixture(scope="module")
 def auto(data, reports):
-    model = dd.equation(TEXT, history="auto")
-    return dd.fit(model, data, solver=dd.RK4(), progress=reports.append)
+    return fitted(data, "auto", progress=reports.append)
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +45,15 @@ def measured(data):
     return dd.fit(dd.equation(TEXT), data, history="data", solver=dd.RK4())
 
 
+def fitted(data, history=None, **options):
+    return dd.fit(dd.equation(TEXT, history=history), data, solver=dd.RK4(), **options)
+
+
 def is_near_truth(fit, standard_errors=4.0):
     return all(
         abs(fit.values[name] - true) < standard_errors * fit.standard_errors[name]
         for name, true in SYSTEM.true.items()
     )
-
-
-# The smooth history
 
 
 def test_a_smooth_history_is_the_natural_spline_through_its_knots():
@@ -63,14 +63,11 @@ def test_a_smooth_history_is_the_natural_spline_through_its_knots():
     x = jax.vmap(history)(jnp.asarray(knots))
     reference = CubicSpline(knots, x, bc_type="natural")
     t = np.linspace(-3.0, 0.0, 50)
-    np.testing.assert_allclose(
-        jax.vmap(history)(jnp.asarray(t)), reference(t), atol=1e-12
-    )
+    found = jax.vmap(history)(jnp.asarray(t))
+    np.testing.assert_allclose(found, reference(t), atol=1e-12)
     # Before the first knot it is a straight line.
-    slope = reference(-3.0, 1)
-    np.testing.assert_allclose(
-        history(jnp.asarray(-5.0)), x[0] - 2.0 * slope, atol=1e-12
-    )
+    found, expected = history(jnp.asarray(-5.0)), x[0] - 2.0 * reference(-3.0, 1)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
 def test_all_curves_are_equally_rough_and_orthogonal():
@@ -110,11 +107,9 @@ def test_the_names_of_a_spline_history_do_not_depend_on_data():
 
 @pytest.mark.slow
 def test_a_spline_history_fits_at_least_as_well_as_a_straight_line(data, tmp_path):
-    def fit(kind):
-        model = dd.equation(TEXT, history=kind)
-        return dd.fit(model, data, intervals=False, solver=dd.RK4())
-
-    spline, affine = fit("spline"), fit("affine")
+    spline, affine = (
+        fitted(data, kind, intervals=False) for kind in ("spline", "affine")
+    )
     assert spline.loss < affine.loss
     # The data determine only a part of the four bends.
     k = [fit.criteria.parameters for fit in (affine, spline)]
@@ -123,22 +118,15 @@ def test_a_spline_history_fits_at_least_as_well_as_a_straight_line(data, tmp_pat
     # Each coefficient has a prior as wide as the spread of the data.
     priors = spline.setup.model.priors
     assert priors is not None
-    expected = np.where(
-        [name.startswith("c[") for name in spline.names], np.var(data.x) ** -1.0, 0.0
-    )
+    is_bend = [name.startswith("c[") for name in spline.names]
+    expected = np.where(is_bend, np.var(data.x) ** -1.0, 0.0)
     np.testing.assert_allclose(priors.weight, expected)
     spline.save(tmp_path / "fit.json")
     assert load_estimate(tmp_path / "fit.json").values == spline.values
 
 
 def test_settings_of_the_coefficients_replace_the_priors(data):
-    fit = dd.fit(
-        dd.equation(TEXT, history="spline"),
-        data,
-        parameters={"c": dd.Fixed(0.0)},
-        intervals=False,
-        solver=dd.RK4(),
-    )
+    fit = fitted(data, "spline", parameters={"c": dd.Fixed(0.0)}, intervals=False)
     assert fit.names == ("r", "K", "a", "b", "tau")
     assert fit.setup.model.priors is None
 
@@ -153,9 +141,6 @@ def test_with_several_delays_the_length_covers_the_longest(data):
     fit = dd.fit(model, data, parameters=known, intervals=False, solver=dd.RK4())
     assert float(fit.problem.history.length) == pytest.approx(1.25 * 7.6)
     assert abs(fit.values["r"] - 0.25) < 0.02
-
-
-# The choice by evidence
 
 
 @pytest.mark.slow
@@ -217,30 +202,21 @@ def test_what_depends_on_data_is_for_one_least_squares_fit(data):
         dd.fit(model, data, optimizer=dd.Adam())
 
 
-# The hint
-
-
 def other_history(fit):
     assert fit.assessment is not None
     return fit.assessment.other_history
 
 
 def test_a_fit_that_misses_its_past_says_which_history_would_do(data, tmp_path):
-    fit = dd.fit(dd.equation(TEXT), data, solver=dd.RK4())
+    fit = fitted(data)
     other = other_history(fit)
-    assert (
-        fit.failed_checks
-        and other is not None
-        and other.after < 0.5 * other.before
-        and other.p < 1e-6
-    )
+    assert fit.failed_checks and other is not None
+    assert other.after < 0.5 * other.before and other.p < 1e-6
     assert other.before == pytest.approx(fit.loss)
     said = f'With `history="{other.kind}"` the sum of squares falls from {fit.loss:.4g}'
     assert said in str(fit)
     # The sum of squares is that of a fit with this history.
-    again = dd.fit(
-        dd.equation(TEXT), data, history=other.kind, intervals=False, solver=dd.RK4()
-    )
+    again = fitted(data, other.kind, intervals=False)
     squares = float(np.nansum((data.x - again.fitted) ** 2))
     assert other.after == pytest.approx(squares, rel=0.02)
     fit.save(tmp_path / "fit.json")
@@ -253,16 +229,9 @@ def test_a_model_that_no_history_can_help_gets_no_hint():
     t = np.linspace(0, 20, 80)
     noise = 0.02 * np.random.default_rng(0).normal(size=80)
     data = dd.Data(t, np.exp(-0.2 * t) + 0.2 * np.sin(1.5 * t) + noise)
-    fit = dd.fit(
-        dd.equation("x' = -k * x + 0 * x(t - tau)"),
-        data,
-        parameters={"tau": dd.Fixed(1.0)},
-        solver=dd.RK4(),
-    )
+    model, fixed = dd.equation("x' = -k * x + 0 * x(t - tau)"), {"tau": dd.Fixed(1.0)}
+    fit = dd.fit(model, data, parameters=fixed, solver=dd.RK4())
     assert fit.rejected and other_history(fit) is None
-
-
-# The measured past
 
 
 def test_a_measured_past_needs_no_history_and_keeps_the_times(measured, data, tmp_path):
@@ -295,14 +264,8 @@ def test_a_measured_past_needs_no_history_and_keeps_the_times(measured, data, tm
 
 
 def test_a_bound_of_the_delay_says_how_long_the_past_is(data):
-    fit = dd.fit(
-        dd.equation(TEXT),
-        data,
-        history="data",
-        parameters={"tau": dd.Parameter(upper=10.0)},
-        intervals=False,
-        solver=dd.RK4(),
-    )
+    bounds = {"tau": dd.Parameter(upper=10.0)}
+    fit = fitted(data, "data", parameters=bounds, intervals=False)
     assert fit.time_zero == 10.0
 
 
@@ -320,12 +283,9 @@ def test_what_a_measured_past_cannot_serve_is_refused(text, message, data):
 
 
 def test_a_past_that_leaves_no_record_is_refused(data):
+    bounds = {"tau": dd.Parameter(upper=200.0)}
     with pytest.raises(ValueError, match="Give the delay a smaller upper bound"):
-        dd.fit(
-            dd.equation(TEXT, history="data"),
-            data,
-            parameters={"tau": dd.Parameter(upper=200.0)},
-        )
+        dd.fit(dd.equation(TEXT, history="data"), data, parameters=bounds)
 
 
 def test_the_command_line_has_all_histories(data, tmp_path, monkeypatch, capsys):

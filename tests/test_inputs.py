@@ -12,6 +12,7 @@ import ddefind as dd
 from ddefind._equation.problem_text import equation_of
 from ddefind._search.make_setup import make_setup
 from ddefind._solve.time_grid import points_of
+from support.unchecked import unchecked
 
 TEXT = "x' = -k * x + a * u(t - tau)"
 VALUES = dict(k=1.0, a=2.0, tau=1.5, b=1.0)
@@ -26,9 +27,6 @@ def table(kind: Any = "linear", count=12, first=-4.0, last=8.0):
 def driven(kind="linear"):
     model = dd.equation(TEXT, inputs=("u",))
     return model, model.problem(VALUES, inputs={"u": table(kind)})
-
-
-# Tables.
 
 
 def test_kinds_of_tables():
@@ -83,9 +81,6 @@ def test_an_input_is_not_learned_but_traced():
     assert len(traces) == 1
 
 
-# How inputs are read, and where the nodes are.
-
-
 def test_reads_are_found():
     def rhs(x, y, tau, t, u=table(), v=table("steps"), w=table("cubic"), a=1.0):
         return -a * x + u(t) + v(t - tau[1]) + w(t / 2) * y[0]
@@ -121,9 +116,6 @@ def test_numbers_in_switches_are_no_movers():
     assert len(points.sums[0]) == 1 and max(points.sizes) == 2
 
 
-# Texts.
-
-
 def test_a_text_with_inputs():
     model, problem = driven()
     assert model.inputs == ("u",) and model.names == ("k", "a", "b", "tau")
@@ -137,10 +129,8 @@ def test_a_text_with_inputs():
         return -k * x + a * u(t - tau)
 
     plain = dd.Problem(rhs, dd.Constant(1.0), 1.5)
-    found, fine = (
-        float(dd.solve(each, T, dd.RK4(), n)(T)[0])
-        for each, n in ((problem, 20), (plain, 400))
-    )
+    found = float(dd.solve(problem, T, dd.RK4(), 20)(T)[0])
+    fine = float(dd.solve(plain, T, dd.RK4(), 400)(T)[0])
     assert found == pytest.approx(fine, abs=1e-6)
 
 
@@ -199,9 +189,6 @@ def test_inputs_that_do_not_fit(inputs, message):
         model.problem(VALUES, inputs=inputs)
 
 
-# Times at which an input is not known.
-
-
 def test_beyond_its_record_an_input_is_an_error():
     model, problem = driven()
     with pytest.raises(ValueError, match="not known from 8 to 18.5"):
@@ -211,17 +198,16 @@ def test_beyond_its_record_an_input_is_an_error():
         dd.solve(early, T)
     data = dd.Data(np.linspace(0, T, 30), np.zeros(30))
     given = {"u": table()}
-    with pytest.raises(ValueError, match="tau up to 4.5.*lower upper bound"):
-        bounds = {"tau": dd.Parameter(upper=4.5)}
-        dd.fit(model, data, inputs=given, parameters=bounds)
-    with pytest.raises(ValueError, match="not known from -12 to 0"):
-        dd.fit(model, data, inputs={"u": table(first=0.0)})
-    with pytest.raises(ValueError, match="not known from 5 to"):
-        dd.fit(model, data, inputs={"u": table(last=5.0)})
-    with pytest.raises(ValueError, match="no values are given"):
-        dd.fit(model, data)
-    with pytest.raises(ValueError, match="times of inputs and doses are counted"):
-        dd.fit(model, data, inputs=given, history="data")
+    long = {"tau": dd.Parameter(upper=4.5)}
+    for message, options in {
+        "tau up to 4.5.*lower upper bound": dict(inputs=given, parameters=long),
+        "not known from -12 to 0": dict(inputs={"u": table(first=0.0)}),
+        "not known from 5 to": dict(inputs={"u": table(last=5.0)}),
+        "no values are given": {},
+        "times of inputs and doses are": dict(inputs=given, history="data"),
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            dd.fit(model, data, **unchecked(options))
     with pytest.raises(ValueError, match="a `Problem` has its own"):
         dd.fit(problem, data, inputs=given)
 

@@ -28,9 +28,6 @@ def term(x, y, tau, t, g=1.0, net=dd.Network(width=4)):
     return net(y) - g * x
 
 
-# Shapes.
-
-
 def values(network, low=-3.0, high=3.0):
     network = network.sized(1)
     return np.array([network(u)[0] for u in np.linspace(low, high, 41)])
@@ -38,9 +35,8 @@ def values(network, low=-3.0, high=3.0):
 
 def test_a_network_is_what_its_formula_says():
     net = dd.Network(width=3, depth=2, outputs=2, seed=4).sized(2)
-    net = net.scaled(
-        np.array([1.0, 2.0]), np.array([2.0, 0.5]), np.array([3.0, 4.0]), np.ones(2)
-    )
+    center, scale, size = np.array([[1.0, 2.0], [2.0, 0.5], [3.0, 4.0]])
+    net = net.scaled(center, scale, size, np.ones(2))
     u = np.array([0.3, 0.9])
     z = (u - [1, 2]) / [2, 0.5]
     (w0, w1, w2), (c0, c1, c2) = net.weights, net.biases
@@ -79,9 +75,6 @@ def test_shapes_hold_for_all_weights(seed):
 def test_contradictions_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         dd.Network(**arguments)
-
-
-# Sizes.
 
 
 class Known(eqx.Module):
@@ -148,9 +141,6 @@ def test_what_networks_cannot_find_out_is_said():
         dd.Problem(dd.Network(outputs=3), dd.Constant([1.0, 1.0]), 1.0)
     with pytest.raises(ValueError, match="1 inputs was called with 2"):
         dd.Network().sized(1)(1.0, 2.0)
-
-
-# Scales.
 
 
 def test_scales_are_no_parameters_of_gradients():
@@ -231,9 +221,8 @@ def test_networks_in_what_is_observed():
     def observe(x, t, net=dd.Network(width=2)):
         return x + net(x)
 
-    problem = dd.Problem(
-        lambda x, y, tau, t: -y, dd.Constant(1.0), 1.0, observe=observe
-    )
+    past = dd.Constant(1.0)
+    problem = dd.Problem(lambda x, y, tau, t: -y, past, 1.0, observe=observe)
     network = one_network(scaled_networks(problem, DATA))
     close(network.size, [0.5])
 

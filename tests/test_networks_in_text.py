@@ -23,10 +23,8 @@ def test_one_name_is_one_network():
     assert model.network_names == ("NN", "NN_loss")
     assert problem.rhs.NN.inputs == 1 and problem.rhs.NN_loss.inputs == 2
     x, y = np.array([1.0, 2.0]), np.array([3.0, 4.0])
-    expected = [
-        problem.rhs.NN(2.0)[0] - problem.rhs.NN_loss(1.0, 5.0)[0],
-        problem.rhs.NN(3.0)[0] - 2.0,
-    ]
+    NN, NN_loss = problem.rhs.NN, problem.rhs.NN_loss
+    expected = [NN(2.0)[0] - NN_loss(1.0, 5.0)[0], NN(3.0)[0] - 2.0]
     np.testing.assert_allclose(problem.rhs(x, y, 1.0, 5.0), expected)
 
 
@@ -40,9 +38,8 @@ def test_networks_of_inputs_of_delayed_formulas_in_histories_and_observations():
     assert problem.rhs.NN.inputs == 2 and problem.history.NN_past.inputs == 1
     value = problem.rhs(np.array([1.0]), np.array([3.0]), 1.0, 4.0)
     np.testing.assert_allclose(value, problem.rhs.NN(3.0, 5.0) - 1)
-    np.testing.assert_allclose(
-        problem.observe(np.array([0.7]), 0.0), 2 * problem.observe.NN_seen(0.7)
-    )
+    found = problem.observe(np.array([0.7]), 0.0)
+    np.testing.assert_allclose(found, 2 * problem.observe.NN_seen(0.7))
     assert model.network_names == ("NN", "NN_past", "NN_seen")
 
 
@@ -88,10 +85,8 @@ def test_sizes_and_shapes():
 
 
 def test_networks_on_the_command_line(capsys):
-    given = parse_networks(
-        "--network", ["NN: width=3, through-zero", "NN_b: bounds=[0, 2.5] depth=2"]
-    )
-    networks = networks_of(given)
+    texts = ["NN: width=3, through-zero", "NN_b: bounds=[0, 2.5] depth=2"]
+    networks = networks_of(parse_networks("--network", texts))
     assert networks is not None
     assert repr(networks["NN"]) == "dd.Network(width=3, through_zero=True)"
     assert networks["NN_b"].bounds == (0.0, 2.5) and networks["NN_b"].depth == 2

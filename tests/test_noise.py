@@ -71,10 +71,8 @@ def test_information_is_the_variance_of_the_score(word):
 
 def test_gaussian_noise_by_likelihood_is_least_squares():
     data = dd.Data(T, drawn("gaussian"))
-    plain, fit = (
-        dd.fit(MODEL, data, **NEAR),
-        dd.fit(MODEL, data, noise="gaussian", **NEAR),
-    )
+    plain = dd.fit(MODEL, data, **NEAR)
+    fit = dd.fit(MODEL, data, noise="gaussian", **NEAR)
     for name in plain.names:
         assert np.isclose(fit.values[name], plain.values[name], rtol=1e-6)
         error = plain.standard_errors[name]
@@ -101,10 +99,8 @@ def test_a_search_without_start_values_finds_the_noise():
 
 def test_counts_are_compared_predicted_and_kept(tmp_path):
     data = dd.Data(T, drawn("poisson"))
-    fits = {
-        word: dd.fit(MODEL, data, noise=word, **NEAR)
-        for word in ("poisson", "negative-binomial")
-    }
+    words = ("poisson", "negative-binomial")
+    fits = {word: dd.fit(MODEL, data, noise=word, **NEAR) for word in words}
     fits["least squares"] = dd.fit(MODEL, data, **NEAR)
     found = dd.compare(fits)
     assert found.best == "poisson"
@@ -155,14 +151,12 @@ def test_values_below_a_limit():
 
 
 def test_each_quantity_has_its_noise():
-    text = "x' = r * x * (1 - x(t - tau) / K); y' = x - y"
-    model = dd.equation(text)
-    true = model.problem({"r": 1.2, "K": 40.0, "tau": 1.2, "b": [12.0, 5.0]})
-    x = np.asarray(dd.solve(true, T=12)(T))
+    model = dd.equation("x' = r * x * (1 - x(t - tau) / K); y' = x - y")
+    start = {"r": 1.2, "K": 40.0, "tau": 1.2, "b": [12.0, 5.0]}
+    x = np.asarray(dd.solve(model.problem(start), T=12)(T))
     random = np.random.default_rng(0)
     values = np.stack([random.poisson(x[:, 0]), x[:, 1] + random.normal(size=60)], 1)
     data = dd.Data(T, values, names=["x", "y"])
-    start = {"r": 1.2, "K": 40.0, "tau": 1.2, "b": [12.0, 5.0]}
     options: Options = {**NEAR, "parameters": start}
     fit = dd.fit(model, data, noise={"x": "poisson"}, **options)
     assert fit.names[-1] == "y.sd" and "noise: x Poisson, y Gaussian." in str(fit)
@@ -170,8 +164,7 @@ def test_each_quantity_has_its_noise():
     assert low < 1.0 < high
     held: Options = {**NEAR, "parameters": {**start, "y.sd": dd.Fixed(1.0)}}
     known = dd.fit(model, data, noise={"x": "poisson"}, **held)
-    given = dd.noise.Gaussian(1.0)
-    noise = {"x": "poisson", "y": given}
+    noise = {"x": "poisson", "y": dd.noise.Gaussian(1.0)}
     same = dd.fit(model, data, noise=noise, **options)
     assert np.allclose(known.best, same.best, rtol=1e-4)
 

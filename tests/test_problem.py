@@ -1,5 +1,4 @@
-"""`Problem`: checked once, by shape; refusals that say what to do; errors of the user's
-own pass unwrapped."""
+"""`Problem`: its checks by shape, its refusals, and errors of the user's functions."""
 
 import jax
 import jax.numpy as jnp
@@ -48,33 +47,22 @@ def test_a_problem_can_be_built_inside_a_compiled_function():
     assert float(end(1.0, 0.5)) == 2.0
 
 
-@pytest.mark.parametrize("tau", [0.0, -1.0, np.inf, np.nan, -0.0])
-def test_tau_must_be_positive(tau):
-    with pytest.raises(ValueError, match="`tau` must be positive and finite"):
-        dd.Problem(MODEL, PAST, tau)
+BAD_DELAYS = {
+    "`tau` must be positive and finite": [0.0, -1.0, np.inf, np.nan, -0.0],
+    "`tau` must be a positive number": ["one", None, dd.Constant(1.0)],
+    "`tau.1.` must be positive and finite": [(1.0, -2.0), [1.0, 0.0]],
+    "`b` must be positive and finite": [{"a": 1.0, "b": -1.0}],
+    "`tau` has no delay": [(), {}],
+    r"`tau` must be one number.*\(2,\)": [np.array([1.0, 2.0])],
+}
 
 
-@pytest.mark.parametrize("tau", ["one", None, dd.Constant(1.0)])
-def test_tau_must_be_a_number(tau):
-    with pytest.raises(TypeError, match="`tau` must be a positive number"):
-        dd.Problem(MODEL, PAST, tau)
-
-
-@pytest.mark.parametrize("tau", [(1.0, -2.0), [1.0, 0.0], {"a": 1.0, "b": -1.0}])
-def test_every_delay_must_be_positive(tau):
-    with pytest.raises(ValueError, match="`(tau.1.|b)` must be positive and finite"):
-        dd.Problem(lambda x, y, tau, t: x, PAST, tau)
-
-
-@pytest.mark.parametrize("tau", [(), {}])
-def test_there_must_be_a_delay(tau):
-    with pytest.raises(ValueError, match="`tau` has no delay"):
-        dd.Problem(MODEL, PAST, tau)
-
-
-def test_a_vector_is_not_a_delay():
-    with pytest.raises(ValueError, match=r"`tau` must be one number.*\(2,\)"):
-        dd.Problem(MODEL, PAST, np.array([1.0, 2.0]))
+@pytest.mark.parametrize("message", BAD_DELAYS)
+def test_bad_delays_are_refused(message):
+    kind = TypeError if "a positive number" in message else ValueError
+    for tau in BAD_DELAYS[message]:
+        with pytest.raises(kind, match=message):
+            dd.Problem(MODEL, PAST, tau)
 
 
 def test_several_delays_are_parameters_with_names():
@@ -123,28 +111,25 @@ def test_a_rhs_of_the_wrong_shape(case):
         dd.Problem(WRONG_SLOPES[case], dd.Constant([1.0, 2.0]), 1.0)
 
 
+HISTORY = r"`history\(t\)` must return a vector"
+OBSERVE = r"`observe\(x, t\)` must return a vector"
+
+
 @pytest.mark.parametrize(
-    "history", [lambda t: 1.0, lambda t: jnp.ones((2, 1)), lambda t: [1.0]]
+    "arguments, kind, message",
+    [
+        (dict(history=lambda t: 1.0), ValueError, HISTORY),
+        (dict(history=lambda t: jnp.ones((2, 1))), ValueError, HISTORY),
+        (dict(history=lambda t: [1.0]), ValueError, HISTORY),
+        (dict(observe=lambda x, t: x[0]), ValueError, OBSERVE),
+        (dict(observe=lambda x, t: x[:, None]), ValueError, OBSERVE),
+        (dict(initial=[1.0, 2.0]), ValueError, r"`initial` has shape \(2,\)"),
+        (dict(initial="dose"), TypeError, "`initial`"),
+    ],
 )
-def test_a_history_of_the_wrong_shape(history):
-    with pytest.raises(ValueError, match=r"`history\(t\)` must return a vector"):
-        dd.Problem(decay, history, 1.0)
-
-
-@pytest.mark.parametrize("observe", [lambda x, t: x[0], lambda x, t: x[:, None]])
-def test_an_observation_of_the_wrong_shape(observe):
-    with pytest.raises(ValueError, match=r"`observe\(x, t\)` must return a vector"):
-        dd.Problem(decay, PAST, 1.0, observe=observe)
-
-
-def test_an_initial_state_of_the_wrong_shape():
-    with pytest.raises(ValueError, match=r"`initial` has shape \(2,\)"):
-        dd.Problem(decay, PAST, 1.0, initial=[1.0, 2.0])
-
-
-def test_an_initial_state_that_is_no_number():
-    with pytest.raises(TypeError, match="`initial`"):
-        dd.Problem(decay, PAST, 1.0, initial="dose")
+def test_other_parts_of_the_wrong_shape(arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        dd.Problem(**(dict(rhs=decay, history=PAST, tau=1.0) | arguments))
 
 
 @pytest.mark.parametrize("place", ["rhs", "history", "observe"])

@@ -29,7 +29,7 @@ class AbstractModel(eqx.Module):
     def __call__(
         self, x: jax.Array, y: jax.Array, tau: jax.Array, t: jax.Array
     ) -> jax.Array:
-        """The derivative x'(t), with the shape of `x`."""
+        """Return the derivative x'(t), with the shape of `x`."""
 
 
 @final
@@ -233,7 +233,7 @@ class Neural(AbstractModel):
 
     @classmethod
     def of(cls, network: Network) -> "Neural":
-        """The model that a network of x and x(t - tau) is."""
+        """Return the model x' = N(x, x(t - tau)) of a network N."""
         result = cls(network.outputs, 1, 0)
         return eqx.tree_at(lambda model: model.network, result, network)
 

@@ -1,18 +1,18 @@
-"""Definitions at earlier times, `f(t - tau)`, in terms of delayed states.
+"""Delays in formulas, and definitions at earlier times.
 
-For f = x * y(t - 1) + t, the formula f(t - tau) is x(t - tau) * y(t - tau - 1) + (t -
-tau): states are delayed, the delays of delayed states add up, and t - tau replaces t.
-The formulas are not written into each other, because they could become very long.
-Instead `f(t - tau)` becomes one more definition, with this text as its name.
+`read_at_time`, `read_slope` and `read_distributed` read `x(t - tau)`, `x(t / 2)`,
+`x'(t - tau)` and `delay(x, gamma(...))`. A delay is a formula of parameters, of t and
+of the states at the time t. If a state is read at a time that is not written as t -
+..., as in `x(t / 2)`, its delay is t minus this time.
 
-Here tau may depend on t and on states, but the delays inside of f are constant: others
-would have to be computed from delayed states.
-
-Delays in formulas: `x(t - tau)`, `x(t / 2)`, `x'(t - tau)`, `delay(x, gamma(...))`.
-
-A delay is a formula of parameters, of t and of the states at the time t. If a state is
-read at a time that is not written as t - ..., as in `x(t / 2)`, its delay is t minus
-this time."""
+`Expansion` writes a definition at an earlier time, `f(t - tau)`, in terms of delayed
+states. For f = x * y(t - 1) + t, it is x(t - tau) * y(t - tau - 1) + (t - tau): states
+are delayed, the delays of delayed states add up, and t - tau replaces t. The formulas
+are not written into each other, because they could become very long. Instead `f(t -
+tau)` becomes one more definition, with this text as its name. Here tau may depend on t
+and on states, but the delays inside of f are constant: others would have to be computed
+from delayed states.
+"""
 
 import ast
 import math
@@ -40,7 +40,7 @@ from .expression import (
     time_argument,
     walk,
 )
-from .parser import undelayed_slope
+from .parser import undelayed_slope_error
 
 if TYPE_CHECKING:
     from .translate_formula import Translation
@@ -61,10 +61,9 @@ class ExpansionError(ValueError):
 class Expansion:
     """Formulas without delayed definitions, and the definitions that they need.
 
-    `steps` are these definitions by name: those of the text, and those that are one
-    more for each delay. `delays` are the distinct delays of states and inputs, by their
-    texts, and
-    `slopes` are the texts of those at which the slope of a state is read."""
+    `steps` are these definitions by name: the definitions of the text, and one more for
+    each delay of a definition. `delays` are the distinct delays of states and inputs,
+    by their texts, and `slopes` the texts of the delays at which slopes are read."""
 
     states: tuple[str, ...]
     definitions: Mapping[str, Expression]
@@ -75,7 +74,7 @@ class Expansion:
     parts: int = 0
 
     def add(self, formula: Expression) -> Expression:
-        """The formula without delayed definitions."""
+        """Return the formula without delayed definitions."""
         waiting: list[_Read] = []
         result = self._rewritten(formula, None, waiting)
         while waiting:
@@ -86,7 +85,7 @@ class Expansion:
         return result
 
     def ordered_steps(self) -> dict[str, Expression]:
-        """The `steps`, each one after those that it needs."""
+        """Return the `steps`, each one after those that it needs."""
         graph = {
             step: [name for name in names_in(formula) if name in self.steps]
             for step, formula in self.steps.items()
@@ -97,9 +96,8 @@ class Expansion:
     def _rewritten(
         self, expression: Expression, delay: Expression | None, waiting: list["_Read"]
     ) -> Expression:
-        """The formula at the time t - delay, or at t if `delay` is None.
-
-        The definitions that it reads are added to `waiting`."""
+        """Return the formula at t - delay, or at t; definitions in it become
+        `waiting`."""
         self._count(1)
         if expression.value is not None:
             return expression
@@ -110,10 +108,10 @@ class Expansion:
             ]
             return Call(expression.function, tuple(arguments))
         if isinstance(expression, Delayed):
-            own = written_out(expression.delay, self.definitions)
+            inner = written_out(expression.delay, self.definitions)
             if delay is not None:
-                self._check_is_constant(expression, own)
-            delay = own if delay is None else _total(delay, own)
+                self._check_is_constant(expression, inner)
+            delay = inner if delay is None else _total(delay, inner)
             if expression.slope:
                 self.slopes.add(formula_text(delay))
         assert isinstance(expression, (Name, Delayed))
@@ -124,14 +122,19 @@ class Expansion:
             waiting.append(_Read(name, delay))
             return Name(waiting[-1].step)
         if delay is not None and name in (*self.states, *self.inputs):
+            self.delays[formula_text(delay)] = delay
+            if len(self.delays) > _MAX_DELAYS:
+                raise ExpansionError(
+                    f"The equations have more than {_MAX_DELAYS} different delays."
+                )
             slope = isinstance(expression, Delayed) and expression.slope
-            return self._delayed_state(name, delay, slope)
+            return Delayed(name, delay, slope)
         if delay is not None and name == "t":
             return Call("-", (Name("t"), delay))
         return Name(name)
 
     def _check_is_constant(self, inner: Delayed, delay: Expression) -> None:
-        """Check that what stands in a delayed definition can be delayed once more."""
+        """Check that the delay inside of a delayed definition is constant."""
         if isinstance(delay, Kernel):
             kind = "its delay is distributed"
         elif varies(delay, self.states):
@@ -142,14 +145,6 @@ class Expansion:
             f"A delayed formula contains {formula_text(inner)}, which cannot be "
             f"delayed once more: {kind}."
         )
-
-    def _delayed_state(self, state: str, delay: Expression, slope: bool) -> Delayed:
-        self.delays[formula_text(delay)] = delay
-        if len(self.delays) > _MAX_DELAYS:
-            raise ExpansionError(
-                f"The equations have more than {_MAX_DELAYS} different delays."
-            )
-        return Delayed(state, delay, slope)
 
     def _count(self, parts: int) -> None:
         """Check that the formulas, with more `parts`, are not too long."""
@@ -183,9 +178,7 @@ def varies(delay: Expression, states: tuple[str, ...]) -> bool:
 
 
 def written_out(delay: Expression, definitions: Mapping[str, Expression]) -> Expression:
-    """A delay with the formulas of its definitions in place of their names.
-
-    The caller has to check that the result is not too long."""
+    """Return a delay with definitions in place of their names, of any length."""
     return _folded(_substituted(delay, definitions))
 
 
@@ -206,7 +199,7 @@ def _substituted(
 
 
 def _total(first: Expression, second: Expression) -> Expression:
-    """The sum of two delays."""
+    """Return the sum of two delays."""
     total = _folded(make_call("+", first, second))
     if part_count(total) > MAX_DELAY_PARTS:
         raise ExpansionError(
@@ -219,12 +212,12 @@ def _total(first: Expression, second: Expression) -> Expression:
 
 
 def _folded(delay: Expression) -> Expression:
-    """The same delay, as a number if it is constant."""
+    """Return the same delay, as a number if it is constant."""
     return delay if delay.value is None else Number(float(delay.value))
 
 
 def part_count(expression: Expression) -> int:
-    """The number of numbers, names, operators and functions in an expression."""
+    """Return the number of numbers, names, operators and functions in an expression."""
     return sum(1 for _ in walk(expression))
 
 
@@ -237,7 +230,7 @@ _ATTRIBUTES = ("slope", "describe")
 def read_at_time(
     translation: "Translation", node: ast.Call, name: str, depth: int
 ) -> Name | Delayed:
-    """The formula of `x(t)` or `x(t - tau)`, for a state or a definition x."""
+    """Return the formula of `x(t)` or `x(t - tau)`, for a state or a definition x."""
     now = translation.name(ast.Name(name, col_offset=node.col_offset))
     if len(node.args) == 1 and _is_time(node.args[0]):
         return now
@@ -247,7 +240,7 @@ def read_at_time(
 def read_slope(
     translation: "Translation", node: ast.Call, name: str, depth: int
 ) -> Delayed:
-    """The formula of the slope `x'(t - tau)` of a state x."""
+    """Return the formula of the slope `x'(t - tau)` of a state x."""
     states = translation.translator.states
     if name not in states:
         hint = did_you_mean(name, states)
@@ -255,7 +248,7 @@ def read_slope(
             node, f"{name!r} is no state: only states have slopes.{hint}"
         )
     if len(node.args) == 1 and _is_time(node.args[0]):
-        raise translation.error(node, undelayed_slope(name))
+        raise translation.error(node, undelayed_slope_error(name))
     return Delayed(name, _delay(translation, node, f"{name}'", depth), slope=True)
 
 
@@ -264,13 +257,13 @@ def _is_time(node: ast.expr) -> bool:
 
 
 def is_earlier_time(node: ast.Call) -> bool:
-    """Whether a function is called as a state is read: f(t - ...)."""
+    """Whether a call has the form of a delayed state: f(t - ...)."""
     terms = _terms(node.args[0]) if len(node.args) == 1 else []
     return len(terms) > 1 and _is_time(terms[0][1])
 
 
 def _terms(node: ast.expr) -> list[_Term]:
-    """The terms of a sum such as t - a + b. Anything else is the only term."""
+    """Return the terms of a sum such as t - a + b, or anything else as one term."""
     terms: list[_Term] = []
     while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
         terms.append((1 if isinstance(node.op, ast.Add) else -1, node.right))
@@ -283,7 +276,7 @@ def _terms(node: ast.expr) -> list[_Term]:
 def _delay(
     translation: "Translation", node: ast.Call, name: str, depth: int
 ) -> Expression:
-    """The delay of `x(...)`, where `name` is x, or x' for a slope."""
+    """Return the delay of `x(...)`, where `name` is x, or x' for a slope."""
     argument = node.args[0] if len(node.args) == 1 else None
     if argument is None or not _varies(translation, argument):
         raise _not_a_time(translation, node, name)
@@ -296,8 +289,7 @@ def _delay(
         raise _long_delay(translation, argument)
     signs = [sign for sign, term in terms if _is_time(term)]
     rest = [(sign, term) for sign, term in terms if not _is_time(term)]
-    is_constant = not any(_varies(translation, term) for _, term in rest)
-    if len(signs) == 1 and rest and is_constant:
+    if len(signs) == 1 and rest and not any(_varies(translation, e) for _, e in rest):
         if signs[0] < 0 or rest[0][0] > 0:
             first = rest[0][1] if _is_time(terms[0][1]) else argument
             raise translation.error(
@@ -321,7 +313,7 @@ def _varies(translation: "Translation", node: ast.expr) -> bool:
 
 
 def _minus(translation: "Translation", terms: list[_Term], depth: int) -> Expression:
-    """The delay a + b - c of the terms - a - b + c."""
+    """Return the delay a + b - c of the terms - a - b + c."""
     inside = translation.at("delay")
     (_, first), *rest = terms
     delay = inside.expression(first, depth)
@@ -334,15 +326,11 @@ def _minus(translation: "Translation", terms: list[_Term], depth: int) -> Expres
 def _check_is_time(
     translation: "Translation", node: ast.Call, name: str, terms: list[_Term]
 ) -> None:
-    """Check that x(...) is meant as a state at a time, and not as a product.
-
-    The x(1 - x / K) of a logistic equation lacks an asterisk. The time x(u - 2) begins
-    with a state, or has t in it."""
-    uses_time = any(
-        translation.translator.uses_time(part.id)
-        for part in ast.walk(node.args[0])
-        if isinstance(part, ast.Name)
-    )
+    """Check that x(...) is meant as a state at a time, and not as a product. The x(1 -
+    x / K) of a logistic equation lacks an asterisk. The time x(u - 2) begins with a
+    state, or has t in it."""
+    names = [part.id for part in ast.walk(node.args[0]) if isinstance(part, ast.Name)]
+    uses_time = any(map(translation.translator.uses_time, names))
     is_slope = name.endswith("'")
     if not (is_slope or uses_time or _varies(translation, terms[0][1])):
         raise translation.error(
@@ -356,11 +344,11 @@ def _not_a_time(translation: "Translation", node: ast.Call, name: str) -> Except
     if name.endswith("'"):
         return translation.error(node, f"A slope is read as {name}(t - tau).")
     translator = translation.translator
-    what = "state" if name in translator.states else "formula"
-    what = "n input" if name in translator.inputs else f" {what}"
+    what = "A state" if name in translator.states else "A formula"
+    what = "An input" if name in translator.inputs else what
     return translation.error(
         node,
-        f"A{what} is read as {name} or {name}(t - tau). To multiply, write "
+        f"{what} is read as {name} or {name}(t - tau). To multiply, write "
         f"{name} * (...).",
     )
 
@@ -368,7 +356,7 @@ def _not_a_time(translation: "Translation", node: ast.Call, name: str) -> Except
 def _checked_constant(
     translation: "Translation", node: ast.expr, delay: Expression, name: str
 ) -> Expression:
-    """The same delay, as a number if it is constant, after checks of its value."""
+    """Return a delay, as a number if it is constant, after checks of its value."""
     whole = _checked_formula(translation, node, delay)
     if isinstance(whole, Call) and whole.function == "neg":
         raise translation.error(
@@ -388,7 +376,7 @@ def _checked_constant(
 def _checked_varying(
     translation: "Translation", node: ast.Call, delay: Expression, name: str
 ) -> Expression:
-    """The same delay, after the checks of one that depends on time or states."""
+    """Return a delay that depends on time or states, after checks of it."""
     _check_attributes(translation, node, _checked_formula(translation, node, delay))
     time = time_argument(delay)
     if time is not None and not translation.translator.formula_varies(time):
@@ -399,8 +387,7 @@ def _checked_varying(
 def _checked_formula(
     translation: "Translation", node: ast.expr, formula: Expression
 ) -> Expression:
-    """A formula with its definitions written out, which is not too long, and whose
-    constant parts are finite."""
+    """Return a formula with its definitions written out, after checks of its parts."""
     translator = translation.translator
     if translator.part_count(formula) > MAX_DELAY_PARTS:
         raise _long_delay(translation, node)
@@ -431,11 +418,8 @@ def _long_delay(translation: "Translation", node: ast.expr) -> Exception:
     )
 
 
-# Distributed delays.
-
-
 def read_distributed(translation: "Translation", node: ast.Call, depth: int) -> Delayed:
-    """The formula of `delay(x, gamma(mean = m, shape = k))`."""
+    """Return the formula of `delay(x, gamma(mean = m, shape = k))`."""
     if len(node.args) != 2:
         hint = " To multiply, write delay * (...)." if len(node.args) == 1 else ""
         raise translation.error(
@@ -485,7 +469,7 @@ def _kernel(translation: "Translation", node: ast.expr, depth: int) -> Kernel:
 def _kernel_arguments(
     translation: "Translation", node: ast.Call, distribution: str
 ) -> list[ast.expr]:
-    """The two values of a distribution, given by their names or in their order."""
+    """Return the two values of a distribution, given by names or in their order."""
     names = KERNELS[distribution]
     wanted = f"{distribution}({names[0]}, {names[1]})"
     given: dict[str, ast.expr] = {}
@@ -517,11 +501,12 @@ def _check_kernel(translation: "Translation", node: ast.Call, kernel: Kernel) ->
     one, two = (None if value is None else float(value) for value in values)
     if kernel.distribution == "gamma":
         is_possible = (one is None or one > 0) and (two is None or two >= 1)
-        rule = "A gamma distribution of delays has a positive mean and a shape of 1 or "
-        rule += "more."
+        rule = (
+            "A gamma distribution of delays has a positive mean and a shape of 1 or "
+            "more."
+        )
     else:
-        low, high = one or 0.0, np.inf if two is None else two
-        is_possible = low >= 0 and low < high
+        is_possible = 0 <= (one or 0.0) < (np.inf if two is None else two)
         rule = "A uniform distribution of delays needs 0 <= low < high."
     if not is_possible:
         raise translation.error(node, rule)

@@ -1,8 +1,8 @@
 """`equation` reads a model that is written as text. The `Equation` makes problems.
 
-The programs of a whole model: one for each part of its problem.
-
-Names that occur in several parts of a model: they are one parameter."""
+Each part of a problem has one program of formulas. A name that occurs in several parts
+is one parameter.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,30 +41,13 @@ from .network_names import read_networks
 from .problem_template import ProblemTemplate
 
 
-def programs_of(lines: ModelLines) -> dict[str, FormulaProgram]:
-    """The formulas of the parts of a problem, by the paths of their parameters.
-
-    These are the right-hand side, the delays that are formulas, the history, the state
-    at time zero and the observation."""
-    rhs = make_program("rhs", lines)
-    delays = {
-        delay_path(key): delay_program(rhs, delay)
-        for key, delay in rhs.delays_by_text.items()
-        if rhs.has_several_delays and not rhs.is_number(delay)
-    }
-    kinds: tuple[ModuleKind, ...] = ("history", "initial", "observe")
-    others = {kind: make_program(kind, lines) for kind in kinds}
-    return {"rhs": rhs, **delays, **others}
-
-
-def delay_path(key: str) -> str:
-    """The path of a delay in the problem: `tau.lag`, or `tau['2 * lag']`."""
+def _delay_path(key: str) -> str:
+    """Return the path of a delay in the problem: `tau.lag`, or `tau['2 * lag']`."""
     return f"tau.{key}" if is_name(key) else f"tau[{key!r}]"
 
 
-def ties_of(programs: Mapping[str, FormulaProgram], doses: Doses | None) -> Any:
-    """The parameters that are tied to the first with the same name, by their full
-    names. `programs` are the formulas of the parts of a problem."""
+def _ties(programs: Mapping[str, FormulaProgram], doses: Doses | None) -> Any:
+    """Return the settings that tie each parameter to the first with the same name."""
     rhs, first = programs["rhs"], {"tau": "tau"}
     if rhs.has_several_delays:
         # The parameter of a neutral delay with a name is a field of the delay.
@@ -126,8 +109,7 @@ class Equation:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs: known functions of time, which are given with the
-        values of the parameters."""
+        """The names of the inputs: known functions of time."""
         return self.lines.inputs
 
     @property
@@ -164,7 +146,7 @@ class Equation:
         >>> model.settings
         {'history.K': Tied(to='rhs.K'), 'tau': Fixed(value=2.0)}
         """
-        settings: dict[str, Fixed | Tied] = ties_of(self._programs, self.doses)
+        settings: dict[str, Fixed | Tied] = _ties(self._programs, self.doses)
         if self.history == "spline" and not self._has_several_delays:
             settings["history.length"] = Tied("tau")
         if self._delay_in_text is not None:
@@ -183,8 +165,8 @@ class Equation:
         networks: Mapping[str, Network] | None = None,
         **named: Any,
     ) -> Problem:
-        """The problem with the given values of the parameters, by name. `inputs` are
-        the inputs by name, each an `Input` or a formula of t; `doses` are a list of
+        """Return the problem with the given values of the parameters, by name. `inputs`
+        are the inputs by name, each an `Input` or a formula of t; `doses` are a list of
         `Dose` and `SetState`; `networks` are other networks by name. Networks have
         random weights.
 
@@ -192,13 +174,11 @@ class Equation:
         >>> dd.parameter_values(model.problem(k=2.0, tau=0.5))
         {'k': 2.0, 'b': 1.0, 'tau': 0.5}
         """
-        if networks is not None:
-            model = self.with_networks(networks)
-            return model.problem(values, inputs=inputs, doses=doses, **named)
-        if inputs is not None:
-            return self.with_inputs(inputs).problem(values, doses=doses, **named)
-        if doses is not None:
-            return self.with_doses(doses).problem(values, **named)
+        model = self if networks is None else self.with_networks(networks)
+        model = model if inputs is None else model.with_inputs(inputs)
+        model = model if doses is None else model.with_doses(doses)
+        if model is not self:
+            return model.problem(values, **named)
         check_all_given(self.inputs, self.given)
         given = [*(values or {}).items(), *named.items()]
         for key, value in given:
@@ -217,7 +197,7 @@ class Equation:
         return with_values(self._template.blank, self._template.known)
 
     def with_history(self, history: Any) -> "Equation":
-        """The same equations with another history, given as for `equation`.
+        """Return the same equations with another history, given as for `equation`.
 
         >>> dd.equation("x' = -x(t - tau)").with_history("affine").names
         ('a', 'b', 'tau')
@@ -227,8 +207,8 @@ class Equation:
         return _make(lines, history, self.given, self.doses, self.networks)
 
     def with_inputs(self, inputs: Mapping[str, Any]) -> "Equation":
-        """The same equations with these inputs, by name: each is an `Input`, or a
-        formula of t as a text.
+        """Return the same equations with these inputs, by name: each is an `Input`, or
+        a formula of t as a text.
 
         >>> model = dd.equation("x' = u(t - tau) - x", inputs=("u",))
         >>> model.with_inputs({"u": "1 + sin(t)"}).names
@@ -238,7 +218,7 @@ class Equation:
         return replace(self, given=given)
 
     def with_doses(self, doses: Any) -> "Equation":
-        """The same equations with doses, a list of `Dose` and `SetState`.
+        """Return the same equations with doses, a list of `Dose` and `SetState`.
 
         >>> model = dd.equation("x' = -k * x(t - tau)")
         >>> model.with_doses([dd.Dose("x", "F", time=2.0)]).names
@@ -247,7 +227,7 @@ class Equation:
         return replace(self, doses=read_doses(self.lines, doses))
 
     def with_networks(self, networks: Mapping[str, Network]) -> "Equation":
-        """The same equations with other networks, by name.
+        """Return the same equations with other networks, by name.
 
         >>> model = dd.equation("x' = NN(x(t - tau)) - x")
         >>> wide = model.with_networks({"NN": dd.Network(width=32, positive=True)})
@@ -258,7 +238,7 @@ class Equation:
         return replace(self, networks=given)
 
     def latex(self) -> str:
-        r"""The model in LaTeX.
+        r"""Return the model in LaTeX.
 
         >>> print(dd.equation("x' = r * x / (1 + x(t - tau)^n)").latex())
         \begin{aligned}
@@ -266,19 +246,16 @@ class Equation:
         x(t) &= b \quad (t \le 0)
         \end{aligned}
         """
-        kind = self.history
-        if isinstance(kind, tuple):
-            kind = "constant"
+        kind = "constant" if isinstance(self.history, tuple) else self.history
         return latex_model(self.lines, kind if isinstance(kind, str) else None)
 
     def _repr_latex_(self) -> str:
         return rf"$\displaystyle {self.latex()}$"
 
     def __str__(self) -> str:
-        arguments = [
-            f"# {name}: {_shown(value)}" for name, value in self._arguments().items()
-        ]
-        return "\n".join([*map(str, self.lines.model), *arguments])
+        arguments = self._arguments().items()
+        comments = [f"# {name}: {_in_one_line(value)}" for name, value in arguments]
+        return "\n".join([*map(str, self.lines.model), *comments])
 
     @property
     def texts(self) -> tuple[str, str | None]:
@@ -291,7 +268,7 @@ class Equation:
         return f"dd.equation({joined(self.lines.model)!r}{''.join(arguments)})"
 
     def _arguments(self) -> dict[str, Any]:
-        """The arguments of `equation` that are not the text, without default values."""
+        """Return the arguments of `equation` but for the text and default values."""
         arguments = {}
         if self.history not in (None, "constant"):
             is_numbers = isinstance(self.history, tuple)
@@ -301,14 +278,23 @@ class Equation:
         if self.inputs:
             arguments["inputs"] = self.inputs
         usual = repr(Network())
-        if own := {n: net for n, net in self.networks.items() if repr(net) != usual}:
-            arguments["networks"] = own
+        given = {n: net for n, net in self.networks.items() if repr(net) != usual}
+        if given:
+            arguments["networks"] = given
         return arguments
 
     @cached_property
     def _programs(self) -> dict[str, FormulaProgram]:
-        """The formulas of the parts of the problem, by their paths in it."""
-        return programs_of(self.lines)
+        """The formulas of each part of the problem, by the path of its parameters."""
+        rhs = make_program("rhs", self.lines)
+        delays = {
+            _delay_path(key): delay_program(rhs, delay)
+            for key, delay in rhs.delays_by_text.items()
+            if rhs.has_several_delays and not rhs.is_number(delay)
+        }
+        kinds: tuple[ModuleKind, ...] = ("history", "initial", "observe")
+        others = {kind: make_program(kind, self.lines) for kind in kinds}
+        return {"rhs": rhs, **delays, **others}
 
     @property
     def _delays(self) -> dict[str, Expression]:
@@ -330,20 +316,16 @@ class Equation:
     @property
     def needs_tau(self) -> bool:
         """Whether anything depends on the delay, or on one of several delays."""
-        return self.delayed or any(
-            part == Name("tau")
-            for program in self._programs.values()
-            for part in program.parts
-        )
+        return self.delayed or self._contains("tau")
 
     @property
     def depends_on_time(self) -> bool:
         """Whether a formula contains the time itself, other than in delayed states."""
-        return any(
-            part == Name("t")
-            for program in self._programs.values()
-            for part in program.parts
-        )
+        return self._contains("t")
+
+    def _contains(self, name: str) -> bool:
+        programs = self._programs.values()
+        return any(part == Name(name) for program in programs for part in program.parts)
 
     @cached_property
     def _template(self) -> ProblemTemplate:
@@ -351,9 +333,13 @@ class Equation:
         # The template is cached. If this runs while JAX traces a function, its arrays
         # must not become part of that trace.
         with jax.ensure_compile_time_eval():
+            if self.history is None:
+                history = self._module("history")
+            else:
+                history = blank_history(self.history, len(self.states))
             blank = Problem(
                 self._module("rhs", (*self.texts, self.inputs)),
-                self._blank_history(),
+                history,
                 tau=self._blank_tau(),
                 initial=self._module("initial"),
                 observe=self._module("observe"),
@@ -364,20 +350,20 @@ class Equation:
         return ProblemTemplate(blank, tied, tau_known)
 
     def _blank_tau(self) -> Any:
-        """The delays. A delay with a name of its own is 1 until it has a value."""
+        """Return the delays. One with a name of its own is 1 until it has a value."""
         if self._has_several_delays:
             return {
                 key: 1.0
                 if self._programs["rhs"].is_number(delay)
-                else self._module(delay_path(key))
+                else self._module(_delay_path(key))
                 for key, delay in self._delays.items()
             }
         # If nothing depends on the delay, it only sets the step size.
         return 1.0 if self._delay_in_text is None else self._delay_in_text
 
     def _module(self, part: str, texts: Any = None) -> Any:
-        """The module of a part of the problem, with NaN for its parameters; None
-        without formulas. An input that is not given yet is zero."""
+        """Return the module of a part of the problem, or None without formulas. Its
+        parameters are NaN, and an input that is not given yet is zero."""
         program = self._programs[part]
         if not program.outputs:
             return None
@@ -387,15 +373,9 @@ class Equation:
         make: Any = module_class(program)
         return make(*values, texts=texts)
 
-    def _blank_history(self) -> Any:
-        """The history, with NaN for values that are not known."""
-        if self.history is None:
-            return self._module("history")
-        return blank_history(self.history, len(self.states))
 
-
-def _shown(value: Any) -> str:
-    """An argument of `equation` in one line."""
+def _in_one_line(value: Any) -> str:
+    """Return an argument of `equation` in one line."""
     names = isinstance(value, tuple) and all(isinstance(each, str) for each in value)
     return ", ".join(value) if names else " ".join(str(value).split())
 

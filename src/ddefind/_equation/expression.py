@@ -17,9 +17,7 @@ import numpy as np
 # Functions by name: the name in numpy and jax.numpy, and the least and the largest
 # number of arguments (None: any number).
 FUNCTIONS = {
-    **{name: (name, 1, 1) for name in ("exp", "log", "sqrt", "sin", "cos", "tan")},
-    "tanh": ("tanh", 1, 1),
-    "abs": ("abs", 1, 1),
+    **{name: (name, 1, 1) for name in "exp log sqrt sin cos tan tanh abs".split()},
     "min": ("minimum", 2, None),
     "max": ("maximum", 2, None),
     "where": ("where", 3, 3),
@@ -27,8 +25,6 @@ FUNCTIONS = {
 CONSTANTS = {"pi": float(np.pi)}
 # The distributions of delays, each with the names of its two numbers.
 KERNELS = {"gamma": ("mean", "shape"), "uniform": ("low", "high")}
-# The name of a network, and what the names of further ones begin with.
-_NETWORK, _NETWORKS = "NN", "NN_"
 _ARITHMETIC = {
     "+": operator.add,
     "-": operator.sub,
@@ -71,9 +67,8 @@ class Number:
 @final
 @dataclass(frozen=True)
 class Name:
-    """A name: of a state, the time, the delay, a parameter, a definition or a constant.
-
-    Only a constant, such as `pi`, has a `value`."""
+    """The name of a state, the time, the delay, a parameter, a definition or a
+    constant. Only a constant, such as `pi`, has a `value`."""
 
     name: str
 
@@ -87,7 +82,7 @@ class Name:
 class Delayed:
     """A state or a definition at an earlier time, x(t - delay).
 
-    `delay` is a formula; or a `Kernel`, for the mean of a state over the past. If
+    `delay` is a formula, or a `Kernel` for the mean of a state over the past. If
     `slope` is true, this is the slope x'(t - delay) of a state."""
 
     name: str
@@ -99,9 +94,8 @@ class Delayed:
 @final
 @dataclass(frozen=True)
 class Kernel:
-    """A distribution of delays, with formulas of parameters for its two numbers.
-
-    It stands for the delay of a `Delayed`, and nowhere else."""
+    """A distribution of delays, with formulas of parameters for its two numbers. It is
+    the delay of a `Delayed`."""
 
     distribution: str
     arguments: tuple["Expression", ...]
@@ -111,9 +105,8 @@ class Kernel:
 @final
 @dataclass(frozen=True)
 class Call:
-    """An operator or a function with its arguments.
-
-    If all arguments are constant, `value` is the result; otherwise it is None."""
+    """An operator or a function with its arguments. Its `value` is the result if all
+    arguments are constant, and None otherwise."""
 
     function: str
     arguments: tuple["Expression", ...]
@@ -124,18 +117,18 @@ Expression = Number | Name | Delayed | Kernel | Call
 
 
 def is_network_name(name: str) -> bool:
-    """Whether a name is that of a network where it stands before a parenthesis."""
-    return name == _NETWORK or name.startswith(_NETWORKS)
+    """Whether a name means a network where it stands before a parenthesis."""
+    return name == "NN" or name.startswith("NN_")
 
 
 def network_variable(name: str) -> str:
-    """Under which name a network stands among the variables of a formula: a parameter
-    may have the name of a network."""
+    """Return the name of a network among the variables of a formula, as a parameter may
+    have the name of the network."""
     return f"{name}(...)"
 
 
 def networks_called(expression: "Expression") -> list[str]:
-    """The names of the networks in an expression, in the order of the text."""
+    """Return the names of the networks in an expression, in the order of the text."""
     return [
         part.function
         for part in walk(expression)
@@ -144,9 +137,8 @@ def networks_called(expression: "Expression") -> list[str]:
 
 
 def make_call(function: str, *arguments: Expression) -> Call:
-    """The call of a function, evaluated at once if its arguments are constant.
-
-    Such a value may be infinite or NaN. The caller has to check that."""
+    """Return the call of a function, evaluated at once if its arguments are constant.
+    The caller has to check such a value, which may be infinite or NaN."""
     values = [argument.value for argument in arguments]
     if any(value is None for value in values):
         return Call(function, arguments)
@@ -164,7 +156,7 @@ def is_condition(expression: Expression) -> bool:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """All parts of an expression, itself included, in the order of the text."""
+    """Yield all parts of an expression, itself included, in the order of the text."""
     yield expression
     if isinstance(expression, Call | Kernel):
         for argument in expression.arguments:
@@ -172,16 +164,13 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def names_in(expression: Expression) -> list[str]:
-    """The names in an expression, in the order of the text.
-
-    Those in `x(t - delay)` are not among them."""
+    """Return the names in an expression, but for those in `x(t - delay)`."""
     return [part.name for part in walk(expression) if isinstance(part, Name)]
 
 
 def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> Any:
-    """The value of an expression, given the values of its `variables` by name.
-
-    The value of a delayed state stands under its text, such as `x(t - tau)`."""
+    """Return the value of an expression, given its variables by name or by text, such
+    as `x(t - tau)`."""
     if expression.value is not None:
         return expression.value
     if isinstance(expression, Delayed):
@@ -189,9 +178,7 @@ def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> An
     if isinstance(expression, Name):
         return variables[expression.name]
     assert isinstance(expression, Call)
-    values = []
-    for argument in expression.arguments:
-        values.append(evaluate_formula(argument, variables))
+    values = [evaluate_formula(each, variables) for each in expression.arguments]
     if is_network_name(expression.function):
         network = variables[network_variable(expression.function)]
         return network(*map(as_number, values))
@@ -202,7 +189,7 @@ def evaluate_formula(expression: Expression, variables: Mapping[str, Any]) -> An
 
 
 def as_number(value: Any) -> Any:
-    """The numbers 1 and 0 for true and false; other values are returned unchanged."""
+    """Return 1 and 0 for true and false, and other values unchanged."""
     if isinstance(value, bool):
         return np.float64(value)
     if getattr(value, "dtype", None) == np.dtype(bool):
@@ -211,7 +198,7 @@ def as_number(value: Any) -> Any:
 
 
 def _apply(function: str, values: list) -> Any:
-    """The value of a function or an operator at given values of its arguments."""
+    """Return the value of a function or an operator for given arguments."""
     # numpy computes constants, because JAX would compile a program for each operation.
     library = jnp if any(isinstance(value, jax.Array) for value in values) else np
     if function in _LOGIC:
@@ -233,10 +220,8 @@ def _fold(function: Callable[..., Any], values: list) -> Any:
 
 
 def formula_text(expression: Expression, precedence: int = 0) -> str:
-    """The text of an expression.
-
-    It is put in parentheses if its operator has a lower precedence than `precedence`,
-    that of the operator around it."""
+    """Return the text of an expression, in parentheses if it binds less than an
+    operator with this `precedence` around it."""
     if isinstance(expression, Number):
         return number_text(expression.value)
     if isinstance(expression, Name):
@@ -248,19 +233,18 @@ def formula_text(expression: Expression, precedence: int = 0) -> str:
     function, arguments = expression.function, expression.arguments
     if function in FUNCTIONS or is_network_name(function):
         return f"{function}({', '.join(map(formula_text, arguments))})"
-    own = PRECEDENCE[function]
-    if function == "neg":
-        text = f"-{formula_text(arguments[0], own)}"
-    elif function == "not":
-        text = f"not {formula_text(arguments[0], own)}"
+    binding = PRECEDENCE[function]
+    if function in ("neg", "not"):
+        sign = "-" if function == "neg" else "not "
+        text = f"{sign}{formula_text(arguments[0], binding)}"
     elif function == "^":
         base = formula_text(arguments[0], ATOM_PRECEDENCE)
         text = f"{base}^{formula_text(arguments[1], PRECEDENCE['neg'])}"
     else:
-        first = own if function in _ARITHMETIC else own + 1
-        rest = [formula_text(argument, own + 1) for argument in arguments[1:]]
+        first = binding if function in _ARITHMETIC else binding + 1
+        rest = [formula_text(argument, binding + 1) for argument in arguments[1:]]
         text = f" {function} ".join([formula_text(arguments[0], first), *rest])
-    return f"({text})" if own < precedence else text
+    return f"({text})" if binding < precedence else text
 
 
 def _delayed_text(expression: Delayed) -> str:
@@ -268,7 +252,12 @@ def _delayed_text(expression: Delayed) -> str:
     if isinstance(delay, Kernel):
         return f"delay({name}, {_kernel_text(delay)})"
     prime = "'" if expression.slope else ""
-    return f"{name}{prime}({_time_text(delay)})"
+    # A delay a + b is written as t - a - b, and t - a as a.
+    time = time_argument(delay)
+    if time is not None:
+        return f"{name}{prime}({formula_text(time)})"
+    terms = [formula_text(term, PRECEDENCE["*"]) for term in delay_terms(delay)]
+    return f"{name}{prime}({' - '.join(['t', *terms])})"
 
 
 def _kernel_text(kernel: Kernel) -> str:
@@ -279,25 +268,15 @@ def _kernel_text(kernel: Kernel) -> str:
 
 
 def time_argument(delay: Expression) -> Expression | None:
-    """The argument of x(t / 2), whose delay is t - t / 2; None if the delay is not
-    such a difference."""
+    """Return the argument of x(t / 2), whose delay is t - t / 2; else None."""
     if isinstance(delay, Call) and delay.function == "-":
         time, argument = delay.arguments
         return argument if time == Name("t") else None
     return None
 
 
-def _time_text(delay: Expression) -> str:
-    """The time `t - delay`. A delay a + b is written as t - a - b, and t - a as a."""
-    argument = time_argument(delay)
-    if argument is not None:
-        return formula_text(argument)
-    terms = [formula_text(term, PRECEDENCE["*"]) for term in delay_terms(delay)]
-    return " - ".join(["t", *terms])
-
-
 def delay_terms(delay: Expression) -> list[Expression]:
-    """The terms a, b, c of a delay a + b + c. Any other delay is the only term."""
+    """Return the terms a, b, c of a delay a + b + c, or another delay as one term."""
     terms: list[Expression] = []
     while isinstance(delay, Call) and delay.function == "+":
         delay, last = delay.arguments
@@ -306,7 +285,7 @@ def delay_terms(delay: Expression) -> list[Expression]:
 
 
 def number_text(value: float) -> str:
-    """The shortest text that is read as the same number.
+    """Return the shortest text that is read as the same number.
 
     >>> number_text(8.0), number_text(0.00343), number_text(1e30)
     ('8', '0.00343', '1e+30')

@@ -1,17 +1,16 @@
-"""Equinox modules that evaluate formulas: one class for each text.
+"""Equinox modules that evaluate formulas, and the times at which formulas switch.
 
-The module of a text has one field for each parameter. It can be the right-hand side,
-the history, a delay, the state at time zero or the observation function of a problem,
-like a module that is written in Python.
+Each text has one class of modules, with one field for each parameter. A module can be
+the right-hand side, the history, a delay, the state at time zero or the observation
+function of a problem, like a module that is written in Python.
 
-The times at which the right-hand side of a text switches.
-
-A condition such as `t > 5`, or `t - tau < 2 * d` inside a delayed formula, changes at
-one time if the difference D(t) of its two sides is linear in t: D(t) = D(0) + c t, with
-a number c that is not zero. The time is -D(0) / c. It is a formula of parameters, if
-D(0) is one. `min`, `max` and `abs` have a kink where D changes its sign.
-
-Conditions on states, or on t in other ways, are not considered."""
+`switch_times` finds when a right-hand side switches. A condition such as `t > 5`, or
+`t - tau < 2 * d` inside a delayed formula, changes at one time if the difference D(t)
+of its two sides is linear in t: D(t) = D(0) + c t, with a number c that is not zero.
+The time is -D(0) / c. It is a formula of parameters, if D(0) is one. `min`, `max` and
+`abs` have a kink where D changes its sign. Conditions on states, or on t in other ways,
+are not considered.
+"""
 
 import types
 from collections.abc import Iterable, Iterator, Sequence
@@ -74,10 +73,10 @@ class FormulaProgram:
     """Formulas that compute a vector.
 
     `steps` are the definitions that the formulas use, by name and in the order in which
-    they can be evaluated. `outputs` are the formulas of the components. `parameters`
-    are the names of the parameters in them. `delays` are the distinct delays of the
-    states, and `slopes` the texts of those at which slopes are read. `inputs` are the
-    names of the inputs that are read, `networks` those of the networks."""
+    they can be evaluated. `outputs` are the formulas of the components, and
+    `parameters` the names of their parameters. `delays` are the distinct delays of the
+    states, and `slopes` the texts of the delays at which slopes are read. `inputs` and
+    `networks` are the names of the inputs and networks that are read."""
 
     kind: ModuleKind
     states: tuple[str, ...]
@@ -101,11 +100,9 @@ class FormulaProgram:
 
     @property
     def has_several_delays(self) -> bool:
-        """Whether the delays of the problem are a dict, and not one number.
-
-        They are one number if the text has no delay, or only `tau` or a number, and if
-        no slope is read."""
-        return has_several_delays(self.delays, self.slopes)
+        """Whether the delays of the problem are a dict, and not one number: the text
+        has other delays than `tau` or one number, or reads a slope."""
+        return _has_several_delays(self.delays, self.slopes)
 
     def is_number(self, delay: Expression) -> bool:
         """Whether a delay is a parameter itself, and not a module that computes it."""
@@ -119,9 +116,7 @@ class FormulaProgram:
         return (part for formula in formulas for part in walk(formula))
 
     def __call__(self, variables: dict[str, Any]) -> jax.Array:
-        """The vector, given the values of all variables by name.
-
-        The values of the definitions are added to `variables`."""
+        """Return the vector, given all variables, to which definitions are added."""
         for name, formula in self.steps:
             variables[name] = evaluate_formula(formula, variables)
         values = [as_number(evaluate_formula(o, variables)) for o in self.outputs]
@@ -131,7 +126,7 @@ class FormulaProgram:
         return jnp.stack([jnp.reshape(a, ()) if a.ndim else a for a in arrays])
 
 
-def has_several_delays(delays: Sequence[Expression], slopes: Sequence[str]) -> bool:
+def _has_several_delays(delays: Sequence[Expression], slopes: Sequence[str]) -> bool:
     """Whether delays need a dict, and not one number: see `FormulaProgram`."""
     if len(delays) > 1 or slopes:
         return True
@@ -139,7 +134,7 @@ def has_several_delays(delays: Sequence[Expression], slopes: Sequence[str]) -> b
 
 
 def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
-    """The program for one part of a model. It has no outputs if the text has none."""
+    """Return the program for one part of a model. It may have no outputs."""
     outputs = lines.observe if kind == "observe" else lines.of(_LINE_KINDS[kind])
     expansion = Expansion(lines.states, lines.definitions, lines.inputs)
     formulas = tuple(expansion.add(output.formula) for output in outputs)
@@ -156,12 +151,17 @@ def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
     used += [*steps.values(), *formulas]
     names = dict.fromkeys(name for formula in used for name in names_in(formula))
     known = {*lines.states, *lines.inputs, *lines.definitions, *CONSTANTS, *steps, "t"}
-    if kind == "rhs":
-        known |= _delay_arguments(delays, slopes)
+    if kind == "rhs" and _has_several_delays(delays, slopes):
+        known |= {delay.name for delay in delays if isinstance(delay, Name)}
+    elif kind == "rhs":
+        known.add("tau")
     if kind == "initial" and outputs:
         # A state without a value of its own at time zero keeps that of its history.
         values = {line.name: formula for line, formula in zip(outputs, formulas)}
         formulas = tuple(values.get(state, Name(state)) for state in lines.states)
+    whole = (*steps.values(), *formulas)
+    parts = [part for formula in whole for part in walk(formula)]
+    read = {part.name for part in parts if isinstance(part, Name | Delayed)}
     return FormulaProgram(
         kind,
         lines.states,
@@ -170,36 +170,13 @@ def make_program(kind: ModuleKind, lines: ModelLines) -> FormulaProgram:
         tuple(name for name in names if name not in known),
         delays,
         slopes,
-        _inputs_in([*steps.values(), *formulas], lines.inputs),
-        _networks_in([*steps.values(), *formulas]),
+        tuple(name for name in lines.inputs if name in read),
+        tuple(dict.fromkeys(name for each in whole for name in networks_called(each))),
     )
 
 
-def _inputs_in(
-    formulas: Sequence[Expression], inputs: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Those of the inputs that formulas read."""
-    parts = [part for formula in formulas for part in walk(formula)]
-    read = {part.name for part in parts if isinstance(part, Name | Delayed)}
-    return tuple(name for name in inputs if name in read)
-
-
-def _networks_in(formulas: Sequence[Expression]) -> tuple[str, ...]:
-    """The networks that formulas call."""
-    return tuple(dict.fromkeys(n for each in formulas for n in networks_called(each)))
-
-
-def _delay_arguments(delays: Sequence[Expression], slopes: Sequence[str]) -> set[str]:
-    """The names that a right-hand side takes from its argument `tau`.
-
-    In other parts of the model they are parameters."""
-    if not has_several_delays(delays, slopes):
-        return {"tau"}
-    return {delay.name for delay in delays if isinstance(delay, Name)}
-
-
 def delay_program(rhs: FormulaProgram, delay: Expression) -> FormulaProgram:
-    """The program for a delay of a right-hand side."""
+    """Return the program for a delay of a right-hand side."""
     known = {*CONSTANTS, *rhs.states, "t"}
     names = dict.fromkeys(name for name in names_in(delay) if name not in known)
     parameters, text = tuple(names), formula_text(delay)
@@ -216,11 +193,9 @@ def delay_program(rhs: FormulaProgram, delay: Expression) -> FormulaProgram:
 
 @cache
 def module_class(program: FormulaProgram) -> type[eqx.Module]:
-    """The class of the modules that run a program.
-
-    Equal programs have the same class, so that JAX compiles the same text only once.
-    A right-hand side keeps the texts of its whole model as `_texts`, which is the name
-    of no parameter."""
+    """Return the class of the modules that run a program. Equal programs have the same
+    class, so that JAX compiles the same text only once. A right-hand side keeps the
+    texts of its whole model as `_texts`, which cannot be the name of a parameter."""
     base, name_arguments = _MODULE_KINDS[program.kind]
 
     def __init__(self, *values, texts=None):
@@ -244,13 +219,14 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
         return _rebuild, (program, self._texts, *values)
 
     def body(namespace):
-        namespace["__annotations__"] = dict.fromkeys(program.parameters, jax.Array)
-        namespace["__annotations__"] |= dict.fromkeys(program.inputs, AbstractInput)
-        namespace["__annotations__"] |= dict.fromkeys(program.networks, Network)
-        namespace["__annotations__"]["_texts"] = Any
-        namespace["_texts"] = eqx.field(static=True, repr=False)
+        annotations: dict[str, Any] = dict.fromkeys(program.parameters, jax.Array)
+        annotations |= dict.fromkeys(program.inputs, AbstractInput)
+        annotations |= dict.fromkeys(program.networks, Network)
+        annotations["_texts"] = Any
         namespace.update(
             __module__=__name__,
+            __annotations__=annotations,
+            _texts=eqx.field(static=True, repr=False),
             __init__=__init__,
             __call__=__call__,
             __reduce__=__reduce__,
@@ -261,7 +237,7 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
             namespace["roles"] = lambda self: _roles(program)
         if program.kind == "varying":
             for name in ("slope", "is_constant"):
-                namespace["__annotations__"][name] = ClassVar[bool]
+                annotations[name] = ClassVar[bool]
             namespace["slope"] = bool(program.slopes)
             namespace["is_constant"] = not varies(program.outputs[0], program.states)
 
@@ -271,7 +247,7 @@ def module_class(program: FormulaProgram) -> type[eqx.Module]:
 def _input_values(
     program: FormulaProgram, name: str, function: AbstractInput, variables: dict
 ) -> dict[str, Any]:
-    """The values of an input that the formulas read, by their texts: u, u(t - tau)."""
+    """Return the values of an input in the formulas, by their texts: u, u(t - tau)."""
     values = {}
     for part in program.parts:
         if part == Name(name):
@@ -284,23 +260,18 @@ def _input_values(
 
 
 def _described(program: FormulaProgram, delay: Any) -> str:
-    """A delay with the values of its parameters: "`a + b` (a = 1, b = 2)"."""
+    """Return a delay with the values of its parameters: "`a + b` (a = 1, b = 2)"."""
     values = [
         f"{name} = {float(getattr(delay, name)):g}" for name in program.parameters
     ]
-    formula = f"`{formula_text(_delay_formula(program))}`"
-    return f"{formula} ({', '.join(values)})" if values else formula
-
-
-def _delay_formula(program: FormulaProgram) -> Expression:
-    """The delay that a program computes."""
-    if program.kind in KERNELS:
-        return Kernel(program.kind, program.outputs)
-    return program.outputs[0]
+    is_kernel = program.kind in KERNELS
+    delay = Kernel(program.kind, program.outputs) if is_kernel else program.outputs[0]
+    text = f"`{formula_text(delay)}`"
+    return f"{text} ({', '.join(values)})" if values else text
 
 
 def _roles(program: FormulaProgram) -> dict[str, DelayRole]:
-    """What the parameters of a delay are that stand there by themselves."""
+    """Return the roles of the parameters that stand in a delay by themselves."""
     roles: tuple[Any, ...] = KERNELS.get(program.kind, ("delay",))
     return {
         output.name: role
@@ -310,16 +281,14 @@ def _roles(program: FormulaProgram) -> dict[str, DelayRole]:
 
 
 def _rebuild(program: FormulaProgram, texts: Any, *values: Any) -> eqx.Module:
-    """Make a module again that was pickled; its class cannot be found by name."""
+    """Return a module that was pickled; its class cannot be found by name."""
     make: Any = module_class(program)
     return make(*values, texts=texts)
 
 
 def _components(states: Sequence[str], x: jax.Array) -> dict[str, jax.Array]:
-    """The components of the state vector `x` by name.
-
-    A single state remains a vector of length one, which saves operations: the vector
-    need not be taken apart and put together again."""
+    """Return the components of the state vector `x` by name. A single state remains a
+    vector of length one, which saves taking it apart and putting it together again."""
     if x.shape != (len(states),):
         raise ValueError(
             f"The text is for {', '.join(states)}, but the vector of states has shape "
@@ -347,21 +316,13 @@ def _rhs_variables(program: FormulaProgram, x: Any, y: Any, tau: Any, t: Any) ->
     return {**tau, **variables, "t": t}
 
 
-def _history_variables(program: FormulaProgram, t: Any) -> dict:
-    return {"t": jnp.asarray(t)}
-
-
-def _delay_variables(program: FormulaProgram) -> dict:
-    return {}
-
-
-def _varying_variables(program: FormulaProgram, t: Any, x: Any) -> dict:
-    return {**_components(program.states, jnp.asarray(x)), "t": jnp.asarray(t)}
-
-
 def _initial_variables(program: FormulaProgram, problem: Problem) -> dict:
     zero = jnp.zeros((), jnp.result_type(float))
     return {**_components(program.states, problem.history(zero)), "t": zero}
+
+
+def _varying_variables(program: FormulaProgram, t: Any, x: Any) -> dict:
+    return _observe_variables(program, x, t)
 
 
 def _observe_variables(program: FormulaProgram, x: Any, t: Any) -> dict:
@@ -371,19 +332,16 @@ def _observe_variables(program: FormulaProgram, x: Any, t: Any) -> dict:
 # The base class of each kind of module, and the names of its arguments' values.
 _MODULE_KINDS: dict[ModuleKind, Any] = {
     "rhs": (AbstractModel, _rhs_variables),
-    "history": (AbstractHistory, _history_variables),
-    "delay": (AbstractConstantDelay, _delay_variables),
+    "history": (AbstractHistory, lambda program, t: {"t": jnp.asarray(t)}),
+    "delay": (AbstractConstantDelay, lambda program: {}),
     "varying": (AbstractVaryingDelay, _varying_variables),
-    "gamma": (AbstractGammaDelay, _delay_variables),
-    "uniform": (AbstractUniformDelay, _delay_variables),
+    "gamma": (AbstractGammaDelay, lambda program: {}),
+    "uniform": (AbstractUniformDelay, lambda program: {}),
     "initial": (eqx.Module, _initial_variables),
     "observe": (eqx.Module, _observe_variables),
 }
 
-
-_CONDITIONS = ("<", "<=", ">", ">=")
-_KINKS = ("min", "max")
-# The pairs of many arguments would be too many.
+# More arguments of `min` and `max` would give too many pairs.
 _MAX_KINK_ARGUMENTS = 6
 
 
@@ -398,7 +356,7 @@ class SwitchTimes:
     slopes: tuple[float, ...]
 
     def __call__(self, problem: Problem) -> jax.Array:
-        """The times as a vector."""
+        """Return the times as a vector."""
         program = self.differences
         parameters = {name: getattr(problem.rhs, name) for name in program.parameters}
         delays = _named_delays(program, problem.tau)
@@ -407,7 +365,7 @@ class SwitchTimes:
 
 
 def _named_delays(program: FormulaProgram, tau: Any) -> dict[str, Any]:
-    """The values of the delays that are parameters, by their names."""
+    """Return the values of the delays that are parameters, by their names."""
     if not program.has_several_delays:
         return {"tau": tau}
     return {
@@ -418,7 +376,7 @@ def _named_delays(program: FormulaProgram, tau: Any) -> dict[str, Any]:
 
 
 def switch_times(rhs: FormulaProgram) -> SwitchTimes | tuple[()]:
-    """The times at which a right-hand side switches, or () if it never does."""
+    """Return the times at which a right-hand side switches, or () if it never does."""
     linear = _LinearFormulas(rhs)
     found: dict[Expression, float] = {}
     for part in rhs.parts:
@@ -447,20 +405,20 @@ def switch_times(rhs: FormulaProgram) -> SwitchTimes | tuple[()]:
 
 
 def _differences(part: Expression) -> Iterator[Expression]:
-    """The differences D whose changes of sign are a jump or a kink of a formula."""
+    """Yield the differences D whose changes of sign are jumps or kinks of a formula."""
     if not isinstance(part, Call):
         return
     arguments = part.arguments
-    if part.function in _CONDITIONS:
+    if part.function in ("<", "<=", ">", ">="):
         yield Call("-", arguments)
-    elif part.function in _KINKS and len(arguments) <= _MAX_KINK_ARGUMENTS:
+    elif part.function in ("min", "max") and len(arguments) <= _MAX_KINK_ARGUMENTS:
         yield from (Call("-", pair) for pair in combinations(arguments, 2))
     elif part.function == "abs":
         yield arguments[0]
 
 
 def _opposite(difference: Call) -> Call:
-    """The difference with the opposite sign."""
+    """Return the difference with the opposite sign."""
     if difference.function == "-":
         return Call("-", difference.arguments[::-1])
     return Call("neg", (difference,))
@@ -468,17 +426,17 @@ def _opposite(difference: Call) -> Call:
 
 @final
 class _LinearFormulas:
-    """Which formulas of a right-hand side are linear in t, and otherwise constant."""
+    """The formulas of a right-hand side that are linear in t, else constant."""
 
     def __init__(self, rhs: FormulaProgram):
         self.varying = (*rhs.states, *rhs.inputs)
         self.steps = dict(rhs.steps)
         self.step_slopes: dict[str, float | None] = {}
-        for name, formula in rhs.steps:
+        for name, formula in rhs.steps:  # each one after those that it needs
             self.step_slopes[name] = self.slope(formula)
 
     def slope(self, formula: Expression) -> float | None:
-        """The c of a formula c t + d, or None if it is something else."""
+        """Return the c of a formula c t + d, or None if it is not of this form."""
         if formula.value is not None:
             return 0.0
         if isinstance(formula, Call):
@@ -493,12 +451,10 @@ class _LinearFormulas:
         return None if formula.name in self.varying else 0.0
 
     def _call_slope(self, call: Call) -> float | None:
-        slopes: list[float] = []
-        for argument in call.arguments:
-            slope = self.slope(argument)
-            if slope is None:
-                return None
-            slopes.append(slope)
+        found = [self.slope(argument) for argument in call.arguments]
+        slopes = [slope for slope in found if slope is not None]
+        if len(slopes) < len(found):
+            return None
         if not any(slopes):
             return 0.0
         if call.function == "neg":
@@ -518,13 +474,13 @@ class _LinearFormulas:
         return None
 
     def _constant(self, formula: Expression) -> float | None:
-        """The value of a formula, if it is a number or the name of one."""
+        """Return the value of a formula, if it is a number or the name of one."""
         if isinstance(formula, Name) and formula.name in self.steps:
             return self.steps[formula.name].value
         return formula.value
 
     def needed(self, formulas: Iterable[Expression]) -> dict[str, Expression]:
-        """The definitions that the formulas need, each one after those it needs."""
+        """Return the definitions that formulas need, each one after those it needs."""
         names = {name for formula in formulas for name in names_in(formula)}
         for step in reversed(self.steps):
             if step in names:

@@ -1,8 +1,8 @@
-"""The doses of a text: states and parameters by their names.
+"""The doses and inputs that are given to a text.
 
-The inputs of a text: their names, and the functions of time that are given for them.
-
-An input is an `Input`, which is a table, or a formula of t, as `"1 + sin(t)"`."""
+In a dose, states and parameters are named. An input is an `Input`, which is a table, or
+a formula of t, as `"1 + sin(t)"`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
-from .._problem.doses import Dose, Doses, SetState, as_sequence, make_doses
+from .._problem.doses import Doses, SetState, as_sequence, make_doses
 from .._problem.inputs import AbstractInput, is_input
 from .._problem.problem import Problem
 from .._util import wording
@@ -32,24 +32,21 @@ from .translate_formula import RESERVED, Translator
 
 
 def read_doses(lines: ModelLines, doses: Any) -> Doses | None:
-    """The doses that are given to a text, with NaN for the values of their
-    parameters."""
+    """Return the doses of a text, with NaN for the values of their parameters."""
     if doses is None or isinstance(doses, Doses):
         return doses
     items, values = [], {}
     for dose in as_sequence(doses):
         items.append(replace(dose, state=_state_number(lines, dose.state)))
-        for value in _quantities(dose):
+        if isinstance(dose, SetState):
+            quantities = (dose.value, dose.time)
+        else:
+            quantities = (dose.amount, dose.time, dose.duration)
+        for value in quantities:
             if isinstance(value, str):
                 _check_name(lines, value)
                 values[value] = jnp.asarray(np.nan)
     return make_doses(items, len(lines.states), bool(lines.of("initial")), values)
-
-
-def _quantities(dose: Dose | SetState) -> tuple[Any, ...]:
-    if isinstance(dose, SetState):
-        return dose.value, dose.time
-    return dose.amount, dose.time, dose.duration
 
 
 def _state_number(lines: ModelLines, state: int | str) -> int:
@@ -67,7 +64,7 @@ def _check_name(lines: ModelLines, name: str) -> None:
             "of a parameter, as 'amount'."
         )
     if name in RESERVED and name != "tau":
-        raise ValueError(f"{name!r} has a meaning already: take another name.")
+        raise ValueError(f"{name!r} already has a meaning: choose another name.")
 
 
 @final
@@ -89,8 +86,7 @@ class NotGiven(AbstractInput):
 
 @final
 class FormulaInput(AbstractInput):
-    """An input that is a formula of t. It is known at all times; its `knots` are where
-    a condition on t changes."""
+    """An input that is a formula of t. Its `knots` are where a condition changes."""
 
     formula: Expression = eqx.field(static=True)
     times: np.ndarray
@@ -114,7 +110,7 @@ class FormulaInput(AbstractInput):
 
 
 def input_names(inputs: Any) -> tuple[str, ...]:
-    """The argument `inputs` of `equation` as a tuple of names."""
+    """Return the argument `inputs` of `equation` as a tuple of names."""
     names = (inputs,) if isinstance(inputs, str) else tuple(inputs)
     for name in names:
         if not isinstance(name, str) or not (name.isidentifier() and name[0] != "_"):
@@ -127,7 +123,7 @@ def input_names(inputs: Any) -> tuple[str, ...]:
 
 
 def read_inputs(lines: ModelLines, inputs: Any) -> dict[str, AbstractInput]:
-    """The inputs that are given by name, each as a function of time."""
+    """Return the inputs that are given by name, each as a function of time."""
     if not isinstance(inputs, Mapping):
         raise TypeError(
             '`inputs` maps names to inputs, as {"u": dd.Input(t, values)}, but got '
@@ -160,7 +156,7 @@ def _not_listed(lines: ModelLines, name: Any) -> str:
 
 
 def _read_formula(name: str, text: str) -> FormulaInput:
-    """An input that is given as the text of a formula of t."""
+    """Return an input that is given as the text of a formula of t."""
     source = read_source(f"inputs[{name!r}]", text, f"input {name}, ")
     statements = parse_statements(source)
     if len(statements) != 1 or statements[0].kind != "value":
@@ -175,20 +171,19 @@ def _read_formula(name: str, text: str) -> FormulaInput:
             "equations."
         )
     for other in names_in(formula):
-        if other != "t" and formula.value is None and other != "pi":
+        if other not in ("t", "pi"):
             raise statements[0].error(
                 f"The input {name!r} is a formula of numbers and t, but has {other!r}. "
                 f"For a formula with parameters write a line {name} = ... in the text."
             )
-    program = FormulaProgram("history", (), (), (formula,), ())
-    found: Any = switch_times(program)
-    times = np.zeros(0)
-    if found != ():
-        differences = [
-            as_number(evaluate_formula(d, {"t": 0.0}))
-            for d in found.differences.outputs
-        ]
-        times = np.sort(-np.array(differences, float) / np.array(found.slopes))
+    switches: Any = switch_times(FormulaProgram("history", (), (), (formula,), ()))
+    if switches == ():
+        return FormulaInput(formula, np.zeros(0))
+    differences = [
+        as_number(evaluate_formula(difference, {"t": 0.0}))
+        for difference in switches.differences.outputs
+    ]
+    times = np.sort(-np.array(differences, float) / np.array(switches.slopes))
     return FormulaInput(formula, times)
 
 
@@ -204,7 +199,7 @@ def check_all_given(names: Sequence[str], given: Mapping[str, Any]) -> None:
 
 
 def given_inputs(problem: Problem, names: Sequence[str]) -> dict[str, AbstractInput]:
-    """The inputs of a problem that was made from a text."""
+    """Return the inputs of a problem that was made from a text."""
     parts = (problem.rhs, problem.initial, problem.observe)
     return {
         name: getattr(part, name)

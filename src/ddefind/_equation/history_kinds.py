@@ -15,7 +15,7 @@ CHOSEN_BY_FIT = ("auto", "data")
 
 
 def read_history(history: Any, lines: ModelLines) -> Any:
-    """The argument `history` as it is kept in an `Equation`."""
+    """Return the argument `history` as it is kept in an `Equation`."""
     in_text = lines.of("history")
     if in_text and history is not None:
         raise EquationError(
@@ -37,8 +37,7 @@ def read_history(history: Any, lines: ModelLines) -> Any:
 
 
 def blank_history(history: Any, d: int) -> Any:
-    """The history of d states that the argument stands for, with NaN for values that
-    are not known."""
+    """Return the history of d states that the argument means, NaN where unknown."""
     if isinstance(history, tuple):
         return Constant(history)
     if isinstance(history, Network):

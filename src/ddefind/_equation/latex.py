@@ -40,7 +40,7 @@ _SIGNS = {
 
 
 def latex_name(name: str) -> str:
-    r"""A name in LaTeX: Greek letters as symbols, digits and endings as indices.
+    r"""Return a name in LaTeX: Greek letters as symbols, digits and endings as indices.
 
     >>> latex_name("theta_0"), latex_name("V_max"), latex_name("k12")
     ('\\theta_{0}', 'V_{\\mathrm{max}}', 'k_{12}')
@@ -56,14 +56,14 @@ def latex_name(name: str) -> str:
 
 
 def _word(word: str) -> str:
-    """A word without indices: a Greek letter, a single letter, digits, or upright."""
+    """Return a word without indices: Greek, a single letter, digits, or upright."""
     if word in _GREEK:
         return "\\" + word
     return word if len(word) == 1 or word.isdigit() else rf"\mathrm{{{word}}}"
 
 
 def latex(expression: Expression, precedence: int = 0) -> str:
-    """A formula in LaTeX, in parentheses if its precedence is below `precedence`."""
+    """Return a formula in LaTeX, in parentheses if it binds less than `precedence`."""
     if isinstance(expression, Number):
         return _number(expression.value, precedence)
     if isinstance(expression, Name):
@@ -71,17 +71,19 @@ def latex(expression: Expression, precedence: int = 0) -> str:
     if isinstance(expression, Delayed):
         return _delayed(expression, precedence)
     assert isinstance(expression, Call)
-    is_function = _is_function(expression.function)
-    text = _function(expression) if is_function else _operator(expression)
-    return _enclosed(text) if _precedence(expression) < precedence else text
-
-
-def _is_function(function: str) -> bool:
-    return function in FUNCTIONS or is_network_name(function)
+    # The bar of a fraction groups its parts: like a function, a fraction needs
+    # parentheses only as the base of a power.
+    function = expression.function
+    if function in FUNCTIONS or is_network_name(function):
+        text, binding = _function(expression), PRECEDENCE["^"]
+    else:
+        text = _operator(expression)
+        binding = PRECEDENCE["neg" if function == "/" else function]
+    return _enclosed(text) if binding < precedence else text
 
 
 def _delayed(expression: Delayed, precedence: int) -> str:
-    """A delayed state, its slope, or its mean over a distribution of delays."""
+    """Return a delayed state, its slope, or its mean over a distribution of delays."""
     name, delay = latex_name(expression.name), expression.delay
     if isinstance(delay, Kernel):
         return _distributed(name, delay, precedence)
@@ -94,8 +96,7 @@ def _delayed(expression: Delayed, precedence: int) -> str:
 
 
 def _distributed(name: str, kernel: Kernel, precedence: int) -> str:
-    """The mean of a state over a distribution of delays. As the base of a power it
-    needs parentheses."""
+    """Return the mean of a state over delays, in parentheses as a power's base."""
     one, two = map(latex, kernel.arguments)
     past = rf"{name}(t - s) \, ds"
     if kernel.distribution == "uniform":
@@ -107,19 +108,8 @@ def _distributed(name: str, kernel: Kernel, precedence: int) -> str:
     return _enclosed(text) if precedence == ATOM_PRECEDENCE else text
 
 
-def _precedence(expression: Call) -> int:
-    """The precedence of a call in LaTeX, which differs from that in the text.
-
-    The bar of a fraction groups its parts. Like a function, a fraction needs
-    parentheses only as the base of a power."""
-    function = expression.function
-    if _is_function(function):
-        return PRECEDENCE["^"]
-    return PRECEDENCE["neg" if function == "/" else function]
-
-
 def _enclosed(text: str) -> str:
-    """A formula in parentheses."""
+    """Return a formula in parentheses."""
     return rf"\left({text}\right)"
 
 
@@ -151,9 +141,9 @@ def _function(expression: Call) -> str:
 
 def _operator(expression: Call) -> str:
     function, arguments = expression.function, expression.arguments
-    own = PRECEDENCE[function]
+    binding = PRECEDENCE[function]
     if function == "neg":
-        return f"-{latex(arguments[0], own)}"
+        return f"-{latex(arguments[0], binding)}"
     if function == "not":
         return rf"\lnot {latex(arguments[0], PRECEDENCE['neg'])}"
     if function == "/":
@@ -161,32 +151,27 @@ def _operator(expression: Call) -> str:
     if function == "^":
         return f"{latex(arguments[0], ATOM_PRECEDENCE)}^{{{latex(arguments[1])}}}"
     if function == "*":
-        return _product(*arguments)
+        before, after = latex(arguments[0], binding), latex(arguments[1], binding + 1)
+        after = _unsigned(after)
+        # Two adjacent numbers would be read as one.
+        return before + (r" \cdot " if after[0].isdigit() else r" \, ") + after
     is_sum = function in ("+", "-")
-    first = latex(arguments[0], own if is_sum else own + 1)
-    rest = [latex(argument, own + 1) for argument in arguments[1:]]
+    first = latex(arguments[0], binding if is_sum else binding + 1)
+    rest = [latex(argument, binding + 1) for argument in arguments[1:]]
     if is_sum:
         rest = list(map(_unsigned, rest))
     return f" {_SIGNS[function]} ".join([first, *rest])
 
 
 def _unsigned(text: str) -> str:
-    """A formula that can follow an operator: parentheses around one with a sign."""
+    """Return a formula that can follow an operator: in parentheses if it has a sign."""
     return _enclosed(text) if text.startswith("-") else text
 
 
-def _product(left: Expression, right: Expression) -> str:
-    own = PRECEDENCE["*"]
-    before, after = latex(left, own), _unsigned(latex(right, own + 1))
-    # Two adjacent numbers would be read as one.
-    return before + (r" \cdot " if after[0].isdigit() else r" \, ") + after
-
-
 def latex_model(lines: ModelLines, history: str | None) -> str:
-    """A model in LaTeX, with its lines aligned at `=`.
-
-    `history` is the kind of the history if the text has no formula for it. One that a
-    fit chooses has no formula yet."""
+    """Return a model in LaTeX, with its lines aligned at `=`. `history` is the kind of
+    the history if the text has no formula for it. A kind that a fit chooses has no
+    formula yet."""
     until = {state: r"\le" for state in lines.states}
     until |= {line.name: "<" for line in lines.of("initial")}
     rows = [_row(line, until) for line in lines.model]
@@ -197,7 +182,13 @@ def latex_model(lines: ModelLines, history: str | None) -> str:
             formula = KINDS[history].latex.replace("#", suffix)
             rows.append(_history_row(state, formula, until))
     if lines.observe:
-        rows.append(rf"\text{{measured: }} & {_observed_quantities(lines)}")
+        quantities = [
+            latex(line.formula)
+            if line.kind == "value"
+            else f"{latex_name(line.name)} = {latex(line.formula)}"
+            for line in lines.observe
+        ]
+        rows.append(r"\text{measured: } & " + r", \quad ".join(quantities))
     if len(rows) == 1:
         return rows[0].replace("&=", "=", 1)
     body = " \\\\\n".join(rows)
@@ -216,14 +207,5 @@ def _row(line: ModelLine, until: Mapping[str, str]) -> str:
 
 
 def _history_row(state: str, formula: str, until: Mapping[str, str]) -> str:
-    """The history of a state, up to time zero or before it, as `until` says."""
+    """Return the history of a state, up to time zero or before it, as `until` says."""
     return rf"{latex_name(state)}(t) &= {formula} \quad (t {until[state]} 0)"
-
-
-def _observed_quantities(lines: ModelLines) -> str:
-    return r", \quad ".join(
-        latex(line.formula)
-        if line.kind == "value"
-        else f"{latex_name(line.name)} = {latex(line.formula)}"
-        for line in lines.observe
-    )

@@ -32,7 +32,7 @@ _LEFT_SIDES = {
     "value": "",
 }
 
-# Where the formulas of statements stand, other than definitions and measured ones.
+# The places of statements that are neither definitions nor observed quantities.
 _PLACES: dict[str, Place] = {
     "derivative": "equation",
     "history": "history",
@@ -43,10 +43,10 @@ _PLACES: dict[str, Place] = {
 @final
 @dataclass(frozen=True)
 class ModelLine:
-    """A formula and what it defines: `x' = ...`, `x(t<=0) = ...`, `x(0) = ...` or
-    `f = ...`.
+    """A formula and what it defines: `x' = ...`, `x(t<=0) = ...`, `x(0) = ...` or `f =
+    ...`.
 
-    The kind "value" is an observed quantity that is given by its name alone."""
+    The kind "value" is an observed quantity that is only a name."""
 
     kind: StatementKind
     name: str
@@ -59,8 +59,8 @@ class ModelLine:
 @final
 @dataclass(frozen=True)
 class ModelLines:
-    """The lines of a model in the order of the text, and of the observed quantities;
-    and the names of the inputs."""
+    """The lines of a model and of its observed quantities, and the names of its
+    inputs."""
 
     model: tuple[ModelLine, ...]
     observe: tuple[ModelLine, ...] = ()
@@ -68,19 +68,17 @@ class ModelLines:
 
     @property
     def states(self) -> tuple[str, ...]:
-        """The names of the states, which are those that have an equation."""
+        """The names of the states: every state has an equation."""
         return tuple(line.name for line in self.of("derivative"))
 
     def of(self, kind: str) -> tuple[ModelLine, ...]:
-        """The lines of one kind."""
+        """Return the lines of one kind."""
         return tuple(line for line in self.model if line.kind == kind)
 
     @property
     def definitions(self) -> dict[str, Expression]:
-        """The definitions `f = ...`, by name.
-
-        If an observed quantity has the name of a state, the name still means the state
-        in other formulas, so that this is not a definition."""
+        """The definitions `f = ...` by name. An observed quantity with the name of a
+        state is none: in other formulas the name means the state."""
         states = set(self.states)
         return {
             line.name: line.formula
@@ -100,37 +98,31 @@ class ModelLines:
 
 
 def joined(lines: tuple[ModelLine, ...]) -> str:
-    """Several lines as one text."""
+    """Return several lines as one text."""
     return "; ".join(map(str, lines))
 
 
 def read_lines(
     text: str, observe: str | None, inputs: tuple[str, ...] = ()
 ) -> ModelLines:
-    """The lines of a model from its text and from that of the observed quantities.
-    `inputs` are the names of its inputs."""
+    """Return the lines of a model, from the texts of its equations and observations."""
     source = read_source("text", text)
     statements = parse_statements(source)
     states = _check_names(source, statements)
     _check_inputs(statements, inputs)
     translator = Translator(states, inputs=inputs)
     definitions = [s for s in statements if s.kind == "definition"]
-    formulas = {
-        statement.at: translator.define(statement, "equation")
-        for statement in _in_order(definitions)
-    }
-    for statement in statements:
-        if statement.kind != "definition":
-            formulas[statement.at] = translator.formula(
-                statement, _PLACES[statement.kind]
-            )
+    formulas = {s.at: translator.define(s, "equation") for s in _in_order(definitions)}
+    for s in statements:
+        if s.kind != "definition":
+            formulas[s.at] = translator.formula(s, _PLACES[s.kind])
     _check_expansion(statements, formulas, translator)
     lines = tuple(ModelLine(s.kind, s.name, formulas[s.at]) for s in statements)
     model = ModelLines(lines, inputs=inputs)
     if observe is not None:
         observed = _read_observe(observe, translator, model.parameters)
         model = ModelLines(lines, observed, inputs)
-    _check_used(model)
+    _check_inputs_used(model)
     check_networks(model.model, model.observe, model.parameters)
     return model
 
@@ -148,13 +140,12 @@ def _check_inputs(statements: list[Statement], inputs: tuple[str, ...]) -> None:
             )
 
 
-def _check_used(model: ModelLines) -> None:
+def _check_inputs_used(model: ModelLines) -> None:
     """Check that each input occurs in a formula."""
-    formulas = [line.formula for line in (*model.model, *model.observe)]
     names = {
         part.name
-        for formula in formulas
-        for part in walk(formula)
+        for line in (*model.model, *model.observe)
+        for part in walk(line.formula)
         if isinstance(part, Name | Delayed)
     }
     for name in model.inputs:
@@ -166,9 +157,7 @@ def _check_used(model: ModelLines) -> None:
 
 
 def _check_expansion(
-    statements: list[Statement],
-    formulas: dict[int, Expression],
-    translator: Translator,
+    statements: list[Statement], formulas: dict[int, Expression], translator: Translator
 ) -> None:
     """Check that the equations are not too long when their delayed definitions are
     written out. `formulas` are the right sides by the places of the statements."""
@@ -182,7 +171,7 @@ def _check_expansion(
 
 
 def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]:
-    """Check that each name has one meaning. The result are the names of the states."""
+    """Check that each name has one meaning, and return the names of the states."""
     states, used = [], set()
     for statement in statements:
         name, kind = statement.name, statement.kind
@@ -191,7 +180,7 @@ def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]
                 "There is no '='. Write an equation, as x' = ..., or a name, as f = ..."
             )
         if name in RESERVED:
-            raise statement.error(f"{name!r} has a meaning already: take another name.")
+            raise statement.error(_taken(name))
         role = kind if kind in ("history", "initial") else "name"
         if (role, name) in used:
             what = f"{name}(0)" if kind == "initial" else repr(name)
@@ -207,9 +196,13 @@ def _check_names(source: Source, statements: list[Statement]) -> tuple[str, ...]
     return tuple(states)
 
 
+def _taken(name: str) -> str:
+    return f"{name!r} already has a meaning: choose another name."
+
+
 def _check_histories(states: list[str], statements: list[Statement]) -> None:
     """Check that only states have a history or a value at time zero in the text, and
-    that either all have a history or none has."""
+    that either all states have a history or none."""
     for statement in statements:
         name, kind = statement.name, statement.kind
         if kind in ("history", "initial") and name not in states:
@@ -230,7 +223,7 @@ def _check_histories(states: list[str], statements: list[Statement]) -> None:
 
 
 def _in_order(definitions: list[Statement]) -> list[Statement]:
-    """The definitions, each one after those that it depends on."""
+    """Return the definitions, each one after those that it needs."""
     by_name = {statement.name: statement for statement in definitions}
     needed = {
         name: [node.id for node in _names_read(statement.tree) if node.id in by_name]
@@ -248,9 +241,8 @@ def _in_order(definitions: list[Statement]) -> list[Statement]:
 
 
 def _names_read(tree: ast.expr) -> list[ast.Name]:
-    """The names in a right side, but for those of distributions and their values: both
-    have the meaning in delay(x, gamma(mean = m, shape = k)) even if they are names of
-    definitions."""
+    """Return the names in a right side, without the names of distributions and of their
+    values, which keep their meaning even if definitions have these names."""
     nodes = list(ast.walk(tree))
     kernels = [
         argument.func
@@ -272,7 +264,7 @@ def _names_read(tree: ast.expr) -> list[ast.Name]:
 def _read_observe(
     observe: str, translator: Translator, parameters: set[str]
 ) -> tuple[ModelLine, ...]:
-    """The lines of the observed quantities."""
+    """Return the lines of the observed quantities."""
     source = read_source("observe", observe, "observe, ")
     statements = parse_statements(source)
     if not statements:
@@ -282,10 +274,9 @@ def _read_observe(
     taken = {*parameters, *RESERVED, *translator.definitions, *translator.inputs}
     _check_observed(statements, taken)
     # Observed quantities can use each other's names, except those that are states.
+    states = translator.states
     definitions = [
-        statement
-        for statement in statements
-        if statement.kind == "definition" and statement.name not in translator.states
+        s for s in statements if s.kind == "definition" and s.name not in states
     ]
     formulas = {s.at: translator.define(s, "observe") for s in _in_order(definitions)}
     result: list[ModelLine] = []
@@ -297,7 +288,7 @@ def _read_observe(
         if isinstance(formula, Name) and kind == "value":
             name = formula.name
         elif kind == "value":
-            used = {*taken, *translator.states, *names_in(formula)}
+            used = {*taken, *states, *names_in(formula)}
             name, kind = "observed" if "y" in used else "y", "definition"
         if any(line.name == name for line in result):
             raise statement.error(f"{name!r} is measured a second time.")
@@ -306,14 +297,12 @@ def _read_observe(
 
 
 def _check_observed(statements: list[Statement], taken: set[str]) -> None:
-    """Check the left sides of the observed quantities. Names must not be `taken`."""
+    """Check the left sides of observed quantities, whose names must not be `taken`."""
     for statement in statements:
         if statement.kind in ("derivative", "history", "initial"):
             raise statement.error("Write name = formula, or a formula alone.")
         if statement.name in taken:
-            raise statement.error(
-                f"{statement.name!r} has a meaning already: take another name."
-            )
+            raise statement.error(_taken(statement.name))
         may_be_unnamed = len(statements) == 1 or isinstance(statement.tree, ast.Name)
         if statement.kind == "value" and not may_be_unnamed:
             raise statement.error("Give each of several formulas a name: y = ...")

@@ -1,7 +1,7 @@
-"""The networks of a text: their names, and how large they are.
+"""The networks of a text: their names and sizes.
 
-`NN(...)` is a network, and so is every other name that begins with `NN_`, where it
-stands before a parenthesis. One name is one network."""
+`NN(...)` is a network, and so is every name that begins with `NN_` where it stands
+before a parenthesis. One name is one network."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from .._util.errors import did_you_mean, shown
 from .expression import Call, Expression, is_network_name, networks_called, walk
 from .parser import EquationError
 
-# What the lines of a model are called, by their kind.
+# The names of the lines of a model in messages, by their kind.
 _PLACES = {"derivative": "an equation", "history": "a history"}
 
 
@@ -23,7 +23,10 @@ def check_networks(
     in one part of the model only."""
     sizes: dict[str, int] = {}
     for line in (*model, *observe):
-        for name, count in _calls(line.formula):
+        for part in walk(line.formula):
+            if not (isinstance(part, Call) and is_network_name(part.function)):
+                continue
+            name, count = part.function, len(part.arguments)
             if name in parameters:
                 raise EquationError(
                     f"{name!r} is a network, {name}(...), and a parameter, too. Give "
@@ -33,13 +36,13 @@ def check_networks(
                 raise EquationError(
                     f"The network {name}(...) gets {sizes[name]} values in one place "
                     f"and {count} in another. Give it the same number of values, or "
-                    f"call one of them {_other(name)}."
+                    f"call one of them {_another(name)}."
                 )
     places: dict[str, set[str]] = {}
     definitions = {line.name: line for line in model if line.kind == "definition"}
     for line in (*model, *observe):
         if line.kind != "definition" or line in observe:
-            place = _PLACES.get(line.kind, "what is measured")
+            place = _PLACES.get(line.kind, "an observed quantity")
             for name in _reached(line.formula, definitions):
                 places.setdefault(name, set()).add(place)
     for name, found in places.items():
@@ -47,12 +50,12 @@ def check_networks(
             listed = " and in ".join(sorted(found))
             raise EquationError(
                 f"The network {name}(...) stands in {listed}. It can stand in one of "
-                f"them: call the other {_other(name)}."
+                f"them: call the other {_another(name)}."
             )
 
 
 def read_networks(names: Sequence[str], networks: Any) -> dict[str, Network]:
-    """The argument `networks`, a dict of networks by name."""
+    """Return the argument `networks`, a dict of networks by name."""
     if not isinstance(networks, Mapping):
         raise TypeError(
             '`networks` maps names to networks, as {"NN": dd.Network(width=32)}, but '
@@ -79,7 +82,7 @@ def read_networks(names: Sequence[str], networks: Any) -> dict[str, Network]:
 
 
 def given_networks(problem: Problem, names: Sequence[str]) -> dict[str, Network]:
-    """The networks of a problem that was made from a text."""
+    """Return the networks of a problem that was made from a text."""
     parts = (problem.rhs, problem.history, problem.observe)
     return {
         name: getattr(part, name)
@@ -89,29 +92,20 @@ def given_networks(problem: Problem, names: Sequence[str]) -> dict[str, Network]
     }
 
 
-def _calls(formula: Expression) -> list[tuple[str, int]]:
-    """The names of the networks in a formula, with the numbers of their inputs."""
-    return [
-        (part.function, len(part.arguments))
-        for part in walk(formula)
-        if isinstance(part, Call) and is_network_name(part.function)
-    ]
-
-
 def _reached(formula: Expression, definitions: Mapping[str, Any]) -> set[str]:
-    """The networks in a formula and in the definitions that it uses."""
-    found, waiting, seen = set(networks_called(formula)), [formula], set()
+    """Return the networks in a formula and in the definitions that it uses."""
+    networks, waiting, visited = set(networks_called(formula)), [formula], set()
     while waiting:
         for part in walk(waiting.pop()):
             name = getattr(part, "name", "")
-            if name in definitions and name not in seen:
-                seen.add(name)
+            if name in definitions and name not in visited:
+                visited.add(name)
                 inner = definitions[name].formula
-                found |= set(networks_called(inner))
+                networks |= set(networks_called(inner))
                 waiting.append(inner)
-    return found
+    return networks
 
 
-def _other(name: str) -> str:
-    """Another name for a network."""
+def _another(name: str) -> str:
+    """Return another name for a network."""
     return "NN_2" if name == "NN" else f"{name}_2"

@@ -1,10 +1,10 @@
 """The parser: from text to statements such as `x' = ...`, `x(t<=0) = ...`, `f = ...`.
 
-The order of the tokens in a right-hand side is checked, with error messages that point
-at the place. Then Python's own parser turns the right-hand side into a syntax tree
+The text is split into tokens: numbers, names, operators and the ends of statements. The
+order of the tokens in a right-hand side is checked, with error messages that point at
+the place. Then Python's own parser turns the right-hand side into a syntax tree
 (`ast`), which is never compiled or run.
-
-From text to tokens: numbers, names, operators and the ends of statements."""
+"""
 
 import ast
 import keyword
@@ -18,6 +18,8 @@ from .expression import FUNCTIONS, KERNELS
 
 _MAX_TEXT_LENGTH = 10_000
 _MAX_WORD_LENGTH = 40
+_MAX_STATEMENT_TOKENS = 2_000
+_MAX_NESTED_PARENTHESES = 50
 _MAX_SHOWN_COLUMNS = 76  # of a line in an error message
 
 _TOKEN = re.compile(
@@ -31,7 +33,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 WORDS = ("and", "or", "not")
-# What to write instead of characters that are not allowed.
+# Replacements for characters that are not allowed.
 _REPLACEMENTS = {
     **dict.fromkeys("[{", "("),
     **dict.fromkeys("]}", ")"),
@@ -46,21 +48,19 @@ _REPLACEMENTS = {
 
 @final
 class EquationError(ValueError):
-    """An error in the text of an equation.
-
-    The message shows the line and points at the place with a caret."""
+    """An error in the text of an equation, whose message shows the place."""
 
 
 @final
 @dataclass(frozen=True)
 class Source:
-    """The text to read. `label` names the text in error messages, if it has to."""
+    """The text to read. Error messages name it by its `label`, if it has one."""
 
     text: str
     label: str = ""
 
     def error(self, at: int, message: str) -> EquationError:
-        """An error that shows the line of the character `at`, with a caret below it."""
+        """Return an error that shows the line of character `at`, and a caret below."""
         line_number = self.text.count("\n", 0, at) + 1
         begin = self.text.rfind("\n", 0, at) + 1
         line = self.text[begin:].split("\n", 1)[0]
@@ -75,9 +75,8 @@ class Source:
 
 
 class Token(NamedTuple):
-    """A piece of text, whose first character is at the place `at`.
-
-    `kind` is "number", "name", "operator", or "end" for the end of a statement."""
+    """A piece of text, whose first character is at the place `at`. Its `kind` is
+    "number", "name", "operator", or "end" for the end of a statement."""
 
     kind: str
     text: str
@@ -85,7 +84,7 @@ class Token(NamedTuple):
 
 
 def read_source(argument: str, text: str, label: str = "") -> Source:
-    """The text of an argument, with its type and its length checked."""
+    """Return the text of an argument, with its type and its length checked."""
     if not isinstance(text, str):
         raise TypeError(
             f'`{argument}` must be a text such as "x\' = -x(t - tau)", but got '
@@ -99,7 +98,7 @@ def read_source(argument: str, text: str, label: str = "") -> Source:
 
 
 def read_tokens(source: Source) -> Iterator[Token]:
-    """The tokens of a text, each with its place."""
+    """Yield the tokens of a text, each with its place."""
     at, text = 0, source.text
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -118,7 +117,7 @@ def read_tokens(source: Source) -> Iterator[Token]:
 
 
 def _bad_character(source: Source, at: int) -> EquationError:
-    """The error for a character that is not allowed, with one to write instead."""
+    """Return the error for a character that is not allowed."""
     character = source.text[at]
     name = unicodedata.name(character, "")
     replacement = _REPLACEMENTS.get(character)
@@ -165,9 +164,6 @@ def _check_number(source: Source, token: Token) -> None:
         )
 
 
-_MAX_STATEMENT_TOKENS = 2_000
-_MAX_NESTED_PARENTHESES = 50
-
 StatementKind = Literal["derivative", "history", "initial", "definition", "value"]
 # The left sides of statements, as tokens that are separated by spaces.
 _LEFT_SIDES: dict[StatementKind, re.Pattern[str]] = {
@@ -180,10 +176,10 @@ _LEFT_SIDES: dict[StatementKind, re.Pattern[str]] = {
 }
 # In syntax trees, `x'` is a name that no text can have: `_x`.
 SLOPE_PREFIX = "_"
-# What is written otherwise in Python. In gamma(mean = m, k), `:=` may stand before
-# values without a name, so that their order is checked with the names.
+# Tokens that Python writes in another way. In gamma(mean = m, k), `:=` may stand before
+# values without a name, so that the order of values is checked together with the names.
 _IN_PYTHON = {"^": "**", "=": ":="}
-# What may precede `not` (None: nothing). Elsewhere it is a syntax error in Python.
+# Tokens that may precede `not` (None: nothing). After others it is a syntax error.
 _BEFORE_NOT = (None, "(", ",", *WORDS)
 
 
@@ -206,21 +202,19 @@ class Statement:
     places: Mapping[int, int]
 
     def error(self, message: str, node: ast.expr | None = None) -> EquationError:
-        """An error that points at a node of the tree, or at the statement."""
+        """Return an error that points at a node of the tree, or at the statement."""
         at = self.at if node is None else self.places.get(node.col_offset, self.at)
         return self.source.error(at, message)
 
 
 def parse_statements(source: Source) -> list[Statement]:
-    """The statements of a text, in their order."""
+    """Return the statements of a text, in their order."""
     return [_statement(source, tokens) for tokens in _split(source)]
 
 
 def _split(source: Source) -> Iterator[list[Token]]:
-    """The tokens of each statement.
-
-    Statements end at a semicolon or a new line. Inside parentheses a new line is only a
-    space."""
+    """Yield the tokens of each statement, which ends at a semicolon or a new line.
+    Inside parentheses a new line is only a space."""
     current: list[Token] = []
     opened: list[Token] = []
     end = Token("end", "", len(source.text))
@@ -266,8 +260,8 @@ def _statement(source: Source, tokens: list[Token]) -> Statement:
 
 
 def _equals_sign(tokens: list[Token]) -> int | None:
-    """The number of the first '=' that does not stand in parentheses, as it does in
-    gamma(mean = m, ...)."""
+    """Return the number of the first '=' that is not in parentheses, as in gamma(mean =
+    m)."""
     depth = 0
     for number, token in enumerate(tokens):
         depth += (token.text == "(") - (token.text == ")")
@@ -277,11 +271,10 @@ def _equals_sign(tokens: list[Token]) -> int | None:
 
 
 def _left_side(source: Source, tokens: list[Token]) -> tuple[StatementKind, str]:
-    """The kind of a statement, and the name that it is about."""
+    """Return the kind of a statement, and the name that it defines."""
     text = " ".join(token.text for token in tokens)
     for kind, pattern in _LEFT_SIDES.items():
-        match = pattern.fullmatch(text)
-        if match:
+        if match := pattern.fullmatch(text):
             name = next(filter(None, match.groups()))
             # In dlambda/dt the name is only a part of a token.
             check_word(source, Token("name", name, tokens[0].at))
@@ -301,7 +294,7 @@ def _left_side(source: Source, tokens: list[Token]) -> tuple[StatementKind, str]
 
 
 def _parse(source: Source, tokens: list[Token]) -> tuple[ast.expr, dict[int, int]]:
-    """The syntax tree of an expression, and `places` as in `Statement`."""
+    """Return the syntax tree of an expression, and `places` as in `Statement`."""
     tokens = _with_slopes(source, tokens)
     _check_order(source, tokens)
     words, places, column = [], {}, 0
@@ -323,7 +316,7 @@ def _parse(source: Source, tokens: list[Token]) -> tuple[ast.expr, dict[int, int
 
 
 def _with_slopes(source: Source, tokens: list[Token]) -> list[Token]:
-    """The tokens with one name `_x` in place of the two tokens of `x'`."""
+    """Return the tokens with one name `_x` in place of the two tokens of `x'`."""
     result: list[Token] = []
     texts = [*(token.text for token in tokens), "", ""]
     for number, token in enumerate(tokens):
@@ -333,14 +326,14 @@ def _with_slopes(source: Source, tokens: list[Token]) -> list[Token]:
         elif before is None or before.kind != "name":
             raise source.error(token.at, "Only a name has a derivative: x'(t - tau).")
         elif texts[number + 1] != "(":
-            raise source.error(token.at, undelayed_slope(before.text))
+            raise source.error(token.at, undelayed_slope_error(before.text))
         else:
             result[-1] = before._replace(text=SLOPE_PREFIX + before.text)
     return result
 
 
-def undelayed_slope(name: str) -> str:
-    """The message for a derivative on the right that is not delayed."""
+def undelayed_slope_error(name: str) -> str:
+    """Return the message for a derivative on the right that is not delayed."""
     return (
         "A derivative on the right of '=' must be one at an earlier time: write "
         f"{name}'(t - tau). Without a delay, give the formula of {name}' a name."
@@ -377,8 +370,8 @@ def _check_order(source: Source, tokens: list[Token]) -> None:
 
 def _names_value(tokens: list[Token], number: int) -> bool:
     """Whether a token is the '=' of a value with a name: gamma(mean = m)."""
-    is_first = tokens[number - 2].text in ("(", ",")
-    return tokens[number].text == "=" and tokens[number - 1].kind == "name" and is_first
+    opening, name, sign = tokens[number - 2 : number + 1]
+    return sign.text == "=" and name.kind == "name" and opening.text in ("(", ",")
 
 
 def _check_begins_value(source: Source, before: Token | None, token: Token) -> None:
@@ -386,10 +379,10 @@ def _check_begins_value(source: Source, before: Token | None, token: Token) -> N
     previous = before.text if before else None
     if token.kind in ("name", "number") or token.text in ("(", "+", "-"):
         return
-    if token.text == "not" and previous in _BEFORE_NOT:
-        return
     if token.text == "not":
-        raise source.error(token.at, "Put parentheses around (not ...).")
+        if previous not in _BEFORE_NOT:
+            raise source.error(token.at, "Put parentheses around (not ...).")
+        return
     if token.text == "=":
         raise source.error(token.at, "Compare with '=='; '=' stands once in a line.")
     between = f" between {previous!r} and" if previous else " before"

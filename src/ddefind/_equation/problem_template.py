@@ -28,8 +28,8 @@ class ProblemTemplate:
     """A problem whose parameters still need values.
 
     `blank` is the problem, with NaN for each missing value. `tied` maps the full names
-    of arrays to the names of those that they always equal. `tau_known` says that the
-    delay in `blank` is its value; otherwise the delays must be given, too."""
+    of arrays to the names of the arrays that they always equal. `tau_known` says that
+    the delay in `blank` is its value; otherwise the delays must be given, too."""
 
     blank: Problem
     tied: Mapping[str, str]
@@ -65,10 +65,9 @@ class ProblemTemplate:
         return [name for name, e in self.names.items() if np.isnan(known[e])]
 
     def fill(self, given: Iterable[tuple[str, Any]]) -> Problem:
-        """The problem with the given values, which are pairs of a name and a value.
-
-        Values may be traced by JAX, so that a problem can be made inside of a function
-        that is differentiated or compiled."""
+        """Return the problem with the given values, pairs of a name and a value. Values
+        may be traced by JAX, so that a problem can be made inside of a function that is
+        differentiated or compiled."""
         values: list[Any] = parameter_vector(self.blank).tolist()
         set_elements: set[int] = set()
         for key, value in given:
@@ -78,9 +77,7 @@ class ProblemTemplate:
             set_elements.update(elements)
             for e, number in zip(elements, _element_values(key, value, len(elements))):
                 values[e] = number
-        missing = [
-            name for name in self.required if self.names[name] not in set_elements
-        ]
+        missing = [n for n in self.required if self.names[n] not in set_elements]
         if missing:
             more = ", ..." if len(missing) > 1 else ""
             raise ValueError(
@@ -96,12 +93,17 @@ class ProblemTemplate:
                 )
             values[copy] = values[first]
         for array in self.arrays:
-            if array.role == "delay":
-                _check_delay(array.short, values[array.first])
+            value, name = values[array.first], array.short
+            is_known = array.role == "delay" and not isinstance(value, Tracer)
+            if is_known and value <= 0:
+                raise ValueError(
+                    f"`{name}` must be positive, but got {value:g}. An equation "
+                    f"without this delay has x instead of x(t - {name})."
+                )
         return self._problem(values)
 
     def _problem(self, values: list) -> Problem:
-        """The problem with one value for each element."""
+        """Return the problem with one value for each element."""
         arrays = [
             _array(values[array.first : array.first + array.size], array.shape)
             for array in self.arrays
@@ -120,17 +122,8 @@ class ProblemTemplate:
         )
 
 
-def _check_delay(name: str, value: Any) -> None:
-    """Raise an error unless a delay with a name of its own is positive."""
-    if not isinstance(value, Tracer) and value <= 0:
-        raise ValueError(
-            f"`{name}` must be positive, but got {value:g}. An equation "
-            f"without this delay has x instead of x(t - {name})."
-        )
-
-
 def _element_values(key: str, value: Any, size: int) -> list:
-    """The value of the parameter `key` as `size` numbers, or as traced JAX scalars."""
+    """Return the value of a parameter as `size` numbers, or as traced JAX scalars."""
     if not isinstance(value, Tracer):
         return finite_numbers(key, value, size).tolist()
     if value.size not in (1, size):

@@ -14,10 +14,10 @@ from .network_names import given_networks
 
 
 def equation_of(problem: Problem) -> Equation | None:
-    """The equation whose method `problem` made this problem; None if there is none, or
-    if a part of the problem was replaced since.
+    """Return the equation whose method `problem` made this problem, with a history of
+    the problem's kind, or with the problem's own history.
 
-    Its history is of the problem's kind, or the problem's own history.
+    Return None if there is none, or if a part of the problem was replaced since.
 
     >>> model = equation("x' = -k * x(t - tau)")
     >>> print(equation_of(model.problem(k=1.0, b=2.0, tau=0.5)))

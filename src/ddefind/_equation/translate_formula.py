@@ -2,7 +2,7 @@
 
 The translation checks everything that does not depend on the syntax: that functions
 exist and have the right number of arguments, that only states and definitions are
-delayed, and that conditions and numbers are not confused. `translate_delay.py` reads
+delayed, and that conditions and numbers are not confused. `delayed_formulas.py` reads
 the delays.
 """
 
@@ -59,21 +59,20 @@ _PLACES: dict[Place, str] = {
     "initial": "A value at time zero",
     "delay": "A delay",
     "kernel": "A distribution of delays",
-    "observe": "What is measured",
+    "observe": "An observed quantity",
 }
 
 
 @final
 @dataclass(frozen=True)
 class Definition:
-    """A definition, and what a formula that uses it must know about it.
+    """A definition, and what matters to a formula that uses it.
 
-    `state` and `delayed` are a state and a delayed state that the definition depends
-    on, directly or through other definitions, or None if there is none; and so is
-    `input` an input. `uses_time`
-    says whether it depends on t, `condition` whether its value is true or false instead
-    of a number. `parts` is the number of symbols in it, with other definitions written
-    out."""
+    `state`, `delayed` and `input` are a state, a delayed state and an input that the
+    definition depends on, directly or through other definitions; each is None if there
+    is none. `uses_time` says whether it depends on t, `condition` whether its value is
+    true or false instead of a number. `parts` is the number of symbols in it, with
+    other definitions written out."""
 
     formula: Expression
     state: str | None
@@ -82,6 +81,9 @@ class Definition:
     condition: bool
     parts: int
     input: str | None = None
+
+
+_UNDEFINED = Definition(Number(0.0), None, None, False, False, 1)
 
 
 @final
@@ -94,14 +96,18 @@ class Translator:
     inputs: tuple[str, ...] = ()
 
     def formula(self, statement: Statement, place: Place) -> Expression:
-        """The right-hand side of a statement as a formula."""
+        """Return the right-hand side of a statement as a formula."""
         return Translation(self, statement, place).expression(statement.tree)
 
     def define(self, statement: Statement, place: Place) -> Expression:
-        """As `formula`, for a definition that later statements can use."""
+        """Return the formula of a definition, and keep it for later statements."""
         formula = self.formula(statement, place)
         self.definitions[statement.name] = self._definition(formula)
         return formula
+
+    def definition(self, name: str) -> Definition:
+        """Return the definition of a name, or `_UNDEFINED`."""
+        return self.definitions.get(name, _UNDEFINED)
 
     @property
     def formulas(self) -> dict[str, Expression]:
@@ -109,23 +115,16 @@ class Translator:
         return {name: each.formula for name, each in self.definitions.items()}
 
     def state_in(self, name: str) -> str | None:
-        """A state that a name is, or that its definition depends on."""
-        if name in self.states:
-            return name
-        definition = self.definitions.get(name)
-        return definition.state if definition else None
+        """Return the state that a name is, or one that its definition depends on."""
+        return name if name in self.states else self.definition(name).state
 
     def input_in(self, name: str) -> str | None:
-        """An input that a name is, or that its definition depends on."""
-        if name in self.inputs:
-            return name
-        definition = self.definitions.get(name)
-        return definition.input if definition else None
+        """Return the input that a name is, or one that its definition depends on."""
+        return name if name in self.inputs else self.definition(name).input
 
     def uses_time(self, name: str) -> bool:
         """Whether a name is t, or a definition that depends on t."""
-        definition = self.definitions.get(name)
-        return name == "t" or (definition is not None and definition.uses_time)
+        return name == "t" or self.definition(name).uses_time
 
     def varies(self, name: str) -> bool:
         """Whether a name depends on the time or on a state."""
@@ -142,34 +141,27 @@ class Translator:
         return is_condition(formula)
 
     def part_count(self, formula: Expression) -> int:
-        """The number of symbols in a formula, with its definitions written out."""
-        names = [part.name for part in walk(formula) if isinstance(part, Name)]
-        inner = [self.definitions[n].parts for n in names if n in self.definitions]
-        return sum(inner, sum(1 for _ in walk(formula)))
+        """Return the number of symbols in a formula, definitions written out."""
+        definitions = [self.definitions.get(name) for name in names_in(formula)]
+        inner = sum(definition.parts for definition in definitions if definition)
+        return inner + sum(1 for _ in walk(formula))
 
     def _definition(self, formula: Expression) -> Definition:
         state = delayed = None
         uses_time = False
-        for part in walk(formula):
-            if not isinstance(part, Name | Delayed):
-                continue
-            inner = self.definitions.get(part.name)
-            own_state = self.state_in(part.name)
-            state, uses_time = own_state or state, uses_time | self.uses_time(part.name)
+        parts = [part for part in walk(formula) if isinstance(part, Name | Delayed)]
+        for part in parts:
+            its_state = self.state_in(part.name)
+            state, uses_time = its_state or state, uses_time | self.uses_time(part.name)
             if isinstance(part, Delayed):
-                delayed = formula_text(part) if own_state else delayed
+                delayed = formula_text(part) if its_state else delayed
                 for name in names_in(part.delay):
                     state = state or self.state_in(name)
                     uses_time |= self.uses_time(name)
-            delayed = (inner and inner.delayed) or delayed
-        condition, parts = self.is_condition(formula), self.part_count(formula)
-        inputs = (
-            self.input_in(part.name)
-            for part in walk(formula)
-            if isinstance(part, Name | Delayed)
-        )
-        read = next(filter(None, inputs), None)
-        return Definition(formula, state, delayed, uses_time, condition, parts, read)
+            delayed = self.definition(part.name).delayed or delayed
+        read = next(filter(None, (self.input_in(part.name) for part in parts)), None)
+        is_condition, count = self.is_condition(formula), self.part_count(formula)
+        return Definition(formula, state, delayed, uses_time, is_condition, count, read)
 
 
 @final
@@ -187,14 +179,14 @@ class Translation:
         return _PLACES[self.place]
 
     def at(self, place: Place) -> "Translation":
-        """The translation of a part of the statement that stands in another place."""
+        """Return the translation of a part of the statement in another place."""
         return Translation(self.translator, self.statement, place)
 
     def error(self, node: ast.expr, message: str) -> EquationError:
         return self.statement.error(message, node)
 
     def expression(self, node: ast.expr, depth: int = 0) -> Expression:
-        """The formula of any node; `depth` counts the nodes around it."""
+        """Return the formula of any node; `depth` counts the nodes around it."""
         if depth > _MAX_DEPTH:
             raise self.error(
                 node,
@@ -230,40 +222,39 @@ class Translation:
             raise self.error(
                 node, f"A history cannot use {name!r}: no state is known before it."
             )
-        definition = self.translator.definitions.get(name)
+        definition = self.translator.definition(name)
         read = self.translator.input_in(name)
         if read and self.place in ("history", "delay", "kernel"):
             needs = "" if read == name else f": {name!r} needs it"
             raise self.error(
                 node, f"{self.where} cannot use the input {read!r}{needs}."
             )
-        if definition and self.place == "history" and definition.state:
+        if self.place == "history" and definition.state:
             raise self.error(
                 node,
                 f"A history cannot use {name!r}: it needs the state "
                 f"{definition.state!r}.",
             )
-        needs = definition.delayed if definition else None
-        if needs and self.place in ("observe", "delay"):
+        if definition.delayed and self.place in ("observe", "delay"):
             raise self.error(
                 node,
                 f"{self.where} can use states at time t only, but {name!r} needs "
-                f"{needs}.",
+                f"{definition.delayed}.",
             )
         return Name(name)
 
     def check_is_constant(self, node: ast.Name) -> None:
         """Check that a name depends on no state, and not on the time."""
         name = node.id
-        definition = self.translator.definitions.get(name)
+        definition = self.translator.definition(name)
         needs = None
         if name == "t":
             needs = "the time t"
         elif name in self.translator.states:
             needs = f"the state {name!r}"
-        elif definition and definition.state:
+        elif definition.state:
             needs = f"{name!r}, which needs the state {definition.state!r}"
-        elif definition and definition.uses_time:
+        elif definition.uses_time:
             needs = f"{name!r}, which needs the time t"
         if needs:
             raise self.error(
@@ -276,8 +267,8 @@ class Translation:
         if name.startswith(SLOPE_PREFIX):
             return read_slope(self, node, name.removeprefix(SLOPE_PREFIX), depth)
         translator = self.translator
-        is_known = name in translator.states or name in translator.definitions
-        is_known = is_known or name in translator.inputs
+        known = (*translator.states, *translator.definitions, *translator.inputs)
+        is_known = name in known
         if name == "delay" and not (is_known and len(node.args) == 1):
             return read_distributed(self, node, depth)
         if is_known:
@@ -301,7 +292,7 @@ class Translation:
         return self.finite(node, make_call(name, *parts))
 
     def network(self, node: ast.Call, name: str, depth: int) -> Expression:
-        """The call of a network. It is no constant, whatever it is called with."""
+        """Return the call of a network: no constant, even of constant arguments."""
         if self.place in ("delay", "kernel", "initial"):
             raise self.error(node, f"{self.where} cannot contain a network.")
         if not node.args:
@@ -309,7 +300,7 @@ class Translation:
         return Call(name, tuple(self.expression(each, depth) for each in node.args))
 
     def unknown_function(self, name: str, node: ast.Call) -> str:
-        """The message for a call of what is neither a function nor a state."""
+        """Return the message for a call of neither a function nor a state."""
         states = self.translator.states
         if is_earlier_time(node):
             known = [*states, *self.translator.inputs, *self.translator.definitions]
@@ -345,7 +336,7 @@ class Translation:
         return make_call("neg", value) if isinstance(node.op, ast.USub) else value
 
     def compare(self, node: ast.Compare, depth: int) -> Expression:
-        """`a < b < c` is `a < b and b < c`."""
+        """Return the formula of a comparison: `a < b < c` is `a < b and b < c`."""
         values = [self.expression(v, depth) for v in (node.left, *node.comparators)]
         parts = [
             make_call(_COMPARE[type(op)], *pair)
@@ -354,7 +345,7 @@ class Translation:
         return parts[0] if len(parts) == 1 else make_call("and", *parts)
 
     def condition(self, node: ast.expr, word: str, depth: int) -> Expression:
-        """The formula of a node that must be true or false; `word` is what needs it."""
+        """Return the formula of a node that `word` needs to be true or false."""
         formula = self.expression(node, depth)
         if not self.translator.is_condition(formula):
             raise self.error(
@@ -372,7 +363,7 @@ class Translation:
             )
 
     def finite(self, node: ast.expr, result: Call) -> Call:
-        """The same call, after a check that its value, if constant, is finite."""
+        """Return the same call, after a check that a constant value is finite."""
         if result.value is not None and not np.isfinite(result.value):
             raise self.error(node, "This is not a finite number.")
         return result

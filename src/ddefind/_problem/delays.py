@@ -5,9 +5,8 @@ with `tau={"maturation": 14.0, "incubation": 3.0}`, `y["maturation"]` is the sta
 units of time earlier. Inside the library the delays of a problem are numbered, in the
 order of JAX's trees: a tuple in its own order, a dict in the order of its sorted keys.
 
-A delay is a number, which is a parameter of its own; or an `AbstractConstantDelay`,
-which computes the number from parameters; or more than a number: see
-`general_delays.py`.
+A delay is a number, which is a parameter of its own; an `AbstractConstantDelay`, which
+computes the number from parameters; or more than a number: see `general_delays.py`.
 """
 
 import abc
@@ -21,22 +20,22 @@ import numpy as np
 
 from .._util.arrays import as_parameter, is_concrete, is_parameter
 
-# What a parameter is that stands for a delay by itself: the delay, the mean and the
+# The role of a parameter that stands by itself in a delay: the delay, the mean and the
 # shape of a gamma distribution, or an end of a uniform one.
 DelayRole = Literal["delay", "mean", "shape", "low", "high"]
 
 
 class AbstractDelay(eqx.Module):
-    """What may stand for a delay in `tau`, beside a number."""
+    """The base class of delays in `tau` that are not numbers."""
 
     @abc.abstractmethod
     def describe(self) -> str:
-        """The delay in words, with the values that its parameters have."""
+        """Return the delay in words, with the values that its parameters have."""
 
     @abc.abstractmethod
     def roles(self) -> Mapping[str, DelayRole]:
-        """The fields that are delays by themselves, or a shape. Parameters from which
-        something is computed are not among them."""
+        """Return the roles of the fields that are delays by themselves, or a shape.
+        Parameters from which something is computed are not among them."""
 
 
 class AbstractConstantDelay(AbstractDelay):
@@ -44,7 +43,7 @@ class AbstractConstantDelay(AbstractDelay):
 
     @abc.abstractmethod
     def __call__(self) -> jax.Array:
-        """The delay, a number."""
+        """Return the delay, a number."""
 
     def roles(self) -> Mapping[str, DelayRole]:
         return {}
@@ -56,7 +55,7 @@ def is_delay(leaf: Any) -> bool:
 
 
 def as_delays(tau: Any) -> Any:
-    """The argument `tau` of a problem, with every number as an array of JAX."""
+    """Return the argument `tau` of a problem, with every number as an array of JAX."""
     if isinstance(tau, (tuple, list)):
         return tuple(_as_delay(f"tau[{index}]", each) for index, each in enumerate(tau))
     if isinstance(tau, dict):
@@ -87,19 +86,19 @@ def is_several(tau: Any) -> bool:
 
 
 def delay_values(tau: Any) -> Any:
-    """The delays as numbers, in the structure of `tau`."""
+    """Return the delays as numbers, in the structure of `tau`."""
     return jax.tree.map(
         lambda leaf: leaf() if is_delay(leaf) else leaf, tau, is_leaf=is_delay
     )
 
 
 def delay_vector(tau: Any) -> jax.Array:
-    """The delays as one vector."""
+    """Return the delays as one vector."""
     return jnp.stack(jax.tree.leaves(delay_values(tau)))
 
 
 def constant_delays(tau: Any) -> dict[str, float]:
-    """The delays that are numbers, or computed of parameters alone, by name."""
+    """Return by name the delays that are numbers, or computed from parameters alone."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     return {
         name: float(leaf() if isinstance(leaf, AbstractConstantDelay) else leaf)
@@ -109,22 +108,22 @@ def constant_delays(tau: Any) -> dict[str, float]:
 
 
 def longest_delay(tau: Any) -> float:
-    """The longest of the delays, whose values are known."""
+    """Return the longest of the delays, whose values are known."""
     return max(float(value) for value in jax.tree.leaves(delay_values(tau)))
 
 
 def delay_count(tau: Any) -> int:
-    """The number of delays."""
+    """Return the number of delays."""
     return len(jax.tree.leaves(tau, is_leaf=is_delay))
 
 
 def in_structure(tau: Any, items: list) -> Any:
-    """One item for each delay, in the structure of `tau`."""
+    """Return one item for each delay, in the structure of `tau`."""
     return jax.tree.unflatten(jax.tree.structure(tau, is_leaf=is_delay), items)
 
 
 def delay_names(tau: Any) -> list[str]:
-    """What each delay is called in messages: `tau`, `tau[1]`, or its own name."""
+    """Return the name of each delay in messages: `tau`, `tau[1]`, or its own name."""
     paths = jax.tree_util.tree_flatten_with_path(tau, is_leaf=is_delay)[0]
     return [
         path[0].key
@@ -135,9 +134,8 @@ def delay_names(tau: Any) -> list[str]:
 
 
 def check_delays(tau: Any) -> None:
-    """Raise an error unless every delay is a positive number.
-
-    A computed delay may also have NaN for parameters whose values are not known."""
+    """Raise an error unless every delay is a positive number, or computed from
+    parameters that are not all known."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     if not leaves:
         raise ValueError(
@@ -153,22 +151,17 @@ def check_delays(tau: Any) -> None:
                 f"`{name}` must be one number, but has shape {jnp.shape(value)}. "
                 "Several delays are a tuple or a dict of numbers: tau=(1.0, 2.5)."
             )
-        if is_concrete(value) and not 0 < float(value) < float("inf"):
-            if not (is_delay(leaf) and _has_unknown_parameters(leaf)):
-                raise ValueError(_not_positive(name, leaf, float(value)))
-
-
-def _has_unknown_parameters(delay: AbstractDelay) -> bool:
-    parameters = jax.tree.leaves(eqx.filter(delay, is_parameter))
-    return any(np.any(np.isnan(array)) for array in parameters)
-
-
-def _not_positive(name: str, leaf: Any, value: float) -> str:
-    if is_delay(leaf):
-        return (
-            f"A delay must be positive and finite, but {leaf.describe()} is {value:g}."
-        )
-    return (
-        f"`{name}` must be positive and finite, but got {value}. For an equation "
-        "without delay use a `rhs` that ignores `y`, with any positive `tau`."
-    )
+        if not is_concrete(value) or 0 < float(value) < float("inf"):
+            continue
+        if not is_delay(leaf):
+            raise ValueError(
+                f"`{name}` must be positive and finite, but got {float(value)}. For an "
+                "equation without delay use a `rhs` that ignores `y`, with any "
+                "positive `tau`."
+            )
+        parameters = jax.tree.leaves(eqx.filter(leaf, is_parameter))
+        if not any(np.any(np.isnan(array)) for array in parameters):
+            raise ValueError(
+                f"A delay must be positive and finite, but {leaf.describe()} is "
+                f"{float(value):g}."
+            )

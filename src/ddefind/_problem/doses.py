@@ -1,7 +1,7 @@
 """Doses: amounts that are given to a state at certain times, and states that are set.
 
-`Dose` and `SetState` are what a user writes. A problem holds them as `Doses`: tables of
-times and amounts, which are constants, and the values of those that are parameters.
+A user writes `Dose` and `SetState`. A problem holds them as `Doses`: tables of times
+and amounts, which are constants, and the values of the parameters among them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +16,6 @@ import numpy as np
 from .._util.arrays import as_parameter, is_concrete
 from .._util.errors import shown
 
-# A measurement within this share of the time of a dose was taken at that time, which is
-# just before it.
-_SAME_TIME = 1e-10
-
 
 @final
 @dataclass(frozen=True)
@@ -33,7 +29,7 @@ class Dose:
     - `time`: when. A measurement at this very time was taken just before the dose.
     - `duration`: how long it takes: the amount is given at a constant rate (an
       infusion). By default it is given at once (a bolus).
-    - `every`, `count`: the dose is given `count` times, `every` so often.
+    - `every`, `count`: the dose is given `count` times, with the time `every` between.
 
     An amount, a time and a duration are numbers, which are known; or names, which are
     parameters of a text: one that the text does not have is a new parameter. In a
@@ -93,22 +89,22 @@ class SetState:
 
 @final
 class Quantity(eqx.Module):
-    """An amount, a time or a duration: numbers [n], and the name of a parameter, if it
-    is one. A time is the parameter plus the numbers; other quantities are the
+    """An amount, a time or a duration: numbers [n], and the name of its parameter, if
+    it has one. A time is the parameter plus the numbers; other quantities are the
     parameter itself."""
 
     numbers: np.ndarray
     name: str | None = eqx.field(static=True)
 
     def at(self, values: Mapping[str, Any]) -> Any:
-        """The quantity, [n]."""
+        """Return the quantity, [n]."""
         numbers = jnp.asarray(self.numbers)
         return numbers if self.name is None else numbers + values[self.name]
 
 
 @final
 class Event(eqx.Module):
-    """What happens to a state at the times [n]: an amount is added, at once or during a
+    """A change of a state at the times [n]: an amount is added, at once or during a
     time, or the state `is_set` to it."""
 
     state: int = eqx.field(static=True)
@@ -128,9 +124,9 @@ class Jumps(NamedTuple):
 
 @final
 class Doses(eqx.Module):
-    """All that is given to the states of a problem. `values` are the parameters by
-    name; `has_initial` says whether the problem has an `initial` of its own, and
-    `is_padded` whether some doses are never given."""
+    """All doses of a problem. `values` are the parameters by name; `has_initial` says
+    whether the problem has an `initial` of its own, and `is_padded` whether some doses
+    are never given."""
 
     values: dict[str, Any]
     events: tuple[Event, ...]
@@ -154,20 +150,20 @@ class Doses(eqx.Module):
         return [e for e in self.events if e.duration is not None]
 
     def times_of(self, event: Event) -> Any:
-        """The times of an event, [n]."""
+        """Return the times of an event, [n]."""
         return event.times.at(self.values)
 
     def amounts_of(self, event: Event) -> Any:
-        """The amounts of an event, [n]."""
+        """Return the amounts of an event, [n]."""
         return event.amounts.at(self.values)
 
     def ends_of(self, event: Event) -> Any:
-        """When an infusion ends, [n]."""
+        """Return when an infusion ends, [n]."""
         assert event.duration is not None
         return self.times_of(event) + event.duration.at(self.values)
 
     def rates(self, t: Any) -> jax.Array:
-        """What the infusions add to the slope at the time `t`, [d]."""
+        """Return the slope that the infusions add at the time `t`, [d]."""
         total = jnp.zeros(self.dimension)
         for event in self.infusions:
             begin, end = self.times_of(event), self.ends_of(event)
@@ -177,8 +173,8 @@ class Doses(eqx.Module):
         return total
 
     def jumps(self, before: jax.Array) -> list[Jumps]:
-        """The jumps of the states. `before` [sets] is how the continuous part of each
-        state that is set was just before; it must be right for times afterwards."""
+        """Return the jumps of the states. `before` [sets] is the continuous part of
+        each state just before it is set; it must be right for times afterwards."""
         found = [
             Jumps(event.state, self.times_of(event), self.amounts_of(event))
             for event in self.boluses
@@ -188,7 +184,7 @@ class Doses(eqx.Module):
             for event, was in zip(self.sets, before)
         ]
         for state, time, level in sets:
-            # The last time at which the state was set before, and what it gained since.
+            # The last time at which the state was set before, and its gain since then.
             last, gained = jnp.asarray(-jnp.inf), jnp.zeros(())
             for other, other_time, other_level in sets:
                 if other == state:
@@ -203,16 +199,18 @@ class Doses(eqx.Module):
         return found
 
     def added(self, t: Any, before: jax.Array) -> jax.Array:
-        """By how much the states have jumped up to the time `t`, [d]."""
+        """Return the sum of the jumps of the states up to the time `t`, [d]."""
         total = jnp.zeros(self.dimension)
         for state, times, amounts in self.jumps(before):
             total = total.at[state].add(jnp.sum(jnp.where(t > times, amounts, 0.0)))
         return total
 
     def state(self, z: jax.Array, t: Any) -> jax.Array:
-        """The state x at the time `t` from its continuous part `z`, which the hidden
-        components follow."""
-        early = t - _SAME_TIME * jnp.abs(t)
+        """Return the state x at the time `t`, given the continuous part `z` with its
+        hidden components."""
+        # A measurement that differs from the time of a dose by rounding only was taken
+        # just before the dose.
+        early = t - 1e-10 * jnp.abs(t)
         return z[: self.dimension] + self.added(early, z[self.dimension :])
 
 
@@ -235,22 +233,21 @@ def _check_state(state: Any) -> None:
 def make_doses(
     doses: Any, dimension: int, has_initial: bool, values: Mapping[str, Any] = {}
 ) -> "Doses | None":
-    """The argument `doses` of a problem; None if there are none. The `values` of named
-    parameters are known, if the doses belong to a text."""
+    """Return the argument `doses` of a problem, or None if there are none. The `values`
+    of named parameters are known if the doses belong to a text."""
     if isinstance(doses, Doses):
         check_doses(doses)
     if doses is None or isinstance(doses, Doses):
         return doses
-    known, events = dict(values), []
-    for number, dose in enumerate(as_sequence(doses)):
-        events.append(_event(dose, number, dimension, known))
+    known = dict(values)
+    events = [_event(d, i, dimension, known) for i, d in enumerate(as_sequence(doses))]
     result = Doses(known, tuple(_merged(events)), dimension, has_initial)
     check_doses(result)
     return result if events else None
 
 
 def as_sequence(doses: Any) -> Sequence[Dose | SetState]:
-    """The argument `doses` as a sequence."""
+    """Return the argument `doses` as a sequence."""
     is_several = isinstance(doses, Iterable) and not isinstance(doses, str)
     items: list[Any] = list(doses) if is_several else [doses]
     for item in items:
@@ -299,49 +296,43 @@ def _event(
         time, value = quantity("time", dose.time, zero), dose.value
         return Event(state, time, quantity("value", value, zero), None, True)
     zeros = np.zeros(dose.count)
-    times = quantity(
-        "time", dose.time, zeros + (dose.every or 0) * np.arange(dose.count)
-    )
-    amounts = quantity("amount", dose.amount, zeros)
-    duration = None
-    if dose.duration is not None:
-        duration = quantity("duration", dose.duration, zeros)
+    offsets = zeros + (dose.every or 0) * np.arange(dose.count)
+    times = quantity("time", dose.time, offsets)
+    amounts, duration = quantity("amount", dose.amount, zeros), dose.duration
+    if duration is not None:
+        duration = quantity("duration", duration, zeros)
     return Event(state, times, amounts, duration, False)
 
 
 def _merged(events: list[Event]) -> list[Event]:
-    """The events, with those in one table that differ in numbers only: their order is
-    that of time."""
+    """Return the events, in one table if they differ in numbers only, by time."""
     groups: dict[Any, list[Event]] = {}
     for number, event in enumerate(events):
         names = event.times.name, event.amounts.name
         duration = (event.duration.name,) if event.duration is not None else None
-        own = number if event.is_set else None
-        groups.setdefault((event.state, names, duration, own), []).append(event)
+        is_alone = number if event.is_set else None
+        groups.setdefault((event.state, names, duration, is_alone), []).append(event)
     return [_joined(group) for group in groups.values()]
 
 
 def _joined(group: list[Event]) -> Event:
     first = group[0]
-    order = np.argsort(
-        np.concatenate([event.times.numbers for event in group]), kind="stable"
-    )
+    times = np.concatenate([event.times.numbers for event in group])
+    order = np.argsort(times, kind="stable")
 
     def together(name: str) -> Any:
         parts = [getattr(event, name) for event in group]
         if parts[0] is None:
             return None
-        return Quantity(
-            np.concatenate([p.numbers for p in parts])[order], parts[0].name
-        )
+        numbers = np.concatenate([part.numbers for part in parts])[order]
+        return Quantity(numbers, parts[0].name)
 
-    times, amounts = together("times"), together("amounts")
-    return Event(first.state, times, amounts, together("duration"), first.is_set)
+    tables = together("times"), together("amounts"), together("duration")
+    return Event(first.state, *tables, first.is_set)
 
 
 def check_doses(doses: Doses) -> None:
-    """Raise an error if infusions have no length or overlap, as far as values are
-    known."""
+    """Raise an error if infusions have no length or overlap, as far as is known."""
     spans: dict[int, list[tuple[float, float]]] = {}
     for event in doses.infusions:
         begins, ends = doses.times_of(event), doses.ends_of(event)
@@ -354,9 +345,9 @@ def check_doses(doses: Doses) -> None:
                     f"{end - begin:.6g}. Leave it out for a dose that is given at once."
                 )
             spans.setdefault(event.state, []).append((begin, end))
-    for own in spans.values():
-        own.sort()
-        for (begin, end), (later, _) in zip(own, own[1:]):
+    for infusions in spans.values():
+        infusions.sort()
+        for (begin, end), (later, _) in zip(infusions, infusions[1:]):
             if later < end * (1 - 1e-12):
                 raise ValueError(
                     f"Two infusions into the same state overlap: one from {begin:.6g} "

@@ -1,14 +1,13 @@
-"""Problems that differ in their tables only, with tables of equal lengths.
+"""Problems with inputs and doses: equal tables, and inputs that are known long enough.
 
 The problems of several experiments have the same equations, but inputs with different
-numbers of knots, and different doses. Here all of them get the same structure: the last
-knot of an input is repeated, which changes nothing, and doses are added that are never
-given.
+numbers of knots, and different doses. `with_same_tables` gives all of them the same
+structure: the last knot of an input is repeated, which changes nothing, and doses are
+added that are never given.
 
-Whether inputs are known at all times at which they are read.
-
-An input that is read at the time t must be known from 0 to T. If it is read at t - tau,
-it must be known from -tau on, for every value that tau may have."""
+`check_covered`: an input that is read at the time t must be known from 0 to T. If it is
+read at t - tau, it must be known from -tau on, for every value that tau may have.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,43 +24,34 @@ from .general_delays import Reads, input_reads, typical_delays
 from .inputs import AbstractInput, Input, is_input
 from .problem import Problem, with_parts
 
-# A dose that is never given has a time so many lengths of the record after its end.
-_NEVER = 1000.0
-
 
 def with_same_tables(problems: Sequence[Problem], T: float) -> list[Problem]:
-    """The problems, with inputs and doses of the same structure. No record is longer
-    than `T`."""
+    """Return the problems with equal structures, if no record is longer than `T`."""
     doses = _same_doses([problem.doses for problem in problems], problems[0], T)
-    dosed = [with_parts(problem, doses=own) for problem, own in zip(problems, doses)]
-    return _same_inputs(dosed)
+    return _same_inputs([with_parts(p, doses=d) for p, d in zip(problems, doses)])
 
 
 def _same_inputs(problems: list[Problem]) -> list[Problem]:
     leaves = [jax.tree.leaves(problem, is_leaf=is_input) for problem in problems]
     structure = jax.tree.structure(problems[0], is_leaf=is_input)
+    sizes = []
     for each in zip(*leaves):
         tables = [leaf for leaf in each if isinstance(leaf, Input)]
+        sizes.append(max((len(leaf.t) for leaf in tables), default=0))
         kinds = {leaf.kind for leaf in tables}
         if tables and (len(tables) < len(each) or len(kinds) > 1):
             raise ValueError(
                 "An input has one kind in all experiments of a study, but here it is "
                 f"{', '.join(sorted(kinds))} or a formula. Give tables of one kind."
             )
-    sizes = [
-        max((len(leaf.t) for leaf in each if isinstance(leaf, Input)), default=0)
-        for each in zip(*leaves)
+    padded = [
+        [
+            leaf.padded(size) if isinstance(leaf, Input) else leaf
+            for leaf, size in zip(row, sizes)
+        ]
+        for row in leaves
     ]
-    return [
-        jax.tree.unflatten(
-            structure,
-            [
-                leaf.padded(size) if isinstance(leaf, Input) else leaf
-                for leaf, size in zip(own, sizes)
-            ],
-        )
-        for own in leaves
-    ]
+    return [jax.tree.unflatten(structure, row) for row in padded]
 
 
 def _same_doses(
@@ -83,7 +73,7 @@ def _same_doses(
     result = []
     for each, table in zip(known, tables):
         events = [
-            _padded(table.get(key), example, _NEVER * T)
+            _padded(table.get(key), example, never=1000.0 * T)
             for key, example in examples.items()
         ]
         values = {name: each.values.get(name, jnp.asarray(np.nan)) for name in names}
@@ -92,8 +82,7 @@ def _same_doses(
 
 
 def _by_key(doses: Doses) -> dict[Any, Event]:
-    """The events by what must be the same in all experiments. Two that set the same
-    state have different numbers."""
+    """Return the events by everything that experiments must share, and a number."""
     found: dict[Any, Event] = {}
     for event in doses.events:
         duration = None if event.duration is None else (event.duration.name,)
@@ -104,7 +93,8 @@ def _by_key(doses: Doses) -> dict[Any, Event]:
 
 
 def _padded(event: Event | None, example: Event, never: float) -> Event:
-    """The event with as many times as the `example`; those that are added are never."""
+    """Return the event with as many times as the `example`; the added ones never
+    come."""
     size = len(example.times.numbers)
     count = 0 if event is None else len(event.times.numbers)
     fill = (0, size - count)
@@ -113,22 +103,18 @@ def _padded(event: Event | None, example: Event, never: float) -> Event:
         quantity = getattr(example, name)
         if quantity is None:
             return None
-        own = np.zeros(0) if event is None else getattr(event, name).numbers
-        return Quantity(np.pad(own, fill, constant_values=constant), quantity.name)
+        given = np.zeros(0) if event is None else getattr(event, name).numbers
+        return Quantity(np.pad(given, fill, constant_values=constant), quantity.name)
 
     times, amounts = numbers("times", never), numbers("amounts", 0.0)
     # The length of an infusion that is never given must not be zero.
-    duration = numbers("duration", 1.0 if _is_number(example) else 0.0)
+    is_named = example.duration is not None and example.duration.name is not None
+    duration = numbers("duration", 0.0 if is_named else 1.0)
     return Event(example.state, times, amounts, duration, example.is_set)
 
 
-def _is_number(event: Event) -> bool:
-    return event.duration is not None and event.duration.name is None
-
-
 def check_inputs_known(problem: Problem, T: float) -> None:
-    """Raise an error unless the inputs of a problem, whose values are known, cover its
-    solution up to the time `T`."""
+    """Raise an error unless the inputs of a problem are known up to the time `T`."""
     if is_traced(problem) or not any_inputs(problem):
         return
     longest = np.asarray(typical_delays(problem.tau, problem.start))
@@ -148,7 +134,7 @@ def check_covered(
     advice: Sequence[str] | None = None,
 ) -> None:
     """Raise an error unless all inputs are known where they are read up to the time
-    `T`, if each delay is between its `shortest` and its `longest` value. `advice` says
+    `T`, if each delay is between its `shortest` and its `longest` value. `advice` has
     for each delay what helps, beside more values."""
     names = delay_names(problem.tau)
     for name, each, reads in _named_inputs(problem):
@@ -163,7 +149,11 @@ def check_covered(
             if np.isnan(early):
                 continue
             if not np.isfinite(early):
-                raise ValueError(_no_limit(name, names[q]))
+                raise ValueError(
+                    f"The input {name!r} is read at t - {names[q]}, and {names[q]} has "
+                    f"no upper bound: give it one {wording.BOUNDS}, so that it is "
+                    "known which times are needed."
+                )
             if lacking := each.lacking(early, late):
                 # A shorter delay helps only if some delay is covered.
                 is_covered = float(each.knots[0]) < -float(shortest[q])
@@ -177,8 +167,8 @@ def check_covered(
 
 
 def earliest_known(problem: Problem, q: int) -> float | None:
-    """How long delay `q` can be so that all inputs that are read through it are known;
-    None if there is no such limit."""
+    """Return the longest delay `q` with which all inputs that are read through it are
+    known, or None if there is no such limit."""
     limits = [
         -float(each.knots[0])
         for _, each, reads in _named_inputs(problem)
@@ -187,25 +177,15 @@ def earliest_known(problem: Problem, q: int) -> float | None:
     return min(limits, default=None)
 
 
-def _no_limit(name: str, delay: str) -> str:
-    return (
-        f"The input {name!r} is read at t - {delay}, and {delay} has no upper bound: "
-        f"give it one {wording.BOUNDS}, so that it is known which times are needed."
-    )
-
-
 def _named_inputs(problem: Problem) -> list[tuple[str, AbstractInput, Reads]]:
-    """The inputs of a problem with their names, and how they are read."""
+    """Return the inputs of a problem with their names, and how they are read."""
     paths = jax.tree_util.tree_flatten_with_path(problem, is_leaf=is_input)[0]
     reads, found = iter(input_reads(problem)), []
     for path, leaf in paths:
         if is_input(leaf):
             is_in_rhs = getattr(path[0], "name", None) == "rhs"
             how = next(reads) if is_in_rhs else Reads(True, ())
-            found.append((_last_name(path), leaf, how))
+            key: Any = path[-1]
+            name = str(getattr(key, "name", getattr(key, "key", key)))
+            found.append((name, leaf, how))
     return found
-
-
-def _last_name(path: tuple[Any, ...]) -> str:
-    key = path[-1]
-    return str(getattr(key, "name", getattr(key, "key", key)))

@@ -1,25 +1,24 @@
 r"""The map between a problem's parameters and one vector of free values.
 
 A fit adjusts a vector of numbers, but a problem holds its parameters in several arrays,
-some of which are fixed, tied to others, or bounded. `FreeParameters` knows which
-element of the vector belongs to which element of the arrays. Two vectors are used:
+some of which are fixed, tied to others, or bounded. `FreeParameters` maps the elements
+of the vector to the elements of the arrays. Two vectors are used:
 
 - theta holds the free parameter values themselves. Least squares works with theta.
 - z is unconstrained. Gradient descent works with z: `transform` maps any z to a theta
   that lies within the bounds, and `inverse` maps theta back to z.
 
-The parameters of a study: which are shared, and which belong to one experiment.
-
-The model of one experiment has local free values $\theta_e$. Those of the whole study
-are the joint values $\theta$. Experiment e takes its own from them,
+In a study, the model of experiment e has local free values $\theta_e$, which
+`JointParameters` takes from the joint values $\theta$ of the whole study,
 
 $$\theta_e = P_e\,\theta + c_e,$$
 
 where each row of $P_e$ picks one joint value, or none: then the value is known in this
-experiment, and stands in $c_e$."""
+experiment, and stands in $c_e$.
+"""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -52,9 +51,9 @@ class ParameterArray(NamedTuple):
 
     `name` is the array's full name, such as `rhs.theta_0`, and `short` the shortest
     unambiguous ending of it. All parameters of a problem are numbered in the order of
-    its arrays; `first` is the number of this array's first element. `role` is what the
-    array is for a delay, or None. The parameters from which a delay is computed have
-    none. `label` is that of the experiment to which the array belongs, or empty."""
+    its arrays; `first` is the number of this array's first element. `role` is the
+    array's part in a delay; it is None for others, as for the parameters from which a
+    delay is computed. `label` names the array's experiment, or is empty."""
 
     name: str
     short: str
@@ -80,13 +79,11 @@ class ParameterArray(NamedTuple):
 
     @property
     def is_positive(self) -> bool:
-        """Whether the array must be positive. The shortest delay of a uniform
-        distribution may be zero."""
+        """Whether the array must be positive. The end `low` of delays may be 0."""
         return self.is_delay and self.role != "low"
 
     def elements(self, name: str) -> list[str]:
-        """The names of the elements if the array is called `name`: `b[0]`, `b[1]`; or
-        `b[0]@low` in the experiment called low."""
+        """Return the names of the elements: `b[0]`, `b[1]`, or `b[0]@label`."""
         if self.size == 1:
             return [self.labelled(name)]
         return [
@@ -95,7 +92,7 @@ class ParameterArray(NamedTuple):
         ]
 
     def labelled(self, name: str) -> str:
-        """The name with the label of the experiment."""
+        """Return the name with the label of the experiment."""
         return f"{name}@{self.label}" if self.label else name
 
 
@@ -132,9 +129,8 @@ class FreeParameters:
     upper: tuple[float, ...]
 
     def transform(self, z: Any) -> Any:
-        """The free values theta, within their bounds, of the unconstrained vector `z`.
-
-        For a batch of fits, `z` and the result have a second axis over the batch."""
+        """Return the free values theta of the vector `z`. For a batch of fits, both
+        have a second axis over the batch."""
         lower, upper = np.array(self.lower), np.array(self.upper)
         has_lower, has_upper = np.isfinite(lower), np.isfinite(upper)
         if not np.any(has_lower | has_upper):
@@ -155,9 +151,8 @@ class FreeParameters:
         return jnp.where(has_both, between, jnp.where(has_one, one_sided, z))
 
     def inverse(self, theta: np.ndarray) -> np.ndarray:
-        """The unconstrained vector z of the free values `theta`.
-
-        The values must lie strictly between their bounds."""
+        """Return the unconstrained vector z of the free values `theta`, which must lie
+        strictly between their bounds."""
         z = np.array(theta, float)
         lower, upper = np.array(self.lower), np.array(self.upper)
         has_lower, has_upper = np.isfinite(lower), np.isfinite(upper)
@@ -178,7 +173,7 @@ class FreeParameters:
         return tuple(elements[self.source.index(j)] for j in range(len(self.names)))
 
     def index(self, name: str) -> int:
-        """The number j of the free value with this short or full name."""
+        """Return the number j of the free value with this short or full name."""
         check_name(name, self.names)
         for known in (self.names, self.paths):
             if name in known:
@@ -188,10 +183,8 @@ class FreeParameters:
         )
 
     def indices_or_values(self, problem: Problem) -> dict[str, int | float]:
-        """What is known about each parameter of the problem, by short and by full name.
-
-        For a free parameter this is its number j (an int), for a constant one its value
-        (a float)."""
+        """Return the number j (an int) of each free parameter of the problem, and the
+        value (a float) of each constant one, by short and by full name."""
         values = np.concatenate(
             [np.ravel(a) for a in jax.tree.leaves(eqx.filter(problem, is_parameter))]
         )
@@ -204,38 +197,35 @@ class FreeParameters:
         return known
 
     def learns(self, array: ParameterArray) -> bool:
-        """Whether an array contains a free value.
-
-        A delay always counts as learned, because the time grid depends on it."""
+        """Whether an array contains a free value. A delay always counts as learned,
+        because the time grid depends on it."""
         return array.is_delay or max(self._sources(array), default=-1) >= 0
 
     @property
     def delays(self) -> tuple[int, ...]:
         """The numbers j of the free values that are delays."""
-        found = (self.source[array.first] for array in self.arrays if array.is_delay)
-        return tuple(dict.fromkeys(j for j in found if j >= 0))
+        return self._first_values(array for array in self.arrays if array.is_delay)
 
     @property
     def shapes(self) -> tuple[int, ...]:
         """The numbers j of the free values that are shapes of gamma distributions."""
-        found = [
-            self.source[array.first] for array in self.arrays if array.role == "shape"
-        ]
+        return self._first_values(a for a in self.arrays if a.role == "shape")
+
+    def _first_values(self, arrays: Iterable[ParameterArray]) -> tuple[int, ...]:
+        """Return the distinct free values that are first elements of these arrays."""
+        found = (self.source[array.first] for array in arrays)
         return tuple(dict.fromkeys(j for j in found if j >= 0))
 
     def split(self, problem: Problem) -> tuple[Problem, Problem]:
-        """The problem in two parts: the arrays that contain free values, and the rest.
-
-        `eqx.combine` puts the parts together again."""
+        """Return the arrays of the problem with free values, and the rest, for
+        `eqx.combine`."""
         mask = self._fill(problem, [self.learns(array) for array in self.arrays])
         return eqx.partition(problem, mask)
 
     def join_values(self, theta: Any, learned: Problem) -> Problem:
-        """The first part of `split`, `learned`, with the free values `theta`.
-
-        Elements that are constant keep the value that they have in `learned`. For a
-        batch of fits, `theta` and each array of the result have a last axis over the
-        batch."""
+        """Return `learned`, the first part of `split`, with the free values `theta`.
+        Constant elements keep their value. For a batch of fits, `theta` and each array
+        of the result have a last axis over the batch."""
         arrays = []
         old_arrays = iter(jax.tree.leaves(learned))
         for array in filter(self.learns, self.arrays):
@@ -251,26 +241,25 @@ class FreeParameters:
         return jax.tree.unflatten(jax.tree.structure(learned), arrays)
 
     def join(self, z: Any, learned: Problem) -> Problem:
-        """The same as `join_values`, for the unconstrained vector `z`."""
+        """Return the same as `join_values`, for the unconstrained vector `z`."""
         return self.join_values(self.transform(z), learned)
 
     def problem_at(self, theta: Any, problem: Problem) -> Problem:
-        """The complete problem with the free values `theta` of one fit."""
+        """Return the complete problem with the free values `theta` of one fit."""
         learned, fixed = self.split(problem)
         joined = self.join_values(np.asarray(theta), learned)
         return eqx.combine(jax.tree.map(jnp.asarray, joined), fixed)
 
     def problem(self, z: Any, problem: Problem) -> Problem:
-        """The complete problem of the unconstrained vector `z` of one fit."""
+        """Return the complete problem of the unconstrained vector `z` of one fit."""
         return self.problem_at(self.transform(np.asarray(z)), problem)
 
     def _sources(self, array: ParameterArray) -> tuple[int, ...]:
-        """`source` of the elements of one array."""
+        """Return `source` for the elements of one array."""
         return self.source[array.first : array.first + array.size]
 
     def _runs(self, array: ParameterArray) -> Iterator[tuple[int, int, int]]:
         """Divide an array into runs of elements that can be copied with one slice.
-
         Within a run (begin, end, source), the elements begin to end - 1 equal
         consecutive free values from `source` on, or, if `source` is -1, they are all
         constant. The derivative of a slice needs no scatter operation, which would be
@@ -285,30 +274,26 @@ class FreeParameters:
 
     @staticmethod
     def _fill(problem: Problem, items: list) -> Any:
-        """The problem's tree with `items` in place of its parameters, else False."""
+        """Return the tree of a problem: `items` for parameters, False elsewhere."""
         parameters, rest = eqx.partition(problem, is_parameter)
         filled = jax.tree.unflatten(jax.tree.structure(parameters), items)
         return eqx.combine(filled, jax.tree.map(lambda _: False, rest))
 
 
 def _repeat(constants: jax.Array, batch: tuple[int, ...]) -> jax.Array:
-    """A vector of constants, repeated along the axes of a batch, if there is one."""
+    """Return a vector of constants, repeated along the axes of a batch, if any."""
     columns = constants.reshape(-1, *(1,) * len(batch))
     return jnp.broadcast_to(columns, (constants.shape[0], *batch))
-
-
-# What belongs to each experiment unless something else is said.
-_OWN_BY_DEFAULT = ("history.", "initial")
 
 
 @final
 @dataclass(frozen=True)
 class JointParameters:
-    """How the joint free values are made of those of the experiments.
+    """How the joint free values are made of the values of the experiments.
 
     `free` are the joint parameters, `place` [experiments, local values] is the number
     of the joint value that each local one equals, or -1 where it is known, and `known`
-    its value there. `is_own` says of each local value whether every experiment has its
+    its value there. `is_own` says for each local value whether every experiment has its
     own."""
 
     free: FreeParameters
@@ -323,15 +308,15 @@ class JointParameters:
         return (self.place[:, :, None] == joint).astype(float)
 
     def local(self, theta: np.ndarray, experiment: int) -> np.ndarray:
-        """The local values of an experiment, for one joint vector or for rows of
+        """Return the local values of an experiment, for joint values or rows of
         them."""
         place = self.place[experiment]
         return np.where(place >= 0, theta[..., place], self.known[experiment])
 
 
 def is_own_by_default(path: str) -> bool:
-    """Whether a parameter with this full name belongs to each experiment."""
-    return path.startswith(_OWN_BY_DEFAULT)
+    """Whether by default each experiment has its own value of the parameter."""
+    return path.startswith(("history.", "initial"))
 
 
 def joint_parameters(
@@ -340,9 +325,9 @@ def joint_parameters(
     is_own: Sequence[bool],
     known: Sequence[Mapping[int, float]],
 ) -> JointParameters:
-    """The joint parameters of the experiments with these `labels`. `is_own` says for
-    each local value whether every experiment has its own, and `known` gives for each
-    experiment the local values that are known there."""
+    """Return the joint parameters of the experiments with these `labels`. `is_own` says
+    for each local value whether it differs between experiments, and `known` gives for
+    each experiment its known local values."""
     names: list[str] = []
     place = np.full((len(labels), len(local.names)), -1)
     for j, name in enumerate(local.names):
@@ -352,31 +337,24 @@ def joint_parameters(
                 names.append(f"{name}@{labels[e]}" if is_own[j] else name)
             place[e, j] = len(names) - 1
     values = np.zeros(place.shape)
-    for e, own in enumerate(known):
-        for j, value in own.items():
+    for e, known_here in enumerate(known):
+        for j, value in known_here.items():
             values[e, j] = value
     count = len(names)
-    arrays, source, like = _arrays(local, labels, is_own, place)
-    free = replace(
-        local,
-        arrays=arrays,
-        names=tuple(names),
-        source=source,
-        like=like,
-        lower=(-np.inf,) * count,
-        upper=(np.inf,) * count,
-    )
+    arrays, source, like = _joint_arrays(local, labels, is_own, place)
+    lower, upper = (-np.inf,) * count, (np.inf,) * count
+    free = FreeParameters(arrays, tuple(names), source, like, lower, upper)
     return JointParameters(free, place, values, np.array(is_own, bool))
 
 
-def _arrays(
+def _joint_arrays(
     local: FreeParameters,
     labels: Sequence[str],
     is_own: Sequence[bool],
     place: np.ndarray,
-) -> Any:
-    """The arrays of the study, with their sources and likenesses: an array with a value
-    that belongs to each experiment is there once for each."""
+) -> tuple[tuple[ParameterArray, ...], tuple[int, ...], tuple[int, ...]]:
+    """Return the arrays of the study, their `source` and `like`. An array with a value
+    of its own in each experiment occurs once for each."""
     arrays: list[ParameterArray] = []
     source: list[int] = []
     first_with: dict[int, int] = {}
@@ -386,10 +364,9 @@ def _arrays(
         several = any(j >= 0 and is_own[j] for j in sources)
         for e, label in enumerate(labels):
             if e > 0 and not several:
-                break
-            arrays.append(
-                array._replace(first=len(source), label=label if several else "")
-            )
+                break  # One array serves all experiments.
+            label = label if several else ""
+            arrays.append(array._replace(first=len(source), label=label))
             for j in sources:
                 # A value that is known in one experiment may be learned in others.
                 found = place[:, j].max() if not several else place[e, j]

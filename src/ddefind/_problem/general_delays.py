@@ -1,9 +1,15 @@
-"""Delays that are more than a number: of time and state, neutral, or distributed.
+"""Delays that are more than a number, and how a right-hand side depends on time.
 
-They stand in `tau` where a number could stand. A problem with one of them is solved by
-the adaptive solvers.
+A delay of time and state, a neutral or a distributed delay stands in `tau` where a
+number could stand. A problem with one of them is solved by the adaptive solvers.
 
-What is a parameter in a user's modules and functions.
+A right-hand side may jump or have a kink at *known* times, which depend on no
+parameter: the knots of inputs and the numbers in `switches`; and at *moving* times,
+which a function in `switches` returns. An input may be read at the time t, and at t -
+tau: its knots then have an effect at once, and one delay later. `input_reads` traces
+the right-hand side to find out at which of these times it reads its inputs.
+
+What is a parameter in a user's modules and functions (`with_parameters`):
 
 - A number in a field of a module, or as the default of a function's further argument,
   is a parameter: its value is the start value. `def rhs(x, y, tau, t, r=1.0, K=2.0)`
@@ -13,16 +19,7 @@ What is a parameter in a user's modules and functions.
   none, but it belongs to the problem as well.
 - An array of NumPy is a table of constants. Integers in fields, flags, texts and
   static fields are constants as well.
-
-When the right-hand side of a problem jumps, or has a kink: at known times and at
-times that move with parameters.
-
-The knots of inputs and the numbers in `switches` are *known* times: they rest, whatever
-the parameters are. The times that a function in `switches` returns are *moving* ones.
-
-An input may be read at the time t, and at t - tau: it then has an effect at its knots,
-and one delay later. At which of these times a right-hand side reads its inputs is found
-out by tracing it."""
+"""
 
 import abc
 import functools
@@ -85,22 +82,18 @@ class FunctionWithParameters:
 
 
 def with_parameters(part: str, function: Any, arguments: tuple[str, ...]) -> Any:
-    """A part of a problem, its parameters as arrays.
-
-    A function that has numbers, arrays of JAX or modules as defaults, after the
-    `arguments` that it is called with, becomes a `FunctionWithParameters`."""
+    """Return a part of a problem with its parameters as arrays. A function that has
+    parameters as defaults, after its `arguments`, becomes a
+    `FunctionWithParameters`."""
     if not callable(function):
         return function
-    if not _is_function(function):
+    is_function = isinstance(function, functools.partial | _COMPILED)
+    if not is_function and not inspect.isfunction(function):
         return jax.tree.map(_as_array_if_number, function)
     further = _further_arguments(part, function, arguments)
     values = {name: _learned(default) for name, default in further.items()}
     values = {name: value for name, value in values.items() if value is not None}
     return FunctionWithParameters(function, values) if values else function
-
-
-def _is_function(value: Any) -> bool:
-    return inspect.isfunction(value) or isinstance(value, functools.partial | _COMPILED)
 
 
 def _as_array_if_number(leaf: Any) -> Any:
@@ -113,49 +106,44 @@ def _as_array_if_number(leaf: Any) -> Any:
 def _further_arguments(
     part: str, function: Any, arguments: tuple[str, ...]
 ) -> dict[str, Any]:
-    """The arguments of a function after the first ones, with their defaults."""
+    """Return the arguments of a function after the first ones, with their defaults."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return {}
-    kinds = inspect.Parameter
     named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    positional = [p for p in named if p.kind != kinds.KEYWORD_ONLY]
-    takes_any = any(p.kind == kinds.VAR_POSITIONAL for p in parameters)
-    first, count = positional[: len(arguments)], len(arguments)
+    positional = [p for p in named if p.kind != p.KEYWORD_ONLY]
+    takes_any = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    first = positional[: len(arguments)]
     wanted, shown = ", ".join(arguments), ", ".join(map(str, parameters))
-    if len(first) < count and not takes_any:
-        raise TypeError(
-            f"`{part}` is called with ({wanted}), but `{_name(function)}` takes "
-            f"({shown})."
-        )
+    mismatch = (
+        f"`{part}` is called with ({wanted}), but `{_name(function)}` takes ({shown})."
+    )
+    if len(first) < len(arguments) and not takes_any:
+        raise TypeError(mismatch)
     bound = function.keywords if isinstance(function, functools.partial) else {}
     further = [p for p in named if p not in first and p.name not in bound]
     lacking = [p.name for p in further if p.default is p.empty]
     if lacking:
         raise TypeError(
-            f"`{part}` is called with ({wanted}), but `{_name(function)}` takes "
-            f"({shown}). Give `{lacking[0]}` a default, the value from which it is "
+            f"{mismatch} Give `{lacking[0]}` a default, the value from which it is "
             f"learned: `{lacking[0]}=1.0`."
         )
     return {p.name: p.default for p in further}
 
 
 def _learned(default: Any) -> Any:
-    """The default of an argument as a parameter or with inputs; None if it is a
-    constant."""
+    """Return a default with its parameters as arrays, or None if it is a constant."""
     numbers = default if isinstance(default, list | tuple) else (default,)
-    if numbers and all(_is_number(number) for number in numbers):
+    kinds = int | float | np.integer | np.floating
+    if numbers and all(
+        isinstance(v, kinds) and not isinstance(v, bool) for v in numbers
+    ):
         return as_parameter(default)
     module = jax.tree.map(_as_array_if_number, default)
     has_parameters = any(map(is_parameter, jax.tree.leaves(module)))
     belongs = has_parameters or inputs_in(module) or networks_in(module)
     return module if belongs else None
-
-
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, int | float | np.integer | np.floating)
-    return is_number and not isinstance(value, bool)
 
 
 def _name(function: Any) -> str:
@@ -166,16 +154,16 @@ def _name(function: Any) -> str:
 class AbstractVaryingDelay(AbstractDelay):
     """A delay that may depend on the time t and on the state x.
 
-    If `slope` is true, the equation also reads the slope of the delayed state: `y` is
-    then the pair of the state x(t - tau) and its slope x'(t - tau), and the equation is
-    *neutral*. If `is_constant` is true, the delay depends on neither time nor state."""
+    If `slope` is true, the equation also reads the slope of the delayed state, so that
+    it is *neutral*: `y` is the pair of x(t - tau) and x'(t - tau). If `is_constant` is
+    true, the delay depends on neither time nor state."""
 
     slope: eqx.AbstractVar[bool]
     is_constant: eqx.AbstractVar[bool]
 
     @abc.abstractmethod
     def __call__(self, t: jax.Array, x: jax.Array) -> jax.Array:
-        """The delay at the time `t` in the state `x`, a number."""
+        """Return the delay at the time `t` in the state `x`, a number."""
 
 
 @final
@@ -236,7 +224,7 @@ class AbstractKernel(AbstractDelay):
 
     @abc.abstractmethod
     def __call__(self) -> jax.Array:
-        """The two numbers that determine the density."""
+        """Return the two numbers that determine the density."""
 
 
 class AbstractGammaDelay(AbstractKernel):
@@ -247,8 +235,7 @@ class AbstractGammaDelay(AbstractKernel):
 
 
 class AbstractUniformDelay(AbstractKernel):
-    """Delays that are equally frequent between two ends, the two numbers of the
-    density."""
+    """Delays that are equally frequent between the two numbers, its ends."""
 
 
 @final
@@ -314,8 +301,7 @@ class UniformDelay(AbstractUniformDelay):
 
 
 def check_kernel(kernel: AbstractKernel) -> None:
-    """Raise an error unless the two numbers of a density are possible. Numbers that are
-    not known yet may be NaN."""
+    """Raise an error unless the two numbers of a density are possible or not known."""
     numbers = kernel()
     if not is_concrete(numbers.sum()):
         return
@@ -339,16 +325,16 @@ def has_slope(leaf: Any) -> bool:
 
 
 def delayed_states(tau: Any, state: Any) -> Any:
-    """What a right-hand side gets for `y` if every delayed state, and every slope of
-    one, is `state`."""
+    """Return the argument `y` of a right-hand side, with `state` for every delayed
+    state and for every slope that is read."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     items = [(state, state) if has_slope(leaf) else state for leaf in leaves]
     return in_structure(tau, items)
 
 
 def check_general(tau: Any, t: Any, x: Any) -> None:
-    """Raise an error unless each delay that depends on time and state is a number, and
-    the two numbers of each density are possible."""
+    """Raise an error unless each varying delay is a number, and the two numbers of each
+    density are possible."""
     leaves = jax.tree.leaves(tau, is_leaf=is_delay)
     for name, leaf in zip(delay_names(tau), leaves):
         if isinstance(leaf, AbstractKernel):
@@ -363,9 +349,9 @@ def check_general(tau: Any, t: Any, x: Any) -> None:
 
 
 def typical_delays(tau: Any, x: Any) -> jax.Array:
-    """How long each delay is, as one vector: the delay itself; at time zero in the
-    state `x`, if it varies; the mean, if it is distributed. The mean is NaN if the two
-    numbers of the density are not possible."""
+    """Return the length of each delay, as one vector: of a varying delay at time zero
+    in the state `x`, of a distributed one the mean, or NaN if its two numbers are
+    impossible."""
     zero = jnp.zeros((), jnp.result_type(float))
 
     def one(leaf: Any) -> Any:
@@ -384,20 +370,18 @@ def typical_delays(tau: Any, x: Any) -> jax.Array:
 
 def is_general(tau: Any) -> bool:
     """Whether one of the delays in `tau` is more than a number."""
-    leaves = jax.tree.leaves(tau, is_leaf=is_delay)
-    return any(
-        isinstance(leaf, AbstractVaryingDelay | AbstractKernel) for leaf in leaves
-    )
+    more = AbstractVaryingDelay | AbstractKernel
+    return any(isinstance(d, more) for d in jax.tree.leaves(tau, is_leaf=is_delay))
 
 
-# The name of the functions by which the reading of an input is found in a program.
+# The name of the functions that mark the reading of an input in a program.
 _READ = "ddefind_input_"
 
 
 @final
 class Reads(NamedTuple):
-    """How something that jumps at certain times is read: at the time itself, if
-    `direct`, and through the delays with these numbers."""
+    """At which times an input is read: at t itself, if `direct`, and through the delays
+    with the numbers `delays`."""
 
     direct: bool
     delays: tuple[int, ...]
@@ -406,7 +390,7 @@ class Reads(NamedTuple):
 class KnownTimes(NamedTuple):
     """Times at which something that the right-hand side reads jumps.
 
-    - `times`, [m], in their order.
+    - `times`, [m], in increasing order.
     - `derivative`: the lowest derivative of x that jumps where it is read.
     - `is_switch`: whether these are the numbers in `switches`.
     - `mover`: the number of the moving time that is added to them, or None.
@@ -420,66 +404,49 @@ class KnownTimes(NamedTuple):
 
 
 def known_times(problem: Any) -> list[KnownTimes]:
-    """The known times of a problem, and the tables to which a moving time is added."""
-    found = []
-    switches, doses = problem.switches, _doses_in(problem)
-    if doses is not None:
-        switches = problem.switches.switches
+    """Return the known times of a problem, and the tables that a moving time shifts."""
+    found, rhs, switches = [], problem.rhs, problem.switches
+    if hasattr(rhs, "moving_times"):  # a right-hand side with doses
+        switches = switches.switches
         count = jax.eval_shape(lambda: problem.moving_times).shape[0]
-        first = count - len(doses.moving_times())
-        found += doses.known_times(first, delay_count(problem.tau))
+        first = count - len(rhs.moving_times())
+        found += rhs.known_times(first, delay_count(problem.tau))
     if isinstance(switches, tuple) and switches:
         numbers = np.sort(np.array(switches, float))
         found.append(KnownTimes(numbers, 1, Reads(True, ()), True))
-    for each, reads in zip(inputs_in(problem.rhs), input_reads(problem)):
+    for each, reads in zip(inputs_in(rhs), input_reads(problem)):
         found.append(KnownTimes(each.knots, each.jump + 1, reads))
     for each in inputs_in(problem.tau):
         found.append(KnownTimes(each.knots, each.jump + 1, Reads(True, ())))
     return [each for each in found if jnp.shape(each.times)[0] > 0]
 
 
-def _doses_in(problem: Any) -> Any:
-    """The right-hand side of a problem, if it has doses in it."""
-    return problem.rhs if hasattr(problem.rhs, "moving_times") else None
-
-
 def carrying_delays(problem: Any) -> tuple[bool, ...]:
-    """For each delay, whether the right-hand side reads the delayed state at all, so
-    that a kink of the state is carried on."""
-    jaxpr, _, y, _, _ = _traced(problem, problem.rhs)
+    """Return for each delay whether the right-hand side reads the delayed state at all,
+    so that a kink of the state is carried on."""
+    jaxpr, y, _, _ = _traced(problem, problem.rhs)
     used = {v for equation in jaxpr.eqns for v in equation.invars if _is_var(v)}
     used |= {v for v in jaxpr.outvars if _is_var(v)}
     return tuple(any(v in used for v in variables) for variables in y)
 
 
-def _traced(problem: Any, rhs: Any):
-    """The program of a right-hand side, and its variables for x, each y, each tau and
-    t."""
-    state = jax.ShapeDtypeStruct((problem.dimension,), jnp.result_type(float))
-    time = jax.ShapeDtypeStruct((), jnp.result_type(float))
-    k = delay_count(problem.tau)
-    y = delayed_states(problem.tau, state)
-    arguments = state, y, in_structure(problem.tau, [time] * k), time
+def rhs_arguments(tau: Any, d: int) -> tuple[Any, Any, Any, Any]:
+    """Return the shapes and types of x, y, tau and t for a right-hand side."""
+    x = jax.ShapeDtypeStruct((d,), jnp.result_type(float))
+    t = jax.ShapeDtypeStruct((), jnp.result_type(float))
+    return x, delayed_states(tau, x), in_structure(tau, [t] * delay_count(tau)), t
+
+
+def _traced(problem: Any, rhs: Any) -> tuple[Any, list[list], list, Any]:
+    """Return the program of a right-hand side, and its variables for each y (the
+    delayed state and its slope, if it is read), for each tau, and for t."""
+    arguments = rhs_arguments(problem.tau, problem.dimension)
     jaxpr = jax.make_jaxpr(rhs)(*arguments).jaxpr
-    count = len(jax.tree.leaves(y))
-    x, rest = jaxpr.invars[0], list(jaxpr.invars[1:])
-    per_delay = _per_delay(problem.tau, rest[:count])
-    return jaxpr, x, per_delay, rest[count : count + k], rest[-1]
-
-
-def _per_delay(tau: Any, variables: list) -> list[list]:
-    """The variables of the delayed state, and of its slope, of each delay."""
-    sizes = [len(jax.tree.leaves(each)) for each in _leaves_of_y(tau)]
-    ends = np.cumsum([0, *sizes])
-    return [variables[a:b] for a, b in zip(ends, ends[1:])]
-
-
-def _leaves_of_y(tau: Any) -> list:
-    numbered = delayed_states(tau, 0)
-    is_one = lambda each: isinstance(each, tuple) and each == (0, 0)  # noqa: E731
-    if isinstance(tau, tuple):
-        return list(numbered)
-    return jax.tree.leaves(numbered, is_leaf=is_one)
+    leaves = jax.tree.leaves(problem.tau, is_leaf=is_delay)
+    variables = iter(jaxpr.invars[1:])
+    y = [[next(variables) for _ in range(1 + has_slope(leaf))] for leaf in leaves]
+    tau = [next(variables) for _ in leaves]
+    return jaxpr, y, tau, next(variables)
 
 
 def _is_var(variable: Any) -> bool:
@@ -488,7 +455,7 @@ def _is_var(variable: Any) -> bool:
 
 @final
 class _Recorder(eqx.Module):
-    """Stands for input `number`, and leaves its number in the program that reads it."""
+    """A stand-in for input `number`, which marks in a program where it is read."""
 
     number: int = eqx.field(static=True)
 
@@ -501,8 +468,8 @@ class _Recorder(eqx.Module):
 
 
 def input_reads(problem: Any) -> list[Reads]:
-    """How a right-hand side reads each of its inputs. One that is read at another time
-    than t or t - tau may be read at any of these."""
+    """Return how a right-hand side reads each of its inputs. An input that is read at
+    another time than t or t - tau may be read at any of these."""
     count = len(inputs_in(problem.rhs))
     if count == 0:
         return []
@@ -512,44 +479,28 @@ def input_reads(problem: Any) -> list[Reads]:
         problem.rhs,
         is_leaf=is_input,
     )
-    jaxpr, _, _, tau, t = _traced(problem, rhs)
+    jaxpr, _, tau, t = _traced(problem, rhs)
     made = {v: equation for equation in jaxpr.eqns for v in equation.outvars}
-    anything = Reads(True, tuple(range(len(tau))))
-    found: list[set[int]] = [set() for _ in range(count)]
-    is_unknown = [False] * count
-    seen = [0] * count
+    found: list[set[int | None]] = [set() for _ in range(count)]
     for equation in jaxpr.eqns:
-        number = _read_number(equation)
-        if number is None:
-            continue
-        seen[number] += 1
-        delay = _delay_of(equation.invars[0], made, tau, t)
-        if delay is None:
-            is_unknown[number] = True
-        else:
-            found[number].add(delay)
+        name = str(equation.params.get("name", ""))
+        if name.startswith(_READ):
+            number = int(name.removeprefix(_READ))
+            found[number].add(_delay_of(equation.invars[0], made, tau, t))
     result = []
-    for number in range(count):
-        if is_unknown[number] or not seen[number]:
-            # It is read elsewhere, or inside of an inner function.
-            is_inside = f"{_READ}{number}" in str(jaxpr)
-            is_any = is_unknown[number] or is_inside
-            result.append(anything if is_any else Reads(False, ()))
+    for number, delays in enumerate(found):
+        # An input that no equation reads may be read inside of an inner function.
+        if None in delays or (not delays and f"{_READ}{number}" in str(jaxpr)):
+            result.append(Reads(True, tuple(range(len(tau)))))
         else:
-            delays = tuple(sorted(d for d in found[number] if d >= 0))
-            result.append(Reads(-1 in found[number], delays))
+            past = sorted(q for q in delays if q is not None and q >= 0)
+            result.append(Reads(-1 in delays, tuple(past)))
     return result
 
 
-def _read_number(equation: Any) -> int | None:
-    """The number of the input that an equation of a program reads, if it does."""
-    name = str(equation.params.get("name", ""))
-    return int(name.removeprefix(_READ)) if name.startswith(_READ) else None
-
-
 def _delay_of(variable: Any, made: dict, tau: list, t: Any) -> int | None:
-    """The number of the delay by which an input is read, -1 if it is read at the time
-    t, and None if it is read at another time."""
+    """Return the number of the delay by which an input is read: -1 for the time t
+    itself, None for another time."""
     if variable is t:
         return -1
     equation = made.get(variable) if _is_var(variable) else None

@@ -1,17 +1,16 @@
 r"""Histories: the state of the system up to time zero.
 
-`frequency_fields` tells a search which of a history's parameters are frequencies, and
-`time_zero` at which time of the data a history ends. `KINDS` are the histories that
-have a name: a class with a `word` is one, and nothing else has to list it.
+A history that equations can be given by name is a class with a `word`: `KINDS` lists
+these classes by themselves.
 
-The smooth curves of which a spline history is made.
-
-With $k + 2$ equally spaced knots on $[-1, 0]$, the natural cubic splines that vanish at
-both ends form a space of dimension k. Its basis $\phi_1, ..., \phi_k$ is that in which
-both the roughness $\int \phi''^2$ and the sum of squares at the knots are diagonal. All
-have the same roughness, with $|\phi_1| \le 1$; $\phi_j$ then looks like $\sin(j \pi
-u) / j^2$. Where coefficients have Gaussian priors of equal widths, a curve is penalised
-by its roughness."""
+A spline history bends a straight line by smooth curves, `spline_basis`. With $k + 2$
+equally spaced knots on $[-1, 0]$, the natural cubic splines that vanish at both ends
+form a space of dimension k. Its basis $\phi_1, ..., \phi_k$ is the one in which both
+the roughness $\int \phi''^2$ and the sum of squares at the knots are diagonal. All have
+the same roughness, with $|\phi_1| \le 1$; $\phi_j$ then looks like $\sin(j \pi u) /
+j^2$. Where coefficients have Gaussian priors of equal widths, a curve is penalised by
+its roughness.
+"""
 
 import abc
 from dataclasses import fields
@@ -26,8 +25,7 @@ import numpy as np
 from .._util.arrays import as_parameter, as_vector_parameter
 from .network import Network
 
-# The number of curves that bend a history that is asked for by name. It then has six
-# knots.
+# The number of curves in a spline history that is chosen by name. It has six knots.
 USUAL_CURVES = 4
 
 
@@ -43,7 +41,7 @@ class TruncatedPowers(NamedTuple):
 
 @lru_cache
 def spline_basis(k: int) -> TruncatedPowers:
-    """The basis of k curves.
+    """Return the basis of k curves.
 
     >>> basis = spline_basis(4)
     >>> basis.knots
@@ -66,24 +64,13 @@ def spline_basis(k: int) -> TruncatedPowers:
     squares, rotate = np.linalg.eigh(whiten.T @ at_knots.T @ at_knots @ whiten)
     chosen = whiten @ rotate[:, np.argsort(-squares)]
     values = at_knots @ chosen
-    # The sign is that of the first inner knot, so that it does not depend on rounding.
-    chosen = chosen * np.sign(values[-2]) / _largest(knots, linear, cubic, chosen[:, 0])
-    linear = linear @ chosen
-    return TruncatedPowers(knots, linear, linear, (cubic @ chosen).T)
-
-
-def _largest(
-    knots: np.ndarray, linear: np.ndarray, cubic: np.ndarray, chosen: np.ndarray
-) -> float:
-    """The largest absolute value of one curve."""
     u = np.linspace(-1.0, 0.0, 201)
     powers = np.maximum(u[:, None] - knots, 0.0) ** 3
-    return float(np.max(np.abs((u + 1) * (linear @ chosen) + powers @ cubic @ chosen)))
-
-
-# The periods of the sines that `Periodic.nearest` tries, in units of the time that is
-# compared.
-_PERIODS = (0.75, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0)
+    first = (u + 1) * (linear @ chosen[:, 0]) + powers @ cubic @ chosen[:, 0]
+    # The sign is that of an inner knot, so that it does not depend on rounding.
+    chosen = chosen * np.sign(values[-2]) / float(np.max(np.abs(first)))
+    linear = linear @ chosen
+    return TruncatedPowers(knots, linear, linear, (cubic @ chosen).T)
 
 
 class AbstractHistory(eqx.Module):
@@ -100,8 +87,8 @@ class AbstractHistory(eqx.Module):
     time span of the data and at least two sampling intervals.
 
     A history that equations can be given by name has a `word`, and `latex`, its formula
-    with # for the index of a state. If it `is_compared`, `history="auto"` tries it, and
-    it has a method `nearest`.
+    with # for the index of a state. If it `is_compared`, it has a method `nearest`, and
+    `history="auto"` tries it.
     """
 
     frequencies: ClassVar[tuple[str, ...]] = ()
@@ -111,24 +98,23 @@ class AbstractHistory(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, t: jax.Array) -> jax.Array:
-        """The state at time `t`, of shape (d,)."""
+        """Return the state at time `t`, of shape (d,)."""
 
     @classmethod
     def blank(cls, d: int) -> Self:
-        """The history of d states, with NaN for what is not known."""
+        """Return the history of d states, with NaN for what is not known."""
         return cls(**{field.name: np.full(d, np.nan) for field in fields(cls)})
 
     def nearest(self, t: np.ndarray, x: np.ndarray) -> "list[AbstractHistory]":
-        """The histories of this class that are nearest to the states `x`, [N, d], at
-        the times `t`, by least squares."""
+        """Return the histories of this class that are nearest to the states `x`, [N,
+        d], at the times `t`, by least squares."""
         raise NotImplementedError
 
 
 def frequency_fields(history: Any) -> tuple[str, ...]:
-    """The names of a history's fields that are angular frequencies.
+    """Return the names of a history's fields that are angular frequencies.
 
-    Only an `AbstractHistory` can declare frequencies. Any other function that serves as
-    a history has none.
+    Only an `AbstractHistory` declares frequencies: a function has none.
 
     >>> frequency_fields(Periodic(A=2.0, omega=1.0, b=1.0))
     ('omega',)
@@ -204,9 +190,9 @@ class Periodic(AbstractHistory):
         return self.A * jnp.sin(self.omega * t) + self.b
 
     def nearest(self, t: np.ndarray, x: np.ndarray) -> list[AbstractHistory]:
-        """The nearest sines; their frequency is not sought, but several are tried."""
+        """Return the nearest sines of several given frequencies."""
         sines: list[AbstractHistory] = []
-        for period in _PERIODS:
+        for period in (0.75, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0):  # in units of the span of t
             omega = 2 * np.pi / (period * np.ptp(t))
             A, b = _solved([np.sin(omega * t), np.ones_like(t)], x)
             sines.append(Periodic(A, np.full(len(b), omega), b))
@@ -259,7 +245,7 @@ class Smooth(AbstractHistory):
         return self.a * t + self.b + curves @ self.c
 
     def nearest(self, t: np.ndarray, x: np.ndarray) -> list[AbstractHistory]:
-        """The nearest curve that bends as long as the times last."""
+        """Return the nearest curve that bends over the whole span of the times."""
         length = float(np.ptp(t))
         units = np.eye(len(self.c))[:, :, None]
         curves = [Smooth(0.0, 0.0, c, length) for c in units]
@@ -269,7 +255,7 @@ class Smooth(AbstractHistory):
 
 
 def _solved(columns: list[np.ndarray], x: np.ndarray) -> np.ndarray:
-    """The coefficients of the columns that come nearest to `x`, one row for each."""
+    """Return the coefficients, one row for each column, that come nearest to `x`."""
     return np.linalg.lstsq(np.stack(columns, axis=1), x, rcond=None)[0]
 
 
@@ -310,8 +296,7 @@ class Measured(AbstractHistory):
 
 
 def time_zero(history: Any) -> float:
-    """The time of the data at which a history ends: zero, except after a measured
-    past."""
+    """Return the time at which a history ends: zero, but for a measured past."""
     return float(history.zero) if isinstance(history, Measured) else 0.0
 
 
@@ -335,12 +320,12 @@ class Neural(AbstractHistory):
 
     @classmethod
     def blank(cls, d: int) -> Self:
-        """The history with its random initial weights: it has no others."""
+        """Return the history with its random initial weights: it has no others."""
         return cls(d)
 
     @classmethod
     def of(cls, network: Network, d: int) -> "Neural":
-        """The history of d components that a network of time is."""
+        """Return the history of d components that is a network of time."""
         if network.outputs not in (1, d):
             raise ValueError(
                 f"`history` is a network with {network.outputs} outputs, but the state "

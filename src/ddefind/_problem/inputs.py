@@ -37,12 +37,12 @@ class AbstractInput(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, t: Any) -> jax.Array:
-        """The value u(t), a number."""
+        """Return the value u(t), a number."""
 
     @abc.abstractmethod
     def lacking(self, first: float, last: float) -> str | None:
-        """The times between `first` and `last` at which the input is not known, in
-        words; None if it is known at all of them."""
+        """Return the times between `first` and `last` at which the input is not known,
+        in words, or None if it is known at all of them."""
 
     def covers(self, first: float, last: float) -> bool:
         """Whether the input is known at all times from `first` to `last`."""
@@ -121,7 +121,7 @@ class Input(AbstractInput):
         return " and ".join(parts) or None
 
     def padded(self, count: int) -> "Input":
-        """The same input as a table of `count` knots: the last one is repeated."""
+        """Return the input as a table of `count` knots, with the last one repeated."""
         more = count - len(self.t)
         t = np.pad(self.t, (0, more), mode="edge")
         rows = np.pad(self.coefficients, ((0, more), (0, 0)), mode="edge")
@@ -134,12 +134,12 @@ def is_input(leaf: Any) -> bool:
 
 
 def inputs_in(tree: Any) -> list[AbstractInput]:
-    """The inputs of a tree, in its order."""
+    """Return the inputs of a tree, in its order."""
     return [leaf for leaf in jax.tree.leaves(tree, is_leaf=is_input) if is_input(leaf)]
 
 
 def split_differentiable(tree: Any) -> tuple[Any, Any]:
-    """The floating-point arrays of a tree, without those of inputs; and the rest."""
+    """Return the floating-point arrays of a tree, but for inputs, and the rest."""
 
     def mask(leaf):
         if is_input(leaf):
@@ -180,8 +180,8 @@ def _checked_table(t: Any, values: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _coefficients(t: np.ndarray, x: np.ndarray, kind: str) -> np.ndarray:
-    """The coefficients [knots, degree + 1] of the polynomials after each knot. After
-    the last one the value is held."""
+    """Return the coefficients [knots, degree + 1] of the polynomials after each knot.
+    After the last one the value is held."""
     if kind == "steps":
         return x[:, None]
     h, secant = np.diff(t), np.diff(x) / np.diff(t)
@@ -195,8 +195,8 @@ def _coefficients(t: np.ndarray, x: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _monotone_slopes(h: np.ndarray, secant: np.ndarray) -> np.ndarray:
-    """The slopes at the knots of a curve that is monotone wherever the values are:
-    weighted harmonic means of the secants on both sides (Fritsch and Butland)."""
+    """Return the slopes at the knots of a curve that is monotone wherever the values
+    are: weighted harmonic means of the secants on both sides (Fritsch and Butland)."""
     if len(h) == 1:
         return np.repeat(secant, 2)
     left, right = secant[:-1], secant[1:]
@@ -210,8 +210,7 @@ def _monotone_slopes(h: np.ndarray, secant: np.ndarray) -> np.ndarray:
 
 
 def _end_slope(h0: float, h1: float, s0: float, s1: float) -> float:
-    """The slope at an end of the curve, by three points, limited so that the curve
-    stays monotone."""
+    """Return the slope at an end, by three points, so that the curve stays monotone."""
     slope = ((2 * h0 + h1) * s0 - h0 * s1) / (h0 + h1)
     if slope * s0 <= 0:
         return 0.0

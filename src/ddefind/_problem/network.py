@@ -12,17 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-# The standard deviation of the initial biases of hidden layers.
-_BIAS = 0.5
-
 
 @final
 @dataclass
 class NetworkProbe:
-    """A look at what networks with a number are called with.
+    """A record of the calls of networks with a number.
 
-    While `probing`, what it is called with is added to `inputs`. It returns what
-    `outputs` has for its number, or zeros; if `outputs` is None, what it computes."""
+    While `probing`, the arguments of each call are added to `inputs`. The network
+    returns the entry of `outputs` for its number, or zeros; if `outputs` is None, it
+    returns its usual result."""
 
     outputs: Mapping[int, Any] | None
     inputs: dict[int, list[jax.Array]] = field(default_factory=dict)
@@ -33,7 +31,7 @@ _PROBE: ContextVar[NetworkProbe | None] = ContextVar("probe", default=None)
 
 @contextmanager
 def probing(outputs: Mapping[int, Any] | None) -> Iterator[NetworkProbe]:
-    """Look at what networks with a number are called with: see `NetworkProbe`."""
+    """Record the calls of networks with a number: see `NetworkProbe`."""
     probe = NetworkProbe(outputs)
     token = _PROBE.set(probe)
     try:
@@ -115,18 +113,25 @@ class Network(eqx.Module):
         bounds: tuple[float, float] | None = None,
         seed: int = 0,
     ):
-        for name, value in dict(width=width, outputs=outputs).items():
-            _check_whole(name, value, 1)
+        _check_whole("width", width, 1)
+        _check_whole("outputs", outputs, 1)
         _check_whole("depth", depth, 0)
         _check_whole("seed", seed, 0)
         self.bounds = _checked_bounds(bounds)
-        _check_shape(positive, increasing, decreasing, through_zero, self.bounds)
+        for name, flag in dict(
+            positive=positive,
+            increasing=increasing,
+            decreasing=decreasing,
+            through_zero=through_zero,
+        ).items():
+            if not isinstance(flag, bool | np.bool_):
+                raise ValueError(f"`{name}` must be True or False, but got {flag!r}.")
+            setattr(self, name, bool(flag))
+        _check_shape(self)
         self.weights = self.biases = ()
         # Without a hidden layer there is no width.
         self.width, self.depth = width if depth > 0 else 1, depth
         self.outputs = outputs
-        self.positive, self.through_zero = bool(positive), bool(through_zero)
-        self.increasing, self.decreasing = bool(increasing), bool(decreasing)
         self.seed, self.number = seed, None
         low, high = self.bounds or (0.0, 1.0)
         self.center, self.scale = np.zeros(0), np.ones(0)
@@ -154,12 +159,12 @@ class Network(eqx.Module):
     def has_scales(self) -> bool:
         """Whether centre, scale, size and offset come from data."""
         low, high = self.bounds or (0.0, 1.0)
-        plain = (self.center, 0.0), (self.scale, 1.0)
-        plain = (*plain, (self.size, high - low), (self.offset, low))
-        return any(np.any(np.asarray(table) != value) for table, value in plain)
+        tables = (self.center, self.scale, self.size, self.offset)
+        plain = (0.0, 1.0, high - low, low)
+        return any(np.any(np.asarray(t) != value) for t, value in zip(tables, plain))
 
     def sized(self, inputs: int, outputs: int | None = None) -> "Network":
-        """The same network with initial weights for so many inputs and outputs."""
+        """Return the network with initial weights for these inputs and outputs."""
         outputs = self.outputs if outputs is None else outputs
         random = np.random.default_rng(self.seed)
         sizes = [inputs, *[self.width] * self.depth, outputs]
@@ -167,7 +172,8 @@ class Network(eqx.Module):
         for layer, (n, m) in enumerate(zip(sizes, sizes[1:])):
             weights.append(jnp.asarray(random.normal(size=(m, n)) / np.sqrt(n)))
             is_last = layer == self.depth
-            bias = np.zeros(m) if is_last else _BIAS * random.normal(size=m)
+            # The initial biases of hidden layers have the standard deviation 0.5.
+            bias = np.zeros(m) if is_last else 0.5 * random.normal(size=m)
             biases.append(jnp.asarray(bias))
         low, high = self.bounds or (0.0, 1.0)
         return _changed(
@@ -185,7 +191,7 @@ class Network(eqx.Module):
     def scaled(
         self, center: np.ndarray, scale: np.ndarray, size: np.ndarray, offset: Any
     ) -> "Network":
-        """The same network with other scales: those that its shape leaves open."""
+        """Return the network with other scales, as far as its shape allows."""
         if self.bounds is not None:
             return _changed(self, center=center, scale=scale)
         if self.positive or self.through_zero:
@@ -193,7 +199,7 @@ class Network(eqx.Module):
         return _changed(self, center=center, scale=scale, size=size, offset=offset)
 
     def numbered(self, number: int | None) -> "Network":
-        """The same network with a number, by which a probe knows it."""
+        """Return the network with a number, by which a probe identifies it."""
         return _changed(self, number=number)
 
     def __call__(self, *inputs: Any) -> jax.Array:
@@ -206,8 +212,8 @@ class Network(eqx.Module):
                 return jnp.zeros(self.outputs, u.dtype) if given is None else given
         if not self.weights:
             raise ValueError(
-                "This network has no weights yet, because it does not know how many "
-                "inputs it gets. `dd.Problem` finds that out for the networks in its "
+                "This network has no weights yet, because its number of inputs is not "
+                "known. `dd.Problem` finds that out for the networks in its "
                 "`rhs`, `history`, `tau` and `observe`: call `problem.rhs`, and not "
                 "the function or module that the problem was made from."
             )
@@ -225,7 +231,7 @@ class Network(eqx.Module):
         return _constant(self.size) * value + _constant(self.offset)
 
     def _last_layer(self, u: jax.Array) -> jax.Array:
-        """The result before its shape and its scales."""
+        """Return the result without the properties of its shape and its scales."""
         u = (u - _constant(self.center)) / _constant(self.scale)
         is_monotone = self.increasing or self.decreasing
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases)):
@@ -245,14 +251,14 @@ def is_network(node: Any) -> bool:
 
 
 def networks_in(tree: Any) -> list[Network]:
-    """The networks of a tree, in its order."""
+    """Return the networks of a tree, in its order."""
     return [
         leaf for leaf in jax.tree.leaves(tree, is_leaf=is_network) if is_network(leaf)
     ]
 
 
 def with_networks(tree: Any, networks: list[Network]) -> Any:
-    """The tree with other networks, in its order."""
+    """Return the tree with other networks, in its order."""
     others = iter(networks)
     return jax.tree.map(
         lambda leaf: next(others) if is_network(leaf) else leaf,
@@ -262,19 +268,19 @@ def with_networks(tree: Any, networks: list[Network]) -> Any:
 
 
 def numbered_networks(tree: Any) -> Any:
-    """The tree with its networks numbered, for a probe."""
+    """Return the tree with its networks numbered, for a probe."""
     networks = networks_in(tree)
     return with_networks(tree, [net.numbered(i) for i, net in enumerate(networks)])
 
 
 def _constant(table: np.ndarray) -> jax.Array:
-    """A table of scales, which no gradient reaches: to Equinox it is an array as any
-    other, and a user's own training would change it."""
+    """Return a table of scales, which no gradient reaches: to Equinox it is an array as
+    any other, and a user's own training would change it."""
     return lax.stop_gradient(jnp.asarray(table))
 
 
 def _joined(inputs: tuple[Any, ...]) -> jax.Array:
-    """Numbers and vectors, one after the other."""
+    """Return numbers and vectors, one after the other."""
     dtype = jnp.result_type(float)
     vectors = [jnp.ravel(jnp.asarray(value, dtype)) for value in inputs]
     if not vectors:
@@ -283,7 +289,7 @@ def _joined(inputs: tuple[Any, ...]) -> jax.Array:
 
 
 def _changed(network: Network, **values: Any) -> Network:
-    """The network with other fields."""
+    """Return the network with other fields."""
     result = object.__new__(Network)
     for name in Network.__dataclass_fields__:
         value = values.get(name, getattr(network, name))
@@ -315,19 +321,11 @@ def _checked_bounds(bounds: Any) -> tuple[float, float] | None:
     return low, high
 
 
-def _check_shape(
-    positive: Any, increasing: Any, decreasing: Any, through_zero: Any, bounds: Any
-) -> None:
+def _check_shape(network: Network) -> None:
     """Refuse properties that contradict each other."""
-    for name, value in dict(
-        positive=positive,
-        increasing=increasing,
-        decreasing=decreasing,
-        through_zero=through_zero,
-    ).items():
-        if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"`{name}` must be True or False, but got {value!r}.")
-    if increasing and decreasing:
+    positive, bounds = network.positive, network.bounds
+    through_zero = network.through_zero
+    if network.increasing and network.decreasing:
         raise ValueError(
             "A network cannot be both increasing and decreasing. Leave out one."
         )

@@ -2,7 +2,7 @@
 
 An array belongs to a network if it is inside of a `Network`, of a layer of
 `equinox.nn`, or of a layer of `torch.nn`. An array with very many elements is treated
-in the same way, whatever it is."""
+in the same way."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,22 +14,23 @@ import jax
 from .._util.arrays import is_parameter
 from .free_parameters import ParameterArray
 from .network import Network, is_network
-from .parameters import name_parts, parameter_arrays
+from .parameters import name_endings, parameter_arrays
 from .problem import Problem
 
-# An array with more elements than this does not stand in a table.
+# An array with more elements than this is left out of tables.
 _MANY = 30
-# How the name of a network begins, as opposed to that of a large array.
+# The first word of a network's name; other large arrays begin otherwise.
 _NETWORK = "network "
-# The parts of a problem, which are left out of the name of what is inside.
+# The parts of a problem, which are left out of the names of networks in them.
 _PARTS = ("rhs", "history", "initial", "observe")
 
-# The indices of weights in a list of names, by what they belong to: "network `g`".
+# The indices of weights in a list of names, by their owner: "network `g`".
 Networks = dict[str, tuple[int, ...]]
 
 
 def networks_of(problem: Problem, names: Sequence[str]) -> Networks:
-    """Where weights stand in `names`, the names of parameters of a problem.
+    """Return the indices of weights in `names`, the parameters of a problem, by
+    network.
 
     >>> import ddefind as dd
     >>> past = dd.Neural(1, width=2, depth=1)
@@ -47,9 +48,7 @@ def networks_of(problem: Problem, names: Sequence[str]) -> Networks:
             owner = f"array `{_shortened(array.name)}`"
         if owner is None:
             continue
-        parts = name_parts(array.name)
-        endings = [".".join(parts[begin:]) for begin in range(len(parts))]
-        for element in zip(*map(array.elements, endings)):
+        for element in zip(*map(array.elements, name_endings(array.name))):
             index = next((place[name] for name in element if name in place), None)
             if index is not None:
                 found.setdefault(owner, []).append(index)
@@ -57,7 +56,7 @@ def networks_of(problem: Problem, names: Sequence[str]) -> Networks:
 
 
 def weights_of(problem: Problem, names: Sequence[str]) -> list[int]:
-    """The indices of all weights of networks in `names`."""
+    """Return the indices of all weights of networks in `names`."""
     networks = networks_of(problem, names).items()
     return [j for owner, js in networks if owner.startswith(_NETWORK) for j in js]
 
@@ -65,8 +64,8 @@ def weights_of(problem: Problem, names: Sequence[str]) -> list[int]:
 def count_weights(
     networks: Networks, determined: Mapping[str, float] | None = None
 ) -> list[str]:
-    """A line for each network: "network `g`: 33 weights"; or, if it is known how many
-    of them are `determined`, "network `g`: 6 of 33 weights determined by the data"."""
+    """Return a line for each network: "network `g`: 33 weights"; or "network `g`: 6 of
+    33 weights determined by the data", if `determined` has the number."""
     lines = []
     for owner, indices in networks.items():
         what = "weights" if owner.startswith(_NETWORK) else "elements"
@@ -86,8 +85,8 @@ class NamedNetwork(NamedTuple):
 
 
 def named_networks(problem: Problem) -> dict[str, NamedNetwork]:
-    """The networks of a problem by their names, as tables have them. Where two would
-    have the same name, they have their full ones.
+    """Return the networks of a problem by their names in tables, or by their full names
+    where two would have the same.
 
     >>> import ddefind as dd
     >>> model = dd.equation("x' = NN_a(x(t - tau)) - NN_b(x)")
@@ -104,24 +103,24 @@ def named_networks(problem: Problem) -> dict[str, NamedNetwork]:
     found = {}
     for number, (path, network) in enumerate(places):
         name = short[number] if short.count(short[number]) == 1 else full[number]
-        own = tuple(array for at, array in arrays if at[: len(path)] == path)
-        found[name] = NamedNetwork(network, number, own)
+        inside = tuple(array for at, array in arrays if at[: len(path)] == path)
+        found[name] = NamedNetwork(network, number, inside)
     return found
 
 
 def network_name(owner: str) -> str:
-    """The name of a network alone: `g` of "network `g`"."""
+    """Return the name of a network alone: `g` of "network `g`"."""
     return owner.partition("`")[2].removesuffix("`")
 
 
 def named_indices(count: int, networks: Networks) -> list[int]:
-    """The indices of the parameters that stand in tables."""
+    """Return the indices of the parameters that stand in tables."""
     weights = {index for indices in networks.values() for index in indices}
     return [index for index in range(count) if index not in weights]
 
 
 def without_weights(sentence: str, names: Sequence[str], networks: Networks) -> str:
-    """A sentence in which "weights of network `g`" stand for a list of them.
+    """Return a sentence with "weights of network `g`" in place of a list of them.
 
     >>> names, networks = ["r", "w[0]", "w[1]"], {"network `g`": (1, 2)}
     >>> without_weights("Of `r`, `w[0]`, `w[1]` only one is.", names, networks)
@@ -137,10 +136,11 @@ def without_weights(sentence: str, names: Sequence[str], networks: Networks) -> 
 
 
 def _owner(problem: Problem, path: tuple[Any, ...]) -> str | None:
-    """The network that an array belongs to, by its path; None without one."""
+    """Return the network that the array at this path belongs to, or None."""
     node: Any = problem
     for depth, key in enumerate(path):
-        if depth > 0 and _is_network(node):
+        is_layer = type(node).__module__.startswith("equinox.nn")
+        if depth > 0 and (is_network(node) or is_layer):
             inside = jax.tree_util.keystr(path[:depth]).lstrip(".")
             return f"{_NETWORK}`{_shortened(inside)}`"
         if hasattr(node, "network_of"):
@@ -151,10 +151,6 @@ def _owner(problem: Problem, path: tuple[Any, ...]) -> str | None:
             return f"{_NETWORK}`{_shortened(f'{begin}.{inside}'.rstrip('.'))}`"
         node = _child(node, key)
     return None
-
-
-def _is_network(node: Any) -> bool:
-    return isinstance(node, Network) or type(node).__module__.startswith("equinox.nn")
 
 
 def _child(node: Any, key: Any) -> Any:
@@ -168,7 +164,7 @@ def _child(node: Any, key: Any) -> Any:
 
 
 def _shortened(path: str) -> str:
-    """The name of a network: `rhs.g.network` is `g`, and `rhs.layers[0]` `layers`."""
+    """Return the name of a network: `g` for `rhs.g.network` or `rhs.g[0]`."""
     path = re.sub(r"\[\d+\]$", "", path).removesuffix(".network")
     for part in _PARTS:
         path = path.removeprefix(f"{part}.")

@@ -1,9 +1,4 @@
-"""The values of a problem's parameters, and the user's settings for them.
-
-By default each parameter is learned from its present value. `Parameter`, `Fixed` and
-`Tied` say otherwise, and `free_parameters` reads these settings.
-
-The names of a problem's parameters.
+"""The parameters of a problem: their names, their values, and the settings for a fit.
 
 Every floating-point array of a problem is a parameter. Its full name is the path of the
 array in the problem, with an index for each element if it has several: `tau`,
@@ -11,13 +6,14 @@ array in the problem, with an index for each element if it has several: `tau`,
 other parameter shares: `theta_0`, `b[1]`. Short names are displayed, and both are
 accepted.
 
-Priors: what is known about a parameter before the fit.
-
-A prior adds a term to the sum of squares that least squares minimises."""
+By default a fit learns each parameter from its present value. `Parameter`, `Fixed` and
+`Tied` change that, and `free_parameters` reads these settings. A prior states what is
+known about a parameter before the fit: it adds a term to the sum of squares.
+"""
 
 import abc
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from math import log
 from typing import Any, ClassVar, final
@@ -41,8 +37,6 @@ _NAME_PART = re.compile(
 )
 
 
-# What the full names of the noise's parameters begin with.
-_NOISE = "noise."
 # The name of a component, `x[0]`, which can stand between dots.
 _COMPONENT = re.compile(r"\w+\[\d+\]")
 
@@ -50,46 +44,46 @@ _COMPONENT = re.compile(r"\w+\[\d+\]")
 def parameter_arrays(
     problem: Problem, tied: Collection[str] = ()
 ) -> list[ParameterArray]:
-    """The arrays of parameters of a problem, in the order of its tree.
-
-    `tied` has the full names of the arrays that are tied to others. They do not compete
-    for short names: if `history.K` is tied to `rhs.K`, then `rhs.K` is called `K`."""
+    """Return the arrays of parameters of a problem, in the order of its tree. `tied`
+    has the full names of the arrays that are tied to others. They do not compete for
+    short names: if `history.K` is tied to `rhs.K`, then `rhs.K` is called `K`. Nor do
+    the parameters of the noise, which are called `x.sd`, with the quantity's name."""
     parameters = eqx.filter(problem, is_parameter)
-    paths_and_arrays = jax.tree_util.tree_flatten_with_path(parameters)[0]
-    names = [_full_name(path) for path, _ in paths_and_arrays]
+    roles = _roles(problem)
+    arrays, first = [], 0
+    for path, array in jax.tree_util.tree_flatten_with_path(parameters)[0]:
+        name = _full_name(path)
+        role = roles.get(name)
+        arrays.append(ParameterArray(name, name, jnp.shape(array), first, role))
+        first += arrays[-1].size
+    names = [array.name for array in arrays]
     # A full name without a dot, such as `tau`, always keeps its name.
     competing = [
-        name
-        for name in names
-        if (name not in tied or "." not in name) and not _is_noise(name)
+        array.name
+        for array in arrays
+        if (array.name not in tied or "." not in array.name) and not array.is_noise
     ]
-    roles = _roles(problem)
-    result, first = [], 0
-    for (_, array), name in zip(paths_and_arrays, names):
-        others = competing if name in competing else [*competing, name]
-        short = name.removeprefix(_NOISE) if _is_noise(name) else _shorten(name, others)
-        short = name if short in names else short
-        role = roles.get(name)
-        entry = ParameterArray(name, short, jnp.shape(array), first, role)
-        result.append(entry)
-        first += entry.size
-    return result
+
+    def short_name(array: ParameterArray) -> str:
+        name = array.name
+        if array.is_noise:
+            short = name.removeprefix("noise.")
+        else:
+            others = competing if name in competing else [*competing, name]
+            short = _shorten(name, others)
+        return name if short in names else short
+
+    return [array._replace(short=short_name(array)) for array in arrays]
 
 
 def noise_parameter(quantity: str, field: str) -> str:
-    """The full name of a parameter of the noise of a quantity: `noise.x.sd`."""
+    """Return the full name of a parameter of a quantity's noise: `noise.x.sd`."""
     keys = jax.tree_util.GetAttrKey("noise"), jax.tree_util.DictKey(quantity)
     return f"{_full_name(keys)}.{field}"
 
 
-def _is_noise(name: str) -> bool:
-    """Whether a full name is that of a parameter of the noise. It is called `x.sd`,
-    with the name of the quantity, and does not compete with others for short names."""
-    return name.startswith((_NOISE, "noise["))
-
-
 def _roles(problem: Problem) -> dict[str, DelayRole]:
-    """The full names of the parameters that are delays by themselves, or shapes."""
+    """Return the roles of the parameters that are delays by themselves, or shapes."""
     roles: dict[str, DelayRole] = {}
     paths = jax.tree_util.tree_flatten_with_path(problem.tau, is_leaf=is_delay)[0]
     for path, leaf in paths:
@@ -102,7 +96,7 @@ def _roles(problem: Problem) -> dict[str, DelayRole]:
 
 
 def _full_name(path: tuple[Any, ...]) -> str:
-    """The name of an array by its path in the problem: `rhs.theta_0`, `tau.growth`."""
+    """Return the full name of the array at this path: `rhs.theta_0`, `tau.growth`."""
     is_noise = jax.tree_util.keystr(path[:1]) == ".noise"
     parts = [
         f".{key.key}"
@@ -115,7 +109,7 @@ def _full_name(path: tuple[Any, ...]) -> str:
 
 
 def name_parts(name: str) -> list[str]:
-    """The parts of a full name, between its dots. Dots inside of [...] do not count.
+    """Return the parts of a full name between its dots, but for dots inside of [...].
 
     >>> name_parts("tau['0.5 * lag'].lag")
     ["tau['0.5 * lag']", 'lag']
@@ -124,7 +118,7 @@ def name_parts(name: str) -> list[str]:
 
 
 def _shorten(name: str, names: list[str]) -> str:
-    """The shortest ending of `name` that is an ending of no other of the `names`."""
+    """Return the shortest ending of `name` that is an ending of only one of `names`."""
     parts = name_parts(name)
     for begin in range(len(parts) - 1, 0, -1):
         if parts[begin].isdigit():
@@ -136,7 +130,7 @@ def _shorten(name: str, names: list[str]) -> str:
 
 
 def element_names(arrays: list[ParameterArray]) -> list[str]:
-    """The short name of each element of the arrays."""
+    """Return the short name of each element of the arrays."""
     return [name for array in arrays for name in array.elements(array.short)]
 
 
@@ -272,14 +266,14 @@ class Tied:
 
 
 def parameter_vector(problem: Problem) -> np.ndarray:
-    """The values of all parameters as one vector."""
+    """Return the values of all parameters as one vector."""
     arrays = jax.tree.leaves(eqx.filter(problem, is_parameter))
     vectors = [np.ravel(np.asarray(array)) for array in arrays]
     return np.concatenate(vectors) if vectors else np.zeros(0)
 
 
 def parameter_values(problem: Problem) -> dict[str, float]:
-    """The values of all parameters of a problem, by their short names.
+    """Return the values of all parameters of a problem, by their short names.
 
     >>> import ddefind as dd
     >>> dd.parameter_values(dd.Problem(dd.models.Logistic(2, 1), dd.Constant(3), 0.5))
@@ -298,17 +292,15 @@ def free_parameters(
 ) -> tuple[FreeParameters, Problem, np.ndarray]:
     """Read the settings of a fit's parameters.
 
-    The result is the map between the problem and its free values; the problem with the
-    fixed values and the start values put in; and the unconstrained vector z to start
-    from.
+    Return the map between the problem and its free values; the problem with the fixed
+    values and the start values put in; and the unconstrained vector z to start from.
 
     `parameters` maps names to `Parameter`, `Fixed`, `Tied`, or to a number, which
     stands for `Parameter(start=number)`. A parameter that it does not name is learned,
     without bounds, from its value in the problem. `seed` draws the random starts.
 
-    With `partial=True` start values may be missing: NaN stands for one that is not
-    known, and a value of the problem that is not within the bounds counts as missing.
-    """
+    With `partial=True` start values may be missing: NaN stands for an unknown one, and
+    a value of the problem that is not within the bounds counts as missing."""
     settings = parameters or {}
     tied = {key for key, setting in settings.items() if isinstance(setting, Tied)}
     table = _SettingsTable(
@@ -319,14 +311,16 @@ def free_parameters(
     for key, setting in settings.items():
         table.set(key, setting)
     names, start = table.names, table.start
-    role = _resolve_ties(table.role, names)
+    role = table.role = _resolve_ties(table.role, names)
     free = np.flatnonzero(role == np.arange(len(role)))
-    _check_fixed(names, start, np.flatnonzero(role < 0))
-    known = table.discard_outside(free) if partial else free
-    _check_starts(names, start, table.lower, table.upper, known)
-    _check_delays(table.arrays, names, start, role)
-    _check_shapes(table)
-    # The extra last place is that of role -1: fixed elements have no position.
+    for e in np.flatnonzero(role < 0):
+        if not np.isfinite(start[e]):
+            raise ValueError(
+                f"{names[e]!r} is fixed, but has no value: write Fixed(1.0), say."
+            )
+    _check_starts(table, table.discard_outside(free) if partial else free)
+    _check_delays(table)
+    # Role -1 reads the extra last place: fixed elements have no position.
     position = np.full(len(role) + 1, -1)
     position[free] = np.arange(len(free))
     start = np.where(role >= 0, start[role], start)
@@ -343,7 +337,7 @@ def free_parameters(
 
 @final
 class _SettingsTable:
-    """What the settings say about each element of the parameters.
+    """The settings of each element of the parameters.
 
     `role[e]` is e if the element e is free, the number of another element if it is tied
     to that one, and -1 if it is fixed. `is_set[e]` says whether a setting names the
@@ -376,11 +370,17 @@ class _SettingsTable:
             self.has_start[elements] = setting.start is not None
         elif isinstance(setting, Fixed):
             self.role[elements] = -1
-            if setting.value is not None:
-                values = finite_numbers(key, setting.value, len(elements))
-                self.start[elements] = values
+            if (value := setting.value) is not None:
+                self.start[elements] = finite_numbers(key, value, len(elements))
         elif isinstance(setting, Tied):
-            self._tie(key, setting.to, elements)
+            targets = find(setting.to, self.arrays)
+            if len(targets) not in (1, len(elements)) or set(targets) & set(elements):
+                raise ValueError(
+                    f"`parameters[{key!r}]` cannot be tied to {setting.to!r}: they "
+                    f"have {len(elements)} and {len(targets)} elements; they must not "
+                    "overlap."
+                )
+            self.role[elements] = targets
         else:
             raise TypeError(
                 f"`parameters[{key!r}]` must be a Parameter, Fixed, Tied or a number, "
@@ -410,24 +410,13 @@ class _SettingsTable:
                 raise ValueError(
                     f"`parameters[{key!r}]`: a random start needs `lower` and `upper`."
                 )
-            draws = self.random.uniform(setting.lower, setting.upper, len(elements))
-            self.start[elements] = draws
+            bounds = setting.lower, setting.upper
+            self.start[elements] = self.random.uniform(*bounds, len(elements))
         elif setting.start is not None:
             self.start[elements] = finite_numbers(key, setting.start, len(elements))
 
-    def _tie(self, key: str, to: str, elements: np.ndarray) -> None:
-        targets = find(to, self.arrays)
-        if len(targets) not in (1, len(elements)) or set(targets) & set(elements):
-            raise ValueError(
-                f"`parameters[{key!r}]` cannot be tied to {to!r}: they have "
-                f"{len(elements)} and {len(targets)} elements; they must not overlap."
-            )
-        self.role[elements] = targets
-
     def discard_outside(self, free: np.ndarray) -> np.ndarray:
-        """Remove the problem's own start values that are not within the bounds.
-
-        They become NaN. The result are the `free` elements that keep a start value."""
+        """Set starts outside of the bounds to NaN, and return the `free` others."""
         inside = (self.lower < self.start) & (self.start < self.upper)
         unknown = free[~(inside | self.has_start)[free]]
         self.start[unknown] = np.nan
@@ -435,7 +424,7 @@ class _SettingsTable:
 
 
 def with_values(problem: Problem, vector: np.ndarray) -> Problem:
-    """The problem with the values of all parameters taken from one vector."""
+    """Return the problem with the values of all parameters taken from one vector."""
     parameters, rest = eqx.partition(problem, is_parameter)
     arrays = [
         jnp.asarray(vector[array.first : array.first + array.size].reshape(array.shape))
@@ -445,17 +434,17 @@ def with_values(problem: Problem, vector: np.ndarray) -> Problem:
 
 
 def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
-    """The numbers of the elements that a name stands for.
-
-    `key` is the full name of an array or of an element, or any unambiguous ending of
-    one."""
+    """Return the numbers of the elements of a name: the full name of an array or of an
+    element, or any unambiguous ending of one."""
     check_name(key, element_names(arrays))
     for array in arrays:
         if key == array.labelled(array.name):
             return np.arange(array.first, array.first + array.size)
     # Short names come first: an array that is tied to another may end in the same way.
-    matches = _matches(key, arrays, lambda array: [array.short])
-    matches = matches or _matches(key, arrays, _endings)
+    matches = _matches(key, [(array, array.short) for array in arrays])
+    matches = matches or _matches(
+        key, [(a, ending) for a in arrays for ending in name_endings(a.name)]
+    )
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -470,32 +459,28 @@ def find(key: str, arrays: list[ParameterArray]) -> np.ndarray:
     )
 
 
-def _endings(array: ParameterArray) -> list[str]:
-    """All endings of an array's full name: `rhs.net.weight`, `net.weight`, `weight`."""
-    parts = name_parts(array.name)
+def name_endings(name: str) -> list[str]:
+    """Return all endings of a full name: `rhs.net.weight`, `net.weight`, `weight`."""
+    parts = name_parts(name)
     return [".".join(parts[begin:]) for begin in range(len(parts))]
 
 
 def _matches(
-    key: str,
-    arrays: list[ParameterArray],
-    names: Callable[[ParameterArray], list[str]],
+    key: str, named_arrays: Iterable[tuple[ParameterArray, str]]
 ) -> list[np.ndarray]:
-    """The elements that `key` means in each array, if the array has these `names`."""
+    """Return the elements that `key` means in each array, if it has the given name."""
     matches = []
-    for array in arrays:
-        for name in names(array):
-            if key == array.labelled(name):
-                matches.append(np.arange(array.first, array.first + array.size))
-            elif array.size > 1 and key in (elements := array.elements(name)):
-                matches.append(np.array([array.first + elements.index(key)]))
+    for array, name in named_arrays:
+        if key == array.labelled(name):
+            matches.append(np.arange(array.first, array.first + array.size))
+        elif array.size > 1 and key in (elements := array.elements(name)):
+            matches.append(np.array([array.first + elements.index(key)]))
     return matches
 
 
 def finite_numbers(key: str, value: Any, size: int) -> np.ndarray:
-    """The `value` of the parameter `key` as a vector of `size` finite numbers.
-
-    A single number stands for all elements."""
+    """Return `value` as `size` finite numbers; a single number stands for all of
+    them."""
     try:
         numbers = np.asarray(value, dtype=float).ravel()
     except (TypeError, ValueError):
@@ -507,15 +492,13 @@ def finite_numbers(key: str, value: Any, size: int) -> np.ndarray:
 
 
 def _resolve_ties(role: np.ndarray, names: list[str]) -> np.ndarray:
-    """Follow chains of ties: each element then refers to a free or a fixed element.
-
-    An element that is tied to a fixed one refers to that one, where its constant value
-    is found. A cycle of ties is an error."""
-    own = np.arange(len(role))
+    """Follow chains of ties, so that each element refers to a free or a fixed element,
+    which has its value. A cycle of ties is an error."""
     target = role.copy()
     for _ in range(len(role)):
         following = np.where(target >= 0, role[target], target)
-        tied_to_fixed = (following < 0) & (target != own) & (target >= 0)
+        is_tied = target != np.arange(len(role))
+        tied_to_fixed = (following < 0) & is_tied & (target >= 0)
         following = np.where(tied_to_fixed, target, following)
         if np.array_equal(following, target):
             return target
@@ -524,21 +507,8 @@ def _resolve_ties(role: np.ndarray, names: list[str]) -> np.ndarray:
     raise ValueError(f"Parameters are tied in a circle: {', '.join(map(repr, cycle))}.")
 
 
-def _check_fixed(names: list[str], start: np.ndarray, fixed: np.ndarray) -> None:
-    for e in fixed:
-        if not np.isfinite(start[e]):
-            raise ValueError(
-                f"{names[e]!r} is fixed, but has no value: write Fixed(1.0), say."
-            )
-
-
-def _check_starts(
-    names: list[str],
-    start: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    free: np.ndarray,
-) -> None:
+def _check_starts(table: _SettingsTable, free: np.ndarray) -> None:
+    names, start, lower, upper = table.names, table.start, table.lower, table.upper
     lacking = [names[e] for e in free if not np.isfinite(start[e])]
     if lacking:
         given = ", ".join(f"{name!r}: 1.0" for name in lacking[:5])
@@ -558,24 +528,19 @@ def _check_starts(
             )
 
 
-def _check_delays(
-    arrays: list[ParameterArray], names: list[str], start: np.ndarray, role: np.ndarray
-) -> None:
-    for array in arrays:
-        e = array.first
-        if array.is_positive and start[e if role[e] < 0 else role[e]] <= 0:
-            raise ValueError(f"`{names[e]}` must start positive, but got {start[e]:g}.")
-
-
-def _check_shapes(table: _SettingsTable) -> None:
-    """Check the user's bounds of the shapes of gamma distributions."""
+def _check_delays(table: _SettingsTable) -> None:
+    """Check the starts of delays, and the bounds of shapes of gamma distributions."""
     for array in table.arrays:
-        e = array.first if table.role[array.first] < 0 else table.role[array.first]
-        if array.role == "shape" and (
-            -np.inf < table.lower[e] < 1 or table.upper[e] <= 1
-        ):
+        e = array.first
+        source = e if table.role[e] < 0 else table.role[e]
+        lower, upper = table.lower[source], table.upper[source]
+        if array.is_positive and table.start[source] <= 0:
             raise ValueError(
-                f"{wording.setting(table.names[e])} has the bounds {table.lower[e]:g} "
-                f"and {table.upper[e]:g}, but the shape of a gamma distribution of "
-                "delays is at least 1."
+                f"`{table.names[e]}` must start positive, but got {table.start[e]:g}."
+            )
+        if array.role == "shape" and (-np.inf < lower < 1 or upper <= 1):
+            raise ValueError(
+                f"{wording.setting(table.names[source])} has the bounds {lower:g} and "
+                f"{upper:g}, but the shape of a gamma distribution of delays is at "
+                "least 1."
             )

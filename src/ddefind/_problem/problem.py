@@ -1,9 +1,4 @@
-"""The initial value problem of a delay differential equation.
-
-How many inputs the networks of a problem get, found by tracing its functions.
-
-A network that is a whole right-hand side is a function of x(t) and x(t - tau), and one
-that is a whole history a function of time."""
+"""The initial value problem of a delay differential equation, and its checks."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -17,7 +12,7 @@ import numpy as np
 from .._util.arrays import as_vector_parameter
 from .._util.users_code import compilable
 from ..noise._abstract import AbstractNoise
-from .delays import as_delays, check_delays, delay_count, in_structure, is_delay
+from .delays import as_delays, check_delays, is_delay
 from .doses import Doses, make_doses
 from .general_delays import (
     AbstractVaryingDelay,
@@ -26,6 +21,7 @@ from .general_delays import (
     check_general,
     delayed_states,
     known_times,
+    rhs_arguments,
     with_parameters,
 )
 from .history import Neural
@@ -38,14 +34,14 @@ from .network import (
     with_networks,
 )
 
-# The most components of the state that are tried for a history that is a network.
+# The largest number of components that is tried for the state of a network history.
 _MOST_STATES = 50
 
 
 @final
 class NetworkRhs(eqx.Module):
-    r"""A right-hand side that is a network: $F = N(x(t), x(t - \tau))$, with one vector
-    for each delay."""
+    r"""A right-hand side that is a network: $F = N(x(t), x(t - \tau), \dots)$, with one
+    delayed state for each delay."""
 
     network: Network
 
@@ -53,7 +49,7 @@ class NetworkRhs(eqx.Module):
         return self.network(x, *jax.tree.leaves(y))
 
 
-class NetworkParts(NamedTuple):
+class _Parts(NamedTuple):
     """The parts of a problem in which networks may stand."""
 
     rhs: Any
@@ -62,74 +58,72 @@ class NetworkParts(NamedTuple):
     observe: Any
 
 
-def sized_parts(parts: NetworkParts) -> NetworkParts:
-    """The parts of a problem, with weights for all of their networks.
-
-    Parts without networks are returned as they are, and are not traced."""
+def _sized_parts(parts: _Parts) -> _Parts:
+    """Return the parts of a problem with weights for all of their networks, whose
+    numbers of inputs are found by tracing. Without networks nothing is traced."""
     if not networks_in(parts):
         return parts
     parts = _with_functions(parts)
     networks = networks_in(parts)
     if all(network.weights for network in networks):
         return parts
-    calls = _recorded(numbered_networks(parts))
+    sizes = _input_counts(numbered_networks(parts))
     return with_networks(
         parts,
-        [_sized(network, calls.get(i, ())) for i, network in enumerate(networks)],
+        [_sized(network, sizes.get(i, set())) for i, network in enumerate(networks)],
     )
 
 
-def _with_functions(parts: NetworkParts) -> NetworkParts:
-    """The parts, with the arguments of those that are networks by themselves."""
+def _with_functions(parts: _Parts) -> _Parts:
+    """Return the parts, where networks alone become functions of a part's arguments. A
+    network that is a whole right-hand side is a function of x(t) and x(t - tau), and
+    one that is a whole history a function of time."""
     rhs, history, tau, observe = parts
     if is_network(history):
         history = Neural.of(history, _dimension(rhs, tau, history))
     if is_network(rhs):
         if not rhs.weights and (d := _components(history)) is not None:
-            _check_outputs(rhs, d)
-            count = len(jax.tree.leaves(delayed_states(tau, _sized_state(1))))
+            if rhs.outputs not in (1, d):
+                raise ValueError(
+                    f"`rhs` is a network with {rhs.outputs} outputs, but the state has "
+                    f"{d} components. Leave out `outputs`: it gets as many as it needs."
+                )
+            count = len(jax.tree.leaves(delayed_states(tau, 0)))
             rhs = rhs.sized(d * (1 + count), d)
         rhs = NetworkRhs(rhs)
     if is_network(observe):
-        observe = FunctionWithParameters(_of_state, {"network": observe})
-    return NetworkParts(rhs, history, tau, observe)
+        observe = FunctionWithParameters(_network_of_state, {"network": observe})
+    return _Parts(rhs, history, tau, observe)
 
 
-def _of_state(x: Any, t: Any, *, network: Network) -> jax.Array:
+def _network_of_state(x: Any, t: Any, *, network: Network) -> jax.Array:
     return network(x)
 
 
-def _recorded(parts: NetworkParts) -> Mapping[int, list[Any]]:
-    """The shapes with which the numbered networks of a problem are called."""
+def _input_counts(parts: _Parts) -> dict[int, set[int]]:
+    """Return with how many inputs each numbered network of a problem is called."""
     rhs, history, tau, observe = parts
-    calls: dict[int, list[Any]] = {}
 
     def trace(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         # What JAX has traced or compiled before it would not call again: nothing is
         # compiled here, and the function is a new lambda.
-        with probing({}) as probe, compilable(name), jax.disable_jit():
-            result = jax.eval_shape(lambda *values: function(*values), *arguments)
-        for number, inputs in probe.inputs.items():
-            calls.setdefault(number, []).extend(u.shape[0] for u in inputs)
-        return result
+        with compilable(name), jax.disable_jit():
+            return jax.eval_shape(lambda *values: function(*values), *arguments)
 
-    state = trace("history", history, _sized_time())
-    if getattr(state, "ndim", None) != 1:
-        return calls
-    x = _sized_state(state.shape[0])
-    if networks_in(tau):
-        with probing({}) as probe, compilable("tau"):
-            check_general(tau, _sized_time(), x)
-        for number, inputs in probe.inputs.items():
-            calls.setdefault(number, []).extend(u.shape[0] for u in inputs)
-    lengths = in_structure(tau, [_sized_time()] * delay_count(tau))
-    trace("rhs", rhs, x, delayed_states(tau, x), lengths, _sized_time())
-    if observe is not None:
-        trace("observe", observe, x, _sized_time())
-    return calls
+    with probing({}) as probe:
+        state = trace("history", history, _time_shape())
+        if getattr(state, "ndim", None) == 1:
+            x, y, lengths, t = rhs_arguments(tau, state.shape[0])
+            if networks_in(tau):
+                with compilable("tau"):
+                    check_general(tau, t, x)
+            trace("rhs", rhs, x, y, lengths, t)
+            if observe is not None:
+                trace("observe", observe, x, t)
+    return {i: {u.shape[0] for u in inputs} for i, inputs in probe.inputs.items()}
 
 
-def _sized(network: Network, sizes: Any) -> Network:
+def _sized(network: Network, sizes: set[int]) -> Network:
     if network.weights:
         return network
     if not sizes:
@@ -137,66 +131,48 @@ def _sized(network: Network, sizes: Any) -> Network:
             "A network in the problem is never called. Call it in `rhs`, `history`, "
             "`tau` or `observe`, as `net(y)`, or leave it out."
         )
-    if len(set(sizes)) > 1:
-        counts = " and with ".join(map(str, sorted(set(sizes))))
+    if len(sizes) > 1:
+        counts = " and with ".join(map(str, sorted(sizes)))
         raise ValueError(
             f"A network is called with {counts} inputs. Give it the same "
             "number in each call, or make two networks."
         )
-    return network.sized(sizes[0])
+    return network.sized(*sizes)
 
 
 def _dimension(rhs: Any, tau: Any, history: Network) -> int:
-    """The number of components of the state, where the history is a network and does
-    not tell: the smallest with which the right-hand side returns as many."""
+    """Return the number of components of the state if the history is a network. If the
+    network leaves it open, it is the smallest that the right-hand side preserves."""
     if history.outputs > 1 or history.weights:
         return history.outputs
     if is_network(rhs):
         return rhs.outputs
-    lengths = in_structure(tau, [_sized_time()] * delay_count(tau))
     numbered = numbered_networks(rhs)
     for d in range(1, _MOST_STATES + 1):
-        x = _sized_state(d)
         try:
             with probing({}):
                 result = jax.eval_shape(
-                    lambda *values: numbered(*values),
-                    x,
-                    delayed_states(tau, x),
-                    lengths,
-                    _sized_time(),
+                    lambda *values: numbered(*values), *rhs_arguments(tau, d)
                 )
         except (TypeError, ValueError, IndexError):
             continue
         if getattr(result, "shape", None) == (d,):
             return d
-    # The check of the problem says what is wrong with the right-hand side.
-    return 1
+    return 1  # The check of the problem reports what is wrong with the right-hand side.
 
 
 def _components(history: Any) -> int | None:
-    """The number of components that a history returns; None if it is no vector."""
+    """Return the number of components of a history, or None if it is no vector."""
     if not callable(history):
         return None
     with probing({}), compilable("history"):
-        state = jax.eval_shape(numbered_networks(history), _sized_time())
+        state = jax.eval_shape(numbered_networks(history), _time_shape())
     return state.shape[0] if getattr(state, "ndim", None) == 1 else None
 
 
-def _check_outputs(network: Network, d: int) -> None:
-    if network.outputs not in (1, d):
-        raise ValueError(
-            f"`rhs` is a network with {network.outputs} outputs, but the state has "
-            f"{d} components. Leave out `outputs`: it gets as many as it needs."
-        )
-
-
-def _sized_time() -> jax.ShapeDtypeStruct:
+def _time_shape() -> jax.ShapeDtypeStruct:
+    """Return the shape and the type of a time or a delay."""
     return jax.ShapeDtypeStruct((), jnp.result_type(float))
-
-
-def _sized_state(d: int) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct((d,), jnp.result_type(float))
 
 
 @final
@@ -266,13 +242,13 @@ class Problem(eqx.Module):
         doses: Any = None,
         noise: Mapping[str, AbstractNoise] | None = None,
     ):
-        parts = NetworkParts(
+        parts = _Parts(
             with_parameters("rhs", rhs, ("x", "y", "tau", "t")),
             with_parameters("history", history, ("t",)),
             as_delays(tau),
             with_parameters("observe", observe, ("x", "t")),
         )
-        self.rhs, self.history, self.tau, self.observe = sized_parts(parts)
+        self.rhs, self.history, self.tau, self.observe = _sized_parts(parts)
         if callable(initial):
             self.initial = with_parameters("initial", initial, ("problem",))
         else:
@@ -286,34 +262,33 @@ class Problem(eqx.Module):
     @property
     def dimension(self) -> int:
         """d, the number of components of the state."""
-        return jax.eval_shape(self.history, _time()).shape[0]
+        return jax.eval_shape(self.history, _time_shape()).shape[0]
 
     @property
     def observed(self) -> int:
         """k, the number of measured quantities."""
         if self.observe is None:
             return self.dimension
-        return jax.eval_shape(self.observe, _state(self.dimension), _time()).shape[0]
+        x, _, _, t = rhs_arguments(self.tau, self.dimension)
+        return jax.eval_shape(self.observe, x, t).shape[0]
 
     @property
     def is_autonomous(self) -> bool:
         """Whether the equation is the same at all times: neither the right-hand side,
         nor a delay, nor what is observed depends on t."""
-        x, count = _state(self.dimension), delay_count(self.tau)
-        y = delayed_states(self.tau, x)
-        tau = in_structure(self.tau, [_time()] * count)
-        functions: list[tuple[Callable, tuple]] = [(self.rhs, (x, y, tau, _time()))]
+        x, y, tau, t = rhs_arguments(self.tau, self.dimension)
+        functions: list[tuple[Callable, tuple]] = [(self.rhs, (x, y, tau, t))]
         if self.observe is not None:
-            functions.append((self.observe, (x, _time())))
+            functions.append((self.observe, (x, t)))
         for leaf in jax.tree.leaves(self.tau, is_leaf=is_delay):
             if isinstance(leaf, AbstractVaryingDelay):
-                functions.append((lambda x, t, leaf=leaf: leaf(t, x), (x, _time())))
+                functions.append((lambda x, t, leaf=leaf: leaf(t, x), (x, t)))
         has_switches = jax.eval_shape(lambda: self.switch_times).shape[0] > 0
-        has_switches = has_switches or self.doses is not None
-        return (
-            not has_switches
-            and not self.known_times
-            and not any(_uses_last(*each) for each in functions)
+        return not (
+            has_switches
+            or self.doses is not None
+            or self.known_times
+            or any(_uses_last(*each) for each in functions)
         )
 
     @property
@@ -340,18 +315,18 @@ class Problem(eqx.Module):
 
     @property
     def moving_times(self) -> jax.Array:
-        """Those of the switches that may depend on parameters."""
+        """The switches that may depend on parameters."""
         return self.switch_times if callable(self.switches) else jnp.zeros(0)
 
     @property
     def known_times(self) -> list[KnownTimes]:
-        """The times at which the right-hand side jumps or has a kink, and which depend
-        on no parameter: numbers in `switches`, and the knots of inputs."""
+        """The times that depend on no parameter at which the right-hand side jumps or
+        has a kink: numbers in `switches`, and the knots of inputs."""
         return known_times(self)
 
 
 def with_parts(problem: Problem, **parts: Any) -> Problem:
-    """The problem with other parts, which are not checked."""
+    """Return the problem with other parts, which are not checked."""
     result = object.__new__(Problem)
     for each in fields(Problem):
         value = parts.get(each.name, getattr(problem, each.name))
@@ -360,7 +335,7 @@ def with_parts(problem: Problem, **parts: Any) -> Problem:
 
 
 def _numbers(switches: Any) -> tuple[float, ...]:
-    """The argument `switches`, unless it is a function, as a tuple of numbers."""
+    """Return the numbers in the argument `switches` as a tuple."""
     try:
         numbers = np.atleast_1d(np.asarray(switches, dtype=float))
     except (TypeError, ValueError):
@@ -380,21 +355,9 @@ def _uses_last(function: Callable, arguments: tuple) -> bool:
     return any(v is jaxpr.invars[-1] for v in used)
 
 
-def _time() -> jax.ShapeDtypeStruct:
-    """The shape and the type of a time or a delay."""
-    return jax.ShapeDtypeStruct((), jnp.result_type(float))
-
-
-def _state(d: int) -> jax.ShapeDtypeStruct:
-    """The shape and the type of a state of d components."""
-    return jax.ShapeDtypeStruct((d,), jnp.result_type(float))
-
-
 def _check_problem(problem: Problem) -> None:
-    """Check the types of a problem's parts and the shapes of their results.
-
-    The shapes come from abstract evaluation, which computes no numbers. An error that a
-    function of the user raises is passed on as it is, unless JAX raises it because it
+    """Check the types of a problem's parts, and the shapes of their results by abstract
+    evaluation. Errors of the user's functions are passed on as they are, unless JAX
     cannot compile the function."""
     for name in ("rhs", "history", "observe"):
         value = getattr(problem, name)
@@ -403,9 +366,8 @@ def _check_problem(problem: Problem) -> None:
                 f"`{name}` must be an instance or a function, but got the class "
                 f"`{value.__name__}`. Call it: `{value.__name__}(...)`."
             )
-        if any(
-            base.__module__ == "torch.nn.modules.module" for base in type(value).mro()
-        ):
+        modules = [base.__module__ for base in type(value).mro()]
+        if "torch.nn.modules.module" in modules:
             raise TypeError(
                 f"`{name}` is a torch module. Convert it: `{name}=dd.from_torch(...)`."
             )
@@ -414,20 +376,18 @@ def _check_problem(problem: Problem) -> None:
     _check_noise(problem.noise)
     check_delays(problem.tau)
     with compilable("history"):
-        state = jax.eval_shape(problem.history, _time())
+        state = jax.eval_shape(problem.history, _time_shape())
     if getattr(state, "ndim", None) != 1:
         raise ValueError(
             "`history(t)` must return a vector of shape (d,), but it returned "
             f"{_describe(state)}. For one component return an array of length 1."
         )
     d = state.shape[0]
-    count = delay_count(problem.tau)
+    x, y, tau, t = rhs_arguments(problem.tau, d)
     with compilable("tau"):
-        check_general(problem.tau, _time(), _state(d))
-    y = delayed_states(problem.tau, _state(d))
-    tau = in_structure(problem.tau, [_time()] * count)
+        check_general(problem.tau, t, x)
     with compilable("rhs"):
-        derivative = jax.eval_shape(problem.rhs, _state(d), y, tau, _time())
+        derivative = jax.eval_shape(problem.rhs, x, y, tau, t)
     if getattr(derivative, "shape", None) != (d,):
         raise ValueError(
             f"`rhs` returned {_describe(derivative)} but `history(0)` has shape "
@@ -438,7 +398,7 @@ def _check_problem(problem: Problem) -> None:
         _check_initial(problem, d)
     if problem.observe is not None:
         with compilable("observe"):
-            observed = jax.eval_shape(problem.observe, _state(d), _time())
+            observed = jax.eval_shape(problem.observe, x, t)
         if getattr(observed, "ndim", None) != 1:
             raise ValueError(
                 "`observe(x, t)` must return a vector of shape (k,), but it returned "
@@ -463,10 +423,8 @@ def _check_noise(noise: Any) -> None:
 
 
 def with_noise(problem: Problem, noise: Any) -> Problem:
-    """The problem with another noise, a dict of models by quantity, or None."""
-    return eqx.tree_at(
-        lambda p: p.noise, problem, noise, is_leaf=lambda node: node is problem.noise
-    )
+    """Return the problem with another noise, a dict of models by quantity, or None."""
+    return with_parts(problem, noise=noise)
 
 
 def _check_initial(problem: Problem, d: int) -> None:
@@ -485,12 +443,12 @@ def _check_initial(problem: Problem, d: int) -> None:
 
 
 def _stacked(d: int) -> str:
-    """How a user writes a vector of d components."""
+    """Return how a user writes a vector of d components."""
     parts = ["-x[0]"] if d == 1 else ["-x[0]", "-y[1]", "..."][: min(d, 3)]
     return f"jnp.stack([{', '.join(parts)}])"
 
 
 def _describe(value: Any) -> str:
-    """The shape of a result, or its type if it has no shape."""
+    """Return the shape of a result, or its type if it has no shape."""
     shape = getattr(value, "shape", None)
     return f"shape {shape}" if shape is not None else f"{type(value).__name__}"

@@ -36,24 +36,21 @@ from .problem import Problem, with_parts
 
 
 def hidden_count(problem: Problem) -> int:
-    """The number of hidden components."""
+    """Return the number of hidden components."""
     return 0 if problem.doses is None else len(problem.doses.sets)
 
 
 def without_doses(problem: Problem) -> Problem:
-    """The problem of the continuous part z. A problem without doses is returned as it
-    is.
-
+    """Return the problem of the continuous part z, or a problem without doses as it is.
     `problem` may also be a part of one, with None in place of some of its arrays: the
     result is the same part of the whole result."""
     doses = problem.doses
     if doses is None:
         return problem
-    switches = problem.switches
     parts: dict[str, Any] = {
         "rhs": DosedRhs(problem.rhs, doses, problem.tau),
         "observe": _DosedObserve(problem.observe, doses),
-        "switches": _DosedSwitches(switches),
+        "switches": _DosedSwitches(problem.switches),
         "doses": None,
     }
     if doses.sets:
@@ -64,7 +61,7 @@ def without_doses(problem: Problem) -> Problem:
 
 
 def _original(problem: Problem) -> Problem:
-    """The problem with doses that a problem was made from."""
+    """Return the problem with doses that a problem was made from."""
     rhs, history, initial = problem.rhs, problem.history, problem.initial
     assert isinstance(rhs, DosedRhs)
     return with_parts(
@@ -80,8 +77,7 @@ def _original(problem: Problem) -> Problem:
 
 @final
 class DosedRhs(eqx.Module):
-    """The slope of z and of the hidden components. `tau` are the delays of the problem,
-    some of which may be distributed."""
+    """The slope of z and of the hidden components. `tau` are the problem's delays."""
 
     rhs: Any
     doses: Doses
@@ -94,8 +90,8 @@ class DosedRhs(eqx.Module):
         structure = jax.tree.structure(self.tau, is_leaf=is_delay)
         numbers, delayed = structure.flatten_up_to(tau), structure.flatten_up_to(y)
         states = []
-        for leaf, number, own in zip(leaves, numbers, delayed):
-            past, *slope = own if has_slope(leaf) else (own,)
+        for leaf, number, delayed_state in zip(leaves, numbers, delayed):
+            past, *slope = delayed_state if has_slope(leaf) else (delayed_state,)
             if isinstance(leaf, AbstractKernel):
                 past = past[:d] + _mean_added(doses, leaf, t, before)
             else:
@@ -112,53 +108,43 @@ class DosedRhs(eqx.Module):
         return jnp.concatenate([slope, jnp.stack(follows)])
 
     def moving_times(self) -> list[jax.Array]:
-        """The times of the doses that depend on parameters: of each event its first
-        time, and the end of an infusion."""
+        """Return the times of the doses that depend on parameters: for each event its
+        first time, and the end of an infusion."""
         doses, found = self.doses, []
         for event in doses.events:
             if event.times.name is not None:
                 found.append(doses.values[event.times.name])
-            if _end_moves(event):
-                found.append(_end_base(doses, event))
+            if event.duration is not None and event.duration.name is not None:
+                # The end of an infusion moves in another way than its beginning.
+                begin, end = event.times.name, doses.values[event.duration.name]
+                found.append(end if begin is None else end + doses.values[begin])
         return found
 
     def known_times(self, first: int, delays: int) -> list[KnownTimes]:
-        """The tables of the times of the doses. Moving times are numbered from `first`
-        on, and are added to their tables."""
+        """Return the tables of the times of the doses. Moving times are numbered from
+        `first` on, and are added to their tables."""
         found, mover = [], first
         every = tuple(range(delays))
         for event in self.doses.events:
-            own = None
+            its_mover = None
             if event.times.name is not None:
-                own, mover = mover, mover + 1
-            through = () if event.duration is not None else every
-            reads = Reads(True, through)
-            found.append(KnownTimes(event.times.numbers, 1, reads, mover=own))
+                its_mover, mover = mover, mover + 1
+            reads = Reads(True, () if event.duration is not None else every)
+            found.append(KnownTimes(event.times.numbers, 1, reads, mover=its_mover))
             if event.duration is None:
                 continue
             ends = event.times.numbers
             if event.duration.name is None:
                 ends = ends + event.duration.numbers
-            if _end_moves(event):
-                own, mover = mover, mover + 1
-            found.append(KnownTimes(ends, 1, Reads(True, ()), mover=own))
+            else:
+                its_mover, mover = mover, mover + 1
+            found.append(KnownTimes(ends, 1, Reads(True, ()), mover=its_mover))
         return found
 
 
-def _end_moves(event: Any) -> bool:
-    """Whether the end of an infusion moves in another way than its beginning."""
-    return event.duration is not None and event.duration.name is not None
-
-
-def _end_base(doses: Doses, event: Any) -> Any:
-    base = doses.values[event.duration.name]
-    name = event.times.name
-    return base if name is None else base + doses.values[name]
-
-
 def _mean_added(doses: Doses, leaf: Any, t: Any, before: jax.Array) -> jax.Array:
-    """The mean of D over a distribution of delays: each jump counts as much as the
-    distribution has passed it."""
+    """Return the mean of D over a distribution of delays: each jump counts by the share
+    of the distribution that has passed it."""
     total = jnp.zeros(doses.dimension)
     one, two = leaf()
     for state, times, amounts in doses.jumps(before):
@@ -183,15 +169,21 @@ class _DosedObserve(eqx.Module):
         return x if self.observe is None else self.observe(x, t)
 
 
+def _with_hidden(x: jax.Array, doses: Doses) -> jax.Array:
+    """Return a state with hidden components, which begin at the states to be set."""
+    if not doses.sets:
+        return x
+    sets = np.array([event.state for event in doses.sets])
+    return jnp.concatenate([x, x[sets]])
+
+
 @final
 class _DosedHistory(eqx.Module):
     history: Any
     doses: Doses
 
     def __call__(self, t):
-        x = self.history(t)
-        sets = np.array([event.state for event in self.doses.sets])
-        return jnp.concatenate([x, x[sets]])
+        return _with_hidden(self.history(t), self.doses)
 
 
 @final
@@ -202,12 +194,8 @@ class _DosedStart(eqx.Module):
 
     def __call__(self, problem):
         original = _original(problem)
-        x, doses = original.start, original.doses
-        assert doses is not None
-        if not doses.sets:
-            return x
-        sets = np.array([event.state for event in doses.sets])
-        return jnp.concatenate([x, x[sets]])
+        assert original.doses is not None
+        return _with_hidden(original.start, original.doses)
 
 
 @final
@@ -217,6 +205,6 @@ class _DosedSwitches(eqx.Module):
     switches: Any
 
     def __call__(self, problem):
-        own = _original(problem).moving_times
-        moving = problem.rhs.moving_times()
-        return jnp.concatenate([own, *(each[None] for each in moving)])
+        switches = _original(problem).moving_times
+        of_doses = problem.rhs.moving_times()
+        return jnp.concatenate([switches, *(time[None] for time in of_doses)])

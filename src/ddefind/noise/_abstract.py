@@ -1,14 +1,15 @@
-r"""What every noise model has to know.
+r"""The base class of noise models, and what they share.
 
 A noise model is a family of distributions of a measured value y, given the prediction f
-and the parameters $\eta$ of the noise. A fit minimises the *deviance*, which is minus
-twice the logarithm of the density of y on the scale of the data, with all constants; or
-of the probability of y where that is a count, or is only known to be below a limit.
+and the parameters $\eta$ of the noise. A fit minimises the *deviance*: minus twice the
+logarithm of the density of y on the scale of the data, with all constants; or of the
+probability of y, where y is a count or is only known to be below a limit.
 
 The Fisher information of $v = (f, \eta)$ is $I = E[s s^T]$ with the score $s = \partial
 \log p / \partial v$. It is half of the expected second derivative of the deviance."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -20,8 +21,9 @@ from .._util.arrays import as_parameter
 
 
 class Terms(NamedTuple):
-    """What one measured value contributes: its deviance, the derivatives of that for f
-    and the parameters of the noise, and the Fisher information about these."""
+    """The contribution of one measured value: its deviance, the derivatives of the
+    deviance for f and the parameters of the noise, and the Fisher information about
+    these."""
 
     deviance: Any
     slope: Any  # [1 + m]
@@ -31,8 +33,8 @@ class Terms(NamedTuple):
 class AbstractNoise(eqx.Module):
     """The base class of noise models.
 
-    `names` are the fields that are its parameters, `word` is what a user calls it, and
-    `title` what sentences do. `is_positive` says that predictions must be positive,
+    `names` are the fields that are its parameters, `word` is its name for users, and
+    `title` its name in sentences. `is_positive` says that predictions must be positive,
     `is_count` that values are counts, and `has_outliers` that some are far off, so that
     a search has to be robust. The public classes are the kinds that a user can name.
 
@@ -49,71 +51,70 @@ class AbstractNoise(eqx.Module):
 
     @abc.abstractmethod
     def deviance(self, f: Any, eta: Any, y: Any) -> Any:
-        """Minus twice the logarithm of the density of y."""
+        """Return minus twice the logarithm of the density of y."""
 
     @abc.abstractmethod
     def deviance_below(self, f: Any, eta: Any, limit: Any, most: int) -> Any:
-        """Minus twice the logarithm of the probability of a value below `limit`. No
-        limit of a count is above `most`."""
+        """Return minus twice the logarithm of the probability of a value below `limit`.
+        No limit of a count is above `most`."""
 
     @abc.abstractmethod
     def information(self, f: Any, eta: Any) -> Any:
-        """The Fisher information about (f, eta), of shape (1 + m, 1 + m)."""
+        """Return the Fisher information about (f, eta), of shape (1 + m, 1 + m)."""
 
     @abc.abstractmethod
     def information_below(self, f: Any, eta: Any, limit: Any, most: int) -> Any:
-        """The same for a value that is only known to be below `limit`: an approximation
-        that is never negative."""
+        """Return the information of a value that is only known to be below `limit`, by
+        an approximation that is never negative."""
 
     @abc.abstractmethod
     def size(self, f: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        """The standard deviation of the noise; of Student's, half the width of the
-        interval that holds 68% of the values."""
+        """Return the standard deviation of the noise; for Student's noise half the
+        width of the interval that holds 68% of the values."""
 
     @abc.abstractmethod
     def cdf(self, f: np.ndarray, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The probability of a value of at most y."""
+        """Return the probability of a value of at most y."""
 
     @abc.abstractmethod
     def quantile(self, f: np.ndarray, eta: np.ndarray, p: float) -> np.ndarray:
-        """The value that is exceeded with the probability 1 - p."""
+        """Return the value that is exceeded with the probability 1 - p."""
 
     @abc.abstractmethod
     def draw(
         self, f: np.ndarray, eta: np.ndarray, random: np.random.Generator
     ) -> np.ndarray:
-        """Simulated values, one for each f."""
+        """Draw simulated values, one for each f."""
 
     @abc.abstractmethod
     def bounds(self, scale: float) -> list[tuple[float, float]]:
-        """The least and the largest value of each parameter, for data of this size."""
+        """Return the bounds of each parameter, for data of the size `scale`."""
 
     @abc.abstractmethod
     def start(self, f: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        """The parameters to begin with, given a smooth curve f through the data and the
-        distances of the data from it."""
+        """Return the parameters to begin with, given a smooth curve f through the data
+        and the distances of the data from it."""
 
     @abc.abstractmethod
     def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
-        """The parameters with which the noise is larger by the factor `ratio`."""
+        """Return the parameters that make the noise larger by the factor `ratio`."""
 
-    @abc.abstractmethod
     def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-        """Refuse values of the quantity `name` that this noise cannot give."""
+        """Refuse values of the quantity `name` that this noise cannot give, if any."""
 
     def eta(self) -> Any:
-        """The parameters as a vector."""
+        """Return the parameters as a vector."""
         values = [jnp.asarray(getattr(self, name)) for name in self.names]
         return jnp.stack(values) if values else jnp.zeros(0)
 
     def terms(self, f: Any, eta: Any, y: Any) -> Terms:
-        """What a measured value y contributes."""
+        """Return the contribution of a measured value y."""
         value, (on_f, on_eta) = jax.value_and_grad(self.deviance, (0, 1))(f, eta, y)
         slope = jnp.concatenate([on_f[None], on_eta])
         return Terms(value, slope, self.information(f, eta))
 
     def terms_below(self, f: Any, eta: Any, limit: Any, most: int) -> Terms:
-        """What a value contributes that is only known to be below `limit`."""
+        """Return the contribution of a value that is only known to be below `limit`."""
         value, (on_f, on_eta) = jax.value_and_grad(self.deviance_below, (0, 1))(
             f, eta, limit, most
         )
@@ -125,16 +126,15 @@ class AbstractNoise(eqx.Module):
 
 
 def learnable(name: str, above: float = 0.0) -> Any:
-    """The field of a noise model for a number `above` a limit, or None for one that is
-    to be learned."""
+    """Return a field for a number `above` a limit, or None for one to be learned."""
     return eqx.field(
         default=None, converter=lambda value: _positive_parameter(value, name, above)
     )
 
 
 def _positive_parameter(value: Any, name: str, above: float) -> Any:
-    """A parameter of a noise model as an array: of JAX, and NaN, where it is None and
-    to be learned; of NumPy, which is a constant, where it is given."""
+    """Return a parameter of a noise model as an array of JAX, NaN, if it is to be
+    learned (None), or else as an array of NumPy, a constant."""
     if value is None:
         return as_parameter(np.nan)
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -150,19 +150,20 @@ def _positive_parameter(value: Any, name: str, above: float) -> Any:
 
 
 def above_zero(f: Any, small: Any) -> Any:
-    """The prediction f; below `small`, where a distribution of positive values has no
-    meaning, a small positive number that f leads to smoothly."""
+    """Return the prediction f; below `small`, where a distribution of positive values
+    has no meaning, return a small positive number that f leads to smoothly."""
     return jnp.where(f > small, f, small**2 / (2 * small - jnp.minimum(f, small)))
 
 
-def outer_information(slope: Any) -> Any:
-    """The information of a score, given the derivatives of the deviance: its outer
-    product."""
+def score_information(deviance: Callable, f: Any, eta: Any, *arguments: Any) -> Any:
+    """Return the outer product of the score, as an approximation of the information."""
+    on_f, on_eta = jax.grad(deviance, (0, 1))(f, eta, *arguments)
+    slope = jnp.concatenate([on_f[None], on_eta])
     return 0.25 * slope[:, None] * slope[None, :]
 
 
 def matrix(rows: list[list[Any]]) -> Any:
-    """A matrix of numbers of JAX."""
+    """Return a matrix of numbers of JAX."""
     return jnp.stack([jnp.stack([jnp.asarray(v, float) for v in row]) for row in rows])
 
 
@@ -171,6 +172,5 @@ def root_mean_square(values: np.ndarray) -> float:
 
 
 def robust_size(values: np.ndarray) -> float:
-    """The standard deviation of Gaussian values with the same median distance from
-    zero."""
+    """Return the standard deviation of Gaussian values with the same median |value|."""
     return 1.4826 * float(np.median(np.abs(values))) if np.size(values) else 0.0

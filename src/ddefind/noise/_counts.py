@@ -13,36 +13,15 @@ from ._abstract import (
     AbstractNoise,
     learnable,
     matrix,
-    outer_information,
     root_mean_square,
+    score_information,
 )
 
-# Between few and many counts, for the information about the dispersion.
+# The limit between few and many counts, for the information about the dispersion.
 _FEW = 5.0
 # From this shape k = 1 / dispersion on, differences of log Gamma follow from Stirling's
 # series.
 _LARGE_SHAPE = 64.0
-
-
-def check_counts(name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-    """Refuse values that are no counts, and limits that no count is below."""
-    values = y[~is_below]
-    if np.any(values < 0):
-        raise DataError(
-            f"`{name}` has negative values, down to {values.min():g}, but counts are "
-            f"not negative. Take {wording.noise('gaussian')} or "
-            f"{wording.noise('combined')}."
-        )
-    fractions = values[values != np.round(values)]
-    if len(fractions):
-        raise DataError(
-            f"`{name}` has values that are no whole numbers, as {fractions[0]:g}, but "
-            "counts are. If the counts were divided by a volume or an area, give the "
-            "counts themselves and multiply in what is observed; otherwise take "
-            f"{wording.noise('proportional')} or {wording.noise('lognormal')}."
-        )
-    if np.any(y[is_below] <= 0):
-        raise DataError(f"`{name}` is below zero in `below`, but counts are not.")
 
 
 class AbstractCounts(AbstractNoise):
@@ -52,17 +31,34 @@ class AbstractCounts(AbstractNoise):
     is_count: ClassVar[bool] = True
 
     def deviance_below(self, f: Any, eta: Any, limit: Any, most: int) -> Any:
-        """The sum of the probabilities of all counts below the limit."""
+        """Return the sum of the probabilities of all counts below the limit."""
         counts = jnp.arange(max(most, 1), dtype=float)
         logs = jax.vmap(lambda y: -0.5 * self.deviance(f, eta, y))(counts)
         return -2 * logsumexp(jnp.where(counts < jnp.maximum(limit, 1), logs, -jnp.inf))
 
     def information_below(self, f: Any, eta: Any, limit: Any, most: int) -> Any:
-        slopes = jax.grad(self.deviance_below, (0, 1))(f, eta, limit, most)
-        return outer_information(jnp.concatenate([slopes[0][None], slopes[1]]))
+        return score_information(self.deviance_below, f, eta, limit, most)
 
     def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-        check_counts(name, y, is_below)
+        """Refuse values that are no counts, and limits that no count is below."""
+        values = y[~is_below]
+        if np.any(values < 0):
+            raise DataError(
+                f"`{name}` has negative values, down to {values.min():g}, but counts "
+                f"are not negative. Take {wording.noise('gaussian')} or "
+                f"{wording.noise('combined')}."
+            )
+        fractions = values[values != np.round(values)]
+        if len(fractions):
+            raise DataError(
+                f"`{name}` has values that are no whole numbers, as {fractions[0]:g}, "
+                "but counts are. If the counts were divided by a volume or an area, "
+                "give the counts themselves and multiply in what is observed; "
+                f"otherwise take {wording.noise('proportional')} or "
+                f"{wording.noise('lognormal')}."
+            )
+        if np.any(y[is_below] <= 0):
+            raise DataError(f"`{name}` is below zero in `below`, but counts are not.")
 
 
 @final

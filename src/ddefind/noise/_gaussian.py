@@ -1,13 +1,11 @@
-r"""Gaussian noise: of one size, in proportion to the level, or both.
+r"""Gaussian noise: of one size, in proportion to the level, or both; log-normal noise.
 
 With the standard deviation $s(f, \eta)$ the deviance is
 $\log(2\pi s^2) + (y - f)^2 / s^2$, and the Fisher information about $v = (f, \eta)$ is
 $\nabla f \nabla f^T / s^2 + 2\,\nabla s \nabla s^T / s^2$. Below a limit L, with
 $z = (L - f) / s$ and $\lambda = \phi(z) / \Phi(z)$, the deviance is
 $-2\log\Phi(z)$, and $(\lambda^2 + z\lambda)\,\nabla z \nabla z^T$ takes the place of
-the information.
-
-Log-normal noise: the logarithms of the values are Gaussian."""
+the information. With log-normal noise the logarithms of the values are Gaussian."""
 
 import abc
 from typing import Any, ClassVar, final
@@ -36,9 +34,12 @@ class AbstractGaussian(AbstractNoise):
     is_positive: ClassVar[bool] = False
     is_count: ClassVar[bool] = False
 
+    def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
+        return eta * ratio
+
     @abc.abstractmethod
     def deviation(self, f: Any, eta: Any) -> Any:
-        """The standard deviation of a value."""
+        """Return the standard deviation of a value."""
 
     def deviance(self, f: Any, eta: Any, y: Any) -> Any:
         s = self.deviation(f, eta)
@@ -62,9 +63,8 @@ class AbstractGaussian(AbstractNoise):
         return below_curvature(value) * slope[:, None] * slope[None]
 
     def size(self, f: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(
-            np.asarray(self.deviation(np.asarray(f), eta)), np.shape(f)
-        )
+        deviation = np.asarray(self.deviation(np.asarray(f), eta))
+        return np.broadcast_to(deviation, np.shape(f))
 
     def cdf(self, f: np.ndarray, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
         from scipy.special import ndtr
@@ -104,12 +104,6 @@ class Gaussian(AbstractGaussian):
     def start(self, f: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         return np.array([root_mean_square(residuals)])
 
-    def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
-        return eta * ratio
-
-    def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-        pass
-
 
 @final
 class Given(AbstractGaussian):
@@ -131,9 +125,6 @@ class Given(AbstractGaussian):
 
     def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
         return eta
-
-    def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-        pass
 
 
 @final
@@ -160,9 +151,6 @@ class Proportional(AbstractGaussian):
     def start(self, f: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         level = np.maximum(np.abs(f), 0.1 * root_mean_square(f))
         return np.array([root_mean_square(residuals / np.where(level > 0, level, 1.0))])
-
-    def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
-        return eta * ratio
 
     def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
         if np.any(y[~is_below] == 0):
@@ -201,12 +189,6 @@ class Combined(AbstractGaussian):
     def start(self, f: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         size, level = root_mean_square(residuals), float(np.mean(np.abs(f)))
         return np.array([0.5 * size, 0.5 * size / level if level > 0 else 0.1])
-
-    def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
-        return eta * ratio
-
-    def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-        pass
 
 
 @final

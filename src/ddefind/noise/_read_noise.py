@@ -1,4 +1,4 @@
-"""What a user writes for the noise of a fit, as a noise model for each quantity."""
+"""Read a user's choice of noise: a noise model for each quantity."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,16 +10,16 @@ from .._util.errors import did_you_mean, shown
 from ._abstract import AbstractNoise
 from ._gaussian import Gaussian, Given
 
-# The noise models by the words that stand for them: all that are public.
-_PUBLIC = [getattr(models_of_noise, name) for name in dir(models_of_noise)]
+# The public noise models by their words.
+_public = (getattr(models_of_noise, name) for name in dir(models_of_noise))
 WORDS: dict[str, type[AbstractNoise]] = {
-    cls.word: cls for cls in _PUBLIC if cls is not AbstractNoise
+    cls.word: cls for cls in _public if cls is not AbstractNoise
 }
 
 
 def read_noise(noise: Any, names: Sequence[str]) -> dict[str, AbstractNoise]:
-    """The noise model of each of the quantities `names`. Those that a dict does not
-    name have Gaussian noise whose standard deviation is learned.
+    """Return the noise model of each of the quantities `names`: Gaussian noise whose
+    standard deviation is learned, for quantities that a dict does not name.
 
     >>> models = read_noise({"hare": "poisson"}, ["hare", "lynx"])
     >>> [str(model) for model in models.values()]
@@ -69,10 +69,10 @@ def with_given(
     sd: np.ndarray | None,
     is_below: np.ndarray,
 ) -> dict[str, AbstractNoise]:
-    """The noise models of the quantities that were measured, checked against the values
-    x [N, k]. Gaussian noise to be learned has the standard deviations `sd` of the data
-    where these are given."""
-    found = {}
+    """Return the noise models of the quantities that were measured, checked against the
+    values x [N, k]. Gaussian noise to be learned takes the standard deviations `sd` of
+    the data where they are given."""
+    result = {}
     for column, name in enumerate(names):
         here = np.isfinite(x[:, column])
         if not here.any():
@@ -83,9 +83,9 @@ def with_given(
             if not is_plain and not isinstance(model, Given):
                 raise ValueError(
                     f"The data have standard deviations of `{name}`, but {model.title} "
-                    "noise has a size of its own. Leave out the one or the other."
+                    "noise has a size of its own. Leave out one of them."
                 )
             model = Given()
         model.check(name, x[here, column], is_below[here, column])
-        found[name] = model
-    return found
+        result[name] = model
+    return result

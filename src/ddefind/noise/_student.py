@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import gammaln, polygamma
 
-from ._abstract import AbstractNoise, learnable, matrix, outer_information, robust_size
+from ._abstract import AbstractNoise, learnable, matrix, robust_size, score_information
 
-# The least and the largest degrees of freedom that are learned: one is Cauchy's
-# distribution, and with so many as the second the distribution is Gaussian.
+# The least and the largest degrees of freedom that are learned: with the least this is
+# Cauchy's distribution, and with the largest practically a Gaussian one.
 _LEAST, _MOST = 1.0, 200.0
 # The number of nodes of the quadrature for the probability of a value below a limit.
 _NODES = 96
@@ -89,8 +89,7 @@ class Student(AbstractNoise):
         )
 
     def information_below(self, f: Any, eta: Any, limit: Any, most: int) -> Any:
-        slopes = jax.grad(self.deviance_below, (0, 1))(f, eta, limit, most)
-        return outer_information(jnp.concatenate([slopes[0][None], slopes[1]]))
+        return score_information(self.deviance_below, f, eta, limit, most)
 
     def size(self, f: np.ndarray, eta: np.ndarray) -> np.ndarray:
         from scipy.special import ndtr, stdtrit
@@ -118,6 +117,3 @@ class Student(AbstractNoise):
 
     def stretched(self, eta: np.ndarray, f: np.ndarray, ratio: float) -> np.ndarray:
         return eta * np.array([ratio, 1.0])
-
-    def check(self, name: str, y: np.ndarray, is_below: np.ndarray) -> None:
-        pass
