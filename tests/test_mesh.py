@@ -13,7 +13,7 @@ from numpy.polynomial import Polynomial
 import ddefind as dd
 from ddefind._fitting.descent_batches import Meshes
 from ddefind._solve.mesh import make_mesh
-from ddefind._solve.mesh_march import MeshPath
+from ddefind._solve.path import MeshPath
 from ddefind._solve.solve import solve_mesh
 from ddefind._solve.time_grid import known_constants, mover_values, points_of
 from support.mesh_problems import Formula

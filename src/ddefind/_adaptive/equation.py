@@ -24,7 +24,7 @@ from .._problem.general_delays import (
 )
 from .._problem.problem import Problem
 from .kernels import SOLUTION_NODES, KernelSums, integral_before, kernel_sums
-from .pieces import AbstractRows, Past
+from .pieces import AbstractRows, Past, Sides
 
 # The rows that a stage reads, given its number.
 RowsOf = Callable[[Any], AbstractRows]
@@ -76,6 +76,32 @@ def plan_reads(tau: Any) -> ReadPlan:
             tracked.append(TrackedRead(q, 0 if has_slope(leaf) else 1, is_constant))
             count += 1
     return ReadPlan(tuple(first), count, tuple(tracked))
+
+
+# The tolerated error of each component, given the state at the end of the step.
+Scale = Callable[[jax.Array], jax.Array]
+
+
+class StepStart(NamedTuple):
+    """Where a step begins: the time, the state, and the length of the step; and the
+    sides of breaking points on which its reads stay."""
+
+    t: Any
+    x: jax.Array
+    length: Any
+    sides: Sides | None
+
+
+class Step(NamedTuple):
+    """A step: the coefficients of its piece [degree + 1, d], its error, where each
+    stage found its reads, whether guess and result agree, and the least of its
+    delays."""
+
+    coefficients: jax.Array
+    error: jax.Array
+    hints: jax.Array
+    is_agreed: Any
+    delays: jax.Array
 
 
 class Slope(NamedTuple):

@@ -1,6 +1,5 @@
 """One step of the explicit method."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,10 +7,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.arrays import read, write
-from .equation import Equation, RowsOf
+from .equation import Equation, RowsOf, Scale, Step, StepStart
 from .kernels import KernelSums
 from .methods import Stages
-from .pieces import Past, Sides
+from .pieces import Past
 
 STAGES = Stages()
 STAGE_COUNT = len(STAGES.c)
@@ -23,30 +22,6 @@ _MOST_PASSES, _NO_CHANGE, _ROUNDING = 80, 1e-8, 1e-13
 # Derivatives of the solution have no control of their own: their errors are some times
 # larger than those of the solution, for which this margin allows.
 _MARGIN = 1.5
-# The tolerated error of each component, given the state at the end of the step.
-Scale = Callable[[jax.Array], jax.Array]
-
-
-class StepStart(NamedTuple):
-    """Where a step begins: the time, the state, and the length of the step; and the
-    sides of breaking points on which its reads stay."""
-
-    t: Any
-    x: jax.Array
-    length: Any
-    sides: Sides | None
-
-
-class Step(NamedTuple):
-    """A step: the coefficients of its piece [degree + 1, d], its error, where each
-    stage found its reads, whether guess and result agree, and the least of its
-    delays."""
-
-    coefficients: jax.Array
-    error: jax.Array
-    hints: jax.Array
-    is_agreed: Any
-    delays: jax.Array
 
 
 class Pass(NamedTuple):

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.arrays import read, write
-from .equation import Equation, RowsOf
-from .explicit_step import Scale, Step, StepStart
+from .equation import Equation, RowsOf, Scale, Step, StepStart
 from .methods import (
     RADAU_A,
     RADAU_BEGINNING,

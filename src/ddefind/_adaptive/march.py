@@ -37,14 +37,8 @@ from .breaking_points import (
     switches_of,
     write_pending,
 )
-from .equation import Equation
-from .explicit_step import (
-    STAGE_COUNT as EXPLICIT_STAGES,
-    Scale,
-    Step,
-    StepStart,
-    explicit_step,
-)
+from .equation import Equation, Scale, Step, StepStart
+from .explicit_step import STAGE_COUNT as EXPLICIT_STAGES, explicit_step
 from .implicit_step import STAGE_COUNT as IMPLICIT_STAGES, implicit_step
 from .methods import AbstractAdaptive, Radau, Tsit5
 from .pieces import Ending, PathRows, continued, evaluate, hold, pack, row_size, unpack

@@ -22,7 +22,8 @@ from jax import lax
 from .._problem.inputs import split_differentiable
 from .._util.arrays import read, write
 from .breaking_points import sides_of
-from .explicit_step import StepStart, explicit_pass, explicit_piece, known_kernels
+from .equation import StepStart
+from .explicit_step import explicit_pass, explicit_piece, known_kernels
 from .implicit_step import RADAU_C, corrected_stages, implicit_piece
 from .march import March, MarchResult
 from .pieces import GivenRows, PathRows, ending_of, evaluate, hold, unpack

@@ -12,14 +12,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._data.spline import Spline
 from .._problem.problem import Problem
 from .._solve.march import System
-from .._solve.mesh_march import MeshPath, add_two, hermite_at, pull_hermite, read_two
 from .._solve.path import (
     DenseOutput,
+    MeshPath,
+    add_two,
     hermite,
+    hermite_at,
     hermite_slope,
+    pull_hermite,
+    read_two,
     slope_weights,
     state_weights,
 )
@@ -208,7 +211,7 @@ class NodeCosts(AbstractPathCost):
     running: Callable[..., jax.Array]
     terminal: Callable[..., jax.Array] | None
     system: System
-    target: Spline
+    target: Callable[[Any], jax.Array]
 
     def begin(self, params: Problem, path: jax.Array, last: Any) -> PathCostState:
         zero = jnp.zeros_like(params.tau)

@@ -30,7 +30,7 @@ from .._util.arrays import read, write
 from .grid import AbstractRowTimes
 from .march import AbstractPast, March, MarchState, march_until
 from .mesh import Mesh, Nodes, seen_from
-from .path import hermite
+from .path import MeshPath, hermite_at
 from .runge_kutta import AbstractSolver
 
 
@@ -168,48 +168,6 @@ class MeshPast(AbstractPast):
         return states, Cursor(tuple(pieces), found, seen)
 
 
-def hermite_at(s: Any, t0: Any, t1: Any, left: Any, right: Any) -> Any:
-    """The state at the time `s` of the Hermite piece between two rows, at the times
-    `t0` and `t1`. A piece of length zero is never read, but it may be evaluated."""
-    h = t1 - t0
-    safe = jnp.where(h > 0, h, 1.0)
-    return hermite((s - t0) / safe, left, right, h)
-
-
-def pull_hermite(s: Any, ends: jax.Array, rows: jax.Array, cotangent: jax.Array):
-    """The VJP of `hermite_at`: the cotangents of the two rows [2, 2, d], of their times
-    [2], and of `s`, given that of the state. With u = (s - t0) / h,
-
-        x = x0 + a1 (x1 - x0) + h (b0 f0 + b1 f1),
-
-    where h b0 f0 + h b1 f1 grows with h, and all else depends on the times by u."""
-    (x0, f0), (x1, f1) = rows
-    h = ends[1] - ends[0]
-    inverse = jnp.where(h > 0, 1 / h, 0.0)
-    u = (s - ends[0]) * inverse
-    v = 1 - u
-    a1, b0, b1 = u * u * (3 - 2 * u), u * v * v, -u * u * v
-    slope = 6 * u * v * inverse * (x1 - x0)
-    slope = slope + v * (1 - 3 * u) * f0 + u * (3 * u - 2) * f1
-    by_s = jnp.sum(cotangent * slope)
-    by_h = jnp.sum(cotangent * (b0 * f0 + b1 * f1)) - u * by_s
-    weights = jnp.stack([jnp.stack([1 - a1, h * b0]), jnp.stack([a1, h * b1])])
-    by_ends = jnp.stack([-by_s - by_h, by_h])
-    return weights[:, :, None] * cotangent, by_ends, by_s
-
-
-def read_two(buffer: jax.Array, i: Any) -> jax.Array:
-    """The rows i and i + 1."""
-    return lax.dynamic_slice_in_dim(buffer, i, 2, 0, allow_negative_indices=False)
-
-
-def add_two(buffer: jax.Array, i: Any, rows: jax.Array) -> jax.Array:
-    """The buffer after adding to its rows i and i + 1."""
-    return lax.dynamic_update_slice_in_dim(
-        buffer, read_two(buffer, i) + rows, i, 0, allow_negative_indices=False
-    )
-
-
 class MarchInputs(NamedTuple):
     """What a march on a mesh depends on.
 
@@ -286,24 +244,6 @@ def march_mesh(system: MeshSystem, inputs: MarchInputs, last: Any):
     # The last row is completed by a step of its own, which must have room.
     state = march_until(march, state, jnp.minimum(last, capacity - 2) + 1)
     return state.path, state.cursor
-
-
-@final
-class MeshPath(eqx.Module):
-    """A solved path as a function of time on [0, T], made of cubic Hermite pieces.
-
-    `rows` [capacity, 2, d] are complete up to row `last`."""
-
-    times: jax.Array
-    rows: jax.Array
-    last: jax.Array
-
-    def __call__(self, t: Any) -> jax.Array:
-        """The state x(t)."""
-        piece = jnp.searchsorted(self.times, t, side="right") - 1
-        piece = jnp.clip(piece, 0, self.last - 1)
-        t0, t1 = self.times[piece], self.times[piece + 1]
-        return hermite_at(t, t0, t1, self.rows[piece], self.rows[piece + 1])
 
 
 def mesh_path(mesh: Mesh, inputs: MarchInputs, rows: jax.Array, last: Any) -> MeshPath:

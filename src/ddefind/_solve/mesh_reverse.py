@@ -33,13 +33,10 @@ from .mesh_march import (
     MarchInputs,
     MeshPast,
     MeshSystem,
-    add_two,
-    hermite_at,
     march_mesh,
-    pull_hermite,
-    read_two,
     stage_time,
 )
+from .path import add_two, hermite_at, pull_hermite, read_two
 
 
 class _Step(NamedTuple):

@@ -19,8 +19,7 @@ from .._problem.problem import Problem
 from .._util.arrays import is_concrete
 from .._util.errors import check_instance
 from .grid import Grid
-from .mesh_march import MeshPath
-from .path import DenseOutput
+from .path import DenseOutput, MeshPath
 from .runge_kutta import AbstractSolver
 
 

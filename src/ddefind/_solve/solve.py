@@ -30,8 +30,9 @@ from .choose_solver import (
 from .grid import Grid
 from .march import System, solve_path
 from .mesh import Mesh, make_mesh
-from .mesh_march import MeshPath, march_mesh, mesh_path, movers_of, prepare_march
+from .mesh_march import march_mesh, mesh_path, movers_of, prepare_march
 from .mesh_reverse import rows_with_vjp
+from .path import MeshPath
 from .reverse import AbstractPathGradient, PathCostState, reverse_march
 from .runge_kutta import AbstractSolver
 from .solution import (
