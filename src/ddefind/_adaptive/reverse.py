@@ -44,8 +44,8 @@ class _Inputs(NamedTuple):
 
 
 class _Adjoint(NamedTuple):
-    """The cotangents of the rows, of the breaking points, of the march, and of the node
-    at which the visit stands; and where reads were found last."""
+    """The cotangents of the rows, of the breaking points, of the march, and of the
+    present node; and where reads were found last."""
 
     rows: jax.Array
     points: jax.Array
@@ -156,10 +156,10 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
 
 
 def _find_reads(march: March, path, i, start: StepStart, coefficients, hints):
-    """Where each stage of step `i` found its reads, [stages, reads]."""
+    """Return where each stage of step `i` found its reads, [stages, reads]."""
     rows = PathRows(march.equation.dimension, False, path, i)
     if march.is_implicit:
-        Z = _stages_of(start, coefficients)
+        Z = _implicit_stages(start, coefficients)
         return corrected_stages(march.equation, lambda _: rows, start, Z, hints)[1]
     equation = march.equation
     kernels, hints = known_kernels(equation, lambda _: rows, start, hints)
@@ -167,19 +167,20 @@ def _find_reads(march: March, path, i, start: StepStart, coefficients, hints):
     return found.hints
 
 
-def _stages_of(start: StepStart, coefficients: jax.Array) -> jax.Array:
-    """The stages of an implicit step, from its piece."""
+def _implicit_stages(start: StepStart, coefficients: jax.Array) -> jax.Array:
+    """Return the stages of an implicit step, from its piece."""
     return jnp.stack([evaluate(coefficients, c)[0] for c in RADAU_C]) - hold(start.x)
 
 
 def _piece(march: March, start: StepStart, rows, own: jax.Array, hints) -> jax.Array:
-    """The coefficients of a step that reads the given rows, and its `own` piece."""
+    """Return the coefficients of a step that reads the given rows, and its `own`
+    piece."""
 
     def rows_of(stage):
         return GivenRows(march.equation.dimension, True, read(rows, stage))
 
     if march.is_implicit:
-        Z = hold(_stages_of(start, own))
+        Z = hold(_implicit_stages(start, own))
         Z = corrected_stages(march.equation, rows_of, start, Z, hints)[0]
         return implicit_piece(start.x, Z)
     kernels, hints = known_kernels(march.equation, rows_of, start, hints)
@@ -188,7 +189,7 @@ def _piece(march: March, start: StepStart, rows, own: jax.Array, hints) -> jax.A
 
 
 def _pull_fixed_point(pull, cotangent: jax.Array, is_implicit: bool) -> _Inputs:
-    """The cotangents of a step's inputs from that of its piece."""
+    """Return the cotangents of a step's inputs from that of its piece."""
     if is_implicit:
         return pull(cotangent)[0]
 
@@ -204,9 +205,8 @@ def _pull_fixed_point(pull, cotangent: jax.Array, is_implicit: bool) -> _Inputs:
         size = _ROUNDING * jnp.max(jnp.abs(after))
         return n + 1, after, on_inputs, jnp.max(jnp.where(difference > size, 1.0, 0.0))
 
-    on_inputs = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(pull, cotangent)
-    )[0]
+    shapes = jax.eval_shape(pull, cotangent)[0]
+    on_inputs = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     carry = jnp.asarray(0), cotangent, on_inputs, jnp.ones(())
     return lax.while_loop(is_changing, again, carry)[2]
 
