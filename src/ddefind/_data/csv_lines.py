@@ -326,7 +326,7 @@ def _named_columns(
 
 
 def _counts_rows(column: Sequence[str]) -> bool:
-    """Return whether a column counts the rows, starting with 0 or with 1."""
+    """Whether a column counts the rows, starting with 0 or with 1."""
     count = len(column)
     return any(
         all(cell == str(i) for cell, i in zip(column, range(first, first + count)))

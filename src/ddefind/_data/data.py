@@ -359,7 +359,7 @@ def read_any_table(
 
 
 def _is_workbook(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is called like a workbook, or is one by its first bytes."""
+    """Whether a file is called like a workbook, or is one by its first bytes."""
     if file_name(path).lower().endswith((".xlsx", ".xlsm", ".xls")):
         return True
     try:
@@ -438,8 +438,8 @@ def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:
 
 
 def _flags(below: Any, x: np.ndarray, order: np.ndarray) -> np.ndarray | None:
-    """Return which values are only known to be below `x`, as an array of its shape;
-    None if none is."""
+    """Return which values are only known to be below `x`, as an array of its shape, or
+    None."""
     if below is None:
         return None
     flags = np.asarray(below)

@@ -71,7 +71,7 @@ class DoseTable:
     columns: dict[str, str]
 
     def is_dose(self, row: int) -> bool:
-        """Return whether a row is a dose: it has an amount that is not 0."""
+        """Whether a row is a dose: it has an amount that is not 0."""
         cell = self._cell("amount", row)
         is_given = bool(cell) and not (is_number(cell) and not parse_number(cell))
         evid = self._cell("evid", row)
@@ -93,7 +93,7 @@ class DoseTable:
         return is_given
 
     def is_without_measurement(self, row: int) -> bool:
-        """Return whether a row is said to hold no measurement."""
+        """Whether a row is said to hold no measurement."""
         return self._cell("evid", row) not in ("", "0") or self._cell("mdv", row) == "1"
 
     def doses(self, t: np.ndarray, state: str | None, T: float) -> list[DoseRow]:

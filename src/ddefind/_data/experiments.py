@@ -267,8 +267,7 @@ def _starts(tables: Mapping[str, Table], start: Any) -> dict[str, float | str | 
 
     If none is given, all experiments are treated alike: the times are kept if all of
     them together begin at 0 or soon after, as in one file, and otherwise each
-    experiment begins at time 0.
-    """
+    experiment begins at time 0."""
     if start is not None:
         return dict.fromkeys(tables, start)
     times = {label: read_times(table) for label, table in tables.items()}
