@@ -58,8 +58,8 @@ def explicit_pass(
         fraction = read(c, s)
         past = Past(rows_of(s), equation.history, t, length, guess, fraction, sides)
         time = t + fraction * length
-        own = [known.stage(s) for known in kernels]
-        slope = equation.slope(past, time, state, read(before.hints, s), own)
+        sums = [known.stage(s) for known in kernels]
+        slope = equation.slope(past, time, state, read(before.hints, s), sums)
         return Pass(
             write(before.slopes, s, slope.value),
             write(before.hints, s, slope.hints),

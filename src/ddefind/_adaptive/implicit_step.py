@@ -56,8 +56,8 @@ def stage_equations(
         fraction = read(c, s)
         past = Past(rows_of(s), equation.history, t, length, piece, fraction, sides)
         time = t + fraction * length
-        own = [known.stage(s) for known in kernels]
-        slope = equation.slope(past, time, x + read(Z, s), read(hints, s), own)
+        sums = [known.stage(s) for known in kernels]
+        slope = equation.slope(past, time, x + read(Z, s), read(hints, s), sums)
         delays = jnp.minimum(delays, lax.stop_gradient(slope.delays))
         slopes = write(slopes, s, slope.value)
         return slopes, write(hints, s, slope.hints), delays
@@ -164,8 +164,8 @@ def _error(
     def slope(x, n):
         first = jnp.where(n < 0, 0, hints[:1])
         kernels, first = equation.kernels(rows_of, t[None], t, first)
-        own = [known.stage(0) for known in kernels]
-        return equation.slope(past, t, x, first[0], own).value
+        sums = [known.stage(0) for known in kernels]
+        return equation.slope(past, t, x, first[0], sums).value
 
     def once(n, carry):
         error, _ = carry

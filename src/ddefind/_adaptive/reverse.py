@@ -121,10 +121,10 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
     inputs = _Inputs(params, origin, coefficients[0], rows, goal)
     end = origin + length
 
-    def piece(inputs: _Inputs, own: jax.Array) -> jax.Array:
+    def piece(inputs: _Inputs, guess: jax.Array) -> jax.Array:
         march = eqx.combine(inputs.march, fixed)
         start = StepStart(inputs.t, inputs.x, end - inputs.t, sides)
-        return _piece(march, start, inputs.rows, own, hints)
+        return _piece(march, start, inputs.rows, guess, hints)
 
     def node(inputs: _Inputs, coefficients: jax.Array):
         march = eqx.combine(inputs.march, fixed)
@@ -138,9 +138,9 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
     total, on_piece = pull_node((adjoint.t + on_made, adjoint.x))
     on_row = read(adjoint.rows, i)
     on_coefficients, on_origin, on_length = unpack(on_row, d)
-    own = on_coefficients + on_piece
+    on_coefficients = on_coefficients + on_piece
     _, pull_piece = jax.vjp(piece, inputs, coefficients)
-    on_inputs = _pull_fixed_point(pull_piece, own, march.is_implicit)
+    on_inputs = _pull_fixed_point(pull_piece, on_coefficients, march.is_implicit)
     total = jax.tree.map(jnp.add, total, on_inputs)
     entry = jnp.clip(ending.entry, 0, adjoint.points.shape[0] - 1)
     is_read = (ending.read >= 0) & (ending.read < len(march.tracked))
@@ -172,19 +172,19 @@ def _implicit_stages(start: StepStart, coefficients: jax.Array) -> jax.Array:
     return jnp.stack([evaluate(coefficients, c)[0] for c in RADAU_C]) - hold(start.x)
 
 
-def _piece(march: March, start: StepStart, rows, own: jax.Array, hints) -> jax.Array:
-    """Return the coefficients of a step that reads the given rows, and its `own`
-    piece."""
+def _piece(march: March, start: StepStart, rows, guess: jax.Array, hints) -> jax.Array:
+    """Return the coefficients of a step that reads the given rows, and itself as
+    `guess`."""
 
     def rows_of(stage):
         return GivenRows(march.equation.dimension, True, read(rows, stage))
 
     if march.is_implicit:
-        Z = hold(_implicit_stages(start, own))
+        Z = hold(_implicit_stages(start, guess))
         Z = corrected_stages(march.equation, rows_of, start, Z, hints)[0]
         return implicit_piece(start.x, Z)
     kernels, hints = known_kernels(march.equation, rows_of, start, hints)
-    found = explicit_pass(march.equation, rows_of, start, own, hints, kernels)
+    found = explicit_pass(march.equation, rows_of, start, guess, hints, kernels)
     return explicit_piece(start, found.slopes)
 
 
@@ -199,8 +199,8 @@ def _pull_fixed_point(pull, cotangent: jax.Array, is_implicit: bool) -> _Inputs:
 
     def again(carry):
         n, w, _, _ = carry
-        on_inputs, on_own = pull(w)
-        after = cotangent + on_own
+        on_inputs, on_guess = pull(w)
+        after = cotangent + on_guess
         difference = jnp.abs(after - w)
         size = _ROUNDING * jnp.max(jnp.abs(after))
         return n + 1, after, on_inputs, jnp.max(jnp.where(difference > size, 1.0, 0.0))

@@ -116,7 +116,7 @@ def read_prepared(table: Table, columns: Columns | None, start: Any) -> dict[str
 def _axis_labels(
     time: str, quantities: Mapping[str, Sequence[str]], units: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return what stands on the axes: the names of the time and of each quantity in the
+    """Return the labels of the axes: the names of the time and of each quantity in the
     source, with their units."""
     labels = {time: time if time != "t" else "time"}
     for name, columns in quantities.items():

@@ -41,8 +41,8 @@ class Data:
     - `label`: a name for the data set.
     - `origin`: the time in the source of the data, a number or a date, that is time 0.
     - `notes`: sentences on how the data were read.
-    - `axis_labels`: what stands on the axes of figures, such as names with units: of
-      the time, then of each quantity. By default these are time and the names.
+    - `axis_labels`: the labels of the axes of figures, such as names with units: of the
+      time, then of each quantity. By default these are time and the names.
 
     The arrays are kept sorted by time, as float64. `read_csv` reads data from a file,
     `Data.from_pandas` from a data frame.

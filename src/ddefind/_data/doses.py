@@ -64,8 +64,8 @@ class DoseRow:
 @final
 @dataclass(frozen=True)
 class DoseTable:
-    """A table with doses in some of its rows. `columns` are those that speak of doses,
-    by their meanings."""
+    """A table with doses in some of its rows. `columns` are the columns about doses, by
+    their meanings."""
 
     table: Table
     columns: dict[str, str]
@@ -86,10 +86,9 @@ class DoseTable:
                 "evid",
             )
         if is_given != (evid == "1"):
-            said = (
-                "a dose, but the amount is 0" if evid == "1" else "no dose, but has one"
-            )
-            raise self._error(f"{evid} says that this row is {said}.", row, "evid")
+            no_dose = "no dose, but the row has one"
+            meaning = "a dose, but the amount is 0" if evid == "1" else no_dose
+            raise self._error(f"{evid} means {meaning}.", row, "evid")
         return is_given
 
     def is_without_measurement(self, row: int) -> bool:
@@ -253,7 +252,7 @@ class DoseTable:
 
 
 def dose_table(table: Table, amount: str) -> DoseTable:
-    """Return a table with its columns that speak of doses. `amount` is that of the
+    """Return a table with its columns about doses. `amount` is the column of
     amounts."""
     lower = {name.lower(): name for name in table.columns}
     found = {"amount": amount}

@@ -119,7 +119,7 @@ def are_of_usual_size(largest: np.ndarray) -> np.ndarray:
 
 
 def data_set(number: int, label: str | None) -> str:
-    """How one of many data sets is called in a message.
+    """Return how one of many data sets is called in a message.
 
     >>> data_set(3, None), data_set(3, "A1")
     ('Data set 3', "Data set 3 ('A1')")

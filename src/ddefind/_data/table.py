@@ -1,5 +1,4 @@
-"""A table of text cells in named columns, and what stands in its cells: numbers,
-missing values, or text."""
+"""A table of text cells in named columns: numbers, missing values, or text."""
 
 import math
 import re

@@ -81,8 +81,8 @@ MakeError = Callable[[int, str], Exception]
 
 
 def is_value(cell: str) -> bool:
-    """Whether a cell may stand in a row of data: it is a number, a percentage, one of
-    them as a limit (`<0.1`), a date, a time of day or a missing value."""
+    """Whether a cell may be in a row of data: it is a number, a percentage, one of them
+    as a limit (`<0.1`), a date, a time of day or a missing value."""
     return (
         is_number(cell)
         or is_missing(cell)
@@ -282,7 +282,7 @@ def _day_first(
     if unclear and not day_first and not month_first:
         raise make_error(
             unclear[0],
-            f"{quoted(cells[unclear[0]])} is ambiguous: the day or the month may stand "
+            f"{quoted(cells[unclear[0]])} is ambiguous: the day or the month may come "
             f"first. {_DATE_HINT}",
         )
     return bool(day_first)

@@ -289,7 +289,7 @@ def value_and_grad(
     steps_per_delay: int = 20,
     max_step: float | None = None,
 ) -> tuple[jax.Array, Problem]:
-    """The loss, and its gradient for every parameter, in the shape of the problem.
+    """Compute the loss, and its gradient for every parameter, as a problem.
 
     The solver `"auto"` is `RK4()` where the delays are numbers, and otherwise
     `Tsit5()`. `steps_per_delay` and `max_step` are for fixed steps.

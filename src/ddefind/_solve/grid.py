@@ -1,7 +1,7 @@
 """The grid: where the nodes of a solution are in time, and in which rows of a path.
 
 The equation has one constant delay tau, and a step has the length h = tau / n. Node k
-stands at the time k h. This has two consequences:
+is at the time k h. This has two consequences:
 
 - the *breaking points* of the solution, the multiples of tau at which one of its
   derivatives jumps, are nodes, so that a solver keeps its order;
@@ -9,7 +9,7 @@ stands at the time k h. This has two consequences:
 
 Two numberings are used throughout this folder. *Row* i >= 0 is the i-th node from time
 zero on. A *path* stores the rows in order, after `delay_rows` rows with the history:
-row i stands at the place i + `delay_rows` of a path. Therefore the place i holds the
+row i is at the place i + `delay_rows` of a path. Therefore the place i holds the
 state one delay before row i, whatever tau is.
 """
 

@@ -293,7 +293,7 @@ class MarchState(NamedTuple):
 
 def begin(past: Past, start: jax.Array, path: jax.Array) -> MarchState:
     """Start an aligned march in the state `start`; `path` holds the history."""
-    # One delay before row 0 stands the place 0.
+    # The place 0 of the path is one delay before row 0.
     return MarchState(jnp.asarray(0), start, past.storage.read(path, 0)[0], path)
 
 

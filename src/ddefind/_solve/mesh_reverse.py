@@ -138,7 +138,7 @@ class _ReverseMesh:
         return self._result(step._replace(reads=reads))
 
     def _pull_step(self, i: Any, pieces: jax.Array, step: _Step, on_after: Any):
-        """The cotangents of what step i depends on."""
+        """Return the cotangents of what step i depends on."""
         if not self._past.overlaps:
             return jax.vjp(self._result, step)[1](on_after)[0]
 

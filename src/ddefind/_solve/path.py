@@ -65,12 +65,11 @@ def hermite_at(s: Any, t0: Any, t1: Any, left: Any, right: Any) -> Any:
 
 
 def pull_hermite(s: Any, ends: jax.Array, rows: jax.Array, cotangent: jax.Array):
-    """The VJP of `hermite_at`: the cotangents of the two rows [2, 2, d], of their times
-    [2], and of `s`, given that of the state. With u = (s - t0) / h,
+    """Return the VJP of `hermite_at`: the cotangents of the two rows [2, 2, d], of
+    their times [2], and of `s`, given that of the state.
 
-        x = x0 + a1 (x1 - x0) + h (b0 f0 + b1 f1),
-
-    where h b0 f0 + h b1 f1 grows with h, and all else depends on the times by u."""
+    With u = (s - t0) / h and x = x0 + a1 (x1 - x0) + h (b0 f0 + b1 f1), the last term
+    grows with h, and all else depends on the times by u."""
     (x0, f0), (x1, f1) = rows
     h = ends[1] - ends[0]
     inverse = jnp.where(h > 0, 1 / h, 0.0)
