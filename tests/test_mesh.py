@@ -309,7 +309,7 @@ def test_no_jump_and_no_kink_where_breaking_points_cross(name, jump):
 
 def test_the_derivative_at_round_numbers():
     """A switch, multiples of a delay and another delay coincide, as they do where users
-    write round numbers; and nothing is seen of it."""
+    write round numbers: this has no effect."""
     value_and_grad, make = loss_of(True)
     at = np.array([1.0, 2.0, 2.0])
     mesh = make(at, 0.05)
