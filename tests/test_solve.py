@@ -155,7 +155,7 @@ def test_a_solution_inside_vmap_over_times():
 
 @pytest.mark.parametrize("initial", [None, 2.0])
 def test_too_many_steps_inside_jit_are_an_error_not_a_cut(initial):
-    def end(tau, max_steps=50):
+    def end(tau, max_steps: int | None = 50):
         problem = dd.Problem(DELAYED.rhs, dd.Constant(1.0), tau, initial=initial)
         return dd.solve(problem, 10.0, dd.RK4(), 10, max_steps=max_steps)(10.0)
 
