@@ -118,12 +118,9 @@ def test_both_routes_agree_with_differences(name):
     assert list(check.routes) == ["Discrete", "Forward"]
     size = np.abs(check.differences).max()
     assert size > 0.01
-    np.testing.assert_allclose(
-        check.routes["Discrete"], check.routes["Forward"], rtol=0, atol=1e-10 * size
-    )
-    np.testing.assert_allclose(
-        check.routes["Discrete"], check.differences, rtol=0, atol=5e-5 * size
-    )
+    discrete, forward = check.routes.values()
+    np.testing.assert_allclose(discrete, forward, rtol=0, atol=1e-10 * size)
+    np.testing.assert_allclose(discrete, check.differences, rtol=0, atol=5e-5 * size)
 
 
 @pytest.mark.slow
@@ -141,7 +138,7 @@ def test_derivatives_converge_with_a_delay_of_the_state():
 
 
 def long_problem():
-    """One constant delay, and so many oscillations that 1024 rows are too few."""
+    """One constant delay, and more oscillations than fit into 1024 rows."""
     problem = dd.Problem(Feedback(1.2, 0.1), PAST, 1.2)
     t = np.linspace(1.0, 120.0, 40)
     return problem, dd.Data(t, np.cos(t))
@@ -172,15 +169,9 @@ def test_no_solution_is_a_sentence_outside_and_nan_inside(gradient):
     problem, loss = negative(), dd.SumOfSquares()
     with pytest.raises(ValueError, match="delay `tau` becomes negative: it is -"):
         dd.value_and_grad(problem, DATA, gradient=gradient)
-    value, slopes = loss_and_gradient(
-        problem,
-        loss.prepare(DATA),
-        jnp.asarray(DATA.T),
-        loss,
-        gradient,
-        dd.Tsit5(),
-        AdaptiveRoom(),
-    )
+    target, T = loss.prepare(DATA), jnp.asarray(DATA.T)
+    method = loss, gradient, dd.Tsit5(), AdaptiveRoom()
+    value, slopes = loss_and_gradient(problem, target, T, *method)
     assert np.isnan(value) and np.all(np.isnan(ravel_pytree(slopes)[0]))
 
 
@@ -195,9 +186,10 @@ def test_formulas_for_fixed_steps_are_refused(gradient):
     options: dict[str, Any] = dict(loss=loss, gradient=gradient)
     with pytest.raises(ValueError, match=rf"`{name}\(\)` is for fixed steps, and `Tsi"):
         dd.value_and_grad(constant, DATA, solver=dd.Tsit5(), **options)
-    with pytest.raises(ValueError, match=rf"`{name}\(\)` is a formula for delays that"):
+    match = rf"`{name}\(\)` is a formula for delays that"
+    with pytest.raises(ValueError, match=match):
         dd.value_and_grad(of_state(), DATA, **options)
-    with pytest.raises(ValueError, match=rf"`{name}\(\)` is a formula for delays that"):
+    with pytest.raises(ValueError, match=match):
         dd.fit(of_state(), DATA, optimizer=dd.Adam(), **options)
 
 

@@ -60,32 +60,17 @@ def test_discrete_agrees_with_differences_and_forward_with_discrete(
 
 def test_the_gradient_has_the_shape_of_the_problem():
     experiment = EXPERIMENTS["exponential"]
+    case, n = (experiment.start, experiment.clean), experiment.steps_per_delay
+    loss, solver = dd.Integral(dd.L2()), dd.RK2()
     value, gradient = dd.value_and_grad(
-        experiment.start,
-        EXPERIMENTS["exponential"].clean,
-        loss=dd.Integral(dd.L2()),
-        solver=dd.RK2(),
-        steps_per_delay=experiment.steps_per_delay,
+        *case, loss=loss, solver=solver, steps_per_delay=n
     )
     vector = flatten(experiment.start)[0]
-    route = gradients_of(
-        experiment.start,
-        experiment.clean,
-        dd.Integral(dd.L2()),
-        dd.RK2(),
-        experiment.steps_per_delay,
-        0.99 * vector[-1],
-        dd.Forward(),
-    )
+    route = gradients_of(*case, loss, solver, n, 0.99 * vector[-1], dd.Forward())
     values, found = route(vector[None])
     np.testing.assert_allclose(value, values[0], rtol=1e-12)
-    listed = [
-        gradient.rhs.theta_0,
-        gradient.rhs.theta_1,
-        gradient.history.a[0],
-        gradient.history.b[0],
-        gradient.tau,
-    ]
+    rhs, history = gradient.rhs, gradient.history
+    listed = [rhs.theta_0, rhs.theta_1, history.a[0], history.b[0], gradient.tau]
     np.testing.assert_allclose(listed, found[0], rtol=1e-10)
 
 
@@ -93,12 +78,8 @@ def test_the_gradient_has_the_shape_of_the_problem():
 @pytest.mark.parametrize("route", [dd.Discrete(), dd.Forward()])
 def test_the_derivative_for_tau_that_the_paper_has_wrong(route, n):
     # The paper's Theorem 1 gives +5.742 here.
+    case, options = EXPERIMENTS["exponential"], {"gradient": route, "solver": dd.RK4()}
     _, gradient = dd.value_and_grad(
-        EXPERIMENTS["exponential"].start,
-        EXPERIMENTS["exponential"].clean,
-        loss=dd.Integral(dd.L2()),
-        gradient=route,
-        solver=dd.RK4(),
-        steps_per_delay=n,
+        case.start, case.clean, loss=dd.Integral(dd.L2()), steps_per_delay=n, **options
     )
     assert float(gradient.tau) == pytest.approx(-27.857, abs=1e-3)

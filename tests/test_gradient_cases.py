@@ -129,12 +129,12 @@ def test_problems_with_an_integral(name):
     check(problem, data_for(problem), INTEGRAL, dd.RK2(), 6)
 
 
+EULER, RK4 = dd.Euler(), dd.RK4()
+PAIRS = product((EULER, RK4), ("two", "jump"))
+
+
 @pytest.mark.parametrize(
-    "solver, name",
-    mostly_slow(
-        product((dd.Euler(), dd.RK4()), ("two", "jump")),
-        [(dd.Euler(), "two"), (dd.RK4(), "jump")],
-    ),
+    "solver, name", mostly_slow(PAIRS, [(EULER, "two"), (RK4, "jump")])
 )
 def test_one_step_a_delay(solver, name):
     check(PROBLEMS[name], data_for(PROBLEMS[name]), SQUARES, solver, 1)

@@ -58,13 +58,9 @@ def points(kind):
 def data_sets(k):
     """One data set for each lane, with times and a T of its own."""
     random = np.random.default_rng(2)
-    return [
-        dd.Data(
-            np.sort(random.uniform(0, 4.0 + 0.3 * lane, 12)),
-            random.normal(size=(12, k)),
-        )
-        for lane in range(LANES)
-    ]
+    ends = 4.0 + 0.3 * np.arange(LANES)
+    times = (np.sort(random.uniform(0, end, 12)) for end in ends)
+    return [dd.Data(t, random.normal(size=(12, k))) for t in times]
 
 
 def stack(trees):
@@ -88,10 +84,9 @@ def together(problems, sets, loss, route, learned=eqx.is_inexact_array):
 
 
 def alone(one, data, loss, route):
-    grid = grid_for(one, 5.0, N, 0.5)
-    return loss_and_gradient(
-        one, loss.prepare(data), jnp.asarray(data.T), loss, route, dd.RK4(), grid
-    )
+    target, T = loss.prepare(data), jnp.asarray(data.T)
+    method = loss, route, dd.RK4(), grid_for(one, 5.0, N, 0.5)
+    return loss_and_gradient(one, target, T, *method)
 
 
 def compare(found, expected):

@@ -13,7 +13,7 @@ from numpy.polynomial import Polynomial
 import ddefind as dd
 from ddefind._fitting.descent_batches import Meshes
 from ddefind._solve.mesh import make_mesh
-from ddefind._solve.mesh_march import MeshPath
+from ddefind._solve.path import MeshPath
 from ddefind._solve.solve import solve_mesh
 from ddefind._solve.time_grid import known_constants, mover_values, points_of
 from support.mesh_problems import Formula
@@ -309,7 +309,7 @@ def test_no_jump_and_no_kink_where_breaking_points_cross(name, jump):
 
 def test_the_derivative_at_round_numbers():
     """A switch, multiples of a delay and another delay coincide, as they do where users
-    write round numbers; and nothing is seen of it."""
+    write round numbers: this has no effect."""
     value_and_grad, make = loss_of(True)
     at = np.array([1.0, 2.0, 2.0])
     mesh = make(at, 0.05)

@@ -48,11 +48,11 @@ def test_the_gradient(overlaps):
     grid = time_grid(problem(), 6.0, dd.RK4(), 10, 0.25 if overlaps else 0.1)
     assert isinstance(grid, Mesh) and grid.overlaps == overlaps
     loss = dd.SumOfSquares()
+    method = loss, dd.Discrete(), dd.RK4(), grid
 
     def gradient(vector):
-        data, T = loss.prepare(DATA), jnp.asarray(6.0)
-        how = loss, dd.Discrete(), dd.RK4(), grid
-        value, found = loss_and_gradient(rebuild(vector), data, T, *how)
+        target, end = loss.prepare(DATA), jnp.asarray(6.0)
+        value, found = loss_and_gradient(rebuild(vector), target, end, *method)
         return value, ravel_pytree(eqx.filter(found, eqx.is_inexact_array))[0]
 
     text = compiled(gradient, jnp.asarray(vector))

@@ -7,7 +7,6 @@ import pytest
 import ddefind as dd
 from support.least_squares_problems import residual_rows, setup_of
 from support.mesh_problems import Structure, derivatives, random_case, reach
-from support.repeats import mostly_slow
 
 # Of every structure, and of the one that is tested always.
 CASES, ALWAYS = 47, 64
@@ -35,8 +34,8 @@ STRUCTURES = dict(enumerate(structures()))
 EVERYTHING = 9
 
 
-@pytest.mark.parametrize("number", mostly_slow(STRUCTURES, (EVERYTHING,)))
 @pytest.mark.slow
+@pytest.mark.parametrize("number", STRUCTURES)
 def test_derivatives(number):
     structure = STRUCTURES[number]
     count = ALWAYS if number == EVERYTHING else CASES

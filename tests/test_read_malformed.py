@@ -85,29 +85,28 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_options_that_do_not_fit_are_refused(name, tmp_path):
-    path = tmp_path / "lake.csv"
-    path.write_text("time,prey,prey_sd,site\n10,1,1,north\n20,2,1,south\n")
-    options, pattern = OPTIONS[name]
-    assert re.search(pattern, refused(path, **options))
-
-
 STARTS = {
     "a number": (5, "`start`: the times are dates, but it is 5"),
     "no date": ("soon", "`start`: 'soon' is no date"),
-    "late": ("2024-01-02", "`start` is 2024-01-02, but the first time is 2024-01-01"),
+    "late": (
+        "2024-01-02",
+        "`start` is 2024-01-02, but the first time is 2024-01-01",
+    ),
     "a zone": ("2023-01-02T00:00Z", "`start`: .* has a time zone, but the dates"),
     "ambiguous": ("01/02/2023", "`start`: '01/02/2023' is ambiguous"),
 }
+SITES = "time,prey,prey_sd,site\n10,1,1,north\n20,2,1,south\n"
+DATED = "date,x\n2024-01-01,1\n2024-01-09,2\n"
+REFUSED = {name: (SITES, *case) for name, case in OPTIONS.items()}
+REFUSED |= {n: (DATED, {"start": start}, text) for n, (start, text) in STARTS.items()}
 
 
-@pytest.mark.parametrize("name", STARTS)
-def test_starts_that_are_no_date_are_refused(name, tmp_path):
+@pytest.mark.parametrize("name", REFUSED)
+def test_options_that_do_not_fit_are_refused(name, tmp_path):
+    content, options, pattern = REFUSED[name]
     path = tmp_path / "lake.csv"
-    path.write_text("date,x\n2024-01-01,1\n2024-01-09,2\n")
-    start, pattern = STARTS[name]
-    assert re.search(pattern, refused(path, start=start))
+    path.write_text(content)
+    assert re.search(pattern, refused(path, **options))
 
 
 def test_names_are_text(tmp_path):

@@ -3,13 +3,11 @@
 Begin with `march.py`, the loop that chooses the steps. It uses, in this order:
 
 - `methods.py`: the solvers `Tsit5` and `Radau`, as numbers;
-- `pieces.py`: a solution as polynomials, one for each step;
+- `pieces.py`: a solution as polynomials, one for each step, and how the past is read;
 - `kernels.py`: distributed delays;
 - `equation.py`: a problem as a function that reads its own past;
-- `pieces.py`: how the past is read;
 - `explicit_step.py` and `implicit_step.py`: one step of each kind of method;
-- `breaking_points.py`: where the solution has kinks, and how they move;
-- `march.py`: where a march stands, and how it ended.
+- `breaking_points.py`: where the solution has kinks, and how they move.
 
 `reverse.py` is the gradient, by the adjoint of every step.
 

@@ -1,14 +1,13 @@
 r"""Breaking points: where a derivative of the solution jumps.
 
 The solution has one at time zero, at every switch and at every knot of an input, and
-every delay carries it on: if
-the delayed time $\alpha(t) = t - \tau(t, x(t))$ passes a breaking point $\xi$, the
-solution has a new one there, in the next derivative, or in a neutral equation in the
-same one. A step must not cross it.
+every delay carries it on: if the delayed time $\alpha(t) = t - \tau(t, x(t))$ passes a
+breaking point $\xi$, the solution has a new one there, in the next derivative, or in a
+neutral equation in the same one. A step must not cross it.
 
-A constant delay says in advance where that is. For other delays a step that crosses is
-tried again up to the root of $g(t) = \alpha(t) - \xi$ in its piece. A breaking point
-moves with the parameters p, and so must the node on it:
+A constant delay gives the place of a new one in advance. For other delays a step that
+crosses is tried again up to the root of $g(t) = \alpha(t) - \xi$ in its piece. A
+breaking point moves with the parameters p, and so must the node on it:
 
 $$\frac{d t}{d p} = -\frac{1}{g'}\,\frac{\partial g}{\partial p}, \qquad
   g' = \frac{d\alpha}{dt}.$$
@@ -48,8 +47,8 @@ class BreakingPoints(NamedTuple):
 
 
 class Switches(NamedTuple):
-    """The times at which the right-hand side, an input or the history jumps or has a
-    kink, in their order.
+    """The times, in their order, at which the right-hand side, an input or the history
+    jumps or has a kink.
 
     - `times`, [n].
     - `jumps`, [n]: the derivative of x that jumps there; or, if an input is read
@@ -67,8 +66,8 @@ class Switches(NamedTuple):
 
 
 def switches_of(problem: Problem) -> Switches:
-    """The switches of a problem. A time before zero is one at which the history jumps,
-    unless it is a knot of an input."""
+    """Return the switches of a problem. A time before zero is one at which the history
+    jumps, unless it is a knot of an input."""
     moving, tables = problem.moving_times, problem.known_times
     added = {known.mover for known in tables}
     alone = np.array([j for j in range(moving.shape[0]) if j not in added], int)
@@ -90,8 +89,8 @@ def switches_of(problem: Problem) -> Switches:
 
 
 def first_points(switches: Switches, jump: float, capacity: int) -> BreakingPoints:
-    """The breaking points at time zero, where the derivative `jump` does so, and of the
-    history, at the `switches` before; with room for `capacity` more."""
+    """Return the breaking points at time zero, where the derivative `jump` jumps, and
+    of the history, at the `switches` before; with room for `capacity` more."""
     before = jnp.sum(lax.stop_gradient(switches.times) < 0)
     table = jnp.zeros((capacity + switches.count + 1, 2))
     history = jnp.stack([switches.times, switches.before], axis=1)
@@ -102,8 +101,8 @@ def first_points(switches: Switches, jump: float, capacity: int) -> BreakingPoin
 
 
 def next_entry(points: BreakingPoints, read: TrackedRead, b: Any) -> jax.Array:
-    """The first entry from number `b` on that a read carries on visibly, or the number
-    of all entries."""
+    """Return the first entry from number `b` on that a read carries on visibly, or the
+    number of all entries."""
     table, highest = points.table, HIGHEST - read.smoothing
     return lax.while_loop(
         lambda b: (b < points.count) & (entry(table, b)[1] > highest),
@@ -113,7 +112,7 @@ def next_entry(points: BreakingPoints, read: TrackedRead, b: Any) -> jax.Array:
 
 
 def previous_entry(points: BreakingPoints, read: TrackedRead, b: Any) -> jax.Array:
-    """The last entry before number `b` that a read carries on visibly, or -1."""
+    """Return the last entry before number `b` that a read carries on visibly, or -1."""
     table, highest = points.table, HIGHEST - read.smoothing
     return lax.while_loop(
         lambda b: (b >= 0) & (entry(table, b)[1] > highest),
@@ -123,14 +122,14 @@ def previous_entry(points: BreakingPoints, read: TrackedRead, b: Any) -> jax.Arr
 
 
 def entry(table: jax.Array, b: Any) -> jax.Array:
-    """The time of a breaking point and the derivative that jumps there."""
+    """Return the time of a breaking point and the derivative that jumps there."""
     b = jnp.clip(b, 0, table.shape[0] - 1)
     return lax.dynamic_index_in_dim(table, b, 0, keepdims=False)
 
 
 def passed_entries(points: BreakingPoints, b: Any, time: Any, snap: Any) -> jax.Array:
-    """The number of entries up to a delayed time, sought from number `b`. An entry
-    within the distance `snap` counts."""
+    """Return the number of entries up to a delayed time, sought from number `b`. An
+    entry within the distance `snap` counts."""
     table = points.table
     b = lax.while_loop(
         lambda b: (b < points.count) & (entry(table, b)[0] <= time + snap),
@@ -147,8 +146,8 @@ def passed_entries(points: BreakingPoints, b: Any, time: Any, snap: Any) -> jax.
 def pass_entries(
     points: BreakingPoints, times: list[jax.Array], ending: Ending, snap: Any
 ) -> jax.Array:
-    """For each tracked read the number of entries before its delayed time, after a step
-    with this `ending`."""
+    """Return for each tracked read the number of entries before its delayed time, after
+    a step with this `ending`."""
     passed = []
     for n, time in enumerate(times):
         before = points.passed[n]
@@ -163,8 +162,7 @@ def pass_entries(
 def add_entry(
     points: BreakingPoints, made: Any, time: jax.Array, jump: jax.Array
 ) -> BreakingPoints:
-    """The breaking points with a new one of the number `made`, or none if that is
-    negative."""
+    """Add a breaking point of the number `made`, or none if that is negative."""
     is_new = made >= 0
     pending = jnp.where(is_new, jnp.stack([time, jump]), points.pending)
     count = points.count + jnp.where(is_new, 1, 0)
@@ -177,8 +175,9 @@ def jump_at(
     ending: Ending,
     at_switch: jax.Array,
 ) -> jax.Array:
-    """Which derivative jumps where a step had this ending; one above `HIGHEST` if that
-    is not a breaking point. It is `at_switch` by the switches that the step passed."""
+    """Return which derivative jumps where a step had this ending; one above `HIGHEST`
+    if that is not a breaking point. By the switches that the step passed it is
+    `at_switch`."""
     order = entry(points.table, ending.entry)[1]
     jump = jnp.zeros(()) + HIGHEST + 1
     for n, each in enumerate(tracked):
@@ -189,8 +188,8 @@ def jump_at(
 def passed_switches(
     switches: Switches, number: Any, t: Any
 ) -> tuple[jax.Array, jax.Array]:
-    """The number of switches up to the time `t`, if it was `number` before; and which
-    derivative jumps at those between."""
+    """Return the number of switches up to the time `t`, if it was `number` before; and
+    which derivative jumps at those between."""
     if switches.count == 0:
         return number, jnp.asarray(HIGHEST + 1.0)
     after = jnp.maximum(jnp.sum(switches.times <= t), number)
@@ -201,14 +200,14 @@ def passed_switches(
 
 
 def write_pending(points: BreakingPoints) -> BreakingPoints:
-    """The breaking points with the pending one in the table."""
+    """Write the pending breaking point into the table."""
     table = write(points.table, points.count - 1, points.pending)
     return points._replace(table=table)
 
 
 class Crossing(NamedTuple):
-    """A crossing of a breaking point inside a step: at the fraction `u`, of entry `b`,
-    by the tracked read `n`; u is larger than 1 if there is none."""
+    """The crossing of a breaking point inside a step: at the fraction `u`, of entry
+    `b`, by the tracked read `n`; u is larger than 1 if there is none."""
 
     u: jax.Array
     b: jax.Array
@@ -222,8 +221,8 @@ def first_crossing(
     landing: Any,
     snap: Any,
 ) -> Crossing:
-    """The first crossing in a step of a breaking point that was not known in advance.
-    The read `landing` is left out: its step may end a little behind the point."""
+    """Return the first crossing in a step of a breaking point not known in advance. The
+    read `landing` is left out: its step may end a little behind the point."""
     zero = jnp.asarray(0)
     first = Crossing(jnp.asarray(2.0), zero, zero)
     for n, tracked in enumerate(equation.plan.tracked):
@@ -231,10 +230,8 @@ def first_crossing(
             passed = points.passed[n]
             u, b = _find_crossing(equation, tracked, points, passed, step, snap)
             found = Crossing(jnp.where(landing == n, 2.0, u), b, zero + n)
-            is_first = found.u < first.u
-            first = Crossing(
-                *(jnp.where(is_first, *pair) for pair in zip(found, first))
-            )
+            pairs = zip(found, first)
+            first = Crossing(*(jnp.where(found.u < first.u, *pair) for pair in pairs))
     return first
 
 
@@ -246,8 +243,9 @@ def _find_crossing(
     step: tuple[Any, Any, jax.Array],
     snap: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """Where a step, given by its time, length and coefficients, takes the delayed time
-    across an entry: the fraction of the step, and the number of the entry."""
+    """Return where a step, given by its time, length and coefficients, takes the
+    delayed time across an entry: the fraction of the step, and the number of the entry.
+    """
     t, length, coefficients = step
 
     def delayed(u):
@@ -286,9 +284,9 @@ def sides_of(
     step: tuple[Any, jax.Array, Any],
     ending: Ending,
 ) -> Sides | None:
-    """The sides of breaking points on which the reads stay in a step, which begins at
-    the time and in the state of `step`, has its length, and shall have this `ending`.
-    `before` are the row of the step before it, and whether there is one."""
+    """Return the sides of breaking points on which the reads stay in a step, which
+    begins at the time and in the state of `step`, has its length, and shall have this
+    `ending`. `before` is the row of the step before it, and whether there is one."""
     if all(tracked.is_constant for tracked in equation.plan.tracked):
         return None
     equation, table = hold((equation, table))
@@ -300,8 +298,8 @@ def sides_of(
     tiny = 1e-10 * length + 4e-16 * jnp.abs(t)
 
     def bounds(ending: Ending, t, x, goes_on: bool) -> list[jax.Array]:
-        """The bounds on this side of the entry at which a step from `t` and `x` ends,
-        or on the other side, if it `goes_on`."""
+        """Return the bounds on this side of the entry at which a step from `t` and `x`
+        ends, or on the other side, if it `goes_on`."""
         low = jnp.full(equation.plan.count, -jnp.inf)
         high = -low
         time = entry(table, ending.entry)[0]
@@ -328,7 +326,7 @@ def newton_correction(
     x: jax.Array,
     slope: jax.Array,
 ) -> jax.Array:
-    """By how much the time `t` must change so that the delayed time is `goal`, given
+    """Return the change of the time `t` after which the delayed time is `goal`, given
     the state there and its slope. Zero if the delayed time does not move."""
 
     def along(e):

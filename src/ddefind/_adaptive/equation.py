@@ -24,7 +24,7 @@ from .._problem.general_delays import (
 )
 from .._problem.problem import Problem
 from .kernels import SOLUTION_NODES, KernelSums, integral_before, kernel_sums
-from .pieces import AbstractRows, Past
+from .pieces import AbstractRows, Past, Sides
 
 # The rows that a stage reads, given its number.
 RowsOf = Callable[[Any], AbstractRows]
@@ -49,7 +49,7 @@ class TrackedRead:
 @dataclass(frozen=True)
 class ReadPlan:
     """The reads of a problem: the first read of each delay, the number of all reads,
-    and those that carry kinks."""
+    and the reads that carry kinks."""
 
     first: tuple[int, ...]
     count: int
@@ -57,12 +57,12 @@ class ReadPlan:
 
 
 def leaves_of(tau: Any) -> list[Any]:
-    """The delays of a problem, in the order of their numbers."""
+    """Return the delays of a problem, in the order of their numbers."""
     return jax.tree.leaves(tau, is_leaf=is_delay)
 
 
 def plan_reads(tau: Any) -> ReadPlan:
-    """The reads of a problem with the delays `tau`."""
+    """Return the reads of a problem with the delays `tau`."""
     first, count, tracked = [], 0, []
     for q, leaf in enumerate(leaves_of(tau)):
         first.append(count)
@@ -78,9 +78,35 @@ def plan_reads(tau: Any) -> ReadPlan:
     return ReadPlan(tuple(first), count, tuple(tracked))
 
 
+# The tolerated error of each component, given the state at the end of the step.
+Scale = Callable[[jax.Array], jax.Array]
+
+
+class StepStart(NamedTuple):
+    """The beginning of a step: its time, state and length; and the sides of breaking
+    points on which its reads stay."""
+
+    t: Any
+    x: jax.Array
+    length: Any
+    sides: Sides | None
+
+
+class Step(NamedTuple):
+    """A step: the coefficients of its piece [degree + 1, d], its error, where each
+    stage found its reads, whether guess and result agree, and the least of its delays.
+    """
+
+    coefficients: jax.Array
+    error: jax.Array
+    hints: jax.Array
+    is_agreed: Any
+    delays: jax.Array
+
+
 class Slope(NamedTuple):
-    """The slope of the state; the hints for the next search; `inside`, how much of what
-    was read is part of the present step, from 0 to 1; and the delays, [k]."""
+    """The slope of the state; the hints for the next search; `inside`, the share from 0
+    to 1 of what was read that is part of the present step; and the delays, [k]."""
 
     value: jax.Array
     hints: Any
@@ -126,12 +152,12 @@ class Equation(eqx.Module):
         return self.problem.dimension * (2 if self.has_integral else 1)
 
     def start(self) -> jax.Array:
-        """The extended state at time zero."""
+        """Return the extended state at time zero."""
         x = self.problem.start
         return jnp.concatenate([x, jnp.zeros_like(x)]) if self.has_integral else x
 
     def history(self, t: Any) -> tuple[jax.Array, jax.Array]:
-        """The extended state before time zero, and its slope in a neutral equation."""
+        """Return the extended state before time zero, and its slope if neutral."""
         if not self.is_neutral:
             state = self._history(t)
             return state, jnp.zeros_like(state)
@@ -146,8 +172,8 @@ class Equation(eqx.Module):
     def kernels(
         self, rows_of: RowsOf, times: jax.Array, start: Any, hints: jax.Array
     ) -> tuple[list[KernelSums], jax.Array]:
-        """What is known of each gamma distribution before the step from `start` is
-        made, for stages at the given `times`; and where its nodes were found."""
+        """Return the known sums of each gamma distribution before the step from `start`
+        is made, for stages at the given `times`; and where its nodes were found."""
         sums = []
         for leaf, first in zip(self.leaves, self.plan.first):
             if isinstance(leaf, AbstractGammaDelay):
@@ -161,8 +187,8 @@ class Equation(eqx.Module):
     def slope(
         self, past: Past, t: Any, x: jax.Array, hints: Any, kernels: list[KernelSums]
     ) -> Slope:
-        """The slope of the extended state `x` at the time `t`, given the sums of the
-        gamma distributions at this stage."""
+        """Return the slope of the extended state `x` at the time `t`, given the sums of
+        the gamma distributions at this stage."""
         d = self.problem.dimension
         state, inside = x[:d], jnp.zeros(())
         taus, ys, kernels = [], [], list(kernels)
@@ -194,7 +220,7 @@ class Equation(eqx.Module):
         return Slope(slope, hints, inside, jnp.stack(taus))
 
     def _uniform(self, leaf, first: int, past: Past, t, hints):
-        """The mean of x between two delays, from its integral."""
+        """Return the mean of x between two delays, from its integral."""
         d = self.problem.dimension
         low, high = leaf()
         late, hints = past.read(first, t - low, hints)
@@ -204,7 +230,8 @@ class Equation(eqx.Module):
         return (low + high) / 2, mean, share, hints
 
     def delayed_time(self, tracked: TrackedRead, t: Any, x: jax.Array) -> jax.Array:
-        """The time that a tracked read looks at, at the time `t` in the state `x`."""
+        """Return the time that a tracked read looks at, at the time `t` in the state
+        `x`."""
         leaf = self.leaves[tracked.delay]
         if isinstance(leaf, AbstractUniformDelay):
             return t - leaf()[tracked.end]
@@ -212,7 +239,7 @@ class Equation(eqx.Module):
 
 
 def delay_at(leaf: Any, t: Any, x: jax.Array) -> jax.Array:
-    """The value of a delay that is read at one time."""
+    """Return the value of a delay that is read at one time."""
     if isinstance(leaf, AbstractVaryingDelay):
         return jnp.asarray(leaf(t, x))
     return leaf() if isinstance(leaf, AbstractConstantDelay) else leaf

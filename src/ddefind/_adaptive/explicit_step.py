@@ -1,6 +1,5 @@
 """One step of the explicit method."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,50 +7,24 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.arrays import read, write
-from .equation import Equation, RowsOf
+from .equation import Equation, RowsOf, Scale, Step, StepStart
 from .kernels import KernelSums
 from .methods import Stages
-from .pieces import Past, Sides
+from .pieces import Past
 
 STAGES = Stages()
 STAGE_COUNT = len(STAGES.c)
 # How often a step is repeated that reads its own piece, and the change of the piece
 # that does not matter: in units of the tolerance, and relative to the coefficients.
 _MOST_PASSES, _NO_CHANGE, _ROUNDING = 80, 1e-8, 1e-13
-
-
 # Derivatives of the solution have no control of their own: their errors are some times
 # larger than those of the solution, for which this margin allows.
 _MARGIN = 1.5
-# The tolerated error of each component, given the state at the end of the step.
-Scale = Callable[[jax.Array], jax.Array]
-
-
-class StepStart(NamedTuple):
-    """Where a step begins: the time, the state, and the length of the step; and the
-    sides of breaking points on which its reads stay."""
-
-    t: Any
-    x: jax.Array
-    length: Any
-    sides: Sides | None
-
-
-class Step(NamedTuple):
-    """A step: the coefficients of its piece [degree + 1, d], its error, where each
-    stage found its reads, whether guess and result agree, and the least of its
-    delays."""
-
-    coefficients: jax.Array
-    error: jax.Array
-    hints: jax.Array
-    is_agreed: Any
-    delays: jax.Array
 
 
 class Pass(NamedTuple):
-    """The stages of a step: their slopes [9, d], where each found its reads, how much
-    of these was the step's own piece, and the least of each delay."""
+    """The stages of a step: their slopes [9, d], where each found its reads, the share
+    of these from the step's own piece, and the least of each delay."""
 
     slopes: jax.Array
     hints: jax.Array
@@ -62,7 +35,7 @@ class Pass(NamedTuple):
 def known_kernels(
     equation: Equation, rows_of: RowsOf, start: StepStart, hints: jax.Array
 ) -> tuple[list[KernelSums], jax.Array]:
-    """What the stages know of distributed delays before the step is made."""
+    """Return the sums of distributed delays for all stages before the step is made."""
     times = start.t + jnp.asarray(STAGES.c) * start.length
     return equation.kernels(rows_of, times, start.t, hints)
 
@@ -75,7 +48,8 @@ def explicit_pass(
     hints: Any,
     kernels: list[KernelSums],
 ) -> Pass:
-    """All stages of a step. What they read of the step itself is that of `guess`."""
+    """Evaluate all stages of a step; what they read of the step itself is from
+    `guess`."""
     t, x, length, sides = start
     a, c = jnp.asarray(STAGES.a), jnp.asarray(STAGES.c)
 
@@ -84,8 +58,8 @@ def explicit_pass(
         fraction = read(c, s)
         past = Past(rows_of(s), equation.history, t, length, guess, fraction, sides)
         time = t + fraction * length
-        own = [known.stage(s) for known in kernels]
-        slope = equation.slope(past, time, state, read(before.hints, s), own)
+        sums = [known.stage(s) for known in kernels]
+        slope = equation.slope(past, time, state, read(before.hints, s), sums)
         return Pass(
             write(before.slopes, s, slope.value),
             write(before.hints, s, slope.hints),
@@ -100,7 +74,7 @@ def explicit_pass(
 
 
 def explicit_piece(start: StepStart, slopes: jax.Array) -> jax.Array:
-    """The coefficients of the piece with the slopes of all stages."""
+    """Return the coefficients of the piece with the slopes of all stages."""
     weights = jnp.asarray(STAGES.piece)
     higher = start.length * jnp.sum(weights[:, :, None] * slopes[:, None], axis=0)
     return jnp.concatenate([start.x[None], higher])
@@ -114,7 +88,7 @@ def explicit_step(
     hints: jax.Array,
     scale: Scale,
 ) -> Step:
-    """One step, repeated with its own piece for the past until that no longer
+    """Make one step, repeated with its own piece for the past until that no longer
     changes."""
 
     def no_change(piece):
@@ -146,15 +120,15 @@ def explicit_step(
 
 
 def _piece_change(before: jax.Array, after: jax.Array, scale: Scale) -> jax.Array:
-    """By how much two pieces differ, in units of the tolerance."""
+    """Return how much two pieces differ, in units of the tolerance."""
     before, after = lax.stop_gradient((before, after))
     difference = jnp.sum(jnp.abs(after - before), axis=0)
     return jnp.max(difference / scale(jnp.sum(after, axis=0)))
 
 
 def _error(start: StepStart, slopes: jax.Array) -> jax.Array:
-    """The error of a step: that of the embedded method, or the residual of the piece of
-    order 4 with a margin for derivatives, whichever is larger."""
+    """Return the error of a step: that of the embedded method, or the residual of the
+    piece of order 4 with a margin for derivatives, whichever is larger."""
     embedded = jnp.abs(jnp.sum(STAGES.error[:, None] * slopes, axis=0))
     residuals = jnp.sum(STAGES.residuals[:, :, None] * slopes, axis=1)
     residual = jnp.max(jnp.abs(residuals), axis=0)

@@ -16,8 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._util.arrays import read, write
-from .equation import Equation, RowsOf
-from .explicit_step import Scale, Step, StepStart
+from .equation import Equation, RowsOf, Scale, Step, StepStart
 from .methods import (
     RADAU_A,
     RADAU_BEGINNING,
@@ -38,7 +37,7 @@ _INSIDE = 0.03
 
 
 def implicit_piece(x: jax.Array, Z: jax.Array) -> jax.Array:
-    """The coefficients of the cubic polynomial through the stages."""
+    """Return the coefficients of the cubic polynomial through the stages."""
     higher = jnp.sum(RADAU_PIECE[:, :, None] * Z[None], axis=1)
     return jnp.concatenate([x[None], higher])
 
@@ -46,7 +45,7 @@ def implicit_piece(x: jax.Array, Z: jax.Array) -> jax.Array:
 def stage_equations(
     equation: Equation, rows_of: RowsOf, start: StepStart, Z: jax.Array, hints: Any
 ) -> tuple[jax.Array, Any, jax.Array]:
-    """Z - h A F, [3, d]; where each stage found its reads; and the least of each
+    """Return Z - h A F, [3, d]; where each stage found its reads; and the least of each
     delay."""
     t, x, length, sides = start
     c, piece = jnp.asarray(RADAU_C), implicit_piece(x, Z)
@@ -57,8 +56,8 @@ def stage_equations(
         fraction = read(c, s)
         past = Past(rows_of(s), equation.history, t, length, piece, fraction, sides)
         time = t + fraction * length
-        own = [known.stage(s) for known in kernels]
-        slope = equation.slope(past, time, x + read(Z, s), read(hints, s), own)
+        sums = [known.stage(s) for known in kernels]
+        slope = equation.slope(past, time, x + read(Z, s), read(hints, s), sums)
         delays = jnp.minimum(delays, lax.stop_gradient(slope.delays))
         slopes = write(slopes, s, slope.value)
         return slopes, write(hints, s, slope.hints), delays
@@ -73,7 +72,7 @@ def stage_equations(
 def newton_matrix(
     equation: Equation, rows_of: RowsOf, start: StepStart, Z: jax.Array, hints: Any
 ) -> jax.Array:
-    """The Jacobian of the stage equations, [3 d, 3 d]."""
+    """Return the Jacobian of the stage equations, [3 d, 3 d]."""
     shape, size = Z.shape, Z.size
 
     def function(z):
@@ -94,7 +93,7 @@ def implicit_step(
     hints: jax.Array,
     scale: Scale,
 ) -> Step:
-    """One step, by Newton's method from the stages of the piece `guess`.
+    """Make one step, by Newton's method from the stages of the piece `guess`.
 
     The iteration has no derivatives: `corrected_stages` puts them in."""
     held_equation, held, guess = hold((equation, start, guess))
@@ -127,15 +126,16 @@ def implicit_step(
 
 
 def _held_rows(rows_of: RowsOf) -> RowsOf:
-    """The same rows without their derivatives."""
+    """Return the same rows without their derivatives."""
     return lambda stage: rows_of(stage).held()
 
 
 def corrected_stages(
     equation: Equation, rows_of: RowsOf, start: StepStart, Z: jax.Array, hints: Any
 ) -> tuple[jax.Array, Any, jax.Array]:
-    """One more step of Newton's method from the stages `Z`, with its matrix held: the
-    stages with their derivatives; where the reads were found; the least delays."""
+    """Take one more step of Newton's method from the stages `Z`, with its matrix held.
+    Return the stages with their derivatives; where the reads were found; the least
+    delays."""
 
     def once(n, carry):
         hints = jnp.where(n < 0, 0, carry[1])
@@ -155,8 +155,8 @@ def corrected_stages(
 def _error(
     equation: Equation, rows_of: RowsOf, start: StepStart, Z: jax.Array, hints: Any
 ) -> jax.Array:
-    """The error of a step: Hairer and Wanner's estimate at its end, and a share of what
-    may be wrong inside."""
+    """Return the error of a step: Hairer and Wanner's estimate at its end, and a share
+    of what may be wrong inside."""
     t, x, length, sides = start
     piece = implicit_piece(x, Z)
     past = Past(rows_of(0), equation.history, t, length, piece, jnp.zeros(()), sides)
@@ -164,8 +164,8 @@ def _error(
     def slope(x, n):
         first = jnp.where(n < 0, 0, hints[:1])
         kernels, first = equation.kernels(rows_of, t[None], t, first)
-        own = [known.stage(0) for known in kernels]
-        return equation.slope(past, t, x, first[0], own).value
+        sums = [known.stage(0) for known in kernels]
+        return equation.slope(past, t, x, first[0], sums).value
 
     def once(n, carry):
         error, _ = carry
@@ -185,8 +185,8 @@ def _error(
 
 
 def solve_linear(matrix: jax.Array, right: jax.Array) -> jax.Array:
-    """The solution of a small linear system, by elimination with pivots. It is a loop
-    and not a library call, with which XLA would not compile the march to one kernel."""
+    """Solve a small linear system, by elimination with pivots. It is a loop and not a
+    library call, with which XLA would not compile the march to one kernel."""
     n = matrix.shape[0]
     number = jnp.arange(n)
     size = jnp.max(jnp.abs(matrix), axis=1)

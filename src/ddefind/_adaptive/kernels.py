@@ -40,7 +40,7 @@ class KernelNodes(NamedTuple):
 
 
 def gamma_nodes(mean: jax.Array, shape: jax.Array, t: jax.Array) -> KernelNodes:
-    """The quadrature of a gamma distribution at the time `t`."""
+    """Return the quadrature of a gamma distribution at the time `t`."""
     center, sd = 1 - 1 / (9 * shape), 1 / (3 * jnp.sqrt(shape))
     low = jnp.maximum(center - _REACH * sd, 0.0)
     high = center + _REACH * sd
@@ -62,21 +62,21 @@ def gamma_nodes(mean: jax.Array, shape: jax.Array, t: jax.Array) -> KernelNodes:
 
 
 class KernelSums(NamedTuple):
-    """What the stages of a step know of a gamma distribution before the step is made:
-    for each the nodes, which of them lie inside of the step, and the sum over all
-    others, the history among them."""
+    """The known sums of a gamma distribution before a step is made: for each stage the
+    nodes, which of them lie inside of the step, and the sum over all others, the
+    history among them."""
 
     nodes: KernelNodes
     is_inside: jax.Array  # [stages, SOLUTION_NODES]
     outside: jax.Array  # [stages, d]
 
     def stage(self, s: Any) -> "KernelSums":
-        """What belongs to one stage."""
+        """Return what belongs to one stage."""
         return jax.tree.map(lambda table: read(table, s), self)
 
     def mean(self, t: Any, past: Past, d: int) -> tuple[jax.Array, jax.Array]:
-        """The mean at the time `t` of a stage, with the guess of its `past` for what is
-        inside of the step; and the weight of that."""
+        """Return the mean at the time `t` of a stage, with the guess of its `past` for
+        what is inside of the step; and the weight of that."""
         guess = past.guess[:, :d]
         weights = jnp.where(self.is_inside, self.nodes.weights, 0.0)
 
@@ -101,9 +101,9 @@ def kernel_sums(
     hints: jax.Array,
     d: int,
 ) -> tuple[KernelSums, jax.Array]:
-    """The sums of a gamma distribution with the mean and shape `numbers` for the stages
-    at the given `times` of the step from `start`. Its nodes are the reads from number
-    `first` on; `hints` [stages, reads] say where they were found."""
+    """Return the sums of a gamma distribution with the mean and shape `numbers` for the
+    stages at the given `times` of the step from `start`. Its nodes are the reads from
+    number `first` on; `hints` [stages, reads] say where they were found."""
     mean, shape = numbers
     nodes = jax.vmap(gamma_nodes, in_axes=(None, None, 0))(mean, shape, times)
     is_inside = lax.stop_gradient(times[:, None] - nodes.delays > start)
@@ -140,7 +140,7 @@ def kernel_sums(
 
 
 def integral_before(history, t: jax.Array) -> jax.Array:
-    r"""$-\int_t^0 X_0(s)\, ds$ for t < 0: the integral of x, continued into the
+    r"""Return $-\int_t^0 X_0(s)\, ds$ for t < 0: the integral of x, continued into the
     history. A uniform distribution of delays is read from it."""
     u, weights = np.polynomial.legendre.leggauss(32)
     times = t * (0.5 * (u + 1))

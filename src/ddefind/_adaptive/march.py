@@ -7,8 +7,7 @@ points: all other nodes rest.
 
 Buffers are written at the beginning of a step and read afterwards, in inner loops only:
 XLA would copy them otherwise.
-
-Where a march stands, and what it returns."""
+"""
 
 from typing import Any, NamedTuple, final
 
@@ -37,42 +36,27 @@ from .breaking_points import (
     switches_of,
     write_pending,
 )
-from .equation import Equation
-from .explicit_step import (
-    STAGE_COUNT as EXPLICIT_STAGES,
-    Scale,
-    Step,
-    StepStart,
-    explicit_step,
-)
+from .equation import Equation, Scale, Step, StepStart
+from .explicit_step import STAGE_COUNT as EXPLICIT_STAGES, explicit_step
 from .implicit_step import STAGE_COUNT as IMPLICIT_STAGES, implicit_step
 from .methods import AbstractAdaptive, Radau, Tsit5
 from .pieces import Ending, PathRows, continued, evaluate, hold, pack, row_size, unpack
 
 # How a march ended.
 REACHED_END, STEP_TOO_SHORT, NEGATIVE_DELAY, NO_ROOM, TOO_MANY_TRIES = range(5)
-
 # A step that does not end on a breaking point.
 NOT_A_LANDING = -1
-
-
-# By how much the recent size of a component is forgotten in each step.
-_FORGET = 0.8
-# The share of a first try that counts as the size of a component.
-_FIRST_SHARE = 1e-3
-
-
-def recent_size(before: jax.Array, x: jax.Array) -> jax.Array:
-    """The size of each component in recent steps, after a step to the state `x`."""
-    return jnp.maximum(jnp.abs(x), _FORGET * before)
+# The share of the recent size of a component that remains after each step, and the
+# share of a first try that counts as its size.
+_REMEMBERED, _FIRST_SHARE = 0.8, 1e-3
 
 
 def first_size(before: jax.Array, tried: jax.Array) -> jax.Array:
-    """The size of each component before the first step, given its size at the end of a
-    try. A state that begins at zero has no size of its own yet, by which its errors
+    """Return the size of each component before the first step, given that at the end of
+    a try. A state that begins at zero has no size of its own yet, by which its errors
     could be judged: it gets a share of where the first tries led."""
-    seen = jnp.where(jnp.isfinite(tried), _FIRST_SHARE * tried, 0.0)
-    return jnp.maximum(before, seen)
+    share = jnp.where(jnp.isfinite(tried), _FIRST_SHARE * tried, 0.0)
+    return jnp.maximum(before, share)
 
 
 @final
@@ -84,20 +68,14 @@ class Tolerance(eqx.Module):
     atol: jax.Array
 
     def scale(self, x: jax.Array, size: jax.Array) -> jax.Array:
-        """The tolerated error of each component, given their recent sizes."""
+        """Return the tolerated error of each component, given their recent sizes."""
         small = 1e-3 * size + 1e-12 * jnp.max(size)
         floor = jnp.where(self.atol < 0, self.rtol * small, self.atol)
         return floor + self.rtol * jnp.abs(x) + 1e-300
 
 
-def tolerance_of(solver: AbstractAdaptive) -> Tolerance:
-    """The tolerances of a solver."""
-    atol = -1.0 if solver.atol is None else solver.atol
-    return Tolerance(jnp.asarray(float(solver.rtol)), jnp.asarray(float(atol)))
-
-
 class MarchState(NamedTuple):
-    """Where a march stands.
+    """The state of a march.
 
     - `count` rows are complete; the last of them is `row`, which is written next.
     - `t`, `x`, and the length `h` of the next try.
@@ -145,8 +123,8 @@ class MarchResult(NamedTuple):
 
 
 class EndNode(NamedTuple):
-    """The node at the end of a step: its time and state, and by how much it was moved
-    to be on a breaking point."""
+    """The node at the end of a step: its time and state, and its move onto a breaking
+    point."""
 
     t: jax.Array
     x: jax.Array
@@ -163,7 +141,7 @@ class Target(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """A step that was tried, and what is thought of it.
+    """A trial step and the decision on it.
 
     - `is_cut`: whether it was shortened to end on a breaking point or at T.
     - `error`, in units of the tolerance; and the `size` of the components after it.
@@ -188,8 +166,9 @@ class Trial(NamedTuple):
 # A landing on a breaking point is good if Newton's correction is below this share of
 # the step; the number of attempts is limited.
 _LANDING, _MOST_ATTEMPTS = 1e-5, 12
-# A step becomes longer or shorter by one of so many factors in an octave. Programs that
-# round differently, as those of the two modes of differentiation, take the same steps.
+# The number of factors in an octave by which a step may become longer or shorter.
+# Programs that round differently, as those of the two modes of differentiation, then
+# take the same steps.
 _IN_AN_OCTAVE = 32
 # A delay may be negative by this share of a step, by errors of the state.
 _NEGATIVE = 0.01
@@ -197,8 +176,8 @@ _NEGATIVE = 0.01
 
 @final
 class March(eqx.Module):
-    """What stays the same in all steps of a march up to the time `T`, none of which is
-    longer than `max_step`."""
+    """The constants of all steps of a march up to the time `T`, with steps of at most
+    `max_step`."""
 
     equation: Equation
     tolerance: Tolerance
@@ -228,13 +207,13 @@ class March(eqx.Module):
         return self.equation.plan.tracked
 
     def snap(self, t: Any) -> jax.Array:
-        """Times that are closer than this count as equal."""
+        """Return the distance below which times count as equal."""
         return 1e-12 * jnp.abs(t) + 1e-16 * self.T
 
     # The beginning.
 
     def begin(self, path: jax.Array) -> MarchState:
-        """A march at time zero, with a buffer for its path."""
+        """Start a march at time zero, with a buffer for its path."""
         equation = self.equation
         x = equation.start()
         reads, number, zero = equation.plan.count, jnp.asarray(0), jnp.zeros(())
@@ -282,8 +261,8 @@ class March(eqx.Module):
     # One try.
 
     def target(self, state: MarchState) -> Target:
-        """Where the next try shall end: where its length says, or on the next breaking
-        point that is known in advance, or at T."""
+        """Return where the next try shall end: where its length says, or on the next
+        breaking point that is known in advance, or at T."""
         held, t = hold(self), hold(state.t)
         goal, landing = held.T, jnp.asarray(NOT_A_LANDING)
         b = jnp.asarray(0)
@@ -333,7 +312,8 @@ class March(eqx.Module):
         return take(self.equation, lambda _: rows, start, guess, state.hints, scale)
 
     def end_node(self, start: StepStart, coefficients, ending: Ending, goal) -> EndNode:
-        """The node at the end of a step: on the breaking point `goal`, if it landed."""
+        """Return the node at the end of a step: on the breaking point `goal`, if it
+        landed."""
         end = hold(start.t + start.length)
         x, slope = evaluate(coefficients, 1.0)
         slope = slope / start.length
@@ -350,7 +330,7 @@ class March(eqx.Module):
         return EndNode(end + move, jnp.where(is_landing, moved, x), hold(move))
 
     def body(self, state: MarchState) -> MarchState:
-        """Write what the last step found, and try the next one."""
+        """Write the result of the last step, and try the next one."""
         points = write_pending(state.points)
         path = write(state.path, jnp.maximum(state.count - 1, 0), state.row)
         state = state._replace(path=path, points=points)
@@ -389,7 +369,7 @@ class March(eqx.Module):
 
         step = self.attempt(state, start, scale)
         new = evaluate(hold(step.coefficients), 1.0)[0]
-        size = recent_size(state.size, new)
+        size = jnp.maximum(jnp.abs(new), _REMEMBERED * state.size)
         error = step.error / self.tolerance.scale(new, size)
         error = hold(jnp.sqrt(jnp.mean(error**2)))
         is_negative = jnp.min(step.delays) < -_NEGATIVE * length
@@ -425,8 +405,8 @@ class March(eqx.Module):
         )
 
     def _next_try(self, state: MarchState, trial: Trial):
-        """The length of the next try, and the read and the entry on which it shall
-        land."""
+        """Return the length of the next try, and the read and the entry on which it
+        shall land."""
         length = hold(trial.start.length)
         order = Radau.order if self.is_implicit else Tsit5.order
         factor = 0.9 * jnp.maximum(trial.error, 1e-10) ** (-1 / order)
@@ -443,7 +423,7 @@ class March(eqx.Module):
         return h, landing, aim
 
     def _advance(self, state: MarchState, trial: Trial) -> MarchState:
-        """The state at the end of the step that was tried, if it was accepted."""
+        """Return the state at the end of a trial step, if it was accepted."""
         node, ending, points = trial.node, trial.ending, state.points
         held, t, x = hold((self.equation, node.t, node.x))
         end = t + self.snap(t)
@@ -493,9 +473,7 @@ class March(eqx.Module):
             is_going = (hold(state.t) < self.T) & (state.status == REACHED_END)
             return is_going & (state.count < capacity) & (state.tries < most_tries)
 
-        state = lax.while_loop(
-            goes_on, lambda state: self.body(state), self.begin(path)
-        )
+        state = lax.while_loop(goes_on, lambda at: self.body(at), self.begin(path))
         path = write(state.path, jnp.maximum(state.count - 1, 0), state.row)
         is_short = (state.status == REACHED_END) & (hold(state.t) < self.T)
         limit = jnp.where(state.count >= capacity, NO_ROOM, TOO_MANY_TRIES)
@@ -515,7 +493,10 @@ class March(eqx.Module):
 def make_march(
     equation: Equation, solver: AbstractAdaptive, T: Any, max_step: Any = jnp.inf
 ) -> March:
-    """The march of an equation up to the time `T`, with steps of at most `max_step`."""
+    """Make the march of an equation up to the time `T`, with steps of at most
+    `max_step`."""
+    atol = -1.0 if solver.atol is None else solver.atol
+    tolerance = Tolerance(jnp.asarray(float(solver.rtol)), jnp.asarray(float(atol)))
     limits = jnp.asarray(T, float), jnp.asarray(max_step, float)
     switches, is_implicit = switches_of(equation.problem), isinstance(solver, Radau)
-    return March(equation, tolerance_of(solver), switches, *limits, is_implicit)
+    return March(equation, tolerance, switches, *limits, is_implicit)

@@ -13,7 +13,7 @@ from .._util import wording
 
 
 def _number(value: Any) -> float:
-    """A number, or NaN for what is none."""
+    """Return a number, or NaN for what is none."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -21,7 +21,7 @@ def _number(value: Any) -> float:
 
 
 def _check_rtol(rtol: Any) -> float:
-    """`rtol` as a number, or an error unless it is possible."""
+    """Return `rtol` as a number, or raise an error unless it is possible."""
     if not 1e-13 <= _number(rtol) <= 0.1:
         raise ValueError(
             f"{wording.TOLERANCE} must be a number from 1e-13 to 0.1, as 1e-6, got "
@@ -31,7 +31,7 @@ def _check_rtol(rtol: Any) -> float:
 
 
 def _check_atol(atol: Any) -> float | None:
-    """`atol` as a number or None, or an error unless it is possible."""
+    """Return `atol` as a number or None, or raise an error unless it is possible."""
     if atol is not None and not 0 < _number(atol) < np.inf:
         raise ValueError(f"`atol` must be a positive number or None, got {atol!r}.")
     return None if atol is None else _number(atol)
@@ -173,8 +173,9 @@ class Stages:
 
 
 def _hermite_weights(places: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """The weights of the slopes in u to u^5, for the polynomial that has the slopes of
-    the stages 0, 6, 7 and 8, and a value at the end with the weights `end`."""
+    """Return the weights of the slopes in u to u^5, for the polynomial that has the
+    slopes of the stages 0, 6, 7 and 8, and a value at the end with the weights `end`.
+    """
     m = np.arange(1, 6)
     conditions = np.stack([m * (u + 0.0) ** (m - 1) for u in (0, 1, *places)])
     conditions = np.concatenate([conditions, np.ones((1, 5))])

@@ -8,10 +8,10 @@ Row i of the path holds the coefficients c_m, the origin t_i and the length h, a
 the step ended. The origin of a step may move with the parameters, so that it is stored
 with the piece.
 
-How a step reads the past: the history, the pieces before it, or its own piece.
-
-A delay may be shorter than the step. The delayed state is then a part of the step
-itself, for which there is a guess; the step is repeated until both agree."""
+A step reads the past from the history, from the pieces before it, or from its own
+piece. A delay may be shorter than the step: the delayed state is then a part of the
+step itself, for which there is a guess, and the step is repeated until both agree.
+"""
 
 import abc
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _ORIGIN, _BEHIND = -5, 5
 
 class Ending(NamedTuple):
     """How a step ended: on which breaking point, and which one it made. All are
-    numbers, -1 for none; `read` is that of a tracked read, or their number for a
+    numbers, -1 for none; `read` is the number of a tracked read, or their count for a
     switch."""
 
     read: Any
@@ -41,44 +41,44 @@ class Ending(NamedTuple):
 
 
 def row_size(degree: int, d: int) -> int:
-    """The length of a row."""
+    """Return the length of a row."""
     return (degree + 1) * d + _BEHIND
 
 
 def pack(
     coefficients: jax.Array, origin: Any, length: Any, ending: Ending
 ) -> jax.Array:
-    """The row of a piece with the coefficients [degree + 1, d]."""
+    """Return the row of a piece with the coefficients [degree + 1, d]."""
     numbers = [jnp.asarray(number, float) for number in ending]
-    return jnp.concatenate(
-        [coefficients.ravel(), jnp.stack([origin, length, *numbers])]
-    )
+    behind = jnp.stack([origin, length, *numbers])
+    return jnp.concatenate([coefficients.ravel(), behind])
 
 
 def unpack(row: jax.Array, d: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The coefficients, the origin and the length of a piece with `d` components."""
+    """Return the coefficients, the origin and the length of a piece with `d`
+    components."""
     return row[:-_BEHIND].reshape(-1, d), row[_ORIGIN], row[_ORIGIN + 1]
 
 
 def ending_of(row: jax.Array) -> Ending:
-    """How the step of a row ended."""
+    """Return how the step of a row ended."""
     return Ending(*(row[k].astype(int) for k in (-3, -2, -1)))
 
 
 def origins(path: jax.Array) -> jax.Array:
-    """The origins of all rows."""
+    """Return the origins of all rows."""
     return path[:, _ORIGIN]
 
 
 def origin_of(path: jax.Array, i: Any) -> jax.Array:
-    """The origin of piece `i`; only this number is read."""
+    """Return the origin of piece `i`; only this number is read."""
     start = (jnp.asarray(i), jnp.asarray(path.shape[1] + _ORIGIN))
     return lax.dynamic_slice(path, start, (1, 1), allow_negative_indices=False)[0, 0]
 
 
 def evaluate(coefficients: jax.Array, u: Any) -> tuple[jax.Array, jax.Array]:
-    """A polynomial at `u`, and its derivative there. The powers of `u` are formed
-    first: their derivatives are then the same for all components."""
+    """Return a polynomial at `u`, and its derivative there. The powers of `u` are
+    formed first: their derivatives are then the same for all components."""
     powers = [jnp.ones_like(u), u]
     for _ in range(coefficients.shape[0] - 2):
         powers.append(powers[-1] * u)
@@ -90,8 +90,8 @@ def evaluate(coefficients: jax.Array, u: Any) -> tuple[jax.Array, jax.Array]:
 
 
 def continued(coefficients: jax.Array, ratio: Any) -> jax.Array:
-    """The piece that continues a polynomial over the next step, which is `ratio` times
-    as long."""
+    """Return the piece that continues a polynomial over the next step, which is `ratio`
+    times as long."""
     n = coefficients.shape[0]
     shifted = [
         sum(comb(k, m) * coefficients[k] for k in range(m, n)) * ratio**m
@@ -101,8 +101,8 @@ def continued(coefficients: jax.Array, ratio: Any) -> jax.Array:
 
 
 def find_piece(path: jax.Array, count: Any, t: Any, hint: Any) -> jax.Array:
-    """The number of the piece that holds the time `t`, among the first `count`; sought
-    from the number `hint` in both directions."""
+    """Return the number of the piece that holds the time `t`, among the first `count`;
+    sought from the number `hint` in both directions."""
     top = jnp.maximum(count - 1, 0)
 
     def is_early(j):
@@ -116,7 +116,7 @@ def find_piece(path: jax.Array, count: Any, t: Any, hint: Any) -> jax.Array:
 
 
 def state_at(path: jax.Array, count: Any, t: Any, d: int) -> jax.Array:
-    """The state at the time `t` of a path of which `count` rows are complete."""
+    """Return the state at the time `t` of a path of which `count` rows are complete."""
     number = jnp.arange(path.shape[0])
     starts = jnp.where(number < count, lax.stop_gradient(origins(path)), jnp.inf)
     j = jnp.searchsorted(starts, lax.stop_gradient(t), side="right") - 1
@@ -125,7 +125,7 @@ def state_at(path: jax.Array, count: Any, t: Any, d: int) -> jax.Array:
 
 
 def hold(tree: Any) -> Any:
-    """A tree of arrays and other things, with the arrays without their derivatives."""
+    """Return a tree of arrays and other things, with the arrays without derivatives."""
     return jax.tree.map(
         lambda leaf: lax.stop_gradient(leaf) if eqx.is_array(leaf) else leaf, tree
     )
@@ -142,12 +142,12 @@ class AbstractRows(abc.ABC):
 
     @abc.abstractmethod
     def row(self, number: Any, t: Any, hints: Any) -> tuple[jax.Array, Any]:
-        """The row of the piece at the time `t`, for the read `number` of a stage; and
-        the hints for the next search."""
+        """Return the row of the piece at the time `t`, for the read `number` of a
+        stage; and the hints for the next search."""
 
     @abc.abstractmethod
     def held(self) -> "AbstractRows":
-        """The same rows without their derivatives."""
+        """Return the same rows without their derivatives."""
 
 
 @final
@@ -190,7 +190,7 @@ class Read(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """On which side of a breaking point each read of a step stays, [reads]: between
+    """The side of a breaking point on which each read of a step stays, [reads]: between
     `low` and `high` in all stages, and in the stage at the beginning of the step
     between `first_low` and `first_high`. Without a bound they are infinite.
 
@@ -204,7 +204,8 @@ class Sides(NamedTuple):
     first_high: jax.Array
 
     def keep(self, number: Any, look: Any, c: Any) -> jax.Array:
-        """The time `look`, moved to its side for the stage at the fraction `c`."""
+        """Return the time `look`, moved to its side for the stage at the fraction
+        `c`."""
         low, high, first_low, first_high = (read(each, number) for each in self)
         look = jnp.clip(look, low, high)
         return jnp.where(c == 0, jnp.clip(look, first_low, first_high), look)
@@ -214,7 +215,7 @@ class Sides(NamedTuple):
 @dataclass(frozen=True)
 class Past:
     """The past of a stage at the fraction `c` of the step from `t`, of the given
-    length; `guess` are the coefficients of the step's own piece.
+    length; `guess` holds the coefficients of the step's own piece.
 
     `history(t)` returns the state before time zero, and its slope; `sides` is None if
     no delay varies."""
@@ -229,13 +230,13 @@ class Past:
 
     @property
     def nudge(self) -> Any:
-        """How far to the inside of the step a time is looked at that may be a breaking
-        point: forward from the beginning of the step, back from its end."""
+        """How far inside the step a time is looked at that may be a breaking point:
+        forward from the beginning of the step, back from its end."""
         t, length = lax.stop_gradient((self.t, self.length))
         return (1 - 2 * self.c) * (1e-10 * length + 4e-16 * jnp.abs(t))
 
     def kept(self, number: Any, s: Any) -> Any:
-        """The time `s` of the past, moved a little to the side on which the read
+        """Return the time `s` of the past, moved a little to the side on which the read
         `number` looks at it."""
         held = lax.stop_gradient(s)
         look = held + self.nudge
@@ -244,7 +245,7 @@ class Past:
         return s + (look - held)
 
     def read(self, number: Any, s: Any, hints: Any) -> tuple[Read, Any]:
-        """The state at the time `s` of the past."""
+        """Return the state at the time `s` of the past."""
         look = lax.stop_gradient(self.kept(number, s))
         is_inside = look > lax.stop_gradient(self.t)
         is_history = look < 0

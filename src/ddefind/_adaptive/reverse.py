@@ -22,7 +22,8 @@ from jax import lax
 from .._problem.inputs import split_differentiable
 from .._util.arrays import read, write
 from .breaking_points import sides_of
-from .explicit_step import StepStart, explicit_pass, explicit_piece, known_kernels
+from .equation import StepStart
+from .explicit_step import explicit_pass, explicit_piece, known_kernels
 from .implicit_step import RADAU_C, corrected_stages, implicit_piece
 from .march import March, MarchResult
 from .pieces import GivenRows, PathRows, ending_of, evaluate, hold, unpack
@@ -43,8 +44,8 @@ class _Inputs(NamedTuple):
 
 
 class _Adjoint(NamedTuple):
-    """The cotangents of the rows, of the breaking points, of the march, and of the node
-    at which the visit stands; and where reads were found last."""
+    """The cotangents of the rows, of the breaking points, of the march, and of the
+    present node; and where reads were found last."""
 
     rows: jax.Array
     points: jax.Array
@@ -120,10 +121,10 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
     inputs = _Inputs(params, origin, coefficients[0], rows, goal)
     end = origin + length
 
-    def piece(inputs: _Inputs, own: jax.Array) -> jax.Array:
+    def piece(inputs: _Inputs, guess: jax.Array) -> jax.Array:
         march = eqx.combine(inputs.march, fixed)
         start = StepStart(inputs.t, inputs.x, end - inputs.t, sides)
-        return _piece(march, start, inputs.rows, own, hints)
+        return _piece(march, start, inputs.rows, guess, hints)
 
     def node(inputs: _Inputs, coefficients: jax.Array):
         march = eqx.combine(inputs.march, fixed)
@@ -137,9 +138,9 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
     total, on_piece = pull_node((adjoint.t + on_made, adjoint.x))
     on_row = read(adjoint.rows, i)
     on_coefficients, on_origin, on_length = unpack(on_row, d)
-    own = on_coefficients + on_piece
+    on_coefficients = on_coefficients + on_piece
     _, pull_piece = jax.vjp(piece, inputs, coefficients)
-    on_inputs = _pull_fixed_point(pull_piece, own, march.is_implicit)
+    on_inputs = _pull_fixed_point(pull_piece, on_coefficients, march.is_implicit)
     total = jax.tree.map(jnp.add, total, on_inputs)
     entry = jnp.clip(ending.entry, 0, adjoint.points.shape[0] - 1)
     is_read = (ending.read >= 0) & (ending.read < len(march.tracked))
@@ -155,10 +156,10 @@ def _visit(params, fixed, result: MarchResult, i: Any, adjoint: _Adjoint) -> _Ad
 
 
 def _find_reads(march: March, path, i, start: StepStart, coefficients, hints):
-    """Where each stage of step `i` found its reads, [stages, reads]."""
+    """Return where each stage of step `i` found its reads, [stages, reads]."""
     rows = PathRows(march.equation.dimension, False, path, i)
     if march.is_implicit:
-        Z = _stages_of(start, coefficients)
+        Z = _implicit_stages(start, coefficients)
         return corrected_stages(march.equation, lambda _: rows, start, Z, hints)[1]
     equation = march.equation
     kernels, hints = known_kernels(equation, lambda _: rows, start, hints)
@@ -166,28 +167,29 @@ def _find_reads(march: March, path, i, start: StepStart, coefficients, hints):
     return found.hints
 
 
-def _stages_of(start: StepStart, coefficients: jax.Array) -> jax.Array:
-    """The stages of an implicit step, from its piece."""
+def _implicit_stages(start: StepStart, coefficients: jax.Array) -> jax.Array:
+    """Return the stages of an implicit step, from its piece."""
     return jnp.stack([evaluate(coefficients, c)[0] for c in RADAU_C]) - hold(start.x)
 
 
-def _piece(march: March, start: StepStart, rows, own: jax.Array, hints) -> jax.Array:
-    """The coefficients of a step that reads the given rows, and its `own` piece."""
+def _piece(march: March, start: StepStart, rows, guess: jax.Array, hints) -> jax.Array:
+    """Return the coefficients of a step that reads the given rows, and itself as
+    `guess`."""
 
     def rows_of(stage):
         return GivenRows(march.equation.dimension, True, read(rows, stage))
 
     if march.is_implicit:
-        Z = hold(_stages_of(start, own))
+        Z = hold(_implicit_stages(start, guess))
         Z = corrected_stages(march.equation, rows_of, start, Z, hints)[0]
         return implicit_piece(start.x, Z)
     kernels, hints = known_kernels(march.equation, rows_of, start, hints)
-    found = explicit_pass(march.equation, rows_of, start, own, hints, kernels)
+    found = explicit_pass(march.equation, rows_of, start, guess, hints, kernels)
     return explicit_piece(start, found.slopes)
 
 
 def _pull_fixed_point(pull, cotangent: jax.Array, is_implicit: bool) -> _Inputs:
-    """The cotangents of a step's inputs from that of its piece."""
+    """Return the cotangents of a step's inputs from that of its piece."""
     if is_implicit:
         return pull(cotangent)[0]
 
@@ -197,15 +199,14 @@ def _pull_fixed_point(pull, cotangent: jax.Array, is_implicit: bool) -> _Inputs:
 
     def again(carry):
         n, w, _, _ = carry
-        on_inputs, on_own = pull(w)
-        after = cotangent + on_own
+        on_inputs, on_guess = pull(w)
+        after = cotangent + on_guess
         difference = jnp.abs(after - w)
         size = _ROUNDING * jnp.max(jnp.abs(after))
         return n + 1, after, on_inputs, jnp.max(jnp.where(difference > size, 1.0, 0.0))
 
-    on_inputs = jax.tree.map(
-        lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(pull, cotangent)
-    )[0]
+    shapes = jax.eval_shape(pull, cotangent)[0]
+    on_inputs = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     carry = jnp.asarray(0), cotangent, on_inputs, jnp.ones(())
     return lax.while_loop(is_changing, again, carry)[2]
 

@@ -100,20 +100,14 @@ def read_prepared(table: Table, columns: Columns | None, start: Any) -> dict[str
     if max(counts) > 1:
         t, x, sd, below = _stacked(t, counts, x, sd, below)
     limit_notes = [] if below is None else _limit_notes(list(quantities), below)
+    notes = [*time_notes, *notes, *group_notes, *percent_notes, *limit_notes]
     return {
         "t": t,
         "x": x,
         "sd": sd,
         "below": below,
         "names": tuple(quantities),
-        "notes": (
-            *table.notes,
-            *time_notes,
-            *notes,
-            *group_notes,
-            *percent_notes,
-            *limit_notes,
-        ),
+        "notes": (*table.notes, *notes),
         "origin": origin,
         "axis_labels": _axis_labels(table.time, quantities, {**table.units, **unit}),
     }
@@ -122,16 +116,14 @@ def read_prepared(table: Table, columns: Columns | None, start: Any) -> dict[str
 def _axis_labels(
     time: str, quantities: Mapping[str, Sequence[str]], units: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return what stands on the axes: the names of the time and of each quantity in the
+    """Return the labels of the axes: the names of the time and of each quantity in the
     source, with their units."""
-    labels = [time if time != "t" else "time"]
-    first = [time]
+    labels = {time: time if time != "t" else "time"}
     for name, columns in quantities.items():
-        labels.append(columns[0] if len(columns) == 1 else name)
-        first.append(columns[0])
+        labels[columns[0]] = columns[0] if len(columns) == 1 else name
     return tuple(
         f"{label} [{units[column]}]" if units.get(column) else label
-        for label, column in zip(labels, first)
+        for column, label in labels.items()
     )
 
 
@@ -252,7 +244,7 @@ def _chosen(table: Table, columns: Columns) -> dict[str, list[str]]:
 
 
 def _is_text(cells: Sequence[str]) -> bool:
-    """Return whether a column holds text, and nothing that may be a number."""
+    """Whether a column holds text, and nothing that may be a number."""
     return all(is_text(c) or is_missing(c) for c in cells) and any(map(is_text, cells))
 
 
@@ -293,11 +285,8 @@ def _check_groups(table: Table, t: np.ndarray, are_chosen: bool) -> list[str]:
 def quantity_of_deviation(name: str) -> str | None:
     """Return the quantity whose standard deviation a column holds, judging by its
     name, or None for any other column."""
-    return (
-        name.removesuffix(SD_SUFFIX)
-        if name.endswith(SD_SUFFIX) and name != SD_SUFFIX
-        else None
-    )
+    has_suffix = name.endswith(SD_SUFFIX) and name != SD_SUFFIX
+    return name.removesuffix(SD_SUFFIX) if has_suffix else None
 
 
 def group_replicates(names: Sequence[str]) -> dict[str, list[str]]:

@@ -164,8 +164,8 @@ def _quotes_error(where: str) -> DataError:
 
 
 def _separator(where: str, lines: Mapping[int, str]) -> str:
-    """Return the separator with the highest score among the first lines. The first one
-    stands at `where`."""
+    """Return the separator with the highest score among the first lines, which begin at
+    `where`."""
     first, *_ = texts = list(lines.values())
     sample = texts[: max(2, min(_SAMPLE_LINES, _LONGEST_LINE // len(first)))]
     scores = {separator: _score(sample, separator) for separator in _SEPARATORS}
@@ -197,7 +197,7 @@ def _score(lines: Sequence[str], separator: str) -> float:
 @final
 @dataclass(frozen=True)
 class Layout:
-    """How messages speak of a source of rows.
+    """The words of messages about a source of rows.
 
     - `source`: its name.
     - `place`: what a row is called, `line` or `row`.
@@ -218,12 +218,11 @@ class Layout:
 def make_table(
     layout: Layout, rows: Mapping[int, list[str]], time: str | None
 ) -> Table:
-    """Return the table that stands in the rows, of which there is at least one. They
-    are given by their numbers in the source, counted from 1.
+    """Return the table in the rows, of which there is at least one. They are given by
+    their numbers in the source, counted from 1.
 
     `time` is the name of the column of times, if the user gave one. It helps to
-    recognise a header or a comment that names the columns.
-    """
+    recognise a header or a comment that names the columns."""
     number, first = next(iter(rows.items()))
     # Values are no header, unless one of them is the name `time`.
     has_header = not all(map(is_value, first)) or all(map(is_missing, first))
@@ -326,7 +325,7 @@ def _named_columns(
 
 
 def _counts_rows(column: Sequence[str]) -> bool:
-    """Return whether a column counts the rows, starting with 0 or with 1."""
+    """Whether a column counts the rows, starting with 0 or with 1."""
     count = len(column)
     return any(
         all(cell == str(i) for cell, i in zip(column, range(first, first + count)))

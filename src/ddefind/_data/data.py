@@ -41,8 +41,8 @@ class Data:
     - `label`: a name for the data set.
     - `origin`: the time in the source of the data, a number or a date, that is time 0.
     - `notes`: sentences on how the data were read.
-    - `axis_labels`: what stands on the axes of figures, such as names with units: of
-      the time, then of each quantity. By default these are time and the names.
+    - `axis_labels`: the labels of the axes of figures, such as names with units: of the
+      time, then of each quantity. By default these are time and the names.
 
     The arrays are kept sorted by time, as float64. `read_csv` reads data from a file,
     `Data.from_pandas` from a data frame.
@@ -359,7 +359,7 @@ def read_any_table(
 
 
 def _is_workbook(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is called like a workbook, or is one by its first bytes."""
+    """Whether a file is called like a workbook, or is one by its first bytes."""
     if file_name(path).lower().endswith((".xlsx", ".xlsm", ".xls")):
         return True
     try:
@@ -438,8 +438,8 @@ def _deviations(sd: Any, x: np.ndarray) -> np.ndarray:
 
 
 def _flags(below: Any, x: np.ndarray, order: np.ndarray) -> np.ndarray | None:
-    """Return which values are only known to be below `x`, as an array of its shape;
-    None if none is."""
+    """Return which values are only known to be below `x`, as an array of its shape, or
+    None."""
     if below is None:
         return None
     flags = np.asarray(below)

@@ -64,14 +64,14 @@ class DoseRow:
 @final
 @dataclass(frozen=True)
 class DoseTable:
-    """A table with doses in some of its rows. `columns` are those that speak of doses,
-    by their meanings."""
+    """A table with doses in some of its rows. `columns` are the columns about doses, by
+    their meanings."""
 
     table: Table
     columns: dict[str, str]
 
     def is_dose(self, row: int) -> bool:
-        """Return whether a row is a dose: it has an amount that is not 0."""
+        """Whether a row is a dose: it has an amount that is not 0."""
         cell = self._cell("amount", row)
         is_given = bool(cell) and not (is_number(cell) and not parse_number(cell))
         evid = self._cell("evid", row)
@@ -86,14 +86,13 @@ class DoseTable:
                 "evid",
             )
         if is_given != (evid == "1"):
-            said = (
-                "a dose, but the amount is 0" if evid == "1" else "no dose, but has one"
-            )
-            raise self._error(f"{evid} says that this row is {said}.", row, "evid")
+            no_dose = "no dose, but the row has one"
+            meaning = "a dose, but the amount is 0" if evid == "1" else no_dose
+            raise self._error(f"{evid} means {meaning}.", row, "evid")
         return is_given
 
     def is_without_measurement(self, row: int) -> bool:
-        """Return whether a row is said to hold no measurement."""
+        """Whether a row is said to hold no measurement."""
         return self._cell("evid", row) not in ("", "0") or self._cell("mdv", row) == "1"
 
     def doses(self, t: np.ndarray, state: str | None, T: float) -> list[DoseRow]:
@@ -253,7 +252,7 @@ class DoseTable:
 
 
 def dose_table(table: Table, amount: str) -> DoseTable:
-    """Return a table with its columns that speak of doses. `amount` is that of the
+    """Return a table with its columns about doses. `amount` is the column of
     amounts."""
     lower = {name.lower(): name for name in table.columns}
     found = {"amount": amount}

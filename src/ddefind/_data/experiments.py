@@ -30,8 +30,8 @@ from .times import read_times, times_as_in
 
 
 class Record(NamedTuple):
-    """One experiment as it stands in files. An input is what was recorded, or the text
-    of a formula of time."""
+    """One experiment as read from files. An input is what was recorded, or the text of
+    a formula of time."""
 
     data: Data
     values: dict[str, float]
@@ -120,8 +120,8 @@ class StudyFiles:
         return tables
 
     def _dose_places(self, names: Sequence[str]) -> list[tuple[str | None, Place]]:
-        """Return where doses stand, with the state that receives them, where that is
-        said."""
+        """Return the places of doses, with the state that receives them, where
+        given."""
         if self.doses is None:
             return []
         by_state = self.doses if isinstance(self.doses, Mapping) else {None: self.doses}
@@ -201,7 +201,7 @@ def _split_rows(table: Table, group: str) -> dict[str, Table]:
                 group,
             )
         rows.setdefault(label, []).append(row)
-    return {label: table.rows(own) for label, own in rows.items()}
+    return {label: table.rows(numbers) for label, numbers in rows.items()}
 
 
 def _known_columns(
@@ -224,7 +224,7 @@ def _known_columns(
 
 
 def _check_units(tables: Iterable[Table]) -> None:
-    """Check that a column has the same unit in all files that tell it."""
+    """Check that a column has the same unit in all files that state one."""
     first: dict[str, tuple[str, str]] = {}
     for table in tables:
         for name, unit in table.units.items():
@@ -267,8 +267,7 @@ def _starts(tables: Mapping[str, Table], start: Any) -> dict[str, float | str | 
 
     If none is given, all experiments are treated alike: the times are kept if all of
     them together begin at 0 or soon after, as in one file, and otherwise each
-    experiment begins at time 0.
-    """
+    experiment begins at time 0."""
     if start is not None:
         return dict.fromkeys(tables, start)
     times = {label: read_times(table) for label, table in tables.items()}

@@ -28,8 +28,8 @@ _EXPERIMENT = "experiment"
 @final
 @dataclass(frozen=True)
 class Place:
-    """Where numbers stand: in a column beside the measurements, if `file` is None, or
-    in a file of its own, whose column may be left open."""
+    """The place of numbers: a column beside the measurements, if `file` is None, or a
+    file of its own, whose column may be left open."""
 
     column: str | None
     file: str | None = None
@@ -60,8 +60,8 @@ def find_place(text: str, columns: Sequence[str]) -> Place | None:
 def input_places(
     inputs: Inputs, columns: Sequence[str]
 ) -> tuple[dict[str, Place], dict[str, str]]:
-    """Return where the values of each input stand, and the inputs that are formulas of
-    time."""
+    """Return the places of the values of each input, and the inputs that are formulas
+    of time."""
     if not isinstance(inputs, Mapping):
         names = (inputs,) if isinstance(inputs, str) else inputs
         inputs = {name: name for name in names}
@@ -159,9 +159,8 @@ class FurtherFiles:
 
 
 def series(table: Table, column: str, data: Data) -> Series:
-    """Return the input of the experiment `data` that stands in a column, in the order
-    of time. Where a time is repeated, as beside replicates, its values must be the
-    same."""
+    """Return the input of the experiment `data` in a column, in the order of time.
+    Where a time is repeated, as beside replicates, its values must be the same."""
     t, label = times_as_in(data, table), str(data.label)
     values = table.numbers(column, "An input is a number; leave unknown cells empty.")
     known = np.isfinite(values)

@@ -84,14 +84,13 @@ class Curve(NamedTuple):
 
 def smooth(data: Data) -> Curve | None:
     """Return smoothing splines through the data, whose smoothness minimises the
-    generalised cross-validation score. None if a quantity is measured at fewer than
-    five times."""
+    generalised cross-validation score; None if a quantity has fewer than five times."""
     return _curve(data, smoothed)
 
 
 def smooth_or_followed(data: Data) -> Curve | None:
-    """The same, but through the data themselves where smoothing leaves hardly anything
-    of a quantity."""
+    """Return the same, but splines through the data themselves where smoothing leaves
+    hardly anything of a quantity."""
 
     def spline(t: np.ndarray, x: np.ndarray) -> Spline:
         found = smoothed(t, x)
@@ -125,8 +124,8 @@ class Reinsch(NamedTuple):
 
 
 def reinsch(t: np.ndarray) -> Reinsch:
-    """The matrices of `smoothed`. Bands are those of the upper half, from the outermost
-    one to the diagonal."""
+    """Return the matrices of `smoothed`, with the bands of the upper half, from the
+    outermost one to the diagonal."""
     h = np.diff(t)
     a, c = 1 / h[:-1], 1 / h[1:]
     b = -a - c
@@ -140,7 +139,7 @@ def reinsch(t: np.ndarray) -> Reinsch:
 
 
 def trial_weights(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The smoothing weights that are tried, and the residual degrees of freedom with
+    """Return the smoothing weights to try, and the residual degrees of freedom with
     each, as if the points were equally spaced."""
     length = t[-1] - t[0]
     order = np.pi * np.arange(0.5, len(t) - 2) / length
@@ -174,12 +173,12 @@ def smoothed(t: np.ndarray, x: np.ndarray) -> Spline:
 
 
 def smoothed_columns(t: np.ndarray, x: np.ndarray) -> Spline:
-    r"""What `smoothed` returns, for each column of `x`.
+    r"""Return what `smoothed` returns, for each column of `x`.
 
     With $R = L L^T$ and the eigenvectors V of $L^{-1} Q^T Q L^{-T} = V D V^T$,
     Reinsch's equations are solved for all $\lambda$ at once: $\gamma = L^{-T} V (1 +
-    \lambda D)^{-1} c$ with $c = V^T L^{-1} Q^T x$, and the sum of squares is
-    $|\lambda D^{1/2} (1 + \lambda D)^{-1} c|^2$."""
+    \lambda D)^{-1} c$ with $c = V^T L^{-1} Q^T x$, and the sum of squares is $|\lambda
+    D^{1/2} (1 + \lambda D)^{-1} c|^2$."""
     gaps = np.diff(t)
     if np.max(gaps) > _MOST_UNEVEN * np.min(gaps):
         return _one_by_one(t, x)
@@ -190,13 +189,13 @@ def smoothed_columns(t: np.ndarray, x: np.ndarray) -> Spline:
     residual, second = np.empty(x.shape), np.zeros(x.shape)
     curvatures = np.empty(x.shape[1])
     for first in range(0, x.shape[1], _WIDTH):
-        own = x[:, first : first + _WIDTH]
+        some = x[:, first : first + _WIDTH]
         columns = np.zeros((len(t), _WIDTH))
-        columns[:, : own.shape[1]] = own
+        columns[:, : some.shape[1]] = some
         c = modes.project @ columns
         best = np.argmin(score @ c**2, axis=0)
         gamma = modes.back @ (c / shrunk[best].T)
-        kept = slice(first, first + own.shape[1]), slice(own.shape[1])
+        kept = slice(first, first + some.shape[1]), slice(some.shape[1])
         residual[:, kept[0]] = (weights[best] * (modes.Q @ gamma))[:, kept[1]]
         second[1:-1, kept[0]] = gamma[:, kept[1]]
         curvatures[kept[0]] = (len(t) - 2 - freedoms[best])[kept[1]]
@@ -240,8 +239,9 @@ def _one_by_one(t: np.ndarray, x: np.ndarray) -> Spline:
 
 
 def followed(t: np.ndarray, x: np.ndarray) -> Spline:
-    """The spline with the smallest of the smoothing weights: it follows the data. That
-    is better than nothing where these are so far apart that they look like noise."""
+    """Return the spline with the smallest of the smoothing weights: it follows the
+    data. That is better than nothing where these are so far apart that they look like
+    noise."""
     weights, freedom = trial_weights(t)
     residual, gamma = _solved(reinsch(t), weights[0], x)
     return Spline(t, x - residual, np.pad(gamma, 1), len(t) - 2 - freedom[0])
@@ -250,7 +250,7 @@ def followed(t: np.ndarray, x: np.ndarray) -> Spline:
 def _solved(
     matrices: Reinsch, weight: float, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The residuals and the second derivatives of the spline with a smoothing
+    """Return the residuals and the second derivatives of the spline with a smoothing
     weight."""
     from scipy.linalg import solveh_banded
 
@@ -264,7 +264,7 @@ def _solved(
 
 
 def spread(data: Records) -> np.ndarray:
-    """Return the standard deviation of each quantity. Of a quantity that does not vary
+    """Return the standard deviation of each quantity. For a quantity that does not vary
     it is the absolute value, or 1 if that is zero or nothing was measured."""
     spreads = []
     for column in range(data.x.shape[1]):
@@ -276,18 +276,18 @@ def spread(data: Records) -> np.ndarray:
 
 
 def smooth_variance(data: Records, weights: np.ndarray) -> np.ndarray:
-    """The variance of each quantity around its smoothing spline, in units of the
+    """Return the variance of each quantity around its smoothing spline, in units of the
     `weights`, which have the shape of `data.x`; NaN if there are too few values. In a
     study every experiment has a spline of its own."""
     variances = []
     for column in range(data.x.shape[1]):
         squares, freedom = 0.0, 0.0
-        for part, own in each_part(data, weights):
+        for part, part_weights in each_part(data, weights):
             t, x = _points(part, column)
             if len(np.unique(t)) < 5:
                 continue
             spline = smoothed(*bins(t, x))
-            weight = own[np.isfinite(part.x[:, column]), column]
+            weight = part_weights[np.isfinite(part.x[:, column]), column]
             freedom += max(len(t) - 2 - spline.curvatures, 1.0)
             squares += float(np.sum(weight * (x - spline(t)) ** 2))
         variances.append(squares / freedom if freedom else np.nan)

@@ -91,13 +91,13 @@ class DataStack(Sequence["Data"]):
         return self.t[:, -1]
 
     def of_unusual_size(self) -> np.ndarray:
-        """The numbers of the sets whose values may be too large or too small."""
+        """Return the numbers of the sets whose values may be too large or too small."""
         with np.errstate(invalid="ignore"):
             largest = np.nanmax(np.abs(self.x), axis=(1, 2))
         return np.flatnonzero(~are_of_usual_size(largest))
 
     def take(self, chosen: np.ndarray) -> "DataStack":
-        """The data sets with the numbers `chosen`."""
+        """Return the data sets with the numbers `chosen`."""
         labels = self.labels
         return self.with_arrays(
             self.t[chosen],
@@ -108,18 +108,18 @@ class DataStack(Sequence["Data"]):
         )
 
     def with_arrays(self, t: Any, x: Any, sd: Any, **changes: Any) -> "DataStack":
-        """The same stack with other arrays."""
+        """Return the same stack with other arrays."""
         return DataStack(**{**vars(self), "t": t, "x": x, "sd": sd, **changes})
 
 
 def are_of_usual_size(largest: np.ndarray) -> np.ndarray:
-    """Whether a computer can calculate with the squares of values, given the largest
+    """Whether a computer can calculate with the squares of values, by the largest
     ones."""
     return (largest <= _LARGEST) & ((largest >= 1 / _LARGEST) | (largest == 0))
 
 
 def data_set(number: int, label: str | None) -> str:
-    """How one of many data sets is called in a message.
+    """Return how one of many data sets is called in a message.
 
     >>> data_set(3, None), data_set(3, "A1")
     ('Data set 3', "Data set 3 ('A1')")
@@ -135,7 +135,7 @@ def stack_arrays(
     names: Any,
     labels: Any,
 ) -> DataStack:
-    """A stack of arrays: times [N] or [sets, N], values [sets, N] or [sets, N, k]."""
+    """Stack arrays: times [N] or [sets, N], values [sets, N] or [sets, N, k]."""
     x = x[..., None] if x.ndim == 2 else x
     if x.ndim != 3 or len(x) == 0 or t.shape not in (x.shape[1:2], x.shape[:2]):
         raise DataError(
@@ -153,11 +153,11 @@ def stack_arrays(
             ) from None
     t = np.broadcast_to(t, x.shape[:2])
     lengths = np.full(len(x), x.shape[1])
-    return _checked(make, t, x, sd, lengths, names, _labels(labels, len(x)))
+    return _checked_stack(make, t, x, sd, lengths, names, _labels(labels, len(x)))
 
 
 def stack_sets(make: "Callable[..., Data]", sets: Sequence["Data"]) -> DataStack:
-    """A stack of single data sets."""
+    """Stack single data sets."""
     if len(sets) == 0 or not all(isinstance(data, make) for data in sets):  # type: ignore
         raise TypeError(
             "`Data.stack` takes arrays `t` and `x`, a data frame with `id`, or a list "
@@ -176,7 +176,7 @@ def stack_sets(make: "Callable[..., Data]", sets: Sequence["Data"]) -> DataStack
 
 
 def joined(make: "Callable[..., Data]", sets: Sequence["Data"]) -> DataStack:
-    """Data sets with as many quantities, as arrays."""
+    """Return data sets with as many quantities as arrays."""
     first = sets[0]
     lengths = np.array([len(data) for data in sets])
     labels = None
@@ -201,8 +201,8 @@ def stack_frame(
     time: str | None,
     columns: Any,
 ) -> DataStack:
-    """A stack of the rows of a data frame, one set for each value of the column `id`;
-    the sets are in the order in which they first appear."""
+    """Stack the rows of a data frame, one set for each value of the column `id`; the
+    sets are in the order in which they first appear."""
     if id is None:
         raise TypeError('Name the column that tells the sets apart, as `id="animal"`.')
     known = [str(name) for name in frame.columns]
@@ -211,9 +211,8 @@ def stack_frame(
             raise DataError(
                 f"The frame has no column {quoted(name)}.{did_you_mean(name, known)}"
             )
-    time = (
-        next((n for n in known if n in ("t", "time")), None) if time is None else time
-    )
+    if time is None:
+        time = next((name for name in known if name in ("t", "time")), None)
     if time is None:
         raise DataError('Say which column holds the times, as `time="day"`.')
     names = [name for name in known if name not in (id, time)]
@@ -242,7 +241,7 @@ def stack_frame(
     t = t[order]
     x = np.stack([_column(frame, name, id) for name in names], axis=1)[order]
     labels = tuple(map(str, ids[np.argsort(first)].tolist()))
-    return _checked(
+    return _checked_stack(
         make,
         _filled(np.split(t, cuts), lengths, "edge"),
         _filled(np.split(x, cuts), lengths, "nan"),
@@ -254,8 +253,8 @@ def stack_frame(
 
 
 def _distinct(ids: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The distinct values, the first row and the number of each, and which of them
-    each row has. Values of several types are compared as texts."""
+    """Return the distinct values, the first row and the number of each, and which of
+    them each row has. Values of several types are compared as texts."""
     how = dict(return_index=True, return_inverse=True, return_counts=True)
     try:
         return np.unique(ids, **how)  # type: ignore
@@ -264,7 +263,7 @@ def _distinct(ids: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _column(frame: Any, name: str, id: str) -> np.ndarray:
-    """A column of a frame as numbers; an error names the row that has none."""
+    """Return a column of a frame as numbers; an error names the row that has none."""
     try:
         return np.array(frame[name], dtype=float)
     except (TypeError, ValueError):
@@ -282,8 +281,8 @@ def _column(frame: Any, name: str, id: str) -> np.ndarray:
 
 
 def _filled(rows: Sequence[Any], lengths: np.ndarray, how: str) -> np.ndarray:
-    """Rows of different lengths as one array, filled up with their last element or with
-    NaN."""
+    """Return rows of different lengths as one array, filled up with their last element
+    or NaN."""
     longest = int(lengths.max())
     if (lengths == longest).all():
         return np.stack(rows)
@@ -304,10 +303,10 @@ def _labels(labels: Any, count: int) -> tuple[str, ...] | None:
     return labels
 
 
-def _checked(make, t, x, sd, lengths, names, labels) -> DataStack:
-    """The stack of these arrays, with every set in the order of time. What `Data`
-    refuses is refused here, by `Data` itself."""
-    # Times that all sets share are looked at once.
+def _checked_stack(make, t, x, sd, lengths, names, labels) -> DataStack:
+    """Return the stack of these arrays, with every set in the order of time. `Data`
+    itself checks any set that it would refuse."""
+    # Times that all sets share are checked once.
     shared = t[:1] if t.strides[0] == 0 else t
     if not np.all(np.diff(shared, axis=1) >= 0):
         exists = np.arange(t.shape[1]) < lengths[:, None]
@@ -330,9 +329,9 @@ def _checked(make, t, x, sd, lengths, names, labels) -> DataStack:
     one = None
     for number in (0, *np.flatnonzero(~is_good).tolist()):
         kept = slice(lengths[number])
-        own = None if sd is None else sd[number, kept]
+        errors = None if sd is None else sd[number, kept]
         try:
-            one = make(t[number, kept], x[number, kept], sd=own, names=names)
+            one = make(t[number, kept], x[number, kept], sd=errors, names=names)
         except DataError as error:
             label = None if labels is None else labels[number]
             raise DataError(f"{data_set(number, label)}: {error}") from None

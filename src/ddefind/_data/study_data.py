@@ -67,7 +67,7 @@ class StudyData:
         return np.stack([ends[:-1], ends[1:]], axis=1)
 
     def cut(self, array: np.ndarray) -> list[np.ndarray]:
-        """The rows of an array that belong to each experiment."""
+        """Return the rows of an array that belong to each experiment."""
         return [array[first:last] for first, last in self.rows]
 
     def __len__(self) -> int:
@@ -82,18 +82,18 @@ Records: TypeAlias = Data | StudyData
 
 
 def parts_of(data: Records) -> tuple[Data, ...]:
-    """The data of each experiment; one data set is a study of one experiment."""
+    """Return the data of each experiment; one data set is a study of one experiment."""
     return (data,) if isinstance(data, Data) else data.parts
 
 
 def longest_part(data: Records) -> Data:
-    """The data set with the longest record."""
+    """Return the data set with the longest record."""
     return max(parts_of(data), key=lambda part: part.T)
 
 
 def study_data(parts: Sequence[Data], labels: Sequence[str]) -> StudyData:
-    """The data of several experiments, each of which has all quantities: a column of
-    NaN for one that was not measured there."""
+    """Join the data of several experiments, each of which has all quantities: a column
+    of NaN for one that was not measured there."""
     with_sd = [label for part, label in zip(parts, labels) if part.sd is not None]
     without = [label for part, label in zip(parts, labels) if part.sd is None]
     if with_sd and without:
@@ -105,7 +105,7 @@ def study_data(parts: Sequence[Data], labels: Sequence[str]) -> StudyData:
 
 
 def each_part(data: Records, array: np.ndarray) -> Iterator[tuple[Data, np.ndarray]]:
-    """The data of each experiment with their rows of an array."""
+    """Yield the data of each experiment with their rows of an array."""
     if isinstance(data, Data):
         yield data, array
     else:

@@ -1,5 +1,4 @@
-"""A table of text cells in named columns, and what stands in its cells: numbers,
-missing values, or text."""
+"""A table of text cells in named columns: numbers, missing values, or text."""
 
 import math
 import re
@@ -40,17 +39,17 @@ UNIT = re.compile(r"\s*[\[(][^\])]*[\])]$")  # at the end of a column's name
 
 
 def is_number(cell: str) -> bool:
-    """Return whether a cell is a number with at most one decimal mark."""
+    """Whether a cell is a number with at most one decimal mark."""
     return _NUMBER.fullmatch(cell) is not None
 
 
 def is_percentage(cell: str) -> bool:
-    """Return whether a cell is a number with a percent sign, as 5.2% or 5,2 %."""
+    """Whether a cell is a number with a percent sign, as 5.2% or 5,2 %."""
     return cell.endswith("%") and is_number(cell[:-1].rstrip())
 
 
 def is_below_limit(cell: str) -> bool:
-    """Return whether a cell is a number or percentage that a value is below.
+    """Whether a cell is a number or percentage that a value is below.
 
     >>> [is_below_limit(cell) for cell in ("<0.1", "< 5 %", "0.1", "<LOD")]
     [True, True, False, False]
@@ -65,12 +64,12 @@ def without_below(cell: str) -> str:
 
 
 def is_missing(cell: str) -> bool:
-    """Return whether a cell stands for a missing value."""
+    """Whether a cell stands for a missing value."""
     return cell.lower() in _MISSING
 
 
 def is_text(cell: str) -> bool:
-    """Return whether a cell is text: neither a number, nor a missing value, nor
+    """Whether a cell is text: neither a number, nor a missing value, nor
     something that begins like a number, which is probably a mistyped one.
 
     >>> [is_text(cell) for cell in ("north", "3.5 mg", "inf", "NA")]
@@ -125,7 +124,7 @@ def _is_infinite(cell: str) -> bool:
 
 
 def is_time_name(name: str) -> bool:
-    """Return whether a column of this name is taken for the time.
+    """Whether a column of this name is taken for the time.
 
     >>> [is_time_name(name) for name in ("Time [h]", "Days", "temperature")]
     [True, True, False]
@@ -261,7 +260,7 @@ class Table:
 
 
 def _is_equal(cell: str, wanted: str) -> bool:
-    """Return whether a cell is the text or the number that is wanted."""
+    """Whether a cell is the text or the number that is wanted."""
     if cell == wanted:
         return True
     are_numbers = is_number(cell) and is_number(wanted)
@@ -292,7 +291,7 @@ def frame_table(frame: Any, time: str | None) -> Table:
 
 
 def _is_time_index(index: Any, columns: dict[str, list[str]], time: str | None) -> bool:
-    """Return whether the index of a frame holds its times.
+    """Whether the index of a frame holds its times.
 
     It does if its name is `time`. Without `time` it does if no column is named like a
     time and the index holds numbers or dates, but not if it only counts the rows.

@@ -81,8 +81,8 @@ MakeError = Callable[[int, str], Exception]
 
 
 def is_value(cell: str) -> bool:
-    """Return whether a cell may stand in a row of data: it is a number, a percentage,
-    one of them as a limit (`<0.1`), a date, a time of day or a missing value."""
+    """Whether a cell may be in a row of data: it is a number, a percentage, one of them
+    as a limit (`<0.1`), a date, a time of day or a missing value."""
     return (
         is_number(cell)
         or is_missing(cell)
@@ -116,7 +116,7 @@ def with_numeric_month(cell: str) -> str:
 
 
 def is_time_of_day(cell: str) -> bool:
-    """Return whether a cell is written as a time of day or a duration, as 08:30, 8:30
+    """Whether a cell is written as a time of day or a duration, as 08:30, 8:30
     PM, 23:59:59.9 or 25:30.
 
     >>> is_time_of_day("08:30"), is_time_of_day("8.30")
@@ -163,7 +163,7 @@ class Timestamps(NamedTuple):
 
 
 def are_dates(cells: Sequence[str]) -> bool:
-    """Return whether a column of times holds dates. It does if its first cell is a
+    """Whether a column of times holds dates. It does if its first cell is a
     date, or if all cells are of the form 20241231.
 
     >>> are_dates(["2024-12-31", "soon"]), are_dates(["20241231"]), are_dates(["2024"])
@@ -174,13 +174,13 @@ def are_dates(cells: Sequence[str]) -> bool:
 
 
 def is_date(cell: str) -> bool:
-    """Return whether a cell is written as a date (20241231 is a number as well, and
-    does not count)."""
+    """Whether a cell is written as a date (20241231 is a number as well, and does not
+    count)."""
     return _DATE.fullmatch(with_numeric_month(cell)) is not None
 
 
 def has_time_of_day(cell: str) -> bool:
-    """Return whether a date is followed by a time of day."""
+    """Whether a date is followed by a time of day."""
     match = _DATE.fullmatch(with_numeric_month(cell))
     return match is not None and match["hour"] is not None
 
@@ -259,7 +259,7 @@ def _match(cell: str, index: int, make_error: MakeError) -> re.Match[str]:
 def _day_first(
     matches: Sequence[re.Match[str]], cells: Sequence[str], make_error: MakeError
 ) -> bool:
-    """Return whether dates such as 01/02/2024 have the day first.
+    """Whether dates such as 01/02/2024 have the day first.
 
     Some date of the column must show it by a number above 12.
     """
@@ -282,7 +282,7 @@ def _day_first(
     if unclear and not day_first and not month_first:
         raise make_error(
             unclear[0],
-            f"{quoted(cells[unclear[0]])} is ambiguous: the day or the month may stand "
+            f"{quoted(cells[unclear[0]])} is ambiguous: the day or the month may come "
             f"first. {_DATE_HINT}",
         )
     return bool(day_first)
@@ -320,7 +320,7 @@ def _offset(zone: str | None) -> timedelta:
 
 class Times(NamedTuple):
     """Times from 0 on, the time of the source that became 0, the unit of the times by
-    the name of their column, where their form tells it, and notes for the user."""
+    the name of their column, if their form implies it, and notes for the user."""
 
     t: np.ndarray
     origin: float | str
@@ -329,7 +329,7 @@ class Times(NamedTuple):
 
 
 def has_numbers(table: Table) -> bool:
-    """Return whether the column of times holds numbers."""
+    """Whether the column of times holds numbers."""
     cells = table.columns[table.time]
     return not are_dates(cells) and not _are_times_of_day(cells)
 

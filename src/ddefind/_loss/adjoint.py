@@ -1,4 +1,4 @@
-r"""`Adjoint`: the paper's Theorem 1, corrected; first optimise, then discretise.
+r"""The paper's Theorem 1: corrected (`Adjoint`), and as printed (`Published`).
 
 With the adjoint $\lambda$ of the paper's equation (5),
 
@@ -30,10 +30,8 @@ lambda = mu + J, where J is a step function and mu is continuous.
 All this is for one delay that is a number: for several delays and for switches in time
 `Discrete` is exact, and cheaper.
 
-`Published`: the gradient as in the paper and its code, which is wrong for tau.
-
-It serves to reproduce the published numbers, and to show what they contain. It differs
-from `Adjoint` in two ways:
+`Published` is the gradient as in the paper and its code, which is wrong for tau. It
+serves to reproduce the published numbers, and differs from `Adjoint` in two ways:
 
 - the formula: $dL/d\tau$ begins its first integral at $\tau$, not at 0, and so misses
   $\int_0^{\min(\tau,T)} \langle F_y^T \lambda, X_0'(t - \tau) \rangle\, dt$ (and the
@@ -43,7 +41,8 @@ from `Adjoint` in two ways:
   reaches below 0, where it is cut by linear interpolation.
 
 The published code puts a spline through the solver's nodes. Here the dense output is
-used; the difference is far below the step error."""
+used; the difference is far below the step error.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -111,7 +110,7 @@ class Adjoint(AbstractGradient):
 
 
 def _adjoint_grid(system: System) -> Grid:
-    """The grid of lambda in the reversed time, with the jump at s = 0."""
+    """Return the grid of lambda in the reversed time, with the jump at s = 0."""
     grid = system.grid
     return Grid(grid.n, True, grid.capacity + grid.capacity // grid.n + 2)
 
@@ -119,8 +118,8 @@ def _adjoint_grid(system: System) -> Grid:
 def _jumps(
     system: System, loss: AbstractLoss, target: Target, params: Problem, x: _Curve
 ) -> _Curve:
-    """The step function J(t): minus the sum of the gradients of all costs at single
-    times from t on."""
+    """Return the step function J(t): minus the sum of the gradients of all costs at
+    single times from t on."""
     impulses = loss.impulses(system, target)
     if impulses is None:
         return lambda t: 0.0
@@ -139,7 +138,7 @@ def _jumps(
 
 
 def _lane_times(impulses: PointCosts, params: Problem) -> jax.Array:
-    """The single times of the costs, [M], or [M, lanes]."""
+    """Return the single times of the costs, [M], or [M, lanes]."""
     times = jnp.asarray(impulses.points.times)
     if times.ndim == params.tau.ndim:
         times = jnp.expand_dims(times, tuple(range(1, params.tau.ndim + 1)))
@@ -149,7 +148,8 @@ def _lane_times(impulses: PointCosts, params: Problem) -> jax.Array:
 def at_end(
     system: System, loss: AbstractLoss, target: Target, params: Problem, x: _Curve
 ) -> jax.Array:
-    """lambda(T), minus the gradient of the terminal cost; `x` is the trajectory."""
+    """Return lambda(T), minus the gradient of the terminal cost; `x` is the
+    trajectory."""
     end = x(jnp.broadcast_to(system.T, params.tau.shape))
     terminal = loss.terminal_cost(system, target)
     if terminal is None:
@@ -166,25 +166,26 @@ def _solve_adjoint(
     x: DenseOutput,
     path: jax.Array,
 ) -> tuple[DenseOutput, _Curve]:
-    """mu = lambda - J as a function of s = T - t, and J as a function of t."""
+    """Return mu = lambda - J as a function of s = T - t, and J as a function of t."""
     grid, tau, T = _adjoint_grid(system), params.tau, system.T
     running = loss.running_cost(system, target)
     jumps = _jumps(system, loss, target, params, x)
     h = grid.step(tau)
 
     def delayed(t, after_tau):
-        """x(t - tau): from the path after time tau, from the history before it."""
+        """Return x(t - tau): from the path after time tau, before it from the
+        history."""
         past = system.history(params.history, jnp.minimum(t - tau, 0.0))
         return jnp.where(after_tau, x(jnp.maximum(t - tau, 0.0)), past)
 
     def vjp_x(t, cotangent, after_tau):
-        """F_x(t)^T cotangent."""
+        """Return F_x(t)^T cotangent."""
         y = delayed(t, after_tau)
         _, vjp = jax.vjp(lambda x: system.slope(params.rhs, x, y, tau, t), x(t))
         return vjp(cotangent)[0]
 
     def vjp_y(t, y, cotangent):
-        """F_y(t)^T cotangent."""
+        """Return F_y(t)^T cotangent."""
         now = x(t)
         _, vjp = jax.vjp(lambda y: system.slope(params.rhs, now, y, tau, t), y)
         return vjp(cotangent)[0]
@@ -194,8 +195,8 @@ def _solve_adjoint(
     crossing = (T - tau) / h + 1e-9
 
     def slope(position, mu, mu_later):
-        """d mu / ds, the adjoint equation; `mu_later` is mu at the time t + tau, and
-        zero beyond T."""
+        """Return d mu / ds, the adjoint equation; `mu_later` is mu at the time t + tau,
+        and zero beyond T."""
         s = position * h
         t = jnp.maximum(T - s, 0.0)
         later = jnp.minimum(t + tau, T)
@@ -207,10 +208,10 @@ def _solve_adjoint(
         return total
 
     def correct(i, mu):
-        """Correct the step that contains t = tau. If x(0) differs from X0(0), F_x jumps
-        there. The exact share of the step after tau is u; the solver's stages, with
-        their weights, count the share `counted`. The result is the difference times the
-        jump."""
+        """Return the correction of the step that contains t = tau. If x(0) differs from
+        X0(0), F_x jumps there. The exact share of the step after tau is u; the solver's
+        stages, with their weights, count the share `counted`. The result is the
+        difference times the jump."""
         u = crossing - grid.node(i)
         counted = system.solver.step(
             lambda c, _: jnp.where(c <= u, 1.0, 0.0),
@@ -237,7 +238,7 @@ def _solve_adjoint(
 def running_gradient(
     running: Callable, params: Problem, x: jax.Array, t: Any
 ) -> jax.Array:
-    """The gradient of the running cost for the state."""
+    """Return the gradient of the running cost for the state."""
     cost, vjp = jax.vjp(lambda x: running(params.observe, x, t), x)
     return vjp(jnp.ones_like(cost))[0]
 
@@ -251,8 +252,8 @@ def _gradients(
     multiplier: _Curve,
     at_zero: jax.Array,
 ) -> Problem:
-    """The integrals of the theorem, by the midpoint rule between neighbouring nodes,
-    and the share of x(0), with lambda(0) = `at_zero`.
+    """Return the integrals of the theorem, by the midpoint rule between neighbouring
+    nodes, and the share of x(0), with lambda(0) = `at_zero`.
 
     x'(t - tau) may jump at t = tau, which is a node: no midpoint meets the jump, and no
     cell contains it."""
@@ -261,7 +262,7 @@ def _gradients(
     running = loss.running_cost(system, target)
 
     def piece(node, u):
-        """The state and slope at the fraction `u` of the step after a node."""
+        """Return the state and slope at the fraction `u` of the step after a node."""
         place = grid.row(node) + grid.delay_rows
         left, right = read(path, place), read(path, place + 1)
         return hermite(u, left, right, h), hermite_slope(u, left, right, h)
@@ -317,16 +318,14 @@ def _gradients(
 def _jump_at_tau(
     system: System, params: Problem, x: DenseOutput, mu: DenseOutput, jumps: _Curve
 ) -> jax.Array:
-    """< lambda(tau), F(x(tau), x(0)) - F(x(tau), X0(0)) >, from the slopes of x on both
-    sides of tau.
+    """Return < lambda(tau), F(x(tau), x(0)) - F(x(tau), X0(0)) >, from the slopes of x
+    on both sides of tau.
 
     The slope of lambda jumps at tau, inside a step of its own path. Its value there is
     extrapolated from the last node before, on the side of T, along the slope."""
     grid = system.grid
-    before, after = (
-        x.path[grid.n + grid.delay_rows, 1],
-        x.path[grid.n + 1 + grid.delay_rows, 1],
-    )
+    row = grid.n + grid.delay_rows
+    before, after = x.path[row, 1], x.path[row + 1, 1]
     t = jnp.minimum(params.tau, system.T)
     node, place = mu.locate(system.T - t)
     state, slope = take(mu.path, place)
@@ -343,8 +342,8 @@ def _add_single_times(
     x: _Curve,
     g_observe: Any,
 ) -> Any:
-    """The gradient for the parameters of `observe`, after adding those of the terminal
-    cost and of the costs at single times."""
+    """Return the gradient for the parameters of `observe`, with those of the terminal
+    cost and of the costs at single times added."""
     terminal = loss.terminal_cost(system, target)
     if terminal is not None:
         end = x(jnp.broadcast_to(system.T, params.tau.shape))
@@ -399,7 +398,8 @@ class Published(AbstractGradient):
             )
         if system.grid.jump:
             raise ValueError(
-                "`Published()` knows no `initial` beside the history; use `Adjoint()`."
+                "`Published()` is not defined for an `initial` beside the history. Use "
+                "`Adjoint()`."
             )
         path, last = solve_path(system, params, buffers.path)
         value = loss.path_cost(system, target).value(params, path, last)
@@ -418,7 +418,7 @@ def _backward(
     last: Any,
     on_delayed: jax.Array,
 ) -> tuple[Problem, jax.Array]:
-    """The gradient, and the used memory `on_delayed`."""
+    """Return the gradient, and the used memory `on_delayed`."""
     sweep = _Sweep(system, loss, target, params, path, last)
 
     def body(m, carry):
@@ -428,10 +428,8 @@ def _backward(
         after = sweep.step(m, adjoint, here, on_delayed)
         total = jax.tree.map(jnp.add, total, sweep.cells(m, here, on_delayed))
         moving = m < last
-        adjoint, before = (
-            jnp.where(moving, after, adjoint),
-            jnp.where(moving, adjoint, before),
-        )
+        before = jnp.where(moving, adjoint, before)
+        adjoint = jnp.where(moving, after, adjoint)
         return (adjoint, before, on_delayed), total
 
     start = at_end(system, loss, target, params, sweep.x)
@@ -478,7 +476,7 @@ class _Sweep:
         return self.system.T - (self.last - 1) * self.h
 
     def node(self, m, cotangent) -> _Node:
-        """F at t_m, and its VJP for a `cotangent`."""
+        """Return F at t_m, and its VJP for a `cotangent`."""
         params = self.params
         t, now, y = self._at(m)
         slope, vjp = jax.vjp(
@@ -491,7 +489,7 @@ class _Sweep:
         return _Node(slope, *vjp(cotangent))
 
     def step(self, m, adjoint, here: _Node, on_delayed) -> jax.Array:
-        """lambda at t_{m+1}, by Heun's method."""
+        """Return lambda at t_{m+1}, by Heun's method."""
         h = self.h
         k1 = self._cost_slope(m) - here.on_x - self._later(on_delayed, m)
         ahead = self.node(m + 1, adjoint - h * k1).on_x
@@ -499,8 +497,8 @@ class _Sweep:
         return adjoint - 0.5 * h * (k1 + k2)
 
     def cells(self, m, here: _Node, on_delayed):
-        """What t_m adds to the integrals for theta, phi and tau, by the trapezium
-        rule."""
+        """Return what t_m adds to the integrals for theta, phi and tau, by the
+        trapezium rule."""
         n, steps = self.system.grid.n, self.last
         above, below = self._weights(m)
         all_cells = above + below
@@ -516,36 +514,37 @@ class _Sweep:
         return on_rhs, on_history, on_tau
 
     def history_vjp(self, t, cotangent):
-        """The VJP of the history at the time t, for the parameters phi."""
+        """Return the VJP of the history at the time t, for the parameters phi."""
         history = self.params.history
         _, vjp = jax.vjp(lambda history: self.system.history(history, t), history)
         return vjp(cotangent)[0]
 
     def x(self, t) -> jax.Array:
-        """The state at the time t."""
+        """Return the state at the time t."""
         return DenseOutput(self.system.grid, self.path, self.h, self.last)(t)
 
     def _at(self, m):
-        """The time t_m, the state and the delayed state there."""
+        """Return the time t_m, the state and the delayed state there."""
         params, t = self.params, self.system.T - m * self.h
         past = self.system.history(params.history, t - params.tau)
         after_tau = self.last - m >= self.system.grid.n
         return t, self.x(t), jnp.where(after_tau, self.x(t - params.tau), past)
 
     def _cost_slope(self, m) -> jax.Array:
-        """The derivative of the running cost at t_m."""
+        """Return the derivative of the running cost at t_m."""
         running = self.loss.running_cost(self.system, self.target)
         assert running is not None
         t, now, _ = self._at(m)
         return running_gradient(running, self.params, now, t)
 
     def _later(self, on_delayed, m) -> jax.Array:
-        """F_y(t + tau)^T lambda(t + tau) at t_m, where t_m + tau is before T."""
+        """Return F_y(t + tau)^T lambda(t + tau) at t_m, where t_m + tau is before T."""
         n = self.system.grid.n
         return jnp.where(m > n, read(on_delayed, jnp.maximum(m - n, 0)), 0.0)
 
     def _weights(self, m):
-        """The trapezium weights of t_m for the cell above it and for the one below."""
+        """Return the trapezium weights of t_m for the cell above it and the one
+        below."""
         h, cut, steps = self.h, self.cut, self.last
         above = jnp.where(m == steps, 0.5 * cut * cut / h, 0.5 * h)
         below = jnp.where(m + 1 == steps, cut * (1 - 0.5 * cut / h), 0.5 * h)

@@ -46,7 +46,7 @@ _CHANGE, _CHANGE_IF_ADAPTIVE, _RTOL_OF_DIFFERENCES = 1e-4, 1e-3, 1e-11
 @dataclass(frozen=True)
 class GradientCheck(AbstractShown):
     """The derivatives of a loss for the parameters `names`: by central differences, and
-    by each route. Of the weights of a network the largest error is printed."""
+    by each route. Of the weights of a network only the largest error is printed."""
 
     names: tuple[str, ...]
     differences: np.ndarray
@@ -54,8 +54,8 @@ class GradientCheck(AbstractShown):
     networks: Networks = field(default_factory=dict)
 
     def errors(self, route: str) -> np.ndarray:
-        """The relative errors of a route. A derivative below a millionth of the largest
-        one is compared with that millionth."""
+        """Return the relative errors of a route. A derivative below a millionth of the
+        largest one is compared with that millionth."""
         floor = 1e-6 * np.max(np.abs(self.differences), initial=1e-300)
         scale = np.maximum(np.abs(self.differences), floor)
         return np.abs(self.routes[route] - self.differences) / scale
@@ -119,35 +119,28 @@ def compare_gradients(
     solver: AbstractSolver | AbstractAdaptive | Literal["auto"] = AUTO,
     steps_per_delay: int = 20,
 ) -> GradientCheck:
-    """The same as `check_gradient`, without printing."""
+    """Return what `check_gradient` prints."""
     check_problem_and_data(problem, data)
     check_loss(loss)
     check_any_solver(solver)
     chosen = default_solver(problem, solver)
-    is_adaptive = isinstance(chosen, AbstractAdaptive)
-    is_general = is_adaptive or needs_mesh(without_doses(problem))
+    is_general = isinstance(chosen, AbstractAdaptive)
+    is_general = is_general or needs_mesh(without_doses(problem))
     n = check_steps(steps_per_delay)
     routes = {}
     for route in ROUTES:
         if is_general and route.is_formula:
             continue
-        _, gradient = value_and_grad(
-            problem,
-            data,
-            loss=loss,
-            gradient=route,
-            solver=chosen,
-            steps_per_delay=n,
-        )
+        kinds: Any = {"loss": loss, "gradient": route, "solver": chosen}
+        _, gradient = value_and_grad(problem, data, steps_per_delay=n, **kinds)
         routes[type(route).__name__] = parameter_vector(gradient)
     names = [
         name for each in parameter_arrays(problem) for name in each.elements(each.short)
     ]
-    differences = (
-        _adaptive_differences(problem, data, loss, chosen)
-        if is_adaptive
-        else _fixed_differences(problem, data, loss, chosen, n)
-    )
+    if isinstance(chosen, AbstractAdaptive):
+        differences = _adaptive_differences(problem, data, loss, chosen)
+    else:
+        differences = _fixed_differences(problem, data, loss, chosen, n)
     networks = networks_of(problem, names)
     return GradientCheck(tuple(names), differences, routes, networks)
 
@@ -155,8 +148,8 @@ def compare_gradients(
 def _fixed_differences(
     problem: Problem, data: Data, loss: AbstractLoss, solver: Any, n: int
 ) -> np.ndarray:
-    """Differences of the discrete loss. All its values have the same capacity of the
-    grid and come from one compiled program."""
+    """Return differences of the discrete loss. All its values have the same capacity of
+    the grid and come from one compiled program."""
     grid = time_grid(problem, data.T, solver, n, shrink=0.9)
     target, T = loss.prepare(data), jnp.asarray(data.T)
 
@@ -169,11 +162,11 @@ def _fixed_differences(
 def _adaptive_differences(
     problem: Problem, data: Data, loss: AbstractLoss, solver: AbstractAdaptive
 ) -> np.ndarray:
-    """Differences of the loss of a much more accurate solution."""
+    """Return differences of the loss of a much more accurate solution."""
     factor = min(1.0, _RTOL_OF_DIFFERENCES / solver.rtol)
     atol = None if solver.atol is None else factor * solver.atol
-    accurate: Any = type(solver)
-    accurate = accurate(factor * solver.rtol, atol)
+    kind: Any = type(solver)
+    accurate = kind(factor * solver.rtol, atol)
 
     def value(moved):
         return loss_with_room(moved, data, loss, None, accurate)
@@ -184,7 +177,7 @@ def _adaptive_differences(
 def _differences(
     problem: Problem, value: Callable[[Problem], jax.Array], change: float
 ) -> np.ndarray:
-    """Fourth-order central differences of a function of the problem."""
+    """Return fourth-order central differences of a function of the problem."""
     dynamic, static = eqx.partition(problem, is_parameter)
     flat, unravel = ravel_pytree(dynamic)
     result = np.empty(flat.size)

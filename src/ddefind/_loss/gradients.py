@@ -9,14 +9,11 @@
 
 "Exact" means: the gradient of the loss of the discrete solution, up to rounding.
 
-The loss of a solution with adaptive steps, and its gradient in the two modes of JAX.
-
-Steps that are chosen by the error have no grid that a loss could know in advance. The
-loss reads the solved path as a function of time, and JAX differentiates this reading;
-the path itself is differentiated step by step, by `_adaptive`.
-
-Beside the loss, each function returns whether the path had enough rows. Where there is
-no solution, the loss and its gradient are not numbers."""
+Adaptive steps have no grid that a loss could use in advance. The loss then reads the
+solved path as a function of time, and JAX differentiates this reading; `_adaptive`
+differentiates the path itself step by step. The buffers are then a flag, whether the
+path had enough rows. Where there is no solution, the loss and its gradient are NaN.
+"""
 
 import abc
 from typing import Any, ClassVar, Literal, final
@@ -52,10 +49,11 @@ from .losses import AbstractLoss, SumOfSquares, Target
 from .path_costs import PointCosts
 
 
-def adaptive_loss(
+def _adaptive_loss(
     system: System, costs: PointCosts, params: Problem, differentiate: str
 ) -> tuple[jax.Array, jax.Array]:
-    """The loss, differentiable in one of the two modes."""
+    """Return the loss, differentiable in one of the two modes, and whether the path had
+    enough rows."""
     problem = eqx.combine(params, system.fixed)
     x, has_room = adaptive_path(
         problem, system.T, system.solver, differentiate, system.grid.capacity
@@ -63,27 +61,15 @@ def adaptive_loss(
     return costs.total(params, x), has_room
 
 
-def reverse_gradient(
+def _forward_adaptive(
     system: System, costs: PointCosts, params: Problem
 ) -> tuple[jax.Array, Problem, jax.Array]:
-    """The loss and its gradient, by the adjoint of every step."""
-
-    def value(params):
-        return adaptive_loss(system, costs, params, "reverse")
-
-    (total, has_room), gradient = jax.value_and_grad(value, has_aux=True)(params)
-    return total, gradient, has_room
-
-
-def forward_gradient(
-    system: System, costs: PointCosts, params: Problem
-) -> tuple[jax.Array, Problem, jax.Array]:
-    """The loss and its gradient, by one march with the derivatives for all
+    """Return the loss and its gradient, by one march with the derivatives for all
     parameters."""
     vector, unravel = ravel_pytree(params)
 
     def value(params):
-        return adaptive_loss(system, costs, params, "forward")
+        return _adaptive_loss(system, costs, params, "forward")
 
     def along(direction):
         return jax.jvp(value, (params,), (unravel(direction),), has_aux=True)
@@ -96,15 +82,15 @@ def forward_gradient(
 class AbstractGradient(eqx.Module):
     """A method to compute the loss and its gradient inside a compiled program.
 
-    `is_formula` says that it is a formula for one constant delay, and so knows neither
-    a problem that is solved on a mesh nor an adaptive solver."""
+    `is_formula` says that it is a formula for one constant delay, and so serves neither
+    a mesh nor an adaptive solver."""
 
     is_formula: ClassVar[bool] = False
 
     @abc.abstractmethod
     def buffers(self, system: System) -> Any:
-        """Memory for the first call of `__call__`, which returns it for the next. With
-        adaptive steps it holds nothing but whether the path had enough rows."""
+        """Allocate memory for the first call of `__call__`, which returns it for the
+        next. With adaptive steps it is only whether the path had enough rows."""
 
     @abc.abstractmethod
     def __call__(
@@ -115,27 +101,28 @@ class AbstractGradient(eqx.Module):
         params: Problem,
         buffers: Any,
     ) -> tuple[jax.Array, Problem, Any]:
-        """The loss, its gradient in the shape of `params`, and the used buffers."""
+        """Return the loss, its gradient in the shape of `params`, and the used
+        buffers."""
 
 
 def loss_value(
     system: System, loss: AbstractLoss, target: Target, params: Problem, path: Any
 ) -> tuple[jax.Array, Any]:
-    """The loss without its gradient, and the used memory `path`."""
+    """Return the loss without its gradient, and the used memory `path`."""
     if isinstance(system.grid, Mesh):
         problem = eqx.combine(params, system.fixed)
         x = solve_mesh(problem, system.solver, system.grid, "forward")
         return _point_costs(system, loss, target).total(params, x), path
     if isinstance(system.grid, AdaptiveRoom):
         costs = _point_costs(system, loss, target)
-        return adaptive_loss(system, costs, params, "forward")
+        return _adaptive_loss(system, costs, params, "forward")
     path, last = solve_path(system, params, path)
     return loss.path_cost(system, target).value(params, path, last), path
 
 
 def _point_costs(system: System, loss: AbstractLoss, target: Target) -> PointCosts:
-    """The loss on a mesh or with adaptive steps, where every loss is a sum of costs at
-    fixed times."""
+    """Return the loss on a mesh or with adaptive steps, where every loss is a sum of
+    costs at fixed times."""
     path_cost = loss.path_cost(system, target)
     assert isinstance(path_cost, PointCosts)
     return path_cost
@@ -156,7 +143,13 @@ class Discrete(AbstractGradient):
     def __call__(self, system, loss, target, params, buffers):
         if isinstance(system.grid, AdaptiveRoom):
             costs = _point_costs(system, loss, target)
-            return reverse_gradient(system, costs, params)
+
+            def value(params):
+                return _adaptive_loss(system, costs, params, "reverse")
+
+            run = jax.value_and_grad(value, has_aux=True)
+            (total, has_room), gradient = run(params)
+            return total, gradient, has_room
         if isinstance(system.grid, Mesh):
             return *_discrete_on_mesh(system, loss, target, params), buffers
         path, last = solve_path(system, params, buffers.path)
@@ -168,9 +161,9 @@ class Discrete(AbstractGradient):
 def _discrete_on_mesh(
     system: System, loss: AbstractLoss, target: Target, params: Problem
 ) -> tuple[jax.Array, Problem]:
-    """The loss on a mesh, and its gradient: the cotangents of the points go to the rows
-    of the path, those of the rows to the inputs of the march, and those of the inputs,
-    by JAX, to the parameters."""
+    """Return the loss on a mesh, and its gradient: the cotangents of the points go to
+    the rows of the path, those of the rows to the inputs of the march, and those of the
+    inputs, by JAX, to the parameters."""
 
     def prepare(params):
         problem = eqx.combine(params, system.fixed)
@@ -208,11 +201,10 @@ class Forward(AbstractGradient):
     def __call__(self, system, loss, target, params, buffers):
         if isinstance(system.grid, AdaptiveRoom):
             costs = _point_costs(system, loss, target)
-            return forward_gradient(system, costs, params)
+            return _forward_adaptive(system, costs, params)
         # One direction for each parameter of one fit, the same in all lanes.
-        one_fit = jax.tree.map(
-            lambda a: a if system.lanes is None else a[..., 0], params
-        )
+        has_lanes = system.lanes is not None
+        one_fit = jax.tree.map(lambda a: a[..., 0] if has_lanes else a, params)
         vector, unravel = ravel_pytree(one_fit)
 
         def value(params):
@@ -220,7 +212,7 @@ class Forward(AbstractGradient):
 
         def along(direction):
             direction = unravel(direction)
-            if system.lanes is not None:
+            if has_lanes:
                 direction = jax.tree.map(
                     lambda d, a: jnp.broadcast_to(d[..., None], a.shape),
                     direction,
@@ -230,14 +222,14 @@ class Forward(AbstractGradient):
 
         directions = jnp.eye(vector.size)
         total, derivatives = jax.vmap(along, out_axes=(None, 0))(directions)
-        if system.lanes is not None:
+        if has_lanes:
             unravel = jax.vmap(unravel, in_axes=-1, out_axes=-1)
         return total, unravel(derivatives), buffers
 
 
 def loss_and_gradient(problem: Problem, *rest: Any) -> Any:
-    """The loss of one problem and its gradient; with `gradient=None` the loss alone.
-    The other arguments are those of `_loss_and_gradient`."""
+    """Return the loss of one problem and its gradient; with `gradient=None` the loss
+    alone. The other arguments are those of `_loss_and_gradient`."""
     # In a compiled function a table of constants is an array like any other.
     return _loss_and_gradient(*eqx.partition(problem, is_parameter), *rest)
 
@@ -271,9 +263,8 @@ def loss_with_room(
     gradient: AbstractGradient | None,
     solver: AbstractAdaptive,
 ) -> Any:
-    """What `loss_and_gradient` returns, with adaptive steps and room for all of them.
-
-    If there is no solution up to the end of the data, an error says why."""
+    """Return what `loss_and_gradient` returns, with adaptive steps and room for all of
+    them. If there is no solution up to the end of the data, an error says why."""
     target, T = loss.prepare(data), jnp.asarray(data.T)
     room = AdaptiveRoom()
     while True:
@@ -282,8 +273,7 @@ def loss_with_room(
             return found
         # Either the rows were too few, or there is no solution, or the loss of the
         # solution is not finite.
-        plain = without_doses(problem)
-        path = solve_adaptive(plain, data.T, solver, "forward", None)
+        path = solve_adaptive(without_doses(problem), data.T, solver, "forward")
         if path.rows.shape[0] <= room.capacity:
             return found
         room = AdaptiveRoom(path.rows.shape[0])
@@ -299,7 +289,7 @@ def value_and_grad(
     steps_per_delay: int = 20,
     max_step: float | None = None,
 ) -> tuple[jax.Array, Problem]:
-    """The loss, and its gradient for every parameter, in the shape of the problem.
+    """Compute the loss, and its gradient for every parameter, as a problem.
 
     The solver `"auto"` is `RK4()` where the delays are numbers, and otherwise
     `Tsit5()`. `steps_per_delay` and `max_step` are for fixed steps.
@@ -320,13 +310,12 @@ def value_and_grad(
     grid = time_grid(without_doses(problem), data.T, chosen, n, max_step)
     if isinstance(grid, Mesh):
         check_on_mesh(loss, gradient)
-    target = loss.prepare(data)
-    T = jnp.asarray(data.T)
+    target, T = loss.prepare(data), jnp.asarray(data.T)
     return loss_and_gradient(problem, target, T, loss, gradient, chosen, grid)
 
 
 def check_on_mesh(loss: AbstractLoss, gradient: AbstractGradient) -> None:
-    """Raise an error for a loss or a route that needs a grid aligned with one delay."""
+    """Refuse a loss or a route that needs a grid aligned with one delay."""
     _refuse_solver_nodes(loss)
     if gradient.is_formula:
         raise ValueError(
@@ -350,7 +339,7 @@ def _check_adaptive(
     gradient: AbstractGradient,
     solver: AbstractAdaptive,
 ) -> None:
-    """Raise an error for a loss or a route that needs fixed steps."""
+    """Refuse a loss or a route that needs fixed steps."""
     _refuse_solver_nodes(loss)
     if gradient.is_formula:
         route, name = type(gradient).__name__, type(solver).__name__
@@ -367,13 +356,13 @@ def _check_adaptive(
 def check_inputs(
     problem: Any, data: Any, loss: Any, gradient: Any, solver: Any
 ) -> AbstractSolver | AbstractAdaptive:
-    """Check all arguments of a loss and its gradient. Returns the solver, which "auto"
+    """Check all arguments of a loss and its gradient. Return the solver, which "auto"
     leaves open."""
     check_problem_and_data(problem, data)
     check_inputs_known(problem, data.T)
     check_dose_times(problem.doses, data.T)
     check_loss(loss)
-    check_route(gradient)
+    check_instance("gradient", gradient, AbstractGradient, "Discrete()")
     check_any_solver(solver)
     chosen = default_solver(problem, solver)
     if isinstance(chosen, AbstractAdaptive):
@@ -388,14 +377,9 @@ def check_loss(loss: Any) -> None:
     check_instance("loss", loss, AbstractLoss, "SumOfSquares()")
 
 
-def check_route(gradient: Any) -> None:
-    """Raise an error unless `gradient` is an instance of a route to the gradient."""
-    check_instance("gradient", gradient, AbstractGradient, "Discrete()")
-
-
 def check_data(data: Any, observed: int) -> None:
-    """Raise an error unless `data` is a `Data` with the number of quantities that the
-    problem observes."""
+    """Raise an error unless `data` is a `Data` with as many quantities as the problem
+    observes."""
     check_instance("data", data, Data, "Data(t, x)")
     if data.x.shape[1] != observed:
         raise ValueError(
@@ -406,7 +390,7 @@ def check_data(data: Any, observed: int) -> None:
 
 
 def check_problem_and_data(problem: Any, data: Any) -> None:
-    """Check a problem, and data that it shall be compared with."""
+    """Check a problem, and the data to compare it with."""
     check_problem(problem)
     check_data(data, problem.observed)
     check_sizes(data.x)

@@ -1,10 +1,9 @@
-"""Losses: how far a trajectory is from the data.
+"""Losses: how far a trajectory is from the data, and the distances they are made of.
 
 A loss reads the trajectory at fixed times through the dense output, so that it is
 continuously differentiable in the delay. (`Integral(nodes="solver")`, the protocol of
 the paper, reads it at the nodes of the solver, which move with tau, and has kinks.)
-
-Costs: distances of two vectors, of which losses are made."""
+"""
 
 import abc
 from collections.abc import Callable
@@ -31,7 +30,8 @@ class AbstractCost(eqx.Module):
 
 
 def _checked(weight: jax.Array, x: jax.Array) -> jax.Array:
-    """The weight, or an error unless it is one number or one for each component."""
+    """Return the weight, or raise an error unless it is one number or one per
+    component."""
     if jnp.shape(weight) not in ((), jnp.shape(x)):
         raise ValueError(
             f"`weight` has shape {jnp.shape(weight)}, but what is compared has shape "
@@ -83,14 +83,14 @@ class Linf(AbstractCost):
 
 
 class Target(NamedTuple):
-    """What a loss needs of a data set: points, the spline through the data, or both."""
+    """What a loss uses of a data set: points, the spline through the data, or both."""
 
     points: Any = None  # Points
     spline: Any = None  # Spline
 
     def pad(self, points: int, pieces: int) -> "Target":
-        """The same target with as many points, the added ones of weight zero, and as
-        many pieces of the spline."""
+        """Return the same target with this many points, the added ones of weight zero,
+        and this many pieces of the spline."""
         padded = self
         if self.points is not None:
             more = points - len(self.points.times)
@@ -112,23 +112,23 @@ class AbstractLoss(eqx.Module):
 
     @abc.abstractmethod
     def prepare(self, data: Data) -> Target:
-        """What the loss needs of a data set, as arrays."""
+        """Return what the loss uses of a data set, as arrays."""
 
     @abc.abstractmethod
     def path_cost(self, system: System, target: Target) -> AbstractPathCost:
-        """The loss as a function of a solved path."""
+        """Return the loss as a function of a solved path."""
 
     @abc.abstractmethod
     def running_cost(self, system: System, target: Target) -> Callable | None:
-        """The integrand, as a function of (observe, x, t), or None."""
+        """Return the integrand, as a function of (observe, x, t), or None."""
 
     @abc.abstractmethod
     def terminal_cost(self, system: System, target: Target) -> Callable | None:
-        """The cost at T, as a function of (observe, x), or None."""
+        """Return the cost at T, as a function of (observe, x), or None."""
 
     @abc.abstractmethod
     def impulses(self, system: System, target: Target) -> PointCosts | None:
-        """The costs at single times, which act on the adjoint as impulses, or None."""
+        """Return the costs at single times, impulses for the adjoint, or None."""
 
 
 @final
@@ -206,7 +206,7 @@ class Integral(AbstractLoss):
 
     @staticmethod
     def _points(target: Spline, nodes: int) -> Points:
-        """Simpson's rule: its times, the target there, and its weights."""
+        """Return Simpson's rule: its times, the target there, and its weights."""
         knots = np.union1d(0.0, np.asarray(target.knots))
         cuts = -(-nodes // (len(knots) - 1))
         fractions = np.arange(2 * cuts) / (2 * cuts)
@@ -256,7 +256,8 @@ class Integral(AbstractLoss):
 
 
 def _evaluate(target: Spline, times: np.ndarray) -> np.ndarray:
-    """The spline at many times, by numpy: JAX would compile a program for one use."""
+    """Evaluate the spline at many times, by numpy: JAX would compile a program for one
+    use."""
     knots, c = np.asarray(target.knots), np.asarray(target.coefficients)
     piece = np.clip(np.searchsorted(knots, times, side="right") - 1, 0, len(c) - 1)
     u, c = (times - knots[piece])[:, None], c[piece]

@@ -12,14 +12,17 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .._data.spline import Spline
 from .._problem.problem import Problem
 from .._solve.march import System
-from .._solve.mesh_march import MeshPath, add_two, hermite_at, pull_hermite, read_two
 from .._solve.path import (
     DenseOutput,
+    MeshPath,
+    add_two,
     hermite,
+    hermite_at,
     hermite_slope,
+    pull_hermite,
+    read_two,
     slope_weights,
     state_weights,
 )
@@ -28,7 +31,7 @@ from .._util.arrays import read, take
 
 
 class Points(NamedTuple):
-    """The values with which a trajectory is compared, in the order of time, and their
+    """The values with which a trajectory is compared, ordered by time, and their
     weights."""
 
     times: Any  # [M]
@@ -37,8 +40,8 @@ class Points(NamedTuple):
 
 
 class MeshCost(NamedTuple):
-    """A loss on a mesh, and its cotangents: those of the parameters of `observe`, and
-    of the rows of the path and their times."""
+    """A loss on a mesh, and its cotangents for the parameters of `observe`, the rows of
+    the path and their times."""
 
     value: jax.Array
     on_observe: Any
@@ -51,7 +54,7 @@ class AbstractPathCost(AbstractPathGradient):
 
     @abc.abstractmethod
     def value(self, params: Problem, path: jax.Array, last: Any) -> jax.Array:
-        """The loss of a path that is complete up to row `last`."""
+        """Return the loss of a path that is complete up to row `last`."""
 
 
 @final
@@ -68,7 +71,8 @@ class PointCosts(AbstractPathCost):
     points: Points
 
     def cost_at(self, j, t, value, weight) -> Callable[[Any, jax.Array], jax.Array]:
-        """The cost of point `j`, at the time `t`, as a function of (observe, x)."""
+        """Return the cost of point `j`, at the time `t`, as a function of (observe,
+        x)."""
         is_last = jnp.broadcast_to(j == self.points.times.shape[0] - 1, jnp.shape(t))
 
         def cost(observe, x):
@@ -82,7 +86,7 @@ class PointCosts(AbstractPathCost):
         return self.total(params, DenseOutput(grid, path, grid.step(params.tau), last))
 
     def total(self, params: Problem, x: Callable[[Any], jax.Array]) -> jax.Array:
-        """The sum of the costs of a trajectory, which is a function of time."""
+        """Return the sum of the costs of a trajectory, which is a function of time."""
 
         def at(j, t, value, weight):
             return self.cost_at(j, t, value, weight)(params.observe, x(t))
@@ -91,7 +95,7 @@ class PointCosts(AbstractPathCost):
         return jnp.sum(jax.vmap(at)(jnp.arange(count), *self.points), axis=0)
 
     def on_mesh(self, params: Problem, path: MeshPath) -> "MeshCost":
-        """The sum of the costs of a solution on a mesh, and its cotangents.
+        """Return the sum of the costs of a solution on a mesh, and its cotangents.
 
         The points are visited in the order of time in one loop, which adds the
         cotangents of each to the two rows of its piece."""
@@ -122,8 +126,8 @@ class PointCosts(AbstractPathCost):
         return lax.fori_loop(0, count, point, start)[1]
 
     def derivatives(self, params: Problem, states: jax.Array) -> tuple[Any, jax.Array]:
-        """The gradient of the sum for the parameters of `observe`, and the gradient of
-        each cost for the state at its time, given these states [M, d]."""
+        """Return the gradient of the sum for the parameters of `observe`, and the
+        gradient of each cost for the state at its time, given these states [M, d]."""
 
         def at(j, x, *point):
             cost, vjp = jax.vjp(self.cost_at(j, *point), params.observe, x)
@@ -180,8 +184,8 @@ class PointCosts(AbstractPathCost):
         return PathCostState(*totals, (j, position, kept, positions)), *here
 
     def at_point(self, j, position, u, params: Problem, left, right):
-        """What point `j` adds to the loss and to the gradients of tau and `observe`,
-        and to the cotangents of the two rows of its step, at the fraction `u` of it."""
+        """Return the loss of point `j`, its gradients for tau and `observe`, and its
+        cotangents for the two rows of its step, at the fraction `u` of it."""
         grid = self.system.grid
         h = grid.step(params.tau)
         x = hermite(u, left, right, h)
@@ -208,7 +212,7 @@ class NodeCosts(AbstractPathCost):
     running: Callable[..., jax.Array]
     terminal: Callable[..., jax.Array] | None
     system: System
-    target: Spline
+    target: Callable[[Any], jax.Array]
 
     def begin(self, params: Problem, path: jax.Array, last: Any) -> PathCostState:
         zero = jnp.zeros_like(params.tau)
@@ -216,7 +220,7 @@ class NodeCosts(AbstractPathCost):
         return PathCostState(zero, zero, observe)
 
     def at(self, i, observe, tau, x, last) -> jax.Array:
-        """The part of the loss that belongs to row `i`."""
+        """Return the part of the loss that belongs to row `i`."""
         grid = self.system.grid
         h = grid.step(tau)
         t = grid.node(i) * h

@@ -32,7 +32,7 @@ from .._problem.delays import delay_vector, in_structure
 from .._problem.problem import Problem
 from .._solve.grid import AbstractRowTimes
 from .._solve.march import AbstractPast, March, MarchState, march_until
-from .._solve.mesh import Mesh, seen_from
+from .._solve.mesh import Mesh, side_offset
 from .._solve.mesh_march import movers_of, stage_fractions, stage_time
 from .._util.arrays import read, write
 from .sensitivity import AbstractSensitivity
@@ -163,7 +163,7 @@ class _MovingTimes(AbstractRowTimes):
         if self.side is None:
             return here
         before = _time(self.nodes, jnp.maximum(i - 1, 0))
-        seen = here.value + seen_from(here.value <= before.value, self.side)
+        seen = here.value + side_offset(here.value <= before.value, self.side)
         return MovingTime(seen, here.by_movers)
 
     def stage(self, i, c):
@@ -222,7 +222,7 @@ class _MovingPast(AbstractPast):
         read in each place that uses it."""
         k, stages = self.delays.shape[0], len(self.fractions)
         t0, t1 = _time(self.nodes, i), _time(self.nodes, i + 1)
-        at_end = seen_from(t1.value <= t0.value, self.side)
+        at_end = side_offset(t1.value <= t0.value, self.side)
         fractions = jnp.asarray(self.fractions)
 
         def one(m, carry):

@@ -35,8 +35,7 @@ FEW_ROWS, GROWTH, _ROWS_WHEN_TRACED, _MOST_ROWS, _TRIES = 1024, 8, 4096, 1 << 17
 @final
 @dataclass(frozen=True)
 class AdaptiveRoom:
-    """The room for a path with adaptive steps, which takes the place of a grid: the
-    largest number of its rows."""
+    """The largest number of rows of a path with adaptive steps, in place of a grid."""
 
     capacity: int = FEW_ROWS
 
@@ -49,8 +48,8 @@ def solve_adaptive(
     max_steps: int | None = None,
     max_step: float = math.inf,
 ) -> AdaptiveDensePath:
-    """The solution up to the time `T`, or an error that says where it ends and why.
-    Inside of a compiled program it is not a number where there is none."""
+    """Solve up to the time `T`, or raise an error that says where the solution ends and
+    why. Inside of a compiled program a missing solution is NaN."""
     capacity = max_steps or (_ROWS_WHEN_TRACED if is_traced(problem) else FEW_ROWS)
     while True:
         result = _compiled(problem, T, solver, differentiate, capacity, max_step)
@@ -72,12 +71,11 @@ def try_adaptive(
     differentiate: str,
     rows: int,
     max_step: float = math.inf,
-) -> tuple[AdaptiveDensePath | None, MarchResult]:
-    """The solution, or None if it needs more steps than `rows` or ends before T; and
-    how the march went."""
+) -> AdaptiveDensePath | None:
+    """Return the solution, or None if it needs more than `rows` steps or ends
+    before T."""
     result = _compiled(problem, T, solver, differentiate, rows, max_step)
-    is_solved = int(result.status) == REACHED_END
-    return _dense(problem, result) if is_solved else None, result
+    return _dense(problem, result) if int(result.status) == REACHED_END else None
 
 
 def _dense(problem: Problem, result: MarchResult) -> AdaptiveDensePath:
@@ -92,16 +90,15 @@ def adaptive_path(
     differentiate: str,
     capacity: int,
 ) -> tuple[AdaptiveDensePath, jax.Array]:
-    """The solution inside of a compiled program, and whether it had enough rows. Where
-    there is no solution, the path and its derivatives are not numbers."""
+    """Return the solution inside of a compiled program, and whether it had enough rows.
+    Where there is no solution, the path and its derivatives are NaN."""
     result = _compiled(problem, T, solver, differentiate, capacity, math.inf)
     has_room = (result.status != NO_ROOM) & (result.status != TOO_MANY_TRIES)
     return _or_nan(problem, result), has_room
 
 
 def _or_nan(problem: Problem, result: MarchResult) -> AdaptiveDensePath:
-    """A solved path; where there is no solution, it and its derivatives are not
-    numbers."""
+    """Return a solved path, as NaN with its derivatives where there is no solution."""
     path = result.path * jnp.where(result.status == REACHED_END, 1.0, jnp.nan)
     return _dense(problem, result._replace(path=path))
 
@@ -125,7 +122,7 @@ def _compiled(
 def explain(
     problem: Problem, T: float, solver: AbstractAdaptive, result: MarchResult
 ) -> str:
-    """Why a march did not reach its end, with the time and the value."""
+    """Explain why a march did not reach its end, with the time and the value."""
     t, status = float(result.t), int(result.status)
     if status == NEGATIVE_DELAY:
         delays = np.asarray(result.delays)

@@ -1,9 +1,8 @@
-"""`solver="auto"`: fixed steps where they are accurate and stable, adaptive steps where
-they are not.
+"""`solver="auto"`: fixed steps where they are accurate and stable, else adaptive steps.
 
 A solution with fixed steps is judged by its *defect*: how far the slope of its
 polynomials is from the right-hand side, inside of each step. A step that is too long,
-or a process that is too fast for it, shows there.
+or a process that is too fast for it, has a large defect.
 """
 
 from typing import Any
@@ -43,8 +42,8 @@ def check_any_solver(solver: Any) -> None:
 
 
 def default_solver(problem: Problem, solver: Any) -> AbstractSolver | AbstractAdaptive:
-    """The solver that "auto" stands for before any solution was looked at: fixed steps
-    where the delays are numbers, and otherwise adaptive ones."""
+    """Return the solver for "auto" before any solution is computed: fixed steps where
+    the delays are numbers, otherwise adaptive ones."""
     if solver == AUTO:
         return Tsit5() if is_general(problem.tau) else RK4()
     if is_general(problem.tau) and not isinstance(solver, AbstractAdaptive):
@@ -88,10 +87,10 @@ def _largest_defect(solution: Solution) -> jax.Array:
         return jnp.abs(slope - right)
 
     size = jnp.max(jnp.abs(x), axis=0) + 1e-300
-    found = [
-        jax.vmap(defect)(begin + u * length) * length[:, None] for u in (0.21, 0.79)
-    ]
-    worst = jnp.max(jnp.stack(found) / size)
+    # At two places inside of each step.
+    places = [begin + u * length for u in (0.21, 0.79)]
+    defects = [jax.vmap(defect)(t) * length[:, None] for t in places]
+    worst = jnp.max(jnp.stack(defects) / size)
     return jnp.where(jnp.isfinite(worst), worst, jnp.inf)
 
 
@@ -102,12 +101,11 @@ def choose_adaptive(
     max_step: float,
     otherwise: Solution | None = None,
 ) -> Solution:
-    """The solution with adaptive steps: by the explicit method or, if that needs very
-    many steps, by the implicit one. Where both do, as with a right-hand side that jumps
-    with the state, it is the solution `otherwise`, if there is one."""
+    """Solve with adaptive steps: by the explicit method or, if that needs very many
+    steps, by the implicit one. Where both do, as with a right-hand side that jumps with
+    the state, return the solution `otherwise`, if there is one."""
     for solver in (Tsit5(_RTOL), Radau(_RTOL)):
-        limits = _MANY_ROWS, max_step
-        path, _ = try_adaptive(problem, T, solver, differentiate, *limits)
+        path = try_adaptive(problem, T, solver, differentiate, _MANY_ROWS, max_step)
         if path is not None:
             return Solution(problem, jnp.asarray(T), path, solver)
     if otherwise is not None:

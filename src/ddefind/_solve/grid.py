@@ -1,7 +1,7 @@
 """The grid: where the nodes of a solution are in time, and in which rows of a path.
 
 The equation has one constant delay tau, and a step has the length h = tau / n. Node k
-stands at the time k h. This has two consequences:
+is at the time k h. This has two consequences:
 
 - the *breaking points* of the solution, the multiples of tau at which one of its
   derivatives jumps, are nodes, so that a solver keeps its order;
@@ -9,7 +9,7 @@ stands at the time k h. This has two consequences:
 
 Two numberings are used throughout this folder. *Row* i >= 0 is the i-th node from time
 zero on. A *path* stores the rows in order, after `delay_rows` rows with the history:
-row i stands at the place i + `delay_rows` of a path. Therefore the place i holds the
+row i is at the place i + `delay_rows` of a path. Therefore the place i holds the
 state one delay before row i, whatever tau is.
 """
 
@@ -21,20 +21,20 @@ import jax.numpy as jnp
 
 
 class AbstractRowTimes(abc.ABC):
-    """When the rows of a march are."""
+    """The times of the rows of a march."""
 
     @abc.abstractmethod
     def node(self, i: Any) -> Any:
-        """The time of row `i`."""
+        """Return the time of row `i`."""
 
     @abc.abstractmethod
     def stage(self, i: Any, c: float) -> Any:
-        """The time at the fraction `c` of the step that begins at row `i`."""
+        """Return the time at the fraction `c` of the step that begins at row `i`."""
 
     @abc.abstractmethod
     def length(self, i: Any, h: Any) -> Any:
-        """The length of the step that begins at row `i`, in the unit of time of the
-        slopes; `h` is the usual length of a step, where there is one."""
+        """Return the length of the step that begins at row `i`, in the unit of time of
+        the slopes; `h` is the usual length of a step, where there is one."""
 
 
 @final
@@ -56,36 +56,36 @@ class Grid(AbstractRowTimes):
 
     @property
     def delay_rows(self) -> Any:
-        """The number of rows from a node back to the node one delay earlier."""
+        """The number of rows in one delay."""
         return self.n + 1 if self.jump else self.n
 
     def step(self, tau: Any) -> Any:
-        """The step size h."""
+        """Return the step size h."""
         return tau / self.n
 
     def node(self, i: Any) -> Any:
-        """The number of the node that is kept in row `i`: its time divided by h."""
+        """Return the number of the node in row `i`: its time divided by h."""
         return i - i // self.delay_rows if self.jump else i
 
     def stage(self, i: Any, c: float) -> Any:
-        """The time at the fraction `c` of the step that begins at row `i`, over h."""
+        """Return the time at the fraction `c` of the step from row `i`, over h."""
         return self.node(i) + c
 
     def length(self, i: Any, h: Any) -> Any:
-        """The length of the step that begins at row `i`: `h`, or zero between the two
-        rows of one node."""
+        """Return the length of the step from row `i`: `h`, or zero between the two rows
+        of one node."""
         return jnp.where(i % self.delay_rows == self.n, 0.0, h) if self.jump else h
 
     def last(self, T: Any, tau: Any) -> Any:
-        """The row of the first node at or after the time `T`."""
+        """Return the row of the first node at or after the time `T`."""
         # A T that is a multiple of h up to rounding must not cost a further step.
         steps = jnp.ceil(T / self.step(tau) - 1e-9).astype(int)
         return self.rows(jnp.maximum(steps, 1))
 
     def rows(self, steps: Any) -> Any:
-        """The row at which step number `steps` ends, counted from one."""
+        """Return the row at which step number `steps` ends, counted from one."""
         return steps + (steps - 1) // self.n if self.jump else steps
 
     def row(self, node: Any) -> Any:
-        """The row at which the step after node number `node` begins."""
+        """Return the row at which the step after node number `node` begins."""
         return node + node // self.n if self.jump else node

@@ -1,14 +1,21 @@
 """The march: the loop that solves a delay equation step by step.
 
-One step completes a row and begins the next one. Of row i it knows the state x and the
-delayed state y. It evaluates the slope x', writes (x, x') into the path, reads the
-delayed states of its stages, and lets the solver advance to the state of row i + 1.
+One step completes row i and begins the next one. It starts from the state x and the
+delayed state y of row i, evaluates the slope x', writes (x, x') into the path, reads
+the delayed states of its stages, and lets the solver advance to the state of row i + 1.
 
-How a step gets its delayed states is the business of its past. On a grid that is
-aligned with one delay (`grid.py`, `past.py`) they stand a fixed number of rows earlier.
-On a mesh for any delays (`mesh.py`, `mesh_past.py`) a cursor finds them. A delay may
-then be shorter than a step, and the delayed state a part of the step itself: the step
-is repeated, with its own result for the past, until the result no longer changes.
+`march.past` supplies the delayed states of a step. On a grid that is aligned with one
+delay (`Past`, see `grid.py`) they are found a fixed number of rows earlier: step i
+leads from row i to row i + 1, while the delayed time moves from the place i of the path
+to the place i + 1. At the two ends of the step the delayed state is the state of a row;
+at a fraction c between them it is
+
+- the history itself, in the first n steps: exact, and evaluated beforehand;
+- the Hermite piece between the two rows, afterwards.
+
+On a mesh for any delays (`mesh_march.py`) a cursor finds them. A delay may then be
+shorter than a step, and the delayed state a part of the step itself: the step is
+repeated, with its own result for the past, until the result no longer changes.
 
 The same loop serves two purposes. `solve_path` keeps the whole path in a buffer, in
 real time. The sensitivities of least squares march the state together with its
@@ -16,24 +23,10 @@ derivatives, an array [d, 1 + p], keep the last delay only, and count time in st
 step size is then 1, and the slope is h x'. Slopes are therefore functions of the
 *position* in time, t / h: a whole number at a node.
 
-The system that is solved: the functions of a problem, a solver, a grid and an end.
-
-A problem is split into `params`, which holds the arrays that are differentiated, and
-`fixed`, which holds everything else. A `System` knows the fixed part and takes the
-other as an argument.
-
 All functions are written for one trajectory. Where many trajectories are solved side by
 side, in *lanes*, each array has one further axis at its end, and h, tau and t are
 vectors over it.
-
-The past: how a step gets the delayed states x(t - tau) that its stages need.
-
-Step i leads from row i to row i + 1, while the delayed time moves from the place i of
-the path to the place i + 1 (see `grid.py`). At the two ends of the step the delayed
-state is therefore the state of a row. At a fraction c between them it is
-
-- the history itself, in the first n steps: exact, and evaluated beforehand;
-- the Hermite piece between the two rows, afterwards."""
+"""
 
 import abc
 from collections.abc import Callable
@@ -72,13 +65,12 @@ class Buffers(NamedTuple):
 @dataclass(frozen=True)
 class System:
     """The functions of a problem, with its solver, its grid and the end `T` of time.
-    The grid is a `Grid`, aligned with one delay, or a `Mesh`, or says what an adaptive
-    solver needs to know.
 
-    `fixed` is the part of the problem that is not differentiated, `dimension` the
-    number d of components of the state, and `lanes` the number of trajectories that are
-    solved side by side, or None for a single one without the axis for them.
-    """
+    A problem is split into `params`, the arrays that are differentiated, and `fixed`,
+    everything else: the methods take `params` as an argument. The grid is a `Grid`,
+    aligned with one delay, a `Mesh`, or an `AdaptiveRoom`. `dimension` is the number d
+    of components of the state, and `lanes` the number of trajectories solved side by
+    side, or None for a single one without the axis for them."""
 
     fixed: Problem
     solver: Any
@@ -93,7 +85,7 @@ class System:
         return (self.dimension,) + (() if self.lanes is None else (self.lanes,))
 
     def lift(self, function: Callable) -> Callable:
-        """A `function` of one trajectory, applied to every lane."""
+        """Apply a `function` of one trajectory to every lane."""
         if self.lanes is None:
             return function
         return jax.vmap(function, in_axes=-1, out_axes=-1)
@@ -101,7 +93,7 @@ class System:
     def slope(
         self, rhs: Any, x: jax.Array, y: jax.Array, tau: jax.Array, t: Any
     ) -> jax.Array:
-        """The right-hand side F(x, y, tau, t), where y = x(t - tau)."""
+        """Return the right-hand side F(x, y, tau, t), where y = x(t - tau)."""
 
         def one(rhs, x, y, tau, t):
             return eqx.combine(rhs, self.fixed.rhs)(x, y, tau, t)
@@ -109,7 +101,7 @@ class System:
         return self.lift(one)(rhs, x, y, tau, t)
 
     def history(self, history: Any, t: Any) -> jax.Array:
-        """The history X0(t)."""
+        """Return the history X0(t)."""
 
         def one(history, t):
             return eqx.combine(history, self.fixed.history)(t)
@@ -117,7 +109,7 @@ class System:
         return self.lift(one)(history, t)
 
     def observe(self, observe: Any, x: jax.Array, t: Any) -> jax.Array:
-        """What is measured of the state `x` at the time `t`."""
+        """Return what is measured of the state `x` at the time `t`."""
 
         def one(observe, x, t):
             function = eqx.combine(observe, self.fixed.observe)
@@ -126,7 +118,7 @@ class System:
         return self.lift(one)(observe, x, t)
 
     def start(self, params: Problem) -> jax.Array:
-        """The state x(0): the history at 0, or `initial` where the problem has one."""
+        """Return the state x(0): the history at 0, or `initial` where given."""
         if callable(self.fixed.initial):
             return self.lift(lambda one: eqx.combine(one, self.fixed).start)(params)
         lanes = self.state_shape[1:]
@@ -138,13 +130,13 @@ class System:
         return jnp.broadcast_to(columns, (self.dimension, *lanes))
 
     def path(self, grid: Grid | None = None) -> jax.Array:
-        """Memory for a path, [delay_rows + capacity, 2, d], of this grid or another."""
+        """Allocate a path, [delay_rows + capacity, 2, d], for this grid or another."""
         chosen = self.grid if grid is None else grid
         rows = chosen.delay_rows + chosen.capacity
         return jnp.zeros((rows, 2, *self.state_shape), jnp.result_type(float))
 
     def buffers(self) -> Buffers:
-        """Memory for a path and for the cotangents of its delayed states."""
+        """Allocate a path and the cotangents of its delayed states."""
         rows, dtype = self.grid.capacity, jnp.result_type(float)
         fractions = len(self.solver.fractions)
         return Buffers(
@@ -167,12 +159,12 @@ class HistoryStates(NamedTuple):
 
 
 def inner_fractions(solver: AbstractSolver) -> list[float]:
-    """The fractions of a step, without its ends, at which a solver has stages."""
+    """Return the fractions, without the ends of a step, at which stages are."""
     return [c for c in solver.fractions if c != 1]
 
 
 def history_states(system: System, params: Problem) -> HistoryStates:
-    """The history of a problem, evaluated for the first n steps."""
+    """Evaluate the history of a problem for the first n steps."""
     n, h = system.grid.n, system.grid.step(params.tau)
 
     def at(position):
@@ -195,15 +187,15 @@ class AbstractPast(abc.ABC):
 
     @abc.abstractmethod
     def write(self, path: Any, i: Any, x: Any, slope: Any) -> Any:
-        """The path with row `i`."""
+        """Return the path with row `i`."""
 
     @abc.abstractmethod
     def during_step(
         self, path: Any, i: Any, cursor: Any
     ) -> tuple[Callable[[Any], tuple[list, Any]], Any]:
-        """A function that returns the delayed states of step `i`, at each of the
+        """Return a function that gives the delayed states of step `i`, at each of the
         solver's fractions and at its end; and the moved cursor. Where delays may be
-        shorter than the step, the argument of the function are the state and the slope
+        shorter than the step, the argument of that function is the state and the slope
         at the end of the step itself."""
 
     def is_inside(self, i: Any) -> Any:
@@ -214,9 +206,9 @@ class AbstractPast(abc.ABC):
 @final
 @dataclass(frozen=True)
 class Past(AbstractPast):
-    """Reads the delayed states from the rows of a path on an aligned grid.
+    """The delayed states, read from the rows of a path on an aligned grid.
 
-    - `fractions`: those of the solver, in (0, 1].
+    - `fractions`: the solver's, in (0, 1].
     - `storage`: how the rows are kept.
     - `inside`: the history inside the first n steps, as in `HistoryStates`.
     - `step_size`: h in the unit of time of the slopes that the rows hold.
@@ -235,23 +227,18 @@ class Past(AbstractPast):
         row = jnp.stack([x, slope])
         return self.storage.write(path, i + self.grid.delay_rows, row)
 
-    def at_start(self, path: jax.Array) -> jax.Array:
-        """The delayed state at time zero, the beginning of step 0."""
-        return self.storage.read(path, 0)[0]
-
     def during_step(self, path: jax.Array, i: Any, cursor: tuple[()]):
-        """Where the delayed states of step `i` stand follows from `i`: the cursor is
-        empty."""
+        """Read the delayed states, whose rows follow from `i`: the cursor is empty."""
         left, right = self.piece(path, i)
         return lambda _: (self.at_fractions(i, left, right), right[0]), cursor
 
     def piece(self, path: jax.Array, i: Any) -> tuple[jax.Array, jax.Array]:
-        """The two rows between which the delayed time moves during step `i`."""
+        """Return the two rows between which the delayed time moves in step `i`."""
         return self.storage.read(path, i), self.storage.read(path, i + 1)
 
     def at_fractions(self, i: Any, left: jax.Array, right: jax.Array):
-        """The delayed state at each of the solver's fractions of step `i`, given the
-        two rows of its piece."""
+        """Return the delayed state at each of the solver's fractions of step `i`, given
+        the two rows of its piece."""
 
         def at(c: float):
             if c == 1:
@@ -279,7 +266,7 @@ class March:
 
     - `step_size`: the length of a step in the unit of time of `slope`.
     - `finish(i, before, after)`, if given, returns the state of row i + 1, from the
-      state of row i and the one that the solver found for row i + 1.
+      state of row i and the solver's result for row i + 1.
     """
 
     grid: AbstractRowTimes
@@ -291,7 +278,7 @@ class March:
 
 
 class MarchState(NamedTuple):
-    """Where a march stands: the next row to complete, its state and its delayed state,
+    """The state of a march: the next row to complete, its state and its delayed state,
     the buffer with the rows before it, and the cursor of the past.
 
     The delayed state is carried from step to step: to read it from the buffer before
@@ -305,31 +292,22 @@ class MarchState(NamedTuple):
 
 
 def begin(past: Past, start: jax.Array, path: jax.Array) -> MarchState:
-    """A march on an aligned grid at time zero, in the state `start`; `path` holds the
-    history."""
-    return MarchState(jnp.asarray(0), start, past.at_start(path), path)
+    """Start an aligned march in the state `start`; `path` holds the history."""
+    # The place 0 of the path is one delay before row 0.
+    return MarchState(jnp.asarray(0), start, past.storage.read(path, 0)[0], path)
 
 
 def complete_row(march: March, state: MarchState) -> MarchState:
-    """One step: complete the present row and advance to the next one."""
+    """Take one step: complete the present row and advance to the next one."""
     i, x, delayed, path, cursor = state
     slope = march.slope(march.grid.node(i), x, delayed)
     path = march.past.write(path, i, x, slope)
     delayed_states, cursor = march.past.during_step(path, i, cursor)
 
-    def advance(own=None):
-        at_fractions, at_end = delayed_states(own)
-        after = take_step(
-            march.grid,
-            march.solver,
-            march.slope,
-            march.step_size,
-            i,
-            x,
-            slope,
-            at_fractions,
-        )
-        return after, at_end
+    def advance(result=None):
+        at_fractions, at_end = delayed_states(result)
+        method = march.grid, march.solver, march.slope, march.step_size
+        return take_step(*method, i, x, slope, at_fractions), at_end
 
     if march.past.overlaps:
         after, at_end = _repeat(march, advance, i, x, slope, delayed)
@@ -341,9 +319,9 @@ def complete_row(march: March, state: MarchState) -> MarchState:
 
 
 def _repeat(march: March, advance: Callable, i, x, slope, delayed):
-    """The result of step `i`, repeated with its own result for the past until that no
-    longer changes: the state and the delayed states at its end. A step that needs
-    nothing of itself is taken once.
+    """Repeat step `i`, with its own result for the past, until that no longer changes.
+    Return the state and the delayed states at its end. A step that reads nothing of
+    itself is taken once.
 
     Nothing is written into the path in this loop: XLA would copy it."""
     is_inside = march.past.is_inside(i)
@@ -364,7 +342,7 @@ def _repeat(march: March, advance: Callable, i, x, slope, delayed):
 
 
 def largest_change(before: Any, after: Any) -> jax.Array:
-    """By how much two trees of arrays differ; zero if by rounding errors only."""
+    """Return how much two trees of arrays differ; zero for rounding errors."""
     changes = [
         jnp.max(jnp.where(jnp.abs(b - a) > ROUNDING * jnp.abs(a), jnp.abs(b - a), 0.0))
         for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after))
@@ -389,8 +367,8 @@ def take_step(
     first: jax.Array,
     delayed: list[Any],
 ) -> jax.Array:
-    """The state of row `i` + 1, from the state `x` and the slope `first` of row `i`
-    and the `delayed` states at the solver's fractions of the step."""
+    """Return the state of row `i` + 1, from the state `x` and the slope `first` of row
+    `i` and the `delayed` states at the solver's fractions of the step."""
     delayed_at = dict(zip(solver.fractions, delayed))
 
     def stage(c, x):
@@ -410,8 +388,8 @@ def integrate(
     path: jax.Array,
     correct: Callable[[Any, jax.Array], jax.Array] | None = None,
 ) -> jax.Array:
-    """Solve a delay equation from its history and its state `start` at time zero: the
-    path, complete up to row `last`. What `path` holds before does not matter.
+    """Solve a delay equation from its history and its state `start` at time zero.
+    Return the path, complete up to row `last`; its earlier contents do not matter.
 
     `correct(i, x)`, if given, is added to the result of step `i`, which begins at x."""
 
@@ -434,8 +412,8 @@ def integrate(
 def solve_path(
     system: System, params: Problem, path: jax.Array
 ) -> tuple[jax.Array, Any]:
-    """Solve a problem up to its end T: the path, and its last row, the first one at or
-    after T. What `path` holds before does not matter."""
+    """Solve a problem. Return the path, whose earlier contents do not matter, and its
+    last row, the first one at or after the end T."""
     grid, tau = system.grid, params.tau
     h = grid.step(tau)
 

@@ -1,7 +1,27 @@
 r"""The mesh: nodes for any number of constant delays, free of the length of a delay.
 
-The breaking points (see `breaking_points.py`), in their order $b_0 = 0 \le b_1 \le
-\dots$, divide time into intervals. Interval j is divided into $n_j$ equal steps,
+*Breaking points* are the times at which a derivative of the solution jumps. The slope
+x' jumps at time zero, where the history ends, and at each switch in time. A delay
+carries a jump on: if a derivative of x jumps at the time s, the next higher one jumps
+at s + tau, for every delay tau. With the *movers*
+
+$$w = (\tau_1, \dots, \tau_k, s_1, \dots, s_r),$$
+
+the delays and the times of the switches that are parameters, every breaking point is a
+known time and a sum of movers, $b = t_i + \sum_j c_j w_j$ with whole numbers c. Known
+times, such as the knots $t_i$ of an input, do not move. All breaking points with the
+same c and with the times of the same table are one *family*: it has the order of its
+table, whatever the movers are.
+
+A solver of order p keeps its order if the jumps of the derivatives up to number p - 1
+are at nodes: a jump of the p-th derivative inside a step costs O(h^p), once. An input
+with kinks makes x'' jump, a smooth one (`"cubic"`) x''': they need fewer families than
+jumps of x'. Jumps of the second derivative are at nodes for every solver. The delays
+themselves are therefore breaking points: before the time tau a delayed state is
+history, after it a part of the solution, and no step needs both.
+
+The breaking points, in their order $b_0 = 0 \le b_1 \le \dots$, divide time into
+intervals. Interval j is divided into $n_j$ equal steps,
 
 $$t = b_j + \frac{r}{n_j}\,(b_{j+1} - b_j), \qquad r = 0, 1, \dots, n_j - 1,$$
 
@@ -13,29 +33,7 @@ no two breaking points coincide, the nodes are differentiable.
 
 A breaking point at which x' jumps has two rows, one for each side, with a step of
 length zero between them.
-
-Breaking points: the times at which a derivative of the solution jumps.
-
-The slope x' jumps at time zero, where the history ends, and at each switch in time. A
-delay carries a jump on: if a derivative of x jumps at the time s, the next higher one
-jumps at s + tau, for every delay tau. With the *movers*
-
-$$w = (\tau_1, \dots, \tau_k, s_1, \dots, s_r),$$
-
-the delays and the times of the switches that are parameters, every breaking point is a
-known time and a sum of movers, $b = t_i + \sum_j c_j w_j$ with whole numbers c. Known
-times, such as the knots $t_i$ of an input, do not move. All breaking points with the
-same c and with the times of the same table are one *family*: it has the order of its
-table, whatever the movers are.
-
-A solver of order p keeps its order if the jumps of the derivatives up to number p - 1
-stand at nodes: a jump of the p-th derivative inside a step costs O(h^p), once. An input
-with kinks makes x'' jump, a smooth one (`"cubic"`) x''': they need fewer families than
-jumps of x'.
-
-For every solver jumps of the second derivative stand at nodes. The delays themselves
-are therefore breaking points: before the time tau a delayed state is history, after it
-a part of the solution, and no step needs both."""
+"""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -100,7 +98,7 @@ class BreakingPoints:
         return np.array(self.sums, float)[self.family]
 
     def constants(self, tables: Sequence[Any], xp: Any = np) -> Any:
-        """The known time in each point, [count], given all tables."""
+        """Return the known time in each point, [count], given all tables."""
         zero = np.zeros(1)
         parts = [zero if table < 0 else tables[table] for table in self.tables]
         return xp.concatenate([xp.asarray(part) for part in parts])
@@ -109,8 +107,8 @@ class BreakingPoints:
 class Origin(NamedTuple):
     """Where a jump comes from: a mover, or a table of known times.
 
-    `derivative` is that of x which jumps where the origin is read: at the time itself,
-    if `direct`, and through the `delays` with these numbers."""
+    `derivative` is the derivative of x that jumps where the origin is read: at the time
+    itself, if `direct`, and through the `delays` with these numbers."""
 
     derivative: int
     direct: bool = True
@@ -128,8 +126,9 @@ def breaking_points(
     carrying: Sequence[bool] | None = None,
     moving: int = 0,
 ) -> BreakingPoints:
-    """The breaking points of an equation with so many delays and these origins of
-    jumps, for a solver of this order; `jump` says that x itself jumps at time zero.
+    """Return the breaking points of an equation with this number of delays and these
+    origins of jumps, for a solver of this order; `jump` says that x itself jumps at
+    time zero.
 
     `carrying` says which delays carry a kink of the state on: not one by which nothing
     but an input is read. `moving` is the number of movers that are no delays."""
@@ -170,7 +169,8 @@ def breaking_points(
 def _routes(
     origin: Origin, carriers: Sequence[int], highest: int
 ) -> Iterator[tuple[tuple[int, ...], int]]:
-    """The delays by which a jump is carried on, and which derivative it then is."""
+    """Yield the delays by which a jump is carried on, and the derivative that then
+    jumps."""
     first = [()] if origin.direct else []
     first += [(q,) for q in origin.delays]
     for passages in range(highest - origin.derivative + 1):
@@ -180,11 +180,11 @@ def _routes(
 
 
 # In units of the rounding error of the end of the record: breaking points that are
-# closer than this count as one; and where x or the right-hand side jumps, it is seen
-# from the left at this distance.
+# closer than this count as one; and the left side of a jump of x or of the right-hand
+# side is looked at from this distance.
 _SAME, _SIDE = 1024, 64
-# From the right it is seen at a distance so many times as long: beyond all the points
-# that count as one.
+# The right side is looked at from a distance longer by this factor: beyond all the
+# points that count as one.
 _RIGHT = 2 * _SAME // _SIDE
 
 
@@ -216,22 +216,22 @@ class Mesh(eqx.Module):
         return _SIDE * _rounding(self.T)
 
     def empty(self) -> jax.Array:
-        """Memory for the nodes, [capacity, 1 + movers]: times after every record."""
+        """Allocate the nodes, [capacity, 1 + movers]: times after every record."""
         movers = len(self.points.sums[0])
         never = jnp.finfo(jnp.result_type(float)).max / 1e6
         return jnp.zeros((self.capacity, 1 + movers)).at[:, 0].set(never)
 
     def delays(self, movers: Any) -> Any:
-        """The delays among the movers."""
+        """Return the delays among the movers."""
         return movers[: self.points.delays]
 
     def _breaks(self, movers: np.ndarray) -> np.ndarray:
-        """The breaking points in their order, for known movers."""
+        """Return the breaking points in their order, for known movers."""
         values = np.asarray(self.constants) + self.points.matrix @ movers
         return np.sort(np.maximum(values, 0.0))
 
     def rows_in(self, movers: np.ndarray) -> int:
-        """An upper limit of the number of rows up to the time T, for known movers."""
+        """Return an upper limit of the number of rows up to T, for known movers."""
         breaks = self._breaks(movers)
         is_inside = breaks[:-1] < float(self.T)
         # Of the interval in which the record ends, only a part is marched.
@@ -242,19 +242,19 @@ class Mesh(eqx.Module):
         return steps + int(np.ceil(after)) + 4
 
     def longest_step(self, movers: np.ndarray) -> float:
-        """The longest step up to the time T, for known movers."""
+        """Return the longest step up to the time T, for known movers."""
         breaks = self._breaks(movers)
         steps = np.append(np.diff(breaks) / np.asarray(self.counts)[:-1], self.tail)
         return float(np.max(steps[breaks < float(self.T)]))
 
     def rows_needed(self, movers: jax.Array) -> jax.Array:
-        """The number of rows of a march up to the time T; the capacity, or more, if
-        there is no room for them."""
+        """Return the number of rows of a march up to the time T; the capacity, or more,
+        if there is no room for them."""
         return self.fill(movers, self.empty()).last + 2
 
     def _after_history(self, doubled: jax.Array, rank: jax.Array) -> jax.Array:
-        """For each delay the first step whose delayed states are not history, [k]: the
-        one that begins at the first row of its breaking point."""
+        """Return for each delay the first step whose delayed states are not history,
+        [k]: the one that begins at the first row of its breaking point."""
         rows = jnp.minimum(jnp.asarray(self.counts), self.capacity) + doubled
         k, count = self.points.delays, self.points.count
         delays = np.eye(k, len(self.points.sums[0]), dtype=int).tolist()
@@ -321,34 +321,24 @@ class Nodes(NamedTuple):
     after_history: jax.Array
 
 
-class _Sorted(NamedTuple):
-    """The breaking points in their order: their times and derivatives for the movers,
-    [points, 1 + movers], and which of them have two rows; and the place of the first
-    point of each family."""
-
-    breaks: jax.Array
-    doubled: jax.Array
-    rank: jax.Array
-
-
-def seen_from(is_right: Any, side: Any) -> Any:
-    """Where a jump is seen from, relative to its time: from the right or the left."""
+def side_offset(is_right: Any, side: Any) -> Any:
+    """Return where a jump is looked at, relative to its time: on its right or left."""
     return jnp.where(is_right, _RIGHT * side, -side)
 
 
 def _rounding(T: Any) -> Any:
-    """The rounding error of the time T."""
+    """Return the rounding error of the time T."""
     return T * jnp.finfo(jnp.result_type(float)).eps
 
 
 def _nudges(points: BreakingPoints) -> np.ndarray:
-    """How the points of each family are displaced where breaking points coincide, so
-    that these have an order: switches and known times become earlier and delays longer,
-    each by another amount.
+    """Return how the points of each family are displaced where breaking points
+    coincide, so that these have an order: switches and known times become earlier and
+    delays longer, each by another amount.
 
     A switch thus comes before all that coincides with it: only then is the right-hand
-    side, which is seen from the right after a step of length zero, the one between the
-    two."""
+    side, which is looked at from the right after a step of length zero, the one between
+    the two."""
     delays = points.delays
     switches = len(points.sums[0]) - delays
     later = 0.1 * np.sqrt(1.0 + np.arange(delays))
@@ -361,8 +351,10 @@ def _nudges(points: BreakingPoints) -> np.ndarray:
 
 def _sorted_points(
     points: BreakingPoints, constants: jax.Array, movers: jax.Array, T: Any
-) -> _Sorted:
-    """The breaking points in their order.
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Sort the breaking points. Return their times and derivatives for the movers,
+    [points, 1 + movers], which of them have two rows, and the place of the first point
+    of each family.
 
     Where some coincide, their order is that for slightly displaced movers, the same
     everywhere. The derivatives are then those in the direction of the displacement.
@@ -378,7 +370,7 @@ def _sorted_points(
     count, families = points.count, len(points.sizes)
 
     def heads(next_points):
-        """The next point of each family, displaced; infinite where none is left."""
+        """Return the next point of each family, displaced; infinity if none is left."""
         places = jnp.minimum(first + next_points, count - 1)
         nudged = constants[places] + offsets + same * nudges
         return jnp.where(next_points < sizes, jnp.maximum(nudged, 0.0), jnp.inf)
@@ -409,7 +401,7 @@ def _sorted_points(
     breaks = jnp.zeros((count, 1 + sums.shape[1]))
     carry = none, none, zero, zero, breaks, jnp.zeros(count, int)
     _, rank, _, _, breaks, doubles = lax.fori_loop(0, count, one, carry)
-    return _Sorted(breaks, doubles, rank)
+    return breaks, doubles, rank
 
 
 def make_mesh(
@@ -421,9 +413,9 @@ def make_mesh(
     overlaps: bool,
     constants: Any = None,
 ) -> Mesh:
-    """The mesh with steps of about `step`, or shorter, for movers near these, which are
-    numbers of NumPy or traced arrays. `constants` are the known times in the points, by
-    default zero."""
+    """Make the mesh with steps of about `step`, or shorter, for movers near these,
+    which are numbers of NumPy or traced arrays. `constants` are the known times in the
+    points, by default zero."""
     xp = np if isinstance(movers, np.ndarray) else jnp
     movers = movers if xp is np else jax.lax.stop_gradient(movers)
     constants = np.zeros(points.count) if constants is None else constants

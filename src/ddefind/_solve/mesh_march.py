@@ -1,18 +1,14 @@
-"""How a step on a mesh gets the delayed states of its stages.
+"""The march on a mesh: delayed states from a cursor, and the inputs of the march.
 
 The time t - tau moves forward as the march does. Each delay therefore has a pointer to
 the piece of the path in which its delayed time was last, and the pointer only moves
 forward. At the end of a step the past is looked at from the left, and after a step of
-length zero, which separates the two sides of a jump, from the right.
+length zero, which separates the two sides of a jump, from the right. Every delay is a
+breaking point: a whole step reads the history, or none of it does.
 
-Every delay is a breaking point: a whole step reads the history, or none of it does.
-
-The solution of a problem on a mesh.
-
-The march itself is a function of arrays: the parameters of the right-hand side, the
-delays, the times of the rows, the history at the stages of the steps that read it, and
-the state at time zero. JAX differentiates everything around it: the nodes as functions
-of the delays and switches, and the history."""
+The march is a function of arrays, its `MarchInputs`. JAX differentiates everything
+around it: the nodes as functions of the delays and switches, and the history.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,40 +25,39 @@ from .._problem.problem import Problem
 from .._util.arrays import read, write
 from .grid import AbstractRowTimes
 from .march import AbstractPast, March, MarchState, march_until
-from .mesh import Mesh, Nodes, seen_from
-from .path import hermite
+from .mesh import Mesh, Nodes, side_offset
+from .path import MeshPath, hermite_at
 from .runge_kutta import AbstractSolver
 
 
 def stage_fractions(solver: AbstractSolver) -> tuple[float, ...]:
-    """The fractions of a step at which delayed states are needed: those of the solver,
+    """Return the fractions of a step at which delayed states are needed: the solver's,
     and its end, where the next slope is evaluated."""
     return (*(c for c in solver.fractions if c != 1), 1.0)
 
 
 def stage_time(t0: Any, t1: Any, c: float, side: Any) -> Any:
-    """The time at the fraction `c` of a step, on the side from which it is seen: the
-    end from the left, and all of a step of length zero from the right."""
+    """Return the time at the fraction `c` of a step, on the side from which it is
+    looked at: the end from the left, and all of a step of length zero from the right.
+    """
     if c == 1:
-        return t1 + seen_from(t1 <= t0, side)
-    return t0 + c * (t1 - t0) + jnp.where(t1 > t0, 0.0, seen_from(True, side))
+        return t1 + side_offset(t1 <= t0, side)
+    return t0 + c * (t1 - t0) + jnp.where(t1 > t0, 0.0, side_offset(True, side))
 
 
 @final
 @dataclass(frozen=True)
 class MeshTimes(AbstractRowTimes):
-    """The times of the rows.
-
-    `side` is how far from a jump of the right-hand side its left side is looked at,
-    zero without switches."""
+    """The times of the rows. `side` is how far from a jump of the right-hand side its
+    left side is looked at, zero without switches."""
 
     times: jax.Array
     side: Any
 
     def node(self, i: Any) -> Any:
-        """The time of row `i`, on the side from which its slope is seen."""
+        """Return the time of row `i`, on the side from which its slope is looked at."""
         time, before = read(self.times, i), read(self.times, jnp.maximum(i - 1, 0))
-        return time + seen_from(time <= before, self.side)
+        return time + side_offset(time <= before, self.side)
 
     def stage(self, i, c):
         t0, t1 = read(self.times, i), read(self.times, i + 1)
@@ -73,19 +68,19 @@ class MeshTimes(AbstractRowTimes):
 
 
 class Cursor(NamedTuple):
-    """Where the delayed times are: `pieces` [k] has a pointer for each delay. For the
-    way back, `found` [capacity, stages * k] keeps the piece of every read, and `seen`
-    [capacity, stages * k, d] what was read."""
+    """The positions of the delayed times: `pieces` [k] has a pointer for each delay.
+    For the way back, `found` [capacity, stages * k] keeps the piece of every read, and
+    `states` [capacity, stages * k, d] the state that was read."""
 
     pieces: Any
     found: jax.Array
-    seen: jax.Array
+    states: jax.Array
 
 
 @final
 @dataclass(frozen=True)
 class MeshPast(AbstractPast):
-    """Reads the delayed states of a march from its own rows.
+    """The delayed states of a march, read from its own rows.
 
     - `delays`, [k].
     - `history`, [capacity, stages, k, d]: the history at the stages of the steps that
@@ -112,16 +107,16 @@ class MeshPast(AbstractPast):
         return jnp.min(self.delays) < length
 
     def delayed_time(self, i: Any, c: float, q: int) -> Any:
-        """The time of the read at the fraction `c` of step `i` with delay `q`."""
+        """Return the time of the read at the fraction `c` of step `i` by delay `q`."""
         t0, t1 = read(self.times, i), read(self.times, i + 1)
         return (t1 if c == 1 else t0 + c * (t1 - t0)) - self.delays[q]
 
     def find(self, i: Any, c: float, q: int, piece: Any) -> Any:
-        """The piece of this read, at or after `piece`."""
+        """Return the piece of this read, at or after `piece`."""
         place = self.delayed_time(i, c, q)
         if c == 1:
             t0, t1 = read(self.times, i), read(self.times, i + 1)
-            place = place + seen_from(t1 <= t0, self.side)
+            place = place + side_offset(t1 <= t0, self.side)
         return lax.while_loop(
             lambda j: (j < i) & (read(self.times, j + 1) <= place),
             lambda j: j + 1,
@@ -129,16 +124,18 @@ class MeshPast(AbstractPast):
         )
 
     def _reader(self, path: jax.Array, i: Any, stage: int, q: int, piece: Any):
-        """The delayed state of this read, whose piece is known, as a function of the
-        state and the slope at the end of the step, which take the place of a row that
-        is not yet in the path."""
+        """Return the delayed state of this read, whose piece is known, as a function of
+        the state and the slope at the end of the step, which take the place of a row
+        that is not yet in the path."""
         t0, t1 = read(self.times, piece), read(self.times, piece + 1)
         left, right = read(path, piece), read(path, piece + 1)
         s = self.delayed_time(i, self.fractions[stage], q)
         early = read(self.history, i)[stage, q]
 
-        def state(own):
-            end = right if own is None else jnp.where(piece == i, jnp.stack(own), right)
+        def state(after):
+            end = right
+            if after is not None:
+                end = jnp.where(piece == i, jnp.stack(after), right)
             late = hermite_at(s, t0, t1, left, end)
             return jnp.where(self.reads_history(i, q), early, late)
 
@@ -148,7 +145,7 @@ class MeshPast(AbstractPast):
         return write(path, i, jnp.stack([x, slope]))
 
     def during_step(self, path, i, cursor):
-        """The delayed states are lists with one state for each delay."""
+        """Return the delayed states as lists with one state for each delay."""
         pieces, found, readers = list(cursor.pieces), [], []
         for stage, c in enumerate(self.fractions):
             for q in range(len(pieces)):
@@ -157,57 +154,16 @@ class MeshPast(AbstractPast):
                 readers.append(self._reader(path, i, stage, q, pieces[q]))
         k = len(pieces)
 
-        def states(own):
-            each = [reader(own) for reader in readers]
+        def delayed_states(after):
+            each = [reader(after) for reader in readers]
             at = [each[begin : begin + k] for begin in range(0, len(each), k)]
             return at, at[-1]
 
         found = write(cursor.found, i, jnp.stack(found))
         # What is inside the step itself is read again on the way back.
-        seen = write(cursor.seen, i, jnp.stack([reader(None) for reader in readers]))
-        return states, Cursor(tuple(pieces), found, seen)
-
-
-def hermite_at(s: Any, t0: Any, t1: Any, left: Any, right: Any) -> Any:
-    """The state at the time `s` of the Hermite piece between two rows, at the times
-    `t0` and `t1`. A piece of length zero is never read, but it may be evaluated."""
-    h = t1 - t0
-    safe = jnp.where(h > 0, h, 1.0)
-    return hermite((s - t0) / safe, left, right, h)
-
-
-def pull_hermite(s: Any, ends: jax.Array, rows: jax.Array, cotangent: jax.Array):
-    """The VJP of `hermite_at`: the cotangents of the two rows [2, 2, d], of their times
-    [2], and of `s`, given that of the state. With u = (s - t0) / h,
-
-        x = x0 + a1 (x1 - x0) + h (b0 f0 + b1 f1),
-
-    where h b0 f0 + h b1 f1 grows with h, and all else depends on the times by u."""
-    (x0, f0), (x1, f1) = rows
-    h = ends[1] - ends[0]
-    inverse = jnp.where(h > 0, 1 / h, 0.0)
-    u = (s - ends[0]) * inverse
-    v = 1 - u
-    a1, b0, b1 = u * u * (3 - 2 * u), u * v * v, -u * u * v
-    slope = 6 * u * v * inverse * (x1 - x0)
-    slope = slope + v * (1 - 3 * u) * f0 + u * (3 * u - 2) * f1
-    by_s = jnp.sum(cotangent * slope)
-    by_h = jnp.sum(cotangent * (b0 * f0 + b1 * f1)) - u * by_s
-    weights = jnp.stack([jnp.stack([1 - a1, h * b0]), jnp.stack([a1, h * b1])])
-    by_ends = jnp.stack([-by_s - by_h, by_h])
-    return weights[:, :, None] * cotangent, by_ends, by_s
-
-
-def read_two(buffer: jax.Array, i: Any) -> jax.Array:
-    """The rows i and i + 1."""
-    return lax.dynamic_slice_in_dim(buffer, i, 2, 0, allow_negative_indices=False)
-
-
-def add_two(buffer: jax.Array, i: Any, rows: jax.Array) -> jax.Array:
-    """The buffer after adding to its rows i and i + 1."""
-    return lax.dynamic_update_slice_in_dim(
-        buffer, read_two(buffer, i) + rows, i, 0, allow_negative_indices=False
-    )
+        known = jnp.stack([reader(None) for reader in readers])
+        known = write(cursor.states, i, known)
+        return delayed_states, Cursor(tuple(pieces), found, known)
 
 
 class MarchInputs(NamedTuple):
@@ -231,7 +187,7 @@ class MarchInputs(NamedTuple):
 
 @final
 class MeshSystem(eqx.Module):
-    """What a march on a mesh needs beside its inputs.
+    """The parts of a march on a mesh beside its inputs.
 
     `fixed` is the part of the right-hand side that is not differentiated, `tau` a tree
     in the structure of the problem's delays, `after_history` [k] the first step that
@@ -246,13 +202,13 @@ class MeshSystem(eqx.Module):
     side: Any
 
     def slope(self, rhs: Any, delays: Sequence, t: Any, x: Any, y: Sequence) -> Any:
-        """The right-hand side, given the delays and the delayed states `y`."""
+        """Return the right-hand side, given the delays and the delayed states `y`."""
         tau = jax.tree.unflatten(self.tau, list(delays))
         delayed = jax.tree.unflatten(self.tau, list(y))
         return eqx.combine(rhs, self.fixed)(x, delayed, tau, t)
 
     def past(self, inputs: MarchInputs) -> MeshPast:
-        """The delayed states of a march."""
+        """Return the delayed states of a march."""
         return MeshPast(
             inputs.times,
             stage_fractions(self.solver),
@@ -265,8 +221,8 @@ class MeshSystem(eqx.Module):
 
 
 def march_mesh(system: MeshSystem, inputs: MarchInputs, last: Any):
-    """The rows of the solution up to row `last`, [capacity, 2, d], and the cursor,
-    which has kept every read."""
+    """Return the rows of the solution up to row `last`, [capacity, 2, d], and the
+    cursor, which has kept every read."""
     past, k = system.past(inputs), inputs.delays.shape[0]
 
     delays = [inputs.delays[q] for q in range(k)]
@@ -279,8 +235,8 @@ def march_mesh(system: MeshSystem, inputs: MarchInputs, last: Any):
     capacity = inputs.times.shape[0]
     path = jnp.zeros((capacity, 2, *inputs.start.shape), inputs.start.dtype)
     found = jnp.zeros((capacity, len(past.fractions) * k), int)
-    seen = jnp.zeros((*found.shape, *inputs.start.shape), inputs.start.dtype)
-    cursor = Cursor((jnp.asarray(0),) * k, found, seen)
+    states = jnp.zeros((*found.shape, *inputs.start.shape), inputs.start.dtype)
+    cursor = Cursor((jnp.asarray(0),) * k, found, states)
     before_start = [inputs.before_start[q] for q in range(k)]
     state = MarchState(jnp.asarray(0), inputs.start, before_start, path, cursor)
     # The last row is completed by a step of its own, which must have room.
@@ -288,40 +244,21 @@ def march_mesh(system: MeshSystem, inputs: MarchInputs, last: Any):
     return state.path, state.cursor
 
 
-@final
-class MeshPath(eqx.Module):
-    """A solved path as a function of time on [0, T], made of cubic Hermite pieces.
-
-    `rows` [capacity, 2, d] are complete up to row `last`."""
-
-    times: jax.Array
-    rows: jax.Array
-    last: jax.Array
-
-    def __call__(self, t: Any) -> jax.Array:
-        """The state x(t)."""
-        piece = jnp.searchsorted(self.times, t, side="right") - 1
-        piece = jnp.clip(piece, 0, self.last - 1)
-        t0, t1 = self.times[piece], self.times[piece + 1]
-        return hermite_at(t, t0, t1, self.rows[piece], self.rows[piece + 1])
-
-
 def mesh_path(mesh: Mesh, inputs: MarchInputs, rows: jax.Array, last: Any) -> MeshPath:
-    """The solved path. Without room for all rows there is no solution, nor with a
-    negative delay: it is not a number."""
+    """Return the solved path. It is NaN if there is no room for all rows, or if a delay
+    is negative."""
     is_solved = (last < mesh.capacity) & jnp.all(inputs.delays > 0)
     return MeshPath(inputs.times, jnp.where(is_solved, rows, jnp.nan), last)
 
 
 def movers_of(problem: Problem) -> jax.Array:
-    """The delays and the moving switches of a problem: what moves the nodes of its
-    mesh."""
+    """Return the delays and the moving switches of a problem, which move the nodes."""
     return jnp.concatenate([delay_vector(problem.tau), problem.moving_times])
 
 
 def node_times(mesh: Mesh, movers: jax.Array) -> tuple[jax.Array, Nodes]:
-    """The times of the rows, [capacity], which JAX can differentiate for the movers in
-    both modes, and the nodes themselves."""
+    """Return the times of the rows, [capacity], which JAX can differentiate for the
+    movers in both modes, and the nodes themselves."""
     at = lax.stop_gradient(movers)
     nodes = mesh.fill(at, mesh.empty())
     times, derivatives = nodes.table[:, 0], nodes.table[:, 1:]
@@ -332,7 +269,7 @@ def node_times(mesh: Mesh, movers: jax.Array) -> tuple[jax.Array, Nodes]:
 def prepare_march(
     problem: Problem, solver: AbstractSolver, mesh: Mesh
 ) -> tuple[MeshSystem, MarchInputs, jax.Array]:
-    """The system, the inputs of its march, and its last row."""
+    """Return the system, the inputs of its march, and its last row."""
     params, fixed = split_differentiable(problem.rhs)
     movers = movers_of(problem)
     delays, k = mesh.delays(movers), mesh.points.delays

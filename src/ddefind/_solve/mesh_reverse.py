@@ -27,19 +27,16 @@ from jax import lax
 from .._util.arrays import read, write
 from .grid import AbstractRowTimes
 from .march import MOST_PASSES, largest_change, take_step
-from .mesh import seen_from
+from .mesh import side_offset
 from .mesh_march import (
     Cursor,
     MarchInputs,
     MeshPast,
     MeshSystem,
-    add_two,
-    hermite_at,
     march_mesh,
-    pull_hermite,
-    read_two,
     stage_time,
 )
+from .path import add_two, hermite_at, pull_hermite, read_two
 
 
 class _Step(NamedTuple):
@@ -58,8 +55,8 @@ class _Step(NamedTuple):
 
 
 class _Sums(NamedTuple):
-    """The cotangents to which the reads of a step contribute; `on_ends` are those of
-    the times of its two ends."""
+    """The cotangents to which the reads of a step contribute; `on_ends` are for the
+    times of its two ends."""
 
     on_path: jax.Array
     on_times: jax.Array
@@ -68,7 +65,7 @@ class _Sums(NamedTuple):
 
 
 class _Carry(NamedTuple):
-    """The cotangents that the loop back carries: it has come to row i."""
+    """The cotangents that the loop back carries, at row i."""
 
     i: jax.Array
     on_row: jax.Array  # the cotangent of row i
@@ -117,7 +114,7 @@ class _ReverseMesh:
         return [self.inputs.delays[q] for q in range(self.inputs.delays.shape[0])]
 
     def _result(self, step: _Step) -> tuple[jax.Array, jax.Array]:
-        """Row i + 1, from what step i depends on."""
+        """Return row i + 1, from what step i depends on."""
         times = _StepTimes(step.t0, step.t1, self.system.side)
 
         def slope(t, x, y):
@@ -129,19 +126,19 @@ class _ReverseMesh:
         return x, slope(times.stage(0, 1.0), x, at[-1])
 
     def _result_inside(self, i: Any, pieces: jax.Array, step: _Step, after: Any):
-        """The same, where reads inside the step come from its own result `after`."""
+        """Return the same, with reads inside the step from its own result `after`."""
         left, right = jnp.stack([step.x, step.first]), jnp.stack(after)
         k, reads = len(step.delays), []
         for m, known in enumerate(step.reads):
             c, q = self._past.fractions[m // k], m % k
             s = step.t0 + c * (step.t1 - step.t0) - step.delays[q]
-            own = hermite_at(s, step.t0, step.t1, left, right)
+            inside = hermite_at(s, step.t0, step.t1, left, right)
             is_own = (pieces[m] == i) & ~self._past.reads_history(i, q)
-            reads.append(jnp.where(is_own, own, known))
+            reads.append(jnp.where(is_own, inside, known))
         return self._result(step._replace(reads=reads))
 
     def _pull_step(self, i: Any, pieces: jax.Array, step: _Step, on_after: Any):
-        """The cotangents of what step i depends on."""
+        """Return the cotangents of what step i depends on."""
         if not self._past.overlaps:
             return jax.vjp(self._result, step)[1](on_after)[0]
 
@@ -166,10 +163,10 @@ class _ReverseMesh:
     def step(self, carry: _Carry) -> _Carry:
         """Go back through step i - 1, from the cotangent of row i."""
         i, inputs = carry.i - 1, self.inputs
-        pieces, seen = read(self.cursor.found, i), read(self.cursor.seen, i)
+        pieces, states = read(self.cursor.found, i), read(self.cursor.states, i)
         t0, t1 = read(inputs.times, i), read(inputs.times, i + 1)
         x, first = read(self.path, i)
-        reads = [seen[m] for m in range(seen.shape[0])]
+        reads = [states[m] for m in range(states.shape[0])]
         step = _Step(inputs.rhs, self._delays, x, first, t0, t1, reads)
         on_step = self._pull_step(i, pieces, step, tuple(carry.on_row))
         on_reads = jnp.stack(on_step.reads)
@@ -216,12 +213,12 @@ class _ReverseMesh:
         return lax.fori_loop(0, on_reads.shape[0], one, sums)
 
     def first_row(self, on_row: jax.Array):
-        """The cotangents of what row 0 depends on: of the parameters of the right-hand
-        side, the delays, its time, the delayed states and the state."""
+        """Return the cotangents of what row 0 depends on: of the parameters of the
+        right-hand side, the delays, its time, the delayed states and the state."""
         inputs = self.inputs
 
         def row(rhs, delays, t, y, start):
-            t = t + seen_from(True, self.system.side)
+            t = t + side_offset(True, self.system.side)
             return jnp.stack([start, self.system.slope(rhs, delays, t, start, y)])
 
         before = [inputs.before_start[q] for q in range(len(self._delays))]
@@ -237,14 +234,14 @@ def reverse_mesh(
     last: Any,
     on_path: jax.Array,
 ) -> MarchInputs:
-    """The cotangents of the inputs of a march, given those of its path."""
+    """Return the cotangents of the inputs of a march, given those of its path."""
     reverse = _ReverseMesh(system, inputs, path, cursor)
     carry = _Carry(
         last,
         read(on_path, last),
         on_path,
         jnp.zeros_like(inputs.times),
-        jnp.zeros_like(cursor.seen),
+        jnp.zeros_like(cursor.states),
         jax.tree.map(jnp.zeros_like, inputs.rhs),
         jnp.zeros_like(inputs.delays),
     )
@@ -262,7 +259,7 @@ def reverse_mesh(
 
 @eqx.filter_custom_vjp
 def rows_with_vjp(inputs: MarchInputs, system: MeshSystem, last: Any) -> jax.Array:
-    """The rows of the solution, which JAX can differentiate in reverse mode."""
+    """Return the rows of the solution, differentiable in reverse mode."""
     return march_mesh(system, inputs, last)[0]
 
 

@@ -37,9 +37,8 @@ _STATES, _SLOPES = 0, 2
 
 
 class PathCostState(NamedTuple):
-    """What has been summed up so far: the loss, and the gradients of what acts on it
-    beside the path, tau and the parameters of `observe`. `more` is for the cost's own
-    use."""
+    """The sums so far: the loss, and the gradients for tau and for the parameters of
+    `observe`, which act on it beside the path. `more` is for the cost's own use."""
 
     loss: Any
     tau: Any
@@ -52,14 +51,14 @@ class AbstractPathGradient(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, params: Problem, path: jax.Array, last: Any) -> PathCostState:
-        """The state before the last row is visited."""
+        """Return the state before the last row is visited."""
 
     @abc.abstractmethod
     def visit(
         self, i: Any, state: PathCostState, params: Problem, path: jax.Array, last: Any
     ) -> tuple[PathCostState, jax.Array, jax.Array | None]:
-        """Visit row `i`, after all later ones: the new state, and the cotangents of the
-        row's state and of its slope (None for zero)."""
+        """Visit row `i`, after all later ones. Return the new state, and the cotangents
+        of the row's state and of its slope (None for zero)."""
 
 
 def reverse_march(
@@ -69,8 +68,8 @@ def reverse_march(
     last: Any,
     path_gradient: AbstractPathGradient,
 ) -> tuple[jax.Array, Problem, Buffers]:
-    """The loss of a solved path, its gradient in the shape of `params`, and the used
-    buffers. `buffers.path` and its row `last` come from `solve_path`."""
+    """Return the loss of a solved path, its gradient in the shape of `params`, and the
+    used buffers. `buffers.path` and its row `last` come from `solve_path`."""
     path, stages, starts = buffers
     top = jnp.max(last)
     history = history_states(system, params)
@@ -117,9 +116,8 @@ def reverse_march(
 @final
 @dataclass(frozen=True)
 class _Reverse:
-    """The VJPs of one step, and what is the same for all rows.
-
-    `inside` is the history inside the first steps, `top` the last row of any lane."""
+    """The VJPs of one step. `inside` is the history inside the first steps, `top` the
+    last row of any lane."""
 
     system: System
     params: Problem
@@ -143,8 +141,8 @@ class _Reverse:
         return [(*state_weights(c), *slope_weights(c)) for c in fractions]
 
     def step(self, i, cotangent):
-        """The VJP of step `i`, for the `cotangent` of the state of row i + 1: the
-        cotangents of (rhs, tau), of the state and the slope of row i, and of the
+        """Return the VJP of step `i`, for the `cotangent` of the state of row i + 1:
+        the cotangents of (rhs, tau), of the state and the slope of row i, and of the
         delayed states at the solver's fractions."""
         system, params, grid = self.system, self.params, self.system.grid
         x, first = read(self.path, i + grid.delay_rows)
@@ -170,8 +168,8 @@ class _Reverse:
         return (g_rhs, g_tau), g_x, g_first, g_delayed
 
     def slope(self, i, cotangent):
-        """The VJP of F at row `i`, for the `cotangent` of the slope: the cotangents of
-        (rhs, tau), of the state, and of the state one delay earlier."""
+        """Return the VJP of F at row `i`, for the `cotangent` of the slope: the
+        cotangents of (rhs, tau), of the state, and of the state one delay earlier."""
         params, grid = self.params, self.system.grid
         x, y = read(self.path, i + grid.delay_rows)[0], read(self.path, i)[0]
 
@@ -184,9 +182,9 @@ class _Reverse:
         return (g_rhs, g_tau), g_x, g_y
 
     def from_later_stages(self, stages, i, which):
-        """The cotangent of row `i` from the stages of the two steps one delay later, in
-        which it is an end of the Hermite piece: of its state, or of its slope over h.
-        """
+        """Return the cotangent of row `i` from the stages of the two steps one delay
+        later, in which it is an end of the Hermite piece: of its state, or of its slope
+        over h."""
         grid, fractions = self.system.grid, self.system.solver.fractions
         as_left_end = i + grid.delay_rows
         as_right_end = as_left_end - 1
@@ -206,8 +204,8 @@ class _Reverse:
         return total
 
     def from_later_start(self, starts, i):
-        """The cotangent of the state of row `i` from the step that begins one delay
-        later, whose slope at its beginning depends on it."""
+        """Return the cotangent of the state of row `i` from the step that begins one
+        delay later, whose slope at its beginning depends on it."""
         grid = self.system.grid
         later = i + grid.delay_rows
         g_start = read(starts, jnp.minimum(later, grid.capacity - 1))
@@ -215,14 +213,14 @@ class _Reverse:
 
 
 def _history_gradient(system: System, params: Problem, stages, starts, top):
-    """The gradients for the history, and for tau through the history.
+    """Return the gradients for the history, and for tau through the history.
 
-    The steps of the first delay have stored the cotangents
-    of the history: `stages` those inside them, `starts` those at their beginnings."""
+    The steps of the first delay have stored the cotangents of the history: `stages`
+    those inside them, `starts` those at their beginnings."""
     grid, fractions = system.grid, system.solver.fractions
 
     def written(cotangents):
-        """Zero for the rows after `top`, which were never visited."""
+        """Set the rows after `top`, which were never visited, to zero."""
         rows = jnp.arange(cotangents.shape[0])
         rows = rows.reshape(-1, *(1,) * (cotangents.ndim - 1))
         return jnp.where(rows <= top, cotangents, 0.0)

@@ -1,6 +1,6 @@
 """Solvers: explicit one-step methods.
 
-A solver knows nothing of delays. It is given the slope x' as a function of a fraction
+A solver has nothing to do with delays. It gets the slope x' as a function of a fraction
 of the step and of the state; the delayed state is inside that function.
 """
 
@@ -42,7 +42,7 @@ class AbstractSolver(eqx.Module):
         first: jax.Array,
         h: Any,
     ) -> jax.Array:
-        """The state one step of length `h` after the state `x`.
+        """Return the state one step of length `h` after the state `x`.
 
         `slope(c, x)` is x' at the fraction `c` of the step, and `first` is `slope(0,
         x)`, which the caller has evaluated already."""
@@ -56,8 +56,8 @@ def _runge_kutta(tableau: Tableau, slope, x, first, h) -> jax.Array:
 
 
 def _add(x, h, weights, slopes) -> jax.Array:
-    """x + h (w . slopes), with the slopes added one by one: few operations then wait
-    for the last slope, and the longest chain of operations limits the speed."""
+    """Return x + h (w . slopes), with the slopes added one by one: few operations then
+    wait for the last slope, and the longest chain of operations limits the speed."""
     for w, k in zip(weights, slopes):
         if w != 0:
             x = x + (h * w) * k

@@ -1,7 +1,4 @@
-"""The solution of a problem, as a function of time.
-
-A solved path as a function of time: on an aligned grid, on a mesh, or with adaptive
-steps."""
+"""The solution of a problem as a function of time, for every kind of path."""
 
 import abc
 import math
@@ -19,8 +16,7 @@ from .._problem.problem import Problem
 from .._util.arrays import is_concrete
 from .._util.errors import check_instance
 from .grid import Grid
-from .mesh_march import MeshPath
-from .path import DenseOutput
+from .path import DenseOutput, MeshPath
 from .runge_kutta import AbstractSolver
 
 
@@ -29,16 +25,16 @@ class AbstractDensePath(eqx.Module):
 
     @abc.abstractmethod
     def __call__(self, t: jax.Array) -> jax.Array:
-        """The state at the time `t`."""
+        """Return the state at the time `t`."""
 
     @abc.abstractmethod
     def nodes(self, T: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The times of the nodes and the states there, with T for the last node, which
-        is repeated up to a fixed length."""
+        """Return the times of the nodes and the states there, with T for the last node,
+        which is repeated up to a fixed length."""
 
     @abc.abstractmethod
     def node_count(self) -> int | None:
-        """The number of nodes, or None inside a compiled program."""
+        """Return the number of nodes, or None inside a compiled program."""
 
 
 @final
@@ -89,7 +85,7 @@ class MeshDensePath(AbstractDensePath):
 @final
 class AdaptiveDensePath(AbstractDensePath):
     """A path of pieces with adaptive steps, of which `count` rows are complete. The
-    state has `observed` of the `dimension` components of a piece."""
+    state is the first `observed` of the `dimension` components of a piece."""
 
     rows: jax.Array
     count: jax.Array
@@ -111,7 +107,7 @@ class AdaptiveDensePath(AbstractDensePath):
 
 @final
 class DosedDensePath(AbstractDensePath):
-    """The path of a state with doses, from that of its continuous part."""
+    """The path of a state with doses, from the path of its continuous part."""
 
     path: AbstractDensePath
     doses: Doses
@@ -133,7 +129,7 @@ def check_problem(problem: Any) -> None:
 
 
 def check_steps(steps_per_delay: Any) -> int:
-    """`steps_per_delay` as an integer, or an error unless it is a positive one."""
+    """Return `steps_per_delay` as an integer, or raise an error unless positive."""
     is_integer = isinstance(steps_per_delay, (int, np.integer))
     if not is_integer or isinstance(steps_per_delay, bool) or steps_per_delay < 1:
         raise ValueError(
@@ -143,7 +139,7 @@ def check_steps(steps_per_delay: Any) -> int:
 
 
 def check_time(T: Any, name: str = "T") -> float:
-    """`T` as a number, or an error unless it is positive and finite."""
+    """Return `T` as a number, or raise an error unless it is positive and finite."""
     try:
         value = float(T)
     except (TypeError, ValueError):
@@ -182,8 +178,8 @@ class Solution(eqx.Module):
         return _nodes(self)[1][: self.path.node_count()]
 
     def __call__(self, t: Any) -> jax.Array:
-        """The state at the time `t`, of shape (d,) for a number and (len(t), d) for a
-        vector: on [0, T] by the polynomials between the nodes, before 0 by the
+        """Return the state at the time `t`, of shape (d,) for a number and (len(t), d)
+        for a vector: on [0, T] by the polynomials between the nodes, before 0 by the
         history."""
         t = jnp.asarray(t, jnp.result_type(float))
         if t.ndim > 1:
@@ -203,7 +199,7 @@ class Solution(eqx.Module):
 
 @eqx.filter_jit
 def _nodes(solution: Solution) -> tuple[jax.Array, jax.Array]:
-    """The times of the nodes and the states there, with T for the last node."""
+    """Return the times of the nodes and the states there, with T for the last node."""
     return solution.path.nodes(solution.T)
 
 

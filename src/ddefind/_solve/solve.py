@@ -1,5 +1,4 @@
-"""`solve`: the solution of a problem, as a function of time that JAX can
-differentiate."""
+"""`solve`: the solution of a problem, as a function of time that JAX differentiates."""
 
 import math
 from dataclasses import dataclass
@@ -30,8 +29,9 @@ from .choose_solver import (
 from .grid import Grid
 from .march import System, solve_path
 from .mesh import Mesh, make_mesh
-from .mesh_march import MeshPath, march_mesh, mesh_path, movers_of, prepare_march
+from .mesh_march import march_mesh, mesh_path, movers_of, prepare_march
 from .mesh_reverse import rows_with_vjp
+from .path import MeshPath
 from .reverse import AbstractPathGradient, PathCostState, reverse_march
 from .runge_kutta import AbstractSolver
 from .solution import (
@@ -111,11 +111,13 @@ def solve(
     check_inputs_known(problem, T)
     if problem.doses is not None:
         check_dose_times(problem.doses, T)
-        kinds: dict[str, Any] = {"max_step": max_step, "differentiate": differentiate}
+        limits: Any = {"max_step": max_step, "max_steps": max_steps}
         plain = without_doses(problem)
-        found = solve(plain, T, solver, n, **kinds, max_steps=max_steps)
+        found = solve(plain, T, solver, n, differentiate=differentiate, **limits)
         path = DosedDensePath(found.path, problem.doses)
         return Solution(problem, found.T, path, found.solver)
+    if solver == AUTO and is_traced(problem):
+        solver = default_solver(problem, AUTO)
     if isinstance(solver, AbstractAdaptive):
         limits = max_steps, max_step or math.inf
         path = solve_adaptive(problem, T, solver, differentiate, *limits)
@@ -133,14 +135,11 @@ def _solve_auto(
     T: float,
     n: int,
     max_step: float | None,
-    differentiate: Literal["reverse", "forward"],
+    differentiate: str,
     max_steps: int | None,
 ) -> Solution:
-    """The solution by the solver that fits the problem."""
+    """Solve a problem, with known values, by the solver that fits it."""
     solver, longest = default_solver(problem, AUTO), max_step or math.inf
-    if is_traced(problem):
-        kinds = {"differentiate": differentiate, "max_steps": max_steps}
-        return solve(problem, T, solver, n, max_step=max_step, **kinds)
     if isinstance(solver, AbstractAdaptive):
         return choose_adaptive(problem, T, differentiate, longest)
     try:
@@ -149,8 +148,7 @@ def _solve_auto(
         return choose_adaptive(problem, T, differentiate, longest)
     if is_accurate(fixed):
         return fixed
-    is_finite = bool(jnp.all(jnp.isfinite(fixed.x)))
-    otherwise = fixed if is_finite else None
+    otherwise = fixed if bool(jnp.all(jnp.isfinite(fixed.x))) else None
     return choose_adaptive(problem, T, differentiate, longest, otherwise)
 
 
@@ -163,8 +161,7 @@ def _solve_fixed(
     differentiate: str,
     max_steps: int | None,
 ) -> Solution:
-    """The solution with fixed steps: on a mesh, or on a grid that is aligned with one
-    delay."""
+    """Solve with fixed steps: on a mesh, or on a grid aligned with one delay."""
     if needs_mesh(problem) or max_step is not None:
         mesh = _mesh(problem, T, solver, n, max_step, max_steps)
         path = _compiled_mesh(problem, solver, mesh, differentiate)
@@ -187,7 +184,7 @@ def _solve_fixed(
 def _check_room(
     path: jax.Array, last: jax.Array, capacity: int, steps: Any
 ) -> jax.Array:
-    """The path, with an error unless its rows had room: for so many steps."""
+    """Return the path, with an error if it has no room for more than `steps` steps."""
     if is_concrete(last) and int(last) < capacity:
         return path
     return eqx.error_if(
@@ -206,35 +203,25 @@ def _mesh(
     max_step: float | None,
     max_steps: int | None,
 ) -> Mesh:
-    """The mesh of a problem whose delays may be traced."""
+    """Return the mesh of a problem whose delays may be traced."""
     if not is_traced(problem):
         mesh = time_grid(problem, T, solver, n, max_step)
         assert isinstance(mesh, Mesh)
         return mesh
-    movers = movers_of(problem)
-    step = max_step
+    movers, step = movers_of(problem), max_step
     if step is None:
         delays = movers[: delay_count(problem.tau)]
         step = jax.lax.stop_gradient(jnp.minimum(jnp.min(delays), T)) / n
     rows = _ROWS_WHEN_TRACED if max_steps is None else max_steps + 1
     points = points_of(problem, solver)
-    capacity = rows + 2 * points.count
     constants = known_constants(problem, points, jnp)
-    return make_mesh(points, movers, T, step, capacity, True, constants)
-
-
-@eqx.filter_jit
-def _compiled_mesh(
-    problem: Problem, solver: AbstractSolver, mesh: Mesh, differentiate: str
-) -> MeshPath:
-    """The solution on a mesh, as `solve_mesh` returns it."""
-    return solve_mesh(problem, solver, mesh, differentiate)
+    return make_mesh(points, movers, T, step, rows + 2 * points.count, True, constants)
 
 
 def solve_mesh(
     problem: Problem, solver: AbstractSolver, mesh: Mesh, differentiate: str
 ) -> MeshPath:
-    """The solution on a mesh, differentiable in one of the two modes."""
+    """Return the solution on a mesh, differentiable in one of the two modes."""
     system, inputs, last = prepare_march(problem, solver, mesh)
     if differentiate == "forward":
         rows = march_mesh(system, inputs, last)[0]
@@ -243,10 +230,13 @@ def solve_mesh(
     return mesh_path(mesh, inputs, rows, last)
 
 
+_compiled_mesh = eqx.filter_jit(solve_mesh)
+
+
 @final
 @dataclass(frozen=True)
 class _KnownCotangents(AbstractPathGradient):
-    """A function of the path for which the cotangents of all rows are known."""
+    """A function of the path whose cotangents for all rows are known."""
 
     cotangents: jax.Array
     delay_rows: int
@@ -268,16 +258,16 @@ def _compiled_path(
     grid: Grid,
     differentiate: str,
 ) -> tuple[jax.Array, jax.Array]:
-    """The solved path and its last row, differentiable in one of the two modes."""
+    """Return the solved path and its last row, differentiable in one of the modes."""
     params, fixed = split_differentiable(problem)
     function = _path if differentiate == "forward" else _path_with_vjp
     return function(params, fixed, solver, grid, T, problem.dimension)
 
 
 def _path(params: Problem, *system: Any) -> tuple[jax.Array, jax.Array]:
-    """The solved path and its last row; `system` are the arguments of `System`."""
-    system_ = System(*system)
-    return solve_path(system_, params, system_.path())
+    """Return the solved path and its last row; `system` are arguments of `System`."""
+    whole = System(*system)
+    return solve_path(whole, params, whole.path())
 
 
 # A function with a derivative of its own must not close over traced values: all of them

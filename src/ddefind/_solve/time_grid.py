@@ -28,13 +28,13 @@ class StepsError(ValueError):
 
 
 def make_grid(jump: bool, T: float, n: int, tau: float) -> Grid:
-    """A grid with room for the steps of the delay `tau` up to the time `T`, and of
+    """Make a grid with room for the steps of the delay `tau` up to the time `T`, and of
     somewhat shorter delays."""
     grid = Grid(n, jump, 0)
     needed = grid.rows(max(1, math.ceil(T / tau * n - 1e-9))) + 1
     # A power of two, so that few programs are compiled, however tau varies.
     capacity = 1 << max(needed, grid.delay_rows + 1, 64).bit_length()
-    return Grid(n, grid.jump, capacity)
+    return Grid(n, jump, capacity)
 
 
 def needs_mesh(problem: Problem) -> bool:
@@ -52,7 +52,7 @@ def _moving_count(problem: Problem) -> int:
 
 
 def points_of(problem: Problem, solver: AbstractSolver) -> BreakingPoints:
-    """The breaking points of a problem that matter to a solver."""
+    """Return the breaking points of a problem that matter to a solver."""
     tables = problem.known_times
     known = [
         Origin(
@@ -66,23 +66,21 @@ def points_of(problem: Problem, solver: AbstractSolver) -> BreakingPoints:
     ]
     count, added = _moving_count(problem), {each.mover for each in tables}
     moving = [Origin(1, mover=j) for j in range(count) if j not in added]
-    origins = [*moving, *known]
-    # Without origins there are no reads of inputs alone.
+    # Without known times there are no reads of inputs alone.
     carrying = carrying_delays(problem) if known else None
-    delays = delay_count(problem.tau)
-    movers = count
+    delays, jump = delay_count(problem.tau), problem.has_jump
     return breaking_points(
-        delays, origins, problem.has_jump, solver.order, carrying, movers
+        delays, [*moving, *known], jump, solver.order, carrying, count
     )
 
 
 def known_constants(problem: Problem, points: BreakingPoints, xp: Any = np) -> Any:
-    """The known times in the breaking points, [points]."""
+    """Return the known times in the breaking points, [points]."""
     return points.constants([each.times for each in problem.known_times], xp)
 
 
 def mover_values(problem: Problem) -> np.ndarray:
-    """The delays and the moving switches of a problem whose values are known."""
+    """Return the delays and the moving switches of a problem with known values."""
     delays = [float(leaf) for leaf in jax.tree.leaves(delay_values(problem.tau))]
     return np.append(np.array(delays), np.asarray(problem.moving_times, float))
 
@@ -95,7 +93,7 @@ def time_grid(
     max_step: float | None = None,
     shrink: float = 1.0,
 ) -> Grid | Mesh:
-    """The grid on which a problem, whose values are known, is solved up to the time T.
+    """Return the grid on which a problem with known values is solved up to the time T.
 
     It has at least `steps_per_delay` steps in the shortest delay or, if `max_step` is
     given, steps of at most this length, whatever the delays are. There is room for
@@ -105,8 +103,9 @@ def time_grid(
         return make_grid(problem.has_jump, T, steps_per_delay, tau)
     points, movers = points_of(problem, solver), mover_values(problem)
     names, constants = delay_names(problem.tau), known_constants(problem, points)
-    steps = steps_per_delay, max_step, shrink
-    return mesh_for(points, movers, names, T, *steps, constants)
+    return mesh_for(
+        points, movers, names, T, steps_per_delay, max_step, shrink, constants
+    )
 
 
 def mesh_for(
@@ -119,7 +118,8 @@ def mesh_for(
     shrink: float = 1.0,
     constants: np.ndarray | None = None,
 ) -> Mesh:
-    """The mesh for these values of the movers, of which the delays have `names`."""
+    """Return the mesh for these values of the movers; `names` are those of the
+    delays."""
     _check_movers(movers, names)
     delays = movers[: points.delays]
     step = min(float(np.min(delays)), T) / steps_per_delay
