@@ -21,6 +21,7 @@ from .._util import wording
 from .._util.errors import check_instance
 from .fit_options import ALL_FITS, DESCENT, SWEEPS, with_options_listed
 from .least_squares import LeastSquares, with_noise_of
+from .method import AbstractMethod
 from .multiple_shooting import MultipleShooting
 from .one_data_set import chosen_method, depends_on_data, fit_one
 from .optimizers import AbstractOptimizer
@@ -33,7 +34,6 @@ from .read_model import (
     with_settings_of,
 )
 from .request import (
-    AbstractMethod,
     FitKeywords,
     FitOptions,
     FitTask,

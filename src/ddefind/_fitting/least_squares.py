@@ -46,7 +46,8 @@ from .._util.progress import INTERVALS, Progress, Reporter
 from ..noise._gaussian import Gaussian
 from ..noise._read_noise import read_noise, with_given
 from .many_searches import ManyEstimates, search_together
-from .request import AbstractMethod, FitOptions, FitTask, FitTasks, by_full_names
+from .method import AbstractMethod
+from .request import FitOptions, FitTask, FitTasks, by_full_names
 
 _STEPS_PER_DELAY = 10
 # The parameters that a smooth history has, and an affine one has not.

@@ -8,12 +8,12 @@ whose search took an unusual way are fitted alone, and so are all of a kind that
 The estimates of many fits: arrays, and single estimates that are made when asked
 for."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -27,6 +27,7 @@ from .._many_fits.search import Found, needs_no_other_solver, search
 from .._many_fits.sets import DataSets, Sets, can_search, has_enough_data, make_sets
 from .._problem.history import Smooth
 from .._problem.parameters import parameter_vector
+from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._results.from_search import STATUS
@@ -37,7 +38,10 @@ from .._search.setup import FitSetup
 from .._solve.choose_solver import AUTO
 from .._util import wording
 from .._util.machine import cores, on_host
-from .request import FitOptions, FitTasks, SetupOf
+from .request import FitOptions, FitTask, FitTasks
+
+# The setup of a task, and its problem with the values of what is fixed.
+SetupOf: TypeAlias = Callable[[FitTask], tuple[FitSetup, Problem]]
 
 # How many of the estimates that were asked for are kept.
 _KEPT = 1024

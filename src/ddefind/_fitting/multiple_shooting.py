@@ -28,7 +28,8 @@ from .._util import wording
 from .._util.progress import INTERVALS, Progress, Reporter
 from .least_squares import LeastSquares, completed
 from .many_searches import batch_of
-from .request import AbstractMethod, FitOptions, FitTask, FitTasks
+from .method import AbstractMethod
+from .request import FitOptions, FitTask, FitTasks
 
 # How many minima of least squares, and how many starts by gradient matching, are taken
 # for starts.

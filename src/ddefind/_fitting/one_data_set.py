@@ -44,9 +44,10 @@ from .._util import wording
 from .._util.errors import check_instance
 from .._util.progress import Progress, Reporter
 from .least_squares import LeastSquares, check_method, completed, with_noise_of
+from .method import AbstractMethod
 from .optimizers import Adam
 from .read_model import Model, equation_of_model, problem_of_model, with_settings_of
-from .request import AbstractMethod, FitOptions, FitTask, by_full_names
+from .request import FitOptions, FitTask, by_full_names
 from .scaled_networks import scaled_networks
 from .study import matched_data
 

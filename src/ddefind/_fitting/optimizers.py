@@ -10,7 +10,8 @@ from .._results.batch import FitBatch
 from .._results.result import FitResult
 from .._util.errors import check_positive
 from .gradient_descent import descend, descend_many
-from .request import AbstractMethod, FitOptions, FitTask, FitTasks
+from .method import AbstractMethod
+from .request import FitOptions, FitTask, FitTasks
 
 
 @final

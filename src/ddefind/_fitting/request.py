@@ -1,17 +1,11 @@
-"""The request of a fit: its task (problem and data) and its options.
+"""The request of a fit: its tasks (problems and data) and its options."""
 
-Settings of parameters by their full names.
-
-What all methods of fitting have in common."""
-
-import abc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import (
     TYPE_CHECKING,
     Any,
     Literal,
-    TypeAlias,
     TypedDict,
     TypeVar,
     Unpack,
@@ -19,24 +13,19 @@ from typing import (
     overload,
 )
 
-import equinox as eqx
 import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.data import Data, check_sizes
 from .._data.stack import DataStack, data_set, joined
 from .._equation.equation import Equation
-from .._inference.bootstrap import check_level
 from .._loss.gradients import AbstractGradient, check_data
 from .._loss.losses import AbstractLoss, SumOfSquares
 from .._problem.network import Network
 from .._problem.parameters import Parameter, find, parameter_arrays
 from .._problem.problem import Problem
-from .._results.batch import FitBatch
-from .._results.result import AbstractFit
-from .._search.setup import FitSetup
 from .._solve.runge_kutta import AbstractSolver
-from .._util.errors import DataError, did_you_mean, shown
+from .._util.errors import DataError, check_level, did_you_mean, shown
 from .._util.progress import Progress
 from .fit_options import ALL_FITS, DESCENT, defaults, with_fields
 from .study import Study
@@ -158,10 +147,6 @@ def distinct(items: Iterable[Item]) -> list[Item]:
     return list({id(item): item for item in items}.values())
 
 
-# The setup of a task, and its problem with the values of what is fixed.
-SetupOf: TypeAlias = Callable[[FitTask], tuple[FitSetup, Problem]]
-
-
 class LeastSquaresKeywords(TypedDict, total=False):
     """The types of the keyword arguments that every method has, for type checkers."""
 
@@ -251,21 +236,3 @@ def check_seed(seed: Any) -> None:
     is_whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if not is_whole or seed < 0:
         raise ValueError(f"`seed` must be an integer from 0 on, but got {shown(seed)}.")
-
-
-class AbstractMethod(eqx.Module):
-    """A way to fit: `LeastSquares`, or an optimiser of gradient descent such as `Adam`.
-
-    A new method needs these three functions; `fit(..., optimizer=...)` calls them."""
-
-    @abc.abstractmethod
-    def check(self, options: FitOptions) -> None:
-        """Refuse options that the method does not have."""
-
-    @abc.abstractmethod
-    def fit(self, task: FitTask, options: FitOptions) -> AbstractFit:
-        """One fit, on all cores."""
-
-    @abc.abstractmethod
-    def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Any]:
-        """Many fits of one model, at the same time."""

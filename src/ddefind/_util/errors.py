@@ -92,3 +92,9 @@ def check_positive(argument: str, value: Any) -> None:
     """Raise a ValueError unless `value` is a positive, finite number."""
     if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise ValueError(f"`{argument}` must be a positive number, but got {value!r}.")
+
+
+def check_level(level: float) -> None:
+    """Raise an error unless `level` is a confidence level."""
+    if not (isinstance(level, (int, float)) and 0 < level < 1):
+        raise ValueError(f"`level` must lie between 0 and 1, but got {level!r}.")
