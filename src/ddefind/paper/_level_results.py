@@ -6,8 +6,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .._data.data import Data
-from .._problem.parameters import parameter_values
+import ddefind as dd
+
 from .._util.files import nonfinite_as_none
 from ._experiments import EXPERIMENTS, PROTOCOLS, REPEATS, Experiment
 
@@ -51,7 +51,7 @@ class LevelResults:
     @property
     def true(self) -> np.ndarray:
         """The true values, with which the data were made."""
-        values = parameter_values(self.experiment.true)
+        values = dd.parameter_values(self.experiment.true)
         return np.array([values[name] for name in self.experiment.names.values()])
 
     @property
@@ -80,7 +80,7 @@ class LevelResults:
         """Whether the data come from the exact solution (and not from RK2)."""
         return PROTOCOLS[self.protocol].is_ours
 
-    def data(self, repeat: int) -> Data:
+    def data(self, repeat: int) -> dd.Data:
         """The noisy data set that was fitted in a repeat."""
         exact = self.is_exact
         return self.experiment.data(self.noise, repeat, self.seed, exact=exact)

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+import ddefind as dd
+
 from .._figures.panels import START
-from .._problem.problem import Problem
-from .._solve.runge_kutta import RK2, RK4
-from .._solve.solve import solve
 from .._util.files import write_whole
 from ._experiments import EXPERIMENTS, PROTOCOLS
 from ._level_results import LevelResults
@@ -216,10 +215,12 @@ def draw_legend(figure: Any, handles: Any) -> None:
     figure.legend(handles, names, loc=place, ncols=3, frameon=False)
 
 
-def _trajectory(results: LevelResults, problem: Problem, t: np.ndarray) -> np.ndarray:
+def _trajectory(
+    results: LevelResults, problem: dd.Problem, t: np.ndarray
+) -> np.ndarray:
     """The solution at times `t`, by the solver that made the data; shape (times, d)."""
     experiment = results.experiment
-    solver, n = RK2(), experiment.steps_per_delay
+    solver, n = dd.RK2(), experiment.steps_per_delay
     if results.is_exact:
-        solver, n = RK4(), 100
-    return np.asarray(solve(problem, experiment.T, solver, n)(t))
+        solver, n = dd.RK4(), 100
+    return np.asarray(dd.solve(problem, experiment.T, solver, n)(t))

@@ -14,18 +14,10 @@ from typing import final
 
 import numpy as np
 
-from .._data.data import Data
-from .._fitting.fit import fit_many
-from .._fitting.optimizers import Cosine
-from .._loss.losses import Integral
-from .._problem.parameters import Fixed
-from .._problem.problem import Problem
-from .._results.batch import FitBatch
-from .._results.status import Status
-from .._solve.runge_kutta import RK2
+import ddefind as dd
+
 from .._util.errors import did_you_mean
 from .._util.files import write_whole
-from .._util.progress import Progress
 from ._experiments import (
     EXPERIMENTS,
     NOISE,
@@ -104,20 +96,20 @@ class Plan:
 def fit_sets(
     experiment: Experiment,
     settings: Settings,
-    starts: Sequence[Problem],
-    sets: Sequence[Data],
+    starts: Sequence[dd.Problem],
+    sets: Sequence[dd.Data],
     *,
-    progress: bool | Callable[[Progress], None] = False,
-) -> FitBatch:
+    progress: bool | Callable[[dd.Progress], None] = False,
+) -> dd.FitBatch:
     """Fit each data set from its own start by gradient descent, as one batch."""
-    return fit_many(
+    return dd.fit_many(
         starts,
         sets,
-        parameters={name: Fixed() for name in experiment.fixed},
-        loss=Integral(settings.cost, nodes="solver"),
-        optimizer=PublishedAdam(Cosine(settings.rate), settings.shortest_delay),
+        parameters={name: dd.Fixed() for name in experiment.fixed},
+        loss=dd.Integral(settings.cost, nodes="solver"),
+        optimizer=PublishedAdam(dd.Cosine(settings.rate), settings.shortest_delay),
         gradient=settings.gradient,
-        solver=RK2(),
+        solver=dd.RK2(),
         steps_per_delay=experiment.steps_per_delay,
         epochs=settings.epochs,
         threshold=settings.threshold,
@@ -125,7 +117,7 @@ def fit_sets(
     )
 
 
-def estimates(experiment: Experiment, batch: FitBatch) -> np.ndarray:
+def estimates(experiment: Experiment, batch: dd.FitBatch) -> np.ndarray:
     """The values after the last step, which is what the paper reports: a row for each
     fit, and a column for each parameter in the paper's order."""
     columns = [batch.names.index(name) for name in experiment.names.values()]
@@ -139,7 +131,7 @@ def run_model(
     repeats: int = REPEATS,
     seed: int = 0,
     *,
-    progress: bool | Callable[[Progress], None] = False,
+    progress: bool | Callable[[dd.Progress], None] = False,
 ) -> list[LevelResults]:
     """Run all fits of one model as one batch, and return the results of each noise
     level."""
@@ -150,12 +142,14 @@ def run_model(
     ]
     if protocol.is_ours:
         bounds = experiment.bounds
-        batch = fit_many(experiment.blank, sets, parameters=bounds, progress=progress)
+        batch = dd.fit_many(
+            experiment.blank, sets, parameters=bounds, progress=progress
+        )
     else:
         settings = protocol.settings_for(experiment.model)
         starts = [experiment.start_for(data) for data in sets]
         batch = fit_sets(experiment, settings, starts, sets, progress=progress)
-    if Status.interrupted in batch.statuses:
+    if dd.Status.interrupted in batch.statuses:
         raise Interrupted(experiment.model)
     values = np.vectorize(rounded)(estimates(experiment, batch))
     levels = []
@@ -264,7 +258,7 @@ def load_results(file: Path) -> list[LevelResults]:
 
 
 def reproduce(
-    folder: ResultsFolder, report: Callable[[str, Progress], None] | None = None
+    folder: ResultsFolder, report: Callable[[str, dd.Progress], None] | None = None
 ) -> Generator[tuple[str, list[LevelResults]]]:
     """Run the fits of the plan that the folder has no results for.
 
@@ -275,7 +269,7 @@ def reproduce(
     stop = threading.Event()
 
     def run(model: str) -> list[LevelResults]:
-        def watch(now: Progress) -> None:
+        def watch(now: dd.Progress) -> None:
             if stop.is_set():
                 raise KeyboardInterrupt
             if report is not None:
