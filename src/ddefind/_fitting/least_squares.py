@@ -1,6 +1,4 @@
-"""Least squares as a method: one fit on all cores, or many at the same time.
-
-The noise of a fit: a model for each measured quantity, where one is asked for."""
+"""Least squares as a method: one fit on all cores, or many at the same time."""
 
 import time
 from collections.abc import Callable
@@ -14,13 +12,12 @@ import numpy as np
 
 from .._adaptive.methods import AbstractAdaptive
 from .._data.smoothing import spread
-from .._data.study_data import Records
 from .._loss.gradients import check_problem_and_data
 from .._loss.losses import SumOfSquares
 from .._problem.general_delays import typical_delays
 from .._problem.history import Affine, Smooth
 from .._problem.parameters import Fixed
-from .._problem.problem import Problem, with_noise
+from .._problem.problem import Problem
 from .._results.batch import FitBatch
 from .._results.estimate import Estimate, make_estimate
 from .._search.batches import RefinedFits
@@ -40,11 +37,8 @@ from .._solve.choose_solver import AUTO, check_any_solver, default_solver
 from .._solve.runge_kutta import AbstractSolver
 from .._solve.solution import check_steps
 from .._util import wording
-from .._util.errors import DataError, quoted
 from .._util.machine import cores, on_host, one_blas_thread
 from .._util.progress import INTERVALS, Progress, Reporter
-from ..noise._gaussian import Gaussian
-from ..noise._read_noise import read_noise, with_given
 from .many_searches import ManyEstimates, search_together
 from .method import AbstractMethod
 from .request import FitOptions, FitTask, FitTasks, by_full_names
@@ -342,32 +336,3 @@ def _bent(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
         bent = eqx.tree_at(lambda p: p.history, line, smooth)
         rows.append(free_values(setup, bent))
     return np.array(rows).reshape(-1, len(setup.lower))
-
-
-def with_noise_of(problem: Problem, data: Records, noise: Any) -> Problem:
-    """The problem with the noise that a fit has: as the argument `noise` says, or else
-    the problem's own. Where there is none it is Gaussian, and least squares finds it,
-    unless some values are only known to be below a limit."""
-    given = problem.noise if noise is None else noise
-    if given is None and data.below is None:
-        return problem
-    models = read_noise(Gaussian() if given is None else given, data.names)
-    below = np.zeros(data.x.shape, bool) if data.below is None else data.below
-    for column, name in enumerate(data.names):
-        here = np.isfinite(data.x[:, column])
-        if here.any() and np.all(below[here, column]):
-            raise DataError(
-                f"All values of {quoted(name)} are below a limit: they say nothing but "
-                "that. Leave this quantity out."
-            )
-    return with_noise(problem, with_given(models, data.names, data.x, data.sd, below))
-
-
-def check_method(method: Any, problem: Problem) -> None:
-    """Refuse noise models for methods that have none: all but least squares."""
-    if problem.noise is not None and not isinstance(method, LeastSquares):
-        raise ValueError(
-            f"`{type(method).__name__}()` knows Gaussian noise alone, without models "
-            "for it and without values below a limit. Leave these out, or fit with "
-            f"{wording.LEAST_SQUARES}."
-        )
