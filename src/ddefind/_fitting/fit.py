@@ -174,8 +174,7 @@ def _fit_with_history_from_data(
     optimizer: AbstractMethod | None,
     options: FitOptions,
 ) -> Estimate:
-    """Fit with the history for which there is most evidence (`"auto"`), or with the
-    beginning of the data as the past (`"data"`)."""
+    """Fit with the history that has most evidence, or the measured past as history."""
     if not isinstance(optimizer, LeastSquares | None):
         raise ValueError(
             f"{wording.history(kind)} is for least squares: leave out "

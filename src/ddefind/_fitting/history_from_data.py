@@ -27,6 +27,7 @@ from .._problem.history import KINDS, Measured
 from .._problem.parameters import Fixed, Parameter, find, parameter_arrays
 from .._results.estimate import Estimate, make_estimate
 from .._search.other_history import free_values, moved_to, with_more_starts
+from .._search.search import SearchResult
 from .._util import wording
 from .request import by_full_names
 
@@ -42,8 +43,8 @@ _LONG_PENALTY = _FAST_PENALTY = 10.0
 
 
 class _Candidate(NamedTuple):
-    """A minimum of the fit with one kind of history: its number in that fit's list,
-    its parameters, its longest delay, and its BIC with the penalty of a fast sine."""
+    """A minimum of the fit with one kind of history: its number in that fit's list, and
+    its BIC with the penalty of a fast sine."""
 
     kind: str
     number: int
@@ -53,7 +54,7 @@ class _Candidate(NamedTuple):
 
 
 def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
-    """The fit, without intervals, with the history for which there is most evidence.
+    """Return the fit, without intervals, whose history has most evidence.
 
     `fit_with(kind, solver)` fits with one kind of history. The first fit chooses the
     solver (None), and the others take the same."""
@@ -80,28 +81,39 @@ def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
     order = sorted(of_kind, key=lambda kind: of_kind[kind])
     histories = tuple((kind, float(of_kind[kind] - lowest)) for kind in order)
     seconds = sum(fit.seconds for fit in fits.values())
-    best = _at(fits[chosen.kind], chosen)
+    best = fits[chosen.kind]
+    if chosen.number:
+        best = _with_result(
+            best,
+            moved_to(best.setup, best.search_result, chosen.theta, best.seed),
+        )
     return replace(best, histories=histories, seconds=seconds)
 
 
 def _with_starts_of(fits: dict[str, Estimate], kind: str) -> Estimate:
-    """The fit with one kind of history, with further starts at what the fits with the
-    others found."""
+    """Search on from what the fits with other kinds of history found."""
     fit = fits[kind]
     if not np.isfinite(fit.loss):
         return fit
     others = [fits[other] for other in fits if other != kind]
-    rows = [row for other in others for row in _as_start(fit, other)]
+    rows = [row for other in others for row in _as_starts(fit, other)]
     if not rows:
         return fit
-    setup, before = fit.setup, fit.search_result
-    result = with_more_starts(setup, before, np.array(rows), fit.seed)
-    return make_estimate(setup, fit.problem, result, fit.seed, fit.seconds, fit.model)
+    starts = np.array(rows)
+    return _with_result(
+        fit, with_more_starts(fit.setup, fit.search_result, starts, fit.seed)
+    )
 
 
-def _as_start(fit: Estimate, other: Estimate) -> list[np.ndarray]:
-    """The best parameters of the fit `other` as starts of `fit`, with histories that
-    are similar during the longest delay."""
+def _with_result(fit: Estimate, result: SearchResult) -> Estimate:
+    return make_estimate(
+        fit.setup, fit.problem, result, fit.seed, fit.seconds, fit.model
+    )
+
+
+def _as_starts(fit: Estimate, other: Estimate) -> list[np.ndarray]:
+    """Return the best parameters of `other` as starts of `fit`, with histories that are
+    similar during the longest delay."""
     if not np.isfinite(other.loss):
         return []
     delay = float(other.setup.delay(other.best[None])[0])
@@ -126,22 +138,12 @@ def _candidates(kind: str, fit: Estimate) -> list[_Candidate]:
 
 
 def _score(candidate: _Candidate, others: list[_Candidate]) -> float:
-    """The BIC, with the penalty of a long delay."""
+    """Return the BIC with the penalty of a long delay."""
     has_shorter = any(
         other.delay < candidate.delay / 2 and other.bic < candidate.bic + _LONG_PENALTY
         for other in others
     )
     return candidate.bic + _LONG_PENALTY * has_shorter
-
-
-def _at(fit: Estimate, chosen: _Candidate) -> Estimate:
-    """The fit at its chosen minimum."""
-    if chosen.number == 0:
-        return fit
-    result = moved_to(fit.setup, fit.search_result, chosen.theta, fit.seed)
-    return make_estimate(
-        fit.setup, fit.problem, result, fit.seed, fit.seconds, fit.model
-    )
 
 
 # Fits a model whose history is known to data, with settings of the parameters by full
@@ -164,8 +166,8 @@ def fit_after_past(
     parameters: Mapping[str, Any],
     fit: Fit,
 ) -> Estimate:
-    """The fit of a model, given with a constant history, to the record from the longest
-    delay on. `parameters` are the user's settings by full names.
+    """Fit a model, given with a constant history, to the record from the longest delay
+    on. `parameters` are the user's settings by full names.
 
     Unless the user limits the delays, there are two fits: the delays that the first one
     finds tell how much of the record the past needs."""
@@ -186,8 +188,8 @@ def fit_after_past(
 
 
 def _shortest_found(fit: Estimate) -> float:
-    """The longest delay of the best minimum; or of one where it is less than half as
-    long, and which fits not much worse.
+    """Return the longest delay of the best minimum; or of one where it is less than
+    half as long, and which fits not much worse.
 
     Where data oscillate, a delay that is longer by a period fits as well. It even fits
     better, since more of the trajectory then follows the smoothed data."""
@@ -200,7 +202,7 @@ def _shortest_found(fit: Estimate) -> float:
 
 
 def _checked_curve(model: Equation, data: Data) -> Curve:
-    """The smooth curve through the data, which must have all states."""
+    """Return the smooth curve through the data, which must have all states."""
     if model.depends_on_time:
         raise ValueError(
             f"The equation contains the time t, but {wording.history('data')} moves "
@@ -231,8 +233,8 @@ def _checked_curve(model: Equation, data: Data) -> Curve:
 def _longest_delay(
     model: Equation, settings: Mapping[str, Any], default: float
 ) -> tuple[float, dict[str, Any]]:
-    """The longest delay that is possible, and upper bounds for the delays to which the
-    user gives none: the `default`."""
+    """Return the longest possible delay, and settings with the upper bound `default`
+    for the delays to which the user gives none."""
     blank = model.blank
     arrays = parameter_arrays(blank)
     leaves = jax.tree.leaves(blank.tau, is_leaf=is_delay)
@@ -263,7 +265,7 @@ def _fit_from(
     fit: Fit,
     solver: Any,
 ) -> Estimate:
-    """The fit to the record after the time `longest` from its beginning."""
+    """Fit to the record after the time `longest` from its beginning."""
     zero = float(data.t[0]) + longest
     is_later = data.t >= zero
     if len(np.unique(data.t[is_later])) < 2:
@@ -289,7 +291,7 @@ def _fit_from(
 
 
 def _start_names(model: Equation) -> list[str]:
-    """Names for the states at which the fit begins, which are not in the equation."""
+    """Return names, new to the equation, for the states at which the fit begins."""
     taken, ending = {*model.names, *model.states}, "_0"
     while any(f"{state}{ending}" in taken for state in model.states):
         ending += "0"
@@ -297,9 +299,8 @@ def _start_names(model: Equation) -> list[str]:
 
 
 def _past(curve: Curve, zero: float) -> Measured:
-    """The curve before `zero`, as a history. The second derivative of a cubic spline is
-    a straight line between its knots, so that it can be divided at the knots of the
-    others."""
+    """Return the curve before `zero` as a history. The second derivative of a cubic
+    spline is linear between its knots, so that it can be divided at those of others."""
     knots = np.unique(np.concatenate([spline.t for spline in curve.splines]))
     knots = knots[: max(int(np.searchsorted(knots, zero)) + 1, 2)]
     second = [np.interp(knots, spline.t, spline.second) for spline in curve.splines]

@@ -48,9 +48,9 @@ _STEPS_PER_DELAY = 10
 _BENDS = ("history.c", "history.length")
 # How many minima of a fit with an affine history are starts of one with a smooth one.
 _MOST_MINIMA = 8
-# A network needs so many measured values more than there are parameters beside it.
+# A network needs this many measured values more than there are other parameters.
 _LEAST_BESIDE = 10
-# What is said while a search has not come near the data.
+# The message while a search has not come near the data.
 _GOES_ON = (
     "No fit has come near the data yet: the search goes on, with more starts. Bounds "
     "or start values, given {}, would help. Ctrl-C keeps the best fit so far."
@@ -81,7 +81,7 @@ class LeastSquares(AbstractMethod):
         self.starts = starts
 
     def check(self, options: FitOptions) -> None:
-        """Least squares has one loss, and no options of gradient descent."""
+        """Refuse other losses and the options of gradient descent."""
         if not isinstance(options.loss, SumOfSquares):
             raise ValueError(
                 f"`LeastSquares()` minimises `SumOfSquares()`, but `loss` is "
@@ -96,7 +96,7 @@ class LeastSquares(AbstractMethod):
             )
 
     def fit(self, task: FitTask, options: FitOptions) -> Estimate:
-        """The best of many starts, with its intervals unless they are left out."""
+        """Fit from many starts, with intervals unless they are left out."""
         wants_intervals = options.intervals is not False
         phases = (*PHASES, INTERVALS) if wants_intervals else PHASES
         with (
@@ -118,8 +118,8 @@ class LeastSquares(AbstractMethod):
         return estimate
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:
-        """The searches of all data sets together, as far as that is possible; those of
-        the others on all cores, one on each."""
+        """Search for all data sets together, as far as that is possible, and for the
+        others on all cores, one on each."""
         began = time.perf_counter()
         check_any_solver(options.solver)
         tasks.check_data()
@@ -146,8 +146,8 @@ class LeastSquares(AbstractMethod):
     def _search_others(
         self, fits: ManyEstimates, options: FitOptions, show: Callable[[], None]
     ) -> None:
-        """The fits that could not be searched together, on all cores, one on each; the
-        first compiles for all. Then the intervals of all, if these are wanted."""
+        """Make the fits that could not be searched together, on all cores, one on each;
+        the first compiles for all. Then find the intervals of all, if wanted."""
 
         def alone(number: int) -> Estimate:
             with on_host():
@@ -175,7 +175,7 @@ class LeastSquares(AbstractMethod):
         workers: int,
         report: Callable[[str, RefinedFits, np.ndarray, str], None] | None,
     ) -> Estimate:
-        """The best fit of one task, on `workers` threads, without intervals.
+        """Return the best fit of one task, on `workers` threads, without intervals.
 
         `report(phase, fits, delays, message)` is called after each phase of the
         search; the message says why the search goes on."""
@@ -196,18 +196,16 @@ class LeastSquares(AbstractMethod):
             return self._setup(task, options, settings, solver, workers)
 
         setup, problem = setup_with(default_solver(task.problem, options.solver))
-
         check_guess(setup)
         _check_enough_for_networks(setup)
 
         def after_phase(phase: str, fits: RefinedFits) -> None:
             if report is not None:
                 looks = phase in (FIRST_LOOK, SECOND_LOOK)
-                own = setup.exploring if looks else setup
-                is_near = phase != SECOND_LOOK or follows_data(own, fits)
+                used = setup.exploring if looks else setup
+                is_near = phase != SECOND_LOOK or follows_data(used, fits)
                 goes_on = _GOES_ON.format(wording.BOUNDS_OR_START_VALUES)
-                message = "" if is_near else goes_on
-                report(phase, fits, own.delay(fits.theta), message)
+                report(phase, fits, used.delay(fits.theta), "" if is_near else goes_on)
 
         result = search(setup, self.starts, task.seed, after_phase)
         if options.solver == AUTO:
@@ -219,7 +217,7 @@ class LeastSquares(AbstractMethod):
                 if np.isfinite(found.best.loss[0]) or not minima:
                     setup, result = other, _with_starts_of(found, result)
         if affine is not None and isinstance(problem, Problem):
-            more = _bent(setup, problem, affine)
+            more = _smooth_starts(setup, problem, affine)
             result = with_more_starts(setup, result, more, task.seed)
         seconds = time.perf_counter() - began
         estimate = make_estimate(
@@ -236,13 +234,12 @@ class LeastSquares(AbstractMethod):
         solver: AbstractSolver | AbstractAdaptive,
         workers: int,
     ) -> tuple[FitSetup, Any]:
-        """The setup of a task, and its problem with the values of what is fixed."""
-        steps = options.steps_per_delay
+        """Return the setup of a task, and its problem with the fixed values."""
+        steps, study = options.steps_per_delay, task.study
         steps = check_steps(_STEPS_PER_DELAY if steps is None else steps)
         how = solver, steps, task.seed, workers
-        if task.study is None:
+        if study is None:
             return make_setup(task.problem, task.data, settings, *how)
-        study = task.study
         return make_study_setup(
             study.problems, study.data, settings, study.values, *how
         )
@@ -250,7 +247,7 @@ class LeastSquares(AbstractMethod):
     def _affine_first(
         self, task: FitTask, options: FitOptions, workers: int
     ) -> Estimate:
-        """The fit with an affine history instead of a smooth one, which contains it."""
+        """Fit with an affine history instead of a smooth one, which contains it."""
         past = task.problem.history
         line = Affine(np.full(past.b.shape, np.nan), past.b)
         settings = by_full_names(task.problem, options.settings(task))
@@ -261,9 +258,8 @@ class LeastSquares(AbstractMethod):
 
 
 def completed(estimate: Estimate, level: float, reporter: Reporter) -> Estimate:
-    """Return the estimate with its intervals of the given confidence `level`, or
-    without them where Ctrl-C was pressed before they were found. The `reporter` shows
-    how many of their ends are found."""
+    """Return the estimate with its intervals, or without them if Ctrl-C was pressed
+    before they were found. The `reporter` shows how many of their ends are found."""
 
     def report(now: Progress) -> None:
         reporter.show_ends(now.epoch, now.epochs, now.loss, now.tau)
@@ -283,7 +279,7 @@ def _longest_delay(estimate: Estimate) -> float:
 
 
 def _check_enough_for_networks(setup: FitSetup) -> None:
-    """Refuse to learn a network from fewer values than tell anything of a function."""
+    """Refuse to learn a network from too few measured values."""
     least = int(np.sum(~setup.is_weight)) + _LEAST_BESIDE
     if setup.has_networks and setup.count < least:
         raise ValueError(
@@ -293,8 +289,8 @@ def _check_enough_for_networks(setup: FitSetup) -> None:
 
 
 def _with_starts_of(found: SearchResult, first: SearchResult) -> SearchResult:
-    """The result of a search that began at the minima of another one, with the number
-    of starts of that one, and of those that reached its best minimum."""
+    """Return the result of a search that began at the minima of the `first`, with the
+    number of starts of the first search, and of those that reached its best minimum."""
     if not found.minima or not first.minima:
         return replace(found, starts=first.starts)
     best, *others = found.minima
@@ -305,11 +301,10 @@ def _with_starts_of(found: SearchResult, first: SearchResult) -> SearchResult:
 def _smooth_settings(
     task: FitTask, settings: dict[str, Any], affine: Estimate
 ) -> dict[str, Any]:
-    """The settings, with the length and the priors of a smooth history.
+    """Return the settings with the length and the priors of a smooth history.
 
     Its length is the delay; with several delays it is a little more than the longest
-    one of the `affine` fit, which also tells how far states vary that were not
-    measured."""
+    one of the `affine` fit, which also shows how far unmeasured states vary."""
     past, data = task.problem.history, task.data
     is_measured = np.isfinite(data.x).any(axis=0)
     spreads = spread(data)
@@ -324,15 +319,14 @@ def _smooth_settings(
     return with_roughness_priors(task.problem, settings, spreads)
 
 
-def _bent(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
-    """The minima of the affine fit as starts of the fit with a smooth history."""
-    free, rows = affine.setup.model.free, []
+def _smooth_starts(setup: FitSetup, problem: Problem, affine: Estimate) -> np.ndarray:
+    """Return the minima of the affine fit as starts of one with a smooth history."""
+    free, past, rows = affine.setup.model.free, problem.history, []
     for minimum in affine.search_result.minima[:_MOST_MINIMA]:
         line = free.problem_at(minimum.theta, affine.problem)
-        past = problem.history
         delay = float(affine.setup.delay(minimum.theta[None])[0])
         length = delay if np.isnan(past.length) else past.length
         smooth = Smooth(line.history.a, line.history.b, 0 * past.c, length)
-        bent = eqx.tree_at(lambda p: p.history, line, smooth)
-        rows.append(free_values(setup, bent))
+        start = eqx.tree_at(lambda p: p.history, line, smooth)
+        rows.append(free_values(setup, start))
     return np.array(rows).reshape(-1, len(setup.lower))

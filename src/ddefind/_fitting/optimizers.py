@@ -43,8 +43,7 @@ class AbstractOptimizer(AbstractMethod):
     def transformation(self, epochs: int) -> Any: ...
 
     def check(self, options: FitOptions) -> None:
-        """Gradient descent has all options but one; their values are checked by the
-        fit."""
+        """Refuse intervals; the values of the other options are checked by the fit."""
         if options.intervals:
             raise ValueError(
                 f"`{type(self).__name__}()` computes no intervals. Leave out "
@@ -52,11 +51,11 @@ class AbstractOptimizer(AbstractMethod):
             )
 
     def fit(self, task: FitTask, options: FitOptions) -> FitResult:
-        """One fit, which keeps its losses and its path."""
+        """Make one fit, which keeps its losses and its path."""
         return descend(self, task, options)
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[FitResult]:
-        """Many fits, side by side in compiled blocks."""
+        """Make many fits, side by side in compiled blocks."""
         return descend_many(self, tasks, options)
 
 
@@ -81,11 +80,10 @@ class _AdamState(NamedTuple):
 
 
 def _adam_direction(beta_1: float, beta_2: float, tiny: float = 1e-8):
-    """Adam's direction, m / (sqrt(v) + tiny) with the bias of m and v taken out.
+    """Return Adam's direction, m / (sqrt(v) + tiny) with the bias of m and v taken out.
 
-    As optax's, but the powers of the betas are carried, not computed: for many fits
-    side by side those cost more than all the rest of a step.
-    """
+    This differs from optax in that the powers of the betas are carried, not computed:
+    for many fits side by side they would cost more than all the rest of a step."""
     import optax
 
     def init(params):

@@ -164,22 +164,31 @@ def _with_own_parts(
 
 
 def _problem_of_model(problem: Model, data: Data, options: FitOptions) -> Problem:
-    """The problem to fit."""
+    """Return the problem to fit."""
     check_instance("data", data, Data, "Data(t, x)")
     if isinstance(problem, Equation):
         return _with_given_history(problem, options).blank
     if callable(problem) and not isinstance(problem, type):
         return _problem_of_function(problem, data, options.history)
-    checked = _checked_problem(problem)
+    if isinstance(problem, str):
+        raise TypeError(
+            "`problem` is a text. Make an equation of it: "
+            f"`dd.fit(dd.equation({quoted(problem)}), data)`."
+        )
+    if isinstance(problem, type):
+        name = problem.__name__
+        raise TypeError(f"`problem` is the class `{name}`. Call it: `{name}(...)`.")
+    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
+    assert isinstance(problem, Problem)
     if options.history is not None:
         raise ValueError(
             "`history` replaces that of an `Equation`; a `Problem` has its own."
         )
-    return checked
+    return problem
 
 
 def _equation_of_model(problem: Model, options: FitOptions) -> Equation | None:
-    """The text equation that a problem is or was made from, if there is one."""
+    """Return the text equation that a problem is or was made from, if any."""
     if isinstance(problem, Equation):
         return _with_given_history(problem, options)
     return equation_of(problem) if isinstance(problem, Problem) else None
@@ -190,25 +199,10 @@ def _with_given_history(model: Equation, options: FitOptions) -> Equation:
     return model if given is None else model.with_history(given)
 
 
-def _checked_problem(problem: Any) -> Problem:
-    """The problem, or an error if it is something else."""
-    if isinstance(problem, str):
-        raise TypeError(
-            "`problem` is a text. Make an equation of it: "
-            f"`dd.fit(dd.equation({quoted(problem)}), data)`."
-        )
-    if isinstance(problem, type):
-        name = problem.__name__
-        raise TypeError(f"`problem` is the class `{name}`. Call it: `{name}(...)`.")
-    check_instance("problem", problem, Problem, "Problem(rhs, history, tau)")
-    return problem
-
-
 def _with_settings_of(
     equation: Equation | None, data: Data, options: FitOptions
 ) -> FitOptions:
-    """The options, with what an equation knows of its parameters: ties, and a delay
-    that it gives."""
+    """Return the options with the ties of an equation, and a delay that it gives."""
     if equation is None:
         return options
     settings: dict[str, Any] = dict(equation.settings)
@@ -219,8 +213,8 @@ def _with_settings_of(
 
 
 def _problem_of_function(rhs: Callable[..., Any], data: Data, history: Any) -> Problem:
-    """The problem of a right-hand side `rhs(x, y, tau, t)`, whose history and delay
-    are still to be found.
+    """Return the problem of a right-hand side `rhs(x, y, tau, t)` alone, with one delay
+    and a state for each column of the data. Their start values are unknown.
 
     >>> data = Data([0.0, 1.0, 2.0], [[1.0, 2.0], [2.0, 3.0], [3.0, 4.0]])
     >>> _problem_of_function(lambda x, y, tau, t, k=1.0: -k * y, data, None).dimension
@@ -236,7 +230,7 @@ def _problem_of_function(rhs: Callable[..., Any], data: Data, history: Any) -> P
 
 
 def _read_history(history: Any, d: int) -> Any:
-    """The argument `history` as a kind, numbers or a history."""
+    """Return the argument `history` as a kind, numbers or a history."""
     if history is None:
         return "constant"
     if isinstance(history, str) and history in CHOSEN_BY_FIT:
@@ -255,9 +249,10 @@ def _read_history(history: Any, d: int) -> Any:
 
 
 def with_noise_of(problem: Problem, data: Records, noise: Any) -> Problem:
-    """The problem with the noise that a fit has: as the argument `noise` says, or else
-    the problem's own. Where there is none it is Gaussian, and least squares finds it,
-    unless some values are only known to be below a limit."""
+    """Return the problem with the noise that the argument names, or else its own.
+
+    Without either, the noise is Gaussian: least squares finds it, unless some values
+    are only known to be below a limit."""
     given = problem.noise if noise is None else noise
     if given is None and data.below is None:
         return problem
@@ -276,7 +271,7 @@ def with_noise_of(problem: Problem, data: Records, noise: Any) -> Problem:
 def _given_once_or_for_each(
     problem: Problems, data: DataSets, starts: Starts
 ) -> tuple[list[Any], Sequence[Any], Sequence[Mapping[str, float]]]:
-    """Problems, data sets and starts: one of each kind, or one for each fit."""
+    """Return problems, data sets and starts: one of each kind, or one for each fit."""
     if isinstance(problem, Problem | Equation | str) or callable(problem):
         problems: list[Any] = [problem]
     else:
@@ -320,7 +315,7 @@ def _check_one_equation(problems: Sequence[Any]) -> None:
 
 
 def _pairs(models: Sequence[Problem], sets: Sequence[Data]) -> list:
-    """A model and a data set for each of the fits in which they differ."""
+    """Pair a model and a data set for each of the fits in which they differ."""
     count = max(len(models), len(sets))
     return [
         (models[i if len(models) > 1 else 0], sets[i if len(sets) > 1 else 0])
@@ -331,7 +326,7 @@ def _pairs(models: Sequence[Problem], sets: Sequence[Data]) -> list:
 def _matched(
     models: Sequence[Problem], equation: Equation | None, sets: Sequence[Data]
 ) -> Sequence[Data]:
-    """The data as the fits need them (see `matched_data.py`)."""
+    """Return the data as the fits need them (see `matched_data`)."""
     if not isinstance(sets, DataStack):
         return [matched_data(model, equation, d) for model, d in _pairs(models, sets)]
     first = matched_data(models[0], equation, sets[0])
@@ -350,23 +345,18 @@ def _matched(
 
 
 def _selected(stack: DataStack, names: tuple[str, ...]) -> DataStack:
-    """The stack with these quantities, which `Data.select` has accepted."""
+    """Return the stack with these quantities, which `Data.select` has accepted."""
     if len(names) == len(stack.names) and set(names).isdisjoint(stack.names):
         order = list(range(len(names)))
     else:
         order = [stack.names.index(n) if n in stack.names else -1 for n in names]
-    if order == list(range(len(stack.names))):
-        changes: dict[str, Any] = {"names": names, "has_given_names": True}
-        return stack.with_arrays(stack.t, stack.x, stack.sd, **changes)
+    keeps_all = order == list(range(len(stack.names)))
 
-    def picked(array: np.ndarray) -> np.ndarray:
+    def picked(array: np.ndarray | None) -> Any:
+        if array is None or keeps_all:
+            return array
         wide = np.concatenate([array, np.full_like(array[..., :1], np.nan)], axis=2)
         return wide[..., order]
 
-    return stack.with_arrays(
-        stack.t,
-        picked(stack.x),
-        None if stack.sd is None else picked(stack.sd),
-        names=names,
-        has_given_names=True,
-    )
+    x, sd = picked(stack.x), picked(stack.sd)
+    return stack.with_arrays(stack.t, x, sd, names=names, has_given_names=True)
