@@ -42,30 +42,14 @@ _MOST_NAMED = 12
 
 
 def descend(
-    optimizer: "AbstractOptimizer", task: FitTask, options: FitOptions
-) -> FitResult:
-    """One fit, which keeps the parameters of every epoch."""
-    tasks = FitTasks(
-        [task.problem], [task.data], [task.starts], task.seed, task.equation
-    )
-    return _run(optimizer, tasks, options, keep_paths=True).result(0)
-
-
-def descend_many(
-    optimizer: "AbstractOptimizer", tasks: FitTasks, options: FitOptions
-) -> FitBatch[FitResult]:
-    """Many fits side by side."""
-    return _run(optimizer, tasks, options, keep_paths=False).batch()
-
-
-def _run(
     optimizer: "AbstractOptimizer",
     tasks: FitTasks,
     options: FitOptions,
     *,
     keep_paths: bool,
-) -> "_Finished":
-    """Check the options, and run all epochs of all fits."""
+) -> "FinishedFits":
+    """Check the options, and run all epochs of all fits. With `keep_paths` the
+    parameters of every epoch are kept."""
     began = time.perf_counter()
     first, count = tasks.sets[0], len(tasks)
     gradient = Discrete() if options.gradient is None else options.gradient
@@ -101,14 +85,14 @@ def _run(
     batch = DescentBatch(descent, z, stack, grids, keep_paths)
     with Reporter(options.progress, int(epochs), count) as reporter:
         batch.run(reporter)
-    return _Finished(tasks, batch, starts, z, steps, time.perf_counter() - began)
+    return FinishedFits(tasks, batch, starts, z, steps, time.perf_counter() - began)
 
 
 def _starts(
     tasks: FitTasks, options: FitOptions
 ) -> tuple[FreeParameters, list[Problem], np.ndarray]:
-    """The free parameters that all fits share, each fit's problem at its start, and the
-    unconstrained start vectors as columns."""
+    """Return the free parameters that all fits share, each fit's problem at its start,
+    and the unconstrained start vectors as columns."""
     known: dict[Any, tuple[FreeParameters, Problem, np.ndarray]] = {}
     is_random = options.has_random_starts
 
@@ -145,7 +129,7 @@ def _starts(
 
 @final
 @dataclass(frozen=True)
-class _Finished:
+class FinishedFits:
     """Fits that have ended, and how to read their results. `start` has each fit's
     problem at its start and `z` the unconstrained start vectors as columns."""
 
@@ -161,7 +145,7 @@ class _Finished:
         return self.batch_state.descent.free
 
     def _values(self, z: np.ndarray) -> np.ndarray:
-        """The free parameters of unconstrained columns, a row for each fit."""
+        """Return the free parameters of unconstrained columns, a row for each fit."""
         return np.asarray(self.free.transform(z)).T
 
     @cached_property
@@ -181,7 +165,7 @@ class _Finished:
         return tuple(_STATUS[int(code)] for code in self.batch_state.state.status)
 
     def result(self, index: int) -> FitResult:
-        """The result of one fit."""
+        """Return the result of one fit."""
         state, task = self.batch_state.state, self.tasks[index]
         losses, path = self.batch_state.log(index)
         return FitResult(
@@ -205,7 +189,7 @@ class _Finished:
         )
 
     def batch(self) -> FitBatch[FitResult]:
-        """All results as arrays."""
+        """Return all results as arrays."""
         state = self.batch_state.state
         return FitBatch(
             names=self.free.names,
@@ -221,7 +205,7 @@ class _Finished:
         )
 
     def _message(self, index: int) -> str:
-        """The sentence of the status; of a failed fit with the place of the failure."""
+        """Return the sentence of the status; of a failed fit with where it failed."""
         status = self.statuses[index]
         if status not in (Status.failed, Status.no_start):
             return status.value

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from .._results.batch import FitBatch
 from .._results.result import FitResult
 from .._util.errors import check_positive
-from .gradient_descent import descend, descend_many
+from .gradient_descent import descend
 from .method import AbstractMethod
 from .request import FitOptions, FitTask, FitTasks
 
@@ -52,11 +52,14 @@ class AbstractOptimizer(AbstractMethod):
 
     def fit(self, task: FitTask, options: FitOptions) -> FitResult:
         """Make one fit, which keeps its losses and its path."""
-        return descend(self, task, options)
+        tasks = FitTasks(
+            [task.problem], [task.data], [task.starts], task.seed, task.equation
+        )
+        return descend(self, tasks, options, keep_paths=True).result(0)
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[FitResult]:
         """Make many fits, side by side in compiled blocks."""
-        return descend_many(self, tasks, options)
+        return descend(self, tasks, options, keep_paths=False).batch()
 
 
 def _check_schedule(rate: Any) -> None:
