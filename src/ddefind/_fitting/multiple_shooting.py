@@ -35,7 +35,7 @@ _MINIMA, _MATCHED = 4, 4
 # The message of the fit by least squares, when there is no other yet.
 _ONLY_FIRST = (
     "Interrupted before a path with process noise was found: this is the fit by least "
-    "squares, which takes the system for undisturbed."
+    "squares, which assumes an undisturbed system."
 )
 
 
