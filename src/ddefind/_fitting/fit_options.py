@@ -31,8 +31,8 @@ class Option:
 
     - `keyword`, `default`, `text`: the keyword, its default, and its explanation in the
       docstring; `of` says which fits have it.
-    - `setting`: its name in `fit.toml`; the command line writes `-` for its `_`, and may
-      have a one-letter flag `short`.
+    - `setting`, `short`: its name in `fit.toml`, with `-` for `_` on the command line;
+      and a one-letter flag.
     - `kind`: how its value is written, a key of `_cli.parse_options.KINDS`.
     - `placeholder`, `help`: for the help of the command line; a kind has a placeholder
       of its own. Without help the setting has no option.

@@ -102,11 +102,7 @@ def _reason(error: BaseException) -> tuple[str, str] | None:
         return _SELECTS
     if isinstance(error, jax.errors.TracerArrayConversionError):
         return _CALLS_NUMPY
-    numbers = (
-        jax.errors.ConcretizationTypeError,
-        jax.errors.TracerIntegerConversionError,
-    )
-    if isinstance(error, numbers):
+    if isinstance(error, _OF_NUMBERS):
         return _TAKES_NUMBER
     if isinstance(error.__cause__, jax.errors.JAXTypeError):
         return _CALLS_NUMPY  # NumPy raises an error of its own after that of JAX.

@@ -28,8 +28,7 @@ REPEATS = 20
 
 @cache
 def _printed() -> dict[str, Any]:
-    """By model: the tables that the paper prints, and the Cramér-Rao bounds of its
-    data."""
+    """Return the paper's tables and the Cramér-Rao bounds of its data, by model."""
     text = files("ddefind").joinpath("paper/paper.json").read_text("utf-8")
     return json.loads(text)["models"]
 
@@ -53,13 +52,10 @@ class Experiment:
       start from.
     - `T`, `steps_per_delay`: the length of the data, and the steps of the solver that
       made them and that fits them.
-    - `names`: maps the paper's name of each learned parameter to ours, in the paper's
-      order.
-    - `components`: maps the name of each component of the state to its label in
-      figures.
+    - `names`: our name of each learned parameter, by the paper's name and in its order.
+    - `components`: the label in figures of each component of the state, by its name.
     - `fixed`: parameters that are known and not learned.
-    - `starts_at_data`: whether a fit starts with the history's offset `b` at the first
-      noisy data point.
+    - `starts_at_data`: whether the history's offset `b` starts at the first data point.
     """
 
     model: str
@@ -95,13 +91,12 @@ class Experiment:
     def data(
         self, noise: float, repeat: int, seed: int = 0, *, exact: bool = False
     ) -> dd.Data:
-        """A noisy data set. The standard deviation of a component's noise is `noise`
-        times the standard deviation of the component over time.
+        """Draw a noisy data set. The standard deviation of a component's noise is
+        `noise` times the standard deviation of the component over time.
 
         The random numbers depend on the model and the arguments only, so that a part of
-        the experiments gives the same numbers as all of them together. With `exact` the
-        noise is added to the exact solution instead of the RK2 solution.
-        """
+        the experiments gives the same numbers as all together. With `exact` the noise
+        is added to the exact solution instead of the RK2 solution."""
         bits = int(np.float64(noise).view(np.uint64))
         random = np.random.default_rng([seed, crc32(self.model.encode()), bits, repeat])
         x = (self.exact if exact else self.clean).x
@@ -110,28 +105,27 @@ class Experiment:
         return dd.Data(self.clean.t, noisy, names=self.clean.names)
 
     def start_for(self, data: dd.Data) -> dd.Problem:
-        """The problem that the fit of a data set starts from."""
+        """Return the problem that the fit of a data set starts from."""
         if not self.starts_at_data:
             return self.start
         first = jnp.asarray(data.x[0])
         return eqx.tree_at(lambda problem: problem.history.b, self.start, first)
 
     def at(self, values: np.ndarray) -> dd.Problem:
-        """The problem with given values of the learned parameters, in the paper's
-        order."""
+        """Return the problem with these learned values, in the paper's order."""
         learned = dict(zip(self.names.values(), np.asarray(values).tolist()))
         every = dd.parameter_values(self.true) | learned
         return with_values(self.true, np.array(list(every.values())))
 
     def published(self, noise: float) -> PrintedTable | None:
-        """The paper's table for a noise level, or None if the paper has none."""
+        """Return the paper's table for a noise level, or None if there is none."""
         table = _printed()[self.model]["tables"].get(f"{noise:g}")
         if table is None:
             return None
         return PrintedTable(_floats(table["mean"]), _floats(table["sd"]))
 
     def cramer_rao(self, noise: float, *, exact: bool = False) -> np.ndarray:
-        """The smallest standard deviations that unbiased estimates can have (the
+        """Return the smallest standard deviations that unbiased estimates can have (the
         Cramér-Rao bound), NaN where the data do not determine the parameter."""
         key = "cramer_rao_exact" if exact else "cramer_rao"
         return noise * _floats(_printed()[self.model][key])
@@ -140,16 +134,13 @@ class Experiment:
     def blank(self) -> dd.Problem:
         """The problem without values of the learned parameters: they are NaN, and
         `fit` draws its own start values."""
-        known = dd.parameter_values(self.true)
-        learned = set(self.names.values())
-        vector = [np.nan if name in learned else x for name, x in known.items()]
-        return with_values(self.true, np.array(vector))
+        return self.at(np.full(len(self.names), np.nan))
 
     @property
     def bounds(self) -> dict[str, dd.Parameter | dd.Fixed]:
-        """Bounds that a scientist might know beforehand. Parameters of the equation are
-        known up to a factor of ten, with their signs. Those of the history are at most
-        ten times as large as the truth, with either sign."""
+        """Bounds that a scientist might know beforehand: parameters of the equation up
+        to a factor of ten, with their signs; those of the history up to ten times the
+        true size, with either sign."""
         known = dd.parameter_values(self.true)
         settings: dict[str, dd.Parameter | dd.Fixed] = {
             n: dd.Fixed() for n in self.fixed
@@ -166,12 +157,12 @@ class Experiment:
 
 
 def _floats(values: list[float | None]) -> np.ndarray:
-    """An array of numbers, with NaN for None."""
+    """Return an array of numbers, with NaN for None."""
     return np.array(values, dtype=float)
 
 
 def _same(*names: str) -> Mapping[str, str]:
-    """Names that the paper and this package share."""
+    """Return names that the paper and this package share."""
     return MappingProxyType({name: name for name in names})
 
 
@@ -254,8 +245,7 @@ class PublishedAdam(dd.AbstractOptimizer):
 
     A delay that falls below `shortest` is set to `shortest` and is not learned any
     more. (The published code assigns the limit to a variable that its optimiser does
-    not know.) The delay is the last of the free parameters.
-    """
+    not have.) The delay is the last of the free parameters."""
 
     rate: dd.Cosine = eqx.field(static=True)
     shortest: float = eqx.field(static=True)
@@ -315,7 +305,7 @@ class Protocol:
         return self.settings is None
 
     def settings_for(self, model: str) -> Settings:
-        """The settings of gradient descent for a model."""
+        """Return the settings of gradient descent for a model."""
         settings = self.exceptions.get(model, self.settings)
         assert settings is not None
         return settings
