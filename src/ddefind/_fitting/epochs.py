@@ -152,20 +152,8 @@ def run(
     fixed = without_doses(descent.fixed)
     system = System(fixed, descent.solver, grid, T, descent.dimension, lanes)
     buffers = descent.gradient.buffers(system)
-    carry = _run(descent, system, state, buffers, target, stop, rows, keep_path)
-    state, _, log, row, overflow = carry
-    movers = _movers(descent, system, state.z)
-    usable = _is_feasible(system, movers)
-    movers = jnp.where(usable, movers, _movers(descent, system, state.good))
-    return state, log, movers, row, overflow
-
-
-def _run(
-    descent: Descent, system: System, state, buffers, target, stop, rows, keep_path
-):
-    shape = jnp.shape(state.best_loss)
     log = EpochLog(
-        jnp.full((rows, *shape), jnp.nan),
+        jnp.full((rows, *jnp.shape(state.best_loss)), jnp.nan),
         jnp.zeros((rows, *state.z.shape)) if keep_path else None,
     )
 
@@ -186,7 +174,11 @@ def _run(
         return after, buffers, EpochLog(loss, z), row, overflow
 
     carry = (state, buffers, log, jnp.asarray(0), jnp.asarray(False))
-    return lax.while_loop(going, epoch, carry)
+    state, _, log, row, overflow = lax.while_loop(going, epoch, carry)
+    movers = _movers(descent, system, state.z)
+    usable = _is_feasible(system, movers)
+    movers = jnp.where(usable, movers, _movers(descent, system, state.good))
+    return state, log, movers, row, overflow
 
 
 def _movers(descent: Descent, system: System, z):

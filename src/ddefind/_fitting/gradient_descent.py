@@ -149,69 +149,54 @@ class FinishedFits:
         return np.asarray(self.free.transform(z)).T
 
     @cached_property
-    def first(self) -> np.ndarray:
-        return self._values(self.z)
-
-    @cached_property
-    def best(self) -> np.ndarray:
-        return self._values(self.batch_state.state.best)
-
-    @cached_property
-    def final(self) -> np.ndarray:
-        return self._values(self.batch_state.state.z)
-
-    @cached_property
-    def statuses(self) -> tuple[Status, ...]:
-        return tuple(_STATUS[int(code)] for code in self.batch_state.state.status)
-
-    def result(self, index: int) -> FitResult:
-        """Return the result of one fit."""
-        state, task = self.batch_state.state, self.tasks[index]
-        losses, path = self.batch_state.log(index)
-        return FitResult(
-            problem=self.free.problem(state.best[:, index], self.start[index]),
-            start=self.start[index],
-            data=task.data,
-            names=self.free.names,
-            best=self.best[index],
-            first=self.first[index],
-            final=self.final[index],
-            loss=float(state.best_loss[index]),
-            losses=losses,
-            path=None if path is None else self._values(path.T),
-            status=self.statuses[index],
-            message=self._message(index),
-            epochs=int(state.epoch[index]),
-            seconds=self.seconds,
-            solver=self.batch_state.descent.solver,
-            steps_per_delay=self.steps_per_delay,
-            model=task.equation,
-        )
-
     def batch(self) -> FitBatch[FitResult]:
-        """Return all results as arrays."""
+        """All results as arrays."""
         state = self.batch_state.state
         return FitBatch(
             names=self.free.names,
-            best=self.best,
-            first=self.first,
-            final=self.final,
+            best=self._values(state.best),
+            first=self._values(self.z),
+            final=self._values(state.z),
             loss=state.best_loss,
-            statuses=self.statuses,
+            statuses=tuple(_STATUS[int(code)] for code in state.status),
             epochs=state.epoch,
             seconds=self.seconds,
             results=self.result,
             labels=self.tasks.labels,
         )
 
+    def result(self, index: int) -> FitResult:
+        """Return the result of one fit."""
+        batch, task, start = self.batch, self.tasks[index], self.start[index]
+        z = self.batch_state.state.best[:, index]
+        losses, path = self.batch_state.log(index)
+        return FitResult(
+            problem=self.free.problem(z, start),
+            start=start,
+            data=task.data,
+            names=batch.names,
+            best=batch.best[index],
+            first=batch.first[index],
+            final=batch.final[index],
+            loss=float(batch.loss[index]),
+            losses=losses,
+            path=None if path is None else self._values(path.T),
+            status=batch.statuses[index],
+            message=self._message(index),
+            epochs=int(batch.epochs[index]),
+            seconds=self.seconds,
+            solver=self.batch_state.descent.solver,
+            steps_per_delay=self.steps_per_delay,
+            model=task.equation,
+        )
+
     def _message(self, index: int) -> str:
         """Return the sentence of the status; of a failed fit with where it failed."""
-        status = self.statuses[index]
+        names, status = self.batch.names, self.batch.statuses[index]
         if status not in (Status.failed, Status.no_start):
             return status.value
-        networks = networks_of(self.start[index], self.free.names)
-        indices = named_indices(len(self.free.names), networks)[:_MOST_NAMED]
-        named = [(self.free.names[j], self.final[index][j]) for j in indices]
-        where = ", ".join(f"{name} = {value:.4g}" for name, value in named)
-        epoch = int(self.batch_state.state.epoch[index])
-        return f"{status.value} (Epoch {epoch}, at {where}.)"
+        networks = networks_of(self.start[index], names)
+        indices = named_indices(len(names), networks)[:_MOST_NAMED]
+        final = self.batch.final[index]
+        where = ", ".join(f"{names[j]} = {final[j]:.4g}" for j in indices)
+        return f"{status.value} (Epoch {int(self.batch.epochs[index])}, at {where}.)"

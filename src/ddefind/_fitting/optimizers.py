@@ -59,7 +59,7 @@ class AbstractOptimizer(AbstractMethod):
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[FitResult]:
         """Make many fits, side by side in compiled blocks."""
-        return descend(self, tasks, options, keep_paths=False).batch()
+        return descend(self, tasks, options, keep_paths=False).batch
 
 
 def _check_schedule(rate: Any) -> None:
