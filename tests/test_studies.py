@@ -23,12 +23,16 @@ WEAK = {"logistic": ["A", "omega"], "enso": ["A", "omega"], "hiv": ["A[1]", "ome
         (mid_cycle, mid_cycle.table),
         (process_noise, process_noise.table),
         (search_quality, lambda results: models.summary(results["models"])),
-        (networks, networks.table),
     ],
 )
 def test_a_page_has_the_table_that_was_measured(study, table):
     results = json.loads(study.FILE.read_text("utf-8"))
     assert read_table(study.PAGE, study.NAME) == table(results)
+
+
+def test_the_page_of_networks_has_the_table_that_was_measured():
+    results = networks.read(networks.FILE)
+    assert read_table(networks.PAGE, networks.NAME) == networks.table(results)
 
 
 def check_fits(model, repeats):

@@ -83,10 +83,8 @@ def choose_history(fit_with: Callable[[str, Any], Estimate]) -> Estimate:
     seconds = sum(fit.seconds for fit in fits.values())
     best = fits[chosen.kind]
     if chosen.number:
-        best = _with_result(
-            best,
-            moved_to(best.setup, best.search_result, chosen.theta, best.seed),
-        )
+        result = moved_to(best.setup, best.search_result, chosen.theta, best.seed)
+        best = _with_result(best, result)
     return replace(best, histories=histories, seconds=seconds)
 
 
@@ -99,10 +97,9 @@ def _with_starts_of(fits: dict[str, Estimate], kind: str) -> Estimate:
     rows = [row for other in others for row in _as_starts(fit, other)]
     if not rows:
         return fit
-    starts = np.array(rows)
-    return _with_result(
-        fit, with_more_starts(fit.setup, fit.search_result, starts, fit.seed)
-    )
+    before = fit.search_result
+    result = with_more_starts(fit.setup, before, np.array(rows), fit.seed)
+    return _with_result(fit, result)
 
 
 def _with_result(fit: Estimate, result: SearchResult) -> Estimate:

@@ -61,42 +61,42 @@ class MultipleShooting(AbstractMethod):
     starts: int = eqx.field(static=True, default=32)
 
     def __check_init__(self):
-        LeastSquares(starts=self.starts)
+        self._plain()
+
+    def _plain(self) -> LeastSquares:
+        return LeastSquares(starts=self.starts)
 
     def check(self, options: FitOptions) -> None:
         """Refuse what least squares refuses."""
-        LeastSquares(starts=self.starts).check(options)
+        self._plain().check(options)
 
     def fit(self, task: FitTask, options: FitOptions) -> Estimate:
         """Fit by least squares first, then with process noise."""
         _check_task(task)
-        plain = LeastSquares(starts=self.starts)
         phases = (*PHASES, *shooting.PHASES, INTERVALS)
-        wants_intervals = options.intervals is not False
         with Reporter(options.progress, len(phases), 1) as reporter:
 
             def report_search(now: Progress) -> None:
                 reporter.show(now.phase, now.epoch, 0, now.loss, now.tau, now.message)
 
             quiet = replace(options, intervals=False, progress=report_search)
-            first = plain.fit(task, quiet)
+            first = self._plain().fit(task, quiet)
 
             def report(phase: str, theta: np.ndarray) -> None:
                 step, tau = phases.index(phase) + 1, first.setup.delay(theta[None])[0]
                 reporter.show(phase, step, 0, first.loss, tau)
 
             estimate = _disturbed(first, report)
-            if wants_intervals and not estimate.search_result.interrupted:
-                estimate = completed(estimate, options.level, reporter)
-        return estimate
+            if options.intervals is False or estimate.search_result.interrupted:
+                return estimate
+            return completed(estimate, options.level, reporter)
 
     def fit_many(self, tasks: FitTasks, options: FitOptions) -> FitBatch[Estimate]:
         """Make one fit after the other: their linear algebra runs on all cores."""
         began = time.perf_counter()
         for task in tasks:
             _check_task(task)
-        plain = LeastSquares(starts=self.starts)
-        firsts = plain.fit_many(tasks, replace(options, intervals=False))
+        firsts = self._plain().fit_many(tasks, replace(options, intervals=False))
         estimates = [
             _disturbed(firsts[number], lambda *_: None) for number in range(len(tasks))
         ]

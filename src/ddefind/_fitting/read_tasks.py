@@ -105,6 +105,7 @@ def many_tasks(
     if not (is_plain and isinstance(matched, DataStack)):
         pairs = _pairs(models, matched)
         noisy = [with_noise_of(m, each, given.noise) for m, each in pairs]
+        # Without noise models the problems stay shared by many fits.
         if any(new is not old for new, (old, _) in zip(noisy, pairs)):
             models = noisy
     if not all(network.has_scales for network in networks_in(models[0])):
@@ -283,17 +284,14 @@ def _given_once_or_for_each(
     for name, items in {"problem": problems, "data": sets}.items():
         if not len(items):
             raise ValueError(f"`{name}` is empty: there is nothing to fit.")
-    own: Sequence[Mapping[str, float]]
     if isinstance(starts, bool) or (isinstance(starts, int) and starts < 1):
         raise ValueError(
             "`starts` must be a number of fits from 1 on, or start values by name for "
             f"each fit, but got {starts!r}."
         )
     if starts is None or isinstance(starts, int):
-        own, count = [{}], starts or 1
-    else:
-        own, count = list(starts), len(starts)
-    sizes = {"problem": len(problems), "data": len(sets), "starts": count}
+        starts = [{}] * (starts or 1)
+    sizes = {"problem": len(problems), "data": len(sets), "starts": len(starts)}
     fits = max(sizes.values())
     for name, size in sizes.items():
         if size < 1 or size not in (1, fits):
@@ -301,7 +299,7 @@ def _given_once_or_for_each(
             raise ValueError(
                 f"Give one or {fits} for `{name}`, as for the others ({shown})."
             )
-    return problems, sets, own * fits if count > 1 and len(own) == 1 else own
+    return problems, sets, list(starts)
 
 
 def _check_one_equation(problems: Sequence[Any]) -> None:
