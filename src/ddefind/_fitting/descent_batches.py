@@ -68,7 +68,7 @@ class AbstractGrids(abc.ABC):
 
     @abc.abstractmethod
     def grid(self, block: np.ndarray) -> Grid | Mesh | AdaptiveRoom:
-        """The grid on which the fits of a block run."""
+        """Return the grid on which the fits of a block run."""
 
 
 @final
